@@ -1,0 +1,13 @@
+//! What seekless writes down, in forms that can be read again in ten years.
+//!
+//! Here live the documents themselves and their versions, and nothing that computes: whoever measures fills them in,
+//! whoever reads them gets the newest form. Units are in the names; a figure that could not be had is `None`, never 0.
+
+mod run;
+mod versions;
+
+pub use run::{
+    Cache, Command, Conclusion, Contest, Device, DeviceUse, Ended, Entry, Interval, LabCost, Machine, NoiseFloor,
+    OptionEffect, Phase, Run, Standing, Status, Storage, Summary, Target, Trial, Verdict,
+};
+pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};

@@ -1,0 +1,443 @@
+//! A run: every trial of one invocation of the lab, with the machine and the storages it happened on.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// One invocation of the lab, whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// The version of this document's form.
+    pub version: u32,
+    /// The name of the run: its start in UTC and the experiments, as in `2026-11-20T14-03-22-read`.
+    pub id: String,
+    /// The version of seekless that measured.
+    pub seekless: String,
+    /// When it started, RFC 3339, UTC.
+    pub started: String,
+    /// How long the run took, set-up included, in seconds.
+    pub elapsed_seconds: f64,
+    /// How it ended.
+    pub ended: Ended,
+    /// The names of the experiments.
+    pub experiments: Vec<String>,
+    /// The seed of all shuffling and of the test data.
+    pub seed: u64,
+    /// How long it was allowed to take, in seconds; `None` where rounds were asked for instead.
+    pub budget_seconds: Option<f64>,
+    /// How the page cache was emptied: `file` or `system`.
+    pub drop: String,
+    /// The machine.
+    pub machine: Machine,
+    /// The storages measured.
+    pub storages: Vec<Storage>,
+    /// What was compared with what: methods are ranked only inside one contest.
+    pub contests: Vec<Contest>,
+    /// Every trial, in the order it happened.
+    pub trials: Vec<Trial>,
+    /// What the lab itself costs.
+    pub lab_cost: LabCost,
+    /// How quiet the machine was.
+    pub noise: NoiseFloor,
+    /// Choices the lab made for its user and why, such as a smaller size on a small disk.
+    pub choices: Vec<String>,
+    /// What a reader should know before believing the figures, each with what to do next.
+    pub warnings: Vec<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// Everything planned was measured.
+    Complete,
+    /// A signal or a closed terminal stopped it; what was measured until then is here.
+    Interrupted,
+}
+
+/// The machine and its system.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// The host's name.
+    pub host: Option<String>,
+    /// The operating system's name, as in `Linux`.
+    pub system: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The processor architecture.
+    pub architecture: String,
+    /// The processor's name.
+    pub processor: Option<String>,
+    /// How many processors this process may use.
+    pub processors: u32,
+    /// Memory, in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Memory available at the start, in bytes.
+    pub memory_available_bytes: Option<u64>,
+    /// Whether the machine is virtual, and under what.
+    pub hypervisor: Option<String>,
+    /// The processors' frequency governor.
+    pub governor: Option<String>,
+    /// Whether it runs on battery.
+    pub on_battery: Option<bool>,
+}
+
+/// What lies behind a path.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Storage {
+    /// The folder measured, as given.
+    pub path: String,
+    /// The file system's name, as in `ext4`.
+    pub file_system: String,
+    /// The mount's options.
+    pub mount_options: Option<String>,
+    /// The mount point.
+    pub mount_point: Option<String>,
+    /// The file system's block, in bytes.
+    pub block_bytes: Option<u64>,
+    /// Space free for this user at the start, in bytes.
+    pub free_bytes: Option<u64>,
+    /// The alignment direct I/O asks for, in bytes: of memory, of offsets.
+    pub direct_alignment_bytes: Option<(u32, u32)>,
+    /// The block device, where there is one.
+    pub device: Option<Device>,
+    /// What a read of 4 KiB costs at a random place over one in sequence, cold and direct, in nanoseconds.
+    pub alternating_ns: Option<f64>,
+    /// Facts that are not everybody's, by name.
+    pub facts: BTreeMap<String, String>,
+}
+
+/// A block device, with what it claims of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// The kernel's name, as in `vda`.
+    pub name: String,
+    /// The disks below (a loop's backing file's disk, the members of an array).
+    pub below: Vec<String>,
+    /// The model, where it tells.
+    pub model: Option<String>,
+    /// Whether it claims to rotate. Recorded, never trusted.
+    pub claims_rotational: Option<bool>,
+    /// Whether it is a virtual disk.
+    pub is_virtual: Option<bool>,
+    /// The I/O scheduler.
+    pub scheduler: Option<String>,
+    /// The read-ahead window, in KiB.
+    pub read_ahead_kib: Option<u64>,
+    /// The logical block, in bytes.
+    pub logical_block_bytes: Option<u64>,
+    /// The largest request, in KiB.
+    pub max_request_kib: Option<u64>,
+    /// The write cache, as in `write back`.
+    pub write_cache: Option<String>,
+}
+
+/// The state of the page cache a trial starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cache {
+    /// Nothing of the file is resident.
+    Cold,
+    /// All of the file is resident.
+    Warm,
+    /// The file is larger than the memory allowed.
+    Over,
+    /// There is no file yet (a fresh write).
+    None,
+}
+
+/// What a write or a copy is made to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// A file that did not exist.
+    #[default]
+    Fresh,
+    /// A file of the same size that is written over.
+    Overwrite,
+}
+
+/// An external command timed beside the methods.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    /// Its name in the tables.
+    pub name: String,
+    /// The program and its arguments; `{file}` and `{target}` are replaced.
+    pub argv: Vec<String>,
+}
+
+/// Methods measured under one description: the only place where they are ranked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contest {
+    /// The experiment's name.
+    pub experiment: String,
+    /// `read`, `write` or `copy`.
+    pub operation: String,
+    /// The index of the storage in [`Run::storages`].
+    pub storage: usize,
+    /// The file's size, in bytes.
+    pub size_bytes: u64,
+    /// Distinct files per trial, where one alone would be too short to time.
+    pub files: u32,
+    /// The cache state.
+    pub cache: Cache,
+    /// What a write or copy is made to.
+    pub target: Target,
+    /// What is done with the bytes.
+    pub kernel: String,
+    /// Extra work of consumer or producer, in nanoseconds per KiB.
+    pub work_ns_per_kib: u64,
+    /// Whether the copies share blocks with their source: never ranked with those that do not.
+    pub shared_blocks: bool,
+    /// `none`, `fsync` or `write-through`: different durability is never ranked together.
+    pub durability: String,
+    /// What was measured, methods and commands.
+    pub entries: Vec<Entry>,
+    /// What follows, as judged at the time.
+    pub conclusion: Option<Conclusion>,
+}
+
+/// One method or command in a contest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// The method's canonical text, or `command/NAME`.
+    pub method: String,
+    /// The command, where it is one.
+    pub command: Option<Command>,
+    /// What became of it.
+    pub status: Status,
+    /// The figures of its valid trials; `None` before the first.
+    pub summary: Option<Summary>,
+    /// Where it stands against the best.
+    pub standing: Option<Standing>,
+}
+
+/// What became of an entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "state", content = "why")]
+pub enum Status {
+    /// Measured to the end.
+    Measured,
+    /// The storage or system does not offer it.
+    Unavailable(String),
+    /// Clearly beaten, not measured further.
+    Dropped(String),
+    /// It failed, or gave a wrong answer.
+    Failed(String),
+    /// Its turn did not come before the run ended.
+    Unmeasured(String),
+}
+
+/// A median with what surrounds it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The median.
+    pub median: f64,
+    /// The upper end.
+    pub high: f64,
+    /// The coverage of the interval for the median, from order statistics; `None` where it is just the range
+    /// (fewer than 6 samples).
+    pub coverage: Option<f64>,
+}
+
+/// The figures of an entry's valid trials.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Summary {
+    /// How many valid trials.
+    pub rounds: u32,
+    /// How many were marked invalid and left out.
+    pub invalid: u32,
+    /// Seconds from open to close, fsync included.
+    pub seconds: Interval,
+    /// The arithmetic mean of the seconds.
+    pub mean_seconds: f64,
+    /// Their sample standard deviation; `None` for one trial.
+    pub deviation_seconds: Option<f64>,
+    /// Bytes per second at the median.
+    pub bytes_per_second: f64,
+    /// Median user and system seconds together.
+    pub cpu_seconds: f64,
+    /// Median seconds in fsync.
+    pub fsync_seconds: f64,
+    /// Median seconds of set-up, before the clock.
+    pub setup_seconds: f64,
+}
+
+/// Where an entry stands against the best of its contest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Standing {
+    /// Its seconds over the best's, paired by round.
+    pub ratio: Interval,
+    /// Rounds paired.
+    pub pairs: u32,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+/// The verdict on an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The smallest median.
+    Best,
+    /// Not told apart from the best.
+    Tie,
+    /// Slower.
+    Slower,
+}
+
+/// What follows from a contest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conclusion {
+    /// The method to use; `None` where it is undecided.
+    pub recommended: Option<String>,
+    /// The fastest.
+    pub best: Option<String>,
+    /// The best of those that wait for each call.
+    pub best_synchronous: Option<String>,
+    /// The best of those that overlap.
+    pub best_overlapping: Option<String>,
+    /// Bytes per second of the winner, measured again on fresh rounds; `None` where there was no time for it.
+    pub confirmed_bytes_per_second: Option<Interval>,
+    /// What each option gained or cost on its own.
+    pub effects: Vec<OptionEffect>,
+    /// The recommendation in one sentence.
+    pub sentence: String,
+}
+
+/// What one option did on its own: two methods that differ in nothing else, paired by round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OptionEffect {
+    /// The option, as in `direct`.
+    pub option: String,
+    /// The method without it.
+    pub without: String,
+    /// The method with it.
+    pub with: String,
+    /// Seconds with over seconds without: below 1 it gained.
+    pub ratio: Interval,
+    /// CPU seconds with, less CPU seconds without, at the medians.
+    pub cpu_seconds_difference: f64,
+}
+
+/// Which part of the run a trial belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// The first rounds, of everything.
+    Screening,
+    /// Further rounds of those not yet beaten.
+    Contending,
+    /// Fresh rounds of the winner.
+    Confirming,
+}
+
+/// One timed execution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trial {
+    /// The index of its contest in [`Run::contests`].
+    pub contest: usize,
+    /// The index of its entry in [`Contest::entries`].
+    pub entry: usize,
+    /// The round, from 0.
+    pub round: u32,
+    /// The part of the run.
+    pub phase: Phase,
+    /// When it began, in seconds since the run's start.
+    pub at_seconds: f64,
+    /// Seconds by the monotonic clock from open to close, fsync included.
+    pub seconds: f64,
+    /// Seconds of these in fsync.
+    pub fsync_seconds: f64,
+    /// Seconds of set-up (buffers, rings, threads), before the clock.
+    pub setup_seconds: f64,
+    /// User seconds.
+    pub user_seconds: f64,
+    /// System seconds.
+    pub system_seconds: f64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+    /// Page faults served without I/O.
+    pub minor_faults: u64,
+    /// Page faults that needed I/O.
+    pub major_faults: u64,
+    /// Peak resident memory of the process, in bytes.
+    pub peak_memory_bytes: u64,
+    /// System calls the method made to move its bytes; `None` for a command.
+    pub calls: Option<u64>,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Bytes that the process caused to be read from the device; `None` where the system does not tell.
+    pub source_bytes: Option<u64>,
+    /// Bytes that the process dirtied or wrote; `None` where the system does not tell.
+    pub sink_bytes: Option<u64>,
+    /// What the device did meanwhile.
+    pub device: Option<DeviceUse>,
+    /// Part of the file resident just before the clock, 0 to 1; `None` where it cannot be known.
+    pub resident_before: Option<f64>,
+    /// Part of the file resident just after, 0 to 1.
+    pub resident_after: Option<f64>,
+    /// Extents of the file read or written; `None` where the system does not tell.
+    pub extents: Option<u64>,
+    /// Whether the trial was what it claims to be.
+    pub valid: bool,
+    /// Why not.
+    pub invalid: Option<String>,
+}
+
+/// What a device did during a trial, everybody's requests included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceUse {
+    /// Read requests completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Write requests completed.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Whether the bytes agree with the trial's own, so that nobody else was using the device.
+    pub reliable: bool,
+}
+
+/// What the lab itself costs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabCost {
+    /// Seconds inside the clock of trials that do nothing.
+    pub null_seconds: Vec<f64>,
+    /// The producer's speed, in bytes per second.
+    pub producer_bytes_per_second: Option<f64>,
+    /// Speed of the first touch of memory, in bytes per second.
+    pub first_touch_bytes_per_second: Option<f64>,
+    /// Speed of the second touch.
+    pub second_touch_bytes_per_second: Option<f64>,
+}
+
+/// How quiet the machine was during the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoiseFloor {
+    /// Part of the processors' time that the host took away, 0 to 1.
+    pub stolen: Option<f64>,
+    /// Part of the device's bytes during trials that was not ours, 0 to 1.
+    pub other_io: Option<f64>,
+}
