@@ -1,2 +1,43 @@
-//! Placeholder.
-fn main() {}
+//! The project's chores, as `cargo xtask CHORE`: its one test command, and seekless beside its peers.
+//!
+//! Nothing here is part of what users install. Other programs are called where they are the field's own (`fio`,
+//! `mount`, `mkfs.*`, `apt-get`); no crate of the project is linked, so that xtask builds even when they do not.
+
+mod filesystems;
+#[cfg(target_os = "linux")]
+mod peers;
+mod process;
+mod setup;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// The chores of the project.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
+enum Chore {
+    /// Run every check: set-up, formatting, lints, tests, real file systems, documentation
+    Test(test::Arguments),
+    /// Compare seekless with other programs that do the same work (Linux)
+    #[cfg(target_os = "linux")]
+    #[command(subcommand)]
+    Peers(peers::Peers),
+}
+
+fn main() -> ExitCode {
+    let chore = Chore::parse();
+    let result = process::catch_interrupts().and_then(|()| match chore {
+        Chore::Test(arguments) => test::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Chore::Peers(peers) => peers::run(&peers),
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Real file systems to test on, made for the occasion: ext4, XFS and btrfs in image files, and a tmpfs.
+//!
+//! Needs root on Linux. Whatever was mounted is unmounted and removed when its guard is dropped. A file system that
+//! cannot be made here is a reason, not an error: the others are still worth testing.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use std::{env, thread};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use crate::process::{capture, capture_always, is_installed, is_root};
+
+/// Apparent size of an image (they are sparse) and limit of a tmpfs. XFS refuses less than 300 MiB.
+const SIZE_BYTES: u64 = 1 << 30;
+
+/// A file system that can be made here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileSystem {
+    /// ext4 on a loop device.
+    Ext4,
+    /// XFS with reflinks on a loop device.
+    Xfs,
+    /// btrfs on a loop device.
+    Btrfs,
+    /// Memory.
+    Tmpfs,
+}
+
+impl FileSystem {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Ext4, Self::Xfs, Self::Btrfs, Self::Tmpfs];
+
+    /// Its name for `mount -t`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+            Self::Btrfs => "btrfs",
+            Self::Tmpfs => "tmpfs",
+        }
+    }
+
+    /// The program that makes it and its options; none for what needs no image.
+    fn maker(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Ext4 => Some(&["mkfs.ext4", "-q", "-F"]),
+            Self::Xfs => Some(&["mkfs.xfs", "-q", "-m", "reflink=1"]),
+            Self::Btrfs => Some(&["mkfs.btrfs", "-q"]),
+            Self::Tmpfs => None,
+        }
+    }
+}
+
+/// Why no file system at all can be mounted here, if so.
+pub fn why_not_here() -> Option<&'static str> {
+    if !cfg!(target_os = "linux") {
+        Some("needs Linux (loop mounts)")
+    } else if !is_root() {
+        Some("needs root (loop mounts)")
+    } else {
+        None
+    }
+}
+
+/// Several file systems, mounted until this is dropped.
+pub struct Matrix {
+    // Before the folder that holds them: fields are dropped in this order.
+    mounted: Vec<Mounted>,
+    skipped: Vec<String>,
+    folder: TempDir,
+}
+
+impl Matrix {
+    /// Makes and mounts all that can be had here.
+    pub fn mount(wanted: &[FileSystem]) -> Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("seekless-filesystems-")
+            .tempdir_in(folder_on_disk())
+            .context("cannot make a folder for file-system images")?;
+        let mut matrix = Self {
+            mounted: Vec::new(),
+            skipped: Vec::new(),
+            folder,
+        };
+        for &file_system in wanted {
+            match Mounted::new(file_system, matrix.folder.path()) {
+                Ok(mounted) => matrix.mounted.push(mounted),
+                Err(error) => matrix.skipped.push(format!("{}: {error:#}", file_system.name())),
+            }
+            crate::process::check_interrupt()?;
+        }
+        Ok(matrix)
+    }
+
+    /// What is mounted, and where.
+    pub fn mounted(&self) -> &[Mounted] {
+        &self.mounted
+    }
+
+    /// What could not be, as `name: reason`.
+    pub fn skipped(&self) -> &[String] {
+        &self.skipped
+    }
+}
+
+/// One mounted file system. Dropping it unmounts it.
+pub struct Mounted {
+    file_system: FileSystem,
+    point: PathBuf,
+}
+
+impl Mounted {
+    /// Makes and mounts one, with its image beside its mount point in `folder`.
+    pub fn new(file_system: FileSystem, folder: &Path) -> Result<Self> {
+        let name = file_system.name();
+        let point = folder.join(name);
+        fs::create_dir(&point).with_context(|| format!("cannot make {}", point.display()))?;
+        let mut mount = Command::new("mount");
+        mount.args(["-t", name]);
+        if let Some(maker) = file_system.maker() {
+            let image = folder.join(format!("{name}.img"));
+            make_image(&image, maker)?;
+            mount.args(["-o", "loop"]).arg(image);
+        } else {
+            mount.arg("-o").arg(format!("size={SIZE_BYTES}")).arg(name);
+        }
+        // Made before mounting: an interrupt in between must still unmount.
+        let mounted = Self { file_system, point };
+        capture(mount.arg(&mounted.point)).map(|_| mounted)
+    }
+
+    /// Which one it is.
+    pub fn file_system(&self) -> FileSystem {
+        self.file_system
+    }
+
+    /// Where it is mounted.
+    pub fn point(&self) -> &Path {
+        &self.point
+    }
+
+    fn is_mounted(&self) -> bool {
+        capture_always(Command::new("mountpoint").arg("-q").arg(&self.point)).is_ok()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // A program that was just ended may hold the mount for a moment longer.
+        for _ in 0..25 {
+            if !self.is_mounted() || capture_always(Command::new("umount").arg(&self.point)).is_ok() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(200));
+        }
+        if let Err(error) = capture_always(Command::new("umount").arg("--lazy").arg(&self.point)) {
+            eprintln!("warning: {} stays mounted: {error:#}", self.point.display());
+        }
+    }
+}
+
+fn make_image(image: &Path, maker: &[&str]) -> Result<()> {
+    let (program, options) = maker.split_first().context("a maker has a program")?;
+    ensure!(is_installed(program), "{program} is not installed");
+    let file = File::create_new(image).with_context(|| format!("cannot make {}", image.display()))?;
+    file.set_len(SIZE_BYTES)
+        .with_context(|| format!("cannot extend {}", image.display()))?;
+    drop(file);
+    capture(Command::new(program).args(options).arg(image)).map(drop)
+}
+
+/// `/tmp` is often memory; `/var/tmp` is on a disk.
+fn folder_on_disk() -> PathBuf {
+    let on_disk = PathBuf::from("/var/tmp");
+    if on_disk.is_dir() { on_disk } else { env::temp_dir() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_maker_is_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = make_image(&folder.path().join("image"), &["mkfs.none"]).unwrap_err();
+        assert_eq!(error.to_string(), "mkfs.none is not installed");
+        assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
+    }
+
+    #[test]
+    fn dropping_the_matrix_unmounts_and_removes_everything() {
+        if let Some(reason) = why_not_here() {
+            eprintln!("skipped: {reason}");
+            return;
+        }
+        let matrix = Matrix::mount(&[FileSystem::Tmpfs]).unwrap();
+        let folder = matrix.folder.path().to_owned();
+        if let Some(reason) = matrix.skipped().first() {
+            eprintln!("skipped: {reason}");
+            return;
+        }
+        assert!(matrix.mounted()[0].is_mounted());
+        fs::write(matrix.mounted()[0].point().join("file"), "x").unwrap();
+        drop(matrix);
+        assert!(!folder.exists());
+    }
+}

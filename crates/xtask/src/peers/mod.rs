@@ -1,0 +1,26 @@
+//! seekless beside other programs that do the same work, in alternation and under the same conditions.
+
+mod cache;
+mod cases;
+mod fio;
+mod lab;
+mod ours;
+mod report;
+mod statistics;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// What to compare.
+#[derive(Subcommand)]
+pub enum Peers {
+    /// The lab's trials with fio's: are they the same measurement?
+    Lab(lab::Arguments),
+}
+
+/// Compares.
+pub fn run(peers: &Peers) -> Result<()> {
+    match peers {
+        Peers::Lab(arguments) => lab::run(arguments),
+    }
+}

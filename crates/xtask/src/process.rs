@@ -1,0 +1,174 @@
+//! Other programs, run so that Ctrl-C leaves nothing behind.
+//!
+//! Each child gets a process group of its own. An interrupt therefore reaches xtask alone, which ends the child with
+//! everything that it started, and returns an error: whoever holds a mount or a folder gives it back while unwinding.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+const POLL: Duration = Duration::from_millis(10);
+/// What a child gets to clean up after itself, before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Makes SIGINT, SIGTERM and SIGHUP end the chore through its errors.
+pub fn catch_interrupts() -> Result<()> {
+    let flag = INTERRUPTED.get_or_init(Arc::default);
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(flag))
+            .with_context(|| format!("cannot catch signal {signal}"))?;
+    }
+    Ok(())
+}
+
+/// An error once the user has asked to stop.
+pub fn check_interrupt() -> Result<()> {
+    ensure!(
+        !INTERRUPTED.get().is_some_and(|flag| flag.load(Ordering::Relaxed)),
+        "interrupted"
+    );
+    Ok(())
+}
+
+/// Runs a program whose output streams through. An error where it cannot start, fails, or the user interrupts.
+pub fn run(command: &mut Command) -> Result<()> {
+    check_interrupt()?;
+    let mut child = spawn(command)?;
+    let status = wait(&mut child)?;
+    ensure!(status.success(), "{}: {status}", in_words(command));
+    Ok(())
+}
+
+/// Runs a program and returns what it printed. Its last line on stderr is the reason in the error.
+pub fn capture(command: &mut Command) -> Result<String> {
+    check_interrupt()?;
+    capture_to_the_end(command, wait)
+}
+
+/// As [`capture`], but not to be interrupted: for giving back what was taken.
+pub fn capture_always(command: &mut Command) -> Result<String> {
+    capture_to_the_end(command, |child| Ok(child.wait()?))
+}
+
+/// Whether a program is found where one would look for it.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let sbin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path)
+        .chain(sbin)
+        .any(|folder| folder.join(program).is_file())
+}
+
+/// Whether this process may mount and install.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn spawn(command: &mut Command) -> Result<Child> {
+    command.stdin(Stdio::null()).process_group(0);
+    command
+        .spawn()
+        .with_context(|| format!("cannot start {}", in_words(command)))
+}
+
+fn capture_to_the_end(command: &mut Command, wait: impl Fn(&mut Child) -> Result<ExitStatus>) -> Result<String> {
+    let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+    let stdout = child.stdout.take().map(drain);
+    let stderr = child.stderr.take().map(drain);
+    let status = wait(&mut child)?;
+    let stdout = stdout.and_then(|thread| thread.join().ok()).unwrap_or_default();
+    let stderr = stderr.and_then(|thread| thread.join().ok()).unwrap_or_default();
+    if status.success() {
+        return Ok(stdout);
+    }
+    let reason = stderr
+        .lines()
+        .rev()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or("no reason given");
+    bail!("{}: {status}: {}", in_words(command), reason.trim())
+}
+
+/// Both pipes are read at once, or a child that fills one would wait for ever.
+fn drain(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What arrived before a read error is still the best account of what the child said.
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+fn wait(child: &mut Child) -> Result<ExitStatus> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if let Err(interrupted) = check_interrupt() {
+            end(child)?;
+            return Err(interrupted);
+        }
+        thread::sleep(POLL);
+    }
+}
+
+fn end(child: &mut Child) -> Result<()> {
+    let group = Pid::from_child(child);
+    // The group may be gone already; then there is nothing to end.
+    let _ = kill_process_group(group, Signal::TERM);
+    let asked = Instant::now();
+    while child.try_wait()?.is_none() {
+        if asked.elapsed() > GRACE {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+/// The program and its arguments, as they would be typed.
+pub fn in_words(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capture_returns_what_was_printed() {
+        assert_eq!(capture(Command::new("echo").arg("a word")).unwrap(), "a word\n");
+    }
+
+    #[test]
+    fn capture_gives_the_last_line_on_stderr_as_the_reason() {
+        let error = capture(Command::new("sh").args(["-c", "echo first >&2; echo last >&2; exit 3"])).unwrap_err();
+        assert!(error.to_string().ends_with("exit status: 3: last"), "{error}");
+    }
+
+    #[test]
+    fn capture_reads_more_than_a_pipe_holds() {
+        let text = capture(Command::new("sh").args(["-c", "head -c 300000 /dev/zero | tr '\\0' x; echo done >&2"]));
+        assert_eq!(text.unwrap().len(), 300_000);
+    }
+
+    #[test]
+    fn a_program_that_does_not_exist_is_named() {
+        let error = run(&mut Command::new("no-such-program-here")).unwrap_err();
+        assert!(format!("{error:#}").contains("no-such-program-here"));
+        assert!(!is_installed("no-such-program-here"));
+        assert!(is_installed("sh"));
+    }
+}

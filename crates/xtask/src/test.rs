@@ -1,0 +1,194 @@
+//! The project's one test command: set-up, formatting, lints, tests, real file systems, documentation.
+//!
+//! It stops at the first step that fails. What could not be tested here is said where it happens and again at the end.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::filesystems::{self, FileSystem, Matrix};
+use crate::process::run as run_program;
+use crate::setup;
+
+/// Where the contract tests look for the folders to run in, separated by colons.
+const TEST_DIRS: &str = "SEEKLESS_TEST_DIRS";
+
+/// Which of the checks to run.
+#[derive(Args)]
+pub struct Arguments {
+    /// Only formatting, lints and unit tests
+    #[arg(long)]
+    fast: bool,
+    /// Only this step
+    #[arg(long, value_enum, conflicts_with = "fast")]
+    only: Option<Step>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Step {
+    /// Install the Debian packages that the tests need
+    SetUp,
+    /// cargo fmt --check
+    Fmt,
+    /// Clippy on everything, warnings denied
+    Clippy,
+    /// Unit tests alone
+    Unit,
+    /// Unit, property, contract and doc tests
+    Test,
+    /// The integration tests on ext4, XFS, btrfs and tmpfs
+    FileSystems,
+    /// rustdoc, warnings denied
+    Doc,
+}
+
+impl Step {
+    const FULL: [Self; 6] = [
+        Self::SetUp,
+        Self::Fmt,
+        Self::Clippy,
+        Self::Test,
+        Self::FileSystems,
+        Self::Doc,
+    ];
+    const FAST: [Self; 3] = [Self::Fmt, Self::Clippy, Self::Unit];
+
+    fn name(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Runs it and returns what it skipped.
+    fn run(self) -> Result<Vec<String>> {
+        match self {
+            Self::SetUp => return setup::install_missing(),
+            Self::FileSystems => return test_file_systems(),
+            Self::Fmt => cargo(&["fmt", "--all", "--check"])?,
+            Self::Clippy => cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?,
+            Self::Unit => cargo(&["test", "--workspace", "--lib", "--bins"])?,
+            Self::Test => cargo(&["test", "--workspace"])?,
+            Self::Doc => run_program(cargo_command().env("RUSTDOCFLAGS", "-D warnings").args([
+                "doc",
+                "--workspace",
+                "--no-deps",
+            ]))?,
+        }
+        Ok(Vec::new())
+    }
+}
+
+/// Runs the steps.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let steps = match arguments.only {
+        Some(step) => vec![step],
+        None if arguments.fast => Step::FAST.to_vec(),
+        None => Step::FULL.to_vec(),
+    };
+    let mut done: Vec<(Step, Duration, &str)> = Vec::new();
+    let mut skipped = Vec::new();
+    let mut failure = Ok(());
+    for step in steps {
+        println!("\n=== {} ===", step.name());
+        let started = Instant::now();
+        let result = step.run();
+        let elapsed = started.elapsed();
+        println!("=== {}: {:.1} s", step.name(), elapsed.as_secs_f64());
+        match result {
+            Ok(reasons) => {
+                for reason in &reasons {
+                    println!("skipped: {reason}");
+                }
+                skipped.extend(reasons);
+                done.push((step, elapsed, "passed"));
+            }
+            Err(error) => {
+                done.push((step, elapsed, "FAILED"));
+                failure = Err(error).with_context(|| format!("step {} failed", step.name()));
+                break;
+            }
+        }
+    }
+    summarise(&done, &skipped);
+    failure
+}
+
+fn summarise(done: &[(Step, Duration, &str)], skipped: &[String]) {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_header(["step", "seconds", "result"]);
+    for (step, elapsed, result) in done {
+        table.add_row([
+            step.name(),
+            format!("{:.1}", elapsed.as_secs_f64()),
+            (*result).to_owned(),
+        ]);
+    }
+    let total: Duration = done.iter().map(|(_, elapsed, _)| *elapsed).sum();
+    table.add_row(["total".to_owned(), format!("{:.1}", total.as_secs_f64()), String::new()]);
+    if let Some(seconds) = table.column_mut(1) {
+        seconds.set_cell_alignment(CellAlignment::Right);
+    }
+    println!("\n{table}");
+    for reason in skipped {
+        println!("skipped: {reason}");
+    }
+}
+
+fn test_file_systems() -> Result<Vec<String>> {
+    if let Some(reason) = filesystems::why_not_here() {
+        return Ok(vec![format!("file-system matrix: {reason}")]);
+    }
+    let packages = packages_with_integration_tests();
+    if packages.is_empty() {
+        return Ok(vec!["file-system matrix: there are no integration tests".to_owned()]);
+    }
+    let matrix = Matrix::mount(&FileSystem::ALL)?;
+    let folders: Vec<_> = matrix
+        .mounted()
+        .iter()
+        .map(|mounted| mounted.point().as_os_str())
+        .collect();
+    if !folders.is_empty() {
+        let names: Vec<_> = matrix
+            .mounted()
+            .iter()
+            .map(|mounted| mounted.file_system().name())
+            .collect();
+        println!("on {}", names.join(", "));
+        let folders: OsString = folders.join(":".as_ref());
+        let mut command = cargo_command();
+        command
+            .arg("test")
+            .args(packages.iter().flat_map(|package| ["-p", package]));
+        run_program(command.args(["--test", "*"]).env(TEST_DIRS, folders))?;
+    }
+    Ok(matrix.skipped().to_vec())
+}
+
+/// Those whose tests run in the folders of [`TEST_DIRS`], as far as they have any yet.
+fn packages_with_integration_tests() -> Vec<&'static str> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    [("engine", "seekless"), ("lab", "seekless-lab")]
+        .into_iter()
+        .filter(|(folder, _)| crates.join(folder).join("tests").is_dir())
+        .map(|(_, package)| package)
+        .collect()
+}
+
+fn cargo(arguments: &[&str]) -> Result<()> {
+    run_program(cargo_command().args(arguments))
+}
+
+/// The cargo that runs us, at the top of the workspace.
+fn cargo_command() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    command
+}
