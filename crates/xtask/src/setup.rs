@@ -21,23 +21,16 @@ pub fn install_missing() -> Result<Vec<String>> {
         println!("nothing is missing");
         return Ok(Vec::new());
     }
-    let mut reason = if !cfg!(target_os = "linux") {
-        "used on Linux only".to_owned()
-    } else if !is_installed("apt-get") {
-        "there is no apt-get to install it".to_owned()
-    } else if !is_root() {
-        "installing it needs root".to_owned()
-    } else {
-        String::new()
+    let reason = match why_not_installable() {
+        Some(reason) => reason.to_owned(),
+        None => match install(&missing) {
+            Ok(()) => "apt-get did not bring it".to_owned(),
+            Err(error) => {
+                check_interrupt()?;
+                format!("{error:#}")
+            }
+        },
     };
-    if reason.is_empty() {
-        let packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();
-        println!("installing {}", packages.join(", "));
-        if let Err(error) = apt_get(&["update"]).and_then(|()| apt_get(&[&["install", "-y"], &packages[..]].concat())) {
-            check_interrupt()?;
-            reason = format!("{error:#}");
-        }
-    }
     let tell = |(program, package)| format!("what needs {program} (package {package}): {reason}");
     Ok(self::missing().into_iter().map(tell).collect())
 }
@@ -47,6 +40,25 @@ fn missing() -> Vec<(&'static str, &'static str)> {
         .into_iter()
         .filter(|(program, _)| !is_installed(program))
         .collect()
+}
+
+fn why_not_installable() -> Option<&'static str> {
+    if !cfg!(target_os = "linux") {
+        Some("used on Linux only")
+    } else if !is_installed("apt-get") {
+        Some("there is no apt-get to install it")
+    } else if !is_root() {
+        Some("installing it needs root")
+    } else {
+        None
+    }
+}
+
+fn install(missing: &[(&str, &str)]) -> Result<()> {
+    let packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();
+    println!("installing {}", packages.join(", "));
+    apt_get(&["update"])?;
+    apt_get(&[&["install", "-y"], &packages[..]].concat())
 }
 
 fn apt_get(arguments: &[&str]) -> Result<()> {
