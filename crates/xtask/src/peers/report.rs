@@ -60,7 +60,8 @@ pub fn preface(folder: &Path, size_bytes: u64, seed: u64) -> Result<String> {
          agrees with fio where the interval lies within 5 %.",
         fio::version()?,
         kernel.trim(),
-        file_system.trim(),
+        // Mounts may lie on top of each other; the last one is what is seen.
+        file_system.lines().last().unwrap_or("unknown"),
         size_bytes >> 20,
     ))
 }
