@@ -1,0 +1,148 @@
+//! What follows from a contest: the figures and standing of each entry, and what to use.
+
+use seekless::Method;
+use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Standing, Status, Summary, Trial, Verdict};
+
+use super::{Comparison, RECOMMENDED_RATIO, Samples, best, is_sound, only, standings, summarize};
+use crate::ranking::{effects, sentence};
+use crate::statistics::{FEWEST_SAMPLES, median_interval};
+
+/// The figures of an entry and where it stands.
+pub type Judgement = (Option<Summary>, Option<Standing>);
+
+/// A contest with its trials sorted out. Entries that failed or are not to be had have no samples, nor has the null
+/// method: a wrong answer is no time, and doing nothing is no way to read.
+pub(super) struct Judged<'a> {
+    pub entries: &'a [Entry],
+    /// The entries' methods; `None` for a command, or a method that this version does not know.
+    pub methods: Vec<Option<Method>>,
+    /// The entries' trials, invalid ones included.
+    pub trials: Vec<Vec<&'a Trial>>,
+    pub samples: Vec<Samples>,
+    /// Where the methods stand among themselves, commands left out.
+    pub among_methods: Vec<Option<Standing>>,
+}
+
+impl<'a> Judged<'a> {
+    pub fn new(index: usize, contest: &'a Contest, trials: &'a [Trial]) -> Self {
+        let entries = contest.entries.as_slice();
+        let mut of_entries = vec![Vec::new(); entries.len()];
+        for trial in trials.iter().filter(|trial| trial.contest == index) {
+            if let Some(of_entry) = of_entries.get_mut(trial.entry) {
+                of_entry.push(trial);
+            }
+        }
+        let methods: Vec<Option<Method>> = entries.iter().map(method_of).collect();
+        let samples: Vec<Samples> = entries
+            .iter()
+            .zip(&methods)
+            .zip(&of_entries)
+            .map(|((entry, method), trials)| {
+                let counted = trials.iter().copied().filter(|_| takes_part(entry, method.as_ref()));
+                Samples::of(counted)
+            })
+            .collect();
+        let among_methods = standings(&only(&samples, |entry| methods[entry].is_some()));
+        Self {
+            entries,
+            methods,
+            trials: of_entries,
+            samples,
+            among_methods,
+        }
+    }
+
+    pub fn name(&self, entry: usize) -> String {
+        self.entries[entry].method.clone()
+    }
+
+    pub fn is_method(&self, entry: usize) -> bool {
+        self.methods[entry].is_some()
+    }
+
+    /// The best of the methods that overlap, or of those that do not.
+    pub fn best_where(&self, overlapping: bool) -> Option<usize> {
+        let chosen = |entry: usize| self.methods[entry].is_some_and(|method| method.is_overlapping() == overlapping);
+        best(&only(&self.samples, chosen))
+    }
+
+    /// One entry's seconds over another's.
+    pub fn compare(&self, entry: usize, over: usize) -> Option<Comparison> {
+        self.samples[entry].over(&self.samples[over])
+    }
+
+    /// The methods that are best or tie with it.
+    pub fn ties(&self) -> impl Iterator<Item = (usize, &Standing)> {
+        let standings = self.among_methods.iter().enumerate();
+        standings
+            .filter_map(|(entry, standing)| Some((entry, standing.as_ref()?)))
+            .filter(|(_, standing)| standing.verdict != Verdict::Slower)
+    }
+
+    /// The simplest of the ties that is known well enough: least to get wrong, then the smaller block, then the text.
+    fn recommended(&self) -> Option<usize> {
+        let known = self.ties().filter(|(_, standing)| {
+            standing.pairs as usize >= FEWEST_SAMPLES && standing.ratio.high <= RECOMMENDED_RATIO
+        });
+        known.map(|(entry, _)| entry).min_by_key(|&entry| {
+            let method = self.methods[entry];
+            let rank = method.map(|method| (method.simplicity_rank(), method.options().block_bytes.unwrap_or(0)));
+            (rank, self.name(entry))
+        })
+    }
+
+    /// Bytes per second of an entry on the rounds that measured it again.
+    fn confirmed(&self, entry: usize) -> Option<Interval> {
+        let again = self.trials[entry]
+            .iter()
+            .filter(|trial| trial.phase == Phase::Confirming && is_sound(trial));
+        median_interval(
+            &again
+                .map(|trial| trial.bytes as f64 / trial.seconds)
+                .collect::<Vec<_>>(),
+        )
+    }
+}
+
+/// Judges the contest that has this index in its run, from the trials of the whole run.
+///
+/// Commands are ranked with the methods, but the recommendation is made among the methods alone: a program can use a
+/// method, and a command may do less with the bytes. The winner whose confirming trials are used is the recommended
+/// method, or where it is undecided the best one.
+#[must_use]
+pub fn conclude(index: usize, contest: &Contest, trials: &[Trial]) -> (Vec<Judgement>, Conclusion) {
+    let judged = Judged::new(index, contest, trials);
+    let summaries = judged.trials.iter().map(|trials| summarize(trials));
+    let judgements = summaries.zip(standings(&judged.samples)).collect();
+    let best = best(&judged.samples);
+    let recommended = judged.recommended();
+    let best_method = judged
+        .ties()
+        .find(|(_, standing)| standing.verdict == Verdict::Best)
+        .map(|(entry, _)| entry);
+    let name = |entry: Option<usize>| entry.map(|entry| judged.name(entry));
+    let effects = effects::effects(&judged);
+    let conclusion = Conclusion {
+        recommended: name(recommended),
+        best: name(best),
+        best_synchronous: name(judged.best_where(false)),
+        best_overlapping: name(judged.best_where(true)),
+        confirmed_bytes_per_second: recommended.or(best_method).and_then(|entry| judged.confirmed(entry)),
+        sentence: sentence::sentence(&judged, recommended, best, &effects),
+        effects: effects.into_iter().map(|effect| effect.record).collect(),
+    };
+    (judgements, conclusion)
+}
+
+fn method_of(entry: &Entry) -> Option<Method> {
+    if entry.command.is_some() {
+        None
+    } else {
+        entry.method.parse().ok()
+    }
+}
+
+fn takes_part(entry: &Entry, method: Option<&Method>) -> bool {
+    let ran = !matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
+    ran && method.is_none_or(|method| method.mechanism().name != "null")
+}

@@ -1,0 +1,85 @@
+//! What an option gained or cost on its own: methods that differ in nothing else, paired by round.
+
+use std::collections::BTreeMap;
+
+use seekless::Method;
+use seekless::method::{CachePolicy, Hint, differing_options};
+use seekless_record::{Interval, OptionEffect, Trial};
+
+use super::conclude::Judged;
+use super::{Comparison, cpu_seconds, is_ranked};
+use crate::statistics::{median, median_interval, paired};
+
+/// An option's effect, with what the sentence needs beside what is recorded.
+pub(super) struct Effect {
+    /// The entry that has the option.
+    pub with: usize,
+    pub comparison: Comparison,
+    pub record: OptionEffect,
+    /// Processors kept busy (1 is one of them) with the option, less without, paired by round.
+    pub cpu_share: Option<Interval>,
+}
+
+/// The effects of cache policies, hints and preallocations: of every pair of methods that differ in one of these alone,
+/// of which one has it at its default.
+pub(super) fn effects(judged: &Judged<'_>) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for (with, method) in judged.methods.iter().enumerate() {
+        let bases = judged.methods.iter().enumerate();
+        let effect = |(without, base): (usize, &Option<Method>)| {
+            let option = option_between((*base)?, (*method)?)?;
+            effect(judged, without, with, option)
+        };
+        effects.extend(bases.filter_map(effect));
+    }
+    effects
+}
+
+/// The option, as it is written, that the second method has beside what the first has.
+fn option_between(without: Method, with: Method) -> Option<String> {
+    if without.mechanism() != with.mechanism() {
+        return None;
+    }
+    let (base, options) = (without.options(), with.options());
+    match differing_options(&without, &with).as_slice() {
+        ["cache"] if base.cache == CachePolicy::Cached => Some(options.cache.name().to_owned()),
+        ["hint"] if base.hint == Hint::None => Some(format!("hint={}", options.hint.name())),
+        ["preallocate"] if without.mechanism().accepts.preallocate.first() == Some(&base.preallocate) => {
+            Some(format!("preallocate={}", options.preallocate.name()))
+        }
+        _ => None,
+    }
+}
+
+fn effect(judged: &Judged<'_>, without: usize, with: usize, option: String) -> Option<Effect> {
+    let comparison = judged.compare(with, without)?;
+    let cpu = |entry: usize| {
+        let seconds: Vec<f64> = ranked(&judged.trials[entry]).map(cpu_seconds).collect();
+        median(&seconds)
+    };
+    let share = |entry: usize| -> BTreeMap<u32, f64> {
+        ranked(&judged.trials[entry])
+            .map(|trial| (trial.round, cpu_seconds(trial) / trial.seconds))
+            .collect()
+    };
+    let differences: Vec<f64> = paired(&share(with), &share(without))
+        .map(|(with, without)| with - without)
+        .collect();
+    let record = OptionEffect {
+        option,
+        without: judged.name(without),
+        with: judged.name(with),
+        ratio: comparison.ratio,
+        cpu_seconds_difference: cpu(with)? - cpu(without)?,
+    };
+    Some(Effect {
+        with,
+        comparison,
+        record,
+        cpu_share: median_interval(&differences),
+    })
+}
+
+fn ranked<'a>(trials: &[&'a Trial]) -> impl Iterator<Item = &'a Trial> {
+    trials.iter().copied().filter(|trial| is_ranked(trial))
+}

@@ -1,0 +1,302 @@
+//! From samples to verdicts: who is best, who ties, who is dropped, what is recommended. No I/O and no clock.
+//!
+//! All comparisons are ratios paired by round, so that what slows a whole round down (another guest, a throttle)
+//! cancels. Invalid trials and those that measure the winner again take no part in the ranking: the former are not what
+//! they claim, the latter were made only for whom the ranking chose.
+
+mod conclude;
+mod crossovers;
+mod effects;
+mod sentence;
+#[cfg(test)]
+mod simulated;
+
+use std::collections::BTreeMap;
+
+pub use conclude::{Judgement, conclude};
+pub use crossovers::crossovers;
+use seekless_record::{Interval, Phase, Standing, Summary, Trial, Verdict};
+
+use crate::statistics::{FEWEST_SAMPLES, deviation, mean, median, median_interval, paired_ratios};
+
+/// A method ties with the best where the lower bound of its ratio to it is no larger: a difference of 3 % is not worth a
+/// recommendation, and below what two runs of one tool differ by on a shared disk.
+pub const TIE_RATIO: f64 = 1.03;
+
+/// A method is recommended only where the upper bound of its ratio to the best is no larger.
+pub const RECOMMENDED_RATIO: f64 = 1.10;
+
+/// Nothing is dropped before so many rounds.
+pub const FEWEST_ROUNDS_TO_DROP: usize = 3;
+
+/// The median ratio from which a method is dropped with fewer than 6 rounds, if no round speaks for it.
+///
+/// Of 20 equal methods with 6 % noise the luckiest looks faster than it is (by 3.4 %, at n = 3), and in a fifth of the
+/// cases another has all three ratios to it above 1.03. With the median above 1.15 besides it is 1.6 % of them, of whom
+/// nothing is lost, because their equals stay; and a method 1.3 times as slow still goes after 3 rounds in 99 % of the
+/// cases. The tests simulate both.
+pub const EARLY_DROP_RATIO: f64 = 1.15;
+
+/// What an entry took: the seconds of its valid trials, by round.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples {
+    /// Seconds, fsync included, by round.
+    pub by_round: BTreeMap<u32, f64>,
+}
+
+impl Samples {
+    /// The seconds of an entry's valid trials that count for the ranking.
+    #[must_use]
+    pub fn of<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Self {
+        let ranked = trials.into_iter().filter(|trial| is_ranked(trial));
+        Self {
+            by_round: ranked.map(|trial| (trial.round, trial.seconds)).collect(),
+        }
+    }
+
+    fn rounds(&self) -> usize {
+        self.by_round.len()
+    }
+
+    /// The median over the rounds that the other has too.
+    fn median_in_rounds_of(&self, other: &Self) -> Option<f64> {
+        let common = self
+            .by_round
+            .iter()
+            .filter(|(round, _)| other.by_round.contains_key(round));
+        median(&common.map(|(_, &seconds)| seconds).collect::<Vec<_>>())
+    }
+
+    /// Its seconds over the other's, paired by round.
+    fn over(&self, other: &Self) -> Option<Comparison> {
+        let ratios = paired_ratios(&self.by_round, &other.by_round);
+        Some(Comparison {
+            ratio: median_interval(&ratios)?,
+            pairs: ratios.len(),
+        })
+    }
+}
+
+/// One entry's seconds over another's.
+#[derive(Clone, Copy, Debug)]
+struct Comparison {
+    ratio: Interval,
+    pairs: usize,
+}
+
+impl Comparison {
+    /// Whether it is slower for certain: by the interval's lower bound from 6 rounds on, by every round and a clear
+    /// median from 3 on.
+    fn is_slower(self) -> bool {
+        let enough = self.pairs >= FEWEST_SAMPLES
+            || (self.pairs >= FEWEST_ROUNDS_TO_DROP && self.ratio.median > EARLY_DROP_RATIO);
+        enough && self.ratio.low > TIE_RATIO
+    }
+
+    /// Whether it is faster for certain, and by more than the width of a tie.
+    fn is_faster(self) -> bool {
+        self.ratio.coverage.is_some() && self.ratio.high < 1.0 && self.ratio.median < 2.0 - TIE_RATIO
+    }
+}
+
+/// Whether a trial counts for the ranking. The check of the seconds keeps damaged documents from dividing by zero.
+fn is_ranked(trial: &Trial) -> bool {
+    is_sound(trial) && trial.phase != Phase::Confirming
+}
+
+fn is_sound(trial: &Trial) -> bool {
+    trial.valid && trial.seconds.is_finite() && trial.seconds > 0.0
+}
+
+/// Where each entry stands against the best; `None` for one without a round in common with it.
+///
+/// The best has the smallest median. With fewer than 6 pairs the range of the ratios plays the interval's role.
+#[must_use]
+pub fn standings(samples: &[Samples]) -> Vec<Option<Standing>> {
+    let Some(best) = best(samples) else {
+        return vec![None; samples.len()];
+    };
+    let stand = |(entry, own): (usize, &Samples)| {
+        let Comparison { ratio, pairs } = own.over(&samples[best])?;
+        let verdict = if entry == best {
+            Verdict::Best
+        } else if ratio.low <= TIE_RATIO {
+            Verdict::Tie
+        } else {
+            Verdict::Slower
+        };
+        Some(Standing {
+            ratio,
+            pairs: pairs as u32,
+            verdict,
+        })
+    };
+    samples.iter().enumerate().map(stand).collect()
+}
+
+/// The entry with the smallest median.
+///
+/// Only those with at least three quarters of the most rounds are considered: who was dropped early must not win by
+/// having met only the good minutes, and who lost a round to an invalid trial must not lose the title with it. Two are
+/// compared on the rounds that both have, for the same reason.
+fn best(samples: &[Samples]) -> Option<usize> {
+    let most = samples.iter().map(Samples::rounds).max().filter(|&most| most > 0)?;
+    let mut contenders: Vec<usize> = (0..samples.len())
+        .filter(|&entry| samples[entry].rounds() * 4 >= most * 3)
+        .collect();
+    contenders.sort_by_key(|&entry| std::cmp::Reverse(samples[entry].rounds()));
+    contenders.into_iter().reduce(|leader, challenger| {
+        let (one, other) = (&samples[leader], &samples[challenger]);
+        match (other.median_in_rounds_of(one), one.median_in_rounds_of(other)) {
+            (Some(challenging), Some(leading)) if challenging < leading => challenger,
+            _ => leader,
+        }
+    })
+}
+
+/// Which active entries to measure no further, and why in words. The best is that of the active ones; the reference
+/// entry runs to the end, because it shows the drift.
+///
+/// Nothing goes before 3 rounds. With 3 to 5 rounds every ratio must lie above [`TIE_RATIO`] and their median above
+/// [`EARLY_DROP_RATIO`]; from 6 on the interval's lower bound must lie above [`TIE_RATIO`].
+#[must_use]
+pub fn clearly_beaten(samples: &[Samples], active: &[bool], reference: Option<usize>) -> Vec<(usize, String)> {
+    let is_active = |entry: usize| active.get(entry).copied().unwrap_or(false);
+    let Some(best) = best(&only(samples, is_active)) else {
+        return Vec::new();
+    };
+    let beaten = |(entry, own): (usize, &Samples)| {
+        let comparison = own.over(&samples[best])?;
+        let drops = is_active(entry) && Some(entry) != reference && comparison.is_slower();
+        let Comparison { ratio, pairs } = comparison;
+        drops.then(|| (entry, format!("{:.2}x the best after {pairs} rounds", ratio.median)))
+    };
+    samples.iter().enumerate().filter_map(beaten).collect()
+}
+
+/// The samples of the chosen entries; the others keep their place without any.
+fn only(samples: &[Samples], chosen: impl Fn(usize) -> bool) -> Vec<Samples> {
+    let keep = |(entry, own): (usize, &Samples)| if chosen(entry) { own.clone() } else { Samples::default() };
+    samples.iter().enumerate().map(keep).collect()
+}
+
+/// The figures of an entry's trials; `None` before the first valid one. Trials that measure the winner again are not
+/// among them.
+#[must_use]
+pub fn summarize(trials: &[&Trial]) -> Option<Summary> {
+    let ranked: Vec<&Trial> = trials.iter().copied().filter(|trial| is_ranked(trial)).collect();
+    let column = |figure: fn(&Trial) -> f64| ranked.iter().map(|trial| figure(trial)).collect::<Vec<f64>>();
+    let all_seconds = column(|trial| trial.seconds);
+    let seconds = median_interval(&all_seconds)?;
+    let left_out = trials.iter().filter(|trial| trial.phase != Phase::Confirming).count() - ranked.len();
+    Some(Summary {
+        rounds: ranked.len() as u32,
+        invalid: left_out as u32,
+        seconds,
+        mean_seconds: mean(&all_seconds)?,
+        deviation_seconds: deviation(&all_seconds),
+        bytes_per_second: median(&column(|trial| trial.bytes as f64))? / seconds.median,
+        cpu_seconds: median(&column(cpu_seconds))?,
+        fsync_seconds: median(&column(|trial| trial.fsync_seconds))?,
+        setup_seconds: median(&column(|trial| trial.setup_seconds))?,
+    })
+}
+
+fn cpu_seconds(trial: &Trial) -> f64 {
+    trial.user_seconds + trial.system_seconds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(seconds: &[f64]) -> Samples {
+        Samples {
+            by_round: (0..).zip(seconds.iter().copied()).collect(),
+        }
+    }
+
+    fn verdicts(samples: &[Samples]) -> Vec<Option<Verdict>> {
+        standings(samples)
+            .into_iter()
+            .map(|standing| standing.map(|standing| standing.verdict))
+            .collect()
+    }
+
+    #[test]
+    fn the_smallest_median_is_best_and_the_lower_bound_decides_on_ties() {
+        let entries = [
+            samples(&[1.05; 8]),
+            samples(&[1.0; 8]),
+            samples(&[1.03; 8]),
+            Samples::default(),
+        ];
+        assert_eq!(
+            verdicts(&entries),
+            [Some(Verdict::Slower), Some(Verdict::Best), Some(Verdict::Tie), None]
+        );
+        let standing = standings(&entries)[1].clone().unwrap();
+        assert_eq!((standing.pairs, standing.ratio.low, standing.ratio.high), (8, 1.0, 1.0));
+    }
+
+    #[test]
+    fn who_was_dropped_early_cannot_be_best_for_having_met_the_good_minutes() {
+        // The device is throttled from round 3 on.
+        let dropped = samples(&[1.2; 3]);
+        let fast = samples(&[1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0]);
+        assert_eq!(verdicts(&[dropped, fast]), [Some(Verdict::Slower), Some(Verdict::Best)]);
+    }
+
+    #[test]
+    fn a_lost_round_does_not_lose_the_title() {
+        let mut fast = samples(&[1.0; 8]);
+        fast.by_round.remove(&4);
+        assert_eq!(
+            verdicts(&[samples(&[1.2; 8]), fast]),
+            [Some(Verdict::Slower), Some(Verdict::Best)]
+        );
+    }
+
+    #[test]
+    fn a_lost_round_does_not_win_the_title_either() {
+        // Without its one slow round the second has the smaller median, but not on the rounds that both have.
+        let first = samples(&[1.0, 1.0, 3.0, 3.0]);
+        let mut second = samples(&[1.1, 1.1, 3.1, 3.1]);
+        second.by_round.remove(&3);
+        assert_eq!(best(&[second, first]), Some(1));
+    }
+
+    #[test]
+    fn nothing_is_dropped_before_three_rounds_nor_the_reference_ever() {
+        let after = |rounds: usize, reference| {
+            let entries = [samples(&vec![1.0; rounds]), samples(&vec![1.75; rounds])];
+            clearly_beaten(&entries, &[true, true], reference)
+        };
+        assert_eq!(after(2, None), []);
+        assert_eq!(after(3, None), [(1, "1.75x the best after 3 rounds".to_owned())]);
+        assert_eq!(after(3, Some(1)), []);
+    }
+
+    #[test]
+    fn early_drops_need_every_round_and_a_clear_median() {
+        let drops = |seconds: &[f64]| {
+            let best = samples(&vec![1.0; seconds.len()]);
+            !clearly_beaten(&[best, samples(seconds)], &[true, true], None).is_empty()
+        };
+        assert!(!drops(&[1.0, 2.0, 2.0, 2.0, 2.0]), "one round speaks for it");
+        assert!(!drops(&[1.1; 5]), "slower, but not by much yet");
+        assert!(drops(&[1.1; 6]), "slower, and six rounds say so");
+        assert!(drops(&[1.04, 1.2, 1.2]));
+        assert!(
+            !drops(&[1.02, 1.2, 1.2, 1.2, 1.2, 1.2]),
+            "the lower bound of six is the smallest"
+        );
+    }
+
+    #[test]
+    fn the_best_is_sought_among_the_active() {
+        let entries = [samples(&[1.0; 4]), samples(&[2.0; 4]), samples(&[2.1; 4])];
+        assert_eq!(clearly_beaten(&entries, &[false, true, true], None), []);
+        assert_eq!(clearly_beaten(&entries, &[], None), []);
+    }
+}

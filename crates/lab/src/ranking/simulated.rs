@@ -1,0 +1,116 @@
+//! The verdicts on simulated methods, whose true speeds are known.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::simulation::Simulation;
+
+/// The noise of a trial on a quiet disk, as the deviation of its logarithm.
+const NOISE: f64 = 0.06;
+
+/// Methods of these true medians, measured in so many rounds, each of which has its own drift.
+fn measure(simulation: &mut Simulation, medians: &[f64], rounds: u32) -> Vec<Samples> {
+    let mut samples = vec![Samples::default(); medians.len()];
+    for round in 0..rounds {
+        let drift = simulation.lognormal(1.0, 0.2);
+        for (own, median) in samples.iter_mut().zip(medians) {
+            own.by_round.insert(round, drift * simulation.lognormal(*median, NOISE));
+        }
+    }
+    samples
+}
+
+fn is_slower(standing: Option<&Standing>) -> bool {
+    standing.is_some_and(|standing| standing.verdict == Verdict::Slower)
+}
+
+/// The A/A test, simulated: the drift of the rounds, three times the noise, must not show.
+#[test]
+fn two_equal_methods_tie_at_least_95_percent_of_the_time() {
+    let mut simulation = Simulation::new(2);
+    for rounds in 6..=12 {
+        let runs = 1_000;
+        let ties = (0..runs)
+            .filter(|_| {
+                let standings = standings(&measure(&mut simulation, &[1.0, 1.0], rounds));
+                !standings.iter().any(|standing| is_slower(standing.as_ref()))
+            })
+            .count();
+        assert!(ties * 100 >= runs * 95, "{rounds} rounds: {ties} of {runs}");
+    }
+}
+
+#[test]
+fn a_method_1_3_times_as_slow_is_no_tie_after_8_rounds() {
+    let mut simulation = Simulation::new(3);
+    let runs = 1_000;
+    let told = (0..runs)
+        .filter(|_| is_slower(standings(&measure(&mut simulation, &[1.0, 1.3], 8))[1].as_ref()))
+        .count();
+    assert!(told * 100 >= runs * 95, "{told} of {runs}");
+}
+
+/// The figures that the doc of [`EARLY_DROP_RATIO`] claims.
+#[test]
+fn early_drops_spare_the_equal_and_take_the_slow() {
+    let mut simulation = Simulation::new(4);
+    let mut medians = [1.0; 21];
+    medians[20] = 1.3;
+    let (runs, mut equals, mut slow) = (500, 0, 0);
+    for _ in 0..runs {
+        let beaten = clearly_beaten(&measure(&mut simulation, &medians, 3), &[true; 21], None);
+        equals += beaten.iter().filter(|(entry, _)| *entry < 20).count();
+        slow += beaten.iter().filter(|(entry, _)| *entry == 20).count();
+    }
+    assert!(
+        equals * 100 <= 20 * runs * 2,
+        "{equals} equal methods dropped in {runs} runs"
+    );
+    assert!(slow * 100 >= runs * 97, "the slow one dropped in {slow} of {runs} runs");
+}
+
+fn any_samples() -> impl Strategy<Value = Vec<Samples>> {
+    let own = proptest::collection::btree_map(0u32..10, 0.5f64..2.0, 0..10).prop_map(|by_round| Samples { by_round });
+    proptest::collection::vec(own, 0..6)
+}
+
+proptest! {
+    /// Where every entry has every round, the best is the one a naive look finds.
+    #[test]
+    fn with_equal_rounds_the_best_is_the_smallest_median(
+        seconds in proptest::collection::vec(proptest::collection::vec(0.5f64..2.0, 7), 1..6),
+    ) {
+        let samples: Vec<Samples> = seconds
+            .iter()
+            .map(|seconds| Samples { by_round: (0..).zip(seconds.iter().copied()).collect() })
+            .collect();
+        let middle = |seconds: &[f64]| {
+            let mut sorted = seconds.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            sorted[3]
+        };
+        let smallest = seconds.iter().map(|seconds| middle(seconds)).fold(f64::INFINITY, f64::min);
+        let best = standings(&samples).iter().flatten().position(|standing| standing.verdict == Verdict::Best).unwrap();
+        prop_assert!(middle(&seconds[best]) <= smallest);
+    }
+
+    #[test]
+    fn there_is_one_best_and_nobody_is_dropped_early_or_without_reason(samples in any_samples()) {
+        let standings = standings(&samples);
+        let best: Vec<usize> = (0..samples.len())
+            .filter(|&entry| standings[entry].as_ref().is_some_and(|standing| standing.verdict == Verdict::Best))
+            .collect();
+        prop_assert_eq!(best.len(), usize::from(samples.iter().any(|own| own.rounds() > 0)));
+        for (entry, _) in clearly_beaten(&samples, &vec![true; samples.len()], None) {
+            let common: Vec<u32> = samples[entry]
+                .by_round
+                .keys()
+                .copied()
+                .filter(|round| samples[best[0]].by_round.contains_key(round))
+                .collect();
+            prop_assert!(common.len() >= 3);
+            let wins = common.iter().filter(|round| samples[entry].by_round[round] <= samples[best[0]].by_round[round]);
+            prop_assert!(wins.count() * 2 < common.len(), "dropped although it won half of the rounds");
+        }
+    }
+}
