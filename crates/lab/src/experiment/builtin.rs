@@ -1,0 +1,115 @@
+//! The experiments of the folder `experiments/`, compiled in.
+
+use super::error::nearest;
+use super::{Experiment, ExperimentError};
+
+macro_rules! texts {
+    ($($name:literal),+ $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../../experiments/", $name, ".toml")))),+]
+    };
+}
+
+/// Names and texts. A test compares the list with the folder.
+pub(super) const TEXTS: &[(&str, &str)] = texts!["read", "write", "copy", "methods-2014"];
+
+pub(super) fn find(name: &str) -> Result<Experiment, ExperimentError> {
+    let Some((name, text)) = TEXTS.iter().find(|(known, _)| *known == name) else {
+        return Err(ExperimentError::Unknown {
+            name: name.to_owned(),
+            nearest: nearest(name, TEXTS.iter().map(|(known, _)| *known)),
+            known: Experiment::builtin_names(),
+        });
+    };
+    Experiment::from_toml(text, &format!("experiments/{name}.toml"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use seekless::method::{ALIASES, BLOCKS_2014};
+    use seekless::{Method, Operation};
+    use seekless_record::Cache;
+
+    use super::*;
+    use crate::experiment::Size;
+
+    #[test]
+    fn the_list_is_the_folder_and_each_file_has_its_experiment_s_name() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        let files: BTreeSet<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(files, TEXTS.iter().map(|(name, _)| (*name).to_owned()).collect());
+        for (name, _) in TEXTS {
+            assert_eq!(
+                Experiment::builtin(name).unwrap_or_else(|error| panic!("{error}")).name,
+                *name
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_experiments_are_answered_with_the_nearest() {
+        let error = Experiment::builtin("raed").unwrap_err().to_string();
+        assert!(error.contains("did you mean `read`"), "{error}");
+        assert!(error.contains("methods-2014"), "{error}");
+    }
+
+    #[test]
+    fn default_experiments_rank_what_is_durable_and_need_no_choice() {
+        for name in ["write", "copy"] {
+            for contest in Experiment::builtin(name).unwrap().contests {
+                assert!(
+                    contest
+                        .methods
+                        .iter()
+                        .all(|method| method.to_string().ends_with(",fsync")),
+                    "{name}"
+                );
+                assert_eq!(contest.sizes, [Size::Auto]);
+            }
+        }
+        let read = Experiment::builtin("read").unwrap();
+        assert_eq!(read.contests[0].caches, [Cache::Cold, Cache::Warm]);
+    }
+
+    #[test]
+    fn methods_2014_has_every_linux_method_with_each_of_its_blocks() {
+        let experiment = Experiment::builtin("methods-2014").unwrap();
+        let methods = |operation| {
+            let contests = experiment
+                .contests
+                .iter()
+                .filter(move |contest| contest.operation == operation);
+            contests
+                .flat_map(|contest| contest.methods.iter().map(ToString::to_string))
+                .collect::<BTreeSet<_>>()
+        };
+        for alias in ALIASES.iter().filter(|alias| alias.listed != "OS X") {
+            let method: Method = alias.method.parse().unwrap();
+            let durable = if method.operation() == Operation::Read {
+                ""
+            } else {
+                ",fsync"
+            };
+            let takes_blocks = method.options().block_bytes.is_some();
+            for block in BLOCKS_2014 {
+                let block = if takes_blocks {
+                    format!(",block={block}")
+                } else {
+                    String::new()
+                };
+                let wanted: Method = format!("{}{block}{durable}", alias.name).parse().unwrap();
+                assert!(
+                    methods(method.operation()).contains(&wanted.to_string()),
+                    "{}: {wanted}",
+                    alias.name
+                );
+            }
+        }
+        assert!(experiment.contests.iter().all(|contest| contest.sizes.len() == 8));
+    }
+}

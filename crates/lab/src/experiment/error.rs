@@ -1,0 +1,96 @@
+//! What can be wrong with an experiment, and where.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why there is no such experiment.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExperimentError {
+    /// No built-in experiment has this name.
+    #[error("`{name}` is no experiment{}; the built-in ones are {}", did_you_mean(nearest), known.join(", "))]
+    Unknown {
+        /// The name given.
+        name: String,
+        /// Names that look like it.
+        nearest: Vec<String>,
+        /// The names of all built-in experiments.
+        known: Vec<&'static str>,
+    },
+    /// The file cannot be read.
+    #[error("{}: the experiment cannot be read: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The path names something else than a regular file.
+    #[error("{}: is no regular file, so no experiment", path.display())]
+    NotRegular {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The file is longer than any experiment.
+    #[error("{}: has {bytes} bytes; an experiment has at most {limit_bytes}", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// The largest that is read.
+        limit_bytes: u64,
+    },
+    /// The text is no TOML, or not the description of an experiment.
+    #[error("{origin}:{line}:{column}: {message}")]
+    Malformed {
+        /// The file, or what else the text comes from.
+        origin: String,
+        /// The line, from 1.
+        line: usize,
+        /// The column in characters, from 1.
+        column: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// A glob chooses nothing of what would be measured.
+    #[error("`{glob}` matches no method of the experiment{}", did_you_mean(nearest))]
+    NoMatch {
+        /// The glob.
+        glob: String,
+        /// Names that look like it.
+        nearest: Vec<String>,
+    },
+    /// A glob that is none.
+    #[error("`{glob}` is no glob: {message}")]
+    Glob {
+        /// The glob.
+        glob: String,
+        /// Why not.
+        message: String,
+    },
+}
+
+/// `; did you mean A or B?`, or nothing.
+pub(super) fn did_you_mean(nearest: &[String]) -> String {
+    if nearest.is_empty() {
+        String::new()
+    } else {
+        format!("; did you mean {}?", nearest.join(" or "))
+    }
+}
+
+/// Up to three names that look like the one given, in backticks, the nearest first.
+pub(super) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut scored: Vec<(f64, &str)> = names
+        .map(|name| (strsim::jaro_winkler(given, name), name))
+        .filter(|(score, _)| *score > 0.8)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    scored.dedup_by(|a, b| a.1 == b.1);
+    scored
+        .into_iter()
+        .take(3)
+        .map(|(_, name)| format!("`{name}`"))
+        .collect()
+}

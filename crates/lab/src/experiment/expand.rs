@@ -1,0 +1,136 @@
+//! From the names of an experiment to methods: names, 2014 names, globs, and the blocks of a contest.
+
+use globset::{GlobBuilder, GlobMatcher};
+use seekless::method::{ALIASES, mechanisms, variants};
+use seekless::{Method, Operation, Options};
+
+use super::error::{did_you_mean, nearest};
+
+/// The methods that a name or glob stands for. One that has a default block and names none gets each of the blocks.
+pub(super) fn expand(name: &str, operation: Operation, blocks: &[u64]) -> Result<Vec<Method>, String> {
+    let methods = if is_glob(name) {
+        matching(name, operation)?
+    } else {
+        vec![exact(name, operation)?]
+    };
+    if blocks.is_empty() || name.contains("block=") {
+        return Ok(methods);
+    }
+    let mut expanded = Vec::new();
+    for method in methods {
+        if method.options().block_bytes.is_none() {
+            expanded.push(method);
+            continue;
+        }
+        for &block in blocks {
+            let options = Options {
+                block_bytes: Some(block),
+                ..*method.options()
+            };
+            expanded.push(Method::new(method.mechanism(), options).map_err(|error| error.to_string())?);
+        }
+    }
+    Ok(expanded)
+}
+
+fn is_glob(name: &str) -> bool {
+    name.contains(['*', '?', '[', '{'])
+}
+
+fn exact(name: &str, operation: Operation) -> Result<Method, String> {
+    let method: Method = name.parse().map_err(|error: seekless::ParseError| error.to_string())?;
+    if method.operation() == operation {
+        Ok(method)
+    } else {
+        Err(format!(
+            "`{name}` is to {}, not {operation} as the other methods of this contest",
+            method.operation()
+        ))
+    }
+}
+
+/// All variants that match, the null method left out: it measures the lab, not the storage.
+fn matching(pattern: &str, operation: Operation) -> Result<Vec<Method>, String> {
+    let glob = glob(pattern).map_err(|message| format!("`{pattern}` is no glob: {message}"))?;
+    let ranked = mechanisms().filter(|mechanism| mechanism.operation == operation && mechanism.name != "null");
+    let found: Vec<Method> = ranked
+        .flat_map(variants)
+        .filter(|method| glob.is_match(method.to_string()))
+        .collect();
+    if found.is_empty() {
+        let like = did_you_mean(&nearest_methods(pattern));
+        return Err(format!("`{pattern}` matches no method that is to {operation}{like}"));
+    }
+    Ok(found)
+}
+
+/// A glob in which `*` stands for any text, `/` and `,` included.
+pub(super) fn glob(pattern: &str) -> Result<GlobMatcher, String> {
+    let glob = GlobBuilder::new(pattern).literal_separator(false).build();
+    glob.map(|glob| glob.compile_matcher())
+        .map_err(|error| error.kind().to_string())
+}
+
+/// Mechanisms and 2014 names that look like a name or glob.
+pub(super) fn nearest_methods(given: &str) -> Vec<String> {
+    let plain = given.split([',', '*', '?', '[', '{']).next().unwrap_or(given);
+    let names: Vec<String> = mechanisms().map(|known| format!("{known:?}")).collect();
+    nearest(
+        plain,
+        names
+            .iter()
+            .map(String::as_str)
+            .chain(ALIASES.iter().map(|alias| alias.name)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(name: &str, blocks: &[u64]) -> Vec<String> {
+        let methods = expand(name, Operation::Read, blocks).unwrap_or_else(|error| panic!("{error}"));
+        methods.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn blocks_go_to_methods_that_have_one_and_name_none() {
+        assert_eq!(
+            expanded("read_direct", &[4096, 65536]),
+            ["read/sync,direct,block=4K", "read/sync,direct,block=64K"]
+        );
+        assert_eq!(expanded("read/sync,block=1M", &[4096]), ["read/sync,block=1M"]);
+        assert_eq!(expanded("read/mmap", &[4096]), ["read/mmap"]);
+        assert_eq!(expanded("read/sync", &[]), ["read/sync,block=128K"]);
+    }
+
+    #[test]
+    fn globs_choose_among_all_variants_but_null() {
+        assert!(expanded("read/mmap*", &[]).contains(&"read/mmap,hint=populate".to_owned()));
+        assert!(expanded("read/*", &[]).iter().all(|method| method != "read/null"));
+        assert!(
+            expanded("read/{sync,threads}*,direct*", &[])
+                .iter()
+                .all(|method| method.contains("direct"))
+        );
+    }
+
+    #[test]
+    fn a_glob_of_another_operation_or_none_is_an_error() {
+        assert!(
+            expand("write/*", Operation::Read, &[])
+                .unwrap_err()
+                .contains("matches no method")
+        );
+        assert!(
+            expand("read/[", Operation::Read, &[])
+                .unwrap_err()
+                .contains("is no glob")
+        );
+        assert!(
+            expand("write/sync", Operation::Read, &[])
+                .unwrap_err()
+                .contains("not read")
+        );
+    }
+}

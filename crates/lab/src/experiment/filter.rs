@@ -1,0 +1,162 @@
+//! Choosing some methods of experiments by globs.
+
+use globset::GlobMatcher;
+use seekless::Method;
+
+use super::error::nearest;
+use super::expand::{glob, nearest_methods};
+use super::{ContestPlan, Experiment, ExperimentError};
+
+/// What a glob chooses.
+struct Choice<'a> {
+    text: &'a str,
+    glob: GlobMatcher,
+    /// The method, where the text is one: so `read_plain` chooses what it stands for.
+    method: Option<Method>,
+}
+
+impl<'a> Choice<'a> {
+    fn new(text: &'a str) -> Result<Self, ExperimentError> {
+        let glob = glob(text).map_err(|message| ExperimentError::Glob {
+            glob: text.to_owned(),
+            message,
+        })?;
+        Ok(Self {
+            text,
+            glob,
+            method: text.parse().ok(),
+        })
+    }
+
+    fn takes_method(&self, method: &Method) -> bool {
+        let mechanism = format!("{}/{}", method.operation(), method.mechanism().name);
+        self.method.as_ref() == Some(method) || self.glob.is_match(method.to_string()) || self.glob.is_match(mechanism)
+    }
+
+    fn takes_command(&self, name: &str) -> bool {
+        self.glob.is_match(format!("command/{name}"))
+    }
+
+    fn takes_any(&self, contest: &ContestPlan) -> bool {
+        contest.methods.iter().any(|method| self.takes_method(method))
+            || contest.commands.iter().any(|command| self.takes_command(&command.name))
+    }
+}
+
+/// What matches any of the globs, as [`Experiment::filtered`], over several experiments: a glob must match something in
+/// at least one of them. Contests and experiments of which nothing is left are left out. No globs choose everything.
+///
+/// # Errors
+/// [`ExperimentError::NoMatch`] where a glob matches nothing, [`ExperimentError::Glob`] where it is none.
+pub fn filter(experiments: &[Experiment], globs: &[String]) -> Result<Vec<Experiment>, ExperimentError> {
+    if globs.is_empty() {
+        return Ok(experiments.to_vec());
+    }
+    let choices = globs
+        .iter()
+        .map(|text| Choice::new(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    for choice in &choices {
+        if !experiments
+            .iter()
+            .flat_map(|experiment| &experiment.contests)
+            .any(|contest| choice.takes_any(contest))
+        {
+            return Err(no_match(choice.text, experiments));
+        }
+    }
+    let chosen = experiments.iter().map(|experiment| choose(experiment, &choices));
+    Ok(chosen.filter(|experiment| !experiment.contests.is_empty()).collect())
+}
+
+fn choose(experiment: &Experiment, choices: &[Choice<'_>]) -> Experiment {
+    let contests = experiment.contests.iter().map(|contest| {
+        let mut contest = contest.clone();
+        contest
+            .methods
+            .retain(|method| choices.iter().any(|choice| choice.takes_method(method)));
+        contest
+            .commands
+            .retain(|command| choices.iter().any(|choice| choice.takes_command(&command.name)));
+        contest
+    });
+    let contests = contests
+        .filter(|contest| !contest.methods.is_empty() || !contest.commands.is_empty())
+        .collect();
+    Experiment {
+        contests,
+        ..experiment.clone()
+    }
+}
+
+/// The nearest are sought in the experiments first; then the text may be a method that they do not have.
+fn no_match(text: &str, experiments: &[Experiment]) -> ExperimentError {
+    let contests = experiments.iter().flat_map(|experiment| &experiment.contests);
+    let names: Vec<String> = contests
+        .flat_map(|contest| contest.methods.iter().map(ToString::to_string))
+        .collect();
+    let mut found = nearest(text, names.iter().map(String::as_str));
+    if found.is_empty() {
+        found = nearest_methods(text);
+    }
+    ExperimentError::NoMatch {
+        glob: text.to_owned(),
+        nearest: found,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn experiment(operation: &str, methods: &str) -> Experiment {
+        let text = format!(
+            "name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"{operation}\"\nmethods = [{methods}]\n\
+             [[contest.command]]\nname = \"cat\"\nargv = [\"cat\", \"{{file}}\", \"{{target}}\"]\n"
+        );
+        Experiment::from_toml(&text, "x").unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn chosen(globs: &[&str]) -> Result<Vec<String>, String> {
+        let read = experiment("read", "\"read/sync,block=128K\", \"read/sync,direct\", \"read/mmap\"");
+        let globs: Vec<String> = globs.iter().map(|&glob| glob.to_owned()).collect();
+        let filtered = read.filtered(&globs).map_err(|error| error.to_string())?;
+        let methods = filtered
+            .contests
+            .iter()
+            .flat_map(|contest| contest.methods.iter().map(ToString::to_string));
+        let commands = filtered.contests.iter().flat_map(|contest| contest.commands.iter());
+        Ok(methods.chain(commands.map(|command| command.name.clone())).collect())
+    }
+
+    #[test]
+    fn globs_match_texts_mechanisms_aliases_and_commands() {
+        let both = ["read/sync,block=128K", "read/sync,direct,block=128K"]
+            .map(str::to_owned)
+            .to_vec();
+        assert_eq!(chosen(&["read/sync"]), Ok(both.clone()));
+        assert_eq!(chosen(&["read/sync*"]), Ok(both.clone()));
+        assert_eq!(chosen(&["*direct*"]), Ok(both[1..].to_vec()));
+        assert_eq!(chosen(&["read_plain"]), Ok(both[..1].to_vec()));
+        assert_eq!(
+            chosen(&["command/*", "*/mmap"]),
+            Ok(vec!["read/mmap".to_owned(), "cat".to_owned()])
+        );
+        assert_eq!(chosen(&[]).map(|all| all.len()), Ok(4));
+    }
+
+    #[test]
+    fn a_glob_without_a_match_is_answered_with_the_nearest() {
+        let error = chosen(&["read/mmpa"]).unwrap_err();
+        assert!(error.contains("`read/mmap`"), "{error}");
+        assert!(chosen(&["[", "read/sync"]).unwrap_err().contains("is no glob"));
+    }
+
+    #[test]
+    fn several_experiments_may_share_the_globs() {
+        let experiments = [experiment("read", "\"read/mmap\""), experiment("copy", "\"copy/sync\"")];
+        let filtered = filter(&experiments, &["copy/*".to_owned()]).unwrap();
+        assert_eq!(filtered.len(), 1);
+        assert_eq!(filtered[0].contests[0].methods[0].to_string(), "copy/sync,block=1M");
+    }
+}

@@ -1,0 +1,321 @@
+//! The TOML form of an experiment: reading it, checking it, and saying where it is wrong.
+
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+use seekless::method::parse_size;
+use seekless::{Kernel, Operation};
+use seekless_record::{Cache, Command, Target};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::error::{did_you_mean, nearest};
+use super::{ContestPlan, Experiment, ExperimentError, Size, expand};
+
+/// The largest file that is read; the largest built-in one has 3 KiB.
+const LIMIT_BYTES: u64 = 1 << 20;
+
+/// The most extra work, in nanoseconds per KiB: a second for each MiB.
+const MAX_WORK: u64 = 1_000_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExperimentText {
+    name: Spanned<String>,
+    about: String,
+    contest: Spanned<Vec<Spanned<ContestText>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ContestText {
+    operation: Spanned<String>,
+    methods: Spanned<Vec<Spanned<String>>>,
+    blocks: Option<Vec<Spanned<String>>>,
+    sizes: Option<Spanned<Vec<Spanned<String>>>>,
+    cache: Option<Spanned<Vec<Spanned<String>>>>,
+    target: Option<Spanned<String>>,
+    kernel: Option<Spanned<String>>,
+    work: Option<Spanned<u64>>,
+    #[serde(default)]
+    command: Vec<CommandText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CommandText {
+    name: Spanned<String>,
+    argv: Spanned<Vec<String>>,
+}
+
+/// What is wrong, and the bytes of the text where it is.
+struct Problem {
+    span: Range<usize>,
+    message: String,
+}
+
+type Checked<T> = Result<T, Problem>;
+
+fn problem<T, U>(at: &Spanned<T>, message: impl Into<String>) -> Checked<U> {
+    Err(Problem {
+        span: at.span(),
+        message: message.into(),
+    })
+}
+
+/// Reads the text of a regular file of a sensible size.
+pub(super) fn read(path: &Path) -> Result<String, ExperimentError> {
+    let unreadable = |source| ExperimentError::Unreadable {
+        path: path.to_owned(),
+        source,
+    };
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(ExperimentError::NotRegular { path: path.to_owned() });
+    }
+    if metadata.len() > LIMIT_BYTES {
+        return Err(ExperimentError::TooLarge {
+            path: path.to_owned(),
+            bytes: metadata.len(),
+            limit_bytes: LIMIT_BYTES,
+        });
+    }
+    fs::read_to_string(path).map_err(unreadable)
+}
+
+pub(super) fn parse(text: &str, origin: &str) -> Result<Experiment, ExperimentError> {
+    let parsed = toml::from_str(text).map_err(|error| Problem {
+        span: error.span().unwrap_or_default(),
+        message: error.message().replace('\n', "; "),
+    });
+    parsed.and_then(experiment).map_err(|Problem { span, message }| {
+        let before = text.get(..span.start).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        ExperimentError::Malformed {
+            origin: origin.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            message,
+        }
+    })
+}
+
+fn experiment(text: ExperimentText) -> Checked<Experiment> {
+    let name = text.name.get_ref();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > 64 || name.starts_with('.') || !name.chars().all(is_plain) {
+        // Runs and their files are named after it.
+        return problem(
+            &text.name,
+            "a name has 1 to 64 letters, digits, `-`, `_` and `.`, and begins with no dot",
+        );
+    }
+    if text.contest.get_ref().is_empty() {
+        return problem(&text.contest, "an experiment has at least one `[[contest]]`");
+    }
+    let contests = text
+        .contest
+        .into_inner()
+        .into_iter()
+        .map(contest)
+        .collect::<Checked<_>>()?;
+    Ok(Experiment {
+        name: text.name.into_inner(),
+        about: text.about,
+        contests,
+    })
+}
+
+fn contest(text: Spanned<ContestText>) -> Checked<ContestPlan> {
+    let text = text.into_inner();
+    let operation = one_of(
+        &text.operation,
+        "operation",
+        &Operation::ALL.map(|known| (known.name(), known)),
+    )?;
+    let target = target(operation, text.target.as_ref())?;
+    let commands = commands(operation, &text.command)?;
+    Ok(ContestPlan {
+        operation,
+        methods: methods(operation, &text)?,
+        commands,
+        sizes: sizes(text.sizes.as_ref())?,
+        caches: caches(operation, target, text.cache.as_ref())?,
+        target,
+        kernel: kernel(operation, text.kernel.as_ref())?,
+        work_ns_per_kib: work(operation, text.work.as_ref())?,
+    })
+}
+
+/// The value of a word, or an error with the words there are.
+fn one_of<T: Copy>(word: &Spanned<String>, what: &str, known: &[(&str, T)]) -> Checked<T> {
+    let found = known.iter().find(|(name, _)| name == word.get_ref());
+    found.map(|(_, value)| *value).map_or_else(
+        || {
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            let nearest = did_you_mean(&nearest(word.get_ref(), names.iter().copied()));
+            problem(
+                word,
+                format!(
+                    "`{}` is no {what} here, but one of {}{nearest}",
+                    word.get_ref(),
+                    names.join(", ")
+                ),
+            )
+        },
+        Ok,
+    )
+}
+
+fn methods(operation: Operation, text: &ContestText) -> Checked<Vec<seekless::Method>> {
+    let blocks = match &text.blocks {
+        None => Vec::new(),
+        Some(blocks) => blocks
+            .iter()
+            .map(|block| size_of(block, "block"))
+            .collect::<Checked<_>>()?,
+    };
+    let mut methods = Vec::new();
+    for name in text.methods.get_ref() {
+        match expand::expand(name.get_ref(), operation, &blocks) {
+            Ok(expanded) => push_distinct(&mut methods, expanded),
+            Err(message) => return problem(name, message),
+        }
+    }
+    if methods.is_empty() {
+        return problem(&text.methods, "a contest has at least one method");
+    }
+    Ok(methods)
+}
+
+fn push_distinct<T: PartialEq>(list: &mut Vec<T>, items: impl IntoIterator<Item = T>) {
+    for item in items {
+        if !list.contains(&item) {
+            list.push(item);
+        }
+    }
+}
+
+fn size_of(text: &Spanned<String>, what: &str) -> Checked<u64> {
+    match parse_size(text.get_ref()) {
+        Ok(0) => problem(text, format!("a {what} has at least one byte")),
+        Ok(bytes) => Ok(bytes),
+        Err(message) => problem(text, message),
+    }
+}
+
+fn sizes(text: Option<&Spanned<Vec<Spanned<String>>>>) -> Checked<Vec<Size>> {
+    let Some(text) = text else { return Ok(vec![Size::Auto]) };
+    let size = |text: &Spanned<String>| match text.get_ref().as_str() {
+        "auto" => Ok(Size::Auto),
+        _ => size_of(text, "file").map(Size::Bytes),
+    };
+    distinct(text, "size", size)
+}
+
+/// The distinct values of a list that has at least one.
+fn distinct<T: PartialEq>(
+    list: &Spanned<Vec<Spanned<String>>>,
+    what: &str,
+    read: impl Fn(&Spanned<String>) -> Checked<T>,
+) -> Checked<Vec<T>> {
+    if list.get_ref().is_empty() {
+        return problem(list, format!("at least one {what} is needed, or none of the key"));
+    }
+    let mut values = Vec::new();
+    for item in list.get_ref() {
+        push_distinct(&mut values, [read(item)?]);
+    }
+    Ok(values)
+}
+
+/// A fresh write has no file that could be cached. A file that is written over may be left as it is.
+fn caches(operation: Operation, target: Target, text: Option<&Spanned<Vec<Spanned<String>>>>) -> Checked<Vec<Cache>> {
+    let known: &[(&str, Cache)] = match (operation, target) {
+        (Operation::Write, Target::Fresh) => &[("none", Cache::None)],
+        (Operation::Write, Target::Overwrite) => &[("none", Cache::None), ("cold", Cache::Cold), ("warm", Cache::Warm)],
+        _ => &[("cold", Cache::Cold), ("warm", Cache::Warm), ("over", Cache::Over)],
+    };
+    match text {
+        None => Ok(vec![known[0].1]),
+        Some(text) => distinct(text, "cache state", |word| one_of(word, "cache state", known)),
+    }
+}
+
+fn target(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Target> {
+    match text {
+        None => Ok(Target::Fresh),
+        Some(word) if operation == Operation::Read => problem(word, "a read has no target"),
+        Some(word) => one_of(
+            word,
+            "target",
+            &[("fresh", Target::Fresh), ("overwrite", Target::Overwrite)],
+        ),
+    }
+}
+
+fn kernel(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Kernel> {
+    match text {
+        None if operation == Operation::Read => Ok(Kernel::default()),
+        None => Ok(Kernel::None),
+        Some(word) if operation == Operation::Read => {
+            one_of(word, "kernel", &Kernel::ALL.map(|kernel| (kernel.name(), kernel)))
+        }
+        Some(word) => problem(
+            word,
+            format!("a {operation} has no kernel: only what is read is looked at"),
+        ),
+    }
+}
+
+fn work(operation: Operation, text: Option<&Spanned<u64>>) -> Checked<u64> {
+    let Some(text) = text else { return Ok(0) };
+    match *text.get_ref() {
+        work if work > MAX_WORK => problem(text, format!("work is at most {MAX_WORK} ns per KiB")),
+        work if work > 0 && operation == Operation::Copy => {
+            problem(text, "a copy has no work: nothing looks at its bytes")
+        }
+        work => Ok(work),
+    }
+}
+
+fn commands(operation: Operation, texts: &[CommandText]) -> Checked<Vec<Command>> {
+    let needed: &[&str] = match operation {
+        Operation::Read => &["{file}"],
+        Operation::Write => &["{target}"],
+        Operation::Copy => &["{file}", "{target}"],
+    };
+    let mut commands: Vec<Command> = Vec::new();
+    for text in texts {
+        let (name, argv) = (text.name.get_ref(), text.argv.get_ref());
+        if name.trim().is_empty() || name.chars().any(char::is_control) {
+            return problem(&text.name, "a command has a name of visible characters");
+        }
+        if commands.iter().any(|command| command.name == *name) {
+            return problem(&text.name, format!("two commands are named `{name}`"));
+        }
+        if argv.first().is_none_or(String::is_empty) {
+            return problem(&text.argv, "a command names its program first");
+        }
+        for placeholder in needed {
+            if !argv.iter().skip(1).any(|argument| argument.contains(placeholder)) {
+                return problem(
+                    &text.argv,
+                    format!("a command that is to {operation} has `{placeholder}` in its arguments"),
+                );
+            }
+        }
+        if argv.iter().any(|argument| argument.contains('\0')) {
+            return problem(&text.argv, "an argument cannot have a zero byte");
+        }
+        commands.push(Command {
+            name: name.clone(),
+            argv: argv.clone(),
+        });
+    }
+    Ok(commands)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! What is accepted, what is refused, and where the errors point.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn parsed(text: &str) -> Experiment {
+    parse(text, "x.toml").unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refused(text: &str) -> String {
+    parse(text, "x.toml").expect_err(text).to_string()
+}
+
+/// A contest with these lines, from line 4 on.
+fn with(lines: &str) -> String {
+    format!("name = \"x\"\nabout = \"\"\n[[contest]]\n{lines}\n")
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let read = &parsed(&with("operation = \"read\"\nmethods = [\"read/sync\"]")).contests[0];
+    assert_eq!(
+        (read.caches.as_slice(), read.sizes.as_slice()),
+        ([Cache::Cold].as_slice(), [Size::Auto].as_slice())
+    );
+    assert_eq!(
+        (read.kernel, read.work_ns_per_kib, read.target),
+        (Kernel::Count, 0, Target::Fresh)
+    );
+    let write = &parsed(&with("operation = \"write\"\nmethods = [\"write/sync\"]")).contests[0];
+    assert_eq!(
+        (write.caches.as_slice(), write.kernel),
+        ([Cache::None].as_slice(), Kernel::None)
+    );
+}
+
+#[test]
+fn everything_is_read() {
+    let text = with(
+        r#"operation = "copy"
+methods = ["copy_plain", "copy/sync", "copy/sendfile"]
+blocks = ["4K", "1M"]
+sizes = ["8M", "auto", "8M"]
+cache = ["warm", "over", "cold"]
+target = "overwrite"
+[[contest.command]]
+name = "cp"
+argv = ["cp", "{file}", "{target}"]"#,
+    );
+    let contest = &parsed(&text).contests[0];
+    let methods: Vec<String> = contest.methods.iter().map(ToString::to_string).collect();
+    assert_eq!(methods, ["copy/sync,block=4K", "copy/sync,block=1M", "copy/sendfile"]);
+    assert_eq!(contest.sizes, [Size::Bytes(8 << 20), Size::Auto]);
+    assert_eq!(contest.caches, [Cache::Warm, Cache::Over, Cache::Cold]);
+    assert_eq!((contest.target, contest.commands[0].argv.len()), (Target::Overwrite, 3));
+}
+
+#[test]
+fn errors_name_line_and_column() {
+    for (text, start) in [
+        ("name = \"x\"\nabout = 3", "x.toml:2:9: "),
+        ("name = \"x\"\nabout = \"ä\" x", "x.toml:2:13: "),
+        ("name = \"x\"\nabot = \"\"", "x.toml:2:1: "),
+        ("name = \"../x\"\nabout = \"\"\ncontest = []", "x.toml:1:8: "),
+        ("name = \"x\"\nabout = \"\"\ncontest = []", "x.toml:3:11: "),
+        (&with("operation = \"raed\"\nmethods = []"), "x.toml:4:13: "),
+        (
+            &with("operation = \"read\"\nmethods = [\"read/sync\",\n \"read/snyc\"]"),
+            "x.toml:6:2: ",
+        ),
+        (
+            &with("operation = \"read\"\nmethods = [\"read/sync\"]\nsizes = [\"8M\", \"8Q\"]"),
+            "x.toml:6:16: ",
+        ),
+    ] {
+        let error = refused(text);
+        assert!(error.starts_with(start), "{error} does not start with {start}");
+    }
+}
+
+#[test]
+fn errors_name_the_nearest() {
+    let error = refused(&with("operation = \"raed\"\nmethods = []"));
+    assert!(error.contains("did you mean `read`?"), "{error}");
+    let error = refused(&with("operation = \"read\"\nmethods = [\"read/snyc\"]"));
+    assert!(error.contains("`read/sync`"), "{error}");
+    let error = refused(&with("operation = \"read\"\nmethods = [\"read/sync\"]\ncahce = []"));
+    assert!(error.contains("`cache`"), "{error}");
+    let error = refused(&with("operation = \"read\"\nmethods = [\"read/mmmap*\"]"));
+    assert!(error.contains("`read/mmap`"), "{error}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let read = |line: &str| {
+        refused(&with(&format!(
+            "operation = \"read\"\nmethods = [\"read/sync\"]\n{line}"
+        )))
+    };
+    assert!(read("target = \"fresh\"").contains("no target"));
+    assert!(read("cache = [\"none\"]").contains("cold, warm, over"));
+    assert!(read("cache = []").contains("at least one"));
+    assert!(read("sizes = [\"0\"]").contains("at least one byte"));
+    assert!(read("blocks = [\"2G\"]").contains("a block has"));
+    assert!(read("work = -1").contains("x.toml:6:8"));
+    assert!(read("work = 2_000_000").contains("at most"));
+    assert!(read("[[contest.command]]\nname = \"cat\"\nargv = [\"cat\"]").contains("`{file}`"));
+    assert!(read("[[contest.command]]\nname = \"cat\"\nargv = []").contains("program"));
+    let other = refused(&with("operation = \"read\"\nmethods = [\"write/sync\"]"));
+    assert!(other.contains("not read"), "{other}");
+    let kernel = refused(&with(
+        "operation = \"write\"\nmethods = [\"write/sync\"]\nkernel = \"count\"",
+    ));
+    assert!(kernel.contains("no kernel"), "{kernel}");
+    let work = refused(&with("operation = \"copy\"\nmethods = [\"copy/sync\"]\nwork = 1"));
+    assert!(work.contains("no work"), "{work}");
+}
+
+#[test]
+fn only_regular_files_of_a_sensible_size_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(read(folder.path()), Err(ExperimentError::NotRegular { .. })));
+    assert!(matches!(
+        read(&folder.path().join("none")),
+        Err(ExperimentError::Unreadable { .. })
+    ));
+    assert!(matches!(
+        read(Path::new("/dev/null")),
+        Err(ExperimentError::NotRegular { .. })
+    ));
+    let path = folder.path().join("large.toml");
+    fs::File::create(&path).unwrap().set_len(LIMIT_BYTES + 1).unwrap();
+    assert!(matches!(read(&path), Err(ExperimentError::TooLarge { .. })));
+    fs::write(&path, [0xff]).unwrap();
+    assert!(matches!(read(&path), Err(ExperimentError::Unreadable { .. })));
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "\\PC{0,200}") {
+        let _ = parse(&text, "x.toml");
+    }
+
+    #[test]
+    fn no_text_near_the_format_panics(
+        lines in proptest::collection::vec(
+            proptest::sample::select(vec![
+                "name = \"x\"", "about = \"ü\"", "[[contest]]", "[contest]", "[[contest.command]]", "operation = \"read\"",
+                "operation = \"copy\"", "methods = [\"read/*\"]", "methods = [\"read/[\"]", "methods = []",
+                "blocks = [\"4K\", \"ä\"]", "sizes = [\"auto\"]", "cache = [\"over\", 1]", "work = 99999999999999999999",
+                "argv = [\"cat\", \"{file}\"]", "kernel = \"\"", "target = \"\u{1F600}\"", "\u{feff}", "\"", "= \r",
+            ]),
+            0..12,
+        ),
+    ) {
+        let _ = parse(&lines.join("\n"), "x.toml");
+    }
+}

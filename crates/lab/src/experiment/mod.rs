@@ -1,0 +1,100 @@
+//! Experiments: what to measure, as TOML, built in or written by a user.
+//!
+//! An experiment says which methods and commands are compared on which sizes and cache states. It says nothing about
+//! rounds, budgets or folders: those belong to a run. The format is described in `docs/experiments.md`.
+
+mod builtin;
+mod error;
+mod expand;
+mod filter;
+mod format;
+
+use std::path::Path;
+
+pub use error::ExperimentError;
+pub use filter::filter;
+use seekless::{Kernel, Method, Operation};
+use seekless_record::{Cache, Command, Target};
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Experiment {
+    /// Its name.
+    pub name: String,
+    /// What it finds out, in one line.
+    pub about: String,
+    /// What is compared.
+    pub contests: Vec<ContestPlan>,
+}
+
+/// Methods and commands to compare, under each of the sizes and cache states.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContestPlan {
+    /// The operation.
+    pub operation: Operation,
+    /// The methods, distinct, in the order of the file. They may differ in durability, and copies in whether they share
+    /// blocks; only equals are ranked together.
+    pub methods: Vec<Method>,
+    /// The external commands.
+    pub commands: Vec<Command>,
+    /// The file sizes.
+    pub sizes: Vec<Size>,
+    /// The states of the page cache.
+    pub caches: Vec<Cache>,
+    /// What a write or copy is made to.
+    pub target: Target,
+    /// What is done with the bytes of a read; [`Kernel::None`] for other operations.
+    pub kernel: Kernel,
+    /// Extra work of the consumer or producer, in nanoseconds per KiB.
+    pub work_ns_per_kib: u64,
+}
+
+/// A file's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// The lab chooses, by budget, free space and memory.
+    Auto,
+    /// This many bytes.
+    Bytes(u64),
+}
+
+impl Experiment {
+    /// The names of the built-in experiments.
+    #[must_use]
+    pub fn builtin_names() -> Vec<&'static str> {
+        builtin::TEXTS.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// A built-in experiment.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Unknown`] with the nearest names.
+    pub fn builtin(name: &str) -> Result<Self, ExperimentError> {
+        builtin::find(name)
+    }
+
+    /// An experiment from a file.
+    ///
+    /// # Errors
+    /// [`ExperimentError`] where it is no regular file, cannot be read, is too large, or is malformed.
+    pub fn from_file(path: &Path) -> Result<Self, ExperimentError> {
+        Self::from_toml(&format::read(path)?, &path.display().to_string())
+    }
+
+    /// An experiment from a text; errors name `origin` as its file.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Malformed`] with line and column.
+    pub fn from_toml(text: &str, origin: &str) -> Result<Self, ExperimentError> {
+        format::parse(text, origin)
+    }
+
+    /// What matches any of the globs: a method by its text (`read/*,direct*`) or by its operation and mechanism
+    /// (`read/sync`), a command as `command/NAME`. Contests of which nothing is left are left out.
+    ///
+    /// # Errors
+    /// [`ExperimentError::NoMatch`] where a glob matches nothing, [`ExperimentError::Glob`] where it is none.
+    pub fn filtered(&self, globs: &[String]) -> Result<Self, ExperimentError> {
+        Ok(filter(std::slice::from_ref(self), globs)?.remove(0))
+    }
+}
