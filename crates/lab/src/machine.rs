@@ -1,0 +1,193 @@
+//! What the machine is, from what the system tells without asking for rights.
+//!
+//! Everything here is a claim that helps to read a result again later; nothing is decided by it but warnings.
+
+use std::fs;
+use std::path::Path;
+
+use seekless_record::Machine;
+
+/// The machine that this runs on. What it does not tell is `None`.
+#[must_use]
+pub fn machine() -> Machine {
+    let memory = seekless_sys::memory().ok().and_then(seekless_sys::Support::available);
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let system = match seekless_sys::system_name().as_str() {
+        "Darwin" => "macOS".to_owned(),
+        name => name.to_owned(),
+    };
+    Machine {
+        host: seekless_sys::host_name(),
+        system,
+        kernel: seekless_sys::kernel_release(),
+        architecture: std::env::consts::ARCH.to_owned(),
+        processors: u32::try_from(processors).unwrap_or(u32::MAX),
+        memory_bytes: memory.map(|memory| memory.total_bytes),
+        memory_available_bytes: memory.map(|memory| memory.available_bytes),
+        ..claims(Path::new("/"))
+    }
+}
+
+/// What Linux shows in `/proc` and `/sys` below a root; elsewhere nothing.
+fn claims(root: &Path) -> Machine {
+    let cpuinfo = fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
+    Machine {
+        processor: processor(&cpuinfo),
+        hypervisor: hypervisor(root, &cpuinfo),
+        governor: line(&root.join("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+        on_battery: on_battery(&root.join("sys/class/power_supply")),
+        ..Machine::default()
+    }
+}
+
+/// The name in /proc/cpuinfo: `model name` on x86, `Model` or `Hardware` on boards that have one.
+fn processor(cpuinfo: &str) -> Option<String> {
+    ["model name", "Model", "Hardware", "cpu model"]
+        .into_iter()
+        .find_map(|key| field(cpuinfo, key))
+}
+
+/// The value of the first `KEY : VALUE` line.
+fn field(cpuinfo: &str, key: &str) -> Option<String> {
+    let values = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    let value = values
+        .filter(|(name, _)| name.trim() == key)
+        .map(|(_, value)| value.trim())
+        .next()?;
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+/// Xen names itself; others show in the firmware's tables; all show as a processor flag on x86.
+fn hypervisor(root: &Path, cpuinfo: &str) -> Option<String> {
+    if let Some(kind) = line(&root.join("sys/hypervisor/type")) {
+        return Some(kind);
+    }
+    let firmware: Vec<String> = ["sys_vendor", "product_name"]
+        .into_iter()
+        .filter_map(|name| line(&root.join("sys/class/dmi/id").join(name)))
+        .collect();
+    let flags = field(cpuinfo, "flags").unwrap_or_default();
+    let is_virtual = flags.split_whitespace().any(|flag| flag == "hypervisor");
+    if !is_virtual && !firmware.iter().any(|name| names_a_hypervisor(name)) {
+        return None;
+    }
+    Some(if firmware.is_empty() {
+        "unnamed".to_owned()
+    } else {
+        firmware.join(" ")
+    })
+}
+
+/// As systemd-detect-virt(1) tells them by the firmware's names.
+fn names_a_hypervisor(name: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "KVM",
+        "QEMU",
+        "VMware",
+        "VirtualBox",
+        "innotek",
+        "Xen",
+        "Bochs",
+        "Parallels",
+        "BHYVE",
+        "Google Compute Engine",
+    ];
+    NAMES.iter().any(|known| name.contains(known)) || name == "Virtual Machine" || name == "Amazon EC2"
+}
+
+/// Whether a battery is being emptied and no mains adapter is on; `None` on a machine without either. Batteries of mice
+/// and the like have the scope `Device`.
+fn on_battery(supplies: &Path) -> Option<bool> {
+    let (mut plugged, mut discharging, mut any) = (false, false, false);
+    for supply in fs::read_dir(supplies).ok()?.flatten() {
+        let value = |name: &str| line(&supply.path().join(name));
+        if value("scope").as_deref() == Some("Device") {
+            continue;
+        }
+        match value("type").as_deref() {
+            Some("Mains" | "USB") => plugged |= value("online").as_deref() == Some("1"),
+            Some("Battery") => discharging |= value("status").as_deref() == Some("Discharging"),
+            _ => continue,
+        }
+        any = true;
+    }
+    any.then_some(discharging && !plugged)
+}
+
+/// The file's first line, trimmed, where there is one.
+fn line(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().next()?.trim();
+    (!line.is_empty()).then(|| line.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A root folder with these files.
+    fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn this_machine_has_a_name_processors_and_a_kernel() {
+        let machine = machine();
+        assert!(machine.processors > 0);
+        assert!(!machine.system.is_empty() && !machine.kernel.is_empty() && !machine.architecture.is_empty());
+    }
+
+    #[test]
+    fn a_laptop_tells_its_processor_governor_and_battery() {
+        let root = root(&[
+            (
+                "proc/cpuinfo",
+                "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu sse\n",
+            ),
+            ("sys/class/dmi/id/sys_vendor", "LENOVO\n"),
+            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
+            ("sys/class/power_supply/AC/type", "Mains\n"),
+            ("sys/class/power_supply/AC/online", "0\n"),
+            ("sys/class/power_supply/BAT0/type", "Battery\n"),
+            ("sys/class/power_supply/BAT0/status", "Discharging\n"),
+        ]);
+        let claims = claims(root.path());
+        assert_eq!(claims.processor.as_deref(), Some("Some CPU @ 2 GHz"));
+        assert_eq!(
+            (claims.hypervisor, claims.governor.as_deref()),
+            (None, Some("powersave"))
+        );
+        assert_eq!(claims.on_battery, Some(true));
+    }
+
+    #[test]
+    fn a_guest_is_told_by_firmware_or_by_the_processor_s_flag() {
+        let flagged = root(&[("proc/cpuinfo", "flags : fpu hypervisor sse\n")]);
+        assert_eq!(claims(flagged.path()).hypervisor.as_deref(), Some("unnamed"));
+        let named = root(&[
+            ("sys/class/dmi/id/sys_vendor", "QEMU\n"),
+            ("sys/class/dmi/id/product_name", "Standard PC\n"),
+        ]);
+        assert_eq!(claims(named.path()).hypervisor.as_deref(), Some("QEMU Standard PC"));
+        let xen = root(&[("sys/hypervisor/type", "xen\n")]);
+        assert_eq!(claims(xen.path()).hypervisor.as_deref(), Some("xen"));
+    }
+
+    #[test]
+    fn without_supplies_nothing_is_said_about_a_battery_and_a_mouse_is_none() {
+        let empty = root(&[]);
+        assert_eq!(claims(empty.path()), Machine::default());
+        let mouse = root(&[
+            ("sys/class/power_supply/mouse/type", "Battery\n"),
+            ("sys/class/power_supply/mouse/scope", "Device\n"),
+            ("sys/class/power_supply/mouse/status", "Discharging\n"),
+        ]);
+        assert_eq!(claims(mouse.path()).on_battery, None);
+    }
+}
