@@ -1,0 +1,92 @@
+//! What every Unix tells in the same way: resource usage, names, page size.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+use crate::platform::MAX_RSS_UNIT_BYTES;
+use crate::types::{Usage, Whose};
+
+/// Processor time, switches, faults and memory used so far: getrusage(2).
+pub fn usage(whose: Whose) -> io::Result<Usage> {
+    let who = match whose {
+        Whose::Process => libc::RUSAGE_SELF,
+        Whose::Children => libc::RUSAGE_CHILDREN,
+    };
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the pointer is to memory for one `rusage`, all that the call writes to.
+    if unsafe { libc::getrusage(who, usage.as_mut_ptr()) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so it filled the struct.
+    let usage = unsafe { usage.assume_init() };
+    Ok(Usage {
+        user: duration(usage.ru_utime),
+        system: duration(usage.ru_stime),
+        voluntary_switches: count(usage.ru_nvcsw),
+        involuntary_switches: count(usage.ru_nivcsw),
+        minor_faults: count(usage.ru_minflt),
+        major_faults: count(usage.ru_majflt),
+        peak_memory_bytes: count(usage.ru_maxrss) * MAX_RSS_UNIT_BYTES,
+    })
+}
+
+// `tv_usec` is narrower on macOS, where the conversion is one.
+#[allow(clippy::useless_conversion)]
+fn duration(time: libc::timeval) -> Duration {
+    Duration::from_secs(count(time.tv_sec)) + Duration::from_micros(count(time.tv_usec.into()))
+}
+
+fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+/// The kernel's release, "6.18.1": uname(2).
+#[must_use]
+pub fn kernel_release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+/// The system's name, "Linux": uname(2).
+#[must_use]
+pub fn system_name() -> String {
+    rustix::system::uname().sysname().to_string_lossy().into_owned()
+}
+
+/// The machine's name, where it has one: uname(2).
+#[must_use]
+pub fn host_name() -> Option<String> {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    (!name.is_empty()).then_some(name)
+}
+
+/// The size of a memory page in bytes, a power of two.
+#[must_use]
+pub fn page_bytes() -> usize {
+    rustix::param::page_size()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_only_grows() {
+        let before = usage(Whose::Process).unwrap();
+        let touched = vec![1_u8; 8 << 20];
+        std::hint::black_box(&touched);
+        let after = usage(Whose::Process).unwrap();
+        assert!(after.user + after.system >= before.user + before.system);
+        assert!(after.minor_faults >= before.minor_faults);
+        assert!(after.peak_memory_bytes >= 8 << 20);
+        usage(Whose::Children).unwrap();
+    }
+
+    #[test]
+    fn the_system_has_names_and_pages() {
+        assert!(!system_name().is_empty());
+        assert!(!kernel_release().is_empty());
+        assert_ne!(host_name(), Some(String::new()));
+        assert!(page_bytes().is_power_of_two());
+    }
+}

@@ -1,0 +1,233 @@
+//! Every other Unix: plain files, POSIX calls, and `Unavailable` for all the rest. Type-checked for FreeBSD.
+//!
+//! A system that turns out to matter gets a folder of its own beside `linux` and `macos`.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::StatVfsMountFlags;
+
+use crate::support::Support;
+use crate::types::{Access, Advice, Alignment, Extent, FileSystem, MapAdvice, Memory, Opening, ProcessIo, Residency};
+
+const MISSING: &str = "not used on this system";
+
+/// getrusage(2) counts `ru_maxrss` in KiB on the BSDs.
+pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1024;
+
+/// Memory is not set aside for maps on FreeBSD, so mmap(2) has no flag against it.
+pub(crate) const MAP_NORESERVE: libc::c_int = 0;
+
+/// Opens a file (open(2)), never leaking it into child processes; writing through is `O_SYNC`.
+pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
+    if how.direct {
+        return Ok(Support::Unavailable("direct I/O is not used on this system"));
+    }
+    let mut options = File::options();
+    match how.access {
+        Access::Read => options.read(true),
+        Access::CreateNew => options.read(true).write(true).create_new(true),
+        Access::Overwrite => options.read(true).write(true),
+    };
+    if how.write_through {
+        options.custom_flags(libc::O_SYNC);
+    }
+    options.open(path).map(Support::Available)
+}
+
+/// `Unavailable`: direct I/O is not used here.
+pub fn direct_alignment(_file: &File) -> io::Result<Support<Alignment>> {
+    Ok(Support::Unavailable("direct I/O is not used on this system"))
+}
+
+/// Tells how `len` bytes from `offset` (0: to the end) will be used: `posix_fadvise(2)`, on FreeBSD.
+#[cfg(target_os = "freebsd")]
+pub fn advise(file: &File, advice: Advice, offset: u64, len: u64) -> io::Result<Support<()>> {
+    let advice = match advice {
+        Advice::Normal => rustix::fs::Advice::Normal,
+        Advice::Sequential => rustix::fs::Advice::Sequential,
+        Advice::Random => rustix::fs::Advice::Random,
+        Advice::WillNeed => rustix::fs::Advice::WillNeed,
+        Advice::DontNeed => rustix::fs::Advice::DontNeed,
+        Advice::NoReuse => rustix::fs::Advice::NoReuse,
+    };
+    crate::support::attempt(crate::support::ABSENT, "the file system takes no advice", || {
+        rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(len), advice)
+    })
+}
+
+/// `Unavailable`: `posix_fadvise(2)` is used on Linux and FreeBSD.
+#[cfg(not(target_os = "freebsd"))]
+pub fn advise(_file: &File, _advice: Advice, _offset: u64, _len: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux only.
+pub fn readahead(_file: &File, _offset: u64, _len: usize) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: macOS only.
+pub fn enable_read_ahead(_file: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: macOS only.
+pub fn read_advice(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux and macOS only.
+pub fn allocate(_file: &File, _len: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// Brings the file's data and metadata to the device: fsync(2).
+pub fn sync(file: &File) -> io::Result<()> {
+    Ok(rustix::io::retry_on_intr(|| rustix::fs::fsync(file))?)
+}
+
+/// `Unavailable`: Linux only.
+pub fn sync_file_system(_file: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux only.
+pub fn read_at_dontcache(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::Result<Support<usize>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux only.
+pub fn write_at_dontcache(_file: &File, _bytes: &[u8], _offset: u64) -> io::Result<Support<usize>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux only.
+pub fn copy_file_range(
+    _src: &File,
+    _src_offset: u64,
+    _dst: &File,
+    _dst_offset: u64,
+    _len: usize,
+) -> io::Result<Support<usize>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: writes to sockets only on the BSDs.
+pub fn sendfile(_src: &File, _src_offset: u64, _dst: &File, _len: usize) -> io::Result<Support<usize>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux only.
+pub fn clone_file(_src: &File, _dst: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: macOS only.
+pub fn clone_path(_src: &Path, _dst: &Path) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: macOS only.
+pub fn copy_path_data(_src: &File, _dst: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: nothing tells here what the cache holds.
+pub fn residency(_file: &File) -> io::Result<Support<Residency>> {
+    Ok(Support::Unavailable("what is cached cannot be told on this system"))
+}
+
+/// Drops the file's clean pages from the cache, where [`advise`] is available. The caller has synced the file.
+pub fn drop_from_cache(file: &File) -> io::Result<Support<()>> {
+    advise(file, Advice::DontNeed, 0, 0)
+}
+
+/// `Unavailable`: Linux only.
+pub fn drop_system_caches() -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux only.
+pub fn extents(_file: &File) -> io::Result<Support<Vec<Extent>>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// The file system behind `path`: statvfs(3), which does not tell its type.
+pub fn file_system(path: &Path) -> io::Result<FileSystem> {
+    let space = rustix::io::retry_on_intr(|| rustix::fs::statvfs(path))?;
+    Ok(FileSystem {
+        type_name: "unknown".to_owned(),
+        block_bytes: space.f_frsize,
+        free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
+        total_bytes: space.f_blocks.saturating_mul(space.f_frsize),
+        read_only: space.f_flag.contains(StatVfsMountFlags::RDONLY),
+        is_network: false,
+    })
+}
+
+/// `Unavailable`: Linux and macOS only.
+pub fn process_io() -> io::Result<Support<ProcessIo>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux and macOS only.
+pub fn memory() -> io::Result<Support<Memory>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// The buffer of splice(2), which this platform lacks: there is no value of this type.
+#[derive(Debug)]
+pub struct Pipe(Infallible);
+
+impl Pipe {
+    /// Always `Unavailable` here.
+    pub fn new(_capacity_bytes: usize) -> io::Result<Support<Self>> {
+        Ok(Support::Unavailable("splice exists on Linux only"))
+    }
+
+    /// The bytes that fit in.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        match self.0 {}
+    }
+
+    /// Moves bytes of a file into the pipe.
+    pub fn fill(&self, _src: &File, _offset: u64, _len: usize) -> io::Result<Support<usize>> {
+        match self.0 {}
+    }
+
+    /// Moves bytes out of the pipe into a file.
+    pub fn drain(&self, _dst: &File, _offset: u64, _len: usize) -> io::Result<Support<usize>> {
+        match self.0 {}
+    }
+}
+
+/// No advice is given for maps here.
+///
+/// # Safety
+/// None needed; the other platforms' functions need the range to be a live mapping.
+pub(crate) unsafe fn advise_map(
+    _address: *mut libc::c_void,
+    _len: usize,
+    _advice: MapAdvice,
+) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// Where this thread's errno lives, for a signal handler that must leave it as it was.
+pub(crate) fn errno_location() -> *mut libc::c_int {
+    #[cfg(any(target_os = "illumos", target_os = "solaris"))]
+    use libc::___errno as location;
+    #[cfg(any(target_os = "netbsd", target_os = "openbsd"))]
+    use libc::__errno as location;
+    #[cfg(target_os = "dragonfly")]
+    use libc::__errno_location as location;
+    #[cfg(target_os = "freebsd")]
+    use libc::__error as location;
+    // SAFETY: always safe to call; the C library gives the address of the calling thread's own variable.
+    unsafe { location() }
+}

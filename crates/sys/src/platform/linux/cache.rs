@@ -1,0 +1,270 @@
+//! The page cache: hints to it, what it holds of a file, and dropping that.
+//!
+//! Several of these calls succeed and do nothing on some file systems. Nothing is checked here; [`residency`] is how a
+//! caller checks.
+
+use std::fs::File;
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{Access as Permission, AtFlags, CWD};
+use rustix::io::Errno;
+
+use crate::mincore;
+use crate::support::{ABSENT, Support, attempt};
+use crate::types::{Advice, Residency, ResidencySource};
+
+/// cachestat(2), Linux 6.5; the number is the same on all architectures that Rust's std supports.
+const SYS_CACHESTAT: libc::c_long = 451;
+/// The `f_type` of overlayfs, where cachestat(2) was seen to answer 0 always.
+const OVERLAYFS_SUPER_MAGIC: u64 = 0x794c_7630;
+
+/// Tells how `len` bytes from `offset` (0: to the end) will be used: `posix_fadvise(2)`.
+///
+/// `WillNeed` over more than one read-ahead window fetches only the first of them: issue it piecewise.
+pub fn advise(file: &File, advice: Advice, offset: u64, len: u64) -> io::Result<Support<()>> {
+    let advice = match advice {
+        Advice::Normal => rustix::fs::Advice::Normal,
+        Advice::Sequential => rustix::fs::Advice::Sequential,
+        Advice::Random => rustix::fs::Advice::Random,
+        Advice::WillNeed => rustix::fs::Advice::WillNeed,
+        Advice::DontNeed => rustix::fs::Advice::DontNeed,
+        Advice::NoReuse => rustix::fs::Advice::NoReuse,
+    };
+    attempt(ABSENT, "the kernel has no posix_fadvise", || {
+        rustix::fs::fadvise(file, offset, NonZeroU64::new(len), advice)
+    })
+}
+
+/// Starts fetching `len` bytes from `offset` into the page cache: readahead(2).
+///
+/// `Unavailable` also for files that take none (EINVAL: neither regular nor a block device).
+pub fn readahead(file: &File, offset: u64, len: usize) -> io::Result<Support<()>> {
+    let offset = signed(offset)?;
+    attempt(&[Errno::NOSYS, Errno::INVAL], "this file takes no readahead", || {
+        // SAFETY: the call takes no pointers; `file` keeps the descriptor open.
+        match unsafe { libc::readahead(file.as_raw_fd(), offset, len) } {
+            -1 => Err(last_errno()),
+            _ => Ok(()),
+        }
+    })
+}
+
+/// Switches the system's own read-ahead on; only macOS has it per file (`F_RDAHEAD`).
+pub fn enable_read_ahead(_file: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("read-ahead is switched per file on macOS only"))
+}
+
+/// Starts fetching a range; only macOS has this call (`F_RDADVISE`), see [`readahead`].
+pub fn read_advice(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("read advice exists on macOS only"))
+}
+
+/// How much of the file the page cache holds: cachestat(2) or, where that is missing or blind, mincore(2).
+///
+/// Pages on their way in by read-ahead count as held. `Unavailable` where the kernel would not tell the truth: mincore(2)
+/// claims everything resident to a caller who neither owns the file nor may write it.
+pub fn residency(file: &File) -> io::Result<Support<Residency>> {
+    let size = file.metadata()?.len();
+    let page = crate::page_bytes() as u64;
+    let answer = |resident: u64, source| {
+        let total_bytes = size.next_multiple_of(page);
+        Support::Available(Residency {
+            resident_bytes: resident.min(total_bytes),
+            total_bytes,
+            source,
+        })
+    };
+    if size == 0 {
+        return Ok(answer(0, ResidencySource::Cachestat));
+    }
+    // The type's width differs by architecture; magic numbers are 32 bits everywhere.
+    #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
+    let is_overlay = rustix::fs::fstatfs(file)?.f_type as u64 == OVERLAYFS_SUPER_MAGIC;
+    if !is_overlay {
+        match cached_pages(file, size) {
+            Ok(pages) => return Ok(answer(pages * page, ResidencySource::Cachestat)),
+            Err(Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    if !mincore_is_honest(file)? {
+        return Ok(Support::Unavailable(
+            "the kernel tells what is cached to the file's owner and writers only",
+        ));
+    }
+    Ok(answer(
+        mincore::resident_pages(file, size)? * page,
+        ResidencySource::Mincore,
+    ))
+}
+
+/// Drops the file's clean pages from the cache: `posix_fadvise(2)` `DONTNEED`. The caller has synced the file.
+///
+/// Pages that anyone maps stay, and tmpfs drops nothing; neither is an error.
+pub fn drop_from_cache(file: &File) -> io::Result<Support<()>> {
+    advise(file, Advice::DontNeed, 0, 0)
+}
+
+/// Drops all clean pages, dentries and inodes of the whole system: sync(2), then 3 into `/proc/sys/vm/drop_caches`.
+///
+/// # Errors
+/// `PermissionDenied` for all but root.
+pub fn drop_system_caches() -> io::Result<Support<()>> {
+    rustix::fs::sync();
+    match std::fs::write("/proc/sys/vm/drop_caches", "3") {
+        Ok(()) => Ok(Support::Available(())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(Support::Unavailable("the system has no /proc/sys/vm/drop_caches"))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// linux/mman.h, `struct cachestat_range`.
+#[repr(C)]
+struct CachestatRange {
+    off: u64,
+    len: u64,
+}
+
+/// linux/mman.h, `struct cachestat` without the fields' prefix; counts of pages.
+#[repr(C)]
+#[derive(Default)]
+struct Cachestat {
+    cache: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+fn cached_pages(file: &File, size: u64) -> rustix::io::Result<u64> {
+    // Not len 0 ("to the end"): that counts the pages of a large folio past the end of the file too.
+    let range = CachestatRange { off: 0, len: size };
+    let mut found = Cachestat::default();
+    rustix::io::retry_on_intr(|| {
+        // SAFETY: both pointers are to live values laid out as the kernel's structs of the same names, of which it reads
+        // the first and writes the second; `file` keeps the descriptor open; the flags must be 0.
+        let result = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut found, 0_u32) };
+        if result == -1 { Err(last_errno()) } else { Ok(()) }
+    })?;
+    Ok(found.cache)
+}
+
+/// The kernel's own rule (mm/mincore.c, `can_do_mincore`), by which it answers truly or "all resident".
+fn mincore_is_honest(file: &File) -> io::Result<bool> {
+    let user = rustix::process::geteuid();
+    if user.is_root() || user.as_raw() == file.metadata()?.uid() {
+        return Ok(true);
+    }
+    // By the descriptor's link, since faccessat2(2) with AT_EMPTY_PATH is younger than the kernels that need mincore.
+    let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(rustix::fs::accessat(CWD, link, Permission::WRITE_OK, AtFlags::EACCESS).is_ok())
+}
+
+fn signed(offset: u64) -> io::Result<i64> {
+    i64::try_from(offset).map_err(|_| Errno::INVAL.into())
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek, Write};
+
+    use super::*;
+
+    const SIZE: u64 = (1 << 20) + 100;
+
+    /// A written and synced file, or nothing where the temporary folder has no page cache to drop.
+    fn synced_file() -> Option<File> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![1; SIZE as usize]).unwrap();
+        file.sync_all().unwrap();
+        if crate::file_system(&std::env::temp_dir()).unwrap().type_name == "tmpfs" {
+            println!("skipped: the temporary folder is memory");
+            return None;
+        }
+        Some(file)
+    }
+
+    #[test]
+    fn residency_is_none_after_a_drop_and_all_after_a_read() {
+        let Some(mut file) = synced_file() else { return };
+        drop_from_cache(&file).unwrap();
+        let cold = residency(&file).unwrap().available().unwrap();
+        assert_eq!((cold.resident_bytes, cold.total_bytes), (0, (1 << 20) + 4096));
+        file.rewind().unwrap();
+        file.read_to_end(&mut Vec::new()).unwrap();
+        let warm = residency(&file).unwrap().available().unwrap();
+        assert_eq!(warm.resident_bytes, warm.total_bytes);
+    }
+
+    #[test]
+    fn mincore_and_cachestat_agree() {
+        let Some(file) = synced_file() else { return };
+        if residency(&file).unwrap().available().unwrap().source == ResidencySource::Mincore {
+            println!("skipped: cachestat is not to be had or not to be trusted here");
+            return;
+        }
+        drop_from_cache(&file).unwrap();
+        assert_eq!(mincore::resident_pages(&file, SIZE).unwrap(), 0);
+        advise(&file, Advice::Random, 0, 0).unwrap();
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut [0; 10_000], 40_000).unwrap();
+        let pages = cached_pages(&file, SIZE).unwrap();
+        assert!(pages >= 3);
+        assert_eq!(mincore::resident_pages(&file, SIZE).unwrap(), pages);
+    }
+
+    #[test]
+    fn an_empty_file_is_nothing_of_nothing() {
+        let found = residency(&tempfile::tempfile().unwrap()).unwrap().available().unwrap();
+        assert_eq!((found.resident_bytes, found.total_bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_stranger_is_told_that_residency_is_unknown() {
+        const NOBODY: libc::uid_t = 65534;
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root, to be somebody else");
+            return;
+        }
+        let named = tempfile::NamedTempFile::new().unwrap();
+        named.as_file().set_len(SIZE).unwrap();
+        let file = File::open(named.path()).unwrap();
+        let stranger = std::thread::spawn(move || {
+            // SAFETY: the raw call changes this thread's identity only, and the thread ends below.
+            let result = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+            assert_eq!(result, 0);
+            residency(&file).unwrap()
+        });
+        assert!(matches!(stranger.join().unwrap(), Support::Unavailable(_)));
+    }
+
+    #[test]
+    fn hints_are_taken_or_unavailable() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(SIZE).unwrap();
+        for advice in [
+            Advice::Normal,
+            Advice::Sequential,
+            Advice::Random,
+            Advice::WillNeed,
+            Advice::NoReuse,
+        ] {
+            advise(&file, advice, 0, 4096).unwrap();
+        }
+        readahead(&file, 0, 4096).unwrap();
+        let (_reader, writer) = io::pipe().unwrap();
+        let pipe = File::from(std::os::fd::OwnedFd::from(writer));
+        assert!(matches!(
+            readahead(&pipe, 0, 4096),
+            Ok(Support::Unavailable(_)) | Err(_)
+        ));
+    }
+}

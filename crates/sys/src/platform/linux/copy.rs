@@ -1,0 +1,116 @@
+//! Copies that stay in the kernel: by range, by pipe-less sendfile, by sharing blocks.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rustix::io::Errno;
+
+use crate::support::{ABSENT_FOR_PAIR, Support, attempt};
+
+/// Copies up to `len` bytes in the kernel: `copy_file_range(2)`. Gives the bytes copied, 0 at the source's end.
+///
+/// On XFS and btrfs this shares blocks instead of copying them.
+pub fn copy_file_range(
+    src: &File,
+    src_offset: u64,
+    dst: &File,
+    dst_offset: u64,
+    len: usize,
+) -> io::Result<Support<usize>> {
+    attempt(
+        ABSENT_FOR_PAIR,
+        "these two files cannot be copied with copy_file_range",
+        || {
+            let (mut from, mut to) = (src_offset, dst_offset);
+            rustix::fs::copy_file_range(src, Some(&mut from), dst, Some(&mut to), len)
+        },
+    )
+}
+
+/// Writes up to `len` bytes of `src` at the file position of `dst`: sendfile(2). Gives the bytes moved, 0 at the source's end.
+pub fn sendfile(src: &File, src_offset: u64, dst: &File, len: usize) -> io::Result<Support<usize>> {
+    attempt(
+        &[Errno::NOSYS, Errno::INVAL],
+        "these two files cannot be copied with sendfile",
+        || {
+            let mut from = src_offset;
+            rustix::fs::sendfile(dst, src, Some(&mut from), len)
+        },
+    )
+}
+
+/// Makes `dst` share all blocks of `src`, replacing its contents: `ioctl_ficlone(2)`.
+pub fn clone_file(src: &File, dst: &File) -> io::Result<Support<()>> {
+    attempt(
+        ABSENT_FOR_PAIR,
+        "the file system cannot share blocks between these two files",
+        || rustix::fs::ioctl_ficlone(dst, src),
+    )
+}
+
+/// Makes `dst`, which must not exist, a clone of `src`; only macOS has this call (clonefile(2)), see [`clone_file`].
+pub fn clone_path(_src: &Path, _dst: &Path) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("clonefile exists on macOS only"))
+}
+
+/// Copies the data of `src` into `dst`; only macOS has this call (fcopyfile(3)).
+pub fn copy_path_data(_src: &File, _dst: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("fcopyfile exists on macOS only"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek, Write};
+
+    use super::*;
+
+    fn source() -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"0123456789").unwrap();
+        file
+    }
+
+    fn contents(file: &mut File) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn copy_file_range_copies_the_range_and_tells_the_end() {
+        let (src, mut dst) = (source(), tempfile::tempfile().unwrap());
+        if let Support::Unavailable(reason) = copy_file_range(&src, 2, &dst, 1, 4).unwrap() {
+            println!("skipped: {reason}");
+            return;
+        }
+        assert_eq!(contents(&mut dst), b"\x002345");
+        assert_eq!(copy_file_range(&src, 10, &dst, 0, 4).unwrap(), Support::Available(0));
+    }
+
+    #[test]
+    fn copy_file_range_to_a_pipe_is_unavailable() {
+        let (_reader, writer) = io::pipe().unwrap();
+        let pipe = File::from(std::os::fd::OwnedFd::from(writer));
+        let answer = copy_file_range(&source(), 0, &pipe, 0, 4).unwrap();
+        assert!(matches!(answer, Support::Unavailable(_)));
+    }
+
+    #[test]
+    fn sendfile_writes_at_the_file_position() {
+        let (src, mut dst) = (source(), tempfile::tempfile().unwrap());
+        dst.write_all(b"ab").unwrap();
+        assert_eq!(sendfile(&src, 3, &dst, 4).unwrap(), Support::Available(4));
+        assert_eq!(contents(&mut dst), b"ab3456");
+    }
+
+    #[test]
+    fn clone_equals_its_source_or_is_unavailable() {
+        let (src, mut dst) = (source(), tempfile::tempfile().unwrap());
+        match clone_file(&src, &dst).unwrap() {
+            Support::Available(()) => assert_eq!(contents(&mut dst), b"0123456789"),
+            Support::Unavailable(reason) => println!("skipped: {reason}"),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Where a file's bytes lie on its device: FIEMAP (the kernel's Documentation/filesystems/fiemap.rst).
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+use rustix::io::Errno;
+use rustix::ioctl::opcode;
+
+use crate::support::{ABSENT, Support, attempt};
+use crate::types::{Extent, ExtentFlags};
+
+/// Extents asked for in one call: 14 KiB of answers.
+const PAGE_EXTENTS: usize = 256;
+/// Without it the extents from before a clone was written to were still reported, on XFS and btrfs.
+const FIEMAP_FLAG_SYNC: u32 = 1;
+
+/// linux/fiemap.h, `struct fiemap` without its flexible array; its size is part of the request's number.
+#[repr(C)]
+struct FiemapHeader {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped_extents: u32,
+    extent_count: u32,
+    reserved: u32,
+}
+
+/// linux/fiemap.h, `struct fiemap_extent`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FiemapExtent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved64: [u64; 2],
+    flags: u32,
+    reserved: [u32; 3],
+}
+
+/// `struct fiemap` with room for answers.
+#[repr(C)]
+struct Fiemap {
+    header: FiemapHeader,
+    extents: [FiemapExtent; PAGE_EXTENTS],
+}
+
+/// The file's extents in order of their place in the file, after writing back what is dirty; holes are the gaps.
+///
+/// What it tells is true of one moment: read it again, and ctime, before acting on it.
+pub fn extents(file: &File) -> io::Result<Support<Vec<Extent>>> {
+    let mut found: Vec<Extent> = Vec::new();
+    let mut page = empty_page();
+    let mut start = 0;
+    loop {
+        match fetch_page(file, start, &mut page)? {
+            Support::Available(()) => {}
+            Support::Unavailable(reason) => return Ok(Support::Unavailable(reason)),
+        }
+        let mapped = (page.header.mapped_extents as usize).min(PAGE_EXTENTS);
+        found.extend(page.extents[..mapped].iter().map(|extent| Extent {
+            logical: extent.logical,
+            physical: extent.physical,
+            length: extent.length,
+            flags: ExtentFlags(extent.flags),
+        }));
+        let Some(last) = page.extents[..mapped].last() else {
+            break;
+        };
+        let next = last.logical.saturating_add(last.length);
+        // A file that changes meanwhile must not keep this loop going in place.
+        if ExtentFlags(last.flags).contains(ExtentFlags::LAST) || next <= start {
+            break;
+        }
+        start = next;
+    }
+    Ok(Support::Available(found))
+}
+
+fn empty_page() -> Box<Fiemap> {
+    const NONE: FiemapExtent = FiemapExtent {
+        logical: 0,
+        physical: 0,
+        length: 0,
+        reserved64: [0; 2],
+        flags: 0,
+        reserved: [0; 3],
+    };
+    Box::new(Fiemap {
+        header: request(0),
+        extents: [NONE; PAGE_EXTENTS],
+    })
+}
+
+fn request(start: u64) -> FiemapHeader {
+    FiemapHeader {
+        start,
+        length: u64::MAX - start,
+        flags: FIEMAP_FLAG_SYNC,
+        mapped_extents: 0,
+        extent_count: PAGE_EXTENTS as u32,
+        reserved: 0,
+    }
+}
+
+fn fetch_page(file: &File, start: u64, page: &mut Fiemap) -> io::Result<Support<()>> {
+    const FS_IOC_FIEMAP: rustix::ioctl::Opcode = opcode::read_write::<FiemapHeader>(b'f', 11);
+    // EBADR: the file system knows FIEMAP, but not with this flag.
+    let absent = [ABSENT, &[Errno::BADR]].concat();
+    attempt(&absent, "the file system does not tell where data lies", || {
+        page.header = request(start);
+        // SAFETY: `page` is laid out as `struct fiemap` followed by as many extents as `extent_count` says, which is all
+        // that the kernel writes to; `file` keeps the descriptor open.
+        #[allow(clippy::cast_lossless, reason = "musl's ioctl takes a narrower number")]
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut *page) };
+        match result {
+            -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+            _ => Ok(()),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    #[test]
+    fn extents_leave_out_the_hole() {
+        let file = tempfile::tempfile().unwrap();
+        let block = vec![1_u8; 64 << 10];
+        file.write_all_at(&block, 0).unwrap();
+        file.write_all_at(&block, 1 << 20).unwrap();
+        let Support::Available(found) = extents(&file).unwrap() else {
+            println!("skipped: no FIEMAP on the temporary folder");
+            return;
+        };
+        let held: u64 = found.iter().map(|extent| extent.length).sum();
+        assert_eq!(held, 128 << 10, "{found:?}");
+        assert!(
+            found
+                .iter()
+                .all(|extent| !extent.flags.is_doubtful() && !extent.flags.is_shared())
+        );
+        assert!(
+            found
+                .iter()
+                .all(|e| e.logical + e.length <= 64 << 10 || e.logical >= 1 << 20)
+        );
+        assert!(found.last().unwrap().flags.contains(ExtentFlags::LAST));
+    }
+
+    #[test]
+    fn more_extents_than_one_page_are_all_found() {
+        let file = tempfile::tempfile().unwrap();
+        let count = PAGE_EXTENTS as u64 + 100;
+        for n in 0..count {
+            file.write_all_at(&[1; 4096], n * (128 << 10)).unwrap();
+        }
+        let Support::Available(found) = extents(&file).unwrap() else {
+            println!("skipped: no FIEMAP on the temporary folder");
+            return;
+        };
+        let held: u64 = found.iter().map(|extent| extent.length).sum();
+        assert!(held >= count * 4096);
+        assert!(found.len() > PAGE_EXTENTS || held > count * 4096);
+        assert!(found.is_sorted_by_key(|extent| extent.logical));
+    }
+
+    #[test]
+    fn an_empty_file_has_no_extents() {
+        let file = tempfile::tempfile().unwrap();
+        let found = extents(&file).unwrap();
+        assert!(matches!(found, Support::Unavailable(_)) || found == Support::Available(Vec::new()));
+    }
+}

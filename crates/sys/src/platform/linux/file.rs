@@ -1,0 +1,190 @@
+//! Opening files, and the reads, writes and syncs that the standard library does not have.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::support::{ABSENT, Support, attempt};
+use crate::types::{Access, Alignment, Opening};
+
+/// statx(2) `STATX_DIOALIGN` (Linux 6.1), which rustix does not name.
+const STATX_DIOALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2000);
+/// preadv2(2) `RWF_DONTCACHE` (Linux 6.14), which rustix does not name.
+const RWF_DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
+
+/// Opens a file (open(2)), never leaking it into child processes.
+///
+/// A file system that refuses `O_DIRECT` (EINVAL) gives `Unavailable`; with [`Access::CreateNew`] the empty file may exist
+/// by then. One that accepts it may still use the page cache (tmpfs, btrfs): only measuring tells.
+pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
+    let mut flags = OFlags::CLOEXEC
+        | match how.access {
+            Access::Read => OFlags::RDONLY,
+            Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+            Access::Overwrite => OFlags::RDWR,
+        };
+    flags.set(OFlags::DIRECT, how.direct);
+    flags.set(OFlags::DSYNC, how.write_through);
+    let absent: &[Errno] = if how.direct { &[Errno::INVAL] } else { &[] };
+    let file = attempt(absent, "the file system has no direct I/O", || {
+        rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))
+    })?;
+    Ok(file.map(File::from))
+}
+
+/// What direct I/O on `file` demands: statx(2) with `STATX_DIOALIGN`.
+///
+/// `Unavailable` where the kernel (before 6.1) or the file system does not say; direct I/O may work all the same.
+pub fn direct_alignment(file: &File) -> io::Result<Support<Alignment>> {
+    const SILENT: &str = "the file system does not say how direct I/O must be aligned";
+    let answer = attempt(ABSENT, SILENT, || {
+        rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, STATX_DIOALIGN)
+    })?;
+    Ok(match answer {
+        Support::Available(stat)
+            if stat.stx_mask & STATX_DIOALIGN.bits() != 0
+                && stat.stx_dio_mem_align != 0
+                && stat.stx_dio_offset_align != 0 =>
+        {
+            Support::Available(Alignment {
+                memory_bytes: stat.stx_dio_mem_align,
+                offset_bytes: stat.stx_dio_offset_align,
+            })
+        }
+        _ => Support::Unavailable(SILENT),
+    })
+}
+
+/// Allocates the blocks of the first `len` bytes (fallocate(2), mode 0); a shorter file grows to `len`.
+///
+/// Never emulated by writing zeros, as `posix_fallocate(3)` would be.
+pub fn allocate(file: &File, len: u64) -> io::Result<Support<()>> {
+    if len == 0 {
+        return Ok(Support::Available(()));
+    }
+    attempt(ABSENT, "the file system has no fallocate", || {
+        rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len)
+    })
+}
+
+/// Brings the file's data and metadata to the device: fsync(2).
+pub fn sync(file: &File) -> io::Result<()> {
+    Ok(rustix::io::retry_on_intr(|| rustix::fs::fsync(file))?)
+}
+
+/// Brings everything of the file's file system to its device: syncfs(2).
+pub fn sync_file_system(file: &File) -> io::Result<Support<()>> {
+    attempt(ABSENT, "the kernel has no syncfs", || rustix::fs::syncfs(file))
+}
+
+/// Reads through the page cache and out of it again: preadv2(2) with `RWF_DONTCACHE`. Gives the bytes read, 0 at the end.
+pub fn read_at_dontcache(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<Support<usize>> {
+    attempt(ABSENT, "the kernel or file system has no uncached reads", || {
+        rustix::io::preadv2(file, &mut [IoSliceMut::new(bytes)], offset, RWF_DONTCACHE)
+    })
+}
+
+/// Writes through the page cache and out of it again: pwritev2(2) with `RWF_DONTCACHE`. Gives the bytes written.
+///
+/// Pages that were in the cache before stay there: an overwrite was seen to leave everything resident on ext4.
+pub fn write_at_dontcache(file: &File, bytes: &[u8], offset: u64) -> io::Result<Support<usize>> {
+    attempt(ABSENT, "the kernel or file system has no uncached writes", || {
+        rustix::io::pwritev2(file, &[IoSlice::new(bytes)], offset, RWF_DONTCACHE)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    fn plain(access: Access) -> Opening {
+        Opening {
+            access,
+            direct: false,
+            write_through: false,
+        }
+    }
+
+    #[test]
+    fn open_creates_overwrites_and_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        assert_eq!(
+            open(&path, plain(Access::Overwrite)).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        let made = open(&path, plain(Access::CreateNew)).unwrap().available().unwrap();
+        made.write_all_at(b"0123456789", 0).unwrap();
+        let how = Opening {
+            write_through: true,
+            ..plain(Access::Overwrite)
+        };
+        let over = open(&path, how).unwrap().available().unwrap();
+        over.write_all_at(b"xx", 2).unwrap();
+        let read = open(&path, plain(Access::Read)).unwrap().available().unwrap();
+        assert!(read.write_at(b"y", 0).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"01xx456789");
+        assert_eq!(
+            open(&path, plain(Access::CreateNew)).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
+    }
+
+    #[test]
+    fn direct_read_obeys_the_alignment_told() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let content: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).collect();
+        std::fs::write(file.path(), &content).unwrap();
+        let how = Opening {
+            direct: true,
+            ..plain(Access::Read)
+        };
+        let Support::Available(direct) = open(file.path(), how).unwrap() else {
+            println!("skipped: no direct I/O on the temporary folder");
+            return;
+        };
+        let Support::Available(alignment) = direct_alignment(&direct).unwrap() else {
+            println!("skipped: the file system does not tell its alignment");
+            return;
+        };
+        assert!(alignment.memory_bytes.is_power_of_two());
+        assert!(alignment.offset_bytes.is_power_of_two());
+        let mut buffer = crate::Buffer::new(128 << 10, alignment.memory_bytes as usize).unwrap();
+        assert_eq!(direct.read_at(&mut buffer, 0).unwrap(), content.len());
+        assert_eq!(buffer[..content.len()], content);
+    }
+
+    #[test]
+    fn allocate_makes_the_file_grow() {
+        let file = tempfile::tempfile().unwrap();
+        if let Support::Unavailable(reason) = allocate(&file, 1 << 20).unwrap() {
+            println!("skipped: {reason}");
+            return;
+        }
+        assert_eq!(file.metadata().unwrap().len(), 1 << 20);
+        assert_eq!(allocate(&file, 0).unwrap(), Support::Available(()));
+    }
+
+    #[test]
+    fn uncached_write_is_read_back_uncached() {
+        let file = tempfile::tempfile().unwrap();
+        let content = vec![7; 10_000];
+        match write_at_dontcache(&file, &content, 0).unwrap() {
+            Support::Unavailable(reason) => println!("skipped: {reason}"),
+            Support::Available(written) => {
+                assert_eq!(written, content.len());
+                let mut bytes = vec![0; 20_000];
+                let read = read_at_dontcache(&file, &mut bytes, 0).unwrap();
+                assert_eq!(read, Support::Available(content.len()));
+                assert_eq!(bytes[..content.len()], content);
+            }
+        }
+        sync(&file).unwrap();
+        sync_file_system(&file).unwrap();
+    }
+}

@@ -1,0 +1,183 @@
+//! The machine, its file systems and this process: what /proc and statfs(2) tell, and small differences between platforms.
+
+use std::io;
+use std::path::Path;
+
+use rustix::fs::StatVfsMountFlags;
+use rustix::io::Errno;
+use rustix::mm::Advice;
+
+use crate::support::{Support, attempt};
+use crate::types::{FileSystem, MapAdvice, Memory, ProcessIo};
+
+/// getrusage(2) counts `ru_maxrss` in KiB here.
+pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1024;
+
+/// The flag of mmap(2) for memory that is not set aside: zero pages for a whole file must not fail for want of swap.
+pub(crate) const MAP_NORESERVE: libc::c_int = libc::MAP_NORESERVE;
+
+/// Names of `f_type` (statfs(2), linux/magic.h), and whether the data comes over a network.
+const FILE_SYSTEMS: &[(u64, &str, bool)] = &[
+    (0xef53, "ext4", false), // ext2 and ext3 too: one number for all three
+    (0x5846_5342, "xfs", false),
+    (0x9123_683e, "btrfs", false),
+    (0x0102_1994, "tmpfs", false),
+    (0x8584_58f6, "ramfs", false),
+    (0x794c_7630, "overlay", false),
+    (0x2fc1_2fc1, "zfs", false),
+    (0xca45_1a4e, "bcachefs", false),
+    (0xf2f5_2010, "f2fs", false),
+    (0x2011_bab0, "exfat", false),
+    (0x4d44, "vfat", false),
+    (0x7366_746e, "ntfs", false),
+    (0x5265_4973, "reiserfs", false),
+    (0x3153_464a, "jfs", false),
+    (0x3434, "nilfs2", false),
+    (0x7371_7368, "squashfs", false),
+    (0xe0f5_e1e2, "erofs", false),
+    (0x9660, "iso9660", false),
+    (0x1501_3346, "udf", false),
+    (0xf15f, "ecryptfs", false),
+    (0x6573_5546, "fuse", false),
+    (0x786f_4256, "vboxsf", false),
+    (0x6969, "nfs", true),
+    (0xff53_4d42, "cifs", true),
+    (0xfe53_4d42, "smb2", true),
+    (0x517b, "smb", true),
+    (0x00c3_6400, "ceph", true),
+    (0x5346_414f, "afs", true),
+    (0x0102_1997, "9p", true),
+    (0x0116_1970, "gfs2", true),
+    (0x7461_636f, "ocfs2", true),
+    (0x0bd0_0bd0, "lustre", true),
+    (0x4750_4653, "gpfs", true),
+];
+
+/// The file system behind `path`: statfs(2) and statvfs(3).
+///
+/// A FUSE file system counts as local: the kernel does not know what is behind it.
+pub fn file_system(path: &Path) -> io::Result<FileSystem> {
+    let stat = rustix::io::retry_on_intr(|| rustix::fs::statfs(path))?;
+    let space = rustix::io::retry_on_intr(|| rustix::fs::statvfs(path))?;
+    // The type's width differs by architecture; magic numbers are 32 bits everywhere.
+    #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
+    let magic = stat.f_type as u64 & 0xffff_ffff;
+    let known = FILE_SYSTEMS.iter().find(|(number, ..)| *number == magic);
+    Ok(FileSystem {
+        type_name: known.map_or_else(|| format!("{magic:#x}"), |(_, name, _)| (*name).to_owned()),
+        block_bytes: space.f_frsize,
+        free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
+        total_bytes: space.f_blocks.saturating_mul(space.f_frsize),
+        read_only: space.f_flag.contains(StatVfsMountFlags::RDONLY),
+        is_network: known.is_some_and(|(.., network)| *network),
+    })
+}
+
+/// Bytes moved so far by this process: `/proc/self/io`.
+pub fn process_io() -> io::Result<Support<ProcessIo>> {
+    let fields = ["read_bytes:", "write_bytes:"];
+    Ok(
+        proc_fields("/proc/self/io", fields)?.map(|[read_bytes, write_bytes]| ProcessIo {
+            read_bytes,
+            write_bytes,
+        }),
+    )
+}
+
+/// The machine's memory: `/proc/meminfo`.
+pub fn memory() -> io::Result<Support<Memory>> {
+    let fields = ["MemTotal:", "MemAvailable:"];
+    Ok(proc_fields("/proc/meminfo", fields)?.map(|[total, available]| Memory {
+        total_bytes: total * 1024,
+        available_bytes: available * 1024,
+    }))
+}
+
+/// The numbers after `names` in a file of `NAME: NUMBER` lines.
+fn proc_fields<const N: usize>(path: &str, names: [&str; N]) -> io::Result<Support<[u64; N]>> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Support::Unavailable("the kernel does not count this"));
+        }
+        Err(error) => return Err(error),
+    };
+    let mut numbers = [0; N];
+    for (number, name) in numbers.iter_mut().zip(names) {
+        let value = text.lines().find_map(|line| line.strip_prefix(name));
+        match value.and_then(|value| value.split_whitespace().next()?.parse().ok()) {
+            Some(found) => *number = found,
+            None => return Ok(Support::Unavailable("the kernel does not count this")),
+        }
+    }
+    Ok(Support::Available(numbers))
+}
+
+/// madvise(2) for [`crate::Map`].
+///
+/// # Safety
+/// `address` and `len` are a live mapping of a file, shared, to which no references exist.
+pub(crate) unsafe fn advise_map(address: *mut libc::c_void, len: usize, advice: MapAdvice) -> io::Result<Support<()>> {
+    let advice = match advice {
+        MapAdvice::Normal => Advice::Normal,
+        MapAdvice::Sequential => Advice::Sequential,
+        MapAdvice::Random => Advice::Random,
+        MapAdvice::WillNeed => Advice::WillNeed,
+        MapAdvice::PopulateRead => Advice::LinuxPopulateRead,
+        MapAdvice::PopulateWrite => Advice::LinuxPopulateWrite,
+        MapAdvice::DontNeed => Advice::LinuxDontNeed,
+    };
+    attempt(&[Errno::INVAL, Errno::NOSYS], "the kernel has no such madvise", || {
+        // SAFETY: the caller vouches for the range; of a shared file mapping no advice used here changes the contents.
+        match unsafe { rustix::mm::madvise(address, len, advice) } {
+            // Populating ran into the end of the file: whoever reads there finds out by the guard.
+            Err(Errno::FAULT) => Ok(()),
+            other => other,
+        }
+    })
+}
+
+/// Where this thread's errno lives, for a signal handler that must leave it as it was.
+pub(crate) fn errno_location() -> *mut libc::c_int {
+    // SAFETY: always safe to call; the C library gives the address of the calling thread's own variable.
+    unsafe { libc::__errno_location() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_is_of_the_file_system_with_its_number_for_a_name() {
+        let found = file_system(Path::new("/proc")).unwrap();
+        assert_eq!(found.type_name, "0x9fa0");
+    }
+
+    #[test]
+    fn the_temporary_folder_has_blocks_and_space() {
+        let found = file_system(&std::env::temp_dir()).unwrap();
+        assert!(found.block_bytes.is_power_of_two());
+        assert!(found.free_bytes <= found.total_bytes);
+        assert!(!found.read_only);
+    }
+
+    #[test]
+    fn written_bytes_are_counted() {
+        let Support::Available(before) = process_io().unwrap() else {
+            println!("skipped: the kernel does not count I/O");
+            return;
+        };
+        let file = tempfile::tempfile().unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &vec![1; 1 << 20], 0).unwrap();
+        file.sync_all().unwrap();
+        let name = file_system(&std::env::temp_dir()).unwrap().type_name;
+        let after = process_io().unwrap().available().unwrap();
+        assert!(name == "tmpfs" || after.write_bytes >= before.write_bytes + (1 << 20));
+    }
+
+    #[test]
+    fn available_memory_is_part_of_the_total() {
+        let memory = memory().unwrap().available().unwrap();
+        assert!(0 < memory.available_bytes && memory.available_bytes < memory.total_bytes);
+    }
+}

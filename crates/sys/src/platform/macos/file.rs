@@ -1,0 +1,98 @@
+//! Opening files, allocating, and syncs that reach the device.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::support::{ABSENT, Support, attempt};
+use crate::types::{Access, Alignment, Opening};
+
+/// Opens a file (open(2)), never leaking it into child processes; `direct` is fcntl(2) `F_NOCACHE`.
+pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
+    let mut flags = OFlags::CLOEXEC
+        | match how.access {
+            Access::Read => OFlags::RDONLY,
+            Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+            Access::Overwrite => OFlags::RDWR,
+        };
+    flags.set(OFlags::DSYNC, how.write_through);
+    let file = File::from(rustix::io::retry_on_intr(|| {
+        rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))
+    })?);
+    if !how.direct {
+        return Ok(Support::Available(file));
+    }
+    let uncached = attempt(ABSENT, "the file system has no uncached I/O", || {
+        rustix::fs::fcntl_nocache(&file, true)
+    })?;
+    Ok(uncached.map(|()| file))
+}
+
+/// `Unavailable`: `F_NOCACHE` takes any alignment, and is fastest at whole pages.
+pub fn direct_alignment(_file: &File) -> io::Result<Support<Alignment>> {
+    Ok(Support::Unavailable("uncached I/O demands no alignment on macOS"))
+}
+
+/// Allocates blocks so that the first `len` bytes have them, in one piece if possible: fcntl(2) `F_PREALLOCATE`.
+///
+/// The file's size stays as it is.
+pub fn allocate(file: &File, len: u64) -> io::Result<Support<()>> {
+    // The call counts from the end of what the file has.
+    let missing = i64::try_from(len.saturating_sub(file.metadata()?.len())).map_err(|_| Errno::INVAL)?;
+    if missing == 0 {
+        return Ok(Support::Available(()));
+    }
+    let in_one_piece = preallocate(file, libc::F_ALLOCATECONTIG | libc::F_ALLOCATEALL, missing);
+    attempt(ABSENT, "the file system does not preallocate", || {
+        in_one_piece.or_else(|_| preallocate(file, libc::F_ALLOCATEALL, missing))
+    })
+}
+
+fn preallocate(file: &File, flags: libc::c_uint, len: libc::off_t) -> rustix::io::Result<()> {
+    let mut store = libc::fstore_t {
+        fst_flags: flags,
+        fst_posmode: libc::F_PEOFPOSMODE,
+        fst_offset: 0,
+        fst_length: len,
+        fst_bytesalloc: 0,
+    };
+    // SAFETY: F_PREALLOCATE reads and writes one `fstore_t`, which lives here; `file` keeps the descriptor open.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_PREALLOCATE, &raw mut store) } {
+        -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+        _ => Ok(()),
+    }
+}
+
+/// Brings the file to the device and out of its write cache: fcntl(2) `F_FULLFSYNC`, or fsync(2) where the file system
+/// does not have that. Plain fsync(2) stops at the device's cache here.
+pub fn sync(file: &File) -> io::Result<()> {
+    match rustix::io::retry_on_intr(|| rustix::fs::fcntl_fullfsync(file)) {
+        Err(Errno::NOTSUP | Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => {
+            Ok(rustix::io::retry_on_intr(|| rustix::fs::fsync(file))?)
+        }
+        other => Ok(other?),
+    }
+}
+
+/// `Unavailable`: there is no syncfs(2).
+pub fn sync_file_system(_file: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("macOS cannot sync one file system"))
+}
+
+/// `Unavailable`: there is no `RWF_DONTCACHE`.
+pub fn read_at_dontcache(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::Result<Support<usize>> {
+    Ok(Support::Unavailable(
+        "uncached reads through the cache exist on Linux only",
+    ))
+}
+
+/// `Unavailable`: there is no `RWF_DONTCACHE`.
+pub fn write_at_dontcache(_file: &File, _bytes: &[u8], _offset: u64) -> io::Result<Support<usize>> {
+    Ok(Support::Unavailable(
+        "uncached writes through the cache exist on Linux only",
+    ))
+}

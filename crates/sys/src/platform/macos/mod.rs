@@ -1,0 +1,15 @@
+//! macOS. The same functions as in `linux`, with what this system has instead.
+//!
+//! Type-checked from Linux; not run on macOS yet.
+
+mod cache;
+mod copy;
+mod file;
+mod machine;
+
+pub use cache::{advise, drop_from_cache, drop_system_caches, enable_read_ahead, read_advice, readahead, residency};
+pub use copy::{Pipe, clone_file, clone_path, copy_file_range, copy_path_data, extents, sendfile};
+pub use file::{allocate, direct_alignment, open, read_at_dontcache, sync, sync_file_system, write_at_dontcache};
+pub use machine::{file_system, memory, process_io};
+
+pub(crate) use machine::{MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location};

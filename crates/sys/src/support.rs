@@ -1,0 +1,94 @@
+//! "Not available here" as a value: [`Support`], and the one place where an errno turns into it.
+//!
+//! A method that a platform, a kernel or a file system lacks is skipped with its reason and is no failure; everything
+//! else that goes wrong stays an [`io::Error`]. What the caller does about either is not decided here.
+
+use std::io;
+
+use rustix::io::Errno;
+
+/// What a platform may lack: a value, not an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Support<T> {
+    /// The platform has it, and this is what it gave.
+    Available(T),
+    /// The platform, kernel or file system lacks it; the reason is a lower-case phrase for the user.
+    Unavailable(&'static str),
+}
+
+impl<T> Support<T> {
+    /// The value, forgetting why there is none.
+    pub fn available(self) -> Option<T> {
+        match self {
+            Self::Available(value) => Some(value),
+            Self::Unavailable(_) => None,
+        }
+    }
+
+    /// Changes the value, keeping the reason where there is none.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Support<U> {
+        match self {
+            Self::Available(value) => Support::Available(change(value)),
+            Self::Unavailable(reason) => Support::Unavailable(reason),
+        }
+    }
+}
+
+/// Errnos by which a kernel or file system says that it does not have a call at all.
+pub(crate) const ABSENT: &[Errno] = &[Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOTTY];
+
+/// [`ABSENT`], and those by which calls on two files refuse this pair of files.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub(crate) const ABSENT_FOR_PAIR: &[Errno] = &[
+    Errno::NOSYS,
+    Errno::OPNOTSUPP,
+    Errno::NOTSUP,
+    Errno::NOTTY,
+    Errno::XDEV,
+    Errno::INVAL,
+];
+
+/// Makes a call until no signal interrupts it, and reads the errnos in `absent` as "not available".
+pub(crate) fn attempt<T>(
+    absent: &[Errno],
+    reason: &'static str,
+    call: impl FnMut() -> rustix::io::Result<T>,
+) -> io::Result<Support<T>> {
+    match rustix::io::retry_on_intr(call) {
+        Ok(value) => Ok(Support::Available(value)),
+        Err(errno) if absent.contains(&errno) => Ok(Support::Unavailable(reason)),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_errno_is_a_reason_and_any_other_an_error() {
+        let absent = attempt::<()>(ABSENT, "no such call", || Err(Errno::NOSYS)).unwrap();
+        assert_eq!(absent, Support::Unavailable("no such call"));
+        let error = attempt::<()>(ABSENT, "no such call", || Err(Errno::IO)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error()));
+    }
+
+    #[test]
+    fn interrupted_call_is_made_again() {
+        let mut calls = 0;
+        let answer = attempt(ABSENT, "", || {
+            calls += 1;
+            if calls < 3 { Err(Errno::INTR) } else { Ok(calls) }
+        });
+        assert_eq!(answer.unwrap(), Support::Available(3));
+    }
+
+    #[test]
+    fn map_changes_the_value_and_keeps_the_reason() {
+        assert_eq!(Support::Available(2).map(|n| n * 2).available(), Some(4));
+        assert_eq!(
+            Support::<u8>::Unavailable("why").map(|n| n * 2),
+            Support::Unavailable("why")
+        );
+    }
+}

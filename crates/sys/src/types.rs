@@ -1,0 +1,242 @@
+//! The plain values that go in and out of the platform's calls; no code that calls the system.
+//!
+//! All platforms share these types, so that a caller needs no `cfg` of its own.
+
+use std::time::Duration;
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading an existing file.
+    Read,
+    /// Reading and writing a file that is made (mode 0666 less the umask) and must not exist.
+    CreateNew,
+    /// Reading and writing a file that exists, keeping its contents.
+    Overwrite,
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opening {
+    /// What the file is opened for.
+    pub access: Access,
+    /// Past the page cache: `O_DIRECT`, on macOS `F_NOCACHE`.
+    pub direct: bool,
+    /// Every write returns with its data on the device: `O_DSYNC`.
+    pub write_through: bool,
+}
+
+/// What direct I/O on a file demands, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Alignment {
+    /// Of the address of the memory.
+    pub memory_bytes: u32,
+    /// Of the offset in the file and of the length.
+    pub offset_bytes: u32,
+}
+
+/// The hints of `posix_fadvise(2)`, by its names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// No particular pattern: the system's default.
+    Normal,
+    /// From low offsets to high.
+    Sequential,
+    /// In no order.
+    Random,
+    /// Soon.
+    WillNeed,
+    /// Not soon: clean pages may leave the cache.
+    DontNeed,
+    /// Once.
+    NoReuse,
+}
+
+/// How much of a file the page cache holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Residency {
+    /// Bytes of the pages in the cache.
+    pub resident_bytes: u64,
+    /// The file's size rounded up to whole pages, so that a file wholly in the cache has the two equal.
+    pub total_bytes: u64,
+    /// Who says so.
+    pub source: ResidencySource,
+}
+
+/// The call that answered for [`Residency`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResidencySource {
+    /// cachestat(2).
+    Cachestat,
+    /// mincore(2).
+    Mincore,
+}
+
+/// One run of a file's bytes on its device, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Where it begins in the file.
+    pub logical: u64,
+    /// Where it begins on the device; means nothing where [`ExtentFlags::is_doubtful`].
+    pub physical: u64,
+    /// How long it is; may reach past the end of the file.
+    pub length: u64,
+    /// What the file system says about it.
+    pub flags: ExtentFlags,
+}
+
+/// The `FIEMAP_EXTENT_*` bits of one extent (linux/fiemap.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ExtentFlags(pub u32);
+
+impl ExtentFlags {
+    /// The file's last extent.
+    pub const LAST: Self = Self(0x1);
+    /// The data lies somewhere, the file system cannot say where.
+    pub const UNKNOWN: Self = Self(0x2);
+    /// Not allocated yet: the data is in memory only.
+    pub const DELALLOC: Self = Self(0x4);
+    /// Compressed or otherwise transformed on the device.
+    pub const ENCODED: Self = Self(0x8);
+    /// Not aligned to the file system's blocks.
+    pub const NOT_ALIGNED: Self = Self(0x100);
+    /// Within the file system's own metadata.
+    pub const INLINE: Self = Self(0x200);
+    /// Allocated and reads as zeros: nothing was written there.
+    pub const UNWRITTEN: Self = Self(0x800);
+    /// Also part of another file, or of this one elsewhere.
+    pub const SHARED: Self = Self(0x2000);
+
+    /// Whether all of `other`'s bits are set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether the blocks also belong to something else.
+    #[must_use]
+    pub const fn is_shared(self) -> bool {
+        self.contains(Self::SHARED)
+    }
+
+    /// Whether the physical address proves nothing about the bytes: equal addresses may hold different data, or none.
+    ///
+    /// With btrfs compression two different ranges were seen with one physical address.
+    #[must_use]
+    pub const fn is_doubtful(self) -> bool {
+        const DOUBTFUL: u32 = ExtentFlags::UNKNOWN.0
+            | ExtentFlags::DELALLOC.0
+            | ExtentFlags::ENCODED.0
+            | ExtentFlags::NOT_ALIGNED.0
+            | ExtentFlags::INLINE.0
+            | ExtentFlags::UNWRITTEN.0;
+        self.0 & DOUBTFUL != 0
+    }
+}
+
+/// The file system behind a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSystem {
+    /// Its usual name ("ext4", "xfs", "apfs"), or the type number in hexadecimal where it has none here.
+    pub type_name: String,
+    /// The unit in which it allocates.
+    pub block_bytes: u64,
+    /// Free for this user, which is less than what is free for root.
+    pub free_bytes: u64,
+    /// All of it.
+    pub total_bytes: u64,
+    /// Mounted read-only.
+    pub read_only: bool,
+    /// Data comes over a network, so this machine's device counters and caches tell half the story.
+    pub is_network: bool,
+}
+
+/// What was used so far: getrusage(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Processor time in user mode.
+    pub user: Duration,
+    /// Processor time in the kernel.
+    pub system: Duration,
+    /// Context switches because a thread waited.
+    pub voluntary_switches: u64,
+    /// Context switches because the scheduler took the processor away.
+    pub involuntary_switches: u64,
+    /// Page faults served from memory.
+    pub minor_faults: u64,
+    /// Page faults that needed the device.
+    pub major_faults: u64,
+    /// The largest resident set ever (of [`Whose::Children`]: of the largest child).
+    pub peak_memory_bytes: u64,
+}
+
+/// Whose [`Usage`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// This process with all its threads.
+    Process,
+    /// Its children that ended and were waited for.
+    Children,
+}
+
+/// Bytes that the process (all its threads, `io_uring` workers and page faults) moved so far: `proc_pid_io(5)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessIo {
+    /// Fetched from block devices; 0 for FUSE, tmpfs and network file systems.
+    pub read_bytes: u64,
+    /// Dirtied in the page cache or written directly; not what reached a device.
+    pub write_bytes: u64,
+}
+
+/// The machine's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Usable by the system.
+    pub total_bytes: u64,
+    /// Obtainable without swapping, an estimate.
+    pub available_bytes: u64,
+}
+
+/// What a [`crate::Map`] permits; always shared with the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MapMode {
+    /// Reading.
+    Read,
+    /// Reading and writing; the file must be open for both.
+    ReadWrite,
+}
+
+/// The hints of madvise(2), by its names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MapAdvice {
+    /// The system's default.
+    Normal,
+    /// From low addresses to high.
+    Sequential,
+    /// In no order.
+    Random,
+    /// Soon.
+    WillNeed,
+    /// Fault all pages in for reading now (Linux 5.14).
+    PopulateRead,
+    /// Fault all pages in for writing now (Linux 5.14).
+    PopulateWrite,
+    /// Not soon.
+    DontNeed,
+}
+
+/// Options of one request of a [`crate::Ring`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RingFlags {
+    /// `RWF_DONTCACHE`: through the page cache, and out of it again (Linux 6.14).
+    pub dontcache: bool,
+}
+
+/// One finished request of a [`crate::Ring`].
+#[derive(Debug)]
+pub struct Completed {
+    /// The slot that it was submitted in; free again.
+    pub slot: u32,
+    /// The bytes moved (0 at the end of the file), or why not.
+    pub result: std::io::Result<usize>,
+}
