@@ -1,0 +1,292 @@
+//! Bytes of a mapped file, which other processes may change at any moment.
+//!
+//! A `&[u8]` promises that nobody writes while it lives, and nobody can promise that for a shared mapping; so these types
+//! stay raw pointers, and each method reads a byte once and trusts it no further than "some `u8`". What can be done with
+//! bytes that hold still (the kernels over slices) is the engine's.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::ptr;
+
+/// Part of a [`crate::Map`], for reading.
+///
+/// Pages that the file lost since read as zeros, and [`crate::Map::faulted`] says so: ask it before believing an answer.
+#[derive(Clone, Copy)]
+pub struct MappedBytes<'a> {
+    start: *const u8,
+    len: usize,
+    map: PhantomData<&'a ()>,
+}
+
+// SAFETY: threads only read through it, and it cannot outlive the mapping, which is not tied to a thread. A writer at the
+// same time, another process or a `MappedBytesMut`, can change which `u8` is read and nothing else.
+unsafe impl Send for MappedBytes<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for MappedBytes<'_> {}
+
+impl MappedBytes<'_> {
+    /// The `len` bytes from `start`.
+    ///
+    /// # Safety
+    /// They must be part of a mapping that is live, readable and guarded against SIGBUS for all of the lifetime.
+    pub(crate) unsafe fn new(start: *const u8, len: usize) -> Self {
+        Self {
+            start,
+            len,
+            map: PhantomData,
+        }
+    }
+
+    /// How many bytes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes in `range`.
+    ///
+    /// # Panics
+    /// Where the range is not within the bytes, as slices do.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        assert!(
+            range.start <= range.end && range.end <= self.len,
+            "{range:?} is not within {} bytes",
+            self.len
+        );
+        // SAFETY: the range was checked to be within the bytes that `new`'s caller vouched for.
+        unsafe { Self::new(self.start.add(range.start), range.len()) }
+    }
+
+    /// The bytes before `middle`, and those from it on.
+    ///
+    /// # Panics
+    /// Where `middle` is greater than the length.
+    #[must_use]
+    pub fn split_at(&self, middle: usize) -> (Self, Self) {
+        (self.slice(0..middle), self.slice(middle..self.len))
+    }
+
+    /// Copies all bytes into `target`.
+    ///
+    /// # Panics
+    /// Where the lengths differ.
+    pub fn copy_to(&self, target: &mut [u8]) {
+        assert_eq!(target.len(), self.len, "a copy needs equal lengths");
+        // SAFETY: both are valid for `len` bytes (`new`; the slice); they do not overlap, because no `&mut [u8]` is ever
+        // made over a mapping of a file.
+        unsafe { ptr::copy_nonoverlapping(self.start, target.as_mut_ptr(), self.len) };
+    }
+
+    /// How often `byte` occurs.
+    #[must_use]
+    pub fn count(&self, byte: u8) -> u64 {
+        // SAFETY: the range is that of one live, readable mapping (`new`), so `end` is within it or just past it.
+        unsafe { count_raw(byte, self.start, self.start.add(self.len)) as u64 }
+    }
+
+    /// Adds to each entry of `histogram` how often its byte occurs.
+    pub fn histogram(&self, histogram: &mut [u64; 256]) {
+        const WORD: usize = size_of::<u64>();
+        // One table would stall on runs of one byte, each increment waiting for the last one's store.
+        let mut tables = [[0_u64; 256]; 4];
+        let words = self.len / WORD;
+        for word in 0..words {
+            // SAFETY: the word ends at (word + 1) * 8 <= len, within the bytes that `new`'s caller vouched for.
+            let bytes = unsafe { self.start.add(word * WORD).cast::<u64>().read_unaligned() }.to_ne_bytes();
+            for (n, &byte) in bytes.iter().enumerate() {
+                tables[n % 4][usize::from(byte)] += 1;
+            }
+        }
+        for rest in words * WORD..self.len {
+            // SAFETY: `rest` is less than `len`.
+            let byte = unsafe { self.start.add(rest).read() };
+            tables[0][usize::from(byte)] += 1;
+        }
+        for (byte, count) in histogram.iter_mut().enumerate() {
+            *count += tables.iter().map(|table| table[byte]).sum::<u64>();
+        }
+    }
+}
+
+/// The fastest counting loop of this processor.
+///
+/// # Safety
+/// `start..end` must be a readable range of one mapping.
+unsafe fn count_raw(byte: u8, start: *const u8, end: *const u8) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use memchr::arch::x86_64::{avx2, sse2};
+        if let Some(counter) = avx2::memchr::One::new(byte) {
+            // SAFETY: the caller vouches for the range.
+            return unsafe { counter.count_raw(start, end) };
+        }
+        if let Some(counter) = sse2::memchr::One::new(byte) {
+            // SAFETY: the caller vouches for the range.
+            return unsafe { counter.count_raw(start, end) };
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if let Some(counter) = memchr::arch::aarch64::neon::memchr::One::new(byte) {
+        // SAFETY: the caller vouches for the range.
+        return unsafe { counter.count_raw(start, end) };
+    }
+    // SAFETY: the caller vouches for the range.
+    unsafe { memchr::arch::all::memchr::One::new(byte).count_raw(start, end) }
+}
+
+impl fmt::Debug for MappedBytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MappedBytes")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Part of a [`crate::Map`] made for writing.
+///
+/// Writes to pages that the file lost since go nowhere, and [`crate::Map::faulted`] says so.
+#[derive(Clone, Copy)]
+pub struct MappedBytesMut<'a> {
+    start: *mut u8,
+    len: usize,
+    map: PhantomData<&'a ()>,
+}
+
+// SAFETY: as for `MappedBytes`; writers of one range at the same time leave some of the bytes of each in the file, which is
+// what two processes writing to one file get.
+unsafe impl Send for MappedBytesMut<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for MappedBytesMut<'_> {}
+
+impl MappedBytesMut<'_> {
+    /// The `len` bytes from `start`.
+    ///
+    /// # Safety
+    /// They must be part of a mapping that is live, writable and guarded against SIGBUS for all of the lifetime.
+    pub(crate) unsafe fn new(start: *mut u8, len: usize) -> Self {
+        Self {
+            start,
+            len,
+            map: PhantomData,
+        }
+    }
+
+    /// How many bytes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Overwrites all bytes with those of `source`.
+    ///
+    /// # Panics
+    /// Where the lengths differ.
+    pub fn copy_from(&self, source: &[u8]) {
+        assert_eq!(source.len(), self.len, "a copy needs equal lengths");
+        // SAFETY: both are valid for `len` bytes (`new`; the slice); they do not overlap, because no `&[u8]` is ever made
+        // over a mapping of a file.
+        unsafe { ptr::copy_nonoverlapping(source.as_ptr(), self.start, self.len) };
+    }
+}
+
+impl MappedBytesMut<'_> {
+    /// Overwrites all bytes with those of another mapping, which may be of the same file.
+    ///
+    /// # Panics
+    /// Where the lengths differ.
+    pub fn copy_from_mapped(&self, source: MappedBytes<'_>) {
+        assert_eq!(source.len(), self.len, "a copy needs equal lengths");
+        // SAFETY: both are valid for `len` bytes (`new`); `copy` allows them to overlap.
+        unsafe { ptr::copy(source.start, self.start, self.len) };
+    }
+}
+
+impl fmt::Debug for MappedBytesMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MappedBytesMut")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(len: usize) -> Vec<u8> {
+        (0..len).map(|n| (n * n % 251) as u8).collect()
+    }
+
+    fn mapped(bytes: &[u8]) -> MappedBytes<'_> {
+        // SAFETY: a slice is as good as a mapping, and the lifetime is its own.
+        unsafe { MappedBytes::new(bytes.as_ptr(), bytes.len()) }
+    }
+
+    #[test]
+    fn count_and_histogram_agree_with_a_plain_loop() {
+        for len in [0, 1, 7, 8, 9, 31, 32, 33, 63, 64, 65, 4095, 4096, 10_001] {
+            let content = sample(len);
+            for start in [0, 1, 3].into_iter().filter(|&start| start <= len) {
+                let bytes = &content[start..];
+                let mut expected = [0_u64; 256];
+                for &byte in bytes {
+                    expected[usize::from(byte)] += 1;
+                }
+                let mut histogram = [0; 256];
+                mapped(bytes).histogram(&mut histogram);
+                assert_eq!(histogram, expected, "{len} from {start}");
+                for byte in [0, 1, 4, 250, 255] {
+                    assert_eq!(
+                        mapped(bytes).count(byte),
+                        expected[usize::from(byte)],
+                        "{len} from {start}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn histogram_adds_to_what_is_there() {
+        let mut histogram = [5; 256];
+        mapped(&[1, 1, 2]).histogram(&mut histogram);
+        assert_eq!(histogram[..4], [5, 7, 6, 5]);
+    }
+
+    #[test]
+    fn slices_and_halves_copy_their_own_bytes() {
+        let content = sample(100);
+        let (low, high) = mapped(&content).split_at(30);
+        assert_eq!((low.len(), high.len()), (30, 70));
+        let mut bytes = [0; 10];
+        high.slice(5..15).copy_to(&mut bytes);
+        assert_eq!(bytes, content[35..45]);
+        assert!(high.slice(70..70).is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "not within")]
+    fn slice_past_the_end_panics() {
+        let _ = mapped(&[1, 2, 3]).slice(1..4);
+    }
+
+    #[test]
+    #[should_panic(expected = "equal lengths")]
+    fn copy_to_a_shorter_target_panics() {
+        mapped(&[1, 2, 3]).copy_to(&mut [0; 2]);
+    }
+}

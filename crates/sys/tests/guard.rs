@@ -1,0 +1,263 @@
+//! Maps and the SIGBUS guard from outside: files that shrink under a map, and faults that are none of the guard's business.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
+
+use seekless_sys::{Map, MapAdvice, MapMode, Support, guard_installed, install_guard, page_bytes};
+
+const PAGES: usize = 64;
+
+/// The guard, and the right to its table: one test fills it.
+fn guarded() -> MutexGuard<'static, ()> {
+    static TABLE: Mutex<()> = Mutex::new(());
+    let turn = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    install_guard().unwrap();
+    install_guard().unwrap();
+    assert!(guard_installed());
+    turn
+}
+
+fn file_of_ones() -> File {
+    let file = tempfile::tempfile().unwrap();
+    file.write_all_at(&vec![1; PAGES * page_bytes()], 0).unwrap();
+    file
+}
+
+fn map(file: &File, mode: MapMode) -> Map {
+    Map::new(file, 0, PAGES * page_bytes(), mode).unwrap()
+}
+
+#[test]
+fn a_map_shows_the_file_and_writes_to_it() {
+    let _turn = guarded();
+    let file = file_of_ones();
+    let map = map(&file, MapMode::ReadWrite);
+    let bytes = map.bytes(0..PAGES * page_bytes());
+    assert_eq!(bytes.count(1), (PAGES * page_bytes()) as u64);
+    map.bytes_mut(10..12).copy_from(&[7, 8]);
+    map.flush().unwrap();
+    let mut found = [0; 4];
+    file.read_exact_at(&mut found, 9).unwrap();
+    assert_eq!(found, [1, 7, 8, 1]);
+    assert!(!map.faulted());
+}
+
+#[test]
+fn a_map_may_begin_at_any_page_and_nowhere_else() {
+    let _turn = guarded();
+    let file = file_of_ones();
+    file.write_all_at(&[9], 3 * page_bytes() as u64).unwrap();
+    let third = Map::new(&file, 3 * page_bytes() as u64, 100, MapMode::Read).unwrap();
+    assert_eq!(third.bytes(0..100).count(9), 1);
+    for (offset, len) in [(1, 100), (0, 0)] {
+        assert_eq!(
+            Map::new(&file, offset, len, MapMode::Read).unwrap_err().kind(),
+            ErrorKind::InvalidInput
+        );
+    }
+}
+
+#[test]
+fn what_a_shrunk_file_lost_reads_as_zeros_and_says_so() {
+    let _turn = guarded();
+    let file = file_of_ones();
+    let (short, other) = (map(&file, MapMode::Read), file_of_ones());
+    let whole = map(&other, MapMode::Read);
+    file.set_len(10 * page_bytes() as u64).unwrap();
+    assert_eq!(short.bytes(0..10 * page_bytes()).count(1), 10 * page_bytes() as u64);
+    assert!(!short.faulted());
+    let mut histogram = [0; 256];
+    short.bytes(0..PAGES * page_bytes()).histogram(&mut histogram);
+    assert!(short.faulted());
+    assert_eq!(histogram[..2], [54 * page_bytes() as u64, 10 * page_bytes() as u64]);
+    assert_eq!(
+        whole.bytes(0..PAGES * page_bytes()).count(1),
+        (PAGES * page_bytes()) as u64
+    );
+    assert!(!whole.faulted());
+    drop(short);
+    assert!(!map(&other, MapMode::Read).faulted(), "the flag goes with its map");
+}
+
+#[test]
+fn writes_to_what_a_shrunk_file_lost_go_nowhere() {
+    let _turn = guarded();
+    let file = file_of_ones();
+    let map = map(&file, MapMode::ReadWrite);
+    file.set_len(page_bytes() as u64).unwrap();
+    map.bytes_mut(0..PAGES * page_bytes())
+        .copy_from(&vec![2; PAGES * page_bytes()]);
+    assert!(map.faulted());
+    map.flush().unwrap();
+    assert_eq!(file.metadata().unwrap().len(), page_bytes() as u64);
+    let mut first = vec![0; page_bytes()];
+    file.read_exact_at(&mut first, 0).unwrap();
+    assert!(first.iter().all(|&byte| byte == 2));
+}
+
+#[test]
+fn threads_that_fault_at_the_same_page_all_go_on() {
+    const THREADS: usize = 4;
+    let _turn = guarded();
+    for round in 0..200 {
+        let file = file_of_ones();
+        let map = map(&file, MapMode::Read);
+        let cut = round % PAGES;
+        file.set_len((cut * page_bytes()) as u64).unwrap();
+        let start = Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    start.wait();
+                    assert_eq!(map.bytes(0..PAGES * page_bytes()).count(1), (cut * page_bytes()) as u64);
+                    assert!(map.faulted());
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn filling_a_map_past_the_end_is_found_out_by_reading() {
+    let _turn = guarded();
+    let file = file_of_ones();
+    let map = map(&file, MapMode::Read);
+    file.set_len(page_bytes() as u64).unwrap();
+    for advice in [
+        MapAdvice::Sequential,
+        MapAdvice::WillNeed,
+        MapAdvice::PopulateRead,
+        MapAdvice::DontNeed,
+    ] {
+        map.advise(advice).unwrap();
+    }
+    assert_eq!(
+        map.advise(MapAdvice::PopulateWrite).unwrap_err().kind(),
+        ErrorKind::InvalidInput
+    );
+    assert!(!map.faulted());
+    map.bytes(page_bytes()..2 * page_bytes())
+        .copy_to(&mut vec![0; page_bytes()]);
+    assert!(map.faulted());
+}
+
+#[test]
+fn populate_brings_the_whole_map_in() {
+    let _turn = guarded();
+    let file = file_of_ones();
+    file.sync_all().unwrap();
+    seekless_sys::drop_from_cache(&file).unwrap();
+    let map = map(&file, MapMode::Read);
+    let Support::Available(()) = map.advise(MapAdvice::PopulateRead).unwrap() else {
+        println!("skipped: nothing populates maps here");
+        return;
+    };
+    let Support::Available(found) = seekless_sys::residency(&file).unwrap() else {
+        println!("skipped: residency is unknown here");
+        return;
+    };
+    assert_eq!(found.resident_bytes, found.total_bytes);
+}
+
+#[test]
+fn more_maps_than_slots_are_refused_until_some_go() {
+    let _turn = guarded();
+    let file = file_of_ones();
+    let mut maps = Vec::new();
+    let error = loop {
+        match Map::new(&file, 0, page_bytes(), MapMode::Read) {
+            Ok(map) => maps.push(map),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((error.kind(), maps.len()), (ErrorKind::Unsupported, 128));
+    maps.pop();
+    map(&file, MapMode::Read);
+}
+
+#[test]
+#[should_panic(expected = "not within a map")]
+fn bytes_past_the_map_panic() {
+    let _turn = guarded();
+    let _ = map(&file_of_ones(), MapMode::Read).bytes(0..PAGES * page_bytes() + 1);
+}
+
+#[test]
+#[should_panic(expected = "for reading")]
+fn a_map_for_reading_gives_nothing_to_write() {
+    let _turn = guarded();
+    let _ = map(&file_of_ones(), MapMode::Read).bytes_mut(0..1);
+}
+
+#[test]
+fn a_fault_outside_of_all_maps_still_ends_the_process() {
+    if is_child() {
+        let _turn = guarded();
+        let _map = map(&file_of_ones(), MapMode::Read);
+        fault_elsewhere();
+    }
+    let status = run_as_child("a_fault_outside_of_all_maps_still_ends_the_process");
+    assert_eq!(status.signal(), Some(libc::SIGBUS), "{status}");
+}
+
+#[test]
+fn a_fault_outside_of_all_maps_goes_to_the_handler_before() {
+    extern "C" fn exit_42(_signal: libc::c_int, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+        // SAFETY: _exit(2) is async-signal-safe.
+        unsafe { libc::_exit(42) };
+    }
+    if is_child() {
+        // SAFETY: the handler only ends the process; an all-zero `sigaction` is valid.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = exit_42;
+            action.sa_sigaction = handler as usize;
+            action.sa_flags = libc::SA_SIGINFO;
+            libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+        }
+        let _turn = guarded();
+        fault_elsewhere();
+    }
+    let status = run_as_child("a_fault_outside_of_all_maps_goes_to_the_handler_before");
+    assert_eq!(status.code(), Some(42), "{status}");
+}
+
+/// Reads a page past the end of a file through a mapping that the guard does not know.
+fn fault_elsewhere() -> ! {
+    let file = file_of_ones();
+    file.set_len(0).unwrap();
+    // SAFETY: the kernel chooses the address; the read faults, which is the purpose.
+    unsafe {
+        let page = libc::mmap(
+            std::ptr::null_mut(),
+            page_bytes(),
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            std::os::fd::AsRawFd::as_raw_fd(&file),
+            0,
+        );
+        assert_ne!(page, libc::MAP_FAILED);
+        page.cast::<u8>().read_volatile();
+    }
+    println!("the fault did not come");
+    std::process::exit(0);
+}
+
+const CHILD: &str = "SEEKLESS_SYS_TEST_CHILD";
+
+fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+fn run_as_child(test: &str) -> ExitStatus {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--test-threads=1"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap()
+        .status
+}

@@ -1,0 +1,12 @@
+//! Maps without the guard. A process of its own, because the guard is installed for good.
+
+use seekless_sys::{Map, MapMode, guard_installed};
+
+#[test]
+fn without_the_guard_nothing_is_mapped() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(4096).unwrap();
+    assert!(!guard_installed());
+    let error = Map::new(&file, 0, 4096, MapMode::Read).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
+}
