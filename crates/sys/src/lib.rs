@@ -1,1 +1,52 @@
-//! Placeholder.
+//! System calls, aligned memory, maps and rings for seekless: its only unsafe code.
+//!
+//! Everything here is safe to call, means the same on every platform, and says so when a platform lacks it
+//! ([`Support::Unavailable`]). rustix is used wherever it has the call. Nothing here decides, falls back or measures: what
+//! to do with a call is the engine's business.
+//!
+//! - `platform`: one folder for each system, all with the same functions;
+//! - [`Buffer`], [`MappedBytes`], [`Map`], [`install_guard`]: memory, and files as memory;
+//! - [`Aio`], [`Ring`]: requests that go on while the caller does something else, safe because they own their memory.
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("seekless needs 64-bit addresses: it maps whole files and keeps lengths of files in memory as usize");
+
+mod aio;
+mod buffer;
+mod bytes;
+mod guard;
+mod machine;
+mod map;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod mincore;
+mod ring;
+mod support;
+mod types;
+
+#[cfg(target_os = "linux")]
+#[path = "platform/linux/mod.rs"]
+mod platform;
+#[cfg(target_os = "macos")]
+#[path = "platform/macos/mod.rs"]
+mod platform;
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+#[path = "platform/fallback.rs"]
+mod platform;
+
+pub use aio::Aio;
+pub use buffer::Buffer;
+pub use bytes::{MappedBytes, MappedBytesMut};
+pub use guard::{guard_installed, install_guard};
+pub use machine::{host_name, kernel_release, page_bytes, system_name, usage};
+pub use map::Map;
+pub use platform::{
+    Pipe, advise, allocate, clone_file, clone_path, copy_file_range, copy_path_data, direct_alignment, drop_from_cache,
+    drop_system_caches, enable_read_ahead, extents, file_system, memory, open, process_io, read_advice,
+    read_at_dontcache, readahead, residency, sendfile, sync, sync_file_system, write_at_dontcache,
+};
+pub use ring::Ring;
+pub use support::Support;
+pub use types::{
+    Access, Advice, Alignment, Completed, Extent, ExtentFlags, FileSystem, MapAdvice, MapMode, Memory, Opening,
+    ProcessIo, Residency, ResidencySource, RingFlags, Usage, Whose,
+};

@@ -1,0 +1,115 @@
+//! Heap memory at the alignment that direct I/O demands, ready before the clock starts.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::fmt;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Zeroed memory of a fixed length at an aligned address, every page of it touched.
+///
+/// Untouched memory would be paid for inside the measurement: 0.3 GB/s was seen for pages that a virtual machine never had,
+/// against 8 to 10 GB/s at the second touch.
+pub struct Buffer {
+    start: NonNull<u8>,
+    len: usize,
+    layout: Layout,
+}
+
+// SAFETY: the memory belongs to this value alone and is reached through `&` and `&mut` by the usual rules.
+unsafe impl Send for Buffer {}
+// SAFETY: as above; a shared reference only reads.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// Makes a buffer of `len` bytes at a multiple of `align`, of a page at least.
+    ///
+    /// # Errors
+    /// `InvalidInput` where `align` is no power of two, `OutOfMemory` where there is not that much (never an abort).
+    pub fn new(len: usize, align: usize) -> io::Result<Self> {
+        if !align.is_power_of_two() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the alignment is no power of two",
+            ));
+        }
+        let align = align.max(crate::page_bytes());
+        let layout = len
+            .max(1)
+            .checked_next_multiple_of(align)
+            .and_then(|size| Layout::from_size_align(size, align).ok())
+            .ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: the layout's size is at least `align`, not zero.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
+        for page in (0..layout.size()).step_by(crate::page_bytes()) {
+            // Volatile, or the compiler may drop a store of zero to memory known to be zero.
+            // SAFETY: `page` is less than the size of the allocation, which this function alone knows of.
+            unsafe { start.as_ptr().add(page).write_volatile(0) };
+        }
+        Ok(Self { start, len, layout })
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `start` has `len` initialised bytes until `self` is dropped, and `&self` keeps writers away: `Aio` and
+        // `Ring` give out no reference while the system writes.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `&mut self` makes this the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this very layout, freed once.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer")
+            .field("len", &self.len)
+            .field("align", &self.layout.align())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffer_is_aligned_zeroed_and_as_long_as_asked() {
+        for (len, align) in [(0, 512), (1, 1), (4097, 4096), (1 << 20, 2 << 20), (12_345, 65_536)] {
+            let mut buffer = Buffer::new(len, align).unwrap();
+            assert_eq!(buffer.len(), len);
+            assert_eq!(buffer.as_ptr() as usize % align.max(crate::page_bytes()), 0);
+            assert!(buffer.iter().all(|&byte| byte == 0));
+            buffer.fill(7);
+            assert!(buffer.iter().all(|&byte| byte == 7));
+        }
+    }
+
+    #[test]
+    fn impossible_buffers_are_errors_not_aborts() {
+        assert_eq!(Buffer::new(1, 3).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(Buffer::new(1, 0).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(
+            Buffer::new(usize::MAX, 4096).unwrap_err().kind(),
+            io::ErrorKind::OutOfMemory
+        );
+        assert_eq!(
+            Buffer::new(1 << 60, 4096).unwrap_err().kind(),
+            io::ErrorKind::OutOfMemory
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! What a [`Ring`] promises, on files of the temporary folder; skipped aloud where there is no `io_uring`.
+
+use std::os::unix::fs::FileExt;
+
+use super::*;
+
+const BLOCK: usize = 16 << 10;
+const PLAIN: RingFlags = RingFlags { dontcache: false };
+
+fn ring(depth: u32) -> Option<Ring> {
+    match Ring::new(depth, BLOCK, 4096).unwrap() {
+        Support::Available(ring) => Some(ring),
+        Support::Unavailable(reason) => {
+            println!("skipped: {reason}");
+            None
+        }
+    }
+}
+
+fn sample_file() -> (Arc<File>, Vec<u8>) {
+    let content: Vec<u8> = (0..9 * BLOCK + 123).map(|n| (n % 253) as u8).collect();
+    let file = tempfile::tempfile().unwrap();
+    file.write_all_at(&content, 0).unwrap();
+    (Arc::new(file), content)
+}
+
+#[test]
+fn a_file_read_at_depth_four_is_the_file() {
+    let Some(mut ring) = ring(4) else { return };
+    let (file, content) = sample_file();
+    let mut seen = vec![0; content.len()];
+    let mut offsets = (0..content.len()).step_by(BLOCK);
+    let mut at = [0; 4];
+    for slot in 0..ring.depth() {
+        at[slot as usize] = offsets.next().unwrap();
+        ring.submit_read(slot, &file, at[slot as usize] as u64, 0, BLOCK, PLAIN)
+            .unwrap();
+    }
+    assert_eq!(ring.in_flight(), 4);
+    while ring.in_flight() > 0 {
+        let Completed { slot, result } = ring.wait().unwrap();
+        let (read, offset) = (result.unwrap(), at[slot as usize]);
+        seen[offset..offset + read].copy_from_slice(&ring.buffer(slot)[..read]);
+        if let Some(next) = offsets.next() {
+            at[slot as usize] = next;
+            ring.submit_read(slot, &file, next as u64, 0, BLOCK, PLAIN).unwrap();
+        }
+    }
+    assert_eq!(seen, content);
+    assert!(ring.calls() >= 3);
+}
+
+#[test]
+fn part_of_a_buffer_is_written_and_read_back_behind_it() {
+    let Some(mut ring) = ring(1) else { return };
+    let file = Arc::new(tempfile::tempfile().unwrap());
+    ring.buffer_mut(0)[100..105].copy_from_slice(b"hello");
+    ring.submit_write(0, &file, 7, 100, 5, PLAIN).unwrap();
+    assert_eq!(ring.wait().unwrap().result.unwrap(), 5);
+    ring.submit_read(0, &file, 8, BLOCK - 10, 10, PLAIN).unwrap();
+    assert_eq!(ring.wait().unwrap().result.unwrap(), 4);
+    assert_eq!(&ring.buffer(0)[BLOCK - 10..BLOCK - 6], b"ello");
+}
+
+#[test]
+fn a_requests_error_is_its_own() {
+    let Some(mut ring) = ring(2) else { return };
+    let path = tempfile::NamedTempFile::new().unwrap();
+    let unwritable = Arc::new(File::open(path.path()).unwrap());
+    ring.submit_write(1, &unwritable, 0, 0, 10, PLAIN).unwrap();
+    let done = ring.wait().unwrap();
+    assert_eq!(
+        (done.slot, done.result.unwrap_err().raw_os_error()),
+        (1, Some(libc::EBADF))
+    );
+}
+
+#[test]
+fn uncached_requests_work_or_name_the_lack() {
+    let Some(mut ring) = ring(1) else { return };
+    let (file, content) = sample_file();
+    ring.submit_read(0, &file, 0, 0, BLOCK, RingFlags { dontcache: true })
+        .unwrap();
+    match ring.wait().unwrap().result {
+        Ok(read) => assert_eq!(ring.buffer(0)[..read], content[..read]),
+        Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP)),
+    }
+}
+
+#[test]
+fn misuse_is_an_error() {
+    assert_eq!(
+        Ring::new(0, BLOCK, 4096).unwrap_err().kind(),
+        io::ErrorKind::InvalidInput
+    );
+    assert_eq!(Ring::new(1, 0, 4096).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    let Some(mut ring) = ring(1) else { return };
+    let (file, _) = sample_file();
+    let mut refused = |slot, start, len| {
+        let error = ring.submit_read(slot, &file, 0, start, len, PLAIN).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    };
+    refused(1, 0, 1);
+    refused(0, 1, BLOCK);
+    refused(0, usize::MAX, 2);
+    assert_eq!(ring.wait().unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    ring.submit_read(0, &file, 0, 0, BLOCK, PLAIN).unwrap();
+    assert_eq!(
+        ring.submit_read(0, &file, 0, 0, BLOCK, PLAIN).unwrap_err().kind(),
+        io::ErrorKind::InvalidInput
+    );
+}
+
+#[test]
+fn dropping_a_busy_ring_waits_for_it() {
+    let (file, _) = sample_file();
+    for _ in 0..20 {
+        let Some(mut ring) = ring(8) else { return };
+        for slot in 0..8 {
+            ring.submit_read(slot, &file, u64::from(slot) * BLOCK as u64, 0, BLOCK, PLAIN)
+                .unwrap();
+        }
+        ring.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_buffer_is_out_of_reach_in_flight() {
+    let Some(mut ring) = ring(1) else { return };
+    let (file, _) = sample_file();
+    ring.submit_read(0, &file, 0, 0, BLOCK, PLAIN).unwrap();
+    let reach = std::panic::AssertUnwindSafe(|| ring.buffer(0).len());
+    assert!(std::panic::catch_unwind(reach).is_err());
+}
+
+#[test]
+fn a_ring_beyond_the_lock_limit_names_the_limit() {
+    use rustix::process::{Resource, Rlimit, geteuid, getrlimit};
+    let Rlimit {
+        current: Some(limit), ..
+    } = getrlimit(Resource::Memlock)
+    else {
+        println!("skipped: this user may lock all memory");
+        return;
+    };
+    if geteuid().is_root() || limit > 64 << 20 {
+        println!("skipped: this user may lock much memory");
+        return;
+    }
+    match Ring::new(1, limit as usize + (1 << 20), 4096) {
+        Ok(Support::Unavailable(reason)) => println!("skipped: {reason}"),
+        Ok(Support::Available(_)) => panic!("the limit was not kept"),
+        Err(error) => assert!(error.to_string().contains("ulimit -l"), "{error}"),
+    }
+}
