@@ -1,6 +1,10 @@
-//! Seeded random timings for the tests of the statistics.
+//! Seeded random timings, and runs made of known ones, for the tests of what is concluded from runs.
 
 use std::f64::consts::TAU;
+
+use seekless_record::{
+    Cache, Command, Contest, Ended, Entry, LabCost, Machine, NoiseFloor, Phase, Run, Status, Storage, Target, Trial,
+};
 
 /// A source of simulated seconds.
 pub(crate) struct Simulation(fastrand::Rng);
@@ -16,5 +20,98 @@ impl Simulation {
         // Box and Muller; 1 - f64() is never 0.
         let radius = (-2.0 * (1.0 - self.0.f64()).ln()).sqrt();
         median * (noise * radius * (TAU * self.0.f64()).cos()).exp()
+    }
+}
+
+/// A run with one cold read of 64 MiB, in which each method takes the same seconds in every round. A name that begins
+/// with `command/` is a command.
+pub(crate) fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
+    let entries = methods.iter().map(|(method, _)| Entry {
+        method: (*method).to_owned(),
+        command: method.strip_prefix("command/").map(|name| Command {
+            name: name.to_owned(),
+            argv: vec![name.to_owned()],
+        }),
+        status: Status::Measured,
+        summary: None,
+        standing: None,
+    });
+    let trials = (0..rounds).flat_map(|round| {
+        methods
+            .iter()
+            .enumerate()
+            .map(move |(entry, (_, seconds))| trial(entry, round, *seconds))
+    });
+    Run {
+        version: seekless_record::CURRENT_VERSION,
+        id: "simulated".to_owned(),
+        seekless: "0".to_owned(),
+        started: "2026-11-20T14:03:22Z".to_owned(),
+        elapsed_seconds: 1.0,
+        ended: Ended::Complete,
+        experiments: vec!["read".to_owned()],
+        seed: 1,
+        budget_seconds: None,
+        drop: "file".to_owned(),
+        machine: Machine::default(),
+        storages: vec![Storage {
+            path: "/data".to_owned(),
+            ..Storage::default()
+        }],
+        contests: vec![contest(64 << 20, entries.collect())],
+        trials: trials.collect(),
+        lab_cost: LabCost::default(),
+        noise: NoiseFloor::default(),
+        choices: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+pub(crate) fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
+    Contest {
+        experiment: "read".to_owned(),
+        operation: "read".to_owned(),
+        storage: 0,
+        size_bytes,
+        files: 1,
+        cache: Cache::Cold,
+        target: Target::Fresh,
+        kernel: "count".to_owned(),
+        work_ns_per_kib: 0,
+        shared_blocks: false,
+        durability: "none".to_owned(),
+        entries,
+        conclusion: None,
+    }
+}
+
+/// A valid trial that kept one processor busy for half of its time.
+pub(crate) fn trial(entry: usize, round: u32, seconds: f64) -> Trial {
+    Trial {
+        contest: 0,
+        entry,
+        round,
+        phase: if round < 3 { Phase::Screening } else { Phase::Contending },
+        at_seconds: f64::from(round),
+        seconds,
+        fsync_seconds: 0.0,
+        setup_seconds: 0.0,
+        user_seconds: seconds / 4.0,
+        system_seconds: seconds / 4.0,
+        voluntary_switches: 0,
+        involuntary_switches: 0,
+        minor_faults: 0,
+        major_faults: 0,
+        peak_memory_bytes: 0,
+        calls: None,
+        bytes: 64 << 20,
+        source_bytes: None,
+        sink_bytes: None,
+        device: None,
+        resident_before: Some(0.0),
+        resident_after: None,
+        extents: None,
+        valid: true,
+        invalid: None,
     }
 }

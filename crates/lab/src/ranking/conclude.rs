@@ -79,12 +79,16 @@ impl<'a> Judged<'a> {
             .filter(|(_, standing)| standing.verdict != Verdict::Slower)
     }
 
-    /// The simplest of the ties that is known well enough: least to get wrong, then the smaller block, then the text.
-    fn recommended(&self) -> Option<usize> {
-        let known = self.ties().filter(|(_, standing)| {
+    /// Those of them that are known well enough to be recommended.
+    pub fn known_ties(&self) -> impl Iterator<Item = (usize, &Standing)> {
+        self.ties().filter(|(_, standing)| {
             standing.pairs as usize >= FEWEST_SAMPLES && standing.ratio.high <= RECOMMENDED_RATIO
-        });
-        known.map(|(entry, _)| entry).min_by_key(|&entry| {
+        })
+    }
+
+    /// The simplest of these: least to get wrong, then the smaller block, then the text.
+    fn recommended(&self) -> Option<usize> {
+        self.known_ties().map(|(entry, _)| entry).min_by_key(|&entry| {
             let method = self.methods[entry];
             let rank = method.map(|method| (method.simplicity_rank(), method.options().block_bytes.unwrap_or(0)));
             (rank, self.name(entry))

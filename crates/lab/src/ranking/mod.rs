@@ -5,6 +5,8 @@
 //! they claim, the latter were made only for whom the ranking chose.
 
 mod conclude;
+#[cfg(test)]
+mod concluded;
 mod crossovers;
 mod effects;
 mod sentence;

@@ -28,13 +28,8 @@ pub(super) fn sentence(
         reason(judged, recommended)
     )];
     parts.extend(faster_command(judged, recommended, best));
-    let clauses: Vec<String> = overlapping(judged)
-        .into_iter()
-        .chain(merits(effects, recommended))
-        .collect();
-    if !clauses.is_empty() {
-        parts.push(capitalized(&clauses.join("; ")));
-    }
+    parts.extend(overlapping(judged));
+    parts.extend(merits(effects, recommended));
     parts.extend(pessimisations(effects));
     parts.join(". ") + "."
 }
@@ -56,28 +51,32 @@ fn undecided(judged: &Judged<'_>, best: Option<usize>) -> String {
 
 /// Why this one.
 fn reason(judged: &Judged<'_>, recommended: usize) -> String {
-    let ties = judged.ties().count();
+    let known = judged.known_ties().count();
+    let unsure = judged.ties().count() - known;
     let standing = judged
-        .ties()
+        .known_ties()
         .find(|(entry, _)| *entry == recommended)
         .map(|(_, standing)| standing);
-    let is_best = standing.is_some_and(|standing| standing.verdict == Verdict::Best);
-    match (is_best, ties) {
-        (true, 0 | 1) => match next(judged) {
+    match standing {
+        Some(standing) if standing.verdict != Verdict::Best => {
+            format!(
+                "the simplest of the {known} that tie for the best, {}",
+                behind(standing.ratio.high)
+            )
+        }
+        _ if known > 1 => format!("the best, and the simplest of the {known} that tie"),
+        _ if unsure > 0 => format!("the best; {unsure} more may tie with it, but vary too much to tell"),
+        _ => match next(judged) {
             Some((next, ratio)) => format!("the best; the next, {next}, takes {ratio:.2}x its time"),
             None => "the only method measured".to_owned(),
         },
-        (true, ties) => format!("the best, and the simplest of the {ties} that tie"),
-        (false, ties) => {
-            let high = standing.map_or(1.0, |standing| standing.ratio.high);
-            format!("the simplest of the {ties} that tie for the best, {}", behind(high))
-        }
     }
 }
 
 /// How far behind the best it can be, from the upper bound of its ratio.
 fn behind(high: f64) -> String {
-    let percent = ((high - 1.0) * 100.0).ceil();
+    // The subtraction keeps a bound of exactly 2 %, which f64 holds a little above, from being called 3 %.
+    let percent = ((high - 1.0) * 100.0 - 1e-9).ceil();
     if percent > 0.0 {
         format!("at most {percent:.0} % behind")
     } else {
@@ -118,11 +117,11 @@ fn overlapping(judged: &Judged<'_>) -> Option<String> {
     let comparison = judged.compare(overlapping, synchronous)?;
     let ratio = comparison.ratio;
     if comparison.is_faster() {
-        Some(format!("overlapping {}", saving(ratio)))
+        Some(format!("Overlapping {}", saving(ratio)))
     } else if comparison.is_slower() {
-        Some(format!("overlapping takes {:.2}x the time", ratio.median))
+        Some(format!("Overlapping takes {:.2}x the time", ratio.median))
     } else if ratio.coverage.is_some() && ratio.low >= 2.0 - TIE_RATIO {
-        Some("overlapping gains nothing here".to_owned())
+        Some("Overlapping gains nothing here".to_owned())
     } else {
         None
     }
@@ -133,22 +132,31 @@ fn saving(ratio: Interval) -> String {
 }
 
 /// What the options of the recommended method save or cost.
-fn merits(effects: &[Effect], recommended: usize) -> impl Iterator<Item = String> {
-    effects
-        .iter()
-        .filter(move |effect| effect.with == recommended)
-        .filter_map(|effect| {
-            let time = effect.comparison.is_faster().then(|| saving(effect.comparison.ratio));
-            let told: Vec<String> = time.into_iter().chain(effect.cpu_share.and_then(cpu_points)).collect();
-            (!told.is_empty()).then(|| format!("{} {}", effect.record.option, told.join(" and ")))
-        })
+fn merits(effects: &[Effect], recommended: usize) -> Option<String> {
+    let own = effects.iter().filter(|effect| effect.with == recommended);
+    let told = own.filter_map(|effect| {
+        let is_faster = effect.comparison.is_faster();
+        let merit = match (
+            is_faster.then(|| saving(effect.comparison.ratio)),
+            effect.cpu_share.and_then(cpu_points),
+        ) {
+            (Some(time), Some(("saves", points))) => format!("{time} and {points}"),
+            (Some(time), Some((verb, points))) => format!("{time}, but {verb} {points}"),
+            (Some(time), None) => time,
+            (None, Some((verb, points))) => format!("{verb} {points}"),
+            (None, None) => return None,
+        };
+        Some(format!("{} {merit}", effect.record.option))
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| format!("Of its options, {}", told.join("; ")))
 }
 
-fn cpu_points(share: Interval) -> Option<String> {
+fn cpu_points(share: Interval) -> Option<(&'static str, String)> {
     let points = share.median * 100.0;
     let is_sure = share.coverage.is_some() && (share.high < 0.0 || share.low > 0.0);
     let verb = if points < 0.0 { "saves" } else { "costs" };
-    (is_sure && points.abs() >= CPU_POINTS_TOLD).then(|| format!("{verb} {:.0} points of CPU", points.abs()))
+    (is_sure && points.abs() >= CPU_POINTS_TOLD).then(|| (verb, format!("{:.0} points of CPU", points.abs())))
 }
 
 /// The options meant to help that do the opposite, the worst first, each once.
@@ -171,11 +179,4 @@ fn pessimisations(effects: &[Effect]) -> Option<String> {
     });
     let in_words: Vec<String> = in_words.collect();
     (!in_words.is_empty()).then(|| format!("Pessimisations here: {}", in_words.join(", ")))
-}
-
-fn capitalized(text: &str) -> String {
-    let mut characters = text.chars();
-    characters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }

@@ -136,6 +136,21 @@ fn only_regular_files_of_a_sensible_size_are_read() {
     assert!(matches!(read(&path), Err(ExperimentError::Unreadable { .. })));
 }
 
+#[test]
+fn the_example_in_the_docs_is_one() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/experiments.md");
+    let docs = fs::read_to_string(docs).unwrap();
+    let examples: Vec<&str> = docs
+        .split("```toml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert!(!examples.is_empty());
+    for example in examples {
+        assert!(!parsed(example).contests.is_empty());
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_panics(text in "\\PC{0,200}") {

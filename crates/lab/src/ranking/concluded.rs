@@ -1,0 +1,298 @@
+//! What is concluded from runs whose figures are known.
+
+use proptest::prelude::*;
+use seekless_record::{Conclusion, Run, Status};
+
+use super::*;
+use crate::simulation::{contest, run, trial};
+
+fn concluded(run: &Run) -> (Vec<Judgement>, Conclusion) {
+    conclude(0, &run.contests[0], &run.trials)
+}
+
+fn sentence(run: &Run) -> String {
+    concluded(run).1.sentence
+}
+
+#[test]
+fn the_simplest_of_the_ties_is_recommended() {
+    let run = run(
+        &[
+            ("read/io_uring,depth=8,direct,block=1M", 1.0),
+            ("read/sync,direct,block=4M", 1.02),
+            ("read/sync,direct,block=1M", 1.02),
+            ("read/sync,block=128K", 1.1),
+        ],
+        6,
+    );
+    let (judgements, conclusion) = concluded(&run);
+    assert_eq!(
+        conclusion.best.as_deref(),
+        Some("read/io_uring,depth=8,direct,block=1M")
+    );
+    assert_eq!(conclusion.recommended.as_deref(), Some("read/sync,direct,block=1M"));
+    assert_eq!(conclusion.best_overlapping, conclusion.best);
+    assert_eq!(
+        conclusion.best_synchronous.as_deref(),
+        Some("read/sync,direct,block=4M")
+    );
+    assert_eq!(
+        judgements[3].1.as_ref().map(|standing| standing.verdict),
+        Some(Verdict::Slower)
+    );
+    assert_eq!(
+        conclusion.sentence,
+        "Use read/sync,direct,block=1M: the simplest of the 3 that tie for the best, at most 2 % behind. \
+         Overlapping gains nothing here."
+    );
+}
+
+#[test]
+fn few_rounds_are_undecided() {
+    let few = run(&[("read/sync,block=128K", 1.0), ("read/mmap", 1.3)], 5);
+    let (_, conclusion) = concluded(&few);
+    assert_eq!(
+        (conclusion.recommended, conclusion.best.as_deref()),
+        (None, Some("read/sync,block=128K"))
+    );
+    assert!(
+        conclusion.sentence.starts_with("Undecided: 5 rounds are too few"),
+        "{}",
+        conclusion.sentence
+    );
+    assert!(sentence(&run(&[("read/mmap", 1.0)], 0)).contains("no valid trial"));
+}
+
+#[test]
+fn a_tie_with_a_wide_interval_is_not_recommended() {
+    let mut wide = run(&[("read/sync,block=128K", 1.0), ("read/mmap", 0.99)], 6);
+    wide.trials[0].seconds = 1.5;
+    let (_, conclusion) = concluded(&wide);
+    assert_eq!(conclusion.recommended.as_deref(), Some("read/mmap"));
+    assert!(
+        conclusion.sentence.contains("1 more may tie with it"),
+        "{}",
+        conclusion.sentence
+    );
+}
+
+#[test]
+fn null_failed_and_invalid_take_no_part() {
+    let mut run = run(
+        &[
+            ("read/null", 1e-6),
+            ("read/mmap", 0.1),
+            ("read/sync,block=1M", 1.0),
+            ("read/sync,direct,block=1M", 0.2),
+        ],
+        7,
+    );
+    run.contests[0].entries[1].status = Status::Failed("a wrong answer".to_owned());
+    for trial in run.trials.iter_mut().filter(|trial| trial.entry == 3) {
+        trial.valid = false;
+    }
+    let (judgements, conclusion) = concluded(&run);
+    assert_eq!(conclusion.recommended.as_deref(), Some("read/sync,block=1M"));
+    assert!(judgements[0].1.is_none() && judgements[1].1.is_none());
+    assert!(judgements[3].0.is_none() && conclusion.effects.is_empty());
+    assert!(
+        conclusion.sentence.contains("the only method measured"),
+        "{}",
+        conclusion.sentence
+    );
+}
+
+#[test]
+fn figures_that_no_clock_gives_are_left_out() {
+    let mut damaged = run(
+        &[
+            ("read/sync,block=1M", 0.0),
+            ("read/mmap", f64::NAN),
+            ("read/sync,block=4K", 1.0),
+        ],
+        6,
+    );
+    damaged.trials.push(Trial {
+        contest: 9,
+        ..trial(0, 0, 1.0)
+    });
+    damaged.trials.push(trial(99, 0, 1.0));
+    assert_eq!(concluded(&damaged).1.recommended.as_deref(), Some("read/sync,block=4K"));
+}
+
+#[test]
+fn the_winner_s_fresh_rounds_are_kept_apart() {
+    let mut run = run(&[("read/sync,block=1M", 1.0), ("read/mmap", 2.0)], 6);
+    for round in 6..12 {
+        run.trials.push(Trial {
+            phase: Phase::Confirming,
+            ..trial(0, round, 2.0)
+        });
+    }
+    let (judgements, conclusion) = concluded(&run);
+    let summary = judgements[0].0.as_ref().unwrap();
+    assert_eq!((summary.rounds, summary.invalid, summary.seconds.high), (6, 0, 1.0));
+    let confirmed = conclusion.confirmed_bytes_per_second.unwrap();
+    assert!((confirmed.median - f64::from(32 << 20)).abs() < 1.0);
+}
+
+#[test]
+fn options_are_judged_against_the_method_without_them() {
+    let mut run = run(
+        &[
+            ("read/sync,block=1M", 1.0),
+            ("read/sync,direct,block=1M", 0.8),
+            ("read/sync,direct,block=4M", 0.79),
+            ("read/sync,block=1M,hint=sequential", 1.2),
+            ("read/mmap", 1.5),
+            ("read/mmap,hint=populate", 1.8),
+        ],
+        8,
+    );
+    for trial in run.trials.iter_mut().filter(|trial| trial.entry == 1) {
+        (trial.user_seconds, trial.system_seconds) = (0.0, trial.seconds * 0.1);
+    }
+    let (_, conclusion) = concluded(&run);
+    let told: Vec<(&str, &str, f64)> = conclusion
+        .effects
+        .iter()
+        .map(|effect| (effect.option.as_str(), effect.without.as_str(), effect.ratio.median))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("direct", "read/sync,block=1M", 0.8),
+            ("hint=sequential", "read/sync,block=1M", 1.2),
+            ("hint=populate", "read/mmap", 1.8 / 1.5),
+        ]
+    );
+    assert!((conclusion.effects[0].cpu_seconds_difference - (0.08 - 0.5)).abs() < 1e-9);
+    assert_eq!(
+        conclusion.sentence,
+        "Use read/sync,direct,block=1M: the simplest of the 2 that tie for the best, at most 2 % behind. Of its options, direct saves \
+         20 % of the time and 40 points of CPU. Pessimisations here: hint=sequential (1.20x the time of \
+         read/sync,block=1M), hint=populate (1.20x the time of read/mmap)."
+    );
+}
+
+#[test]
+fn a_map_s_preallocation_is_judged_against_its_default() {
+    let methods = [
+        "write/mmap,preallocate=truncate,fsync",
+        "write/mmap,preallocate=allocate,fsync",
+    ];
+    let (_, conclusion) = concluded(&run(&methods.map(|method| (method, 1.0)), 6));
+    let told: Vec<&str> = conclusion.effects.iter().map(|effect| effect.option.as_str()).collect();
+    assert_eq!(told, ["preallocate=allocate"]);
+}
+
+#[test]
+fn overlapping_is_told_where_it_pays_or_costs() {
+    let with = |overlapping: f64| {
+        sentence(&run(
+            &[
+                ("read/sync,block=1M", 1.0),
+                ("read/double-buffer,block=1M", overlapping),
+            ],
+            6,
+        ))
+    };
+    assert!(
+        with(0.7).contains("Overlapping saves 30 % of the time"),
+        "{}",
+        with(0.7)
+    );
+    assert!(with(1.2).contains("Overlapping takes 1.20x the time"), "{}", with(1.2));
+    assert!(with(0.99).contains("Overlapping gains nothing here"), "{}", with(0.99));
+}
+
+#[test]
+fn a_faster_command_is_told_and_a_method_recommended() {
+    let both = run(
+        &[("command/cat", 0.5), ("read/sync,block=1M", 1.0), ("read/mmap", 1.5)],
+        6,
+    );
+    let (judgements, conclusion) = concluded(&both);
+    assert_eq!(conclusion.best.as_deref(), Some("command/cat"));
+    assert_eq!(
+        judgements[0].1.as_ref().map(|standing| standing.verdict),
+        Some(Verdict::Best)
+    );
+    assert_eq!(conclusion.best_synchronous.as_deref(), Some("read/sync,block=1M"));
+    assert_eq!(
+        conclusion.sentence,
+        "Use read/sync,block=1M: the best; the next, read/mmap, takes 1.50x its time. command/cat is faster: 0.50x its \
+         time."
+    );
+    assert!(sentence(&run(&[("command/cat", 0.5)], 6)).contains("only commands"));
+}
+
+/// Sizes of 8, 16, 32 and 64 MiB at which mmap and sync take these seconds.
+fn series(seconds: [(f64, f64); 4]) -> Run {
+    let mut all = run(&[("read/mmap", 1.0), ("read/sync,block=1M", 1.0)], 0);
+    let entries = all.contests[0].entries.clone();
+    all.contests = (0..4).map(|step| contest(8 << 20 << step, entries.clone())).collect();
+    for (index, (mmap, sync)) in seconds.into_iter().enumerate() {
+        for round in 0..8 {
+            all.trials.push(Trial {
+                contest: index,
+                ..trial(0, round, mmap)
+            });
+            all.trials.push(Trial {
+                contest: index,
+                ..trial(1, round, sync)
+            });
+        }
+        all.contests[index].conclusion = Some(conclude(index, &all.contests[index], &all.trials).1);
+    }
+    all
+}
+
+#[test]
+fn a_crossover_is_where_the_winner_is_beaten_at_the_next_size() {
+    let run = series([(1.0, 1.2), (1.0, 1.1), (1.2, 1.0), (1.3, 1.0)]);
+    assert_eq!(
+        crossovers(&run),
+        [
+            "read, cold, /data: read/mmap up to 16M, read/sync,block=1M from 32M on (there read/mmap takes 1.20x its time)"
+        ]
+    );
+    let undecided_between = {
+        let mut run = run.clone();
+        run.contests[2].conclusion.as_mut().unwrap().recommended = None;
+        run
+    };
+    assert!(crossovers(&undecided_between)[0].contains("up to 16M, read/sync,block=1M from 64M on"));
+}
+
+#[test]
+fn ties_are_no_crossover() {
+    // At 32M sync is recommended, being simpler, but mmap still ties.
+    assert!(crossovers(&series([(1.0, 1.2), (1.0, 1.2), (1.0, 1.01), (1.0, 1.2)])).is_empty());
+    assert!(crossovers(&series([(1.2, 1.0); 4])).is_empty());
+}
+
+proptest! {
+    #[test]
+    fn no_trials_panic_and_only_sound_methods_are_recommended(
+        trials in proptest::collection::vec(
+            (0usize..7, 0u32..12, prop_oneof![0.5f64..2.0, Just(f64::NAN), Just(0.0), Just(-1.0)], any::<bool>()),
+            0..80,
+        ),
+    ) {
+        let names = ["read/sync,block=1M", "read/sync,direct,block=1M", "read/null", "command/cat", "read/not-known-yet"];
+        let mut run = run(&names.map(|name| (name, 1.0)), 0);
+        run.trials = trials
+            .into_iter()
+            .map(|(entry, round, seconds, valid)| Trial { valid, ..trial(entry, round, seconds) })
+            .collect();
+        let (judgements, conclusion) = concluded(&run);
+        prop_assert_eq!(judgements.len(), names.len());
+        if let Some(name) = conclusion.recommended {
+            prop_assert!(names[..2].contains(&name.as_str()), "{}", name);
+        }
+        prop_assert!(conclusion.sentence.ends_with('.'));
+        run.contests[0].conclusion = Some(concluded(&run).1);
+        let _ = (crossovers(&run), crate::export::to_csv(&run), crate::export::to_markdown(&run));
+    }
+}
