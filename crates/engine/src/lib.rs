@@ -1,1 +1,66 @@
-//! Placeholder.
+//! Read, write and copy files by any method that the system offers, and find out what a storage supports.
+//!
+//! A [`Method`] is data with one text form, `OPERATION/MECHANISM[,OPTION...]`. It is parsed, enumerated, tried on a
+//! storage ([`Probe`]) and run; the same text stands in measurements, profiles and plans.
+//!
+//! ```
+//! use seekless::{Method, Reader, sequential};
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("file");
+//! # std::fs::write(&path, b"one\ntwo\n")?;
+//! let method: Method = "read/double-buffer,block=64K".parse()?;
+//! let mut text = Vec::new();
+//! let consumer = sequential(|_offset, bytes| text.extend_from_slice(bytes));
+//! let transfer = Reader::prepare(&method)?.read(&path, &consumer)?;
+//! drop(consumer);
+//! assert_eq!(transfer.bytes, 8);
+//! assert_eq!(text, b"one\ntwo\n");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Not here: measuring (the crate `seekless-lab`) and jobs such as comparing trees. All system calls that need unsafe
+//! code are in `seekless-sys`.
+
+pub mod method;
+
+mod chunk;
+mod consumer;
+mod copy;
+mod error;
+mod generator;
+mod kernel;
+mod pool;
+mod producer;
+mod read;
+mod storage;
+mod transfer;
+mod write;
+
+pub use chunk::Chunk;
+pub use consumer::{Consumer, Sequential, sequential};
+pub use copy::Copier;
+pub use error::{Error, Result};
+pub use generator::Generator;
+pub use kernel::{Answer, Kernel, Tally};
+pub use method::{Mechanism, Method, Operation, Options, ParseError};
+pub use producer::Producer;
+pub use read::Reader;
+pub use storage::cache;
+pub use storage::direct::{direct_alignment, time_direct_reads};
+pub use storage::extents::{ExtentSummary, extents};
+pub use storage::facts::{BlockDevice, StorageFacts};
+pub use storage::probe::{Availability, Probe};
+pub use transfer::{Destination, Transfer};
+pub use write::Writer;
+
+/// Makes methods that map files usable in this process: installs the handler that turns the signal of a mapped file
+/// that shrinks into an error naming the file.
+///
+/// A library must not take a signal of its program unasked, so this is the program's to call, once, early. Without it
+/// the `mmap` mechanisms are unavailable.
+///
+/// # Errors
+/// The system's, where the handler cannot be installed.
+pub fn allow_mapping() -> std::io::Result<()> {
+    seekless_sys::install_guard()
+}

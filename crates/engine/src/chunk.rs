@@ -1,0 +1,69 @@
+//! A run of bytes on its way to a consumer.
+
+use seekless_sys::MappedBytes;
+
+use crate::kernel::{count_byte, histogram};
+
+/// A run of bytes handed to a consumer: memory of ours, or a mapped file that others may change while we look.
+#[derive(Clone, Copy)]
+pub enum Chunk<'a> {
+    /// Memory that nobody else can change.
+    Memory(&'a [u8]),
+    /// A mapped file. Its bytes can change between two looks, so it is never a slice.
+    Mapped(MappedBytes<'a>),
+}
+
+/// Mapped bytes are copied out in pieces that stay in the first-level cache.
+const PIECE_BYTES: usize = 16 << 10;
+
+impl Chunk<'_> {
+    /// How many bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Memory(bytes) => bytes.len(),
+            Self::Mapped(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether there are none. Consumers get no empty chunks.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How often `byte` occurs.
+    #[must_use]
+    pub fn count(&self, byte: u8) -> u64 {
+        match self {
+            Self::Memory(bytes) => count_byte(bytes, byte),
+            Self::Mapped(bytes) => bytes.count(byte),
+        }
+    }
+
+    /// Adds how often each byte occurs.
+    pub fn histogram(&self, counts: &mut [u64; 256]) {
+        match self {
+            Self::Memory(bytes) => histogram(bytes, counts),
+            Self::Mapped(bytes) => bytes.histogram(counts),
+        }
+    }
+
+    /// Calls `look` with slices that together are the chunk, in order, each with its place in the chunk. Mapped bytes
+    /// are copied out first, piece by piece.
+    pub fn for_each_slice(&self, mut look: impl FnMut(usize, &[u8])) {
+        match self {
+            Self::Memory(bytes) => look(0, bytes),
+            Self::Mapped(bytes) => {
+                let mut piece = [0; PIECE_BYTES];
+                let mut start = 0;
+                while start < bytes.len() {
+                    let length = PIECE_BYTES.min(bytes.len() - start);
+                    bytes.slice(start..start + length).copy_to(&mut piece[..length]);
+                    look(start, &piece[..length]);
+                    start += length;
+                }
+            }
+        }
+    }
+}

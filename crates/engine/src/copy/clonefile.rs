@@ -1,0 +1,42 @@
+//! `copy/clonefile`: clonefile(2) of macOS makes a new file that shares all blocks with the source.
+
+use std::path::Path;
+use std::time::Duration;
+
+use seekless_sys::{self as sys};
+
+use super::{CopyBytes, PrepareCopy};
+use crate::error::Result;
+use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
+use crate::transfer::{Destination, Side, Transfer};
+
+const PREPARE: PrepareCopy = |_| Ok(Box::new(Clonefile));
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    operation: Operation::Copy,
+    name: "clonefile",
+    about: "clonefile(2): a new file that shares all blocks with the source",
+    accepts: Accepts::NOTHING,
+    overlapping: false,
+    platforms: &[Platform::MacOs],
+    simplicity_rank: 1,
+    prepare: Prepare::Copy(PREPARE),
+};
+
+struct Clonefile;
+
+/// Clones by path: the call makes the target itself, so there is none to open.
+pub(super) fn clone(source: &Side<'_>, target: &Path, destination: Destination) -> Result<Transfer> {
+    if destination == Destination::Overwrite {
+        return Err(source.unavailable("clonefile(2) makes new files only"));
+    }
+    source.count_call();
+    source.support("cloning", sys::clone_path(source.path, target))?;
+    Ok(Transfer { bytes: source.bytes, calls: source.calls(), fsync: Duration::ZERO, stopped: false })
+}
+
+impl CopyBytes for Clonefile {
+    fn copy(&mut self, source: &Side<'_>, _target: &Side<'_>) -> Result<()> {
+        Err(source.unavailable("clonefile(2) makes new files only"))
+    }
+}

@@ -1,0 +1,100 @@
+//! `copy/double-buffer`: a second thread reads block n + 1 while this one writes block n.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use rayon::ThreadPool;
+use seekless_sys::Buffer;
+
+use super::{CopyBytes, PrepareCopy};
+use crate::error::Result;
+use crate::method::{Mechanism, Operation, Platform, Prepare};
+use crate::pool::pool;
+use crate::transfer::{Ahead, Setup, Side};
+
+const PREPARE: PrepareCopy = |setup| {
+    let buffers = vec![setup.buffer()?, setup.buffer()?];
+    Ok(Box::new(DoubleBuffer { setup, pool: pool(&setup, 1)?, buffers }))
+};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    operation: Operation::Copy,
+    name: "double-buffer",
+    about: "a second thread reads the next block while this one is written",
+    accepts: super::sync::ACCEPTS,
+    overlapping: true,
+    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
+    simplicity_rank: 4,
+    prepare: Prepare::Copy(PREPARE),
+};
+
+struct DoubleBuffer {
+    setup: Setup,
+    pool: ThreadPool,
+    buffers: Vec<Buffer>,
+}
+
+impl CopyBytes for DoubleBuffer {
+    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>) -> Result<()> {
+        // A copy that failed left its buffers behind.
+        while self.buffers.len() < 2 {
+            self.buffers.push(self.setup.buffer()?);
+        }
+        let ahead = Ahead::new(source)?;
+        let block_bytes = self.setup.block_bytes;
+        let (give_back, empty) = sync_channel(2);
+        let (hand_over, filled) = sync_channel(2);
+        for buffer in self.buffers.drain(..) {
+            // The other end is in this function.
+            let _ = give_back.send(buffer);
+        }
+        let mut kept = Vec::new();
+        let result = self.pool.in_place_scope(|scope| {
+            let kept = &mut kept;
+            scope.spawn(move |_| {
+                fill(source, ahead, block_bytes, &empty, &hand_over);
+                drop(hand_over);
+                // What comes back afterwards is for the next file.
+                kept.extend(empty);
+            });
+            write_filled(target, block_bytes, filled, give_back)
+        });
+        self.buffers = kept;
+        result
+    }
+}
+
+/// The reading side: fills empty buffers in order until the end, an error, or nobody writes any more.
+fn fill(
+    source: &Side<'_>,
+    mut ahead: Ahead<'_>,
+    block_bytes: usize,
+    empty: &Receiver<Buffer>,
+    hand_over: &SyncSender<Result<Buffer>>,
+) {
+    for offset in (0..source.bytes).step_by(block_bytes) {
+        let Ok(mut buffer) = empty.recv() else { return };
+        let length = source.length_at(offset, block_bytes);
+        let read = ahead.reading_at(offset).and_then(|()| source.read_block(&mut buffer, offset, length));
+        let failed = read.is_err();
+        if hand_over.send(read.map(|()| buffer)).is_err() || failed {
+            return;
+        }
+    }
+}
+
+/// The writing side. It owns its ends, so that whichever side fails, the other one ends too.
+fn write_filled(
+    target: &Side<'_>,
+    block_bytes: usize,
+    filled: Receiver<Result<Buffer>>,
+    give_back: SyncSender<Buffer>,
+) -> Result<()> {
+    for (offset, block) in (0..target.bytes).step_by(block_bytes).zip(filled) {
+        let buffer = block?;
+        target.write_block(&buffer, offset, target.length_at(offset, block_bytes))?;
+        // Never full: there are two places for two buffers.
+        let _ = give_back.send(buffer);
+    }
+    drop(give_back);
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! `copy/io_uring,depth=N`: N blocks on their way through one ring, each read and then written from its registered buffer.
+
+use seekless_sys::{Completed, Ring};
+
+use super::{CopyBytes, PrepareCopy};
+use crate::error::Result;
+use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
+use crate::read::{ring, ring_flags};
+use crate::transfer::{Ahead, Setup, Side};
+
+const PREPARE: PrepareCopy = |setup| Ok(Box::new(IoUring { ring: ring(&setup)?, setup }));
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    operation: Operation::Copy,
+    name: "io_uring",
+    about: "N blocks on their way through one ring, each read, then written",
+    accepts: Accepts { block: Some(Some(256 << 10)), depth: Some(8), ..super::sync::ACCEPTS },
+    overlapping: true,
+    platforms: &[Platform::Linux],
+    simplicity_rank: 7,
+    prepare: Prepare::Copy(PREPARE),
+};
+
+struct IoUring {
+    setup: Setup,
+    ring: Ring,
+}
+
+/// Which way a block is moving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    In,
+    Out,
+}
+
+/// A block on its way.
+#[derive(Clone, Copy)]
+struct Block {
+    way: Way,
+    offset: u64,
+    length: usize,
+    done: usize,
+}
+
+impl CopyBytes for IoUring {
+    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>) -> Result<()> {
+        let calls = self.ring.calls();
+        let block_bytes = self.setup.block_bytes;
+        let result = Ahead::new(source).and_then(|ahead| {
+            let blocks = vec![None; self.ring.depth() as usize];
+            Copying { ring: &mut self.ring, source, target, ahead, block_bytes, blocks, next: 0 }.run()
+        });
+        while self.ring.in_flight() > 0 {
+            self.ring.wait().map_err(|error| source.failed("waiting for the ring", error))?;
+        }
+        source.count_calls(self.ring.calls() - calls);
+        result
+    }
+}
+
+/// One copy through the ring: each slot has a block of its own, and takes the next when that is written.
+struct Copying<'a> {
+    ring: &'a mut Ring,
+    source: &'a Side<'a>,
+    target: &'a Side<'a>,
+    ahead: Ahead<'a>,
+    block_bytes: usize,
+    blocks: Vec<Option<Block>>,
+    /// The offset of the first block that no slot has taken.
+    next: u64,
+}
+
+impl Copying<'_> {
+    fn run(&mut self) -> Result<()> {
+        for slot in 0..self.ring.depth() {
+            self.take_next(slot)?;
+        }
+        while self.ring.in_flight() > 0 {
+            let completed = self.ring.wait().map_err(|error| self.source.failed("waiting for the ring", error))?;
+            self.advance(completed)?;
+        }
+        Ok(())
+    }
+
+    /// Starts to read the next block, if there is one, into a slot.
+    fn take_next(&mut self, slot: u32) -> Result<()> {
+        if self.next >= self.source.bytes {
+            return Ok(());
+        }
+        let length = self.source.length_at(self.next, self.block_bytes);
+        self.ahead.reading_at(self.next)?;
+        let block = Block { way: Way::In, offset: self.next, length, done: 0 };
+        self.next += length as u64;
+        self.request(slot, block)
+    }
+
+    /// Asks for what is still missing of a block's way.
+    fn request(&mut self, slot: u32, block: Block) -> Result<()> {
+        self.blocks[slot as usize] = Some(block);
+        let at = block.offset + block.done as u64;
+        let side = if block.way == Way::In { self.source } else { self.target };
+        let rest = side.request_bytes(block.length) - block.done;
+        side.check_can_continue(at)?;
+        let flags = ring_flags(side);
+        let submitted = match block.way {
+            Way::In => self.ring.submit_read(slot, &side.file, at, block.done, rest, flags),
+            Way::Out => self.ring.submit_write(slot, &side.file, at, block.done, rest, flags),
+        };
+        submitted.map_err(|error| side.failed_at("starting to copy", at, error))
+    }
+
+    fn advance(&mut self, completed: Completed) -> Result<()> {
+        let Some(mut block) = self.blocks[completed.slot as usize].take() else { return Ok(()) };
+        let at = block.offset + block.done as u64;
+        let (side, doing) =
+            if block.way == Way::In { (self.source, "reading") } else { (self.target, "writing") };
+        match completed.result {
+            Ok(0) if block.way == Way::In => return Err(side.shrank(at)),
+            Ok(0) => return Err(side.failed_at(doing, at, std::io::ErrorKind::WriteZero.into())),
+            Ok(moved) => block.done += moved,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(side.failed_at(doing, at, error)),
+        }
+        match block.way {
+            Way::In if block.done >= block.length => {
+                self.request(completed.slot, Block { way: Way::Out, done: 0, ..block })
+            }
+            Way::Out if block.done >= side.request_bytes(block.length) => self.take_next(completed.slot),
+            _ => self.request(completed.slot, block),
+        }
+    }
+}

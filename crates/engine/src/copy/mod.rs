@@ -1,0 +1,104 @@
+//! Copying: one file's bytes reach another. One file a mechanism; the table below is the only list.
+
+mod clonefile;
+mod copy_file_range;
+mod double_buffer;
+mod fcopyfile;
+mod io_uring;
+mod mmap;
+mod null;
+mod reflink;
+mod sendfile;
+mod splice;
+mod sync;
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::method::{Mechanism, Method, Operation, Prepare};
+use crate::transfer::{Destination, Setup, Side, Transfer, require_distinct};
+
+/// The mechanisms of copying.
+pub(crate) static TABLE: &[&Mechanism] = &[
+    &sync::MECHANISM,
+    &double_buffer::MECHANISM,
+    &io_uring::MECHANISM,
+    &mmap::MECHANISM,
+    &splice::MECHANISM,
+    &sendfile::MECHANISM,
+    &copy_file_range::MECHANISM,
+    &reflink::MECHANISM,
+    &fcopyfile::MECHANISM,
+    &clonefile::MECHANISM,
+    &null::MECHANISM,
+];
+
+/// Makes a mechanism's buffers, rings and threads, outside any clock.
+pub(crate) type PrepareCopy = fn(Setup) -> Result<Box<dyn CopyBytes>>;
+
+/// A prepared mechanism of copying.
+pub(crate) trait CopyBytes {
+    /// Copies the whole source into the target. The exact size and the fsync at the end are not its business.
+    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>) -> Result<()>;
+}
+
+/// Copies files by one method. Buffers, rings and threads are made once, before the first copy.
+pub struct Copier {
+    method: Method,
+    prepare: PrepareCopy,
+    longest_file_bytes: u64,
+    mechanism: Box<dyn CopyBytes>,
+}
+
+impl Copier {
+    /// Prepares a method for files of any size.
+    ///
+    /// # Errors
+    /// [`Error::WrongOperation`] for a method that does not copy, [`Error::Unavailable`] where the system lacks it, and
+    /// the system's error where there is no memory.
+    pub fn prepare(method: &Method) -> Result<Self> {
+        Self::prepare_for(method, u64::MAX >> 1)
+    }
+
+    /// Prepares a method for files of up to so many bytes, with buffers no longer than these need. A longer file is
+    /// copied all the same, after preparing again.
+    ///
+    /// # Errors
+    /// As [`Copier::prepare`].
+    pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
+        let Prepare::Copy(prepare) = method.mechanism().prepare else {
+            return Err(Error::WrongOperation { method: *method, wanted: Operation::Copy.name() });
+        };
+        let setup = Setup::new(method, longest_file_bytes);
+        setup.require_here()?;
+        let mechanism = prepare(setup)?;
+        Ok(Self { method: *method, prepare, longest_file_bytes, mechanism })
+    }
+
+    /// Opens the source, opens or makes the target, copies the bytes, and closes both. Mode, owner and times are not
+    /// copied. The size is the one that the source has when it is opened.
+    ///
+    /// # Errors
+    /// Every [`Error`]. After an error the target holds whatever was written until then; after a failed fsync nothing
+    /// may be assumed written.
+    pub fn copy(&mut self, source: &Path, target: &Path, destination: Destination) -> Result<Transfer> {
+        if self.method.mechanism() == &null::MECHANISM {
+            return Ok(Transfer::default());
+        }
+        let source = Side::open_source(source, &self.method)?;
+        if self.method.mechanism() == &clonefile::MECHANISM {
+            return clonefile::clone(&source, target, destination);
+        }
+        if source.bytes > self.longest_file_bytes {
+            self.mechanism = (self.prepare)(Setup::new(&self.method, source.bytes))?;
+            self.longest_file_bytes = source.bytes;
+        }
+        require_distinct(&source, target)?;
+        let target = Side::open_target(target, &self.method, destination, source.bytes)?;
+        if source.bytes > 0 {
+            self.mechanism.copy(&source, &target)?;
+        }
+        let fsync = target.finish_target()?;
+        Ok(Transfer { bytes: source.bytes, calls: source.calls() + target.calls(), fsync, stopped: false })
+    }
+}

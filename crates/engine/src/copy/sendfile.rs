@@ -1,0 +1,60 @@
+//! `copy/sendfile`: sendfile(2) moves as much as one call can.
+
+use seekless_sys::{self as sys};
+
+use super::{CopyBytes, PrepareCopy};
+use crate::error::Result;
+use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepare};
+use crate::transfer::{Ahead, Side};
+
+const PREPARE: PrepareCopy = |_| Ok(Box::new(Sendfile));
+
+/// What calls accept that copy inside the kernel.
+pub(super) const ACCEPTS: Accepts = Accepts { block: Some(None), cache: NO_POLICY, ..super::sync::ACCEPTS };
+const NO_POLICY: &[CachePolicy] = &[];
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    operation: Operation::Copy,
+    name: "sendfile",
+    about: "sendfile(2), as much as a call moves, or a block a call",
+    accepts: ACCEPTS,
+    overlapping: false,
+    platforms: &[Platform::Linux],
+    simplicity_rank: 1,
+    prepare: Prepare::Copy(PREPARE),
+};
+
+struct Sendfile;
+
+impl CopyBytes for Sendfile {
+    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>) -> Result<()> {
+        copy_by_call(source, target, "sendfile", |offset, length| {
+            sys::sendfile(&source.file, offset, &target.file, length)
+        })
+    }
+}
+
+/// The most bytes that Linux moves in one call.
+const MAX_CALL_BYTES: u64 = 0x7fff_f000;
+
+/// Copies by a call that moves some bytes from an offset to the same offset, and tells how many.
+pub(super) fn copy_by_call(
+    source: &Side<'_>,
+    target: &Side<'_>,
+    name: &str,
+    call: impl Fn(u64, usize) -> std::io::Result<sys::Support<usize>>,
+) -> Result<()> {
+    let mut ahead = Ahead::new(source)?;
+    let block = source.method.options().block_bytes.unwrap_or(MAX_CALL_BYTES);
+    let mut offset = 0;
+    while offset < source.bytes {
+        ahead.reading_at(offset)?;
+        target.count_call();
+        let length = block.min(source.bytes - offset) as usize;
+        match target.support(&format!("{name} at byte {offset}"), call(offset, length))? {
+            0 => return Err(source.shrank(offset)),
+            moved => offset += moved as u64,
+        }
+    }
+    Ok(())
+}

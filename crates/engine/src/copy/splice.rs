@@ -1,0 +1,73 @@
+//! `copy/splice`: pages move from file to pipe to file by splice(2), without passing through this process.
+
+use seekless_sys::{Pipe, Support};
+
+use super::{CopyBytes, PrepareCopy};
+use crate::error::Result;
+use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
+use crate::transfer::{Ahead, Setup, Side};
+
+const PREPARE: PrepareCopy = |setup| match Pipe::new(setup.block_bytes) {
+    Ok(Support::Available(pipe)) => Ok(Box::new(Splice { pipe, setup })),
+    Ok(Support::Unavailable(reason)) => Err(setup.unavailable(reason)),
+    Err(error) => Err(setup.failed("making a pipe", error)),
+};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    operation: Operation::Copy,
+    name: "splice",
+    about: "splice(2) through a pipe; a call moves no more than the pipe holds",
+    accepts: Accepts { block: Some(Some(1 << 20)), cache: &[], ..super::sync::ACCEPTS },
+    overlapping: false,
+    platforms: &[Platform::Linux],
+    simplicity_rank: 4,
+    prepare: Prepare::Copy(PREPARE),
+};
+
+struct Splice {
+    pipe: Pipe,
+    setup: Setup,
+}
+
+impl CopyBytes for Splice {
+    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>) -> Result<()> {
+        let result = self.splice_all(source, target);
+        if result.is_err() {
+            // What is left in the pipe must not reach the next file.
+            self.pipe = match Pipe::new(self.setup.block_bytes) {
+                Ok(Support::Available(pipe)) => pipe,
+                _ => return result,
+            };
+        }
+        result
+    }
+}
+
+impl Splice {
+    fn splice_all(&self, source: &Side<'_>, target: &Side<'_>) -> Result<()> {
+        let mut ahead = Ahead::new(source)?;
+        let mut offset = 0;
+        while offset < source.bytes {
+            let length = source.length_at(offset, self.setup.block_bytes);
+            ahead.reading_at(offset)?;
+            source.count_call();
+            let filled = self.pipe.fill(&source.file, offset, length);
+            let filled = source.support(&format!("splicing from byte {offset}"), filled)?;
+            if filled == 0 {
+                return Err(source.shrank(offset));
+            }
+            let mut drained = 0;
+            while drained < filled {
+                let at = offset + drained as u64;
+                target.count_call();
+                let moved = self.pipe.drain(&target.file, at, filled - drained);
+                drained += match target.support(&format!("splicing to byte {at}"), moved)? {
+                    0 => return Err(target.failed_at("splicing", at, std::io::ErrorKind::WriteZero.into())),
+                    moved => moved,
+                };
+            }
+            offset += filled as u64;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! What can go wrong, with the path, the operation, the method and the system's reason.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::method::Method;
+
+/// The result of the engine's calls.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation did not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A system call failed.
+    #[error("{}: {action} failed{}: {source}", path.display(), by(*method))]
+    System {
+        /// The file.
+        path: PathBuf,
+        /// What was being done, as in `reading at byte 4096`.
+        action: String,
+        /// The method, where one was at work.
+        method: Option<Method>,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The method is not to be had on this storage or system. It never falls back to another.
+    #[error("{}: `{method}` is not available here: {reason}", path.display())]
+    Unavailable {
+        /// The file.
+        path: PathBuf,
+        /// The method.
+        method: Method,
+        /// Why not.
+        reason: String,
+    },
+    /// The file changed its size while it was used; what was seen is not the file.
+    #[error(
+        "{}: the file shrank from {expected_bytes} to {found_bytes} bytes while it was read{}; \
+         try again when nothing writes to it",
+        path.display(), by(Some(*method))
+    )]
+    Shrank {
+        /// The file.
+        path: PathBuf,
+        /// The method.
+        method: Method,
+        /// Its size when it was opened.
+        expected_bytes: u64,
+        /// Its size now, or the byte where it ended.
+        found_bytes: u64,
+    },
+    /// Not a regular file.
+    #[error("{}: is {kind}; a regular file is needed", path.display())]
+    NotRegular {
+        /// The path.
+        path: PathBuf,
+        /// What it is, as in `a directory`.
+        kind: &'static str,
+    },
+    /// Source and target are one file.
+    #[error("{}: source and target are the same file", path.display())]
+    SameFile {
+        /// The target's path.
+        path: PathBuf,
+    },
+    /// The method is of another operation than the one asked for.
+    #[error("`{method}` does not {wanted}")]
+    WrongOperation {
+        /// The method.
+        method: Method,
+        /// The operation's word.
+        wanted: &'static str,
+    },
+}
+
+fn by(method: Option<Method>) -> String {
+    method.map_or_else(String::new, |method| format!(" by {method}"))
+}
+
+impl Error {
+    /// A failed system call outside any method.
+    pub(crate) fn system(path: &Path, action: &str, source: io::Error) -> Self {
+        Self::System { path: path.to_owned(), action: action.to_owned(), method: None, source }
+    }
+
+    /// Whether this says that a method is not available, rather than that something failed.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+}

@@ -1,0 +1,190 @@
+//! What is done with the bytes of a read: the kernels of a method, and their answers.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Chunk, Consumer};
+
+/// What is done with the bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kernel {
+    /// Nothing: they are not looked at.
+    None,
+    /// Occurrences of the byte 0xFF are counted (the check of the 2014 document).
+    #[default]
+    Count,
+    /// Occurrences of every byte are counted (2003).
+    Histogram,
+    /// Newlines are counted (2012).
+    Lines,
+}
+
+impl Kernel {
+    /// All kernels.
+    pub const ALL: [Self; 4] = [Self::None, Self::Count, Self::Histogram, Self::Lines];
+
+    /// Its word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Count => "count",
+            Self::Histogram => "histogram",
+            Self::Lines => "lines",
+        }
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kernel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.map(Self::name).join(", ");
+        let kernel = Self::ALL.into_iter().find(|kernel| kernel.name() == text);
+        kernel.ok_or_else(|| format!("`{text}` is no kernel; the kernels are {known}"))
+    }
+}
+
+/// The byte that [`Kernel::Count`] counts.
+const NEEDLE: u8 = 0xff;
+
+/// What a kernel found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// The bytes were not looked at.
+    Unseen,
+    /// How often the byte, or the newline, occurs.
+    Count(u64),
+    /// How often each byte occurs.
+    Histogram(Vec<u64>),
+}
+
+/// A consumer that runs a kernel over what it is given, from any number of threads.
+pub struct Tally {
+    kernel: Kernel,
+    count: AtomicU64,
+    histogram: Mutex<[u64; 256]>,
+}
+
+impl Tally {
+    /// A tally of nothing yet.
+    #[must_use]
+    pub fn new(kernel: Kernel) -> Self {
+        Self { kernel, count: AtomicU64::new(0), histogram: Mutex::new([0; 256]) }
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn answer(&self) -> Answer {
+        match self.kernel {
+            Kernel::None => Answer::Unseen,
+            Kernel::Count | Kernel::Lines => Answer::Count(self.count.load(Ordering::Relaxed)),
+            Kernel::Histogram => Answer::Histogram(self.counts().to_vec()),
+        }
+    }
+
+    fn counts(&self) -> std::sync::MutexGuard<'_, [u64; 256]> {
+        self.histogram.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn add_to_count(&self, found: u64) {
+        self.count.fetch_add(found, Ordering::Relaxed);
+    }
+}
+
+impl Consumer for Tally {
+    fn data(&self, _offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
+        match self.kernel {
+            Kernel::None => {}
+            Kernel::Count => self.add_to_count(chunk.count(NEEDLE)),
+            Kernel::Lines => self.add_to_count(chunk.count(b'\n')),
+            Kernel::Histogram => {
+                let mut counts = [0; 256];
+                chunk.histogram(&mut counts);
+                for (total, count) in self.counts().iter_mut().zip(counts) {
+                    *total += count;
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn zeros(&self, _offset: u64, length: u64) -> ControlFlow<()> {
+        if self.kernel == Kernel::Histogram {
+            self.counts()[0] += length;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn needs_order(&self) -> bool {
+        false
+    }
+}
+
+/// How often `byte` occurs, with the widest vectors the processor has.
+pub(crate) fn count_byte(bytes: &[u8], byte: u8) -> u64 {
+    memchr::memchr_iter(byte, bytes).count() as u64
+}
+
+/// Adds how often each byte occurs. Four tables, so that equal neighbours do not wait for each other's store.
+pub(crate) fn histogram(bytes: &[u8], counts: &mut [u64; 256]) {
+    let mut tables = [[0_u64; 256]; 4];
+    let (quads, rest) = bytes.as_chunks::<4>();
+    for quad in quads {
+        for (table, &byte) in tables.iter_mut().zip(quad) {
+            table[usize::from(byte)] += 1;
+        }
+    }
+    for &byte in rest {
+        tables[0][usize::from(byte)] += 1;
+    }
+    for (byte, count) in counts.iter_mut().enumerate() {
+        *count += tables.iter().map(|table| table[byte]).sum::<u64>();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn naive(kernel: Kernel, bytes: &[u8]) -> Answer {
+        let count = |wanted: u8| bytes.iter().filter(|&&byte| byte == wanted).count() as u64;
+        match kernel {
+            Kernel::None => Answer::Unseen,
+            Kernel::Count => Answer::Count(count(0xff)),
+            Kernel::Lines => Answer::Count(count(b'\n')),
+            Kernel::Histogram => Answer::Histogram((0..=255).map(count).collect()),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn kernels_agree_with_looking_at_each_byte(bytes: Vec<u8>, split: prop::sample::Index, hole in 0u64..200_000) {
+            let at = if bytes.is_empty() { 0 } else { split.index(bytes.len()) };
+            let mut whole = bytes.clone();
+            whole.splice(at..at, std::iter::repeat_n(0, hole as usize));
+            for kernel in Kernel::ALL {
+                let tally = Tally::new(kernel);
+                let _ = tally.data(0, Chunk::Memory(&bytes[..at]));
+                let _ = tally.zeros(at as u64, hole);
+                let _ = tally.data(at as u64 + hole, Chunk::Memory(&bytes[at..]));
+                prop_assert_eq!(tally.answer(), naive(kernel, &whole));
+            }
+        }
+    }
+}

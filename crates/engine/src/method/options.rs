@@ -1,0 +1,278 @@
+//! The options of methods, what each mechanism accepts of them, and how they are written.
+
+use std::fmt;
+
+use super::parse::ParseError;
+use super::size::format_size;
+use super::{Mechanism, Method};
+
+/// An option whose values are words.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident { $($(#[$value_about:meta])* $value:ident = $word:literal),+ $(,)? }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$value_about])* $value),+ }
+
+        impl $name {
+            /// All values.
+            pub const ALL: &'static [Self] = &[$(Self::$value),+];
+
+            /// Its word in a method's text.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$value => $word),+ }
+            }
+
+            pub(super) fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.name() == name)
+            }
+        }
+    };
+}
+
+words! {
+    /// How the page cache takes part.
+    CachePolicy {
+        /// Through the page cache.
+        #[default]
+        Cached = "cached",
+        /// Past it: `O_DIRECT`, aligned as statx(2) says; `F_NOCACHE` on macOS.
+        Direct = "direct",
+        /// Through it, leaving nothing behind: `RWF_DONTCACHE` (Linux 6.14).
+        DontCache = "dontcache",
+    }
+}
+
+words! {
+    /// What the kernel is told about the reading to come.
+    Hint {
+        /// Nothing.
+        #[default]
+        None = "none",
+        /// `POSIX_FADV_SEQUENTIAL` (it doubles the read-ahead window), for maps `MADV_SEQUENTIAL`.
+        Sequential = "sequential",
+        /// `POSIX_FADV_SEQUENTIAL` and `POSIX_FADV_NOREUSE`: what the 2014 document calls fadvise.
+        SequentialNoReuse = "sequential-noreuse",
+        /// `POSIX_FADV_WILLNEED`, in pieces ahead of the reading; for maps `MADV_WILLNEED`.
+        WillNeed = "willneed",
+        /// readahead(2), in pieces ahead of the reading.
+        ReadAhead = "readahead",
+        /// `MADV_POPULATE_READ`: the page tables are filled before the first look (maps only).
+        Populate = "populate",
+        /// `F_RDAHEAD` (macOS).
+        RdAhead = "rdahead",
+        /// `F_RDADVISE` (macOS).
+        RdAdvise = "rdadvise",
+    }
+}
+
+words! {
+    /// Whether the file gets its size or its blocks before the first write.
+    Preallocate {
+        /// It grows as it is written.
+        #[default]
+        None = "none",
+        /// Blocks are reserved: fallocate(2), `F_PREALLOCATE` on macOS.
+        Allocate = "allocate",
+        /// The size is set: ftruncate(2).
+        Truncate = "truncate",
+        /// Both.
+        Both = "both",
+    }
+}
+
+words! {
+    /// What is on the device when a write or copy returns.
+    Durability {
+        /// Nothing is promised.
+        #[default]
+        None = "none",
+        /// All of it: fsync(2) at the end, `F_FULLFSYNC` on macOS.
+        Fsync = "fsync",
+        /// All of it after each call: `O_DSYNC`.
+        WriteThrough = "write-through",
+    }
+}
+
+/// The options of a method. `None` where a mechanism does not take an option, or moves all at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// Ranges read in parallel.
+    pub threads: Option<u32>,
+    /// Requests in flight.
+    pub depth: Option<u32>,
+    /// How the page cache takes part.
+    pub cache: CachePolicy,
+    /// Bytes per call.
+    pub block_bytes: Option<u64>,
+    /// The read-ahead hint.
+    pub hint: Hint,
+    /// The preallocation of what is written.
+    pub preallocate: Preallocate,
+    /// The durability of what is written.
+    pub durability: Durability,
+}
+
+impl Options {
+    /// Writes `,NAME=VALUE` for every option that is set, in the canonical order.
+    pub(super) fn write_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(threads) = self.threads {
+            write!(f, "={threads}")?;
+        }
+        if let Some(depth) = self.depth {
+            write!(f, ",depth={depth}")?;
+        }
+        if self.cache != CachePolicy::Cached {
+            write!(f, ",{}", self.cache.name())?;
+        }
+        if let Some(block_bytes) = self.block_bytes {
+            write!(f, ",block={}", format_size(block_bytes))?;
+        }
+        if self.hint != Hint::None {
+            write!(f, ",hint={}", self.hint.name())?;
+        }
+        if self.preallocate != Preallocate::None {
+            write!(f, ",preallocate={}", self.preallocate.name())?;
+        }
+        if self.durability != Durability::None {
+            write!(f, ",{}", self.durability.name())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn count_departures(&self) -> u32 {
+        u32::from(self.cache != CachePolicy::Cached)
+            + u32::from(self.hint != Hint::None)
+            + u32::from(self.preallocate != Preallocate::None)
+    }
+}
+
+/// The options that a mechanism accepts. An empty list or `None` means that it does not take the option.
+#[derive(Clone, Copy, Debug)]
+pub struct Accepts {
+    /// Whether it takes a block, and the one it has where none is given (`Some(None)`: all at once).
+    pub block: Option<Option<u64>>,
+    /// Whether it takes a depth, and its default.
+    pub depth: Option<u32>,
+    /// Whether it takes a number of threads, and its default.
+    pub threads: Option<u32>,
+    /// The cache policies beside `cached`.
+    pub cache: &'static [CachePolicy],
+    /// The hints beside `none`.
+    pub hints: &'static [Hint],
+    /// The preallocations; the first is the default.
+    pub preallocate: &'static [Preallocate],
+    /// The durabilities beside `none`.
+    pub durability: &'static [Durability],
+}
+
+/// The largest block: what one call can move on Linux, rounded down to a power of two.
+const MAX_BLOCK_BYTES: u64 = 1 << 30;
+/// The largest queue depth and number of threads.
+const MAX_DEPTH: u32 = 4096;
+
+impl Accepts {
+    /// Nothing at all: for mechanisms that have no options.
+    pub const NOTHING: Self = Self {
+        block: None,
+        depth: None,
+        threads: None,
+        cache: &[],
+        hints: &[],
+        preallocate: &[Preallocate::None],
+        durability: &[],
+    };
+
+    /// Checks options and fills in the defaults.
+    pub(super) fn complete(&self, mechanism: &Mechanism, given: Options) -> Result<Options, ParseError> {
+        let refuse = |option: &str, accepted: String| {
+            ParseError::new(format!("{mechanism:?} does not take {option}; it takes {accepted}"))
+        };
+        let mut options = given;
+        options.block_bytes = match (self.block, given.block_bytes) {
+            (None, Some(_)) => return Err(refuse("a block", self.in_words())),
+            (None, None) => None,
+            (Some(default), block) => block.or(default),
+        };
+        options.depth = bounded(self.depth, given.depth).map_err(|()| refuse("this depth", self.in_words()))?;
+        options.threads =
+            bounded(self.threads, given.threads).map_err(|()| refuse("so many threads", self.in_words()))?;
+        if options.block_bytes.is_some_and(|bytes| bytes == 0 || bytes > MAX_BLOCK_BYTES) {
+            return Err(ParseError::new("a block has 1 byte to 1G".to_owned()));
+        }
+        if given.cache != CachePolicy::Cached && !self.cache.contains(&given.cache) {
+            return Err(refuse(given.cache.name(), self.in_words()));
+        }
+        if given.hint != Hint::None && !self.hints.contains(&given.hint) {
+            return Err(refuse(&format!("hint={}", given.hint.name()), self.in_words()));
+        }
+        if !self.preallocate.contains(&given.preallocate) {
+            if given.preallocate != Preallocate::None {
+                return Err(refuse(&format!("preallocate={}", given.preallocate.name()), self.in_words()));
+            }
+            options.preallocate = self.preallocate[0];
+        }
+        if given.durability != Durability::None && !self.durability.contains(&given.durability) {
+            return Err(refuse(given.durability.name(), self.in_words()));
+        }
+        Ok(options)
+    }
+
+    /// The accepted options as a list for people.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let mut words = Vec::new();
+        if self.block.is_some() {
+            words.push("block=SIZE".to_owned());
+        }
+        if self.depth.is_some() {
+            words.push("depth=N".to_owned());
+        }
+        words.extend(self.cache.iter().map(|policy| policy.name().to_owned()));
+        if !self.hints.is_empty() {
+            words.push(format!("hint={}", joined(self.hints.iter().map(|hint| hint.name()))));
+        }
+        let preallocations = self.preallocate.iter().filter(|way| **way != Preallocate::None);
+        let preallocations = joined(preallocations.map(|way| way.name()));
+        if !preallocations.is_empty() {
+            words.push(format!("preallocate={preallocations}"));
+        }
+        words.extend(self.durability.iter().map(|durability| durability.name().to_owned()));
+        if words.is_empty() { "no options".to_owned() } else { words.join(", ") }
+    }
+}
+
+fn joined<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    words.collect::<Vec<_>>().join("|")
+}
+
+/// A count that a mechanism takes, between 1 and [`MAX_DEPTH`].
+fn bounded(default: Option<u32>, given: Option<u32>) -> Result<Option<u32>, ()> {
+    match (default, given) {
+        (None, Some(_)) => Err(()),
+        (None, None) => Ok(None),
+        (Some(default), None) => Ok(Some(default)),
+        (Some(_), Some(count)) if (1..=MAX_DEPTH).contains(&count) => Ok(Some(count)),
+        (Some(_), Some(_)) => Err(()),
+    }
+}
+
+/// Options in which two methods of one mechanism differ, each as it is written.
+#[must_use]
+pub fn differing_options(one: &Method, other: &Method) -> Vec<&'static str> {
+    let (a, b) = (one.options(), other.options());
+    let mut names = Vec::new();
+    let mut note = |differs: bool, name| {
+        if differs {
+            names.push(name);
+        }
+    };
+    note(a.threads != b.threads, "threads");
+    note(a.depth != b.depth, "depth");
+    note(a.cache != b.cache, "cache");
+    note(a.block_bytes != b.block_bytes, "block");
+    note(a.hint != b.hint, "hint");
+    note(a.preallocate != b.preallocate, "preallocate");
+    note(a.durability != b.durability, "durability");
+    names
+}

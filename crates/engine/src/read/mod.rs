@@ -1,0 +1,97 @@
+//! Reading: a file's bytes reach a consumer. One file a mechanism; the table below is the only list.
+
+mod double_buffer;
+mod io_uring;
+mod mmap;
+mod null;
+mod posix_aio;
+mod sync;
+mod threads;
+
+use std::path::Path;
+
+pub(crate) use io_uring::{flags as ring_flags, ring};
+pub(crate) use mmap::{MAP_HINTS, STEP_BYTES, fault as map_fault, map_source, require_guard, window_bytes};
+pub(crate) use posix_aio::slot as aio_slot;
+pub(crate) use sync::HINTS as DESCRIPTOR_HINTS;
+
+use crate::Consumer;
+use crate::error::{Error, Result};
+use crate::method::{Mechanism, Method, Operation, Prepare};
+use crate::transfer::{Setup, Side, Transfer};
+
+/// The mechanisms of reading.
+pub(crate) static TABLE: &[&Mechanism] = &[
+    &sync::MECHANISM,
+    &double_buffer::MECHANISM,
+    &posix_aio::MECHANISM,
+    &io_uring::MECHANISM,
+    &mmap::MECHANISM,
+    &threads::MECHANISM,
+    &null::MECHANISM,
+];
+
+/// Makes a mechanism's buffers, rings and threads, outside any clock.
+pub(crate) type PrepareRead = fn(Setup) -> Result<Box<dyn ReadSource>>;
+
+/// A prepared mechanism of reading.
+pub(crate) trait ReadSource {
+    /// Feeds the whole source to the consumer. Tells whether the consumer stopped it.
+    fn read(&mut self, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped>;
+}
+
+/// Whether the consumer ended the read early.
+pub(crate) type Stopped = bool;
+
+/// Reads files by one method. Buffers, rings and threads are made once, before the first read.
+pub struct Reader {
+    method: Method,
+    prepare: PrepareRead,
+    longest_file_bytes: u64,
+    mechanism: Box<dyn ReadSource>,
+}
+
+impl Reader {
+    /// Prepares a method for files of any size.
+    ///
+    /// # Errors
+    /// [`Error::WrongOperation`] for a method that does not read, [`Error::Unavailable`] where the system lacks it, and
+    /// the system's error where there is no memory.
+    pub fn prepare(method: &Method) -> Result<Self> {
+        Self::prepare_for(method, u64::MAX >> 1)
+    }
+
+    /// Prepares a method for files of up to so many bytes, with buffers no longer than these need. A longer file is
+    /// read all the same, after preparing again.
+    ///
+    /// # Errors
+    /// As [`Reader::prepare`].
+    pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
+        let Prepare::Read(prepare) = method.mechanism().prepare else {
+            return Err(Error::WrongOperation { method: *method, wanted: Operation::Read.name() });
+        };
+        let setup = Setup::new(method, longest_file_bytes);
+        setup.require_here()?;
+        let mechanism = prepare(setup)?;
+        Ok(Self { method: *method, prepare, longest_file_bytes, mechanism })
+    }
+
+    /// Opens a file, feeds it whole to the consumer, and closes it. The size is the one it has when it is opened: what
+    /// grows meanwhile is read up to that size.
+    ///
+    /// # Errors
+    /// Every [`Error`]; [`Error::Shrank`] where the file became shorter meanwhile: then what the consumer saw is not
+    /// the file.
+    pub fn read(&mut self, path: &Path, consumer: &dyn Consumer) -> Result<Transfer> {
+        if self.method.mechanism() == &null::MECHANISM {
+            return Ok(Transfer::default());
+        }
+        let source = Side::open_source(path, &self.method)?;
+        if source.bytes > self.longest_file_bytes {
+            self.mechanism = (self.prepare)(Setup::new(&self.method, source.bytes))?;
+            self.longest_file_bytes = source.bytes;
+        }
+        let stopped = if source.bytes == 0 { false } else { self.mechanism.read(&source, consumer)? };
+        Ok(Transfer { bytes: source.bytes, calls: source.calls(), stopped, ..Transfer::default() })
+    }
+}

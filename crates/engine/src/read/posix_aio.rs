@@ -1,0 +1,81 @@
+//! `read/posix-aio`: aio_read(3) into one buffer while the consumer has the other.
+//!
+//! glibc does these requests on threads of its own, one at a time for each descriptor.
+
+use seekless_sys::{Aio, Support};
+
+use super::{PrepareRead, ReadSource, Stopped};
+use crate::error::Result;
+use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepare};
+use crate::transfer::{Ahead, Setup, Side};
+use crate::{Chunk, Consumer};
+
+const PREPARE: PrepareRead = |setup| Ok(Box::new(PosixAio { slots: [slot(&setup)?, slot(&setup)?], setup }));
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    operation: Operation::Read,
+    name: "posix-aio",
+    about: "aio_read(3) into one buffer while the other is consumed",
+    accepts: Accepts { cache: &[CachePolicy::Direct], ..super::sync::ACCEPTS },
+    overlapping: true,
+    platforms: &[Platform::Linux, Platform::MacOs],
+    simplicity_rank: 6,
+    prepare: Prepare::Read(PREPARE),
+};
+
+/// A request with its buffer.
+pub(crate) fn slot(setup: &Setup) -> Result<Aio> {
+    match Aio::new(setup.buffer()?) {
+        Support::Available(aio) => Ok(aio),
+        Support::Unavailable(reason) => Err(setup.unavailable(reason)),
+    }
+}
+
+struct PosixAio {
+    setup: Setup,
+    slots: [Aio; 2],
+}
+
+impl PosixAio {
+    fn start(&mut self, slot: usize, source: &Side<'_>, offset: u64) -> Result<()> {
+        let asked = source.request_bytes(source.length_at(offset, self.setup.block_bytes));
+        source.count_call();
+        let started = self.slots[slot].start_read(&source.file, offset, asked);
+        started.map_err(|error| source.failed_at("starting to read", offset, error))
+    }
+
+    /// Waits for a block; what a short answer left out is read at once.
+    fn finish(&mut self, slot: usize, source: &Side<'_>, offset: u64, length: usize) -> Result<()> {
+        source.count_call();
+        let read = self.slots[slot].wait().map_err(|error| source.failed_at("reading", offset, error))?;
+        source.read_rest(self.slots[slot].buffer_mut(), offset, read, length)
+    }
+}
+
+impl ReadSource for PosixAio {
+    fn read(&mut self, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
+        let mut ahead = Ahead::new(source)?;
+        let mut offset = 0;
+        let mut slot = 0;
+        ahead.reading_at(0)?;
+        self.start(slot, source, offset)?;
+        while offset < source.bytes {
+            let length = source.length_at(offset, self.setup.block_bytes);
+            let finished = self.finish(slot, source, offset, length);
+            let next = offset + length as u64;
+            if finished.is_ok() && next < source.bytes {
+                ahead.reading_at(next)?;
+                self.start(1 - slot, source, next)?;
+            }
+            finished?;
+            if consumer.data(offset, Chunk::Memory(&self.slots[slot].buffer()[..length])).is_break() {
+                if next < source.bytes {
+                    let _ = self.slots[1 - slot].wait();
+                }
+                return Ok(true);
+            }
+            (offset, slot) = (next, 1 - slot);
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,63 @@
+//! `read/sync`: pread(2) in a loop, one block after the other.
+
+use super::{PrepareRead, ReadSource, Stopped};
+use crate::error::Result;
+use crate::method::{Accepts, CachePolicy, Hint, Mechanism, Operation, Platform, Prepare, Preallocate};
+use crate::transfer::{Ahead, Setup, Side};
+use crate::{Chunk, Consumer};
+
+/// The hints for calls that read a descriptor.
+pub(crate) const HINTS: &[Hint] = &[
+    Hint::Sequential,
+    Hint::SequentialNoReuse,
+    Hint::WillNeed,
+    Hint::ReadAhead,
+    Hint::RdAhead,
+    Hint::RdAdvise,
+];
+
+/// What calls that read blocks of a descriptor accept.
+pub(super) const ACCEPTS: Accepts = Accepts {
+    block: Some(Some(128 << 10)),
+    depth: None,
+    threads: None,
+    cache: &[CachePolicy::Direct, CachePolicy::DontCache],
+    hints: HINTS,
+    preallocate: &[Preallocate::None],
+    durability: &[],
+};
+
+const PREPARE: PrepareRead = |setup| Ok(Box::new(Sync { buffer: setup.buffer()?, setup }));
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    operation: Operation::Read,
+    name: "sync",
+    about: "pread(2) in a loop",
+    accepts: ACCEPTS,
+    overlapping: false,
+    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
+    simplicity_rank: 1,
+    prepare: Prepare::Read(PREPARE),
+};
+
+struct Sync {
+    setup: Setup,
+    buffer: seekless_sys::Buffer,
+}
+
+impl ReadSource for Sync {
+    fn read(&mut self, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
+        let mut ahead = Ahead::new(source)?;
+        let mut offset = 0;
+        while offset < source.bytes {
+            let length = source.length_at(offset, self.setup.block_bytes);
+            ahead.reading_at(offset)?;
+            source.read_block(&mut self.buffer, offset, length)?;
+            if consumer.data(offset, Chunk::Memory(&self.buffer[..length])).is_break() {
+                return Ok(true);
+            }
+            offset += length as u64;
+        }
+        Ok(false)
+    }
+}

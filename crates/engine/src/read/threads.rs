@@ -1,0 +1,97 @@
+//! `read/threads=N`: the file is cut into N ranges, each read by a thread of its own.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+
+use rayon::ThreadPool;
+use seekless_sys::Buffer;
+
+use super::{PrepareRead, ReadSource, Stopped};
+use crate::error::{Error, Result};
+use crate::method::{Accepts, CachePolicy, Hint, Mechanism, Operation, Platform, Prepare};
+use crate::pool::pool;
+use crate::transfer::{Ahead, Setup, Side};
+use crate::{Chunk, Consumer};
+
+const PREPARE: PrepareRead = |setup| {
+    let threads = setup.method.options().threads.map_or(1, |threads| threads as usize);
+    let buffers = (0..threads).map(|_| setup.buffer()).collect::<Result<Vec<_>>>()?;
+    Ok(Box::new(Threads { setup, pool: pool(&setup, threads)?, buffers }))
+};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    operation: Operation::Read,
+    name: "threads",
+    about: "ranges of the file read in parallel, consumed out of order",
+    accepts: Accepts {
+        block: Some(Some(1 << 20)),
+        threads: Some(2),
+        cache: &[CachePolicy::Direct, CachePolicy::DontCache],
+        hints: &[Hint::Sequential, Hint::SequentialNoReuse],
+        ..super::sync::ACCEPTS
+    },
+    overlapping: true,
+    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
+    simplicity_rank: 5,
+    prepare: Prepare::Read(PREPARE),
+};
+
+struct Threads {
+    setup: Setup,
+    pool: ThreadPool,
+    buffers: Vec<Buffer>,
+}
+
+/// How the ranges end together: the first error, or a consumer that has had enough.
+#[derive(Default)]
+struct Ending {
+    stopped: AtomicBool,
+    error: Mutex<Option<Error>>,
+}
+
+impl ReadSource for Threads {
+    fn read(&mut self, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
+        if consumer.needs_order() {
+            return Err(source.unavailable("it hands over ranges out of order, and this consumer needs them in order"));
+        }
+        Ahead::new(source)?;
+        let block_bytes = self.setup.block_bytes as u64;
+        let ranges = self.buffers.len() as u64;
+        let range_bytes = source.bytes.div_ceil(ranges).next_multiple_of(block_bytes);
+        let ending = Ending::default();
+        self.pool.in_place_scope(|scope| {
+            for (start, buffer) in (0..source.bytes).step_by(range_bytes as usize).zip(&mut self.buffers) {
+                let (end, ending) = ((start + range_bytes).min(source.bytes), &ending);
+                scope.spawn(move |_| {
+                    if let Err(error) = read_range(source, consumer, buffer, start..end, &ending.stopped) {
+                        ending.stopped.store(true, Ordering::Relaxed);
+                        *ending.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+                    }
+                });
+            }
+        });
+        match ending.error.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+            Some(error) => Err(error),
+            None => Ok(ending.stopped.into_inner()),
+        }
+    }
+}
+
+fn read_range(
+    source: &Side<'_>,
+    consumer: &dyn Consumer,
+    buffer: &mut Buffer,
+    range: std::ops::Range<u64>,
+    stopped: &AtomicBool,
+) -> Result<()> {
+    let mut offset = range.start;
+    while offset < range.end && !stopped.load(Ordering::Relaxed) {
+        let length = (buffer.len() as u64).min(range.end - offset) as usize;
+        source.read_block(buffer, offset, length)?;
+        if consumer.data(offset, Chunk::Memory(&buffer[..length])).is_break() {
+            stopped.store(true, Ordering::Relaxed);
+        }
+        offset += length as u64;
+    }
+    Ok(())
+}

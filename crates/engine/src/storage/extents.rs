@@ -1,0 +1,35 @@
+//! How a file lies on its device, as far as the file system tells.
+
+use std::fs::File;
+use std::path::Path;
+
+use seekless_sys::{self as sys, Support};
+
+use crate::error::{Error, Result};
+
+/// How a file lies on its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtentSummary {
+    /// Runs of blocks.
+    pub count: u64,
+    /// Bytes that have blocks; what is less than the size is holes.
+    pub allocated_bytes: u64,
+    /// Bytes in blocks that are shared with another file.
+    pub shared_bytes: u64,
+}
+
+/// The extents of a file; `None` where the file system does not tell.
+///
+/// # Errors
+/// The system's errors of opening and asking.
+pub fn extents(path: &Path) -> Result<Option<ExtentSummary>> {
+    let file = File::open(path).map_err(|error| Error::system(path, "opening it", error))?;
+    let found = sys::extents(&file).map_err(|error| Error::system(path, "asking for its extents", error))?;
+    let Support::Available(found) = found else { return Ok(None) };
+    let shared = found.iter().filter(|extent| extent.flags.is_shared()).map(|extent| extent.length);
+    Ok(Some(ExtentSummary {
+        count: found.len() as u64,
+        allocated_bytes: found.iter().map(|extent| extent.length).sum(),
+        shared_bytes: shared.sum(),
+    }))
+}

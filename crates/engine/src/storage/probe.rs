@@ -1,0 +1,184 @@
+//! Whether a method does what its name says on a storage, found out by trying it.
+//!
+//! Flags are accepted and ignored, so a method that ran is not yet available: past the page cache means that the page
+//! cache did not grow, and that nothing of the file stays resident. Tried on files of a megabyte that are removed again.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use seekless_sys::{self as sys, Support};
+
+use super::cache::{self, Resident};
+use crate::error::{Error, Result};
+use crate::method::{CachePolicy, Method, Operation, Options};
+use crate::{Copier, Destination, Generator, Kernel, Reader, Tally, Writer};
+
+/// Whether a method is to be had on a storage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// It ran, and did what its name says.
+    Available,
+    /// It did not, and why.
+    Unavailable(String),
+}
+
+impl Availability {
+    /// The reason, where it is not available.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Available => None,
+            Self::Unavailable(reason) => Some(reason),
+        }
+    }
+}
+
+/// A folder of a storage in which methods are tried. It removes its files when it is dropped.
+pub struct Probe {
+    source: PathBuf,
+    target: PathBuf,
+    tried: HashMap<(Operation, &'static str, Options), Availability>,
+}
+
+/// Large enough that every mechanism does more than one call, small enough to try them all in a second.
+const PROBE_BYTES: u64 = (1 << 20) + 123;
+/// The block that methods are tried with; what the block itself does is seen when it is measured.
+const PROBE_BLOCK_BYTES: u64 = 64 << 10;
+
+impl Probe {
+    /// Makes the test file in `folder`, which must exist and be writable.
+    ///
+    /// # Errors
+    /// The system's, where the file cannot be written.
+    pub fn new(folder: &Path) -> Result<Self> {
+        let name = |part: &str| folder.join(format!("seekless-probe-{}-{part}", std::process::id()));
+        let probe = Self { source: name("source"), target: name("target"), tried: HashMap::new() };
+        let method: Method = "write/sync".parse().expect("a method of our own table");
+        let _ = fs::remove_file(&probe.source);
+        Writer::prepare(&method)?.write(&probe.source, Destination::New, PROBE_BYTES, &Generator::new(1))?;
+        Ok(probe)
+    }
+
+    /// Whether a method is available, whatever its block size.
+    pub fn availability(&mut self, method: &Method) -> Availability {
+        let options = Options { block_bytes: None, depth: None, ..*method.options() };
+        let key = (method.operation(), method.mechanism().name, options);
+        if let Some(known) = self.tried.get(&key) {
+            return known.clone();
+        }
+        let _ = fs::remove_file(&self.target);
+        let found = match self.attempt(method) {
+            Ok(None) => Availability::Available,
+            Ok(Some(reason)) => Availability::Unavailable(reason),
+            Err(Error::Unavailable { reason, .. }) => Availability::Unavailable(reason),
+            Err(Error::System { action, source, .. }) => Availability::Unavailable(format!("{action}: {source}")),
+            Err(error) => Availability::Unavailable(error.to_string()),
+        };
+        self.tried.insert(key, found.clone());
+        found
+    }
+
+    /// Runs the method on the test file. Gives the reason where it ran but did not do what its name says.
+    fn attempt(&self, method: &Method) -> Result<Option<String>> {
+        let smaller = Options {
+            block_bytes: method.options().block_bytes.map(|_| PROBE_BLOCK_BYTES),
+            depth: method.options().depth.map(|_| 2),
+            ..*method.options()
+        };
+        let method = &Method::new(method.mechanism(), smaller).unwrap_or(*method);
+        let past_cache = method.options().cache != CachePolicy::Cached;
+        if past_cache && method.operation() != Operation::Write && !is_empty(&cache::drop_file(&self.source)?) {
+            return Ok(Some(format!("{} means nothing here: the file stays in memory", method.options().cache.name())));
+        }
+        match method.operation() {
+            Operation::Read => self.read(method),
+            Operation::Write | Operation::Copy => self.write(method),
+        }
+    }
+
+    fn read(&self, method: &Method) -> Result<Option<String>> {
+        let tally = Tally::new(Kernel::Count);
+        Reader::prepare(method)?.read(&self.source, &tally)?;
+        if method.options().cache != CachePolicy::Cached && !is_empty(&cache::resident(&self.source)?) {
+            return Ok(Some("it was accepted, and the page cache used all the same".to_owned()));
+        }
+        Ok(None)
+    }
+
+    /// Writes or copies. The counter of dirtied pages is the whole system's, so a busy one is asked again.
+    fn write(&self, method: &Method) -> Result<Option<String>> {
+        for _ in 1..ATTEMPTS {
+            if self.write_once(method)?.is_none() {
+                return Ok(None);
+            }
+            let _ = fs::remove_file(&self.target);
+            std::thread::sleep(PAUSE);
+        }
+        self.write_once(method)
+    }
+
+    fn write_once(&self, method: &Method) -> Result<Option<String>> {
+        let dirtied = pages_dirtied();
+        match method.operation() {
+            Operation::Copy => Copier::prepare(method)?.copy(&self.source, &self.target, Destination::New)?,
+            _ => {
+                let generator = Generator::new(1);
+                Writer::prepare(method)?.write(&self.target, Destination::New, PROBE_BYTES, &generator)?
+            }
+        };
+        let dirtied = pages_dirtied().zip(dirtied).map(|(after, before)| after.saturating_sub(before));
+        let page_bytes = sys::page_bytes() as u64;
+        match method.options().cache {
+            CachePolicy::Cached => {}
+            // The residency afterwards says nothing on btrfs: it writes through the cache and then drops it.
+            CachePolicy::Direct if dirtied.is_some_and(|pages| pages * page_bytes > PROBE_BYTES / 2) => {
+                return Ok(Some("it was accepted, and written through the page cache all the same".to_owned()));
+            }
+            CachePolicy::Direct if !is_empty(&cache::resident(&self.target)?) => {
+                return Ok(Some("it was accepted, and the page cache used all the same".to_owned()));
+            }
+            CachePolicy::Direct => {}
+            CachePolicy::DontCache => {
+                sync(&self.target)?;
+                if !is_empty(&cache::resident(&self.target)?) {
+                    return Ok(Some("it was accepted, and the pages stay in the cache all the same".to_owned()));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// How often a write that seems to use the page cache is tried, and how long apart.
+const ATTEMPTS: u32 = 4;
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(3);
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.source);
+        let _ = fs::remove_file(&self.target);
+    }
+}
+
+/// The file's last page may be resident all the same: setting an exact size behind direct I/O zeroes its rest.
+const STRAY_PART: f64 = 0.01;
+
+/// Whether nothing of a file is resident, or it cannot be known: then the flag is believed.
+fn is_empty(resident: &Resident) -> bool {
+    resident.part().is_none_or(|part| part <= STRAY_PART)
+}
+
+/// Pages that the whole system has made dirty since it started (Linux).
+fn pages_dirtied() -> Option<u64> {
+    let counters = fs::read_to_string("/proc/vmstat").ok()?;
+    counters.lines().find_map(|line| line.strip_prefix("nr_dirtied ")?.parse().ok())
+}
+
+fn sync(path: &Path) -> Result<()> {
+    let file = fs::File::open(path).map_err(|error| Error::system(path, "opening it", error))?;
+    match sys::sync_file_system(&file) {
+        Ok(Support::Available(())) => Ok(()),
+        _ => sys::sync(&file).map_err(|error| Error::system(path, "fsync", error)),
+    }
+}

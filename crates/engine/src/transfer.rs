@@ -1,0 +1,418 @@
+//! What every mechanism shares: opening source and target as a method says, moving one block whole, and the account of
+//! what was done.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use seekless_sys::{self as sys, Access, Advice, Opening, Support};
+
+use crate::error::{Error, Result};
+use crate::method::{CachePolicy, Durability, Hint, Method, Platform, Preallocate};
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transfer {
+    /// Bytes moved.
+    pub bytes: u64,
+    /// System calls made to move them, those that open and close included.
+    pub calls: u64,
+    /// Time spent in the fsync at the end.
+    pub fsync: Duration,
+    /// Whether the consumer ended the read early.
+    pub stopped: bool,
+}
+
+/// Whether the target of a write or copy may exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Destination {
+    /// It is made, and must not exist.
+    #[default]
+    New,
+    /// It exists and is written over, from its start; it has the new size in the end.
+    Overwrite,
+}
+
+/// The alignment of memory for any direct I/O seen so far; what a device asks for beyond it is refused by name.
+pub(crate) const MEMORY_ALIGNMENT: usize = 4096;
+
+/// What a mechanism prepares from: the method, and its block as long as the file needs it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    pub method: Method,
+    /// Bytes of a buffer: the block, but no more than the longest file rounded up; 0 where the mechanism has no block.
+    pub block_bytes: usize,
+}
+
+impl Setup {
+    pub fn new(method: &Method, longest_file_bytes: u64) -> Self {
+        let longest = longest_file_bytes.max(1).next_multiple_of(MEMORY_ALIGNMENT as u64);
+        let block_bytes = method.options().block_bytes.map_or(0, |block| block.min(longest) as usize);
+        Self { method: *method, block_bytes }
+    }
+
+    /// Fails where the mechanism does not exist on this platform.
+    pub fn require_here(&self) -> Result<()> {
+        let platforms = self.method.mechanism().platforms;
+        if platforms.contains(&Platform::HERE) {
+            return Ok(());
+        }
+        let names: Vec<_> = platforms.iter().map(|platform| platform.name()).collect();
+        Err(self.unavailable(&format!("it exists on {} only", names.join(" and "))))
+    }
+
+    pub fn buffer(&self) -> Result<sys::Buffer> {
+        sys::Buffer::new(self.block_bytes, MEMORY_ALIGNMENT)
+            .map_err(|error| self.failed("making a buffer", error))
+    }
+
+    /// An error of the preparation, which knows no path yet.
+    pub fn failed(&self, action: &str, source: io::Error) -> Error {
+        Error::System { path: Path::new(".").to_owned(), action: action.to_owned(), method: Some(self.method), source }
+    }
+
+    pub fn unavailable(&self, reason: &str) -> Error {
+        Error::Unavailable { path: Path::new(".").to_owned(), method: self.method, reason: reason.to_owned() }
+    }
+}
+
+/// A file with the method that is at work on it: one side of an operation.
+pub(crate) struct Side<'a> {
+    pub file: Arc<File>,
+    pub path: &'a Path,
+    pub method: &'a Method,
+    /// The size that is moved: the source's when it was opened, or the target's when it is done.
+    pub bytes: u64,
+    /// Offsets and lengths of direct I/O are multiples of this; 1 where there is none.
+    pub alignment: u64,
+    calls: AtomicU64,
+}
+
+impl<'a> Side<'a> {
+    /// Opens a source as the method says.
+    pub fn open_source(path: &'a Path, method: &'a Method) -> Result<Self> {
+        let metadata = std::fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
+        require_regular(path, &metadata)?;
+        let mut side = Self::open(path, method, Access::Read)?;
+        // The size of what is open, not of what the path named a moment ago.
+        side.bytes = side.metadata()?.len();
+        Ok(side)
+    }
+
+    /// Makes or opens a target as the method says, and preallocates.
+    pub fn open_target(path: &'a Path, method: &'a Method, destination: Destination, bytes: u64) -> Result<Self> {
+        let access = match destination {
+            Destination::New => Access::CreateNew,
+            Destination::Overwrite => {
+                let metadata = std::fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
+                require_regular(path, &metadata)?;
+                Access::Overwrite
+            }
+        };
+        let mut side = Self::open(path, method, access)?;
+        side.bytes = bytes;
+        side.preallocate()?;
+        Ok(side)
+    }
+
+    fn open(path: &'a Path, method: &'a Method, access: Access) -> Result<Self> {
+        let options = method.options();
+        let opening = Opening {
+            access,
+            direct: options.cache == CachePolicy::Direct,
+            write_through: access != Access::Read && options.durability == Durability::WriteThrough,
+        };
+        let opened = sys::open(path, opening).map_err(|error| Error::System {
+            path: path.to_owned(),
+            action: if access == Access::Read { "opening it" } else { "opening it for writing" }.to_owned(),
+            method: Some(*method),
+            source: error,
+        })?;
+        let mut side = Self {
+            file: Arc::new(match opened {
+                Support::Available(file) => file,
+                Support::Unavailable(reason) => return Err(unavailable(path, method, reason)),
+            }),
+            path,
+            method,
+            bytes: 0,
+            alignment: 1,
+            calls: AtomicU64::new(3),
+        };
+        if opening.direct {
+            side.alignment = side.find_alignment()?;
+        }
+        Ok(side)
+    }
+
+    fn find_alignment(&self) -> Result<u64> {
+        let found = sys::direct_alignment(&self.file).map_err(|error| self.failed("asking for its alignment", error))?;
+        // Where the file system does not tell, a page is what direct I/O is content with.
+        let Support::Available(alignment) = found else { return Ok(MEMORY_ALIGNMENT as u64) };
+        if alignment.memory_bytes as usize > MEMORY_ALIGNMENT {
+            return Err(self.unavailable("direct I/O asks for memory aligned to more than 4096 bytes"));
+        }
+        let offset_bytes = u64::from(alignment.offset_bytes);
+        if self.method.options().block_bytes.is_some_and(|block| !block.is_multiple_of(offset_bytes)) {
+            return Err(self.unavailable(&format!("direct I/O needs a block that is a multiple of {offset_bytes}")));
+        }
+        Ok(offset_bytes)
+    }
+
+    fn metadata(&self) -> Result<Metadata> {
+        self.file.metadata().map_err(|error| self.failed("looking at it", error))
+    }
+
+    fn preallocate(&self) -> Result<()> {
+        let way = self.method.options().preallocate;
+        if self.bytes > 0 && matches!(way, Preallocate::Allocate | Preallocate::Both) {
+            self.count_call();
+            self.support("allocating its blocks", sys::allocate(&self.file, self.bytes))?;
+        }
+        if matches!(way, Preallocate::Truncate | Preallocate::Both) {
+            self.set_size()?;
+        }
+        Ok(())
+    }
+
+    fn set_size(&self) -> Result<()> {
+        self.count_call();
+        self.file.set_len(self.bytes).map_err(|error| self.failed("setting its size", error))
+    }
+
+    /// Makes the target at least as long as it will be: allocating blocks does not do it everywhere.
+    pub fn reach_size(&self) -> Result<()> {
+        self.count_call();
+        if self.metadata()?.len() < self.bytes { self.set_size() } else { Ok(()) }
+    }
+
+    /// Finishes a target: the exact size, and fsync where the method says so. Gives the time that the fsync took.
+    pub fn finish_target(&self) -> Result<Duration> {
+        if self.metadata()?.len() != self.bytes {
+            self.set_size()?;
+        }
+        if self.method.options().durability != Durability::Fsync {
+            return Ok(Duration::ZERO);
+        }
+        self.count_call();
+        let start = Instant::now();
+        sys::sync(&self.file).map_err(|error| self.failed("fsync", error))?;
+        Ok(start.elapsed())
+    }
+
+    /// Fails where the source is shorter now than when it was opened.
+    pub fn check_not_shrunk(&self) -> Result<()> {
+        self.count_call();
+        let now = self.metadata()?.len();
+        if now < self.bytes { Err(self.shrank(now)) } else { Ok(()) }
+    }
+
+    /// How many bytes of the block at `offset` belong to the file.
+    pub fn length_at(&self, offset: u64, block_bytes: usize) -> usize {
+        (block_bytes as u64).min(self.bytes.saturating_sub(offset)) as usize
+    }
+
+    /// The length to ask for: aligned where I/O is direct (a read takes the short answer, a write is cut off later).
+    pub fn request_bytes(&self, length: usize) -> usize {
+        (length as u64).next_multiple_of(self.alignment) as usize
+    }
+
+    /// Reads the `length` bytes at `offset` whole, through short and interrupted calls.
+    pub fn read_block(&self, buffer: &mut [u8], offset: u64, length: usize) -> Result<()> {
+        self.read_rest(buffer, offset, 0, length)
+    }
+
+    /// The same, where `done` bytes of the block are in the buffer already.
+    pub fn read_rest(&self, buffer: &mut [u8], offset: u64, mut done: usize, length: usize) -> Result<()> {
+        let asked = self.request_bytes(length);
+        while done < length {
+            let at = offset + done as u64;
+            self.check_can_continue(at)?;
+            let read = match self.read_once(&mut buffer[done..asked], at) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => self.support(&format!("reading at byte {at}"), other)?,
+            };
+            if read == 0 {
+                return Err(self.shrank(at));
+            }
+            done += read;
+        }
+        Ok(())
+    }
+
+    /// Direct I/O answers with what is not aligned at the file's end only: nothing can be read from there on.
+    pub fn check_can_continue(&self, at: u64) -> Result<()> {
+        if at.is_multiple_of(self.alignment) { Ok(()) } else { Err(self.shrank(at)) }
+    }
+
+    fn read_once(&self, buffer: &mut [u8], at: u64) -> io::Result<Support<usize>> {
+        self.count_call();
+        match self.method.options().cache {
+            CachePolicy::DontCache => sys::read_at_dontcache(&self.file, buffer, at),
+            _ => self.file.read_at(buffer, at).map(Support::Available),
+        }
+    }
+
+    /// Writes the first `length` bytes of `buffer` at `offset` whole; direct I/O writes the padding as well, which
+    /// [`Side::finish_target`] cuts off.
+    pub fn write_block(&self, buffer: &[u8], offset: u64, length: usize) -> Result<()> {
+        self.write_rest(buffer, offset, 0, length)
+    }
+
+    /// The same, where `done` bytes of the block are written already.
+    pub fn write_rest(&self, buffer: &[u8], offset: u64, mut done: usize, length: usize) -> Result<()> {
+        let asked = self.request_bytes(length);
+        while done < asked {
+            let at = offset + done as u64;
+            let written = match self.write_once(&buffer[done..asked], at) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => self.support(&format!("writing at byte {at}"), other)?,
+            };
+            if written == 0 {
+                return Err(self.failed_at("writing", at, io::ErrorKind::WriteZero.into()));
+            }
+            done += written;
+        }
+        Ok(())
+    }
+
+    fn write_once(&self, buffer: &[u8], at: u64) -> io::Result<Support<usize>> {
+        self.count_call();
+        match self.method.options().cache {
+            CachePolicy::DontCache => sys::write_at_dontcache(&self.file, buffer, at),
+            _ => self.file.write_at(buffer, at).map(Support::Available),
+        }
+    }
+
+    pub fn count_call(&self) {
+        self.count_calls(1);
+    }
+
+    pub fn count_calls(&self, calls: u64) {
+        self.calls.fetch_add(calls, Ordering::Relaxed);
+    }
+
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// The value of a call that the platform may lack.
+    pub fn support<T>(&self, action: &str, given: io::Result<Support<T>>) -> Result<T> {
+        match given {
+            Ok(Support::Available(value)) => Ok(value),
+            Ok(Support::Unavailable(reason)) => Err(self.unavailable(reason)),
+            Err(error) => Err(self.failed(action, error)),
+        }
+    }
+
+    pub fn failed(&self, action: &str, source: io::Error) -> Error {
+        Error::System { path: self.path.to_owned(), action: action.to_owned(), method: Some(*self.method), source }
+    }
+
+    pub fn failed_at(&self, action: &str, offset: u64, source: io::Error) -> Error {
+        self.failed(&format!("{action} at byte {offset}"), source)
+    }
+
+    pub fn unavailable(&self, reason: &str) -> Error {
+        unavailable(self.path, self.method, reason)
+    }
+
+    pub fn shrank(&self, found_bytes: u64) -> Error {
+        Error::Shrank {
+            path: self.path.to_owned(),
+            method: *self.method,
+            expected_bytes: self.bytes,
+            found_bytes,
+        }
+    }
+}
+
+fn unavailable(path: &Path, method: &Method, reason: &str) -> Error {
+    Error::Unavailable { path: path.to_owned(), method: *method, reason: reason.to_owned() }
+}
+
+/// Fails for anything that is no regular file: opening a FIFO would wait, reading a device would not end.
+pub(crate) fn require_regular(path: &Path, metadata: &Metadata) -> Result<()> {
+    let kind = metadata.file_type();
+    let kind = match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_dir() => "a directory",
+        () if kind.is_fifo() => "a FIFO",
+        () if kind.is_socket() => "a socket",
+        () if kind.is_block_device() || kind.is_char_device() => "a device",
+        () => "no regular file",
+    };
+    Err(Error::NotRegular { path: path.to_owned(), kind })
+}
+
+/// Fails where two paths are one file.
+pub(crate) fn require_distinct(source: &Side<'_>, target: &Path) -> Result<()> {
+    let Ok(other) = std::fs::metadata(target) else { return Ok(()) };
+    let one = source.metadata()?;
+    if (one.dev(), one.ino()) == (other.dev(), other.ino()) {
+        return Err(Error::SameFile { path: target.to_owned() });
+    }
+    Ok(())
+}
+
+/// How far ahead of the reading the piecewise hints are given.
+const AHEAD_BYTES: u64 = 8 << 20;
+/// The kernel cuts a longer hint to the read-ahead window, whose usual size this is.
+const PIECE_BYTES: u64 = 128 << 10;
+
+/// Gives the method's read-ahead hint: once, or piece by piece ahead of the reading (`willneed`, `readahead`,
+/// `rdadvise`).
+pub(crate) struct Ahead<'a> {
+    side: &'a Side<'a>,
+    told: u64,
+}
+
+impl<'a> Ahead<'a> {
+    /// Gives what is given once.
+    pub fn new(side: &'a Side<'a>) -> Result<Self> {
+        let advise = |advice| sys::advise(&side.file, advice, 0, 0);
+        let given = match side.method.options().hint {
+            Hint::None | Hint::Populate => return Ok(Self { side, told: u64::MAX }),
+            Hint::WillNeed | Hint::ReadAhead | Hint::RdAdvise => return Ok(Self { side, told: 0 }),
+            Hint::Sequential => advise(Advice::Sequential),
+            Hint::SequentialNoReuse => match advise(Advice::Sequential) {
+                Ok(Support::Available(())) => advise(Advice::NoReuse),
+                other => other,
+            },
+            Hint::RdAhead => sys::enable_read_ahead(&side.file),
+        };
+        side.count_call();
+        side.support(GIVING, given)?;
+        Ok(Self { side, told: u64::MAX })
+    }
+
+    /// The same for a source that is mapped: the hints for maps are given to the map.
+    pub fn for_map(side: &'a Side<'a>) -> Result<Self> {
+        match side.method.options().hint {
+            Hint::RdAhead | Hint::RdAdvise => Self::new(side),
+            _ => Ok(Self { side, told: u64::MAX }),
+        }
+    }
+
+    /// Tells of what will be read behind `offset`.
+    pub fn reading_at(&mut self, offset: u64) -> Result<()> {
+        let side = self.side;
+        while self.told < side.bytes && self.told < offset.saturating_add(AHEAD_BYTES) {
+            let given = match side.method.options().hint {
+                Hint::ReadAhead => sys::readahead(&side.file, self.told, PIECE_BYTES as usize),
+                Hint::RdAdvise => sys::read_advice(&side.file, self.told, PIECE_BYTES),
+                _ => sys::advise(&side.file, Advice::WillNeed, self.told, PIECE_BYTES),
+            };
+            side.count_call();
+            side.support(GIVING, given)?;
+            self.told += PIECE_BYTES;
+        }
+        Ok(())
+    }
+}
+
+const GIVING: &str = "giving the read-ahead hint";

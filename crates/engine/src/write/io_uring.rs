@@ -1,0 +1,91 @@
+//! `write/io_uring,depth=N`: N writes in flight through one ring, from registered buffers.
+
+use seekless_sys::Ring;
+
+use super::{PrepareWrite, WriteTarget};
+use crate::Producer;
+use crate::error::Result;
+use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
+use crate::read::{ring, ring_flags};
+use crate::transfer::{Setup, Side};
+
+const PREPARE: PrepareWrite = |setup| Ok(Box::new(IoUring { ring: ring(&setup)?, setup }));
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    operation: Operation::Write,
+    name: "io_uring",
+    about: "N writes in flight through one ring, from registered buffers",
+    accepts: Accepts { block: Some(Some(256 << 10)), depth: Some(8), ..super::sync::ACCEPTS },
+    overlapping: true,
+    platforms: &[Platform::Linux],
+    simplicity_rank: 7,
+    prepare: Prepare::Write(PREPARE),
+};
+
+struct IoUring {
+    setup: Setup,
+    ring: Ring,
+}
+
+impl WriteTarget for IoUring {
+    fn write(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()> {
+        let calls = self.ring.calls();
+        let result = self.write_all(target, producer);
+        while self.ring.in_flight() > 0 {
+            self.ring.wait().map_err(|error| target.failed("waiting for the ring", error))?;
+        }
+        target.count_calls(self.ring.calls() - calls);
+        result
+    }
+}
+
+/// A block on its way: its offset, what is asked for, what is done of it.
+#[derive(Clone, Copy, Default)]
+struct InFlight {
+    offset: u64,
+    asked: usize,
+    done: usize,
+}
+
+impl IoUring {
+    fn write_all(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()> {
+        let mut slots = vec![InFlight::default(); self.ring.depth() as usize];
+        let mut free: Vec<u32> = (0..self.ring.depth()).rev().collect();
+        let mut offset = 0;
+        while offset < target.bytes || self.ring.in_flight() > 0 {
+            if offset < target.bytes && let Some(slot) = free.pop() {
+                let length = target.length_at(offset, self.setup.block_bytes);
+                producer.produce(offset, &mut self.ring.buffer_mut(slot)[..length]);
+                slots[slot as usize] = InFlight { offset, asked: target.request_bytes(length), done: 0 };
+                self.request(target, slot, slots[slot as usize])?;
+                // On its way at once, so that it moves while the next is produced.
+                self.ring.submit().map_err(|error| target.failed("submitting to the ring", error))?;
+                offset += length as u64;
+                continue;
+            }
+            let completed = self.ring.wait().map_err(|error| target.failed("waiting for the ring", error))?;
+            let block = &mut slots[completed.slot as usize];
+            let at = block.offset + block.done as u64;
+            match completed.result {
+                Ok(0) => return Err(target.failed_at("writing", at, std::io::ErrorKind::WriteZero.into())),
+                Ok(written) => block.done += written,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(target.failed_at("writing", at, error)),
+            }
+            if block.done < block.asked {
+                let block = *block;
+                self.request(target, completed.slot, block)?;
+            } else {
+                free.push(completed.slot);
+            }
+        }
+        Ok(())
+    }
+
+    fn request(&mut self, target: &Side<'_>, slot: u32, block: InFlight) -> Result<()> {
+        let at = block.offset + block.done as u64;
+        let rest = block.asked - block.done;
+        let submitted = self.ring.submit_write(slot, &target.file, at, block.done, rest, ring_flags(target));
+        submitted.map_err(|error| target.failed_at("starting to write", at, error))
+    }
+}

@@ -1,0 +1,99 @@
+//! Writing: a producer's bytes reach a file. One file a mechanism; the table below is the only list.
+
+mod double_buffer;
+mod io_uring;
+mod mmap;
+mod null;
+mod posix_aio;
+mod sync;
+
+use std::path::Path;
+
+pub(crate) use mmap::map_target;
+pub(crate) use sync::ACCEPTS as BLOCKS;
+
+use crate::Producer;
+use crate::error::{Error, Result};
+use crate::method::{Mechanism, Method, Operation, Prepare};
+use crate::transfer::{Destination, Setup, Side, Transfer};
+
+/// The mechanisms of writing.
+pub(crate) static TABLE: &[&Mechanism] = &[
+    &sync::MECHANISM,
+    &double_buffer::MECHANISM,
+    &posix_aio::MECHANISM,
+    &io_uring::MECHANISM,
+    &mmap::MECHANISM,
+    &null::MECHANISM,
+];
+
+/// Makes a mechanism's buffers, rings and threads, outside any clock.
+pub(crate) type PrepareWrite = fn(Setup) -> Result<Box<dyn WriteTarget>>;
+
+/// A prepared mechanism of writing.
+pub(crate) trait WriteTarget {
+    /// Writes all that belongs into the target. The exact size and the fsync at the end are not its business.
+    fn write(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()>;
+}
+
+/// Writes files by one method. Buffers, rings and threads are made once, before the first write.
+pub struct Writer {
+    method: Method,
+    prepare: PrepareWrite,
+    longest_file_bytes: u64,
+    mechanism: Box<dyn WriteTarget>,
+}
+
+impl Writer {
+    /// Prepares a method for files of any size.
+    ///
+    /// # Errors
+    /// [`Error::WrongOperation`] for a method that does not write, [`Error::Unavailable`] where the system lacks it,
+    /// and the system's error where there is no memory.
+    pub fn prepare(method: &Method) -> Result<Self> {
+        Self::prepare_for(method, u64::MAX >> 1)
+    }
+
+    /// Prepares a method for files of up to so many bytes, with buffers no longer than these need. A longer file is
+    /// written all the same, after preparing again.
+    ///
+    /// # Errors
+    /// As [`Writer::prepare`].
+    pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
+        let Prepare::Write(prepare) = method.mechanism().prepare else {
+            return Err(Error::WrongOperation { method: *method, wanted: Operation::Write.name() });
+        };
+        let setup = Setup::new(method, longest_file_bytes);
+        setup.require_here()?;
+        let mechanism = prepare(setup)?;
+        Ok(Self { method: *method, prepare, longest_file_bytes, mechanism })
+    }
+
+    /// Opens or makes a file, writes `bytes` bytes from the producer, and closes it. In the end the file has exactly
+    /// that size, and the durability that the method names.
+    ///
+    /// # Errors
+    /// Every [`Error`] but [`Error::Shrank`]. After an error the file holds whatever was written until then; after a
+    /// failed fsync nothing may be assumed written.
+    pub fn write(
+        &mut self,
+        path: &Path,
+        destination: Destination,
+        bytes: u64,
+        producer: &dyn Producer,
+    ) -> Result<Transfer> {
+        if self.method.mechanism() == &null::MECHANISM {
+            return Ok(Transfer::default());
+        }
+        if bytes > self.longest_file_bytes {
+            self.mechanism = (self.prepare)(Setup::new(&self.method, bytes))?;
+            self.longest_file_bytes = bytes;
+        }
+        let target = Side::open_target(path, &self.method, destination, bytes)?;
+        if bytes > 0 {
+            self.mechanism.write(&target, producer)?;
+        }
+        let fsync = target.finish_target()?;
+        Ok(Transfer { bytes, calls: target.calls(), fsync, stopped: false })
+    }
+}

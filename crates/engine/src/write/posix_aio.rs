@@ -1,0 +1,58 @@
+//! `write/posix-aio`: aio_write(3) from one buffer while the producer fills the other.
+
+use seekless_sys::Aio;
+
+use super::{PrepareWrite, WriteTarget};
+use crate::Producer;
+use crate::error::Result;
+use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepare};
+use crate::read::aio_slot;
+use crate::transfer::{Setup, Side};
+
+const PREPARE: PrepareWrite = |setup| Ok(Box::new(PosixAio { slots: [aio_slot(&setup)?, aio_slot(&setup)?], setup }));
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    operation: Operation::Write,
+    name: "posix-aio",
+    about: "aio_write(3) from one buffer while the other is filled",
+    accepts: Accepts { cache: &[CachePolicy::Direct], ..super::sync::ACCEPTS },
+    overlapping: true,
+    platforms: &[Platform::Linux, Platform::MacOs],
+    simplicity_rank: 6,
+    prepare: Prepare::Write(PREPARE),
+};
+
+struct PosixAio {
+    setup: Setup,
+    slots: [Aio; 2],
+}
+
+impl WriteTarget for PosixAio {
+    fn write(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()> {
+        let mut in_flight: Option<(usize, u64, usize)> = None;
+        let mut slot = 0;
+        for offset in (0..target.bytes).step_by(self.setup.block_bytes) {
+            let length = target.length_at(offset, self.setup.block_bytes);
+            producer.produce(offset, &mut self.slots[slot].buffer_mut()[..length]);
+            // One request at a time, so that blocks arrive in order and a growing file has no holes.
+            if let Some(block) = in_flight.take() {
+                self.finish(target, block)?;
+            }
+            target.count_call();
+            let started = self.slots[slot].start_write(&target.file, offset, target.request_bytes(length));
+            started.map_err(|error| target.failed_at("starting to write", offset, error))?;
+            in_flight = Some((slot, offset, length));
+            slot = 1 - slot;
+        }
+        in_flight.map_or(Ok(()), |block| self.finish(target, block))
+    }
+}
+
+impl PosixAio {
+    /// Waits for a block; what a short answer left out is written at once.
+    fn finish(&mut self, target: &Side<'_>, (slot, offset, length): (usize, u64, usize)) -> Result<()> {
+        target.count_call();
+        let written = self.slots[slot].wait().map_err(|error| target.failed_at("writing", offset, error))?;
+        target.write_rest(self.slots[slot].buffer(), offset, written, length)
+    }
+}

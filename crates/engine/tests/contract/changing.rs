@@ -1,0 +1,74 @@
+//! Files that change while they are used.
+
+use std::fs::File;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Once;
+
+use seekless::method::Operation;
+use seekless::{Chunk, Consumer, Error, Reader};
+
+use super::{file_of, folders, methods, sample, with_block};
+
+/// Does something to the file when the first chunk arrives.
+struct Meddle<'a> {
+    once: Once,
+    act: &'a (dyn Fn() + Sync),
+}
+
+impl Consumer for Meddle<'_> {
+    fn data(&self, _offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
+        self.once.call_once(self.act);
+        // Looked at, so that a map is really read.
+        std::hint::black_box(chunk.count(0));
+        ControlFlow::Continue(())
+    }
+
+    fn needs_order(&self) -> bool {
+        false
+    }
+}
+
+fn truncate(path: &Path, bytes: u64) {
+    File::options().write(true).open(path).unwrap().set_len(bytes).unwrap();
+}
+
+const BYTES: usize = 16 << 20;
+
+#[test]
+fn a_file_that_shrinks_is_an_error_naming_it_by_every_method() {
+    for folder in folders() {
+        for method in methods(Operation::Read, folder.path()) {
+            let method = with_block(&method, 64 << 10).unwrap_or(method);
+            // To a page, into the last page of the file, and to nothing.
+            for left in [4096, BYTES as u64 - 100, 0] {
+                let path = file_of(&folder, "file", &sample(BYTES));
+                let cut = || truncate(&path, left);
+                let meddle = Meddle { once: Once::new(), act: &cut };
+                let read = Reader::prepare_for(&method, BYTES as u64).unwrap().read(&path, &meddle);
+                match read {
+                    Err(error @ Error::Shrank { .. }) => assert!(error.to_string().contains("file"), "{error}"),
+                    other => panic!("{method} cut to {left}: {other:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_grows_is_read_up_to_the_size_it_had() {
+    for folder in folders() {
+        for method in methods(Operation::Read, folder.path()) {
+            let method = with_block(&method, 64 << 10).unwrap_or(method);
+            let path = file_of(&folder, "file", &sample(BYTES / 4));
+            let grow = || {
+                let mut file = File::options().append(true).open(&path).unwrap();
+                file.write_all(&[1; 100_000]).unwrap();
+            };
+            let meddle = Meddle { once: Once::new(), act: &grow };
+            let transfer = Reader::prepare_for(&method, BYTES as u64).unwrap().read(&path, &meddle).unwrap();
+            assert_eq!(transfer.bytes, BYTES as u64 / 4, "{method}");
+        }
+    }
+}

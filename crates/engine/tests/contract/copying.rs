@@ -1,0 +1,67 @@
+//! Copying.
+
+use seekless::method::Operation;
+use seekless::{Copier, Destination, Error, Method};
+
+use super::{cases, file_of, folders, methods, sample};
+
+#[test]
+fn every_method_copies_what_std_reads_back_whatever_the_size_and_block() {
+    for folder in folders() {
+        for method in methods(Operation::Copy, folder.path()) {
+            for (method, size) in cases(&method) {
+                copies_for_std(&folder, &method, size);
+            }
+        }
+    }
+}
+
+fn copies_for_std(folder: &tempfile::TempDir, method: &Method, size: usize) {
+    let bytes = sample(size);
+    let source = file_of(folder, "source", &bytes);
+    let target = folder.path().join("target");
+    let mut copier = Copier::prepare_for(method, size as u64).unwrap();
+    let mut copy = |destination| {
+        let transfer = copier.copy(&source, &target, destination);
+        transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"))
+    };
+    assert_eq!(copy(Destination::New).bytes, size as u64);
+    assert!(std::fs::read(&target).unwrap() == bytes, "{method} copied {size} bytes wrong");
+    for before in [size + 5000, size / 2] {
+        std::fs::write(&target, vec![0xaa; before]).unwrap();
+        copy(Destination::Overwrite);
+        assert!(std::fs::read(&target).unwrap() == bytes, "{method} copied {size} bytes over {before} wrong");
+    }
+    assert!(std::fs::read(&source).unwrap() == bytes, "{method} changed its source");
+    std::fs::remove_file(&target).unwrap();
+}
+
+#[test]
+fn a_copy_of_a_file_onto_itself_is_refused_and_changes_nothing() {
+    for folder in folders() {
+        let path = file_of(&folder, "file", b"precious");
+        let link = folder.path().join("link");
+        std::fs::hard_link(&path, &link).unwrap();
+        for method in methods(Operation::Copy, folder.path()) {
+            let copied = Copier::prepare_for(&method, 100).unwrap().copy(&path, &link, Destination::Overwrite);
+            assert!(matches!(copied, Err(Error::SameFile { .. })), "{method}");
+            assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+        }
+    }
+}
+
+#[test]
+fn a_copier_copies_one_file_after_the_other() {
+    for folder in folders() {
+        for method in methods(Operation::Copy, folder.path()) {
+            let mut copier = Copier::prepare_for(&method, 1).unwrap();
+            for size in [10, 2_000_000, 0, 4096] {
+                let source = file_of(&folder, "source", &sample(size));
+                let target = folder.path().join("target");
+                copier.copy(&source, &target, Destination::New).unwrap();
+                assert!(std::fs::read(&target).unwrap() == sample(size), "{method}");
+                std::fs::remove_file(&target).unwrap();
+            }
+        }
+    }
+}

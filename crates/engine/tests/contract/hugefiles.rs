@@ -1,0 +1,87 @@
+//! Files over 4 GiB: offsets do not fit 32 bits. In memory, because a disk would take minutes.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use seekless::method::{Operation, mechanisms};
+use seekless::{Answer, Copier, Destination, Kernel, Method, Options, Reader, Tally, Writer};
+
+const BYTES: u64 = (4 << 30) + 12_345;
+
+/// A folder in memory with room for two such files, or the reason for skipping.
+fn folder() -> Option<tempfile::TempDir> {
+    seekless::allow_mapping().unwrap();
+    if std::env::var_os("SEEKLESS_TEST_DIRS").is_some() {
+        println!("skipped: files over 4 GiB: they are tried in memory only, whatever the file systems under test");
+        return None;
+    }
+    let shared = Path::new("/dev/shm");
+    let free = seekless::StorageFacts::of(shared).map_or(0, |facts| facts.free_bytes);
+    if free < 3 * BYTES {
+        println!("skipped: files over 4 GiB: /dev/shm has no room for three of them");
+        return None;
+    }
+    tempfile::tempdir_in(shared).ok()
+}
+
+/// Every mechanism once, in large blocks.
+fn methods(operation: Operation) -> impl Iterator<Item = Method> {
+    let here = mechanisms().filter(move |mechanism| {
+        mechanism.operation == operation && mechanism.is_here() && !["null", "reflink", "clonefile"].contains(&mechanism.name)
+    });
+    here.map(|mechanism| {
+        let block_bytes = mechanism.accepts.block.flatten().map(|_| 4 << 20);
+        let depth = mechanism.accepts.depth.map(|_| 1);
+        Method::new(mechanism, Options { block_bytes, depth, ..Options::default() }).unwrap()
+    })
+}
+
+/// A file of zeros with a mark at each side of 4 GiB and at the end.
+fn marked(path: &Path) {
+    let file = File::create(path).unwrap();
+    file.set_len(BYTES).unwrap();
+    for offset in [0, (4 << 30) - 1, 4 << 30, BYTES - 1] {
+        file.write_all_at(&[0xff], offset).unwrap();
+    }
+}
+
+fn marks(path: &Path) -> Vec<u8> {
+    let file = File::open(path).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), BYTES);
+    let mut marks = vec![0; 4];
+    for (mark, offset) in marks.iter_mut().zip([0, (4 << 30) - 1, 4 << 30, BYTES - 1]) {
+        file.read_exact_at(std::slice::from_mut(mark), offset).unwrap();
+    }
+    marks
+}
+
+#[test]
+fn files_over_4_gib_are_read_written_and_copied_whole_by_every_mechanism() {
+    let Some(folder) = folder() else { return };
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    marked(&source);
+    for method in methods(Operation::Read) {
+        let tally = Tally::new(Kernel::Count);
+        let transfer = Reader::prepare_for(&method, BYTES).unwrap().read(&source, &tally).unwrap();
+        assert_eq!((transfer.bytes, tally.answer()), (BYTES, Answer::Count(4)), "{method}");
+    }
+    for method in methods(Operation::Copy) {
+        Copier::prepare_for(&method, BYTES).unwrap().copy(&source, &target, Destination::New).unwrap();
+        assert_eq!(marks(&target), [0xff; 4], "{method}");
+        std::fs::remove_file(&target).unwrap();
+    }
+    let zeros_but_marks = |offset: u64, bytes: &mut [u8]| {
+        bytes.fill(0);
+        for mark in [0, (4 << 30) - 1, 4 << 30, BYTES - 1] {
+            if (offset..offset + bytes.len() as u64).contains(&mark) {
+                bytes[(mark - offset) as usize] = 0xff;
+            }
+        }
+    };
+    for method in methods(Operation::Write) {
+        Writer::prepare_for(&method, BYTES).unwrap().write(&target, Destination::New, BYTES, &zeros_but_marks).unwrap();
+        assert_eq!(marks(&target), [0xff; 4], "{method}");
+        std::fs::remove_file(&target).unwrap();
+    }
+}

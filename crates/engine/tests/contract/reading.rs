@@ -1,0 +1,167 @@
+//! Reading.
+
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use seekless::method::Operation;
+use seekless::{Answer, Chunk, Consumer, Kernel, Method, Reader, Tally, sequential};
+
+use super::{cases, file_of, folders, methods, sample, with_block};
+
+/// Keeps what it is given where it belongs; takes chunks in any order.
+struct Keep(Mutex<Vec<u8>>);
+
+impl Consumer for Keep {
+    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
+        let mut kept = self.0.lock().unwrap();
+        chunk.for_each_slice(|start, bytes| {
+            let at = offset as usize + start;
+            assert!(kept[at..at + bytes.len()].iter().all(|&byte| byte == 0), "byte {at} came twice");
+            kept[at..at + bytes.len()].copy_from_slice(bytes);
+        });
+        ControlFlow::Continue(())
+    }
+
+    fn needs_order(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn every_method_reads_what_std_reads_whatever_the_size_and_block() {
+    for folder in folders() {
+        for method in methods(Operation::Read, folder.path()) {
+            for (method, size) in cases(&method) {
+                reads_like_std(&folder, &method, size);
+            }
+        }
+    }
+}
+
+fn reads_like_std(folder: &tempfile::TempDir, method: &Method, size: usize) {
+    let path = file_of(folder, "file", &sample(size));
+    let expected = std::fs::read(&path).unwrap();
+    // Zeros never stand in the sample twice in a row for long; what is not read stays zero and is found.
+    let keep = Keep(Mutex::new(vec![0; size]));
+    let transfer = Reader::prepare_for(method, size as u64).unwrap().read(&path, &keep);
+    let transfer = transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
+    assert_eq!(transfer.bytes, size as u64, "{method}");
+    assert!(keep.0.into_inner().unwrap() == expected, "{method} read {size} bytes wrong");
+}
+
+#[test]
+fn kernels_find_the_same_by_every_method() {
+    for folder in folders() {
+        let bytes = sample(1_000_003);
+        let path = file_of(&folder, "file", &bytes);
+        for method in methods(Operation::Read, folder.path()) {
+            for (kernel, byte) in [(Kernel::Count, 0xff), (Kernel::Lines, b'\n')] {
+                let tally = Tally::new(kernel);
+                Reader::prepare_for(&method, 1 << 20).unwrap().read(&path, &tally).unwrap();
+                let count = bytes.iter().filter(|&&found| found == byte).count() as u64;
+                assert_eq!(tally.answer(), Answer::Count(count), "{method} {kernel}");
+            }
+            let tally = Tally::new(Kernel::Histogram);
+            Reader::prepare_for(&method, 1 << 20).unwrap().read(&path, &tally).unwrap();
+            let Answer::Histogram(counts) = tally.answer() else { panic!("a histogram") };
+            for (byte, &count) in (0..=255).zip(&counts) {
+                assert_eq!(count, bytes.iter().filter(|&&found| found == byte).count() as u64, "{method}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_closure_gets_the_bytes_in_order() {
+    for folder in folders() {
+        let bytes = sample(500_001);
+        let path = file_of(&folder, "file", &bytes);
+        for method in methods(Operation::Read, folder.path()) {
+            let method = with_block(&method, 16 << 10).unwrap_or(method);
+            let mut kept = Vec::new();
+            let consumer = sequential(|offset, bytes| {
+                assert_eq!(offset, kept.len() as u64);
+                kept.extend_from_slice(bytes);
+            });
+            let read = Reader::prepare_for(&method, 1 << 20).unwrap().read(&path, &consumer);
+            drop(consumer);
+            if method.mechanism().name == "threads" {
+                assert!(read.unwrap_err().is_unavailable(), "{method} cannot keep an order");
+            } else {
+                read.unwrap();
+                assert!(kept == bytes, "{method}");
+            }
+        }
+    }
+}
+
+/// Has had enough after some chunks.
+struct Enough {
+    seen: AtomicUsize,
+    after: usize,
+}
+
+impl Consumer for Enough {
+    fn data(&self, _offset: u64, _chunk: Chunk<'_>) -> ControlFlow<()> {
+        if self.seen.fetch_add(1, Ordering::SeqCst) + 1 >= self.after {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
+    fn needs_order(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_consumer_that_has_had_enough_ends_the_read_and_the_reader_reads_on() {
+    for folder in folders() {
+        let bytes = sample(1 << 20);
+        let path = file_of(&folder, "file", &bytes);
+        for method in methods(Operation::Read, folder.path()) {
+            let method = with_block(&method, 16 << 10).unwrap_or(method);
+            let mut reader = Reader::prepare_for(&method, 1 << 20).unwrap();
+            let whole_map = method.mechanism().name == "mmap" && method.options().block_bytes.is_none();
+            for after in if whole_map { vec![1] } else { vec![1, 2, 7] } {
+                let enough = Enough { seen: AtomicUsize::new(0), after };
+                let transfer = reader.read(&path, &enough).unwrap();
+                assert!(transfer.stopped, "{method}");
+                // Ranges in parallel each finish the block that they are at.
+                assert!(enough.seen.into_inner() <= after + 2, "{method}");
+            }
+            let keep = Keep(Mutex::new(vec![0; bytes.len()]));
+            reader.read(&path, &keep).unwrap();
+            assert!(keep.0.into_inner().unwrap() == bytes, "{method} after an early end");
+        }
+    }
+}
+
+#[test]
+fn a_reader_prepared_for_small_files_reads_a_larger_one() {
+    for folder in folders() {
+        let bytes = sample(3 << 20);
+        let path = file_of(&folder, "file", &bytes);
+        for method in methods(Operation::Read, folder.path()) {
+            let mut reader = Reader::prepare_for(&method, 1).unwrap();
+            let keep = Keep(Mutex::new(vec![0; bytes.len()]));
+            reader.read(&path, &keep).unwrap();
+            assert!(keep.0.into_inner().unwrap() == bytes, "{method}");
+        }
+    }
+}
+
+#[test]
+fn a_block_larger_than_the_file_is_right() {
+    for folder in folders() {
+        let path = file_of(&folder, "file", &sample(5000));
+        for method in methods(Operation::Read, folder.path()) {
+            let Some(method) = with_block(&method, 256 << 20) else { continue };
+            let tally = Tally::new(Kernel::None);
+            let transfer = Reader::prepare_for(&method, 5000).unwrap().read(&path, &tally).unwrap();
+            assert_eq!(transfer.bytes, 5000);
+        }
+    }
+}

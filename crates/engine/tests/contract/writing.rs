@@ -1,0 +1,77 @@
+//! Writing.
+
+use seekless::method::{CachePolicy, Operation};
+use seekless::{Destination, Method, Producer, Writer};
+
+use super::{cases, file_of, folders, methods, sample};
+
+#[test]
+fn every_method_writes_what_std_reads_back_whatever_the_size_and_block() {
+    for folder in folders() {
+        for method in methods(Operation::Write, folder.path()) {
+            for (method, size) in cases(&method) {
+                writes_for_std(&folder, &method, size);
+            }
+        }
+    }
+}
+
+fn writes_for_std(folder: &tempfile::TempDir, method: &Method, size: usize) {
+    let path = folder.path().join("target");
+    let bytes = sample(size);
+    let mut writer = Writer::prepare_for(method, size as u64).unwrap();
+    let mut write = |destination| {
+        let transfer = writer.write(&path, destination, size as u64, &bytes.as_slice());
+        transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"))
+    };
+    assert_eq!(write(Destination::New).bytes, size as u64);
+    assert!(std::fs::read(&path).unwrap() == bytes, "{method} wrote {size} bytes wrong");
+    // Over a longer file, and over a shorter one.
+    for before in [size + 5000, size / 2] {
+        std::fs::write(&path, vec![0xaa; before]).unwrap();
+        write(Destination::Overwrite);
+        assert!(std::fs::read(&path).unwrap() == bytes, "{method} wrote {size} bytes over {before} wrong");
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_new_file_is_never_written_over_and_an_existing_one_never_made() {
+    for folder in folders() {
+        let path = file_of(&folder, "precious", b"precious");
+        let missing = folder.path().join("missing");
+        for method in methods(Operation::Write, folder.path()) {
+            let mut writer = Writer::prepare_for(&method, 100).unwrap();
+            let bytes = sample(100);
+            assert!(writer.write(&path, Destination::New, 100, &bytes.as_slice()).is_err(), "{method}");
+            assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+            assert!(writer.write(&missing, Destination::Overwrite, 100, &bytes.as_slice()).is_err(), "{method}");
+            assert!(!missing.exists(), "{method}");
+        }
+    }
+}
+
+#[test]
+fn a_full_file_system_is_an_error_that_names_the_path() {
+    // Where the process may not write more than this, the system answers as a full disk would, whatever the mechanism.
+    for folder in folders() {
+        for method in methods(Operation::Write, folder.path()) {
+            let path = folder.path().join("target");
+            let bytes = 1 << 60;
+            if method.mechanism().name == "mmap" || method.options().cache == CachePolicy::Direct {
+                continue;
+            }
+            // Only the preallocating ones reach the limit at once.
+            if method.options().preallocate == seekless::method::Preallocate::None {
+                continue;
+            }
+            let zeros: &dyn Producer = &|_: u64, bytes: &mut [u8]| bytes.fill(0);
+            let written = Writer::prepare_for(&method, 1 << 20).and_then(|mut writer| {
+                writer.write(&path, Destination::New, bytes, zeros)
+            });
+            let error = written.expect_err("no file system here holds an exbibyte").to_string();
+            assert!(error.contains("target"), "{error}");
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Bringing files into the cache state that a trial claims, and reading back that they are in it.
+
+use std::path::Path;
+
+use seekless::cache::{self, Resident};
+use seekless_record::Cache;
+
+/// How the page cache is emptied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drop {
+    /// The file's pages only: needs no privilege.
+    #[default]
+    File,
+    /// All clean pages of the system: needs root.
+    System,
+}
+
+impl Drop {
+    /// Its word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::System => "system",
+        }
+    }
+}
+
+/// Whether files are in the state that is claimed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    /// The smallest (warm) or largest (cold) part resident; `None` where it is unknown.
+    pub resident: Option<f64>,
+    /// Why the state is not what was claimed.
+    pub wrong: Option<String>,
+}
+
+/// Brings files into a state and reads it back.
+///
+/// # Errors
+/// The engine's, where a file cannot be opened, synced or read.
+pub fn bring<'a>(
+    files: impl Iterator<Item = &'a Path> + Clone,
+    state: Cache,
+    drop: Drop,
+) -> seekless::Result<State> {
+    let mut found = Vec::new();
+    match state {
+        Cache::None => return Ok(State { resident: None, wrong: None }),
+        Cache::Cold => {
+            for file in files.clone() {
+                found.push(cache::drop_file(file)?);
+            }
+            if drop == Drop::System {
+                cache::drop_system()?;
+                found = files.map(cache::resident).collect::<seekless::Result<_>>()?;
+            }
+        }
+        // The memory allowed is what fills: there must be room for what the trial itself reads first.
+        Cache::Over => {
+            for file in files {
+                cache::drop_file(file)?;
+            }
+            return Ok(State { resident: None, wrong: None });
+        }
+        Cache::Warm => {
+            for file in files {
+                found.push(cache::warm_file(file)?);
+            }
+        }
+    }
+    Ok(judge(&found, state))
+}
+
+/// Asks for the state of files without changing it.
+///
+/// # Errors
+/// The engine's, where a file cannot be opened.
+pub fn resident<'a>(files: impl Iterator<Item = &'a Path>) -> seekless::Result<Option<f64>> {
+    let mut lowest: Option<f64> = None;
+    for file in files {
+        let Some(part) = cache::resident(file)?.part() else { return Ok(None) };
+        lowest = Some(lowest.map_or(part, |lowest| lowest.min(part)));
+    }
+    Ok(lowest)
+}
+
+fn judge(found: &[Resident], state: Cache) -> State {
+    let parts: Option<Vec<f64>> = found.iter().map(Resident::part).collect();
+    let Some(parts) = parts else { return State { resident: None, wrong: None } };
+    let (resident, wanted) = match state {
+        Cache::Warm => (parts.into_iter().fold(1.0, f64::min), 1.0),
+        _ => (parts.into_iter().fold(0.0, f64::max), 0.0),
+    };
+    let is_right = (resident - wanted).abs() < f64::EPSILON;
+    let wrong = (!is_right).then(|| format!("{:.1} % of the file was resident before it", resident * 100.0));
+    State { resident: Some(resident), wrong }
+}

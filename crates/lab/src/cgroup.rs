@@ -1,0 +1,49 @@
+//! A memory control group below the file's size: the cache state `over`, where we may make one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A control group of ours, removed when this is dropped.
+#[derive(Debug)]
+pub struct MemoryGroup {
+    folder: PathBuf,
+}
+
+impl MemoryGroup {
+    /// Makes a group whose processes, page cache included, may use so many bytes.
+    ///
+    /// # Errors
+    /// A sentence that says why there is none.
+    pub fn new(limit_bytes: u64) -> Result<Self, String> {
+        let name = format!("seekless-{}", std::process::id());
+        let (folder, limit) = if Path::new("/sys/fs/cgroup/memory").is_dir() {
+            (Path::new("/sys/fs/cgroup/memory").join(name), "memory.limit_in_bytes")
+        } else if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
+            (Path::new("/sys/fs/cgroup").join(name), "memory.max")
+        } else {
+            return Err("this system has no memory control groups".to_owned());
+        };
+        let refused = |error: io::Error| format!("a memory control group could not be made ({error}): run as root");
+        match fs::create_dir(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(refused(error)),
+            _ => {}
+        }
+        let group = Self { folder };
+        fs::write(group.folder.join(limit), limit_bytes.to_string()).map_err(refused)?;
+        Ok(group)
+    }
+
+    /// The group's folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        // Its processes have ended; what they cached is charged to the parent.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}

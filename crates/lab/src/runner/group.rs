@@ -1,0 +1,257 @@
+//! What is measured in the same rounds, and planning it: contests, their entries, and what is not to be had.
+
+use std::time::Duration;
+
+use seekless::Method;
+use seekless::method::{Durability, Operation};
+use seekless_record::{Cache, Contest, Entry, Status};
+
+use super::size::{Choice, choose_size};
+use super::{BenchError, Event, Runner, writes};
+use crate::experiment::{ContestPlan, Size};
+
+/// Contests of one description on all storages.
+pub(super) struct Group {
+    /// What is still measured: contest and entry.
+    pub active: Vec<(usize, usize)>,
+    /// Rounds done.
+    pub rounds: u32,
+    /// How long it is expected to take.
+    pub expected: Duration,
+    /// The contests.
+    pub contests: Vec<usize>,
+}
+
+/// Files shorter than this are timed several at once.
+const SHORT_BYTES: u64 = 4 << 20;
+/// What several short files have together.
+const SEVERAL_BYTES: u64 = 8 << 20;
+/// The most files of one trial.
+const MOST_FILES: u64 = 256;
+
+/// How many files of a size a trial takes.
+fn files_per_trial(bytes: u64) -> u32 {
+    if bytes >= SHORT_BYTES { 1 } else { (SEVERAL_BYTES / bytes.max(1)).clamp(1, MOST_FILES) as u32 }
+}
+
+impl Runner<'_> {
+    /// Decides what is measured, and says what will be written before anything is.
+    pub(super) fn plan(&mut self) -> Result<Vec<Group>, BenchError> {
+        let plans: Vec<(String, ContestPlan)> = self.plans();
+        if plans.is_empty() {
+            return Err(BenchError::Nothing("a file that is only read leaves nothing to measure here: only read \
+                experiments take --file".to_owned()));
+        }
+        let choices = self.choose_sizes(&plans)?;
+        let mut groups = Vec::new();
+        for ((experiment, plan), choice) in plans.iter().zip(&choices) {
+            for &bytes in &choice.sizes {
+                for cache in self.caches_of(plan) {
+                    for durability in durabilities(plan) {
+                        groups.push(self.group(experiment, plan, bytes, cache, durability, choice.expected));
+                    }
+                }
+            }
+        }
+        groups.retain(|group| !group.active.is_empty());
+        self.announce(&groups)?;
+        Ok(groups)
+    }
+
+    /// The contests asked for, with what the command line says instead.
+    fn plans(&self) -> Vec<(String, ContestPlan)> {
+        let all = self.bench.experiments.iter();
+        let all = all.flat_map(|experiment| {
+            experiment.contests.iter().map(|contest| (experiment.name.clone(), contest.clone()))
+        });
+        let readable = all.filter(|(_, plan)| self.bench.file.is_none() || !writes(plan.operation));
+        readable
+            .map(|(name, mut plan)| {
+                if !self.bench.sizes.is_empty() {
+                    plan.sizes = self.bench.sizes.iter().map(|&bytes| Size::Bytes(bytes)).collect();
+                }
+                if let Some(bytes) = self.places.iter().find_map(super::Place::given_bytes) {
+                    plan.sizes = vec![Size::Bytes(bytes)];
+                }
+                plan.work_ns_per_kib = self.bench.work_ns_per_kib.unwrap_or(plan.work_ns_per_kib);
+                (name, plan)
+            })
+            .collect()
+    }
+
+    /// The cache states of a plan; a write of a fresh file has none.
+    pub(super) fn caches_of(&self, plan: &ContestPlan) -> Vec<Cache> {
+        if plan.operation == Operation::Write || self.bench.caches.is_empty() {
+            return plan.caches.clone();
+        }
+        self.bench.caches.clone()
+    }
+
+    fn choose_sizes(&mut self, plans: &[(String, ContestPlan)]) -> Result<Vec<Choice>, BenchError> {
+        let groups: usize = plans.iter().map(|(_, plan)| self.caches_of(plan).len() * plan.sizes.len()).sum();
+        let speeds = self.calibrate()?;
+        let mut choices = Vec::new();
+        for (name, plan) in plans {
+            let share = self.bench.budget.div_f64(groups.max(1) as f64);
+            let caches = self.caches_of(plan);
+            let choice = choose_size(plan, &caches, share, &speeds, self.bench.rounds.is_some());
+            if let Some(why) = &choice.why {
+                self.run.choices.push(format!("{name}: {why}"));
+            }
+            choices.push(choice);
+        }
+        Ok(choices)
+    }
+
+    /// Makes the contests of one description, one for each storage.
+    fn group(
+        &mut self,
+        experiment: &str,
+        plan: &ContestPlan,
+        bytes: u64,
+        cache: Cache,
+        durability: Durability,
+        expected: Duration,
+    ) -> Group {
+        let mut group = Group { active: Vec::new(), rounds: 0, expected, contests: Vec::new() };
+        let same = |method: &&Method| method.options().durability == durability;
+        let methods: Vec<Method> = plan.methods.iter().filter(same).copied().collect();
+        for storage in 0..self.places.len() {
+            let commands = plan.commands.iter().map(|command| Entry {
+                method: format!("command/{}", command.name),
+                command: Some(command.clone()),
+                status: self.places[storage].refuses(None, cache).map_or(Status::Measured, Status::Unavailable),
+                summary: None,
+                standing: None,
+            });
+            let commands: Vec<Entry> = commands.collect();
+            let entries = methods.iter().map(|method| self.entry(method, storage, cache)).chain(commands).collect();
+            let contest = self.run.contests.len();
+            self.run.contests.push(Contest {
+                experiment: experiment.to_owned(),
+                operation: plan.operation.name().to_owned(),
+                storage,
+                size_bytes: bytes,
+                files: if self.bench.file.is_some() { 1 } else { files_per_trial(bytes) },
+                cache,
+                target: plan.target,
+                kernel: if writes(plan.operation) { "none".to_owned() } else { plan.kernel.name().to_owned() },
+                work_ns_per_kib: plan.work_ns_per_kib,
+                shared_blocks: false,
+                durability: durability.name().to_owned(),
+                entries,
+                conclusion: None,
+            });
+            group.contests.push(contest);
+            let entries = self.run.contests[contest].entries.iter().enumerate();
+            let measured = entries.filter(|(_, entry)| entry.status == Status::Measured);
+            group.active.extend(measured.map(|(entry, _)| (contest, entry)));
+        }
+        group
+    }
+
+    fn entry(&mut self, method: &Method, storage: usize, cache: Cache) -> Entry {
+        let place = &mut self.places[storage];
+        let refused = place.refuses(Some(method), cache);
+        let refused = refused.or_else(|| place.availability(method).reason().map(str::to_owned));
+        Entry {
+            method: method.to_string(),
+            command: None,
+            status: refused.map_or(Status::Measured, Status::Unavailable),
+            summary: None,
+            standing: None,
+        }
+    }
+
+    /// Checks that there is room, and says what will be written.
+    fn announce(&mut self, groups: &[Group]) -> Result<(), BenchError> {
+        let mut write_bytes = 0;
+        let mut most_space = 0;
+        for storage in 0..self.places.len() {
+            let (space, written) = self.needs(groups, storage);
+            write_bytes += written;
+            most_space = most_space.max(space);
+            let free_bytes = self.places[storage].facts.free_bytes;
+            if space > free_bytes - free_bytes / 10 {
+                let path = self.places[storage].folder.clone();
+                return Err(BenchError::NoSpace { path, needed_bytes: space, free_bytes });
+            }
+        }
+        let expected = match self.bench.rounds {
+            None => self.bench.budget,
+            Some(_) => groups.iter().map(|group| group.expected).sum(),
+        };
+        self.watch.event(&Event::Planned { write_bytes, space_bytes: most_space, expected });
+        Ok(())
+    }
+
+    /// The space that a storage needs at one time, and the bytes written to it at most.
+    fn needs(&self, groups: &[Group], storage: usize) -> (u64, u64) {
+        let mut sources = std::collections::BTreeMap::new();
+        let (mut target, mut written) = (0, 0);
+        for group in groups {
+            for contest in group.contests.iter().map(|&contest| &self.run.contests[contest]) {
+                if contest.storage != storage {
+                    continue;
+                }
+                let bytes = contest.size_bytes * u64::from(contest.files);
+                if contest.operation != "write" && self.bench.file.is_none() {
+                    sources.insert((contest.size_bytes, contest.files), bytes);
+                }
+                if contest.operation != "read" {
+                    let rounds = self.bench.rounds.unwrap_or(super::MOST_ROUNDS) + super::CONFIRMING_ROUNDS;
+                    let trials = group.active.len() as u64 * u64::from(rounds);
+                    target = target.max(bytes);
+                    written += trials.min(self.trials_within_budget(group)) * bytes;
+                }
+            }
+        }
+        let sources: u64 = sources.values().sum();
+        (sources + target, sources + written)
+    }
+
+    /// How many trials of a group fit into its part of the budget, twice as fast as expected.
+    fn trials_within_budget(&self, group: &Group) -> u64 {
+        if self.bench.rounds.is_some() {
+            return u64::MAX;
+        }
+        let expected = super::size::planned_trials(group.active.len()) as u64;
+        expected * 2
+    }
+
+    /// Makes the test files of all groups.
+    pub(super) fn make_files(&mut self, groups: &[Group]) -> Result<(), BenchError> {
+        for &contest in groups.iter().flat_map(|group| &group.contests) {
+            let contest = &self.run.contests[contest];
+            if contest.operation == "write" || self.stop.is_requested() {
+                continue;
+            }
+            let (bytes, files) = (contest.size_bytes, contest.files);
+            self.watch.event(&Event::Making { bytes: bytes * u64::from(files) });
+            self.places[contest.storage].source_files(bytes, files, self.bench.seed)?;
+        }
+        Ok(())
+    }
+}
+
+/// The durabilities among a plan's methods: never ranked together.
+fn durabilities(plan: &ContestPlan) -> Vec<Durability> {
+    let used = |durability: &Durability| {
+        plan.methods.iter().any(|method| method.options().durability == *durability)
+            || (*durability == Durability::None && plan.methods.is_empty())
+    };
+    Durability::ALL.iter().copied().filter(used).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_files_are_timed_together() {
+        assert_eq!(files_per_trial(4096), 256);
+        assert_eq!(files_per_trial(1 << 20), 8);
+        assert_eq!(files_per_trial(4 << 20), 1);
+        assert_eq!(files_per_trial(0), 256);
+    }
+}

@@ -1,0 +1,324 @@
+//! A run: what is measured, in which order, for how long, and what follows.
+//!
+//! Everything of one description (experiment, operation, size, cache state, durability) on all storages is a group. A
+//! group's rounds are shuffled; three rounds of everything, then rounds of what is not clearly beaten; when all groups
+//! had their share of the budget, what is left goes to the undecided, and last the winners are measured again on fresh
+//! rounds.
+
+mod group;
+mod place;
+mod size;
+mod trial;
+mod verdict;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use seekless::method::Operation;
+use seekless_record::{Cache, Ended, LabCost, NoiseFloor, Phase, Run};
+
+use crate::cache_state::Drop;
+use crate::experiment::Experiment;
+use crate::noise::{self, CpuTime};
+use crate::trial::Stop;
+use group::Group;
+pub use verdict::title;
+use place::Place;
+
+/// What is asked of the lab.
+#[derive(Clone, Debug)]
+pub struct Bench {
+    /// What to measure.
+    pub experiments: Vec<Experiment>,
+    /// The folders whose storages are measured, in the same rounds.
+    pub folders: Vec<PathBuf>,
+    /// How long it may take. Ignored where `rounds` is given.
+    pub budget: Duration,
+    /// So many rounds of everything, whatever it takes.
+    pub rounds: Option<u32>,
+    /// The sizes of the files, instead of the experiments'.
+    pub sizes: Vec<u64>,
+    /// The cache states, instead of the experiments'.
+    pub caches: Vec<Cache>,
+    /// The seed of shuffling and data.
+    pub seed: u64,
+    /// Extra work, in nanoseconds per KiB, instead of the experiments'.
+    pub work_ns_per_kib: Option<u64>,
+    /// How the page cache is emptied.
+    pub drop: Drop,
+    /// A file to read instead of one made for the purpose: then nothing is written at all.
+    pub file: Option<PathBuf>,
+    /// The program that runs a trial when it is called with `trial`.
+    pub program: PathBuf,
+}
+
+/// What happens during a run, for whoever shows it.
+#[derive(Clone, Debug)]
+pub enum Event<'a> {
+    /// Before anything is written.
+    Planned {
+        /// Bytes that will be written at most, all trials together.
+        write_bytes: u64,
+        /// Bytes of space needed at one time.
+        space_bytes: u64,
+        /// How long it is meant to take.
+        expected: Duration,
+    },
+    /// A test file is made.
+    Making {
+        /// Its size.
+        bytes: u64,
+    },
+    /// A trial begins.
+    Trial {
+        /// What is compared, as in `read 64M, cold`.
+        contest: String,
+        /// The method.
+        method: &'a str,
+        /// The round, from 1.
+        round: u32,
+        /// The part of the run.
+        phase: Phase,
+        /// What is left of the budget.
+        left: Option<Duration>,
+    },
+}
+
+/// Shows what happens.
+pub trait Watch {
+    /// Something happened.
+    fn event(&mut self, event: &Event<'_>);
+}
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// A folder cannot be used.
+    #[error("{}: {why}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why not, and what to try.
+        why: String,
+    },
+    /// There is no room for the test files.
+    #[error(
+        "{}: {needed_bytes} bytes are needed for the test files, and {free_bytes} are free (a tenth of them is left \
+         alone): free some, or ask for less with --size",
+        path.display()
+    )]
+    NoSpace {
+        /// The folder.
+        path: PathBuf,
+        /// What is needed.
+        needed_bytes: u64,
+        /// What is free.
+        free_bytes: u64,
+    },
+    /// What is asked for leaves nothing to measure.
+    #[error("{0}")]
+    Nothing(String),
+    /// A file could not be made, read or dropped from the page cache.
+    #[error(transparent)]
+    Engine(#[from] seekless::Error),
+    /// A trial's process could not be run at all.
+    #[error(transparent)]
+    Launch(#[from] crate::trial::LaunchError),
+}
+
+/// Rounds before anything is dropped.
+const SCREENING_ROUNDS: u32 = 3;
+/// Rounds that a recommendation needs.
+const DECIDING_ROUNDS: u32 = 6;
+/// Rounds after which more of them tell little.
+const MOST_ROUNDS: u32 = 15;
+/// Fresh rounds of the winner: enough for an interval.
+const CONFIRMING_ROUNDS: u32 = 6;
+/// The part of the budget that is kept for measuring the winners again.
+const CONFIRMING_PART: f64 = 0.12;
+/// Trials that do nothing, for the lab's own cost.
+const NULL_TRIALS: usize = 7;
+
+/// Measures what is asked for.
+///
+/// # Errors
+/// [`BenchError`] where nothing could be measured. What fails later is in the run.
+pub fn run(bench: &Bench, stop: &Stop, watch: &mut dyn Watch) -> Result<Run, BenchError> {
+    let mut runner = Runner::new(bench, stop, watch)?;
+    runner.measure_lab()?;
+    let groups = runner.plan()?;
+    runner.make_files(&groups)?;
+    runner.run_groups(groups)?;
+    Ok(runner.finish())
+}
+
+/// A run under way.
+struct Runner<'a> {
+    bench: &'a Bench,
+    stop: &'a Stop,
+    watch: &'a mut dyn Watch,
+    places: Vec<Place>,
+    run: Run,
+    rng: fastrand::Rng,
+    started: Instant,
+    /// What the processors' time was at the start.
+    cpu_time: Option<CpuTime>,
+    /// The time of a whole trial that does nothing, process and all.
+    trial_overhead: Duration,
+}
+
+impl<'a> Runner<'a> {
+    fn new(bench: &'a Bench, stop: &'a Stop, watch: &'a mut dyn Watch) -> Result<Self, BenchError> {
+        let started = Instant::now();
+        let places = Place::open_all(bench)?;
+        let names: Vec<String> = bench.experiments.iter().map(|experiment| experiment.name.clone()).collect();
+        let now = jiff::Timestamp::now();
+        let run = Run {
+            version: seekless_record::CURRENT_VERSION,
+            id: format!("{}-{}", now.strftime("%Y-%m-%dT%H-%M-%S"), names.join("+")),
+            seekless: env!("CARGO_PKG_VERSION").to_owned(),
+            started: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            elapsed_seconds: 0.0,
+            ended: Ended::Complete,
+            experiments: names,
+            seed: bench.seed,
+            budget_seconds: bench.rounds.is_none().then_some(bench.budget.as_secs_f64()),
+            drop: bench.drop.name().to_owned(),
+            machine: crate::machine::machine(),
+            storages: places.iter().map(Place::record).collect(),
+            contests: Vec::new(),
+            trials: Vec::new(),
+            lab_cost: LabCost::default(),
+            noise: NoiseFloor::default(),
+            choices: Vec::new(),
+            warnings: Vec::new(),
+        };
+        Ok(Self {
+            bench,
+            stop,
+            watch,
+            places,
+            run,
+            rng: fastrand::Rng::with_seed(bench.seed),
+            started,
+            cpu_time: CpuTime::now(),
+            trial_overhead: Duration::ZERO,
+        })
+    }
+
+    /// Measures what the lab itself costs.
+    fn measure_lab(&mut self) -> Result<(), BenchError> {
+        let mut walls = Vec::new();
+        for _ in 0..NULL_TRIALS {
+            let start = Instant::now();
+            self.run.lab_cost.null_seconds.extend(self.null_trial()?);
+            walls.push(start.elapsed());
+        }
+        walls.sort();
+        self.trial_overhead = walls[NULL_TRIALS / 2];
+        let (first, second) = noise::touch_bytes_per_second();
+        self.run.lab_cost.first_touch_bytes_per_second = Some(first);
+        self.run.lab_cost.second_touch_bytes_per_second = Some(second);
+        self.run.lab_cost.producer_bytes_per_second = Some(noise::producer_bytes_per_second());
+        Ok(())
+    }
+
+    /// Runs all groups, each within its share of the budget.
+    fn run_groups(&mut self, mut groups: Vec<Group>) -> Result<(), BenchError> {
+        if let Some(rounds) = self.bench.rounds {
+            for group in &mut groups {
+                self.rounds(group, rounds, Phase::Screening, None)?;
+            }
+            for group in &mut groups {
+                self.confirm(group, rounds.min(CONFIRMING_ROUNDS), None)?;
+            }
+            return Ok(());
+        }
+        let end = self.started + self.bench.budget;
+        let contending_end = end - self.bench.budget.mul_f64(CONFIRMING_PART);
+        for index in 0..groups.len() {
+            let weights: f64 = groups[index..].iter().map(|group| group.expected.as_secs_f64()).sum();
+            let left = contending_end.saturating_duration_since(Instant::now());
+            let share = left.mul_f64((groups[index].expected.as_secs_f64() / weights.max(1e-9)).clamp(0.0, 1.0));
+            let group_end = Instant::now() + share;
+            self.rounds(&mut groups[index], SCREENING_ROUNDS, Phase::Screening, Some(end))?;
+            self.contend(&mut groups[index], group_end)?;
+        }
+        for group in &mut groups {
+            self.contend(group, contending_end)?;
+        }
+        for index in 0..groups.len() {
+            let left = end.saturating_duration_since(Instant::now());
+            let share = left / (groups.len() - index) as u32;
+            self.confirm(&mut groups[index], CONFIRMING_ROUNDS, Some(Instant::now() + share))?;
+        }
+        Ok(())
+    }
+
+    /// Rounds of what is not beaten, until it is decided or the time is over.
+    fn contend(&mut self, group: &mut Group, end: Instant) -> Result<(), BenchError> {
+        while Instant::now() < end && !self.is_over(None) && group.rounds < MOST_ROUNDS && !self.is_settled(group) {
+            self.drop_beaten(group);
+            self.rounds(group, 1, Phase::Contending, Some(end))?;
+        }
+        self.drop_beaten(group);
+        Ok(())
+    }
+
+    /// Rounds of all that is active in a group, shuffled.
+    fn rounds(
+        &mut self,
+        group: &mut Group,
+        count: u32,
+        phase: Phase,
+        end: Option<Instant>,
+    ) -> Result<(), BenchError> {
+        for _ in 0..count {
+            let mut order = group.active.clone();
+            self.rng.shuffle(&mut order);
+            for (contest, entry) in order {
+                if self.is_over(end) {
+                    return Ok(());
+                }
+                self.trial(group, contest, entry, phase)?;
+            }
+            group.rounds += 1;
+        }
+        Ok(())
+    }
+
+    /// Fresh rounds of the winners, beside the reference.
+    fn confirm(&mut self, group: &mut Group, count: u32, end: Option<Instant>) -> Result<(), BenchError> {
+        let winners = self.winners(group);
+        if winners.is_empty() {
+            return Ok(());
+        }
+        let active = std::mem::replace(&mut group.active, winners);
+        let result = self.rounds(group, count, Phase::Confirming, end);
+        group.active = active;
+        result
+    }
+
+    fn is_over(&self, end: Option<Instant>) -> bool {
+        self.stop.is_requested() || end.is_some_and(|end| Instant::now() >= end)
+    }
+
+    fn finish(mut self) -> Run {
+        if self.stop.is_requested() {
+            self.run.ended = Ended::Interrupted;
+        }
+        self.conclude();
+        self.run.noise = NoiseFloor {
+            stolen: CpuTime::now().zip(self.cpu_time).map(|(now, start)| now.stolen_since(start)),
+            other_io: verdict::other_io(&self.run.trials),
+        };
+        self.run.warnings.extend(verdict::warnings(&self.run));
+        self.run.elapsed_seconds = self.started.elapsed().as_secs_f64();
+        self.run
+    }
+}
+
+/// Whether an operation makes files.
+fn writes(operation: Operation) -> bool {
+    operation != Operation::Read
+}

@@ -1,0 +1,169 @@
+//! A storage under measurement: its folder, its facts, and the test files made there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use seekless::cache;
+use seekless::method::{CachePolicy, Operation};
+use seekless::{Availability, Method, Probe, StorageFacts};
+use seekless_record as record;
+
+use super::{Bench, BenchError};
+use crate::scratch::Scratch;
+use crate::testfile::TestFile;
+
+/// A storage under measurement.
+pub(super) struct Place {
+    pub folder: PathBuf,
+    pub facts: StorageFacts,
+    /// Ours to write in; `None` where only a given file is read.
+    pub scratch: Option<Scratch>,
+    /// Whether dropping empties the page cache here (tmpfs keeps everything).
+    pub has_cold: bool,
+    /// What a read at a random place costs more than one in sequence, in nanoseconds.
+    pub alternating_ns: Option<f64>,
+    probe: Option<Probe>,
+    files: BTreeMap<(u64, u32), Vec<TestFile>>,
+}
+
+impl Place {
+    /// Opens all storages that are asked for.
+    pub fn open_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
+        match &bench.file {
+            Some(file) => Ok(vec![Self::of_file(file)?]),
+            None => bench.folders.iter().map(|folder| Self::of_folder(folder)).collect(),
+        }
+    }
+
+    fn of_folder(folder: &Path) -> Result<Self, BenchError> {
+        let refuse = |why: String| BenchError::Folder { path: folder.to_owned(), why };
+        let metadata = fs::metadata(folder).map_err(|error| refuse(format!("{error}: give a folder that exists")))?;
+        if !metadata.is_dir() {
+            return Err(refuse("is no folder: --dir takes a folder, --file a file to read".to_owned()));
+        }
+        let facts = StorageFacts::of(folder)?;
+        if facts.read_only {
+            return Err(refuse("the file system is mounted read-only: read a file of it with --file".to_owned()));
+        }
+        let scratch = Scratch::new(folder)
+            .map_err(|error| refuse(format!("no test files can be made in it ({error}): choose another with --dir")))?;
+        let probe = Probe::new(scratch.path())?;
+        let has_cold = can_be_cold(scratch.path());
+        Ok(Self {
+            folder: folder.to_owned(),
+            facts,
+            scratch: Some(scratch),
+            has_cold,
+            alternating_ns: None,
+            probe: Some(probe),
+            files: BTreeMap::new(),
+        })
+    }
+
+    fn of_file(file: &Path) -> Result<Self, BenchError> {
+        let test_file = TestFile::describe(file)?;
+        if test_file.bytes == 0 {
+            return Err(BenchError::Folder { path: file.to_owned(), why: "is empty: there is nothing to time".into() });
+        }
+        let facts = StorageFacts::of(file)?;
+        let has_cold = cache::drop_file(file)?.part().is_none_or(|part| part == 0.0);
+        let files = BTreeMap::from([((test_file.bytes, 1), vec![test_file])]);
+        Ok(Self {
+            folder: file.to_owned(),
+            facts,
+            scratch: None,
+            has_cold,
+            alternating_ns: None,
+            probe: None,
+            files,
+        })
+    }
+
+    /// Whether a method is to be had here. Without a folder to try it in, the trial tells.
+    pub fn availability(&mut self, method: &Method) -> Availability {
+        self.probe.as_mut().map_or(Availability::Available, |probe| probe.availability(method))
+    }
+
+    /// The files of a size, made where they do not exist yet.
+    pub fn source_files(&mut self, bytes: u64, count: u32, seed: u64) -> seekless::Result<&[TestFile]> {
+        if !self.files.contains_key(&(bytes, count)) {
+            let mut made = Vec::new();
+            for index in 0..count {
+                let path = self.path(&format!("source-{bytes}-{index}"));
+                // Each file has bytes of its own: some storages keep equal blocks once.
+                made.push(TestFile::create(&path, bytes, seed.wrapping_add(bytes).wrapping_add(u64::from(index)))?);
+            }
+            self.files.insert((bytes, count), made);
+        }
+        Ok(self.files.get(&(bytes, count)).map_or(&[], Vec::as_slice))
+    }
+
+    /// The size of the file that is read instead of made ones.
+    pub fn given_bytes(&self) -> Option<u64> {
+        self.scratch.is_none().then(|| self.files.keys().next().map_or(0, |&(bytes, _)| bytes))
+    }
+
+    /// The path of a file of ours.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.scratch.as_ref().map_or(&*self.folder, Scratch::path).join(name)
+    }
+
+    /// Whether what a process reads here is accounted to a device of this machine.
+    pub fn tells_source(&self) -> bool {
+        let file_system = self.facts.file_system.as_str();
+        self.facts.has_block_device && !self.facts.is_network && !file_system.starts_with("fuse")
+    }
+
+    /// Why a method has no meaning in a cache state.
+    pub fn refuses(&self, method: Option<&Method>, cache: record::Cache) -> Option<String> {
+        let is_direct = method.is_some_and(|method| method.options().cache == CachePolicy::Direct);
+        let reads = method.is_none_or(|method| method.operation() != Operation::Write);
+        match cache {
+            record::Cache::Cold if !self.has_cold => {
+                Some(format!("{} keeps files in memory: nothing is cold here", self.facts.file_system))
+            }
+            record::Cache::Warm if is_direct && reads => {
+                Some("direct I/O reads the device, whatever is in memory: see cold".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    pub fn record(&self) -> record::Storage {
+        let facts = &self.facts;
+        let alignment = seekless::direct_alignment(&self.folder);
+        record::Storage {
+            path: self.folder.to_string_lossy().into_owned(),
+            file_system: facts.file_system.clone(),
+            mount_options: facts.mount_options.clone(),
+            mount_point: facts.mount_point.as_ref().map(|point| point.to_string_lossy().into_owned()),
+            block_bytes: Some(facts.block_bytes),
+            free_bytes: Some(facts.free_bytes),
+            direct_alignment_bytes: alignment,
+            device: facts.device.as_ref().map(|device| record::Device {
+                name: device.name.clone(),
+                below: device.below.clone(),
+                model: device.model.clone(),
+                claims_rotational: device.claims_rotational,
+                is_virtual: device.is_virtual,
+                scheduler: device.scheduler.clone(),
+                read_ahead_kib: device.read_ahead_kib,
+                logical_block_bytes: device.logical_block_bytes,
+                max_request_kib: device.max_request_kib,
+                write_cache: device.write_cache.clone(),
+            }),
+            alternating_ns: self.alternating_ns,
+            facts: BTreeMap::new(),
+        }
+    }
+}
+
+/// Whether a file can be made to leave the page cache here.
+fn can_be_cold(folder: &Path) -> bool {
+    let path = folder.join("cold");
+    let written = fs::write(&path, [1; 4096]);
+    let dropped = written.is_ok().then(|| cache::drop_file(&path).ok()).flatten();
+    let _ = fs::remove_file(&path);
+    dropped.is_none_or(|resident| resident.part().is_none_or(|part| part == 0.0))
+}

@@ -1,0 +1,179 @@
+//! Choosing the files' size: as large as the budget, the free space and the memory allow.
+
+use std::time::{Duration, Instant};
+
+use seekless::method::{Operation, format_size};
+use seekless::{Destination, Generator, Kernel, Method, Reader, Tally, Writer, cache};
+use seekless_record::Cache;
+
+use super::{BenchError, Runner, SCREENING_ROUNDS};
+use crate::experiment::{ContestPlan, Size};
+
+/// How fast the slowest of the storages is, roughly: enough to choose a size by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Speeds {
+    pub read: f64,
+    pub write: f64,
+    pub overhead: Duration,
+    /// No test file is larger than this.
+    pub limit_bytes: u64,
+}
+
+/// The sizes of a plan's files.
+pub(super) struct Choice {
+    pub sizes: Vec<u64>,
+    /// Why this size, where it was chosen.
+    pub why: Option<String>,
+    /// How long one group of it is expected to take.
+    pub expected: Duration,
+}
+
+/// What auto chooses from.
+const LADDER: [u64; 7] = [1 << 30, 512 << 20, 256 << 20, 128 << 20, 64 << 20, 32 << 20, 16 << 20];
+/// How large a file must be that exceeds a memory group which still holds a program.
+const OVER_BYTES: u64 = 256 << 20;
+/// What is read or written to learn the speed.
+const CALIBRATION_BYTES: u64 = 32 << 20;
+/// Bytes per second at which a file is made again and compared, and at which memory is read.
+const CHECK_SPEED: f64 = 1.5e9;
+const MEMORY_SPEED: f64 = 4e9;
+
+/// Trials of a group that are planned for: everything three times, then a third of them three times more, and the
+/// winners.
+pub(super) fn planned_trials(entries: usize) -> usize {
+    entries * SCREENING_ROUNDS as usize + entries.div_ceil(3) * 3 + 9
+}
+
+/// Chooses the sizes of a plan.
+pub(super) fn choose_size(
+    plan: &ContestPlan,
+    caches: &[Cache],
+    share: Duration,
+    speeds: &Speeds,
+    is_unbounded: bool,
+) -> Choice {
+    let entries = plan.methods.len() + plan.commands.len();
+    let cost = |bytes: u64| {
+        let slowest = caches.iter().map(|&cache| trial_cost(plan.operation, cache, bytes, speeds)).max();
+        slowest.unwrap_or_default() * planned_trials(entries) as u32
+    };
+    let auto = plan.sizes.contains(&Size::Auto);
+    let mut sizes: Vec<u64> =
+        plan.sizes.iter().filter_map(|size| if let Size::Bytes(bytes) = size { Some(*bytes) } else { None }).collect();
+    let mut why = None;
+    if auto {
+        let fits = |bytes: &u64| *bytes <= speeds.limit_bytes && (is_unbounded || cost(*bytes) <= share);
+        let smallest = if caches.contains(&Cache::Over) { OVER_BYTES } else { LADDER[LADDER.len() - 1] };
+        let usual = if is_unbounded { 256 << 20 } else { LADDER[0] };
+        let chosen = LADDER.into_iter().filter(|bytes| *bytes <= usual).find(fits).unwrap_or(smallest).max(smallest);
+        let chosen = chosen.min(speeds.limit_bytes.max(1 << 20));
+        why = Some(format!(
+            "files of {}: the largest that the budget, a quarter of the free space and a quarter of the memory allow",
+            format_size(chosen)
+        ));
+        sizes.push(chosen);
+    }
+    let expected = sizes.iter().map(|&bytes| cost(bytes)).max().unwrap_or_default();
+    Choice { sizes, why, expected }
+}
+
+/// The time of one trial, with what is done before and after it.
+fn trial_cost(operation: Operation, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {
+    let bytes = bytes as f64;
+    let read = if cache == Cache::Warm { bytes / MEMORY_SPEED } else { bytes / speeds.read };
+    let seconds = match operation {
+        Operation::Read => read,
+        Operation::Write => bytes / speeds.write + bytes / CHECK_SPEED,
+        Operation::Copy => read + bytes / speeds.write + bytes / CHECK_SPEED,
+    };
+    speeds.overhead + Duration::from_secs_f64(seconds)
+}
+
+impl Runner<'_> {
+    /// Learns roughly how fast the slowest of the storages is, and what alternating costs on each.
+    pub(super) fn calibrate(&mut self) -> Result<Speeds, BenchError> {
+        let memory = self.run.machine.memory_available_bytes.unwrap_or(u64::MAX);
+        let overhead = self.trial_overhead * 3 / 2 + Duration::from_millis(5);
+        let mut speeds = Speeds { read: f64::MAX, write: f64::MAX, overhead, limit_bytes: memory / 4 };
+        for index in 0..self.places.len() {
+            let place = &self.places[index];
+            if let Some(bytes) = place.given_bytes() {
+                speeds = Speeds { read: 1e9, limit_bytes: bytes, ..speeds };
+                continue;
+            }
+            speeds.limit_bytes = speeds.limit_bytes.min(place.facts.free_bytes / 4);
+            let bytes = CALIBRATION_BYTES.min(place.facts.free_bytes / 8).max(1 << 20);
+            let path = place.path("calibration");
+            let write: Method = "write/sync,block=1M,fsync".parse().expect("a method of our own table");
+            let read: Method = "read/sync,block=1M".parse().expect("a method of our own table");
+            let start = Instant::now();
+            Writer::prepare(&write)?.write(&path, Destination::New, bytes, &Generator::new(self.bench.seed))?;
+            speeds.write = speeds.write.min(bytes as f64 / start.elapsed().as_secs_f64());
+            cache::drop_file(&path)?;
+            let start = Instant::now();
+            Reader::prepare(&read)?.read(&path, &Tally::new(Kernel::None))?;
+            speeds.read = speeds.read.min(bytes as f64 / start.elapsed().as_secs_f64());
+            let alternating_ns = alternating_ns(&path, bytes, self.bench.seed);
+            let _ = std::fs::remove_file(&path);
+            self.places[index].alternating_ns = alternating_ns;
+            self.run.storages[index].alternating_ns = alternating_ns;
+        }
+        Ok(speeds)
+    }
+}
+
+/// Reads of each kind for [`alternating_ns`].
+const ALTERNATING_READS: u64 = 64;
+
+/// What a direct read of 4 KiB costs at a random place of a file more than one in sequence, in nanoseconds: the medians'
+/// difference. `None` where direct I/O is not to be had.
+fn alternating_ns(path: &std::path::Path, bytes: u64, seed: u64) -> Option<f64> {
+    let blocks = bytes / 4096;
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let start = rng.u64(..blocks.checked_sub(ALTERNATING_READS)?);
+    let mut sequential = seekless::time_direct_reads(path, (0..ALTERNATING_READS).map(|block| (start + block) * 4096))?;
+    let mut random = seekless::time_direct_reads(path, (0..ALTERNATING_READS).map(|_| rng.u64(..blocks) * 4096))?;
+    let median = |times: &mut Vec<Duration>| {
+        times.sort();
+        times.get(times.len() / 2).map(|time| time.as_nanos() as f64)
+    };
+    Some(median(&mut random)? - median(&mut sequential)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(sizes: Vec<Size>) -> ContestPlan {
+        ContestPlan {
+            operation: Operation::Read,
+            methods: vec!["read/sync".parse().unwrap(); 10],
+            commands: Vec::new(),
+            sizes,
+            caches: vec![Cache::Cold],
+            target: seekless_record::Target::Fresh,
+            kernel: Kernel::Count,
+            work_ns_per_kib: 0,
+        }
+    }
+
+    const SPEEDS: Speeds =
+        Speeds { read: 1e9, write: 1e9, overhead: Duration::from_millis(10), limit_bytes: 512 << 20 };
+
+    #[test]
+    fn a_larger_budget_takes_larger_files_up_to_the_limit() {
+        let chosen = |seconds| {
+            let share = Duration::from_secs(seconds);
+            choose_size(&plan(vec![Size::Auto]), &[Cache::Cold], share, &SPEEDS, false).sizes[0]
+        };
+        assert_eq!(chosen(1), 16 << 20);
+        assert!(chosen(10) > chosen(5), "{} {}", chosen(10), chosen(5));
+        assert_eq!(chosen(1000), 512 << 20);
+    }
+
+    #[test]
+    fn sizes_that_are_asked_for_are_taken() {
+        let choice = choose_size(&plan(vec![Size::Bytes(7)]), &[Cache::Cold], Duration::ZERO, &SPEEDS, false);
+        assert_eq!((choice.sizes, choice.why), (vec![7], None));
+    }
+}

@@ -1,0 +1,342 @@
+//! One trial from the parent's side: prepare, verify, run, check, write down.
+
+use std::path::{Path, PathBuf};
+
+use seekless::{Kernel, Method, StorageFacts};
+use seekless_record::{Cache, Contest, Entry, Phase, Status, Target, Trial};
+
+use super::group::Group;
+use super::place::Place;
+use super::{BenchError, Event, Runner};
+use crate::cache_state::{self, State};
+use crate::cgroup::MemoryGroup;
+use crate::testfile::{TestFile, check_copy, check_stream};
+use crate::trial::account::{self, Expected};
+use crate::trial::{Action, Child, FilePath, Job, LaunchError, Outcome, Report, Spec};
+
+/// The files of one trial.
+struct Files {
+    sources: Vec<TestFile>,
+    targets: Vec<PathBuf>,
+}
+
+impl Files {
+    /// The files whose cache state is the trial's: what is read, or written over.
+    fn held(&self, target: Target) -> impl Iterator<Item = &Path> + Clone {
+        let sources = self.sources.iter().map(|file| file.path.as_path());
+        let targets = self.targets.iter().filter(move |_| target == Target::Overwrite).map(PathBuf::as_path);
+        sources.chain(targets)
+    }
+}
+
+impl Runner<'_> {
+    /// Runs one trial and writes it down, or what became of its entry.
+    pub(super) fn trial(
+        &mut self,
+        group: &mut Group,
+        contest: usize,
+        entry: usize,
+        phase: Phase,
+    ) -> Result<(), BenchError> {
+        let description = self.run.contests[contest].clone();
+        let measured = &description.entries[entry];
+        self.watch.event(&Event::Trial {
+            contest: super::verdict::title(&description),
+            method: &measured.method,
+            round: group.rounds + 1,
+            phase,
+            left: self.bench.rounds.is_none().then(|| self.bench.budget.saturating_sub(self.started.elapsed())),
+        });
+        let at_seconds = self.started.elapsed().as_secs_f64();
+        let files = self.files(&description)?;
+        let outcome = self.run_child(&description, measured, &files);
+        let status = match outcome {
+            Ok((Outcome::Measured(report), state)) => {
+                let mut trial = record_trial(&report, &state, (contest, entry), group.rounds, phase, at_seconds);
+                let shared = self.check(&description, measured, &files, &report, &mut trial)?;
+                if shared && !description.shared_blocks {
+                    self.move_to_shared(group, contest, entry, trial);
+                } else {
+                    let wrong_answer = trial.invalid.clone().filter(|why| why.starts_with(WRONG));
+                    self.run.trials.push(trial);
+                    if let Some(why) = wrong_answer {
+                        self.retire(group, contest, entry, Status::Failed(why));
+                    }
+                }
+                None
+            }
+            Ok((Outcome::Unavailable(why), _)) => Some(Status::Unavailable(why)),
+            Ok((Outcome::Failed(why), _)) => Some(Status::Failed(why)),
+            // Ended with the run.
+            Err(BenchError::Launch(_)) if self.stop.is_requested() => None,
+            Err(BenchError::Launch(LaunchError::Ended(why))) => Some(Status::Failed(format!("its process ended: {why}"))),
+            Err(error) => return Err(error),
+        };
+        if let Some(status) = status {
+            self.retire(group, contest, entry, status);
+        }
+        self.clean_up(&description, &files);
+        Ok(())
+    }
+
+    /// Takes an entry out of the running.
+    fn retire(&mut self, group: &mut Group, contest: usize, entry: usize, status: Status) {
+        self.run.contests[contest].entries[entry].status = status;
+        group.active.retain(|&active| active != (contest, entry));
+    }
+
+    /// The files of a trial: the sources that are there, the targets that will be.
+    fn files(&mut self, contest: &Contest) -> Result<Files, BenchError> {
+        let place = &mut self.places[contest.storage];
+        let sources = match contest.operation.as_str() {
+            "write" => Vec::new(),
+            _ => place.source_files(contest.size_bytes, contest.files, self.bench.seed)?.to_vec(),
+        };
+        let targets: Vec<PathBuf> = match contest.operation.as_str() {
+            "read" => Vec::new(),
+            _ => (0..contest.files).map(|index| place.path(&format!("target-{index}"))).collect(),
+        };
+        if contest.target == Target::Overwrite {
+            for path in &targets {
+                // Other bytes than the trial's, so that what is not written is found out.
+                TestFile::create(path, contest.size_bytes, !self.bench.seed)?;
+            }
+        }
+        Ok(Files { sources, targets })
+    }
+
+    /// Starts the child, brings the page cache into its state when the child is ready, and lets it run.
+    fn run_child(&self, contest: &Contest, entry: &Entry, files: &Files) -> Result<(Outcome, State), BenchError> {
+        let place = &self.places[contest.storage];
+        let group = match contest.cache {
+            Cache::Over => match MemoryGroup::new(contest.size_bytes * u64::from(contest.files) / 2) {
+                Ok(group) => Some(group),
+                Err(why) => return Ok((Outcome::Unavailable(why), State { resident: None, wrong: None })),
+            },
+            _ => None,
+        };
+        settle(place);
+        if contest.cache == Cache::Over {
+            cache_state::bring(files.held(contest.target), Cache::Over, self.bench.drop)?;
+        }
+        let spec = Spec {
+            action: action(contest, entry, self.bench.seed),
+            jobs: jobs(contest, files),
+            work_ns_per_kib: contest.work_ns_per_kib,
+            device_folder: device_folder(&place.facts),
+            cgroup: group.as_ref().map(|group| FilePath::from(group.path())),
+            rehearse: contest.cache == Cache::Over,
+        };
+        let child = Child::start(&self.bench.program, &spec, self.stop)?;
+        let cache = match contest.cache {
+            // A file that is written over is cold.
+            Cache::None if contest.target == Target::Overwrite && place.has_cold => Cache::Cold,
+            other => other,
+        };
+        let state = if cache == Cache::Over {
+            let resident = cache_state::resident(files.held(contest.target))?;
+            let wrong = resident.filter(|part| *part > 0.9).map(|_| "the memory allowed held all of it".to_owned());
+            State { resident, wrong }
+        } else {
+            cache_state::bring(files.held(contest.target), cache, self.bench.drop)?
+        };
+        Ok((child.run()?, state))
+    }
+
+    /// Holds a trial against what must have come out of it. Tells whether the copies share blocks with their source.
+    fn check(
+        &self,
+        contest: &Contest,
+        entry: &Entry,
+        files: &Files,
+        report: &Report,
+        trial: &mut Trial,
+    ) -> Result<bool, BenchError> {
+        let place = &self.places[contest.storage];
+        let method: Option<Method> = entry.method.parse().ok();
+        let summary = match files.targets.first().or(files.sources.first().map(|file| &file.path)) {
+            Some(path) => seekless::extents(path).ok().flatten(),
+            None => None,
+        };
+        let shared = contest.operation == "copy" && summary.is_some_and(|extents| extents.shared_bytes > 0);
+        trial.extents = summary.map(|extents| extents.count);
+        trial.resident_after = cache_state::resident(files.held(contest.target)).unwrap_or(None);
+        let allocated: Option<u64> = files.sources.iter().map(|file| file.allocated_bytes.or(Some(file.bytes))).sum();
+        let expected = Expected {
+            device_bytes: allocated.filter(|_| place.tells_source() && contest.operation != "write"),
+            cache: contest.cache,
+            shared,
+        };
+        let wrong = self
+            .wrong_result(contest, files, report)
+            .map(|why| format!("{WRONG}: {why}"))
+            .or_else(|| trial.invalid.take())
+            .or_else(|| account::wrong_source(report, method.as_ref(), expected))
+            .or_else(|| used_cache(method.as_ref(), contest, trial.resident_after));
+        trial.valid = wrong.is_none();
+        trial.invalid = wrong;
+        Ok(shared)
+    }
+
+    /// What is wrong with what a trial found or made.
+    fn wrong_result(&self, contest: &Contest, files: &Files, report: &Report) -> Option<String> {
+        let unreadable = |error: std::io::Error| Some(format!("it could not be checked: {error}"));
+        match contest.operation.as_str() {
+            "read" => {
+                let kernel: Kernel = contest.kernel.parse().ok()?;
+                let answers = report.answers.iter().zip(&files.sources);
+                let mut wrong = answers.filter(|(found, file)| file.answer(kernel) != Some(*found));
+                let bytes: u64 = files.sources.iter().map(|file| file.bytes).sum();
+                if report.bytes != bytes {
+                    return Some(format!("{} bytes were read instead of {bytes}", report.bytes));
+                }
+                wrong.next().map(|(found, file)| format!("{kernel} found {found:?} in {}", file.path.display()))
+            }
+            "write" => files.targets.iter().find_map(|path| {
+                check_stream(path, contest.size_bytes, self.bench.seed).map_or_else(unreadable, Result::err)
+            }),
+            _ => files.targets.iter().zip(&files.sources).find_map(|(path, source)| {
+                check_copy(path, &source.path).map_or_else(unreadable, Result::err)
+            }),
+        }
+    }
+
+    /// Moves an entry whose copies share blocks with their source into a contest of their own.
+    fn move_to_shared(&mut self, group: &mut Group, contest: usize, entry: usize, mut trial: Trial) {
+        let apart = group.contests.iter().copied().find(|&other| {
+            self.run.contests[other].shared_blocks && self.run.contests[other].storage == self.run.contests[contest].storage
+        });
+        let apart = apart.unwrap_or_else(|| {
+            let description = &self.run.contests[contest];
+            let apart = Contest { shared_blocks: true, entries: Vec::new(), conclusion: None, ..description.clone() };
+            self.run.contests.push(apart);
+            group.contests.push(self.run.contests.len() - 1);
+            self.run.contests.len() - 1
+        });
+        let moved = self.run.contests[contest].entries[entry].clone();
+        let why = "its copies share blocks with their source: ranked apart".to_owned();
+        self.retire(group, contest, entry, Status::Unavailable(why));
+        self.run.contests[apart].entries.push(moved);
+        (trial.contest, trial.entry) = (apart, self.run.contests[apart].entries.len() - 1);
+        group.active.push((trial.contest, trial.entry));
+        self.run.trials.push(trial);
+    }
+
+    /// Removes what a trial wrote.
+    fn clean_up(&self, contest: &Contest, files: &Files) {
+        for path in &files.targets {
+            let _ = std::fs::remove_file(path);
+        }
+        if contest.operation != "read" {
+            settle(&self.places[contest.storage]);
+        }
+    }
+
+    /// A trial that does nothing: the seconds inside its clock.
+    pub(super) fn null_trial(&self) -> Result<Option<f64>, BenchError> {
+        let method: Method = "read/null".parse().expect("a method of our own table");
+        let nowhere = FilePath::from(Path::new(""));
+        let spec = Spec {
+            action: Action::Read(method, Kernel::None),
+            jobs: vec![Job { source: nowhere.clone(), target: nowhere, bytes: 0 }],
+            work_ns_per_kib: 0,
+            device_folder: self.places.first().and_then(|place| device_folder(&place.facts)),
+            cgroup: None,
+            rehearse: false,
+        };
+        match Child::start(&self.bench.program, &spec, self.stop)?.run()? {
+            Outcome::Measured(report) => Ok(Some(report.seconds)),
+            Outcome::Unavailable(_) | Outcome::Failed(_) => Ok(None),
+        }
+    }
+}
+
+/// How a wrong answer is told from a wrong state: it ends the entry.
+const WRONG: &str = "wrong result";
+
+/// Of a file read past the page cache at most this part may be resident afterwards.
+const STRAY_PART: f64 = 0.01;
+
+/// Whether a method that goes past the page cache left the file in it.
+fn used_cache(method: Option<&Method>, contest: &Contest, resident_after: Option<f64>) -> Option<String> {
+    let direct = method.is_some_and(|method| method.options().cache == seekless::method::CachePolicy::Direct);
+    let stayed = resident_after.is_some_and(|part| part > STRAY_PART);
+    let is_cold = contest.cache == Cache::Cold;
+    (direct && stayed && is_cold).then(|| "direct I/O left the file in the page cache".to_owned())
+}
+
+fn device_folder(facts: &StorageFacts) -> Option<FilePath> {
+    facts.device.as_ref().map(|device| FilePath::from(device.sys_folder.as_path()))
+}
+
+/// Waits until what was written before is on the device.
+fn settle(place: &Place) {
+    if place.scratch.is_some() {
+        seekless::cache::sync_storage(&place.folder);
+    }
+}
+
+fn action(contest: &Contest, entry: &Entry, seed: u64) -> Action {
+    if let Some(command) = &entry.command {
+        return Action::Command(command.argv.clone());
+    }
+    let method: Method = entry.method.parse().expect("entries hold methods that were printed");
+    match method.operation() {
+        seekless::Operation::Read => Action::Read(method, contest.kernel.parse().unwrap_or_default()),
+        seekless::Operation::Write => Action::Write(method, seed, contest.target),
+        seekless::Operation::Copy => Action::Copy(method, contest.target),
+    }
+}
+
+fn jobs(contest: &Contest, files: &Files) -> Vec<Job> {
+    let nowhere = PathBuf::new();
+    let source = |index: usize| files.sources.get(index).map_or(&nowhere, |file| &file.path);
+    let target = |index: usize| files.targets.get(index).unwrap_or(&nowhere);
+    let job = |index: usize| Job {
+        source: FilePath::from(source(index).as_path()),
+        target: FilePath::from(target(index).as_path()),
+        bytes: contest.size_bytes,
+    };
+    (0..contest.files as usize).map(job).collect()
+}
+
+fn record_trial(
+    report: &Report,
+    state: &State,
+    (contest, entry): (usize, usize),
+    round: u32,
+    phase: Phase,
+    at_seconds: f64,
+) -> Trial {
+    let device = report.device.map(|device| seekless_record::DeviceUse {
+        reliable: account::is_device_ours(report),
+        ..device
+    });
+    Trial {
+        contest,
+        entry,
+        round,
+        phase,
+        at_seconds,
+        seconds: report.seconds,
+        fsync_seconds: report.fsync_seconds,
+        setup_seconds: report.setup_seconds,
+        user_seconds: report.user_seconds,
+        system_seconds: report.system_seconds,
+        voluntary_switches: report.voluntary_switches,
+        involuntary_switches: report.involuntary_switches,
+        minor_faults: report.minor_faults,
+        major_faults: report.major_faults,
+        peak_memory_bytes: report.peak_memory_bytes,
+        calls: report.calls,
+        bytes: report.bytes,
+        source_bytes: report.source_bytes,
+        sink_bytes: report.sink_bytes,
+        device,
+        resident_before: state.resident,
+        resident_after: None,
+        extents: None,
+        valid: state.wrong.is_none(),
+        invalid: state.wrong.clone(),
+    }
+}

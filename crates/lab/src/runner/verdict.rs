@@ -1,0 +1,198 @@
+//! What the trials so far say: who is dropped, whether a group is settled, and what is concluded at the end.
+
+use seekless::method::format_size;
+use seekless_record::{Cache, Contest, Run, Status, Target, Trial};
+
+use super::group::Group;
+use super::{DECIDING_ROUNDS, Runner};
+use crate::ranking::{self, Samples};
+
+/// What is compared, in a few words, as in `read 64M, cold`.
+#[must_use]
+pub fn title(contest: &Contest) -> String {
+    let files = if contest.files > 1 { format!("{} x ", contest.files) } else { String::new() };
+    let state = match (contest.cache, contest.target) {
+        (Cache::Cold, _) => ", cold",
+        (Cache::Warm, _) => ", warm",
+        (Cache::Over, _) => ", more than the memory allowed",
+        (Cache::None, Target::Fresh) => ", new file",
+        (Cache::None, Target::Overwrite) => ", written over",
+    };
+    let durability = if contest.operation == "read" || contest.durability == "none" {
+        String::new()
+    } else {
+        format!(", {}", contest.durability)
+    };
+    let shared = if contest.shared_blocks { ", sharing blocks" } else { "" };
+    let work = if contest.work_ns_per_kib > 0 {
+        format!(", work {} ns/KiB", contest.work_ns_per_kib)
+    } else {
+        String::new()
+    };
+    format!("{} {files}{}{state}{durability}{shared}{work}", contest.operation, format_size(contest.size_bytes))
+}
+
+impl Runner<'_> {
+    fn samples(&self, contest: usize) -> Vec<Samples> {
+        let of_entry = |entry: usize| {
+            let trials = self.run.trials.iter().filter(move |trial| (trial.contest, trial.entry) == (contest, entry));
+            Samples::of(trials)
+        };
+        (0..self.run.contests[contest].entries.len()).map(of_entry).collect()
+    }
+
+    /// Takes what is clearly beaten out of the running.
+    pub(super) fn drop_beaten(&mut self, group: &mut Group) {
+        for contest in group.contests.clone() {
+            let samples = self.samples(contest);
+            let active: Vec<bool> = (0..samples.len()).map(|entry| group.active.contains(&(contest, entry))).collect();
+            for (entry, why) in ranking::clearly_beaten(&samples, &active, self.reference(contest)) {
+                self.run.contests[contest].entries[entry].status = Status::Dropped(why);
+                group.active.retain(|&other| other != (contest, entry));
+            }
+        }
+    }
+
+    /// The entry that runs in every round, so that drift shows: the first that is measured.
+    fn reference(&self, contest: usize) -> Option<usize> {
+        let entries = &self.run.contests[contest].entries;
+        entries.iter().position(|entry| entry.status == Status::Measured && entry.command.is_none())
+    }
+
+    /// Whether more rounds of a group would tell nothing new: every contest has a recommendation, and each entry still
+    /// in it has its rounds.
+    pub(super) fn is_settled(&self, group: &Group) -> bool {
+        group.rounds >= DECIDING_ROUNDS
+            && group.contests.iter().all(|&contest| {
+                let active = group.active.iter().any(|&(of, _)| of == contest);
+                let (_, conclusion) = ranking::conclude(contest, &self.run.contests[contest], &self.run.trials);
+                !active || conclusion.recommended.is_some()
+            })
+    }
+
+    /// The entries to measure again: the best, the recommended and the reference of each contest.
+    pub(super) fn winners(&self, group: &Group) -> Vec<(usize, usize)> {
+        let mut winners = Vec::new();
+        for &contest in &group.contests {
+            let description = &self.run.contests[contest];
+            let (_, conclusion) = ranking::conclude(contest, description, &self.run.trials);
+            let Some(best) = conclusion.best else { continue };
+            let names = [Some(best), conclusion.recommended];
+            let entries = description.entries.iter().enumerate().filter(|(entry, description)| {
+                names.iter().flatten().any(|name| *name == description.method) || self.reference(contest) == Some(*entry)
+            });
+            winners.extend(entries.map(|(entry, _)| (contest, entry)));
+        }
+        winners
+    }
+
+    /// Writes down the figures, the standings and what follows.
+    pub(super) fn conclude(&mut self) {
+        for index in 0..self.run.contests.len() {
+            let (judgements, conclusion) = ranking::conclude(index, &self.run.contests[index], &self.run.trials);
+            let measured: Vec<bool> = (0..judgements.len())
+                .map(|entry| self.run.trials.iter().any(|trial| (trial.contest, trial.entry) == (index, entry)))
+                .collect();
+            let contest = &mut self.run.contests[index];
+            for ((entry, (summary, standing)), measured) in contest.entries.iter_mut().zip(judgements).zip(measured) {
+                if entry.status == Status::Measured && !measured {
+                    entry.status = Status::Unmeasured("the run ended before its turn came".to_owned());
+                }
+                (entry.summary, entry.standing) = (summary, standing);
+            }
+            contest.conclusion = Some(conclusion);
+        }
+    }
+}
+
+/// The part of the devices' bytes during trials that was not the trials' own.
+pub(super) fn other_io(trials: &[Trial]) -> Option<f64> {
+    let (mut all, mut other) = (0, 0);
+    for trial in trials {
+        let Some((device, read)) = trial.device.zip(trial.source_bytes) else { continue };
+        // What is written may be written later; only reads can be told apart.
+        all += device.read_bytes;
+        other += device.read_bytes.saturating_sub(read);
+    }
+    (all > 0).then(|| other as f64 / all as f64)
+}
+
+/// A drift of the reference method beyond this is worth a warning.
+const DRIFT: f64 = 1.25;
+/// So much stolen time is worth a warning.
+const STOLEN: f64 = 0.02;
+
+/// What a reader should know before believing the figures, with what to do next.
+pub(super) fn warnings(run: &Run) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if run.storages.iter().any(|storage| storage.device.as_ref().is_some_and(|device| device.is_virtual == Some(true))) {
+        warnings.push(
+            "The disk is virtual: \"cold\" means cold for this guest, and the host may cache what it serves. Compare \
+             methods, not absolute rates; repeat the run at another hour."
+                .to_owned(),
+        );
+    }
+    let stolen = run.noise.stolen.unwrap_or(0.0);
+    if stolen > STOLEN {
+        warnings.push(format!(
+            "The host took away {:.1} % of the processors' time: repeat the run when the machine is quieter.",
+            stolen * 100.0
+        ));
+    }
+    let unverified = run.trials.iter().filter(|trial| trial.valid && trial.resident_before.is_none());
+    let unverified = unverified.filter(|trial| run.contests[trial.contest].cache == Cache::Cold).count();
+    if unverified > 0 {
+        warnings.push(format!(
+            "{unverified} cold trials could not be verified: the system does not tell what is in the page cache here. \
+             As root, --drop system empties it for certain."
+        ));
+    }
+    let invalid = run.trials.iter().filter(|trial| !trial.valid).count();
+    if invalid > 0 {
+        let first = run.trials.iter().find_map(|trial| trial.invalid.as_deref()).unwrap_or_default();
+        warnings.push(format!(
+            "{invalid} of {} trials were not what they claim and are left out (the first: {first}). More of them than \
+             a few: close what else reads or writes here.",
+            run.trials.len()
+        ));
+    }
+    if matches!(run.machine.governor.as_deref(), Some("powersave" | "conservative")) {
+        warnings.push("The processors' governor saves power: set it to performance before measuring CPU time.".to_owned());
+    }
+    if run.machine.on_battery == Some(true) {
+        warnings.push("The machine runs on battery: plug it in, and measure again.".to_owned());
+    }
+    warnings.extend((0..run.contests.len()).filter_map(|contest| drift(run, contest)));
+    warnings
+}
+
+/// Whether the reference of a contest, which runs in every round, became faster or slower meanwhile.
+fn drift(run: &Run, contest: usize) -> Option<String> {
+    let of_contest = |entry: usize| {
+        let trials = run.trials.iter().filter(move |trial| (trial.contest, trial.entry) == (contest, entry));
+        trials.filter(|trial| trial.valid).map(|trial| trial.seconds).collect::<Vec<f64>>()
+    };
+    let entries = 0..run.contests[contest].entries.len();
+    let seconds = entries.map(of_contest).max_by_key(Vec::len)?;
+    if seconds.len() < 6 {
+        return None;
+    }
+    let third = seconds.len() / 3;
+    let early = crate::statistics::median(&seconds[..third])?;
+    let late = crate::statistics::median(&seconds[seconds.len() - third..])?;
+    let ratio = late / early;
+    let name = title(&run.contests[contest]);
+    if ratio > DRIFT {
+        return Some(format!(
+            "{name}: it became {ratio:.2}x slower during the run (throttling, a full cache, or others on the device). \
+             Verdicts are paired by round and hold; rates do not. Let it rest and repeat."
+        ));
+    }
+    (ratio < 1.0 / DRIFT).then(|| {
+        format!(
+            "{name}: it became {:.2}x faster during the run (a cache below this system is filling). Verdicts are \
+             paired by round and hold; rates do not. Repeat with a larger --size.",
+            1.0 / ratio
+        )
+    })
+}

@@ -1,0 +1,111 @@
+//! Test files and what is known about them: the answers that every trial is held against.
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use seekless::{Answer, Chunk, Consumer, Destination, Generator, Kernel, Method, Reader, Tally, Writer};
+
+/// A file that trials read, with the answer of every kernel.
+#[derive(Clone, Debug)]
+pub struct TestFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// Bytes that have blocks on the device; `None` where the file system does not tell.
+    pub allocated_bytes: Option<u64>,
+    answers: Vec<(Kernel, Answer)>,
+}
+
+/// Runs all kernels at once.
+struct Tallies([Tally; 4]);
+
+impl Consumer for Tallies {
+    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
+        self.0.iter().try_for_each(|tally| tally.data(offset, chunk))
+    }
+}
+
+impl TestFile {
+    /// Makes a file of the stream of a seed, written through to the device.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn create(path: &Path, bytes: u64, seed: u64) -> seekless::Result<Self> {
+        let method: Method = "write/sync,block=1M,fsync".parse().expect("a method of our own table");
+        let generator = Generator::new(seed);
+        Writer::prepare(&method)?.write(path, Destination::New, bytes, &generator)?;
+        Self::describe(path)
+    }
+
+    /// Learns what is known about a file that is there: reads it once, in the plainest way there is.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn describe(path: &Path) -> seekless::Result<Self> {
+        let method: Method = "read/sync,block=1M".parse().expect("a method of our own table");
+        let tallies = Tallies(Kernel::ALL.map(Tally::new));
+        let transfer = Reader::prepare(&method)?.read(path, &tallies)?;
+        let answers = Kernel::ALL.into_iter().zip(tallies.0.iter().map(Tally::answer)).collect();
+        let allocated_bytes = seekless::extents(path).ok().flatten().map(|extents| extents.allocated_bytes);
+        Ok(Self { path: path.to_owned(), bytes: transfer.bytes, allocated_bytes, answers })
+    }
+
+    /// The answer that a kernel must give.
+    #[must_use]
+    pub fn answer(&self, kernel: Kernel) -> Option<&Answer> {
+        self.answers.iter().find(|(known, _)| *known == kernel).map(|(_, answer)| answer)
+    }
+}
+
+/// Checks that a file is exactly the first `bytes` of a stream; says what is wrong.
+///
+/// # Errors
+/// The system's, of opening and reading.
+pub fn check_stream(path: &Path, bytes: u64, seed: u64) -> io::Result<Result<(), String>> {
+    let generator = Generator::new(seed);
+    check(path, bytes, |offset, found| Ok(generator.first_difference(offset, found)))
+}
+
+/// Checks that a file has the same bytes as another; says what is wrong.
+///
+/// # Errors
+/// The system's, of opening and reading.
+pub fn check_copy(path: &Path, source: &Path) -> io::Result<Result<(), String>> {
+    let original = File::open(source)?;
+    let bytes = original.metadata()?.len();
+    let mut expected = vec![0; CHECK_BYTES];
+    check(path, bytes, |offset, found| {
+        let expected = &mut expected[..found.len()];
+        std::os::unix::fs::FileExt::read_exact_at(&original, expected, offset)?;
+        let differs = expected != found;
+        let at = if differs { expected.iter().zip(found).position(|(a, b)| a != b) } else { None };
+        Ok(at.map(|at| offset + at as u64))
+    })
+}
+
+const CHECK_BYTES: usize = 1 << 20;
+
+/// Reads a file whole and asks `differs` for the first wrong byte of each piece.
+fn check(
+    path: &Path,
+    bytes: u64,
+    mut differs: impl FnMut(u64, &[u8]) -> io::Result<Option<u64>>,
+) -> io::Result<Result<(), String>> {
+    let size = fs::metadata(path)?.len();
+    if size != bytes {
+        return Ok(Err(format!("it has {size} bytes instead of {bytes}")));
+    }
+    let file = File::open(path)?;
+    let mut piece = vec![0; CHECK_BYTES];
+    for offset in (0..bytes).step_by(CHECK_BYTES) {
+        let piece = &mut piece[..(bytes - offset).min(CHECK_BYTES as u64) as usize];
+        std::os::unix::fs::FileExt::read_exact_at(&file, piece, offset)?;
+        if let Some(at) = differs(offset, piece)? {
+            return Ok(Err(format!("byte {at} is wrong")));
+        }
+    }
+    Ok(Ok(()))
+}

@@ -1,0 +1,102 @@
+//! Whether a trial was what it claims to be, judged from its account afterwards.
+
+use seekless::Method;
+use seekless::method::CachePolicy;
+use seekless_record::Cache;
+
+use super::Report;
+
+/// Of a cold trial at least this part of the allocated bytes must have come from the device.
+const COLD_PART: f64 = 0.98;
+/// Of a warm trial at most this part.
+const WARM_PART: f64 = 0.01;
+/// The device's own count agrees with the trial's when it lies within this factor: the rest is metadata and read-ahead.
+const AGREE: std::ops::RangeInclusive<f64> = 0.98..=1.10;
+
+/// What is known about the files of a trial.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    /// Bytes that a cold read must bring from the device; `None` where that cannot be told.
+    pub device_bytes: Option<u64>,
+    /// The state claimed.
+    pub cache: Cache,
+    /// Whether the result shares blocks with the source, so that nothing need be read.
+    pub shared: bool,
+}
+
+/// Why a trial's bytes did not come from where they should have; `None` where they did, or it cannot be known.
+#[must_use]
+pub fn wrong_source(report: &Report, method: Option<&Method>, expected: Expected) -> Option<String> {
+    let (Some(read), Some(device_bytes)) = (report.source_bytes, expected.device_bytes) else { return None };
+    let part = read as f64 / device_bytes.max(1) as f64;
+    // Direct I/O reads the device whatever the page cache holds.
+    let reads_device = method.is_some_and(|method| method.options().cache == CachePolicy::Direct);
+    match expected.cache {
+        Cache::Cold if expected.shared => None,
+        Cache::Cold if part < COLD_PART => {
+            Some(format!("only {:.1} % of its bytes came from the device, so it was not cold", part * 100.0))
+        }
+        Cache::Warm if part > WARM_PART && !reads_device => {
+            Some(format!("{:.1} % of its bytes came from the device, so it was not warm", part * 100.0))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the device's count is the trial's own: nobody else used it, and nothing of it was missed.
+#[must_use]
+pub fn is_device_ours(report: &Report) -> bool {
+    let Some((device, read)) = report.device.zip(report.source_bytes) else { return false };
+    let agrees = |device: u64, own: u64| {
+        // Small differences are the file system's own blocks.
+        device.abs_diff(own) <= 64 << 10 || AGREE.contains(&(device as f64 / own.max(1) as f64))
+    };
+    let written = report.sink_bytes.unwrap_or(0);
+    // What is dirtied may be written later; what is written must have been dirtied.
+    agrees(device.read_bytes, read) && (device.write_bytes <= written || agrees(device.write_bytes, written))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(source_bytes: Option<u64>) -> Report {
+        Report {
+            seconds: 1.0,
+            fsync_seconds: 0.0,
+            setup_seconds: 0.0,
+            user_seconds: 0.0,
+            system_seconds: 0.0,
+            voluntary_switches: 0,
+            involuntary_switches: 0,
+            minor_faults: 0,
+            major_faults: 0,
+            peak_memory_bytes: 0,
+            calls: None,
+            bytes: 1000,
+            source_bytes,
+            sink_bytes: None,
+            device: None,
+            answers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_cold_trial_that_read_from_memory_is_found_out() {
+        let expected = Expected { device_bytes: Some(1000), cache: Cache::Cold, shared: false };
+        assert!(wrong_source(&report(Some(979)), None, expected).is_some());
+        assert!(wrong_source(&report(Some(980)), None, expected).is_none());
+        assert!(wrong_source(&report(Some(0)), None, Expected { shared: true, ..expected }).is_none());
+        assert!(wrong_source(&report(None), None, expected).is_none());
+        assert!(wrong_source(&report(Some(0)), None, Expected { device_bytes: None, ..expected }).is_none());
+    }
+
+    #[test]
+    fn a_warm_trial_that_read_from_the_device_is_found_out_unless_it_is_direct() {
+        let expected = Expected { device_bytes: Some(1000), cache: Cache::Warm, shared: false };
+        assert!(wrong_source(&report(Some(11)), None, expected).is_some());
+        assert!(wrong_source(&report(Some(10)), None, expected).is_none());
+        let direct: Method = "read/sync,direct".parse().unwrap();
+        assert!(wrong_source(&report(Some(1000)), Some(&direct), expected).is_none());
+    }
+}

@@ -1,0 +1,225 @@
+//! The child's side of a trial: prepare, wait, run between two looks at the clock, report.
+
+use std::fs;
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use seekless::{Answer, Copier, Destination, Generator, Kernel, Reader, Tally, Transfer, Writer};
+use seekless_record::{DeviceUse, Target};
+use seekless_sys::{self as sys, ProcessIo, Usage, Whose};
+
+use super::launch::{GO, READY};
+use super::{Action, Job, Outcome, Report, Spec};
+use crate::work::{BusyConsumer, BusyProducer};
+
+/// Reads a [`Spec`] from `input`, runs it, and writes the [`Outcome`] to `output`.
+///
+/// # Errors
+/// Where the other end of a pipe is gone, or what came is no spec.
+pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    let spec: Spec = serde_json::from_str(&line)?;
+    let outcome = run(&spec, || {
+        writeln!(output, "{READY}")?;
+        output.flush()?;
+        line.clear();
+        input.read_line(&mut line)?;
+        // The parent has gone, or wants nothing any more.
+        if line.trim_end() == GO { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    })?;
+    writeln!(output, "{}", serde_json::to_string(&outcome)?)?;
+    output.flush()
+}
+
+fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> io::Result<Outcome> {
+    if let Some(group) = &spec.cgroup {
+        fs::write(group.as_path().join("cgroup.procs"), std::process::id().to_string())?;
+    }
+    let start = Instant::now();
+    let mut prepared = match prepare(spec) {
+        Ok(prepared) => prepared,
+        Err(error) => return Ok(outcome_of(&error)),
+    };
+    let setup = start.elapsed();
+    if spec.rehearse && let Err(error) = prepared.run_all(spec) {
+        return Ok(outcome_of(&error));
+    }
+    wait_for_go()?;
+    Ok(match measure(spec, &mut prepared, setup) {
+        Ok(report) => Outcome::Measured(Box::new(report)),
+        Err(error) => outcome_of(&error),
+    })
+}
+
+/// An error of the engine, or of running a command.
+#[derive(Debug, thiserror::Error)]
+enum TrialError {
+    #[error(transparent)]
+    Engine(#[from] seekless::Error),
+    #[error("`{0}` could not be run: {1}")]
+    Command(String, io::Error),
+    #[error("`{0}` failed: {1}")]
+    Status(String, std::process::ExitStatus),
+}
+
+fn outcome_of(error: &TrialError) -> Outcome {
+    match error {
+        TrialError::Engine(seekless::Error::Unavailable { reason, .. }) => Outcome::Unavailable(reason.clone()),
+        TrialError::Command(_, cause) if cause.kind() == io::ErrorKind::NotFound => {
+            Outcome::Unavailable("the program is not installed".to_owned())
+        }
+        other => Outcome::Failed(other.to_string()),
+    }
+}
+
+/// A method with its buffers, rings and threads made.
+enum Prepared {
+    Read(Reader, Kernel),
+    Write(Writer, Generator, Destination),
+    Copy(Copier, Destination),
+    Command(Vec<String>),
+}
+
+fn prepare(spec: &Spec) -> Result<Prepared, TrialError> {
+    let longest = spec.jobs.iter().map(|job| job.bytes).max().unwrap_or(0);
+    let destination = |target: Target| match target {
+        Target::Fresh => Destination::New,
+        Target::Overwrite => Destination::Overwrite,
+    };
+    Ok(match &spec.action {
+        Action::Read(method, kernel) => Prepared::Read(Reader::prepare_for(method, longest)?, *kernel),
+        Action::Write(method, seed, target) => {
+            Prepared::Write(Writer::prepare_for(method, longest)?, Generator::new(*seed), destination(*target))
+        }
+        Action::Copy(method, target) => Prepared::Copy(Copier::prepare_for(method, longest)?, destination(*target)),
+        Action::Command(argv) => Prepared::Command(argv.clone()),
+    })
+}
+
+/// What all jobs of a trial did together.
+#[derive(Default)]
+struct Done {
+    transfer: Transfer,
+    answers: Vec<Answer>,
+}
+
+impl Prepared {
+    fn run_all(&mut self, spec: &Spec) -> Result<Done, TrialError> {
+        let mut done = Done { answers: Vec::with_capacity(spec.jobs.len()), ..Done::default() };
+        for job in &spec.jobs {
+            let (transfer, answer) = self.run(job, spec.work_ns_per_kib)?;
+            done.transfer.bytes += transfer.bytes;
+            done.transfer.calls += transfer.calls;
+            done.transfer.fsync += transfer.fsync;
+            done.answers.extend(answer);
+        }
+        Ok(done)
+    }
+
+    fn run(&mut self, job: &Job, ns_per_kib: u64) -> Result<(Transfer, Option<Answer>), TrialError> {
+        let (source, target) = (job.source.as_path(), job.target.as_path());
+        Ok(match self {
+            Self::Read(reader, kernel) => {
+                let tally = Tally::new(*kernel);
+                let transfer = if ns_per_kib == 0 {
+                    reader.read(source, &tally)?
+                } else {
+                    reader.read(source, &BusyConsumer { inner: &tally, ns_per_kib })?
+                };
+                (transfer, Some(tally.answer()))
+            }
+            Self::Write(writer, generator, destination) => {
+                let producer = BusyProducer { inner: generator, ns_per_kib };
+                (writer.write(target, *destination, job.bytes, &producer)?, None)
+            }
+            Self::Copy(copier, destination) => (copier.copy(source, target, *destination)?, None),
+            Self::Command(argv) => {
+                run_command(argv, source, target)?;
+                (Transfer { bytes: job.bytes, ..Transfer::default() }, None)
+            }
+        })
+    }
+}
+
+/// Runs an external command, its output thrown away.
+fn run_command(argv: &[String], source: &Path, target: &Path) -> Result<(), TrialError> {
+    let name = argv.first().cloned().unwrap_or_default();
+    let arguments = argv.iter().skip(1).map(|argument| match argument.as_str() {
+        "{file}" => source.as_os_str().to_owned(),
+        "{target}" => target.as_os_str().to_owned(),
+        other => other.into(),
+    });
+    let mut command = Command::new(&name);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+    let status = command.status().map_err(|error| TrialError::Command(name.clone(), error))?;
+    if status.success() { Ok(()) } else { Err(TrialError::Status(name, status)) }
+}
+
+/// The counters that are read before and after.
+struct Counters {
+    usage: Usage,
+    io: Option<ProcessIo>,
+    device: Option<DeviceUse>,
+}
+
+impl Counters {
+    fn now(spec: &Spec) -> Self {
+        let whose = if matches!(spec.action, Action::Command(_)) { Whose::Children } else { Whose::Process };
+        Self {
+            usage: sys::usage(whose).unwrap_or_default(),
+            // What a command read and wrote is added to its parent's account when it has ended.
+            io: sys::process_io().ok().and_then(sys::Support::available),
+            device: spec.device_folder.as_ref().and_then(|folder| device_use(folder.as_path())),
+        }
+    }
+}
+
+/// Reads a device's `stat` (the kernel's Documentation/block/stat.rst): requests and sectors of 512 bytes.
+fn device_use(folder: &Path) -> Option<DeviceUse> {
+    let text = fs::read_to_string(folder.join("stat")).ok()?;
+    let numbers: Vec<u64> = text.split_whitespace().map_while(|number| number.parse().ok()).collect();
+    Some(DeviceUse {
+        reads: *numbers.first()?,
+        read_bytes: numbers.get(2)? * 512,
+        writes: *numbers.get(4)?,
+        write_bytes: numbers.get(6)? * 512,
+        reliable: false,
+    })
+}
+
+fn measure(spec: &Spec, prepared: &mut Prepared, setup: Duration) -> Result<Report, TrialError> {
+    let before = Counters::now(spec);
+    let start = Instant::now();
+    let done = prepared.run_all(spec)?;
+    let elapsed = start.elapsed();
+    let after = Counters::now(spec);
+    let is_command = matches!(spec.action, Action::Command(_));
+    let io = after.io.zip(before.io);
+    Ok(Report {
+        seconds: elapsed.as_secs_f64(),
+        fsync_seconds: done.transfer.fsync.as_secs_f64(),
+        setup_seconds: setup.as_secs_f64(),
+        user_seconds: after.usage.user.saturating_sub(before.usage.user).as_secs_f64(),
+        system_seconds: after.usage.system.saturating_sub(before.usage.system).as_secs_f64(),
+        voluntary_switches: after.usage.voluntary_switches - before.usage.voluntary_switches,
+        involuntary_switches: after.usage.involuntary_switches - before.usage.involuntary_switches,
+        minor_faults: after.usage.minor_faults - before.usage.minor_faults,
+        major_faults: after.usage.major_faults - before.usage.major_faults,
+        peak_memory_bytes: after.usage.peak_memory_bytes,
+        calls: (!is_command).then_some(done.transfer.calls),
+        bytes: done.transfer.bytes,
+        source_bytes: io.map(|(after, before)| after.read_bytes - before.read_bytes),
+        sink_bytes: io.map(|(after, before)| after.write_bytes - before.write_bytes),
+        device: after.device.zip(before.device).map(|(after, before)| DeviceUse {
+            reads: after.reads.saturating_sub(before.reads),
+            read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
+            writes: after.writes.saturating_sub(before.writes),
+            write_bytes: after.write_bytes.saturating_sub(before.write_bytes),
+            reliable: false,
+        }),
+        answers: done.answers,
+    })
+}

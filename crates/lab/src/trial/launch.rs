@@ -1,0 +1,147 @@
+//! The parent's side of a trial: starting the child, the hand-shake, and ending it when the run is stopped.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{self, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Outcome, Spec};
+
+/// Stops a run from another thread: no further trial begins, and the one under way is ended.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    asked: Arc<AtomicBool>,
+    running: Arc<Mutex<Option<process::Child>>>,
+}
+
+impl Stop {
+    /// Asks the run to stop.
+    pub fn request(&self) {
+        self.asked.store(true, Ordering::SeqCst);
+        self.kill();
+    }
+
+    /// Whether it was asked to.
+    #[must_use]
+    pub fn is_requested(&self) -> bool {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    fn kill(&self) {
+        if let Some(child) = self.lock().as_mut() {
+            let _ = child.kill();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<process::Child>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a child did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// It could not be started, or the pipe to it broke.
+    #[error("the trial's process could not be run: {0}")]
+    System(#[from] io::Error),
+    /// It ended before its time.
+    #[error("the trial's process ended early: {0}")]
+    Ended(String),
+    /// It answered something else.
+    #[error("the trial's process answered what is no report: {0}")]
+    Answer(#[from] serde_json::Error),
+}
+
+/// A child that is ready, or has said why it cannot be.
+pub struct Child<'a> {
+    stop: &'a Stop,
+    /// Gone when the child is told to end.
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    early: Option<Outcome>,
+}
+
+impl<'a> Child<'a> {
+    /// Starts `program trial` and waits until it is ready.
+    ///
+    /// # Errors
+    /// [`LaunchError`] where it cannot be started or ends without a word.
+    pub fn start(program: &Path, spec: &Spec, stop: &'a Stop) -> Result<Self, LaunchError> {
+        let mut child = Command::new(program).arg("trial").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        *stop.lock() = Some(child);
+        let (Some(input), Some(output)) = (input, output) else {
+            return Err(LaunchError::Ended("it has no pipes".to_owned()));
+        };
+        let mut this = Self { stop, input: Some(input), output: BufReader::new(output), early: None };
+        if stop.is_requested() {
+            stop.kill();
+        }
+        this.say(&serde_json::to_string(spec)?);
+        let line = this.read_line()?;
+        if line.trim_end() != READY {
+            this.early = Some(serde_json::from_str(&line)?);
+        }
+        Ok(this)
+    }
+
+    /// Says go, and waits for the outcome.
+    ///
+    /// # Errors
+    /// [`LaunchError`] where the child dies or answers something else.
+    pub fn run(mut self) -> Result<Outcome, LaunchError> {
+        if let Some(early) = self.early.take() {
+            return Ok(early);
+        }
+        self.say(GO);
+        let line = self.read_line()?;
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    /// Writes a line. A child that dies at once breaks the pipe; what became of it is found by reading.
+    fn say(&mut self, line: &str) {
+        if let Some(input) = &mut self.input {
+            let _ = writeln!(input, "{line}");
+        }
+    }
+
+    fn read_line(&mut self) -> Result<String, LaunchError> {
+        let mut line = String::new();
+        if self.output.read_line(&mut line)? > 0 {
+            return Ok(line);
+        }
+        let status = self.stop.lock().as_mut().map(process::Child::wait);
+        Err(LaunchError::Ended(match status {
+            Some(Ok(status)) => status.to_string(),
+            _ => "without a status".to_owned(),
+        }))
+    }
+}
+
+impl Drop for Child<'_> {
+    fn drop(&mut self) {
+        // A child that still waits for go sees the end of its input and ends.
+        self.input = None;
+        if let Some(mut child) = self.stop.lock().take() {
+            wait_or_kill(&mut child);
+        }
+    }
+}
+
+/// Waits for a child that has nothing left to do; one that does not end is ended.
+fn wait_or_kill(child: &mut process::Child) {
+    for _ in 0..50 {
+        match child.try_wait() {
+            Ok(None) => std::thread::sleep(std::time::Duration::from_millis(2)),
+            _ => return,
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// What the child says when it is prepared.
+pub(super) const READY: &str = "ready";
+/// What the parent says then.
+pub(super) const GO: &str = "go";

@@ -1,0 +1,133 @@
+//! One timed execution, in a process of its own.
+//!
+//! The parent starts the same binary again and hands it a [`Spec`]; the child makes its buffers, rings and threads and
+//! says that it is ready; the parent brings the page cache into the state asked for, verifies it, and says go; the child
+//! runs the method between two looks at the clock and answers with a [`Report`]. What the parent checks afterwards is
+//! outside the clock.
+
+pub mod account;
+pub mod child;
+mod launch;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use seekless::{Answer, Kernel, Method};
+use seekless_record::{DeviceUse, Target};
+use serde::{Deserialize, Serialize};
+
+pub use launch::{Child, LaunchError, Stop};
+
+/// What a child is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Spec {
+    /// The work.
+    pub action: Action,
+    /// The files, one after the other inside the clock.
+    pub jobs: Vec<Job>,
+    /// Extra work of consumer or producer, in nanoseconds per KiB.
+    pub work_ns_per_kib: u64,
+    /// The device's folder in `/sys`, whose requests are counted.
+    pub device_folder: Option<FilePath>,
+    /// A memory control group to join first.
+    pub cgroup: Option<FilePath>,
+    /// Whether everything is done once before the clock (the cache state `over`).
+    pub rehearse: bool,
+}
+
+/// The work of a trial.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Action {
+    /// A method of reading, with a kernel.
+    Read(Method, Kernel),
+    /// A method of writing, of the stream of a seed.
+    Write(Method, u64, Target),
+    /// A method of copying.
+    Copy(Method, Target),
+    /// An external command; `{file}` and `{target}` are replaced.
+    Command(Vec<String>),
+}
+
+/// One file of a trial.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// What is read; unused by writes.
+    pub source: FilePath,
+    /// What is written; unused by reads.
+    pub target: FilePath,
+    /// The size.
+    pub bytes: u64,
+}
+
+/// A path that passes through JSON unharmed, whatever its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilePath(Vec<u8>);
+
+impl FilePath {
+    /// The path.
+    #[must_use]
+    pub fn as_path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.0))
+    }
+}
+
+impl From<&Path> for FilePath {
+    fn from(path: &Path) -> Self {
+        Self(path.as_os_str().as_bytes().to_vec())
+    }
+}
+
+impl From<FilePath> for PathBuf {
+    fn from(path: FilePath) -> Self {
+        OsString::from_vec(path.0).into()
+    }
+}
+
+/// What a child measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Seconds from the first open to the last close.
+    pub seconds: f64,
+    /// Seconds of these in fsync.
+    pub fsync_seconds: f64,
+    /// Seconds of set-up, before the clock.
+    pub setup_seconds: f64,
+    /// User seconds.
+    pub user_seconds: f64,
+    /// System seconds.
+    pub system_seconds: f64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+    /// Page faults served without I/O.
+    pub minor_faults: u64,
+    /// Page faults that needed I/O.
+    pub major_faults: u64,
+    /// Peak resident memory, in bytes.
+    pub peak_memory_bytes: u64,
+    /// System calls of the method; `None` for a command.
+    pub calls: Option<u64>,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Bytes that this process caused to be read.
+    pub source_bytes: Option<u64>,
+    /// Bytes that this process dirtied or wrote.
+    pub sink_bytes: Option<u64>,
+    /// What the device did meanwhile.
+    pub device: Option<DeviceUse>,
+    /// What the kernel found, for each job.
+    pub answers: Vec<Answer>,
+}
+
+/// What a child says at last: its report, or why there is none.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It ran.
+    Measured(Box<Report>),
+    /// The method is not to be had.
+    Unavailable(String),
+    /// It failed.
+    Failed(String),
+}
