@@ -71,6 +71,17 @@ impl<'a> Judged<'a> {
         self.samples[entry].over(&self.samples[over])
     }
 
+    /// The best of the methods.
+    pub fn best_method(&self) -> Option<usize> {
+        let standings = self.among_methods.iter().enumerate();
+        let mut best = standings.filter(|(_, standing)| {
+            standing
+                .as_ref()
+                .is_some_and(|standing| standing.verdict == Verdict::Best)
+        });
+        best.next().map(|(entry, _)| entry)
+    }
+
     /// The methods that are best or tie with it.
     pub fn ties(&self) -> impl Iterator<Item = (usize, &Standing)> {
         let standings = self.among_methods.iter().enumerate();
@@ -120,10 +131,6 @@ pub fn conclude(index: usize, contest: &Contest, trials: &[Trial]) -> (Vec<Judge
     let judgements = summaries.zip(standings(&judged.samples)).collect();
     let best = best(&judged.samples);
     let recommended = judged.recommended();
-    let best_method = judged
-        .ties()
-        .find(|(_, standing)| standing.verdict == Verdict::Best)
-        .map(|(entry, _)| entry);
     let name = |entry: Option<usize>| entry.map(|entry| judged.name(entry));
     let effects = effects::effects(&judged);
     let conclusion = Conclusion {
@@ -131,7 +138,9 @@ pub fn conclude(index: usize, contest: &Contest, trials: &[Trial]) -> (Vec<Judge
         best: name(best),
         best_synchronous: name(judged.best_where(false)),
         best_overlapping: name(judged.best_where(true)),
-        confirmed_bytes_per_second: recommended.or(best_method).and_then(|entry| judged.confirmed(entry)),
+        confirmed_bytes_per_second: recommended
+            .or(judged.best_method())
+            .and_then(|entry| judged.confirmed(entry)),
         sentence: sentence::sentence(&judged, recommended, best, &effects),
         effects: effects.into_iter().map(|effect| effect.record).collect(),
     };

@@ -35,14 +35,15 @@ pub(super) fn sentence(
 }
 
 fn undecided(judged: &Judged<'_>, best: Option<usize>) -> String {
-    let Some(best) = best else {
-        return "Undecided: there is no valid trial; each method says why.".to_owned();
+    let Some(leader) = judged.best_method() else {
+        let why = match best {
+            None => "there is no valid trial; each method says why",
+            Some(_) => "only commands were measured; name a method to compare",
+        };
+        return format!("Undecided: {why}.");
     };
-    if !(0..judged.entries.len()).any(|entry| judged.is_method(entry) && !judged.samples[entry].by_round.is_empty()) {
-        return "Undecided: only commands were measured; name a method to compare.".to_owned();
-    }
-    let rounds = judged.samples[best].by_round.len();
-    let (rounds_are, leader) = (if rounds == 1 { "round is" } else { "rounds are" }, judged.name(best));
+    let rounds = judged.samples[leader].by_round.len();
+    let (rounds_are, leader) = (if rounds == 1 { "round is" } else { "rounds are" }, judged.name(leader));
     format!(
         "Undecided: {rounds} {rounds_are} too few to tell ({leader} leads); {FEWEST_SAMPLES} are needed, so give it more \
          budget or fewer methods."
