@@ -45,7 +45,9 @@ pub fn sequential<F: FnMut(u64, &[u8]) + Send>(take: F) -> Sequential<F> {
 impl<F: FnMut(u64, &[u8]) + Send> Consumer for Sequential<F> {
     fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
         // A closure that panicked has poisoned the lock; its panic is already on its way to the caller.
-        let Ok(mut take) = self.0.lock() else { return ControlFlow::Break(()) };
+        let Ok(mut take) = self.0.lock() else {
+            return ControlFlow::Break(());
+        };
         chunk.for_each_slice(|start, bytes| take(offset + start as u64, bytes));
         ControlFlow::Continue(())
     }

@@ -80,7 +80,12 @@ fn by(method: Option<Method>) -> String {
 impl Error {
     /// A failed system call outside any method.
     pub(crate) fn system(path: &Path, action: &str, source: io::Error) -> Self {
-        Self::System { path: path.to_owned(), action: action.to_owned(), method: None, source }
+        Self::System {
+            path: path.to_owned(),
+            action: action.to_owned(),
+            method: None,
+            source,
+        }
     }
 
     /// Whether this says that a method is not available, rather than that something failed.

@@ -83,7 +83,11 @@ impl Tally {
     /// A tally of nothing yet.
     #[must_use]
     pub fn new(kernel: Kernel) -> Self {
-        Self { kernel, count: AtomicU64::new(0), histogram: Mutex::new([0; 256]) }
+        Self {
+            kernel,
+            count: AtomicU64::new(0),
+            histogram: Mutex::new([0; 256]),
+        }
     }
 
     /// What was found.

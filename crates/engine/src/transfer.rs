@@ -51,8 +51,14 @@ pub(crate) struct Setup {
 impl Setup {
     pub fn new(method: &Method, longest_file_bytes: u64) -> Self {
         let longest = longest_file_bytes.max(1).next_multiple_of(MEMORY_ALIGNMENT as u64);
-        let block_bytes = method.options().block_bytes.map_or(0, |block| block.min(longest) as usize);
-        Self { method: *method, block_bytes }
+        let block_bytes = method
+            .options()
+            .block_bytes
+            .map_or(0, |block| block.min(longest) as usize);
+        Self {
+            method: *method,
+            block_bytes,
+        }
     }
 
     /// Fails where the mechanism does not exist on this platform.
@@ -66,17 +72,25 @@ impl Setup {
     }
 
     pub fn buffer(&self) -> Result<sys::Buffer> {
-        sys::Buffer::new(self.block_bytes, MEMORY_ALIGNMENT)
-            .map_err(|error| self.failed("making a buffer", error))
+        sys::Buffer::new(self.block_bytes, MEMORY_ALIGNMENT).map_err(|error| self.failed("making a buffer", error))
     }
 
     /// An error of the preparation, which knows no path yet.
     pub fn failed(&self, action: &str, source: io::Error) -> Error {
-        Error::System { path: Path::new(".").to_owned(), action: action.to_owned(), method: Some(self.method), source }
+        Error::System {
+            path: Path::new(".").to_owned(),
+            action: action.to_owned(),
+            method: Some(self.method),
+            source,
+        }
     }
 
     pub fn unavailable(&self, reason: &str) -> Error {
-        Error::Unavailable { path: Path::new(".").to_owned(), method: self.method, reason: reason.to_owned() }
+        Error::Unavailable {
+            path: Path::new(".").to_owned(),
+            method: self.method,
+            reason: reason.to_owned(),
+        }
     }
 }
 
@@ -128,7 +142,12 @@ impl<'a> Side<'a> {
         };
         let opened = sys::open(path, opening).map_err(|error| Error::System {
             path: path.to_owned(),
-            action: if access == Access::Read { "opening it" } else { "opening it for writing" }.to_owned(),
+            action: if access == Access::Read {
+                "opening it"
+            } else {
+                "opening it for writing"
+            }
+            .to_owned(),
             method: Some(*method),
             source: error,
         })?;
@@ -150,21 +169,33 @@ impl<'a> Side<'a> {
     }
 
     fn find_alignment(&self) -> Result<u64> {
-        let found = sys::direct_alignment(&self.file).map_err(|error| self.failed("asking for its alignment", error))?;
+        let found =
+            sys::direct_alignment(&self.file).map_err(|error| self.failed("asking for its alignment", error))?;
         // Where the file system does not tell, a page is what direct I/O is content with.
-        let Support::Available(alignment) = found else { return Ok(MEMORY_ALIGNMENT as u64) };
+        let Support::Available(alignment) = found else {
+            return Ok(MEMORY_ALIGNMENT as u64);
+        };
         if alignment.memory_bytes as usize > MEMORY_ALIGNMENT {
             return Err(self.unavailable("direct I/O asks for memory aligned to more than 4096 bytes"));
         }
         let offset_bytes = u64::from(alignment.offset_bytes);
-        if self.method.options().block_bytes.is_some_and(|block| !block.is_multiple_of(offset_bytes)) {
-            return Err(self.unavailable(&format!("direct I/O needs a block that is a multiple of {offset_bytes}")));
+        if self
+            .method
+            .options()
+            .block_bytes
+            .is_some_and(|block| !block.is_multiple_of(offset_bytes))
+        {
+            return Err(self.unavailable(&format!(
+                "direct I/O needs a block that is a multiple of {offset_bytes}"
+            )));
         }
         Ok(offset_bytes)
     }
 
     fn metadata(&self) -> Result<Metadata> {
-        self.file.metadata().map_err(|error| self.failed("looking at it", error))
+        self.file
+            .metadata()
+            .map_err(|error| self.failed("looking at it", error))
     }
 
     fn preallocate(&self) -> Result<()> {
@@ -181,13 +212,19 @@ impl<'a> Side<'a> {
 
     fn set_size(&self) -> Result<()> {
         self.count_call();
-        self.file.set_len(self.bytes).map_err(|error| self.failed("setting its size", error))
+        self.file
+            .set_len(self.bytes)
+            .map_err(|error| self.failed("setting its size", error))
     }
 
     /// Makes the target at least as long as it will be: allocating blocks does not do it everywhere.
     pub fn reach_size(&self) -> Result<()> {
         self.count_call();
-        if self.metadata()?.len() < self.bytes { self.set_size() } else { Ok(()) }
+        if self.metadata()?.len() < self.bytes {
+            self.set_size()
+        } else {
+            Ok(())
+        }
     }
 
     /// Finishes a target: the exact size, and fsync where the method says so. Gives the time that the fsync took.
@@ -208,7 +245,11 @@ impl<'a> Side<'a> {
     pub fn check_not_shrunk(&self) -> Result<()> {
         self.count_call();
         let now = self.metadata()?.len();
-        if now < self.bytes { Err(self.shrank(now)) } else { Ok(()) }
+        if now < self.bytes {
+            Err(self.shrank(now))
+        } else {
+            Ok(())
+        }
     }
 
     /// How many bytes of the block at `offset` belong to the file.
@@ -246,7 +287,11 @@ impl<'a> Side<'a> {
 
     /// Direct I/O answers with what is not aligned at the file's end only: nothing can be read from there on.
     pub fn check_can_continue(&self, at: u64) -> Result<()> {
-        if at.is_multiple_of(self.alignment) { Ok(()) } else { Err(self.shrank(at)) }
+        if at.is_multiple_of(self.alignment) {
+            Ok(())
+        } else {
+            Err(self.shrank(at))
+        }
     }
 
     fn read_once(&self, buffer: &mut [u8], at: u64) -> io::Result<Support<usize>> {
@@ -310,7 +355,12 @@ impl<'a> Side<'a> {
     }
 
     pub fn failed(&self, action: &str, source: io::Error) -> Error {
-        Error::System { path: self.path.to_owned(), action: action.to_owned(), method: Some(*self.method), source }
+        Error::System {
+            path: self.path.to_owned(),
+            action: action.to_owned(),
+            method: Some(*self.method),
+            source,
+        }
     }
 
     pub fn failed_at(&self, action: &str, offset: u64, source: io::Error) -> Error {
@@ -332,7 +382,11 @@ impl<'a> Side<'a> {
 }
 
 fn unavailable(path: &Path, method: &Method, reason: &str) -> Error {
-    Error::Unavailable { path: path.to_owned(), method: *method, reason: reason.to_owned() }
+    Error::Unavailable {
+        path: path.to_owned(),
+        method: *method,
+        reason: reason.to_owned(),
+    }
 }
 
 /// Fails for anything that is no regular file: opening a FIFO would wait, reading a device would not end.
@@ -346,15 +400,22 @@ pub(crate) fn require_regular(path: &Path, metadata: &Metadata) -> Result<()> {
         () if kind.is_block_device() || kind.is_char_device() => "a device",
         () => "no regular file",
     };
-    Err(Error::NotRegular { path: path.to_owned(), kind })
+    Err(Error::NotRegular {
+        path: path.to_owned(),
+        kind,
+    })
 }
 
 /// Fails where two paths are one file.
 pub(crate) fn require_distinct(source: &Side<'_>, target: &Path) -> Result<()> {
-    let Ok(other) = std::fs::metadata(target) else { return Ok(()) };
+    let Ok(other) = std::fs::metadata(target) else {
+        return Ok(());
+    };
     let one = source.metadata()?;
     if (one.dev(), one.ino()) == (other.dev(), other.ino()) {
-        return Err(Error::SameFile { path: target.to_owned() });
+        return Err(Error::SameFile {
+            path: target.to_owned(),
+        });
     }
     Ok(())
 }

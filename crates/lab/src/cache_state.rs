@@ -39,14 +39,15 @@ pub struct State {
 ///
 /// # Errors
 /// The engine's, where a file cannot be opened, synced or read.
-pub fn bring<'a>(
-    files: impl Iterator<Item = &'a Path> + Clone,
-    state: Cache,
-    drop: Drop,
-) -> seekless::Result<State> {
+pub fn bring<'a>(files: impl Iterator<Item = &'a Path> + Clone, state: Cache, drop: Drop) -> seekless::Result<State> {
     let mut found = Vec::new();
     match state {
-        Cache::None => return Ok(State { resident: None, wrong: None }),
+        Cache::None => {
+            return Ok(State {
+                resident: None,
+                wrong: None,
+            });
+        }
         Cache::Cold => {
             for file in files.clone() {
                 found.push(cache::drop_file(file)?);
@@ -61,7 +62,10 @@ pub fn bring<'a>(
             for file in files {
                 cache::drop_file(file)?;
             }
-            return Ok(State { resident: None, wrong: None });
+            return Ok(State {
+                resident: None,
+                wrong: None,
+            });
         }
         Cache::Warm => {
             for file in files {
@@ -79,7 +83,9 @@ pub fn bring<'a>(
 pub fn resident<'a>(files: impl Iterator<Item = &'a Path>) -> seekless::Result<Option<f64>> {
     let mut lowest: Option<f64> = None;
     for file in files {
-        let Some(part) = cache::resident(file)?.part() else { return Ok(None) };
+        let Some(part) = cache::resident(file)?.part() else {
+            return Ok(None);
+        };
         lowest = Some(lowest.map_or(part, |lowest| lowest.min(part)));
     }
     Ok(lowest)
@@ -87,12 +93,20 @@ pub fn resident<'a>(files: impl Iterator<Item = &'a Path>) -> seekless::Result<O
 
 fn judge(found: &[Resident], state: Cache) -> State {
     let parts: Option<Vec<f64>> = found.iter().map(Resident::part).collect();
-    let Some(parts) = parts else { return State { resident: None, wrong: None } };
+    let Some(parts) = parts else {
+        return State {
+            resident: None,
+            wrong: None,
+        };
+    };
     let (resident, wanted) = match state {
         Cache::Warm => (parts.into_iter().fold(1.0, f64::min), 1.0),
         _ => (parts.into_iter().fold(0.0, f64::max), 0.0),
     };
     let is_right = (resident - wanted).abs() < f64::EPSILON;
     let wrong = (!is_right).then(|| format!("{:.1} % of the file was resident before it", resident * 100.0));
-    State { resident: Some(resident), wrong }
+    State {
+        resident: Some(resident),
+        wrong,
+    }
 }

@@ -22,7 +22,10 @@ impl CpuTime {
     fn parse(stat: &str) -> Option<Self> {
         let line = stat.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<u64> = line.split_whitespace().map_while(|ticks| ticks.parse().ok()).collect();
-        Some(Self { all: ticks.iter().take(8).sum(), stolen: *ticks.get(7)? })
+        Some(Self {
+            all: ticks.iter().take(8).sum(),
+            stolen: *ticks.get(7)?,
+        })
     }
 
     /// The part stolen since, 0 to 1.
@@ -60,7 +63,10 @@ pub fn touch_bytes_per_second() -> (f64, f64) {
     memory.fill(2);
     std::hint::black_box(&mut memory);
     let second = start.elapsed();
-    (SAMPLE_BYTES as f64 / first.as_secs_f64(), SAMPLE_BYTES as f64 / second.as_secs_f64())
+    (
+        SAMPLE_BYTES as f64 / first.as_secs_f64(),
+        SAMPLE_BYTES as f64 / second.as_secs_f64(),
+    )
 }
 
 #[cfg(test)]

@@ -116,7 +116,10 @@ mod tests {
         let scratch = Scratch::new(parent.path()).unwrap();
         fs::write(scratch.path().join("file"), b"bytes").unwrap();
         let second = Scratch::new(parent.path()).unwrap();
-        assert!(scratch.path().join("file").exists(), "a live owner's folder was removed");
+        assert!(
+            scratch.path().join("file").exists(),
+            "a live owner's folder was removed"
+        );
         drop((scratch, second));
         assert_eq!(folders(parent.path()), 0);
     }

@@ -48,15 +48,29 @@ impl TestFile {
         let method: Method = "read/sync,block=1M".parse().expect("a method of our own table");
         let tallies = Tallies(Kernel::ALL.map(Tally::new));
         let transfer = Reader::prepare(&method)?.read(path, &tallies)?;
-        let answers = Kernel::ALL.into_iter().zip(tallies.0.iter().map(Tally::answer)).collect();
-        let allocated_bytes = seekless::extents(path).ok().flatten().map(|extents| extents.allocated_bytes);
-        Ok(Self { path: path.to_owned(), bytes: transfer.bytes, allocated_bytes, answers })
+        let answers = Kernel::ALL
+            .into_iter()
+            .zip(tallies.0.iter().map(Tally::answer))
+            .collect();
+        let allocated_bytes = seekless::extents(path)
+            .ok()
+            .flatten()
+            .map(|extents| extents.allocated_bytes);
+        Ok(Self {
+            path: path.to_owned(),
+            bytes: transfer.bytes,
+            allocated_bytes,
+            answers,
+        })
     }
 
     /// The answer that a kernel must give.
     #[must_use]
     pub fn answer(&self, kernel: Kernel) -> Option<&Answer> {
-        self.answers.iter().find(|(known, _)| *known == kernel).map(|(_, answer)| answer)
+        self.answers
+            .iter()
+            .find(|(known, _)| *known == kernel)
+            .map(|(_, answer)| answer)
     }
 }
 
@@ -66,7 +80,9 @@ impl TestFile {
 /// The system's, of opening and reading.
 pub fn check_stream(path: &Path, bytes: u64, seed: u64) -> io::Result<Result<(), String>> {
     let generator = Generator::new(seed);
-    check(path, bytes, |offset, found| Ok(generator.first_difference(offset, found)))
+    check(path, bytes, |offset, found| {
+        Ok(generator.first_difference(offset, found))
+    })
 }
 
 /// Checks that a file has the same bytes as another; says what is wrong.
@@ -81,7 +97,11 @@ pub fn check_copy(path: &Path, source: &Path) -> io::Result<Result<(), String>> 
         let expected = &mut expected[..found.len()];
         std::os::unix::fs::FileExt::read_exact_at(&original, expected, offset)?;
         let differs = expected != found;
-        let at = if differs { expected.iter().zip(found).position(|(a, b)| a != b) } else { None };
+        let at = if differs {
+            expected.iter().zip(found).position(|(a, b)| a != b)
+        } else {
+            None
+        };
         Ok(at.map(|at| offset + at as u64))
     })
 }

@@ -32,7 +32,12 @@ pub(super) fn clone(source: &Side<'_>, target: &Path, destination: Destination) 
     }
     source.count_call();
     source.support("cloning", sys::clone_path(source.path, target))?;
-    Ok(Transfer { bytes: source.bytes, calls: source.calls(), fsync: Duration::ZERO, stopped: false })
+    Ok(Transfer {
+        bytes: source.bytes,
+        calls: source.calls(),
+        fsync: Duration::ZERO,
+        stopped: false,
+    })
 }
 
 impl CopyBytes for Clonefile {

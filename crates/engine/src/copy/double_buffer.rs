@@ -13,7 +13,11 @@ use crate::transfer::{Ahead, Setup, Side};
 
 const PREPARE: PrepareCopy = |setup| {
     let buffers = vec![setup.buffer()?, setup.buffer()?];
-    Ok(Box::new(DoubleBuffer { setup, pool: pool(&setup, 1)?, buffers }))
+    Ok(Box::new(DoubleBuffer {
+        setup,
+        pool: pool(&setup, 1)?,
+        buffers,
+    }))
 };
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
@@ -74,7 +78,9 @@ fn fill(
     for offset in (0..source.bytes).step_by(block_bytes) {
         let Ok(mut buffer) = empty.recv() else { return };
         let length = source.length_at(offset, block_bytes);
-        let read = ahead.reading_at(offset).and_then(|()| source.read_block(&mut buffer, offset, length));
+        let read = ahead
+            .reading_at(offset)
+            .and_then(|()| source.read_block(&mut buffer, offset, length));
         let failed = read.is_err();
         if hand_over.send(read.map(|()| buffer)).is_err() || failed {
             return;

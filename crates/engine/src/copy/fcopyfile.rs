@@ -13,7 +13,10 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     operation: Operation::Copy,
     name: "fcopyfile",
     about: "fcopyfile(3), the system's own copy",
-    accepts: Accepts { durability: &[Durability::Fsync], ..Accepts::NOTHING },
+    accepts: Accepts {
+        durability: &[Durability::Fsync],
+        ..Accepts::NOTHING
+    },
     overlapping: false,
     platforms: &[Platform::MacOs],
     simplicity_rank: 1,

@@ -8,13 +8,22 @@ use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
 use crate::read::{ring, ring_flags};
 use crate::transfer::{Ahead, Setup, Side};
 
-const PREPARE: PrepareCopy = |setup| Ok(Box::new(IoUring { ring: ring(&setup)?, setup }));
+const PREPARE: PrepareCopy = |setup| {
+    Ok(Box::new(IoUring {
+        ring: ring(&setup)?,
+        setup,
+    }))
+};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     operation: Operation::Copy,
     name: "io_uring",
     about: "N blocks on their way through one ring, each read, then written",
-    accepts: Accepts { block: Some(Some(256 << 10)), depth: Some(8), ..super::sync::ACCEPTS },
+    accepts: Accepts {
+        block: Some(Some(256 << 10)),
+        depth: Some(8),
+        ..super::sync::ACCEPTS
+    },
     overlapping: true,
     platforms: &[Platform::Linux],
     simplicity_rank: 7,
@@ -48,10 +57,21 @@ impl CopyBytes for IoUring {
         let block_bytes = self.setup.block_bytes;
         let result = Ahead::new(source).and_then(|ahead| {
             let blocks = vec![None; self.ring.depth() as usize];
-            Copying { ring: &mut self.ring, source, target, ahead, block_bytes, blocks, next: 0 }.run()
+            Copying {
+                ring: &mut self.ring,
+                source,
+                target,
+                ahead,
+                block_bytes,
+                blocks,
+                next: 0,
+            }
+            .run()
         });
         while self.ring.in_flight() > 0 {
-            self.ring.wait().map_err(|error| source.failed("waiting for the ring", error))?;
+            self.ring
+                .wait()
+                .map_err(|error| source.failed("waiting for the ring", error))?;
         }
         source.count_calls(self.ring.calls() - calls);
         result
@@ -76,7 +96,10 @@ impl Copying<'_> {
             self.take_next(slot)?;
         }
         while self.ring.in_flight() > 0 {
-            let completed = self.ring.wait().map_err(|error| self.source.failed("waiting for the ring", error))?;
+            let completed = self
+                .ring
+                .wait()
+                .map_err(|error| self.source.failed("waiting for the ring", error))?;
             self.advance(completed)?;
         }
         Ok(())
@@ -89,7 +112,12 @@ impl Copying<'_> {
         }
         let length = self.source.length_at(self.next, self.block_bytes);
         self.ahead.reading_at(self.next)?;
-        let block = Block { way: Way::In, offset: self.next, length, done: 0 };
+        let block = Block {
+            way: Way::In,
+            offset: self.next,
+            length,
+            done: 0,
+        };
         self.next += length as u64;
         self.request(slot, block)
     }
@@ -110,10 +138,15 @@ impl Copying<'_> {
     }
 
     fn advance(&mut self, completed: Completed) -> Result<()> {
-        let Some(mut block) = self.blocks[completed.slot as usize].take() else { return Ok(()) };
+        let Some(mut block) = self.blocks[completed.slot as usize].take() else {
+            return Ok(());
+        };
         let at = block.offset + block.done as u64;
-        let (side, doing) =
-            if block.way == Way::In { (self.source, "reading") } else { (self.target, "writing") };
+        let (side, doing) = if block.way == Way::In {
+            (self.source, "reading")
+        } else {
+            (self.target, "writing")
+        };
         match completed.result {
             Ok(0) if block.way == Way::In => return Err(side.shrank(at)),
             Ok(0) => return Err(side.failed_at(doing, at, std::io::ErrorKind::WriteZero.into())),
@@ -122,9 +155,14 @@ impl Copying<'_> {
             Err(error) => return Err(side.failed_at(doing, at, error)),
         }
         match block.way {
-            Way::In if block.done >= block.length => {
-                self.request(completed.slot, Block { way: Way::Out, done: 0, ..block })
-            }
+            Way::In if block.done >= block.length => self.request(
+                completed.slot,
+                Block {
+                    way: Way::Out,
+                    done: 0,
+                    ..block
+                },
+            ),
             Way::Out if block.done >= side.request_bytes(block.length) => self.take_next(completed.slot),
             _ => self.request(completed.slot, block),
         }

@@ -67,12 +67,20 @@ impl Copier {
     /// As [`Copier::prepare`].
     pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
         let Prepare::Copy(prepare) = method.mechanism().prepare else {
-            return Err(Error::WrongOperation { method: *method, wanted: Operation::Copy.name() });
+            return Err(Error::WrongOperation {
+                method: *method,
+                wanted: Operation::Copy.name(),
+            });
         };
         let setup = Setup::new(method, longest_file_bytes);
         setup.require_here()?;
         let mechanism = prepare(setup)?;
-        Ok(Self { method: *method, prepare, longest_file_bytes, mechanism })
+        Ok(Self {
+            method: *method,
+            prepare,
+            longest_file_bytes,
+            mechanism,
+        })
     }
 
     /// Opens the source, opens or makes the target, copies the bytes, and closes both. Mode, owner and times are not
@@ -99,6 +107,11 @@ impl Copier {
             self.mechanism.copy(&source, &target)?;
         }
         let fsync = target.finish_target()?;
-        Ok(Transfer { bytes: source.bytes, calls: source.calls() + target.calls(), fsync, stopped: false })
+        Ok(Transfer {
+            bytes: source.bytes,
+            calls: source.calls() + target.calls(),
+            fsync,
+            stopped: false,
+        })
     }
 }

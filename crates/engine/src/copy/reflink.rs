@@ -13,7 +13,10 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     operation: Operation::Copy,
     name: "reflink",
     about: "ioctl_ficlone(2): the target shares all blocks with the source",
-    accepts: Accepts { durability: &[Durability::Fsync], ..Accepts::NOTHING },
+    accepts: Accepts {
+        durability: &[Durability::Fsync],
+        ..Accepts::NOTHING
+    },
     overlapping: false,
     platforms: &[Platform::Linux],
     simplicity_rank: 1,

@@ -10,7 +10,11 @@ use crate::transfer::{Ahead, Side};
 const PREPARE: PrepareCopy = |_| Ok(Box::new(Sendfile));
 
 /// What calls accept that copy inside the kernel.
-pub(super) const ACCEPTS: Accepts = Accepts { block: Some(None), cache: NO_POLICY, ..super::sync::ACCEPTS };
+pub(super) const ACCEPTS: Accepts = Accepts {
+    block: Some(None),
+    cache: NO_POLICY,
+    ..super::sync::ACCEPTS
+};
 const NO_POLICY: &[CachePolicy] = &[];
 
 pub(super) static MECHANISM: Mechanism = Mechanism {

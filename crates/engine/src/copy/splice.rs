@@ -17,7 +17,11 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     operation: Operation::Copy,
     name: "splice",
     about: "splice(2) through a pipe; a call moves no more than the pipe holds",
-    accepts: Accepts { block: Some(Some(1 << 20)), cache: &[], ..super::sync::ACCEPTS },
+    accepts: Accepts {
+        block: Some(Some(1 << 20)),
+        cache: &[],
+        ..super::sync::ACCEPTS
+    },
     overlapping: false,
     platforms: &[Platform::Linux],
     simplicity_rank: 4,

@@ -8,9 +8,17 @@ use crate::transfer::{Ahead, Setup, Side};
 use crate::write::BLOCKS;
 
 /// What calls that copy through a buffer accept.
-pub(super) const ACCEPTS: Accepts = Accepts { hints: DESCRIPTOR_HINTS, ..BLOCKS };
+pub(super) const ACCEPTS: Accepts = Accepts {
+    hints: DESCRIPTOR_HINTS,
+    ..BLOCKS
+};
 
-const PREPARE: PrepareCopy = |setup| Ok(Box::new(Sync { buffer: setup.buffer()?, setup }));
+const PREPARE: PrepareCopy = |setup| {
+    Ok(Box::new(Sync {
+        buffer: setup.buffer()?,
+        setup,
+    }))
+};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     operation: Operation::Copy,

@@ -14,11 +14,21 @@ pub struct Alias {
 }
 
 const fn alias(listed: &'static str, name: &'static str, method: &'static str) -> Alias {
-    Alias { name, method, listed, note: "" }
+    Alias {
+        name,
+        method,
+        listed,
+        note: "",
+    }
 }
 
 const fn noted(listed: &'static str, name: &'static str, method: &'static str, note: &'static str) -> Alias {
-    Alias { name, method, listed, note }
+    Alias {
+        name,
+        method,
+        listed,
+        note,
+    }
 }
 
 const FADVISE: &str = "its fadvise was SEQUENTIAL and NOREUSE together";
@@ -40,54 +50,139 @@ pub const ALIASES: &[Alias] = &[
     alias("OS X", "read_mmap_rdadvise", "read/mmap,hint=rdadvise"),
     alias("Linux", "read_direct", "read/sync,direct"),
     noted("Linux", "read_fadvise", "read/sync,hint=sequential-noreuse", FADVISE),
-    noted("Linux", "aio_read_direct", "read/posix-aio,direct", "POSIX AIO; elsewhere the document says read_aio_*"),
-    noted("Linux", "aio_read_fadvise", "read/posix-aio,hint=sequential-noreuse", FADVISE),
+    noted(
+        "Linux",
+        "aio_read_direct",
+        "read/posix-aio,direct",
+        "POSIX AIO; elsewhere the document says read_aio_*",
+    ),
+    noted(
+        "Linux",
+        "aio_read_fadvise",
+        "read/posix-aio,hint=sequential-noreuse",
+        FADVISE,
+    ),
     alias("Linux", "read_async_plain", "read/double-buffer"),
     alias("Linux", "read_async_direct", "read/double-buffer,direct"),
-    noted("Linux", "read_async_fadvise", "read/double-buffer,hint=sequential-noreuse", FADVISE),
+    noted(
+        "Linux",
+        "read_async_fadvise",
+        "read/double-buffer,hint=sequential-noreuse",
+        FADVISE,
+    ),
     alias("both", "read_mmap_plain", "read/mmap"),
-    noted("Linux", "read_mmap_fadvise", "read/mmap,hint=sequential", "for a map the advice is madvise(2)'s"),
+    noted(
+        "Linux",
+        "read_mmap_fadvise",
+        "read/mmap,hint=sequential",
+        "for a map the advice is madvise(2)'s",
+    ),
     alias("both", "write_plain", "write/sync"),
     alias("OS X", "write_nocache", "write/sync,direct"),
     alias("both", "write_preallocate", "write/sync,preallocate=allocate"),
     alias("OS X", "write_preallocate_truncate", "write/sync,preallocate=both"),
-    alias("OS X", "write_preallocate_truncate_nocache", "write/sync,direct,preallocate=both"),
-    alias("OS X", "async_write_preallocate_truncate_nocache", "write/double-buffer,direct,preallocate=both"),
+    alias(
+        "OS X",
+        "write_preallocate_truncate_nocache",
+        "write/sync,direct,preallocate=both",
+    ),
+    alias(
+        "OS X",
+        "async_write_preallocate_truncate_nocache",
+        "write/double-buffer,direct,preallocate=both",
+    ),
     noted(
         "OS X",
         "write_async_preallocate_truncate_nocache",
         "write/double-buffer,direct,preallocate=both",
         "recommended under this name, listed as async_write_…",
     ),
-    noted("OS X", "write_mmap", "write/mmap,preallocate=truncate", "recommended for Linux, but not in the Linux list"),
+    noted(
+        "OS X",
+        "write_mmap",
+        "write/mmap,preallocate=truncate",
+        "recommended for Linux, but not in the Linux list",
+    ),
     alias("Linux", "write_direct", "write/sync,direct"),
     alias("Linux", "write_truncate", "write/sync,preallocate=truncate"),
-    alias("Linux", "write_direct_preallocate", "write/sync,direct,preallocate=allocate"),
-    alias("Linux", "write_direct_truncate", "write/sync,direct,preallocate=truncate"),
+    alias(
+        "Linux",
+        "write_direct_preallocate",
+        "write/sync,direct,preallocate=allocate",
+    ),
+    alias(
+        "Linux",
+        "write_direct_truncate",
+        "write/sync,direct,preallocate=truncate",
+    ),
     alias("Linux", "write_async_plain", "write/double-buffer"),
     alias("Linux", "write_async_direct", "write/double-buffer,direct"),
-    alias("Linux", "write_async_preallocate", "write/double-buffer,preallocate=allocate"),
-    alias("Linux", "write_async_truncate", "write/double-buffer,preallocate=truncate"),
-    alias("Linux", "write_async_direct_preallocate", "write/double-buffer,direct,preallocate=allocate"),
-    alias("Linux", "write_async_direct_truncate", "write/double-buffer,direct,preallocate=truncate"),
+    alias(
+        "Linux",
+        "write_async_preallocate",
+        "write/double-buffer,preallocate=allocate",
+    ),
+    alias(
+        "Linux",
+        "write_async_truncate",
+        "write/double-buffer,preallocate=truncate",
+    ),
+    alias(
+        "Linux",
+        "write_async_direct_preallocate",
+        "write/double-buffer,direct,preallocate=allocate",
+    ),
+    alias(
+        "Linux",
+        "write_async_direct_truncate",
+        "write/double-buffer,direct,preallocate=truncate",
+    ),
     noted(
         "Linux",
         "mmap_preallocate",
         "write/mmap,preallocate=allocate",
         "listed twice; the second is probably mmap_truncate",
     ),
-    noted("Linux", "mmap_truncate", "write/mmap,preallocate=truncate", "not listed; see mmap_preallocate"),
-    noted("Linux", "mmap_preallocate_direct", "write/mmap,preallocate=allocate", MAPPED_DIRECT),
-    noted("Linux", "mmap_truncate_direct", "write/mmap,preallocate=truncate", MAPPED_DIRECT),
+    noted(
+        "Linux",
+        "mmap_truncate",
+        "write/mmap,preallocate=truncate",
+        "not listed; see mmap_preallocate",
+    ),
+    noted(
+        "Linux",
+        "mmap_preallocate_direct",
+        "write/mmap,preallocate=allocate",
+        MAPPED_DIRECT,
+    ),
+    noted(
+        "Linux",
+        "mmap_truncate_direct",
+        "write/mmap,preallocate=truncate",
+        MAPPED_DIRECT,
+    ),
     alias("both", "copy_plain", "copy/sync"),
     alias("OS X", "copy_nocache", "copy/sync,direct"),
-    alias("OS X", "copy_rdahead_preallocate", "copy/sync,hint=rdahead,preallocate=allocate"),
-    alias("OS X", "copy_rdadvise_preallocate", "copy/sync,hint=rdadvise,preallocate=allocate"),
+    alias(
+        "OS X",
+        "copy_rdahead_preallocate",
+        "copy/sync,hint=rdahead,preallocate=allocate",
+    ),
+    alias(
+        "OS X",
+        "copy_rdadvise_preallocate",
+        "copy/sync,hint=rdadvise,preallocate=allocate",
+    ),
     alias("OS X", "copy_mmap", "copy/mmap"),
     alias("Linux", "copy_direct", "copy/sync,direct"),
     alias("Linux", "copy_preallocate", "copy/sync,preallocate=allocate"),
     alias("Linux", "copy_mmap_plain", "copy/mmap"),
-    noted("Linux", "copy_mmap_fadvise", "copy/mmap,hint=sequential", "for a map the advice is madvise(2)'s"),
+    noted(
+        "Linux",
+        "copy_mmap_fadvise",
+        "copy/mmap,hint=sequential",
+        "for a map the advice is madvise(2)'s",
+    ),
     alias("Linux", "copy_splice", "copy/splice"),
     alias("Linux", "copy_splice_preallocate", "copy/splice,preallocate=allocate"),
     noted(
@@ -96,14 +191,28 @@ pub const ALIASES: &[Alias] = &[
         "copy/splice,hint=sequential-noreuse,preallocate=allocate",
         FADVISE,
     ),
-    noted("Linux", "copy_splice_fadvise", "copy/splice,hint=sequential-noreuse", FADVISE),
+    noted(
+        "Linux",
+        "copy_splice_fadvise",
+        "copy/splice,hint=sequential-noreuse",
+        FADVISE,
+    ),
     alias("Linux", "copy_sendfile", "copy/sendfile"),
-    alias("Linux", "copy_sendfile_preallocate", "copy/sendfile,preallocate=allocate"),
+    alias(
+        "Linux",
+        "copy_sendfile_preallocate",
+        "copy/sendfile,preallocate=allocate",
+    ),
     noted(
         "Linux",
         "copy_sendfile_preallocate_fadvise",
         "copy/sendfile,hint=sequential-noreuse,preallocate=allocate",
         FADVISE,
     ),
-    noted("Linux", "copy_sendfile_fadvise", "copy/sendfile,hint=sequential-noreuse", FADVISE),
+    noted(
+        "Linux",
+        "copy_sendfile_fadvise",
+        "copy/sendfile,hint=sequential-noreuse",
+        FADVISE,
+    ),
 ];

@@ -24,7 +24,10 @@ pub const BLOCKS_2014: [u64; 16] = [
 
 /// All mechanisms of all operations and platforms, in the order of the tables.
 pub fn mechanisms() -> impl Iterator<Item = &'static Mechanism> {
-    [crate::read::TABLE, crate::write::TABLE, crate::copy::TABLE].into_iter().flatten().copied()
+    [crate::read::TABLE, crate::write::TABLE, crate::copy::TABLE]
+        .into_iter()
+        .flatten()
+        .copied()
 }
 
 /// All methods of a mechanism with the default block, depth and number of threads: each combination of the other
@@ -38,7 +41,13 @@ pub fn variants(mechanism: &'static Mechanism) -> impl Iterator<Item = Method> {
             accepts.preallocate.iter().flat_map(move |&preallocate| {
                 let durabilities = std::iter::once(Durability::None).chain(accepts.durability.iter().copied());
                 durabilities.filter_map(move |durability| {
-                    let options = Options { cache, hint, preallocate, durability, ..Options::default() };
+                    let options = Options {
+                        cache,
+                        hint,
+                        preallocate,
+                        durability,
+                        ..Options::default()
+                    };
                     Method::new(mechanism, options).ok()
                 })
             })

@@ -197,7 +197,10 @@ impl Accepts {
         options.depth = bounded(self.depth, given.depth).map_err(|()| refuse("this depth", self.in_words()))?;
         options.threads =
             bounded(self.threads, given.threads).map_err(|()| refuse("so many threads", self.in_words()))?;
-        if options.block_bytes.is_some_and(|bytes| bytes == 0 || bytes > MAX_BLOCK_BYTES) {
+        if options
+            .block_bytes
+            .is_some_and(|bytes| bytes == 0 || bytes > MAX_BLOCK_BYTES)
+        {
             return Err(ParseError::new("a block has 1 byte to 1G".to_owned()));
         }
         if given.cache != CachePolicy::Cached && !self.cache.contains(&given.cache) {
@@ -208,7 +211,10 @@ impl Accepts {
         }
         if !self.preallocate.contains(&given.preallocate) {
             if given.preallocate != Preallocate::None {
-                return Err(refuse(&format!("preallocate={}", given.preallocate.name()), self.in_words()));
+                return Err(refuse(
+                    &format!("preallocate={}", given.preallocate.name()),
+                    self.in_words(),
+                ));
             }
             options.preallocate = self.preallocate[0];
         }
@@ -238,7 +244,11 @@ impl Accepts {
             words.push(format!("preallocate={preallocations}"));
         }
         words.extend(self.durability.iter().map(|durability| durability.name().to_owned()));
-        if words.is_empty() { "no options".to_owned() } else { words.join(", ") }
+        if words.is_empty() {
+            "no options".to_owned()
+        } else {
+            words.join(", ")
+        }
     }
 }
 

@@ -60,7 +60,9 @@ fn read_options(text: &str, mut options: Options, rest: &str) -> Result<Options,
             "threads" => options.threads = Some(read_count(text, value)?),
             "cache" => options.cache = CachePolicy::from_name(value).ok_or_else(|| wrong(option, OPTIONS))?,
             "hint" => options.hint = Hint::from_name(value).ok_or_else(|| wrong(option, HINTS))?,
-            "preallocate" => options.preallocate = Preallocate::from_name(value).ok_or_else(|| wrong(option, OPTIONS))?,
+            "preallocate" => {
+                options.preallocate = Preallocate::from_name(value).ok_or_else(|| wrong(option, OPTIONS))?
+            }
             "durability" => options.durability = Durability::from_name(value).ok_or_else(|| wrong(option, OPTIONS))?,
             word => match (CachePolicy::from_name(word), Durability::from_name(word)) {
                 (Some(policy), _) if value.is_empty() => options.cache = policy,
@@ -77,7 +79,9 @@ const OPTIONS: &str = "block=SIZE, depth=N, cached, direct, dontcache, hint=WORD
 const HINTS: &str = "hint=none|sequential|sequential-noreuse|willneed|readahead|populate|rdahead|rdadvise";
 
 fn read_count(text: &str, count: &str) -> Result<u32, ParseError> {
-    count.parse().map_err(|_| ParseError::new(format!("`{count}` in `{text}` is no number of 1 to 4096")))
+    count
+        .parse()
+        .map_err(|_| ParseError::new(format!("`{count}` in `{text}` is no number of 1 to 4096")))
 }
 
 /// The error for a head that is neither mechanism nor alias, with the nearest of both.
@@ -85,17 +89,27 @@ fn unknown(text: &str, head: &str) -> ParseError {
     let names = mechanisms().map(|known| format!("{known:?}"));
     let names = names.chain(ALIASES.iter().map(|alias| alias.name.to_owned()));
     let nearest = nearest(head, names);
-    let hint = if nearest.is_empty() { String::new() } else { format!("; did you mean {}?", nearest.join(" or ")) };
+    let hint = if nearest.is_empty() {
+        String::new()
+    } else {
+        format!("; did you mean {}?", nearest.join(" or "))
+    };
     ParseError::new(format!("`{text}` is no method{hint} (`seekless methods` lists all)"))
 }
 
 /// Up to three names that look like `given`.
 pub(crate) fn nearest(given: &str, names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut scored: Vec<(f64, String)> =
-        names.map(|name| (strsim::jaro_winkler(given, &name), name)).filter(|(score, _)| *score > 0.8).collect();
+    let mut scored: Vec<(f64, String)> = names
+        .map(|name| (strsim::jaro_winkler(given, &name), name))
+        .filter(|(score, _)| *score > 0.8)
+        .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     scored.dedup_by(|a, b| a.1 == b.1);
-    scored.into_iter().take(3).map(|(_, name)| format!("`{name}`")).collect()
+    scored
+        .into_iter()
+        .take(3)
+        .map(|(_, name)| format!("`{name}`"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -106,14 +120,21 @@ mod tests {
     use crate::method::variants;
 
     fn canonical(text: &str) -> String {
-        text.parse::<Method>().map_or_else(|error| format!("error: {error}"), |method| method.to_string())
+        text.parse::<Method>()
+            .map_or_else(|error| format!("error: {error}"), |method| method.to_string())
     }
 
     #[test]
     fn options_print_in_one_order_with_defaults_filled_in() {
         assert_eq!(canonical("read/sync"), "read/sync,block=128K");
-        assert_eq!(canonical("read/sync,block=1M,cache=direct"), "read/sync,direct,block=1M");
-        assert_eq!(canonical("read/io_uring,block=1M,direct,depth=8"), "read/io_uring,depth=8,direct,block=1M");
+        assert_eq!(
+            canonical("read/sync,block=1M,cache=direct"),
+            "read/sync,direct,block=1M"
+        );
+        assert_eq!(
+            canonical("read/io_uring,block=1M,direct,depth=8"),
+            "read/io_uring,depth=8,direct,block=1M"
+        );
         assert_eq!(canonical("read/threads=4"), "read/threads=4,block=1M");
         assert_eq!(canonical("write/sync,fsync,block=4096"), "write/sync,block=4K,fsync");
         assert_eq!(canonical("write/mmap"), "write/mmap,preallocate=truncate");
@@ -123,14 +144,21 @@ mod tests {
     fn names_of_2014_are_accepted_with_options() {
         assert_eq!(canonical("read_direct,block=64K"), "read/sync,direct,block=64K");
         for alias in ALIASES {
-            let method: Method = alias.name.parse().unwrap_or_else(|error| panic!("{}: {error}", alias.name));
+            let method: Method = alias
+                .name
+                .parse()
+                .unwrap_or_else(|error| panic!("{}: {error}", alias.name));
             assert_eq!(method.to_string(), canonical(alias.method), "{}", alias.name);
         }
     }
 
     #[test]
     fn errors_name_the_nearest() {
-        assert!(canonical("read/snyc").contains("`read/sync`"), "{}", canonical("read/snyc"));
+        assert!(
+            canonical("read/snyc").contains("`read/sync`"),
+            "{}",
+            canonical("read/snyc")
+        );
         assert!(canonical("read_dircet").contains("`read_direct`"));
         assert!(canonical("read/sync,block=0").starts_with("error: a block"));
         assert!(canonical("read/sync,depth=8").contains("does not take"));

@@ -17,7 +17,11 @@ use crate::{Chunk, Consumer};
 
 const PREPARE: PrepareRead = |setup| {
     let buffers = vec![setup.buffer()?, setup.buffer()?];
-    Ok(Box::new(DoubleBuffer { setup, pool: pool(&setup, 1)?, buffers }))
+    Ok(Box::new(DoubleBuffer {
+        setup,
+        pool: pool(&setup, 1)?,
+        buffers,
+    }))
 };
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
@@ -65,7 +69,9 @@ fn fill(
     for offset in (0..source.bytes).step_by(setup.block_bytes) {
         let Ok(mut buffer) = empty.recv() else { return };
         let length = source.length_at(offset, setup.block_bytes);
-        let read = ahead.reading_at(offset).and_then(|()| source.read_block(&mut buffer, offset, length));
+        let read = ahead
+            .reading_at(offset)
+            .and_then(|()| source.read_block(&mut buffer, offset, length));
         let failed = read.is_err();
         if hand_over.send(read.map(|()| buffer)).is_err() || failed {
             return;

@@ -8,7 +8,12 @@ use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepar
 use crate::transfer::{Ahead, MEMORY_ALIGNMENT, Setup, Side};
 use crate::{Chunk, Consumer};
 
-const PREPARE: PrepareRead = |setup| Ok(Box::new(IoUring { ring: ring(&setup)?, setup }));
+const PREPARE: PrepareRead = |setup| {
+    Ok(Box::new(IoUring {
+        ring: ring(&setup)?,
+        setup,
+    }))
+};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     operation: Operation::Read,
@@ -40,7 +45,9 @@ pub(crate) fn ring(setup: &Setup) -> Result<Ring> {
 
 /// The flags of a request that the method's cache policy asks for.
 pub(crate) fn flags(side: &Side<'_>) -> RingFlags {
-    RingFlags { dontcache: side.method.options().cache == CachePolicy::DontCache }
+    RingFlags {
+        dontcache: side.method.options().cache == CachePolicy::DontCache,
+    }
 }
 
 struct IoUring {
@@ -53,7 +60,9 @@ impl ReadSource for IoUring {
         let calls = self.ring.calls();
         let result = Reading::new(self, source).and_then(|mut reading| reading.run(consumer));
         while self.ring.in_flight() > 0 {
-            self.ring.wait().map_err(|error| source.failed("waiting for the ring", error))?;
+            self.ring
+                .wait()
+                .map_err(|error| source.failed("waiting for the ring", error))?;
         }
         source.count_calls(self.ring.calls() - calls);
         result
@@ -74,7 +83,13 @@ impl<'a> Reading<'a> {
     fn new(mechanism: &'a mut IoUring, source: &'a Side<'a>) -> Result<Self> {
         let arrived = vec![0; mechanism.ring.depth() as usize];
         let block_bytes = mechanism.setup.block_bytes;
-        Ok(Self { ring: &mut mechanism.ring, source, ahead: Ahead::new(source)?, block_bytes, arrived })
+        Ok(Self {
+            ring: &mut mechanism.ring,
+            source,
+            ahead: Ahead::new(source)?,
+            block_bytes,
+            arrived,
+        })
     }
 
     fn run(&mut self, consumer: &dyn Consumer) -> Result<Stopped> {
@@ -100,7 +115,11 @@ impl<'a> Reading<'a> {
     /// The slot, offset and length of a block.
     fn place(&self, block: u64) -> (u32, u64, usize) {
         let offset = block * self.block_bytes as u64;
-        ((block % self.arrived.len() as u64) as u32, offset, self.source.length_at(offset, self.block_bytes))
+        (
+            (block % self.arrived.len() as u64) as u32,
+            offset,
+            self.source.length_at(offset, self.block_bytes),
+        )
     }
 
     fn submit(&mut self, block: u64) -> Result<()> {
@@ -117,7 +136,9 @@ impl<'a> Reading<'a> {
         let asked = self.source.request_bytes(length) - start;
         let (source, at) = (self.source, offset + start as u64);
         source.check_can_continue(at)?;
-        let submitted = self.ring.submit_read(slot, &source.file, at, start, asked, flags(source));
+        let submitted = self
+            .ring
+            .submit_read(slot, &source.file, at, start, asked, flags(source));
         submitted.map_err(|error| source.failed_at("starting to read", at, error))
     }
 
@@ -130,7 +151,10 @@ impl<'a> Reading<'a> {
             if self.arrived[wanted as usize] >= length {
                 return Ok(());
             }
-            let completed = self.ring.wait().map_err(|error| source.failed("waiting for the ring", error))?;
+            let completed = self
+                .ring
+                .wait()
+                .map_err(|error| source.failed("waiting for the ring", error))?;
             // Slots are consumed in order, so slot s holds the first block from here on that belongs there.
             let of = block + (u64::from(completed.slot) + slots - u64::from(wanted)) % slots;
             let (_, offset, length) = self.place(of);

@@ -14,14 +14,24 @@ const PREPARE: PrepareRead = |setup| {
 };
 
 /// The hints for maps.
-pub(crate) const MAP_HINTS: &[Hint] =
-    &[Hint::Sequential, Hint::WillNeed, Hint::Populate, Hint::RdAhead, Hint::RdAdvise];
+pub(crate) const MAP_HINTS: &[Hint] = &[
+    Hint::Sequential,
+    Hint::WillNeed,
+    Hint::Populate,
+    Hint::RdAhead,
+    Hint::RdAdvise,
+];
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     operation: Operation::Read,
     name: "mmap",
     about: "the file mapped whole, or in windows of a block",
-    accepts: Accepts { block: Some(None), cache: &[], hints: MAP_HINTS, ..super::sync::ACCEPTS },
+    accepts: Accepts {
+        block: Some(None),
+        cache: &[],
+        hints: MAP_HINTS,
+        ..super::sync::ACCEPTS
+    },
     overlapping: false,
     platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
     simplicity_rank: 3,
@@ -42,7 +52,9 @@ pub(crate) fn require_guard(setup: &Setup) -> Result<()> {
 /// The bytes of one window: the block, a multiple of the page, or the whole file.
 pub(crate) fn window_bytes(side: &Side<'_>) -> u64 {
     let block = side.method.options().block_bytes;
-    block.map_or(side.bytes, |block| block.next_multiple_of(page_bytes())).max(1)
+    block
+        .map_or(side.bytes, |block| block.next_multiple_of(page_bytes()))
+        .max(1)
 }
 
 /// A page, as far as offsets of maps go. Some machines have pages of 64K.
@@ -105,6 +117,10 @@ impl ReadSource for Mmap {
 pub(crate) fn fault(side: &Side<'_>, offset: u64) -> crate::Error {
     match side.check_not_shrunk() {
         Err(error) => error,
-        Ok(()) => side.failed_at("reading through the map", offset, std::io::Error::other("input/output error")),
+        Ok(()) => side.failed_at(
+            "reading through the map",
+            offset,
+            std::io::Error::other("input/output error"),
+        ),
     }
 }

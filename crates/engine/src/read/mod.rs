@@ -68,12 +68,20 @@ impl Reader {
     /// As [`Reader::prepare`].
     pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
         let Prepare::Read(prepare) = method.mechanism().prepare else {
-            return Err(Error::WrongOperation { method: *method, wanted: Operation::Read.name() });
+            return Err(Error::WrongOperation {
+                method: *method,
+                wanted: Operation::Read.name(),
+            });
         };
         let setup = Setup::new(method, longest_file_bytes);
         setup.require_here()?;
         let mechanism = prepare(setup)?;
-        Ok(Self { method: *method, prepare, longest_file_bytes, mechanism })
+        Ok(Self {
+            method: *method,
+            prepare,
+            longest_file_bytes,
+            mechanism,
+        })
     }
 
     /// Opens a file, feeds it whole to the consumer, and closes it. The size is the one it has when it is opened: what
@@ -91,7 +99,16 @@ impl Reader {
             self.mechanism = (self.prepare)(Setup::new(&self.method, source.bytes))?;
             self.longest_file_bytes = source.bytes;
         }
-        let stopped = if source.bytes == 0 { false } else { self.mechanism.read(&source, consumer)? };
-        Ok(Transfer { bytes: source.bytes, calls: source.calls(), stopped, ..Transfer::default() })
+        let stopped = if source.bytes == 0 {
+            false
+        } else {
+            self.mechanism.read(&source, consumer)?
+        };
+        Ok(Transfer {
+            bytes: source.bytes,
+            calls: source.calls(),
+            stopped,
+            ..Transfer::default()
+        })
     }
 }

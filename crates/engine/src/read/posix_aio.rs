@@ -10,13 +10,21 @@ use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepar
 use crate::transfer::{Ahead, Setup, Side};
 use crate::{Chunk, Consumer};
 
-const PREPARE: PrepareRead = |setup| Ok(Box::new(PosixAio { slots: [slot(&setup)?, slot(&setup)?], setup }));
+const PREPARE: PrepareRead = |setup| {
+    Ok(Box::new(PosixAio {
+        slots: [slot(&setup)?, slot(&setup)?],
+        setup,
+    }))
+};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     operation: Operation::Read,
     name: "posix-aio",
     about: "aio_read(3) into one buffer while the other is consumed",
-    accepts: Accepts { cache: &[CachePolicy::Direct], ..super::sync::ACCEPTS },
+    accepts: Accepts {
+        cache: &[CachePolicy::Direct],
+        ..super::sync::ACCEPTS
+    },
     overlapping: true,
     platforms: &[Platform::Linux, Platform::MacOs],
     simplicity_rank: 6,
@@ -47,7 +55,9 @@ impl PosixAio {
     /// Waits for a block; what a short answer left out is read at once.
     fn finish(&mut self, slot: usize, source: &Side<'_>, offset: u64, length: usize) -> Result<()> {
         source.count_call();
-        let read = self.slots[slot].wait().map_err(|error| source.failed_at("reading", offset, error))?;
+        let read = self.slots[slot]
+            .wait()
+            .map_err(|error| source.failed_at("reading", offset, error))?;
         source.read_rest(self.slots[slot].buffer_mut(), offset, read, length)
     }
 }
@@ -68,7 +78,10 @@ impl ReadSource for PosixAio {
                 self.start(1 - slot, source, next)?;
             }
             finished?;
-            if consumer.data(offset, Chunk::Memory(&self.slots[slot].buffer()[..length])).is_break() {
+            if consumer
+                .data(offset, Chunk::Memory(&self.slots[slot].buffer()[..length]))
+                .is_break()
+            {
                 if next < source.bytes {
                     let _ = self.slots[1 - slot].wait();
                 }

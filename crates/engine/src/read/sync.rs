@@ -2,7 +2,7 @@
 
 use super::{PrepareRead, ReadSource, Stopped};
 use crate::error::Result;
-use crate::method::{Accepts, CachePolicy, Hint, Mechanism, Operation, Platform, Prepare, Preallocate};
+use crate::method::{Accepts, CachePolicy, Hint, Mechanism, Operation, Platform, Preallocate, Prepare};
 use crate::transfer::{Ahead, Setup, Side};
 use crate::{Chunk, Consumer};
 
@@ -27,7 +27,12 @@ pub(super) const ACCEPTS: Accepts = Accepts {
     durability: &[],
 };
 
-const PREPARE: PrepareRead = |setup| Ok(Box::new(Sync { buffer: setup.buffer()?, setup }));
+const PREPARE: PrepareRead = |setup| {
+    Ok(Box::new(Sync {
+        buffer: setup.buffer()?,
+        setup,
+    }))
+};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     operation: Operation::Read,

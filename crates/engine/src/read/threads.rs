@@ -1,7 +1,7 @@
 //! `read/threads=N`: the file is cut into N ranges, each read by a thread of its own.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::ThreadPool;
 use seekless_sys::Buffer;
@@ -16,7 +16,11 @@ use crate::{Chunk, Consumer};
 const PREPARE: PrepareRead = |setup| {
     let threads = setup.method.options().threads.map_or(1, |threads| threads as usize);
     let buffers = (0..threads).map(|_| setup.buffer()).collect::<Result<Vec<_>>>()?;
-    Ok(Box::new(Threads { setup, pool: pool(&setup, threads)?, buffers }))
+    Ok(Box::new(Threads {
+        setup,
+        pool: pool(&setup, threads)?,
+        buffers,
+    }))
 };
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
@@ -70,7 +74,11 @@ impl ReadSource for Threads {
                 });
             }
         });
-        match ending.error.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        match ending
+            .error
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        {
             Some(error) => Err(error),
             None => Ok(ending.stopped.into_inner()),
         }

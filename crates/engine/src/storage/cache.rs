@@ -30,7 +30,10 @@ impl Resident {
     pub fn part(&self) -> Option<f64> {
         match *self {
             Self::Known { total_bytes: 0, .. } => Some(0.0),
-            Self::Known { resident_bytes, total_bytes } => Some(resident_bytes as f64 / total_bytes as f64),
+            Self::Known {
+                resident_bytes,
+                total_bytes,
+            } => Some(resident_bytes as f64 / total_bytes as f64),
             Self::Unknown(_) => None,
         }
     }
@@ -91,9 +94,11 @@ pub fn drop_system() -> Result<()> {
     let path = Path::new("/proc/sys/vm/drop_caches");
     match sys::drop_system_caches() {
         Ok(Support::Available(())) => Ok(()),
-        Ok(Support::Unavailable(reason)) => {
-            Err(Error::system(path, "dropping the system's caches", std::io::Error::other(reason)))
-        }
+        Ok(Support::Unavailable(reason)) => Err(Error::system(
+            path,
+            "dropping the system's caches",
+            std::io::Error::other(reason),
+        )),
         Err(error) => Err(Error::system(path, "dropping the system's caches", error)),
     }
 }
@@ -107,9 +112,10 @@ fn open(path: &Path) -> Result<File> {
 fn ask(path: &Path, file: &File) -> Result<Resident> {
     let asked = sys::residency(file).map_err(|error| Error::system(path, "asking for its residency", error))?;
     Ok(match asked {
-        Support::Available(found) => {
-            Resident::Known { resident_bytes: found.resident_bytes, total_bytes: found.total_bytes }
-        }
+        Support::Available(found) => Resident::Known {
+            resident_bytes: found.resident_bytes,
+            total_bytes: found.total_bytes,
+        },
         Support::Unavailable(reason) => Resident::Unknown(reason),
     })
 }

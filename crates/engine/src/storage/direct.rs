@@ -18,8 +18,14 @@ pub fn direct_alignment(file: &Path) -> Option<(u32, u32)> {
 
 /// Times direct reads of 4 KiB at offsets that are multiples of it; `None` where direct I/O is not to be had.
 pub fn time_direct_reads(path: &Path, offsets: impl Iterator<Item = u64>) -> Option<Vec<Duration>> {
-    let opening = Opening { access: Access::Read, direct: true, write_through: false };
-    let Ok(Support::Available(file)) = sys::open(path, opening) else { return None };
+    let opening = Opening {
+        access: Access::Read,
+        direct: true,
+        write_through: false,
+    };
+    let Ok(Support::Available(file)) = sys::open(path, opening) else {
+        return None;
+    };
     let mut buffer = Buffer::new(4096, MEMORY_ALIGNMENT).ok()?;
     let time = |offset: u64| {
         let start = Instant::now();

@@ -25,8 +25,13 @@ pub struct ExtentSummary {
 pub fn extents(path: &Path) -> Result<Option<ExtentSummary>> {
     let file = File::open(path).map_err(|error| Error::system(path, "opening it", error))?;
     let found = sys::extents(&file).map_err(|error| Error::system(path, "asking for its extents", error))?;
-    let Support::Available(found) = found else { return Ok(None) };
-    let shared = found.iter().filter(|extent| extent.flags.is_shared()).map(|extent| extent.length);
+    let Support::Available(found) = found else {
+        return Ok(None);
+    };
+    let shared = found
+        .iter()
+        .filter(|extent| extent.flags.is_shared())
+        .map(|extent| extent.length);
     Ok(Some(ExtentSummary {
         count: found.len() as u64,
         allocated_bytes: found.iter().map(|extent| extent.length).sum(),

@@ -69,13 +69,16 @@ impl StorageFacts {
     /// The system's, where the path cannot be looked at.
     pub fn of(path: &Path) -> Result<Self> {
         let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
-        let system = sys::file_system(path).map_err(|error| Error::system(path, "looking at its file system", error))?;
+        let system =
+            sys::file_system(path).map_err(|error| Error::system(path, "looking at its file system", error))?;
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let mount = fs::canonicalize(path).ok().and_then(|path| find_mount(&mounts, &path));
         let device = device_of(metadata.dev(), mount.as_ref());
         Ok(Self {
             // The mount's word is exact where the file system's number is shared (ext2, 3 and 4).
-            file_system: mount.as_ref().map_or(system.type_name, |mount| mount.file_system.clone()),
+            file_system: mount
+                .as_ref()
+                .map_or(system.type_name, |mount| mount.file_system.clone()),
             mount_point: mount.as_ref().map(|mount| mount.point.clone()),
             mount_options: mount.map(|mount| mount.options),
             block_bytes: system.block_bytes,
@@ -110,12 +113,17 @@ fn find_mount(mountinfo: &str, path: &Path) -> Option<Mount> {
             source: unescape(right.get(1)?),
         })
     });
-    mounts.filter(|mount| path.starts_with(&mount.point)).max_by_key(|mount| mount.point.components().count())
+    mounts
+        .filter(|mount| path.starts_with(&mount.point))
+        .max_by_key(|mount| mount.point.components().count())
 }
 
 /// Undoes the octal escapes of mountinfo.
 fn unescape(text: &str) -> String {
-    text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+    text.replace("\\040", " ")
+        .replace("\\011", "\t")
+        .replace("\\012", "\n")
+        .replace("\\134", "\\")
 }
 
 /// The device of a device number; file systems with numbers of their own (btrfs) name it in the mount.
@@ -141,7 +149,11 @@ fn rdev_minor(number: u64) -> u64 {
 
 fn describe(folder: &Path) -> BlockDevice {
     // A partition's queue is its disk's.
-    let disk = if folder.join("queue").exists() { folder } else { folder.parent().unwrap_or(folder) };
+    let disk = if folder.join("queue").exists() {
+        folder
+    } else {
+        folder.parent().unwrap_or(folder)
+    };
     let text = |name: &str| read_line(&disk.join(name));
     let number = |name: &str| text(name)?.parse().ok();
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -163,16 +175,25 @@ fn describe(folder: &Path) -> BlockDevice {
 
 fn is_hypervisor_model(disk: &Path) -> bool {
     let model = read_line(&disk.join("device/model")).unwrap_or_default().to_lowercase();
-    ["qemu", "virtual", "vbox", "amazon elastic", "persistentdisk"].iter().any(|word| model.contains(word))
+    ["qemu", "virtual", "vbox", "amazon elastic", "persistentdisk"]
+        .iter()
+        .any(|word| model.contains(word))
 }
 
 /// The disks a device is made of: the members of an array or volume, the disk of a loop's backing file.
 fn disks_below(disk: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(disk.join("slaves"))
-        .map(|entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+        .map(|entries| {
+            entries
+                .flatten()
+                .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                .collect()
+        })
         .unwrap_or_default();
     if let Some(backing) = read_line(&disk.join("loop/backing_file")) {
-        let below = fs::metadata(&backing).ok().and_then(|metadata| device_of(metadata.dev(), None));
+        let below = fs::metadata(&backing)
+            .ok()
+            .and_then(|metadata| device_of(metadata.dev(), None));
         names.push(below.map_or(backing, |device| device.name));
     }
     names.sort();
@@ -204,7 +225,10 @@ mod tests {
     #[test]
     fn the_last_of_the_deepest_mounts_holds_the_path() {
         let mount = find_mount(MOUNTS, Path::new("/mnt/a b/c")).unwrap();
-        assert_eq!((mount.file_system.as_str(), mount.options.as_str()), ("btrfs", "ro,rw,ssd"));
+        assert_eq!(
+            (mount.file_system.as_str(), mount.options.as_str()),
+            ("btrfs", "ro,rw,ssd")
+        );
         assert_eq!(mount.source, "/dev/loop0");
         assert_eq!(find_mount(MOUNTS, Path::new("/mnt/ab")).unwrap().file_system, "ext4");
         assert!(find_mount("", Path::new("/")).is_none());

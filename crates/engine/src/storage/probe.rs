@@ -53,7 +53,11 @@ impl Probe {
     /// The system's, where the file cannot be written.
     pub fn new(folder: &Path) -> Result<Self> {
         let name = |part: &str| folder.join(format!("seekless-probe-{}-{part}", std::process::id()));
-        let probe = Self { source: name("source"), target: name("target"), tried: HashMap::new() };
+        let probe = Self {
+            source: name("source"),
+            target: name("target"),
+            tried: HashMap::new(),
+        };
         let method: Method = "write/sync".parse().expect("a method of our own table");
         let _ = fs::remove_file(&probe.source);
         Writer::prepare(&method)?.write(&probe.source, Destination::New, PROBE_BYTES, &Generator::new(1))?;
@@ -62,7 +66,11 @@ impl Probe {
 
     /// Whether a method is available, whatever its block size.
     pub fn availability(&mut self, method: &Method) -> Availability {
-        let options = Options { block_bytes: None, depth: None, ..*method.options() };
+        let options = Options {
+            block_bytes: None,
+            depth: None,
+            ..*method.options()
+        };
         let key = (method.operation(), method.mechanism().name, options);
         if let Some(known) = self.tried.get(&key) {
             return known.clone();
@@ -89,7 +97,10 @@ impl Probe {
         let method = &Method::new(method.mechanism(), smaller).unwrap_or(*method);
         let past_cache = method.options().cache != CachePolicy::Cached;
         if past_cache && method.operation() != Operation::Write && !is_empty(&cache::drop_file(&self.source)?) {
-            return Ok(Some(format!("{} means nothing here: the file stays in memory", method.options().cache.name())));
+            return Ok(Some(format!(
+                "{} means nothing here: the file stays in memory",
+                method.options().cache.name()
+            )));
         }
         match method.operation() {
             Operation::Read => self.read(method),
@@ -127,13 +138,17 @@ impl Probe {
                 Writer::prepare(method)?.write(&self.target, Destination::New, PROBE_BYTES, &generator)?
             }
         };
-        let dirtied = pages_dirtied().zip(dirtied).map(|(after, before)| after.saturating_sub(before));
+        let dirtied = pages_dirtied()
+            .zip(dirtied)
+            .map(|(after, before)| after.saturating_sub(before));
         let page_bytes = sys::page_bytes() as u64;
         match method.options().cache {
             CachePolicy::Cached => {}
             // The residency afterwards says nothing on btrfs: it writes through the cache and then drops it.
             CachePolicy::Direct if dirtied.is_some_and(|pages| pages * page_bytes > PROBE_BYTES / 2) => {
-                return Ok(Some("it was accepted, and written through the page cache all the same".to_owned()));
+                return Ok(Some(
+                    "it was accepted, and written through the page cache all the same".to_owned(),
+                ));
             }
             CachePolicy::Direct if !is_empty(&cache::resident(&self.target)?) => {
                 return Ok(Some("it was accepted, and the page cache used all the same".to_owned()));
@@ -142,7 +157,9 @@ impl Probe {
             CachePolicy::DontCache => {
                 sync(&self.target)?;
                 if !is_empty(&cache::resident(&self.target)?) {
-                    return Ok(Some("it was accepted, and the pages stay in the cache all the same".to_owned()));
+                    return Ok(Some(
+                        "it was accepted, and the pages stay in the cache all the same".to_owned(),
+                    ));
                 }
             }
         }
@@ -172,7 +189,9 @@ fn is_empty(resident: &Resident) -> bool {
 /// Pages that the whole system has made dirty since it started (Linux).
 fn pages_dirtied() -> Option<u64> {
     let counters = fs::read_to_string("/proc/vmstat").ok()?;
-    counters.lines().find_map(|line| line.strip_prefix("nr_dirtied ")?.parse().ok())
+    counters
+        .lines()
+        .find_map(|line| line.strip_prefix("nr_dirtied ")?.parse().ok())
 }
 
 fn sync(path: &Path) -> Result<()> {

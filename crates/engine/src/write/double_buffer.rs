@@ -14,7 +14,11 @@ use crate::transfer::{Setup, Side};
 
 const PREPARE: PrepareWrite = |setup| {
     let buffers = vec![setup.buffer()?, setup.buffer()?];
-    Ok(Box::new(DoubleBuffer { setup, pool: pool(&setup, 1)?, buffers }))
+    Ok(Box::new(DoubleBuffer {
+        setup,
+        pool: pool(&setup, 1)?,
+        buffers,
+    }))
 };
 
 pub(super) static MECHANISM: Mechanism = Mechanism {

@@ -9,13 +9,22 @@ use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
 use crate::read::{ring, ring_flags};
 use crate::transfer::{Setup, Side};
 
-const PREPARE: PrepareWrite = |setup| Ok(Box::new(IoUring { ring: ring(&setup)?, setup }));
+const PREPARE: PrepareWrite = |setup| {
+    Ok(Box::new(IoUring {
+        ring: ring(&setup)?,
+        setup,
+    }))
+};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     operation: Operation::Write,
     name: "io_uring",
     about: "N writes in flight through one ring, from registered buffers",
-    accepts: Accepts { block: Some(Some(256 << 10)), depth: Some(8), ..super::sync::ACCEPTS },
+    accepts: Accepts {
+        block: Some(Some(256 << 10)),
+        depth: Some(8),
+        ..super::sync::ACCEPTS
+    },
     overlapping: true,
     platforms: &[Platform::Linux],
     simplicity_rank: 7,
@@ -32,7 +41,9 @@ impl WriteTarget for IoUring {
         let calls = self.ring.calls();
         let result = self.write_all(target, producer);
         while self.ring.in_flight() > 0 {
-            self.ring.wait().map_err(|error| target.failed("waiting for the ring", error))?;
+            self.ring
+                .wait()
+                .map_err(|error| target.failed("waiting for the ring", error))?;
         }
         target.count_calls(self.ring.calls() - calls);
         result
@@ -53,17 +64,28 @@ impl IoUring {
         let mut free: Vec<u32> = (0..self.ring.depth()).rev().collect();
         let mut offset = 0;
         while offset < target.bytes || self.ring.in_flight() > 0 {
-            if offset < target.bytes && let Some(slot) = free.pop() {
+            if offset < target.bytes
+                && let Some(slot) = free.pop()
+            {
                 let length = target.length_at(offset, self.setup.block_bytes);
                 producer.produce(offset, &mut self.ring.buffer_mut(slot)[..length]);
-                slots[slot as usize] = InFlight { offset, asked: target.request_bytes(length), done: 0 };
+                slots[slot as usize] = InFlight {
+                    offset,
+                    asked: target.request_bytes(length),
+                    done: 0,
+                };
                 self.request(target, slot, slots[slot as usize])?;
                 // On its way at once, so that it moves while the next is produced.
-                self.ring.submit().map_err(|error| target.failed("submitting to the ring", error))?;
+                self.ring
+                    .submit()
+                    .map_err(|error| target.failed("submitting to the ring", error))?;
                 offset += length as u64;
                 continue;
             }
-            let completed = self.ring.wait().map_err(|error| target.failed("waiting for the ring", error))?;
+            let completed = self
+                .ring
+                .wait()
+                .map_err(|error| target.failed("waiting for the ring", error))?;
             let block = &mut slots[completed.slot as usize];
             let at = block.offset + block.done as u64;
             match completed.result {
@@ -85,7 +107,9 @@ impl IoUring {
     fn request(&mut self, target: &Side<'_>, slot: u32, block: InFlight) -> Result<()> {
         let at = block.offset + block.done as u64;
         let rest = block.asked - block.done;
-        let submitted = self.ring.submit_write(slot, &target.file, at, block.done, rest, ring_flags(target));
+        let submitted = self
+            .ring
+            .submit_write(slot, &target.file, at, block.done, rest, ring_flags(target));
         submitted.map_err(|error| target.failed_at("starting to write", at, error))
     }
 }

@@ -61,12 +61,20 @@ impl Writer {
     /// As [`Writer::prepare`].
     pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
         let Prepare::Write(prepare) = method.mechanism().prepare else {
-            return Err(Error::WrongOperation { method: *method, wanted: Operation::Write.name() });
+            return Err(Error::WrongOperation {
+                method: *method,
+                wanted: Operation::Write.name(),
+            });
         };
         let setup = Setup::new(method, longest_file_bytes);
         setup.require_here()?;
         let mechanism = prepare(setup)?;
-        Ok(Self { method: *method, prepare, longest_file_bytes, mechanism })
+        Ok(Self {
+            method: *method,
+            prepare,
+            longest_file_bytes,
+            mechanism,
+        })
     }
 
     /// Opens or makes a file, writes `bytes` bytes from the producer, and closes it. In the end the file has exactly
@@ -94,6 +102,11 @@ impl Writer {
             self.mechanism.write(&target, producer)?;
         }
         let fsync = target.finish_target()?;
-        Ok(Transfer { bytes, calls: target.calls(), fsync, stopped: false })
+        Ok(Transfer {
+            bytes,
+            calls: target.calls(),
+            fsync,
+            stopped: false,
+        })
     }
 }

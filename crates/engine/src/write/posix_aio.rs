@@ -9,13 +9,21 @@ use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepar
 use crate::read::aio_slot;
 use crate::transfer::{Setup, Side};
 
-const PREPARE: PrepareWrite = |setup| Ok(Box::new(PosixAio { slots: [aio_slot(&setup)?, aio_slot(&setup)?], setup }));
+const PREPARE: PrepareWrite = |setup| {
+    Ok(Box::new(PosixAio {
+        slots: [aio_slot(&setup)?, aio_slot(&setup)?],
+        setup,
+    }))
+};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     operation: Operation::Write,
     name: "posix-aio",
     about: "aio_write(3) from one buffer while the other is filled",
-    accepts: Accepts { cache: &[CachePolicy::Direct], ..super::sync::ACCEPTS },
+    accepts: Accepts {
+        cache: &[CachePolicy::Direct],
+        ..super::sync::ACCEPTS
+    },
     overlapping: true,
     platforms: &[Platform::Linux, Platform::MacOs],
     simplicity_rank: 6,
@@ -52,7 +60,9 @@ impl PosixAio {
     /// Waits for a block; what a short answer left out is written at once.
     fn finish(&mut self, target: &Side<'_>, (slot, offset, length): (usize, u64, usize)) -> Result<()> {
         target.count_call();
-        let written = self.slots[slot].wait().map_err(|error| target.failed_at("writing", offset, error))?;
+        let written = self.slots[slot]
+            .wait()
+            .map_err(|error| target.failed_at("writing", offset, error))?;
         target.write_rest(self.slots[slot].buffer(), offset, written, length)
     }
 }

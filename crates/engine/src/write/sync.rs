@@ -3,9 +3,7 @@
 use super::{PrepareWrite, WriteTarget};
 use crate::Producer;
 use crate::error::Result;
-use crate::method::{
-    Accepts, CachePolicy, Durability, Mechanism, Operation, Platform, Preallocate, Prepare,
-};
+use crate::method::{Accepts, CachePolicy, Durability, Mechanism, Operation, Platform, Preallocate, Prepare};
 use crate::transfer::{Setup, Side};
 
 /// What calls that write blocks to a descriptor accept.
@@ -19,7 +17,12 @@ pub(crate) const ACCEPTS: Accepts = Accepts {
     durability: &[Durability::Fsync, Durability::WriteThrough],
 };
 
-const PREPARE: PrepareWrite = |setup| Ok(Box::new(Sync { buffer: setup.buffer()?, setup }));
+const PREPARE: PrepareWrite = |setup| {
+    Ok(Box::new(Sync {
+        buffer: setup.buffer()?,
+        setup,
+    }))
+};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     operation: Operation::Write,

@@ -45,7 +45,10 @@ fn a_file_that_shrinks_is_an_error_naming_it_by_every_method() {
             for left in [4096, BYTES as u64 - 100, 0] {
                 let path = file_of(&folder, "file", &sample(BYTES));
                 let cut = || truncate(&path, left);
-                let meddle = Meddle { once: Once::new(), act: &cut };
+                let meddle = Meddle {
+                    once: Once::new(),
+                    act: &cut,
+                };
                 let read = Reader::prepare_for(&method, BYTES as u64).unwrap().read(&path, &meddle);
                 match read {
                     Err(error @ Error::Shrank { .. }) => assert!(error.to_string().contains("file"), "{error}"),
@@ -66,8 +69,14 @@ fn a_file_that_grows_is_read_up_to_the_size_it_had() {
                 let mut file = File::options().append(true).open(&path).unwrap();
                 file.write_all(&[1; 100_000]).unwrap();
             };
-            let meddle = Meddle { once: Once::new(), act: &grow };
-            let transfer = Reader::prepare_for(&method, BYTES as u64).unwrap().read(&path, &meddle).unwrap();
+            let meddle = Meddle {
+                once: Once::new(),
+                act: &grow,
+            };
+            let transfer = Reader::prepare_for(&method, BYTES as u64)
+                .unwrap()
+                .read(&path, &meddle)
+                .unwrap();
             assert_eq!(transfer.bytes, BYTES as u64 / 4, "{method}");
         }
     }

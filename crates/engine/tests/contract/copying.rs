@@ -26,11 +26,17 @@ fn copies_for_std(folder: &tempfile::TempDir, method: &Method, size: usize) {
         transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"))
     };
     assert_eq!(copy(Destination::New).bytes, size as u64);
-    assert!(std::fs::read(&target).unwrap() == bytes, "{method} copied {size} bytes wrong");
+    assert!(
+        std::fs::read(&target).unwrap() == bytes,
+        "{method} copied {size} bytes wrong"
+    );
     for before in [size + 5000, size / 2] {
         std::fs::write(&target, vec![0xaa; before]).unwrap();
         copy(Destination::Overwrite);
-        assert!(std::fs::read(&target).unwrap() == bytes, "{method} copied {size} bytes over {before} wrong");
+        assert!(
+            std::fs::read(&target).unwrap() == bytes,
+            "{method} copied {size} bytes over {before} wrong"
+        );
     }
     assert!(std::fs::read(&source).unwrap() == bytes, "{method} changed its source");
     std::fs::remove_file(&target).unwrap();
@@ -43,7 +49,9 @@ fn a_copy_of_a_file_onto_itself_is_refused_and_changes_nothing() {
         let link = folder.path().join("link");
         std::fs::hard_link(&path, &link).unwrap();
         for method in methods(Operation::Copy, folder.path()) {
-            let copied = Copier::prepare_for(&method, 100).unwrap().copy(&path, &link, Destination::Overwrite);
+            let copied = Copier::prepare_for(&method, 100)
+                .unwrap()
+                .copy(&path, &link, Destination::Overwrite);
             assert!(matches!(copied, Err(Error::SameFile { .. })), "{method}");
             assert_eq!(std::fs::read(&path).unwrap(), b"precious");
         }

@@ -28,12 +28,22 @@ fn folder() -> Option<tempfile::TempDir> {
 /// Every mechanism once, in large blocks.
 fn methods(operation: Operation) -> impl Iterator<Item = Method> {
     let here = mechanisms().filter(move |mechanism| {
-        mechanism.operation == operation && mechanism.is_here() && !["null", "reflink", "clonefile"].contains(&mechanism.name)
+        mechanism.operation == operation
+            && mechanism.is_here()
+            && !["null", "reflink", "clonefile"].contains(&mechanism.name)
     });
     here.map(|mechanism| {
         let block_bytes = mechanism.accepts.block.flatten().map(|_| 4 << 20);
         let depth = mechanism.accepts.depth.map(|_| 1);
-        Method::new(mechanism, Options { block_bytes, depth, ..Options::default() }).unwrap()
+        Method::new(
+            mechanism,
+            Options {
+                block_bytes,
+                depth,
+                ..Options::default()
+            },
+        )
+        .unwrap()
     })
 }
 
@@ -63,11 +73,17 @@ fn files_over_4_gib_are_read_written_and_copied_whole_by_every_mechanism() {
     marked(&source);
     for method in methods(Operation::Read) {
         let tally = Tally::new(Kernel::Count);
-        let transfer = Reader::prepare_for(&method, BYTES).unwrap().read(&source, &tally).unwrap();
+        let transfer = Reader::prepare_for(&method, BYTES)
+            .unwrap()
+            .read(&source, &tally)
+            .unwrap();
         assert_eq!((transfer.bytes, tally.answer()), (BYTES, Answer::Count(4)), "{method}");
     }
     for method in methods(Operation::Copy) {
-        Copier::prepare_for(&method, BYTES).unwrap().copy(&source, &target, Destination::New).unwrap();
+        Copier::prepare_for(&method, BYTES)
+            .unwrap()
+            .copy(&source, &target, Destination::New)
+            .unwrap();
         assert_eq!(marks(&target), [0xff; 4], "{method}");
         std::fs::remove_file(&target).unwrap();
     }
@@ -80,7 +96,10 @@ fn files_over_4_gib_are_read_written_and_copied_whole_by_every_mechanism() {
         }
     };
     for method in methods(Operation::Write) {
-        Writer::prepare_for(&method, BYTES).unwrap().write(&target, Destination::New, BYTES, &zeros_but_marks).unwrap();
+        Writer::prepare_for(&method, BYTES)
+            .unwrap()
+            .write(&target, Destination::New, BYTES, &zeros_but_marks)
+            .unwrap();
         assert_eq!(marks(&target), [0xff; 4], "{method}");
         std::fs::remove_file(&target).unwrap();
     }

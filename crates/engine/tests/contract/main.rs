@@ -43,9 +43,16 @@ fn methods(operation: Operation, folder: &Path) -> Vec<Method> {
         }
     }
     for (reason, count) in missing {
-        println!("skipped: {count} variants of {operation} in {}: {reason}", folder.display());
+        println!(
+            "skipped: {count} variants of {operation} in {}: {reason}",
+            folder.display()
+        );
     }
-    assert!(!found.is_empty(), "nothing of {operation} is available in {}", folder.display());
+    assert!(
+        !found.is_empty(),
+        "nothing of {operation} is available in {}",
+        folder.display()
+    );
     found
 }
 
@@ -57,11 +64,19 @@ fn cases(method: &Method) -> Vec<(Method, usize)> {
         + usize::from(options.hint != Hint::None)
         + usize::from(Some(&options.preallocate) != method.mechanism().accepts.preallocate.first())
         + usize::from(options.durability != Durability::None);
-    let blocks: &[u64] = if departures <= 1 { &[4 << 10, 12 << 10, 64 << 10] } else { &[12 << 10] };
+    let blocks: &[u64] = if departures <= 1 {
+        &[4 << 10, 12 << 10, 64 << 10]
+    } else {
+        &[12 << 10]
+    };
     let mut cases = Vec::new();
     for method in blocks.iter().filter_map(|&block| with_block(method, block)) {
         let block = method.options().block_bytes.unwrap_or(4096);
-        let sizes = if departures <= 1 { sizes(block) } else { vec![0, 1, 3 * block - 1, 3 * block + 513] };
+        let sizes = if departures <= 1 {
+            sizes(block)
+        } else {
+            vec![0, 1, 3 * block - 1, 3 * block + 513]
+        };
         cases.extend(sizes.into_iter().map(|size| (method, size as usize)));
     }
     if cases.is_empty() {
@@ -74,7 +89,10 @@ fn cases(method: &Method) -> Vec<(Method, usize)> {
 
 /// A method with another block, where it takes one.
 fn with_block(method: &Method, block_bytes: u64) -> Option<Method> {
-    let options = seekless::Options { block_bytes: Some(block_bytes), ..*method.options() };
+    let options = seekless::Options {
+        block_bytes: Some(block_bytes),
+        ..*method.options()
+    };
     Method::new(method.mechanism(), options).ok()
 }
 

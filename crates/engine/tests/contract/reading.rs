@@ -17,7 +17,10 @@ impl Consumer for Keep {
         let mut kept = self.0.lock().unwrap();
         chunk.for_each_slice(|start, bytes| {
             let at = offset as usize + start;
-            assert!(kept[at..at + bytes.len()].iter().all(|&byte| byte == 0), "byte {at} came twice");
+            assert!(
+                kept[at..at + bytes.len()].iter().all(|&byte| byte == 0),
+                "byte {at} came twice"
+            );
             kept[at..at + bytes.len()].copy_from_slice(bytes);
         });
         ControlFlow::Continue(())
@@ -47,7 +50,10 @@ fn reads_like_std(folder: &tempfile::TempDir, method: &Method, size: usize) {
     let transfer = Reader::prepare_for(method, size as u64).unwrap().read(&path, &keep);
     let transfer = transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
     assert_eq!(transfer.bytes, size as u64, "{method}");
-    assert!(keep.0.into_inner().unwrap() == expected, "{method} read {size} bytes wrong");
+    assert!(
+        keep.0.into_inner().unwrap() == expected,
+        "{method} read {size} bytes wrong"
+    );
 }
 
 #[test]
@@ -58,15 +64,27 @@ fn kernels_find_the_same_by_every_method() {
         for method in methods(Operation::Read, folder.path()) {
             for (kernel, byte) in [(Kernel::Count, 0xff), (Kernel::Lines, b'\n')] {
                 let tally = Tally::new(kernel);
-                Reader::prepare_for(&method, 1 << 20).unwrap().read(&path, &tally).unwrap();
+                Reader::prepare_for(&method, 1 << 20)
+                    .unwrap()
+                    .read(&path, &tally)
+                    .unwrap();
                 let count = bytes.iter().filter(|&&found| found == byte).count() as u64;
                 assert_eq!(tally.answer(), Answer::Count(count), "{method} {kernel}");
             }
             let tally = Tally::new(Kernel::Histogram);
-            Reader::prepare_for(&method, 1 << 20).unwrap().read(&path, &tally).unwrap();
-            let Answer::Histogram(counts) = tally.answer() else { panic!("a histogram") };
+            Reader::prepare_for(&method, 1 << 20)
+                .unwrap()
+                .read(&path, &tally)
+                .unwrap();
+            let Answer::Histogram(counts) = tally.answer() else {
+                panic!("a histogram")
+            };
             for (byte, &count) in (0..=255).zip(&counts) {
-                assert_eq!(count, bytes.iter().filter(|&&found| found == byte).count() as u64, "{method}");
+                assert_eq!(
+                    count,
+                    bytes.iter().filter(|&&found| found == byte).count() as u64,
+                    "{method}"
+                );
             }
         }
     }
@@ -126,7 +144,10 @@ fn a_consumer_that_has_had_enough_ends_the_read_and_the_reader_reads_on() {
             let mut reader = Reader::prepare_for(&method, 1 << 20).unwrap();
             let whole_map = method.mechanism().name == "mmap" && method.options().block_bytes.is_none();
             for after in if whole_map { vec![1] } else { vec![1, 2, 7] } {
-                let enough = Enough { seen: AtomicUsize::new(0), after };
+                let enough = Enough {
+                    seen: AtomicUsize::new(0),
+                    after,
+                };
                 let transfer = reader.read(&path, &enough).unwrap();
                 assert!(transfer.stopped, "{method}");
                 // Ranges in parallel each finish the block that they are at.
@@ -158,7 +179,9 @@ fn a_block_larger_than_the_file_is_right() {
     for folder in folders() {
         let path = file_of(&folder, "file", &sample(5000));
         for method in methods(Operation::Read, folder.path()) {
-            let Some(method) = with_block(&method, 256 << 20) else { continue };
+            let Some(method) = with_block(&method, 256 << 20) else {
+                continue;
+            };
             let tally = Tally::new(Kernel::None);
             let transfer = Reader::prepare_for(&method, 5000).unwrap().read(&path, &tally).unwrap();
             assert_eq!(transfer.bytes, 5000);

@@ -15,7 +15,9 @@ fn method(text: &str) -> Method {
 }
 
 fn read(path: &Path) -> Error {
-    let read = Reader::prepare_for(&method("read/sync"), 1).unwrap().read(path, &Tally::new(Kernel::None));
+    let read = Reader::prepare_for(&method("read/sync"), 1)
+        .unwrap()
+        .read(path, &Tally::new(Kernel::None));
     read.expect_err("nothing that can be read")
 }
 
@@ -35,28 +37,51 @@ fn only_regular_files_are_read_and_the_error_says_what_it_is() {
     ];
     for (path, kind) in cases {
         let error = read(path).to_string();
-        assert!(error.contains(kind) && error.contains(&*path.to_string_lossy()), "{error}");
+        assert!(
+            error.contains(kind) && error.contains(&*path.to_string_lossy()),
+            "{error}"
+        );
     }
-    assert!(read(&folder.path().join("missing")).to_string().contains("No such file"));
+    assert!(
+        read(&folder.path().join("missing"))
+            .to_string()
+            .contains("No such file")
+    );
 }
 
 #[test]
 fn a_device_is_never_written_to_as_if_it_were_a_file() {
-    let written =
-        Writer::prepare_for(&method("write/sync"), 1).unwrap().write(Path::new("/dev/null"), Destination::Overwrite, 1, &b"x".as_slice());
+    let written = Writer::prepare_for(&method("write/sync"), 1).unwrap().write(
+        Path::new("/dev/null"),
+        Destination::Overwrite,
+        1,
+        &b"x".as_slice(),
+    );
     assert!(matches!(written, Err(Error::NotRegular { .. })));
 }
 
 #[test]
 fn a_method_of_another_operation_is_refused() {
-    assert!(matches!(Reader::prepare(&method("write/sync")), Err(Error::WrongOperation { .. })));
-    assert!(matches!(Writer::prepare(&method("copy/sync")), Err(Error::WrongOperation { .. })));
+    assert!(matches!(
+        Reader::prepare(&method("write/sync")),
+        Err(Error::WrongOperation { .. })
+    ));
+    assert!(matches!(
+        Writer::prepare(&method("copy/sync")),
+        Err(Error::WrongOperation { .. })
+    ));
 }
 
 #[test]
 fn a_mechanism_of_another_platform_is_unavailable_with_the_reason() {
-    let foreign = if cfg!(target_os = "linux") { "copy/fcopyfile" } else { "copy/splice" };
-    let Err(error) = seekless::Copier::prepare(&method(foreign)) else { panic!("{foreign} cannot exist here") };
+    let foreign = if cfg!(target_os = "linux") {
+        "copy/fcopyfile"
+    } else {
+        "copy/splice"
+    };
+    let Err(error) = seekless::Copier::prepare(&method(foreign)) else {
+        panic!("{foreign} cannot exist here")
+    };
     assert!(error.is_unavailable() && error.to_string().contains("only"), "{error}");
 }
 
@@ -70,7 +95,9 @@ fn paths_that_are_no_utf_8_work_by_every_method() {
             continue;
         }
         for method in methods(Operation::Read, folder.path()) {
-            let transfer = Reader::prepare_for(&method, 10_000).unwrap().read(&name, &Tally::new(Kernel::Count));
+            let transfer = Reader::prepare_for(&method, 10_000)
+                .unwrap()
+                .read(&name, &Tally::new(Kernel::Count));
             assert_eq!(transfer.unwrap().bytes, 10_000, "{method}");
         }
     }
@@ -81,9 +108,15 @@ fn direct_io_with_a_block_that_is_not_aligned_is_unavailable_or_right() {
     for folder in folders() {
         let path = file_of(&folder, "file", &sample(100_000));
         let odd = method("read/sync,direct,block=5000");
-        match Reader::prepare_for(&odd, 100_000).unwrap().read(&path, &Tally::new(Kernel::Count)) {
+        match Reader::prepare_for(&odd, 100_000)
+            .unwrap()
+            .read(&path, &Tally::new(Kernel::Count))
+        {
             Ok(transfer) => assert_eq!(transfer.bytes, 100_000),
-            Err(error) => assert!(error.is_unavailable() && error.to_string().contains("multiple"), "{error}"),
+            Err(error) => assert!(
+                error.is_unavailable() && error.to_string().contains("multiple"),
+                "{error}"
+            ),
         }
     }
 }

@@ -25,12 +25,18 @@ fn writes_for_std(folder: &tempfile::TempDir, method: &Method, size: usize) {
         transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"))
     };
     assert_eq!(write(Destination::New).bytes, size as u64);
-    assert!(std::fs::read(&path).unwrap() == bytes, "{method} wrote {size} bytes wrong");
+    assert!(
+        std::fs::read(&path).unwrap() == bytes,
+        "{method} wrote {size} bytes wrong"
+    );
     // Over a longer file, and over a shorter one.
     for before in [size + 5000, size / 2] {
         std::fs::write(&path, vec![0xaa; before]).unwrap();
         write(Destination::Overwrite);
-        assert!(std::fs::read(&path).unwrap() == bytes, "{method} wrote {size} bytes over {before} wrong");
+        assert!(
+            std::fs::read(&path).unwrap() == bytes,
+            "{method} wrote {size} bytes over {before} wrong"
+        );
     }
     std::fs::remove_file(&path).unwrap();
 }
@@ -43,9 +49,17 @@ fn a_new_file_is_never_written_over_and_an_existing_one_never_made() {
         for method in methods(Operation::Write, folder.path()) {
             let mut writer = Writer::prepare_for(&method, 100).unwrap();
             let bytes = sample(100);
-            assert!(writer.write(&path, Destination::New, 100, &bytes.as_slice()).is_err(), "{method}");
+            assert!(
+                writer.write(&path, Destination::New, 100, &bytes.as_slice()).is_err(),
+                "{method}"
+            );
             assert_eq!(std::fs::read(&path).unwrap(), b"precious");
-            assert!(writer.write(&missing, Destination::Overwrite, 100, &bytes.as_slice()).is_err(), "{method}");
+            assert!(
+                writer
+                    .write(&missing, Destination::Overwrite, 100, &bytes.as_slice())
+                    .is_err(),
+                "{method}"
+            );
             assert!(!missing.exists(), "{method}");
         }
     }
@@ -66,9 +80,8 @@ fn a_full_file_system_is_an_error_that_names_the_path() {
                 continue;
             }
             let zeros: &dyn Producer = &|_: u64, bytes: &mut [u8]| bytes.fill(0);
-            let written = Writer::prepare_for(&method, 1 << 20).and_then(|mut writer| {
-                writer.write(&path, Destination::New, bytes, zeros)
-            });
+            let written = Writer::prepare_for(&method, 1 << 20)
+                .and_then(|mut writer| writer.write(&path, Destination::New, bytes, zeros));
             let error = written.expect_err("no file system here holds an exbibyte").to_string();
             assert!(error.contains("target"), "{error}");
             let _ = std::fs::remove_file(&path);

@@ -31,7 +31,11 @@ const MOST_FILES: u64 = 256;
 
 /// How many files of a size a trial takes.
 fn files_per_trial(bytes: u64) -> u32 {
-    if bytes >= SHORT_BYTES { 1 } else { (SEVERAL_BYTES / bytes.max(1)).clamp(1, MOST_FILES) as u32 }
+    if bytes >= SHORT_BYTES {
+        1
+    } else {
+        (SEVERAL_BYTES / bytes.max(1)).clamp(1, MOST_FILES) as u32
+    }
 }
 
 impl Runner<'_> {
@@ -39,8 +43,11 @@ impl Runner<'_> {
     pub(super) fn plan(&mut self) -> Result<Vec<Group>, BenchError> {
         let plans: Vec<(String, ContestPlan)> = self.plans();
         if plans.is_empty() {
-            return Err(BenchError::Nothing("a file that is only read leaves nothing to measure here: only read \
-                experiments take --file".to_owned()));
+            return Err(BenchError::Nothing(
+                "a file that is only read leaves nothing to measure here: only read \
+                experiments take --file"
+                    .to_owned(),
+            ));
         }
         let choices = self.choose_sizes(&plans)?;
         let mut groups = Vec::new();
@@ -62,7 +69,10 @@ impl Runner<'_> {
     fn plans(&self) -> Vec<(String, ContestPlan)> {
         let all = self.bench.experiments.iter();
         let all = all.flat_map(|experiment| {
-            experiment.contests.iter().map(|contest| (experiment.name.clone(), contest.clone()))
+            experiment
+                .contests
+                .iter()
+                .map(|contest| (experiment.name.clone(), contest.clone()))
         });
         let readable = all.filter(|(_, plan)| self.bench.file.is_none() || !writes(plan.operation));
         readable
@@ -88,7 +98,10 @@ impl Runner<'_> {
     }
 
     fn choose_sizes(&mut self, plans: &[(String, ContestPlan)]) -> Result<Vec<Choice>, BenchError> {
-        let groups: usize = plans.iter().map(|(_, plan)| self.caches_of(plan).len() * plan.sizes.len()).sum();
+        let groups: usize = plans
+            .iter()
+            .map(|(_, plan)| self.caches_of(plan).len() * plan.sizes.len())
+            .sum();
         let speeds = self.calibrate()?;
         let mut choices = Vec::new();
         for (name, plan) in plans {
@@ -113,29 +126,48 @@ impl Runner<'_> {
         durability: Durability,
         expected: Duration,
     ) -> Group {
-        let mut group = Group { active: Vec::new(), rounds: 0, expected, contests: Vec::new() };
+        let mut group = Group {
+            active: Vec::new(),
+            rounds: 0,
+            expected,
+            contests: Vec::new(),
+        };
         let same = |method: &&Method| method.options().durability == durability;
         let methods: Vec<Method> = plan.methods.iter().filter(same).copied().collect();
         for storage in 0..self.places.len() {
             let commands = plan.commands.iter().map(|command| Entry {
                 method: format!("command/{}", command.name),
                 command: Some(command.clone()),
-                status: self.places[storage].refuses(None, cache).map_or(Status::Measured, Status::Unavailable),
+                status: self.places[storage]
+                    .refuses(None, cache)
+                    .map_or(Status::Measured, Status::Unavailable),
                 summary: None,
                 standing: None,
             });
             let commands: Vec<Entry> = commands.collect();
-            let entries = methods.iter().map(|method| self.entry(method, storage, cache)).chain(commands).collect();
+            let entries = methods
+                .iter()
+                .map(|method| self.entry(method, storage, cache))
+                .chain(commands)
+                .collect();
             let contest = self.run.contests.len();
             self.run.contests.push(Contest {
                 experiment: experiment.to_owned(),
                 operation: plan.operation.name().to_owned(),
                 storage,
                 size_bytes: bytes,
-                files: if self.bench.file.is_some() { 1 } else { files_per_trial(bytes) },
+                files: if self.bench.file.is_some() {
+                    1
+                } else {
+                    files_per_trial(bytes)
+                },
                 cache,
                 target: plan.target,
-                kernel: if writes(plan.operation) { "none".to_owned() } else { plan.kernel.name().to_owned() },
+                kernel: if writes(plan.operation) {
+                    "none".to_owned()
+                } else {
+                    plan.kernel.name().to_owned()
+                },
                 work_ns_per_kib: plan.work_ns_per_kib,
                 shared_blocks: false,
                 durability: durability.name().to_owned(),
@@ -174,14 +206,22 @@ impl Runner<'_> {
             let free_bytes = self.places[storage].facts.free_bytes;
             if space > free_bytes - free_bytes / 10 {
                 let path = self.places[storage].folder.clone();
-                return Err(BenchError::NoSpace { path, needed_bytes: space, free_bytes });
+                return Err(BenchError::NoSpace {
+                    path,
+                    needed_bytes: space,
+                    free_bytes,
+                });
             }
         }
         let expected = match self.bench.rounds {
             None => self.bench.budget,
             Some(_) => groups.iter().map(|group| group.expected).sum(),
         };
-        self.watch.event(&Event::Planned { write_bytes, space_bytes: most_space, expected });
+        self.watch.event(&Event::Planned {
+            write_bytes,
+            space_bytes: most_space,
+            expected,
+        });
         Ok(())
     }
 
@@ -227,7 +267,9 @@ impl Runner<'_> {
                 continue;
             }
             let (bytes, files) = (contest.size_bytes, contest.files);
-            self.watch.event(&Event::Making { bytes: bytes * u64::from(files) });
+            self.watch.event(&Event::Making {
+                bytes: bytes * u64::from(files),
+            });
             self.places[contest.storage].source_files(bytes, files, self.bench.seed)?;
         }
         Ok(())
@@ -237,7 +279,9 @@ impl Runner<'_> {
 /// The durabilities among a plan's methods: never ranked together.
 fn durabilities(plan: &ContestPlan) -> Vec<Durability> {
     let used = |durability: &Durability| {
-        plan.methods.iter().any(|method| method.options().durability == *durability)
+        plan.methods
+            .iter()
+            .any(|method| method.options().durability == *durability)
             || (*durability == Durability::None && plan.methods.is_empty())
     };
     Durability::ALL.iter().copied().filter(used).collect()

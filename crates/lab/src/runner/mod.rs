@@ -22,8 +22,8 @@ use crate::experiment::Experiment;
 use crate::noise::{self, CpuTime};
 use crate::trial::Stop;
 use group::Group;
-pub use verdict::title;
 use place::Place;
+pub use verdict::title;
 
 /// What is asked of the lab.
 #[derive(Clone, Debug)]
@@ -171,7 +171,11 @@ impl<'a> Runner<'a> {
     fn new(bench: &'a Bench, stop: &'a Stop, watch: &'a mut dyn Watch) -> Result<Self, BenchError> {
         let started = Instant::now();
         let places = Place::open_all(bench)?;
-        let names: Vec<String> = bench.experiments.iter().map(|experiment| experiment.name.clone()).collect();
+        let names: Vec<String> = bench
+            .experiments
+            .iter()
+            .map(|experiment| experiment.name.clone())
+            .collect();
         let now = jiff::Timestamp::now();
         let run = Run {
             version: seekless_record::CURRENT_VERSION,
@@ -266,13 +270,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Rounds of all that is active in a group, shuffled.
-    fn rounds(
-        &mut self,
-        group: &mut Group,
-        count: u32,
-        phase: Phase,
-        end: Option<Instant>,
-    ) -> Result<(), BenchError> {
+    fn rounds(&mut self, group: &mut Group, count: u32, phase: Phase, end: Option<Instant>) -> Result<(), BenchError> {
         for _ in 0..count {
             let mut order = group.active.clone();
             self.rng.shuffle(&mut order);
@@ -309,7 +307,9 @@ impl<'a> Runner<'a> {
         }
         self.conclude();
         self.run.noise = NoiseFloor {
-            stolen: CpuTime::now().zip(self.cpu_time).map(|(now, start)| now.stolen_since(start)),
+            stolen: CpuTime::now()
+                .zip(self.cpu_time)
+                .map(|(now, start)| now.stolen_since(start)),
             other_io: verdict::other_io(&self.run.trials),
         };
         self.run.warnings.extend(verdict::warnings(&self.run));

@@ -37,17 +37,27 @@ impl Place {
     }
 
     fn of_folder(folder: &Path) -> Result<Self, BenchError> {
-        let refuse = |why: String| BenchError::Folder { path: folder.to_owned(), why };
+        let refuse = |why: String| BenchError::Folder {
+            path: folder.to_owned(),
+            why,
+        };
         let metadata = fs::metadata(folder).map_err(|error| refuse(format!("{error}: give a folder that exists")))?;
         if !metadata.is_dir() {
-            return Err(refuse("is no folder: --dir takes a folder, --file a file to read".to_owned()));
+            return Err(refuse(
+                "is no folder: --dir takes a folder, --file a file to read".to_owned(),
+            ));
         }
         let facts = StorageFacts::of(folder)?;
         if facts.read_only {
-            return Err(refuse("the file system is mounted read-only: read a file of it with --file".to_owned()));
+            return Err(refuse(
+                "the file system is mounted read-only: read a file of it with --file".to_owned(),
+            ));
         }
-        let scratch = Scratch::new(folder)
-            .map_err(|error| refuse(format!("no test files can be made in it ({error}): choose another with --dir")))?;
+        let scratch = Scratch::new(folder).map_err(|error| {
+            refuse(format!(
+                "no test files can be made in it ({error}): choose another with --dir"
+            ))
+        })?;
         let probe = Probe::new(scratch.path())?;
         let has_cold = can_be_cold(scratch.path());
         Ok(Self {
@@ -64,7 +74,10 @@ impl Place {
     fn of_file(file: &Path) -> Result<Self, BenchError> {
         let test_file = TestFile::describe(file)?;
         if test_file.bytes == 0 {
-            return Err(BenchError::Folder { path: file.to_owned(), why: "is empty: there is nothing to time".into() });
+            return Err(BenchError::Folder {
+                path: file.to_owned(),
+                why: "is empty: there is nothing to time".into(),
+            });
         }
         let facts = StorageFacts::of(file)?;
         let has_cold = cache::drop_file(file)?.part().is_none_or(|part| part == 0.0);
@@ -82,7 +95,9 @@ impl Place {
 
     /// Whether a method is to be had here. Without a folder to try it in, the trial tells.
     pub fn availability(&mut self, method: &Method) -> Availability {
-        self.probe.as_mut().map_or(Availability::Available, |probe| probe.availability(method))
+        self.probe
+            .as_mut()
+            .map_or(Availability::Available, |probe| probe.availability(method))
     }
 
     /// The files of a size, made where they do not exist yet.
@@ -92,7 +107,11 @@ impl Place {
             for index in 0..count {
                 let path = self.path(&format!("source-{bytes}-{index}"));
                 // Each file has bytes of its own: some storages keep equal blocks once.
-                made.push(TestFile::create(&path, bytes, seed.wrapping_add(bytes).wrapping_add(u64::from(index)))?);
+                made.push(TestFile::create(
+                    &path,
+                    bytes,
+                    seed.wrapping_add(bytes).wrapping_add(u64::from(index)),
+                )?);
             }
             self.files.insert((bytes, count), made);
         }
@@ -101,7 +120,9 @@ impl Place {
 
     /// The size of the file that is read instead of made ones.
     pub fn given_bytes(&self) -> Option<u64> {
-        self.scratch.is_none().then(|| self.files.keys().next().map_or(0, |&(bytes, _)| bytes))
+        self.scratch
+            .is_none()
+            .then(|| self.files.keys().next().map_or(0, |&(bytes, _)| bytes))
     }
 
     /// The path of a file of ours.
@@ -120,9 +141,10 @@ impl Place {
         let is_direct = method.is_some_and(|method| method.options().cache == CachePolicy::Direct);
         let reads = method.is_none_or(|method| method.operation() != Operation::Write);
         match cache {
-            record::Cache::Cold if !self.has_cold => {
-                Some(format!("{} keeps files in memory: nothing is cold here", self.facts.file_system))
-            }
+            record::Cache::Cold if !self.has_cold => Some(format!(
+                "{} keeps files in memory: nothing is cold here",
+                self.facts.file_system
+            )),
             record::Cache::Warm if is_direct && reads => {
                 Some("direct I/O reads the device, whatever is in memory: see cold".to_owned())
             }
@@ -137,7 +159,10 @@ impl Place {
             path: self.folder.to_string_lossy().into_owned(),
             file_system: facts.file_system.clone(),
             mount_options: facts.mount_options.clone(),
-            mount_point: facts.mount_point.as_ref().map(|point| point.to_string_lossy().into_owned()),
+            mount_point: facts
+                .mount_point
+                .as_ref()
+                .map(|point| point.to_string_lossy().into_owned()),
             block_bytes: Some(facts.block_bytes),
             free_bytes: Some(facts.free_bytes),
             direct_alignment_bytes: alignment,

@@ -54,18 +54,39 @@ pub(super) fn choose_size(
 ) -> Choice {
     let entries = plan.methods.len() + plan.commands.len();
     let cost = |bytes: u64| {
-        let slowest = caches.iter().map(|&cache| trial_cost(plan.operation, cache, bytes, speeds)).max();
+        let slowest = caches
+            .iter()
+            .map(|&cache| trial_cost(plan.operation, cache, bytes, speeds))
+            .max();
         slowest.unwrap_or_default() * planned_trials(entries) as u32
     };
     let auto = plan.sizes.contains(&Size::Auto);
-    let mut sizes: Vec<u64> =
-        plan.sizes.iter().filter_map(|size| if let Size::Bytes(bytes) = size { Some(*bytes) } else { None }).collect();
+    let mut sizes: Vec<u64> = plan
+        .sizes
+        .iter()
+        .filter_map(|size| {
+            if let Size::Bytes(bytes) = size {
+                Some(*bytes)
+            } else {
+                None
+            }
+        })
+        .collect();
     let mut why = None;
     if auto {
         let fits = |bytes: &u64| *bytes <= speeds.limit_bytes && (is_unbounded || cost(*bytes) <= share);
-        let smallest = if caches.contains(&Cache::Over) { OVER_BYTES } else { LADDER[LADDER.len() - 1] };
+        let smallest = if caches.contains(&Cache::Over) {
+            OVER_BYTES
+        } else {
+            LADDER[LADDER.len() - 1]
+        };
         let usual = if is_unbounded { 256 << 20 } else { LADDER[0] };
-        let chosen = LADDER.into_iter().filter(|bytes| *bytes <= usual).find(fits).unwrap_or(smallest).max(smallest);
+        let chosen = LADDER
+            .into_iter()
+            .filter(|bytes| *bytes <= usual)
+            .find(fits)
+            .unwrap_or(smallest)
+            .max(smallest);
         let chosen = chosen.min(speeds.limit_bytes.max(1 << 20));
         why = Some(format!(
             "files of {}: the largest that the budget, a quarter of the free space and a quarter of the memory allow",
@@ -80,7 +101,11 @@ pub(super) fn choose_size(
 /// The time of one trial, with what is done before and after it.
 fn trial_cost(operation: Operation, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {
     let bytes = bytes as f64;
-    let read = if cache == Cache::Warm { bytes / MEMORY_SPEED } else { bytes / speeds.read };
+    let read = if cache == Cache::Warm {
+        bytes / MEMORY_SPEED
+    } else {
+        bytes / speeds.read
+    };
     let seconds = match operation {
         Operation::Read => read,
         Operation::Write => bytes / speeds.write + bytes / CHECK_SPEED,
@@ -94,11 +119,20 @@ impl Runner<'_> {
     pub(super) fn calibrate(&mut self) -> Result<Speeds, BenchError> {
         let memory = self.run.machine.memory_available_bytes.unwrap_or(u64::MAX);
         let overhead = self.trial_overhead * 3 / 2 + Duration::from_millis(5);
-        let mut speeds = Speeds { read: f64::MAX, write: f64::MAX, overhead, limit_bytes: memory / 4 };
+        let mut speeds = Speeds {
+            read: f64::MAX,
+            write: f64::MAX,
+            overhead,
+            limit_bytes: memory / 4,
+        };
         for index in 0..self.places.len() {
             let place = &self.places[index];
             if let Some(bytes) = place.given_bytes() {
-                speeds = Speeds { read: 1e9, limit_bytes: bytes, ..speeds };
+                speeds = Speeds {
+                    read: 1e9,
+                    limit_bytes: bytes,
+                    ..speeds
+                };
                 continue;
             }
             speeds.limit_bytes = speeds.limit_bytes.min(place.facts.free_bytes / 4);
@@ -157,8 +191,12 @@ mod tests {
         }
     }
 
-    const SPEEDS: Speeds =
-        Speeds { read: 1e9, write: 1e9, overhead: Duration::from_millis(10), limit_bytes: 512 << 20 };
+    const SPEEDS: Speeds = Speeds {
+        read: 1e9,
+        write: 1e9,
+        overhead: Duration::from_millis(10),
+        limit_bytes: 512 << 20,
+    };
 
     #[test]
     fn a_larger_budget_takes_larger_files_up_to_the_limit() {
@@ -173,7 +211,13 @@ mod tests {
 
     #[test]
     fn sizes_that_are_asked_for_are_taken() {
-        let choice = choose_size(&plan(vec![Size::Bytes(7)]), &[Cache::Cold], Duration::ZERO, &SPEEDS, false);
+        let choice = choose_size(
+            &plan(vec![Size::Bytes(7)]),
+            &[Cache::Cold],
+            Duration::ZERO,
+            &SPEEDS,
+            false,
+        );
         assert_eq!((choice.sizes, choice.why), (vec![7], None));
     }
 }

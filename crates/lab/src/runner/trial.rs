@@ -24,7 +24,11 @@ impl Files {
     /// The files whose cache state is the trial's: what is read, or written over.
     fn held(&self, target: Target) -> impl Iterator<Item = &Path> + Clone {
         let sources = self.sources.iter().map(|file| file.path.as_path());
-        let targets = self.targets.iter().filter(move |_| target == Target::Overwrite).map(PathBuf::as_path);
+        let targets = self
+            .targets
+            .iter()
+            .filter(move |_| target == Target::Overwrite)
+            .map(PathBuf::as_path);
         sources.chain(targets)
     }
 }
@@ -45,7 +49,11 @@ impl Runner<'_> {
             method: &measured.method,
             round: group.rounds + 1,
             phase,
-            left: self.bench.rounds.is_none().then(|| self.bench.budget.saturating_sub(self.started.elapsed())),
+            left: self
+                .bench
+                .rounds
+                .is_none()
+                .then(|| self.bench.budget.saturating_sub(self.started.elapsed())),
         });
         let at_seconds = self.started.elapsed().as_secs_f64();
         let files = self.files(&description)?;
@@ -69,7 +77,9 @@ impl Runner<'_> {
             Ok((Outcome::Failed(why), _)) => Some(Status::Failed(why)),
             // Ended with the run.
             Err(BenchError::Launch(_)) if self.stop.is_requested() => None,
-            Err(BenchError::Launch(LaunchError::Ended(why))) => Some(Status::Failed(format!("its process ended: {why}"))),
+            Err(BenchError::Launch(LaunchError::Ended(why))) => {
+                Some(Status::Failed(format!("its process ended: {why}")))
+            }
             Err(error) => return Err(error),
         };
         if let Some(status) = status {
@@ -90,11 +100,15 @@ impl Runner<'_> {
         let place = &mut self.places[contest.storage];
         let sources = match contest.operation.as_str() {
             "write" => Vec::new(),
-            _ => place.source_files(contest.size_bytes, contest.files, self.bench.seed)?.to_vec(),
+            _ => place
+                .source_files(contest.size_bytes, contest.files, self.bench.seed)?
+                .to_vec(),
         };
         let targets: Vec<PathBuf> = match contest.operation.as_str() {
             "read" => Vec::new(),
-            _ => (0..contest.files).map(|index| place.path(&format!("target-{index}"))).collect(),
+            _ => (0..contest.files)
+                .map(|index| place.path(&format!("target-{index}")))
+                .collect(),
         };
         if contest.target == Target::Overwrite {
             for path in &targets {
@@ -111,7 +125,15 @@ impl Runner<'_> {
         let group = match contest.cache {
             Cache::Over => match MemoryGroup::new(contest.size_bytes * u64::from(contest.files) / 2) {
                 Ok(group) => Some(group),
-                Err(why) => return Ok((Outcome::Unavailable(why), State { resident: None, wrong: None })),
+                Err(why) => {
+                    return Ok((
+                        Outcome::Unavailable(why),
+                        State {
+                            resident: None,
+                            wrong: None,
+                        },
+                    ));
+                }
             },
             _ => None,
         };
@@ -135,7 +157,9 @@ impl Runner<'_> {
         };
         let state = if cache == Cache::Over {
             let resident = cache_state::resident(files.held(contest.target))?;
-            let wrong = resident.filter(|part| *part > 0.9).map(|_| "the memory allowed held all of it".to_owned());
+            let wrong = resident
+                .filter(|part| *part > 0.9)
+                .map(|_| "the memory allowed held all of it".to_owned());
             State { resident, wrong }
         } else {
             cache_state::bring(files.held(contest.target), cache, self.bench.drop)?
@@ -161,7 +185,11 @@ impl Runner<'_> {
         let shared = contest.operation == "copy" && summary.is_some_and(|extents| extents.shared_bytes > 0);
         trial.extents = summary.map(|extents| extents.count);
         trial.resident_after = cache_state::resident(files.held(contest.target)).unwrap_or(None);
-        let allocated: Option<u64> = files.sources.iter().map(|file| file.allocated_bytes.or(Some(file.bytes))).sum();
+        let allocated: Option<u64> = files
+            .sources
+            .iter()
+            .map(|file| file.allocated_bytes.or(Some(file.bytes)))
+            .sum();
         let expected = Expected {
             device_bytes: allocated.filter(|_| place.tells_source() && contest.operation != "write"),
             cache: contest.cache,
@@ -190,25 +218,35 @@ impl Runner<'_> {
                 if report.bytes != bytes {
                     return Some(format!("{} bytes were read instead of {bytes}", report.bytes));
                 }
-                wrong.next().map(|(found, file)| format!("{kernel} found {found:?} in {}", file.path.display()))
+                wrong
+                    .next()
+                    .map(|(found, file)| format!("{kernel} found {found:?} in {}", file.path.display()))
             }
             "write" => files.targets.iter().find_map(|path| {
                 check_stream(path, contest.size_bytes, self.bench.seed).map_or_else(unreadable, Result::err)
             }),
-            _ => files.targets.iter().zip(&files.sources).find_map(|(path, source)| {
-                check_copy(path, &source.path).map_or_else(unreadable, Result::err)
-            }),
+            _ => files
+                .targets
+                .iter()
+                .zip(&files.sources)
+                .find_map(|(path, source)| check_copy(path, &source.path).map_or_else(unreadable, Result::err)),
         }
     }
 
     /// Moves an entry whose copies share blocks with their source into a contest of their own.
     fn move_to_shared(&mut self, group: &mut Group, contest: usize, entry: usize, mut trial: Trial) {
         let apart = group.contests.iter().copied().find(|&other| {
-            self.run.contests[other].shared_blocks && self.run.contests[other].storage == self.run.contests[contest].storage
+            self.run.contests[other].shared_blocks
+                && self.run.contests[other].storage == self.run.contests[contest].storage
         });
         let apart = apart.unwrap_or_else(|| {
             let description = &self.run.contests[contest];
-            let apart = Contest { shared_blocks: true, entries: Vec::new(), conclusion: None, ..description.clone() };
+            let apart = Contest {
+                shared_blocks: true,
+                entries: Vec::new(),
+                conclusion: None,
+                ..description.clone()
+            };
             self.run.contests.push(apart);
             group.contests.push(self.run.contests.len() - 1);
             self.run.contests.len() - 1
@@ -238,7 +276,11 @@ impl Runner<'_> {
         let nowhere = FilePath::from(Path::new(""));
         let spec = Spec {
             action: Action::Read(method, Kernel::None),
-            jobs: vec![Job { source: nowhere.clone(), target: nowhere, bytes: 0 }],
+            jobs: vec![Job {
+                source: nowhere.clone(),
+                target: nowhere,
+                bytes: 0,
+            }],
             work_ns_per_kib: 0,
             device_folder: self.places.first().and_then(|place| device_folder(&place.facts)),
             cgroup: None,
@@ -266,7 +308,10 @@ fn used_cache(method: Option<&Method>, contest: &Contest, resident_after: Option
 }
 
 fn device_folder(facts: &StorageFacts) -> Option<FilePath> {
-    facts.device.as_ref().map(|device| FilePath::from(device.sys_folder.as_path()))
+    facts
+        .device
+        .as_ref()
+        .map(|device| FilePath::from(device.sys_folder.as_path()))
 }
 
 /// Waits until what was written before is on the device.

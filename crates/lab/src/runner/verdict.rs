@@ -10,7 +10,11 @@ use crate::ranking::{self, Samples};
 /// What is compared, in a few words, as in `read 64M, cold`.
 #[must_use]
 pub fn title(contest: &Contest) -> String {
-    let files = if contest.files > 1 { format!("{} x ", contest.files) } else { String::new() };
+    let files = if contest.files > 1 {
+        format!("{} x ", contest.files)
+    } else {
+        String::new()
+    };
     let state = match (contest.cache, contest.target) {
         (Cache::Cold, _) => ", cold",
         (Cache::Warm, _) => ", warm",
@@ -29,13 +33,21 @@ pub fn title(contest: &Contest) -> String {
     } else {
         String::new()
     };
-    format!("{} {files}{}{state}{durability}{shared}{work}", contest.operation, format_size(contest.size_bytes))
+    format!(
+        "{} {files}{}{state}{durability}{shared}{work}",
+        contest.operation,
+        format_size(contest.size_bytes)
+    )
 }
 
 impl Runner<'_> {
     fn samples(&self, contest: usize) -> Vec<Samples> {
         let of_entry = |entry: usize| {
-            let trials = self.run.trials.iter().filter(move |trial| (trial.contest, trial.entry) == (contest, entry));
+            let trials = self
+                .run
+                .trials
+                .iter()
+                .filter(move |trial| (trial.contest, trial.entry) == (contest, entry));
             Samples::of(trials)
         };
         (0..self.run.contests[contest].entries.len()).map(of_entry).collect()
@@ -45,7 +57,9 @@ impl Runner<'_> {
     pub(super) fn drop_beaten(&mut self, group: &mut Group) {
         for contest in group.contests.clone() {
             let samples = self.samples(contest);
-            let active: Vec<bool> = (0..samples.len()).map(|entry| group.active.contains(&(contest, entry))).collect();
+            let active: Vec<bool> = (0..samples.len())
+                .map(|entry| group.active.contains(&(contest, entry)))
+                .collect();
             for (entry, why) in ranking::clearly_beaten(&samples, &active, self.reference(contest)) {
                 self.run.contests[contest].entries[entry].status = Status::Dropped(why);
                 group.active.retain(|&other| other != (contest, entry));
@@ -56,7 +70,9 @@ impl Runner<'_> {
     /// The entry that runs in every round, so that drift shows: the first that is measured.
     fn reference(&self, contest: usize) -> Option<usize> {
         let entries = &self.run.contests[contest].entries;
-        entries.iter().position(|entry| entry.status == Status::Measured && entry.command.is_none())
+        entries
+            .iter()
+            .position(|entry| entry.status == Status::Measured && entry.command.is_none())
     }
 
     /// Whether more rounds of a group would tell nothing new: every contest has a recommendation, and each entry still
@@ -79,7 +95,8 @@ impl Runner<'_> {
             let Some(best) = conclusion.best else { continue };
             let names = [Some(best), conclusion.recommended];
             let entries = description.entries.iter().enumerate().filter(|(entry, description)| {
-                names.iter().flatten().any(|name| *name == description.method) || self.reference(contest) == Some(*entry)
+                names.iter().flatten().any(|name| *name == description.method)
+                    || self.reference(contest) == Some(*entry)
             });
             winners.extend(entries.map(|(entry, _)| (contest, entry)));
         }
@@ -91,7 +108,12 @@ impl Runner<'_> {
         for index in 0..self.run.contests.len() {
             let (judgements, conclusion) = ranking::conclude(index, &self.run.contests[index], &self.run.trials);
             let measured: Vec<bool> = (0..judgements.len())
-                .map(|entry| self.run.trials.iter().any(|trial| (trial.contest, trial.entry) == (index, entry)))
+                .map(|entry| {
+                    self.run
+                        .trials
+                        .iter()
+                        .any(|trial| (trial.contest, trial.entry) == (index, entry))
+                })
                 .collect();
             let contest = &mut self.run.contests[index];
             for ((entry, (summary, standing)), measured) in contest.entries.iter_mut().zip(judgements).zip(measured) {
@@ -109,7 +131,9 @@ impl Runner<'_> {
 pub(super) fn other_io(trials: &[Trial]) -> Option<f64> {
     let (mut all, mut other) = (0, 0);
     for trial in trials {
-        let Some((device, read)) = trial.device.zip(trial.source_bytes) else { continue };
+        let Some((device, read)) = trial.device.zip(trial.source_bytes) else {
+            continue;
+        };
         // What is written may be written later; only reads can be told apart.
         all += device.read_bytes;
         other += device.read_bytes.saturating_sub(read);
@@ -125,7 +149,12 @@ const STOLEN: f64 = 0.02;
 /// What a reader should know before believing the figures, with what to do next.
 pub(super) fn warnings(run: &Run) -> Vec<String> {
     let mut warnings = Vec::new();
-    if run.storages.iter().any(|storage| storage.device.as_ref().is_some_and(|device| device.is_virtual == Some(true))) {
+    if run.storages.iter().any(|storage| {
+        storage
+            .device
+            .as_ref()
+            .is_some_and(|device| device.is_virtual == Some(true))
+    }) {
         warnings.push(
             "The disk is virtual: \"cold\" means cold for this guest, and the host may cache what it serves. Compare \
              methods, not absolute rates; repeat the run at another hour."
@@ -139,8 +168,13 @@ pub(super) fn warnings(run: &Run) -> Vec<String> {
             stolen * 100.0
         ));
     }
-    let unverified = run.trials.iter().filter(|trial| trial.valid && trial.resident_before.is_none());
-    let unverified = unverified.filter(|trial| run.contests[trial.contest].cache == Cache::Cold).count();
+    let unverified = run
+        .trials
+        .iter()
+        .filter(|trial| trial.valid && trial.resident_before.is_none());
+    let unverified = unverified
+        .filter(|trial| run.contests[trial.contest].cache == Cache::Cold)
+        .count();
     if unverified > 0 {
         warnings.push(format!(
             "{unverified} cold trials could not be verified: the system does not tell what is in the page cache here. \
@@ -149,7 +183,11 @@ pub(super) fn warnings(run: &Run) -> Vec<String> {
     }
     let invalid = run.trials.iter().filter(|trial| !trial.valid).count();
     if invalid > 0 {
-        let first = run.trials.iter().find_map(|trial| trial.invalid.as_deref()).unwrap_or_default();
+        let first = run
+            .trials
+            .iter()
+            .find_map(|trial| trial.invalid.as_deref())
+            .unwrap_or_default();
         warnings.push(format!(
             "{invalid} of {} trials were not what they claim and are left out (the first: {first}). More of them than \
              a few: close what else reads or writes here.",
@@ -157,7 +195,8 @@ pub(super) fn warnings(run: &Run) -> Vec<String> {
         ));
     }
     if matches!(run.machine.governor.as_deref(), Some("powersave" | "conservative")) {
-        warnings.push("The processors' governor saves power: set it to performance before measuring CPU time.".to_owned());
+        warnings
+            .push("The processors' governor saves power: set it to performance before measuring CPU time.".to_owned());
     }
     if run.machine.on_battery == Some(true) {
         warnings.push("The machine runs on battery: plug it in, and measure again.".to_owned());
@@ -169,8 +208,14 @@ pub(super) fn warnings(run: &Run) -> Vec<String> {
 /// Whether the reference of a contest, which runs in every round, became faster or slower meanwhile.
 fn drift(run: &Run, contest: usize) -> Option<String> {
     let of_contest = |entry: usize| {
-        let trials = run.trials.iter().filter(move |trial| (trial.contest, trial.entry) == (contest, entry));
-        trials.filter(|trial| trial.valid).map(|trial| trial.seconds).collect::<Vec<f64>>()
+        let trials = run
+            .trials
+            .iter()
+            .filter(move |trial| (trial.contest, trial.entry) == (contest, entry));
+        trials
+            .filter(|trial| trial.valid)
+            .map(|trial| trial.seconds)
+            .collect::<Vec<f64>>()
     };
     let entries = 0..run.contests[contest].entries.len();
     let seconds = entries.map(of_contest).max_by_key(Vec::len)?;

@@ -27,18 +27,22 @@ pub struct Expected {
 /// Why a trial's bytes did not come from where they should have; `None` where they did, or it cannot be known.
 #[must_use]
 pub fn wrong_source(report: &Report, method: Option<&Method>, expected: Expected) -> Option<String> {
-    let (Some(read), Some(device_bytes)) = (report.source_bytes, expected.device_bytes) else { return None };
+    let (Some(read), Some(device_bytes)) = (report.source_bytes, expected.device_bytes) else {
+        return None;
+    };
     let part = read as f64 / device_bytes.max(1) as f64;
     // Direct I/O reads the device whatever the page cache holds.
     let reads_device = method.is_some_and(|method| method.options().cache == CachePolicy::Direct);
     match expected.cache {
         Cache::Cold if expected.shared => None,
-        Cache::Cold if part < COLD_PART => {
-            Some(format!("only {:.1} % of its bytes came from the device, so it was not cold", part * 100.0))
-        }
-        Cache::Warm if part > WARM_PART && !reads_device => {
-            Some(format!("{:.1} % of its bytes came from the device, so it was not warm", part * 100.0))
-        }
+        Cache::Cold if part < COLD_PART => Some(format!(
+            "only {:.1} % of its bytes came from the device, so it was not cold",
+            part * 100.0
+        )),
+        Cache::Warm if part > WARM_PART && !reads_device => Some(format!(
+            "{:.1} % of its bytes came from the device, so it was not warm",
+            part * 100.0
+        )),
         _ => None,
     }
 }
@@ -46,7 +50,9 @@ pub fn wrong_source(report: &Report, method: Option<&Method>, expected: Expected
 /// Whether the device's count is the trial's own: nobody else used it, and nothing of it was missed.
 #[must_use]
 pub fn is_device_ours(report: &Report) -> bool {
-    let Some((device, read)) = report.device.zip(report.source_bytes) else { return false };
+    let Some((device, read)) = report.device.zip(report.source_bytes) else {
+        return false;
+    };
     let agrees = |device: u64, own: u64| {
         // Small differences are the file system's own blocks.
         device.abs_diff(own) <= 64 << 10 || AGREE.contains(&(device as f64 / own.max(1) as f64))
@@ -83,17 +89,45 @@ mod tests {
 
     #[test]
     fn a_cold_trial_that_read_from_memory_is_found_out() {
-        let expected = Expected { device_bytes: Some(1000), cache: Cache::Cold, shared: false };
+        let expected = Expected {
+            device_bytes: Some(1000),
+            cache: Cache::Cold,
+            shared: false,
+        };
         assert!(wrong_source(&report(Some(979)), None, expected).is_some());
         assert!(wrong_source(&report(Some(980)), None, expected).is_none());
-        assert!(wrong_source(&report(Some(0)), None, Expected { shared: true, ..expected }).is_none());
+        assert!(
+            wrong_source(
+                &report(Some(0)),
+                None,
+                Expected {
+                    shared: true,
+                    ..expected
+                }
+            )
+            .is_none()
+        );
         assert!(wrong_source(&report(None), None, expected).is_none());
-        assert!(wrong_source(&report(Some(0)), None, Expected { device_bytes: None, ..expected }).is_none());
+        assert!(
+            wrong_source(
+                &report(Some(0)),
+                None,
+                Expected {
+                    device_bytes: None,
+                    ..expected
+                }
+            )
+            .is_none()
+        );
     }
 
     #[test]
     fn a_warm_trial_that_read_from_the_device_is_found_out_unless_it_is_direct() {
-        let expected = Expected { device_bytes: Some(1000), cache: Cache::Warm, shared: false };
+        let expected = Expected {
+            device_bytes: Some(1000),
+            cache: Cache::Warm,
+            shared: false,
+        };
         assert!(wrong_source(&report(Some(11)), None, expected).is_some());
         assert!(wrong_source(&report(Some(10)), None, expected).is_none());
         let direct: Method = "read/sync,direct".parse().unwrap();

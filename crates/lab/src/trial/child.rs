@@ -28,7 +28,11 @@ pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> 
         line.clear();
         input.read_line(&mut line)?;
         // The parent has gone, or wants nothing any more.
-        if line.trim_end() == GO { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+        if line.trim_end() == GO {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::UnexpectedEof.into())
+        }
     })?;
     writeln!(output, "{}", serde_json::to_string(&outcome)?)?;
     output.flush()
@@ -44,7 +48,9 @@ fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> io::Result<
         Err(error) => return Ok(outcome_of(&error)),
     };
     let setup = start.elapsed();
-    if spec.rehearse && let Err(error) = prepared.run_all(spec) {
+    if spec.rehearse
+        && let Err(error) = prepared.run_all(spec)
+    {
         return Ok(outcome_of(&error));
     }
     wait_for_go()?;
@@ -91,9 +97,11 @@ fn prepare(spec: &Spec) -> Result<Prepared, TrialError> {
     };
     Ok(match &spec.action {
         Action::Read(method, kernel) => Prepared::Read(Reader::prepare_for(method, longest)?, *kernel),
-        Action::Write(method, seed, target) => {
-            Prepared::Write(Writer::prepare_for(method, longest)?, Generator::new(*seed), destination(*target))
-        }
+        Action::Write(method, seed, target) => Prepared::Write(
+            Writer::prepare_for(method, longest)?,
+            Generator::new(*seed),
+            destination(*target),
+        ),
         Action::Copy(method, target) => Prepared::Copy(Copier::prepare_for(method, longest)?, destination(*target)),
         Action::Command(argv) => Prepared::Command(argv.clone()),
     })
@@ -108,7 +116,10 @@ struct Done {
 
 impl Prepared {
     fn run_all(&mut self, spec: &Spec) -> Result<Done, TrialError> {
-        let mut done = Done { answers: Vec::with_capacity(spec.jobs.len()), ..Done::default() };
+        let mut done = Done {
+            answers: Vec::with_capacity(spec.jobs.len()),
+            ..Done::default()
+        };
         for job in &spec.jobs {
             let (transfer, answer) = self.run(job, spec.work_ns_per_kib)?;
             done.transfer.bytes += transfer.bytes;
@@ -127,18 +138,33 @@ impl Prepared {
                 let transfer = if ns_per_kib == 0 {
                     reader.read(source, &tally)?
                 } else {
-                    reader.read(source, &BusyConsumer { inner: &tally, ns_per_kib })?
+                    reader.read(
+                        source,
+                        &BusyConsumer {
+                            inner: &tally,
+                            ns_per_kib,
+                        },
+                    )?
                 };
                 (transfer, Some(tally.answer()))
             }
             Self::Write(writer, generator, destination) => {
-                let producer = BusyProducer { inner: generator, ns_per_kib };
+                let producer = BusyProducer {
+                    inner: generator,
+                    ns_per_kib,
+                };
                 (writer.write(target, *destination, job.bytes, &producer)?, None)
             }
             Self::Copy(copier, destination) => (copier.copy(source, target, *destination)?, None),
             Self::Command(argv) => {
                 run_command(argv, source, target)?;
-                (Transfer { bytes: job.bytes, ..Transfer::default() }, None)
+                (
+                    Transfer {
+                        bytes: job.bytes,
+                        ..Transfer::default()
+                    },
+                    None,
+                )
             }
         })
     }
@@ -154,8 +180,14 @@ fn run_command(argv: &[String], source: &Path, target: &Path) -> Result<(), Tria
     });
     let mut command = Command::new(&name);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
-    let status = command.status().map_err(|error| TrialError::Command(name.clone(), error))?;
-    if status.success() { Ok(()) } else { Err(TrialError::Status(name, status)) }
+    let status = command
+        .status()
+        .map_err(|error| TrialError::Command(name.clone(), error))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(TrialError::Status(name, status))
+    }
 }
 
 /// The counters that are read before and after.
@@ -167,12 +199,19 @@ struct Counters {
 
 impl Counters {
     fn now(spec: &Spec) -> Self {
-        let whose = if matches!(spec.action, Action::Command(_)) { Whose::Children } else { Whose::Process };
+        let whose = if matches!(spec.action, Action::Command(_)) {
+            Whose::Children
+        } else {
+            Whose::Process
+        };
         Self {
             usage: sys::usage(whose).unwrap_or_default(),
             // What a command read and wrote is added to its parent's account when it has ended.
             io: sys::process_io().ok().and_then(sys::Support::available),
-            device: spec.device_folder.as_ref().and_then(|folder| device_use(folder.as_path())),
+            device: spec
+                .device_folder
+                .as_ref()
+                .and_then(|folder| device_use(folder.as_path())),
         }
     }
 }
@@ -180,7 +219,10 @@ impl Counters {
 /// Reads a device's `stat` (the kernel's Documentation/block/stat.rst): requests and sectors of 512 bytes.
 fn device_use(folder: &Path) -> Option<DeviceUse> {
     let text = fs::read_to_string(folder.join("stat")).ok()?;
-    let numbers: Vec<u64> = text.split_whitespace().map_while(|number| number.parse().ok()).collect();
+    let numbers: Vec<u64> = text
+        .split_whitespace()
+        .map_while(|number| number.parse().ok())
+        .collect();
     Some(DeviceUse {
         reads: *numbers.first()?,
         read_bytes: numbers.get(2)? * 512,

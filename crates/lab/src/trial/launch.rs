@@ -68,13 +68,22 @@ impl<'a> Child<'a> {
     /// # Errors
     /// [`LaunchError`] where it cannot be started or ends without a word.
     pub fn start(program: &Path, spec: &Spec, stop: &'a Stop) -> Result<Self, LaunchError> {
-        let mut child = Command::new(program).arg("trial").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = Command::new(program)
+            .arg("trial")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         *stop.lock() = Some(child);
         let (Some(input), Some(output)) = (input, output) else {
             return Err(LaunchError::Ended("it has no pipes".to_owned()));
         };
-        let mut this = Self { stop, input: Some(input), output: BufReader::new(output), early: None };
+        let mut this = Self {
+            stop,
+            input: Some(input),
+            output: BufReader::new(output),
+            early: None,
+        };
         if stop.is_requested() {
             stop.kill();
         }

@@ -1,0 +1,293 @@
+//! `seekless bench`: measure, show, keep.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, ValueEnum};
+use etcetera::BaseStrategy;
+use seekless::method::parse_size;
+use seekless_lab::experiment::{Experiment, filter};
+use seekless_lab::trial::Stop;
+use seekless_lab::{Bench, Drop, export};
+use seekless_record::{Cache, Run};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::Failure;
+use crate::output::{check_writable, write_file};
+use crate::show::{Progress, show_run};
+
+/// Measures which method of reading, writing and copying is fastest on a storage.
+///
+/// Every trial runs in a fresh process, in a cache state that is verified; the rounds are shuffled and compared in
+/// pairs. Test files are made in a folder of their own, which is removed on any exit. The run is saved with every sample.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless bench                              read, write and copy, under this folder, in a minute
+  seekless bench read --budget 20s --size 1G  only reading, of files of 1 GiB
+  seekless bench copy --dir /ssd --dir /disk  two storages in the same rounds
+  seekless bench read --file big.iso          reading a file of yours; nothing is written
+  seekless bench read --methods '*direct*'    some methods only (`seekless methods` lists all)
+  seekless bench mine.toml --export-csv r.csv an experiment of your own (see docs/experiments.md)")]
+pub struct Arguments {
+    /// Built-in experiments, or files that describe one [default: read write copy]
+    #[arg(value_name = "EXPERIMENT|FILE.toml")]
+    experiments: Vec<String>,
+    /// The folder whose storage is measured; several are measured in the same rounds [default: this folder]
+    #[arg(long = "dir", value_name = "DIR", conflicts_with = "file")]
+    folders: Vec<PathBuf>,
+    /// How long it may take, as in 90s or 10m
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = parse_budget, conflicts_with = "rounds")]
+    budget: Duration,
+    /// The size of the test files, as in 256M [default: as large as the budget, the disk and the memory allow]
+    #[arg(long = "size", value_name = "SIZE", value_parser = parse_file_size, conflicts_with = "file")]
+    sizes: Vec<u64>,
+    /// Only methods that match the glob
+    #[arg(long, value_name = "GLOB")]
+    methods: Vec<String>,
+    /// The state of the page cache to start from [default: as the experiment says]
+    #[arg(long, value_enum)]
+    cache: Option<CacheChoice>,
+    /// So many rounds of every method, whatever it takes, instead of a budget
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: Option<u32>,
+    /// The seed of the order and of the test data [default: from the clock]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Extra work on the bytes, in nanoseconds per KiB: when does overlapping pay?
+    #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    work: Option<u64>,
+    /// How the page cache is emptied: the file's pages, or all of the system's (needs root)
+    #[arg(long, value_enum, default_value = "file")]
+    drop: DropChoice,
+    /// A file to read, instead of test files: nothing is written
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Write the run as JSON, every sample
+    #[arg(long, value_name = "FILE")]
+    export_json: Option<PathBuf>,
+    /// Write all trials as CSV
+    #[arg(long, value_name = "FILE")]
+    export_csv: Option<PathBuf>,
+    /// Write the tables as Markdown
+    #[arg(long, value_name = "FILE")]
+    export_markdown: Option<PathBuf>,
+    /// Show what was dropped and what is not available, too
+    #[arg(long)]
+    all: bool,
+    /// No progress
+    #[arg(long, short)]
+    quiet: bool,
+    /// List the built-in experiments and end
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum CacheChoice {
+    /// Nothing of the file in memory
+    Cold,
+    /// All of the file in memory
+    Warm,
+    /// Cold and warm
+    Both,
+    /// Less memory than the file (needs root)
+    Over,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DropChoice {
+    /// The file's pages only
+    File,
+    /// All clean pages of the system
+    System,
+}
+
+/// Shorter runs measure nothing, longer ones are a mistake.
+const BUDGET_SECONDS: std::ops::RangeInclusive<f64> = 1.0..=604_800.0;
+
+fn parse_budget(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().or_else(|| {
+        let duration: jiff::SignedDuration = text.parse().ok()?;
+        Some(duration.as_secs_f64())
+    });
+    match seconds {
+        Some(seconds) if BUDGET_SECONDS.contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        Some(_) => Err("a budget is 1 second to 7 days".to_owned()),
+        None => Err("write a number and s, m or h, as in 90s".to_owned()),
+    }
+}
+
+fn parse_file_size(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        0 => Err("a test file has at least 1 byte".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if arguments.list {
+        list(&mut anstream::stdout().lock())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let bench = bench(arguments)?;
+    let exports = [
+        &arguments.export_json,
+        &arguments.export_csv,
+        &arguments.export_markdown,
+    ];
+    for path in exports.into_iter().flatten() {
+        check_writable(path)?;
+    }
+    let stop = Stop::default();
+    let signal = listen(&stop)?;
+    let mut progress = Progress::new(arguments.quiet);
+    let run = seekless_lab::run(&bench, &stop, &mut progress);
+    progress.finish();
+    let run = match run {
+        // Stopped before the first trial: there is nothing to keep.
+        Err(_) if stop.is_requested() => return Err(Failure::Stopped(signal.load(Ordering::SeqCst) as u8)),
+        other => other?,
+    };
+    let saved = save(&run);
+    write_exports(arguments, &run)?;
+    let mut out = anstream::stdout().lock();
+    show_run(&mut out, &run, arguments.all)?;
+    match saved {
+        Ok(path) => writeln!(out, "\nSaved  {}", path.display())?,
+        Err(error) => tracing::warn!("the run was not saved: {error:#}"),
+    }
+    out.flush()?;
+    match signal.load(Ordering::SeqCst) {
+        0 => Ok(ExitCode::SUCCESS),
+        signal => Err(Failure::Stopped(signal as u8)),
+    }
+}
+
+fn list(out: &mut dyn Write) -> anyhow::Result<()> {
+    for name in Experiment::builtin_names() {
+        writeln!(out, "{name:<14} {}", Experiment::builtin(name)?.about)?;
+    }
+    Ok(())
+}
+
+/// Puts together what is asked of the lab.
+fn bench(arguments: &Arguments) -> anyhow::Result<Bench> {
+    let names: Vec<String> = match (arguments.experiments.is_empty(), &arguments.file) {
+        (false, _) => arguments.experiments.clone(),
+        (true, Some(_)) => vec!["read".to_owned()],
+        (true, None) => ["read", "write", "copy"].map(str::to_owned).to_vec(),
+    };
+    let experiments = names
+        .iter()
+        .map(|name| find(name))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let experiments = if arguments.methods.is_empty() {
+        experiments
+    } else {
+        filter(&experiments, &arguments.methods)?
+    };
+    let folders = if arguments.folders.is_empty() {
+        vec![PathBuf::from(".")]
+    } else {
+        arguments.folders.clone()
+    };
+    if arguments.drop == DropChoice::System {
+        seekless::cache::drop_system().context("--drop system needs root; without it, leave --drop away")?;
+    }
+    Ok(Bench {
+        experiments,
+        folders,
+        budget: arguments.budget,
+        rounds: arguments.rounds,
+        sizes: arguments.sizes.clone(),
+        caches: match arguments.cache {
+            None => Vec::new(),
+            Some(CacheChoice::Cold) => vec![Cache::Cold],
+            Some(CacheChoice::Warm) => vec![Cache::Warm],
+            Some(CacheChoice::Both) => vec![Cache::Cold, Cache::Warm],
+            Some(CacheChoice::Over) => vec![Cache::Over],
+        },
+        seed: arguments.seed.unwrap_or_else(seed_from_clock),
+        work_ns_per_kib: arguments.work,
+        drop: match arguments.drop {
+            DropChoice::File => Drop::File,
+            DropChoice::System => Drop::System,
+        },
+        file: arguments.file.clone(),
+        program: std::env::current_exe().context("this program's own file could not be found")?,
+    })
+}
+
+/// An experiment by its name, or by the path of its file.
+fn find(name: &str) -> anyhow::Result<Experiment> {
+    let path = Path::new(name);
+    let is_path = name.contains('/') || path.extension().is_some_and(|extension| extension == "toml");
+    Ok(if is_path {
+        Experiment::from_file(path)?
+    } else {
+        Experiment::builtin(name)?
+    })
+}
+
+/// A seed that is short enough to be typed again.
+fn seed_from_clock() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(1, |now| now.as_micros() as u64 % 1_000_000_000)
+}
+
+/// Stops the run on SIGINT and SIGTERM; what comes back holds the signal.
+fn listen(stop: &Stop) -> anyhow::Result<Arc<AtomicI32>> {
+    let caught = Arc::new(AtomicI32::new(0));
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).context("catching signals failed")?;
+    let (stop, seen) = (stop.clone(), Arc::clone(&caught));
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            // Who asks twice does not want to wait for the report.
+            if seen.swap(signal, Ordering::SeqCst) != 0 {
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+            stop.request();
+        }
+    });
+    Ok(caught)
+}
+
+/// Saves a run under the user's data folder.
+fn save(run: &Run) -> anyhow::Result<PathBuf> {
+    let strategy = etcetera::choose_base_strategy().map_err(|error| anyhow!("there is no home folder: {error}"))?;
+    let folder = strategy.data_dir().join("seekless").join("runs");
+    std::fs::create_dir_all(&folder).with_context(|| format!("{}: making the folder failed", folder.display()))?;
+    let path = (0..100)
+        .map(|n| {
+            folder.join(if n == 0 {
+                format!("{}.json", run.id)
+            } else {
+                format!("{}-{n}.json", run.id)
+            })
+        })
+        .find(|path| !path.exists());
+    let Some(path) = path else {
+        bail!("{}: too many runs of one second", folder.display())
+    };
+    write_file(&path, seekless_record::to_json(run)?.as_bytes())?;
+    Ok(path)
+}
+
+fn write_exports(arguments: &Arguments, run: &Run) -> anyhow::Result<()> {
+    if let Some(path) = &arguments.export_json {
+        write_file(path, seekless_record::to_json(run)?.as_bytes())?;
+    }
+    if let Some(path) = &arguments.export_csv {
+        write_file(path, export::to_csv(run)?.as_bytes())?;
+    }
+    if let Some(path) = &arguments.export_markdown {
+        write_file(path, export::to_markdown(run).as_bytes())?;
+    }
+    Ok(())
+}

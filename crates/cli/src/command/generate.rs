@@ -1,0 +1,73 @@
+//! `seekless generate`: man pages, shell completions and the table of methods, from what the program itself knows.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, CommandFactory, Subcommand};
+use clap_complete::Shell;
+
+use super::{Cli, Failure};
+use crate::output::write_file;
+use crate::show::methods_page;
+
+/// Writes man pages, shell completions or the page of methods.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless generate man --folder ~/.local/share/man/man1
+  seekless generate completions zsh > ~/.zfunc/_seekless
+  seekless generate completions bash > ~/.local/share/bash-completion/completions/seekless")]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// The manual: one page to standard output, or a page for each command into a folder.
+    Man {
+        /// The folder for the pages of all commands.
+        #[arg(long, value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
+    /// The completions of a shell, to standard output.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// The page about methods of the project's documentation, in Markdown.
+    Methods,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let mut command = Cli::command();
+    let mut out = Vec::new();
+    match &arguments.what {
+        What::Man { folder: None } => clap_mangen::Man::new(command).render(&mut out)?,
+        What::Man { folder: Some(folder) } => {
+            command.build();
+            return man_pages(&command, "seekless", folder);
+        }
+        What::Completions { shell } => clap_complete::generate(*shell, &mut command, "seekless", &mut out),
+        What::Methods => out = methods_page().into_bytes(),
+    }
+    std::io::stdout().lock().write_all(&out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn man_pages(command: &clap::Command, name: &str, folder: &std::path::Path) -> Result<ExitCode, Failure> {
+    std::fs::create_dir_all(folder).with_context(|| format!("{}: making the folder failed", folder.display()))?;
+    let mut page = Vec::new();
+    let titled = command.clone().name(name.to_owned()).bin_name(name.replace('-', " "));
+    clap_mangen::Man::new(titled).render(&mut page)?;
+    write_file(&folder.join(format!("{name}.1")), &page)?;
+    for inner in command
+        .get_subcommands()
+        .filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")
+    {
+        man_pages(inner, &format!("{name}-{}", inner.get_name()), folder)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,60 @@
+//! The commands. The enum below is the only list of them.
+
+mod bench;
+mod generate;
+mod methods;
+mod trial;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Finds out how this storage likes to be read, written and copied.
+#[derive(Debug, Parser)]
+#[command(name = "seekless", version, about, max_term_width = 100, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  seekless bench                       measure the storage under this folder, in a minute
+  seekless bench read --file big.iso   find the fastest way to read a file, writing nothing
+  seekless methods copy                what this storage offers for copying, and what not and why
+
+`seekless COMMAND --help` says more. SEEKLESS_LOG=debug shows what happens inside.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Bench(Box<bench::Arguments>),
+    Methods(methods::Arguments),
+    Generate(generate::Arguments),
+    /// Runs one trial that a parent describes on standard input.
+    #[command(hide = true)]
+    Trial,
+}
+
+/// How a command ends that does not end well.
+pub enum Failure {
+    /// A signal stopped it; what was done until then is kept.
+    Stopped(u8),
+    /// It could not do what it was asked to.
+    Error(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+/// Runs a command.
+pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    match cli.command {
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Methods(arguments) => methods::run(&arguments),
+        Command::Generate(arguments) => generate::run(&arguments),
+        Command::Trial => trial::run(),
+    }
+}

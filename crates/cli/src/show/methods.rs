@@ -1,0 +1,217 @@
+//! All methods: as a list for this machine, as JSON, and as the page of the documentation.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write;
+
+use anstyle::{AnsiColor, Style};
+use seekless::method::{ALIASES, Mechanism, Operation, mechanisms, variants};
+use seekless::{Availability, Method, Probe};
+use serde_json::{Value, json};
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Yellow.on_default();
+
+/// A mechanism's methods with one option each, and whether they are to be had: the plain one first.
+fn tried(mechanism: &'static Mechanism, probe: &mut Probe) -> Vec<(Method, Availability)> {
+    let single = variants(mechanism).filter(|method| single_option(method).is_some());
+    single.map(|method| (method, probe.availability(&method))).collect()
+}
+
+/// The one option in which a method differs from its mechanism's plain one, as it is written; empty for the plain one.
+fn single_option(method: &Method) -> Option<String> {
+    let plain = Method::new(method.mechanism(), seekless::Options::default()).ok()?;
+    let text = method.to_string();
+    let departures = seekless::method::differing_options(&plain, method);
+    match departures.as_slice() {
+        [] => Some(String::new()),
+        [_] => text
+            .split(',')
+            .find(|option| !plain.to_string().split(',').any(|other| other == *option))
+            .map(str::to_owned),
+        _ => None,
+    }
+}
+
+fn platforms(mechanism: &Mechanism) -> String {
+    mechanism
+        .platforms
+        .iter()
+        .map(|platform| platform.name())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Lists the mechanisms of the operations, their options as far as they work here, and the old names.
+pub fn list_methods(out: &mut dyn Write, operations: &[Operation], probe: &mut Probe) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{DIM}A method is OPERATION/MECHANISM[,OPTION...]; what is marked was tried in this folder.{DIM:#}"
+    )?;
+    for &operation in operations {
+        writeln!(out)?;
+        for mechanism in mechanisms().filter(|mechanism| mechanism.operation == operation) {
+            list_mechanism(out, mechanism, probe)?;
+        }
+    }
+    writeln!(out, "\n{BOLD}Names of the 2014 document{BOLD:#}")?;
+    for alias in ALIASES {
+        let Ok(method) = alias.method.parse::<Method>() else {
+            continue;
+        };
+        if !operations.contains(&method.operation()) {
+            continue;
+        }
+        let (style, mark) = mark(&probe.availability(&method));
+        writeln!(out, "  {style}{mark}{style:#} {:<42} {}", alias.name, alias.method)?;
+    }
+    Ok(())
+}
+
+fn mark(availability: &Availability) -> (Style, &'static str) {
+    match availability {
+        Availability::Available => (GOOD, "+"),
+        Availability::Unavailable(_) => (BAD, "-"),
+    }
+}
+
+fn list_mechanism(out: &mut dyn Write, mechanism: &'static Mechanism, probe: &mut Probe) -> std::io::Result<()> {
+    let tried = tried(mechanism, probe);
+    let Some((plain, availability)) = tried.first() else {
+        return Ok(());
+    };
+    let (style, sign) = mark(availability);
+    let name = format!("{}/{}", mechanism.operation, mechanism.name);
+    writeln!(
+        out,
+        "{style}{sign}{style:#} {BOLD}{name:<22}{BOLD:#} {}",
+        mechanism.about
+    )?;
+    if let Some(reason) = availability.reason() {
+        return writeln!(out, "{:24} {BAD}not here: {reason}{BAD:#}", "");
+    }
+    writeln!(out, "{:24} {DIM}{}; {plain}{DIM:#}", "", platforms(mechanism))?;
+    let mut works = Vec::new();
+    let mut missing = BTreeMap::<&str, Vec<String>>::new();
+    for (method, availability) in &tried[1..] {
+        let option = single_option(method).unwrap_or_default();
+        match availability.reason() {
+            None => works.push(option),
+            Some(reason) => missing.entry(reason).or_default().push(option),
+        }
+    }
+    if !works.is_empty() {
+        writeln!(out, "{:24} {GOOD}with{GOOD:#} {}", "", works.join("  "))?;
+    }
+    for (reason, options) in missing {
+        writeln!(
+            out,
+            "{:24} {BAD}not{BAD:#}  {}  {DIM}{reason}{DIM:#}",
+            "",
+            options.join("  ")
+        )?;
+    }
+    Ok(())
+}
+
+/// The same for programs: every mechanism with what was tried of it.
+pub fn methods_json(operations: &[Operation], probe: &mut Probe) -> Value {
+    let all = mechanisms().filter(|mechanism| operations.contains(&mechanism.operation));
+    let all: Vec<&'static Mechanism> = all.collect();
+    let mut listed = Vec::new();
+    for mechanism in all {
+        let tried: Vec<Value> = tried(mechanism, probe)
+            .into_iter()
+            .map(|(method, availability)| {
+                json!({
+                    "method": method.to_string(),
+                    "available": availability == Availability::Available,
+                    "reason": availability.reason(),
+                })
+            })
+            .collect();
+        let aliases: Vec<&str> = ALIASES
+            .iter()
+            .filter(|alias| {
+                alias
+                    .method
+                    .parse::<Method>()
+                    .is_ok_and(|method| method.mechanism() == mechanism)
+            })
+            .map(|alias| alias.name)
+            .collect();
+        listed.push(json!({
+            "mechanism": format!("{}/{}", mechanism.operation, mechanism.name),
+            "about": mechanism.about,
+            "platforms": mechanism.platforms.iter().map(|platform| platform.name()).collect::<Vec<_>>(),
+            "options": mechanism.accepts.in_words(),
+            "overlapping": mechanism.overlapping,
+            "aliases": aliases,
+            "methods": tried,
+        }));
+    }
+    Value::Array(listed)
+}
+
+/// The page about methods, from the same tables.
+pub fn methods_page() -> String {
+    let mut page = include_str!("methods-head.md").to_owned();
+    for operation in Operation::ALL {
+        let _ = write!(
+            page,
+            "\n## {operation}\n\n| mechanism | what it does | options | default | overlaps | where |\n"
+        );
+        page.push_str("|---|---|---|---|---|---|\n");
+        for mechanism in mechanisms().filter(|mechanism| mechanism.operation == operation) {
+            let default = Method::new(mechanism, seekless::Options::default()).map(|method| method.to_string());
+            let _ = writeln!(
+                page,
+                "| `{operation}/{}` | {} | {} | `{}` | {} | {} |",
+                mechanism.name,
+                mechanism.about,
+                mechanism.accepts.in_words().replace('|', "\\|"),
+                default.unwrap_or_default(),
+                if mechanism.overlapping { "yes" } else { "no" },
+                platforms(mechanism),
+            );
+        }
+    }
+    page.push_str(include_str!("methods-options.md"));
+    page.push_str("\n| name in 2014 | list | here | note |\n|---|---|---|---|\n");
+    for alias in ALIASES {
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | `{}` | {} |",
+            alias.name, alias.listed, alias.method, alias.note
+        );
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_the_documentation_is_the_one_generated() {
+        let kept = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/methods.md"));
+        assert!(
+            kept == methods_page(),
+            "run `cargo run -- generate methods > docs/methods.md`"
+        );
+    }
+
+    #[test]
+    fn options_are_told_from_the_plain_method() {
+        let option = |text: &str| single_option(&text.parse().unwrap());
+        assert_eq!(option("read/sync"), Some(String::new()));
+        assert_eq!(option("read/sync,direct"), Some("direct".to_owned()));
+        assert_eq!(
+            option("write/mmap,preallocate=both"),
+            Some("preallocate=both".to_owned())
+        );
+        assert_eq!(option("read/sync,direct,hint=sequential"), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! What happens during a run, on a terminal: one bar on standard error. Elsewhere only what will be written is said.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use seekless_lab::{Event, Watch};
+use seekless_record::Phase;
+
+use super::units::bytes;
+
+/// Shows a run's progress.
+pub struct Progress {
+    bar: ProgressBar,
+    started: Instant,
+    quiet: bool,
+}
+
+impl Progress {
+    /// A bar, where standard error is a terminal and it is wanted.
+    pub fn new(quiet: bool) -> Self {
+        let shown = std::io::stderr().is_terminal() && !quiet;
+        let target = if shown {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(1), target);
+        let style = ProgressStyle::with_template("{bar:24.cyan/dim} {elapsed:>4} {wide_msg}");
+        if let Ok(style) = style {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        Self {
+            bar,
+            started: Instant::now(),
+            quiet,
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Watch for Progress {
+    fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Planned {
+                write_bytes,
+                space_bytes,
+                expected,
+            } => {
+                self.bar.set_length(expected.as_millis() as u64);
+                if *write_bytes > 0 && !self.quiet {
+                    let plan = format!(
+                        "Writes at most {} in all, {} at a time; takes about {} s.",
+                        bytes(*write_bytes as f64),
+                        bytes(*space_bytes as f64),
+                        expected.as_secs()
+                    );
+                    self.bar.suspend(|| anstream::eprintln!("{plan}"));
+                }
+            }
+            Event::Making { bytes: size } => {
+                self.bar
+                    .set_message(format!("making a test file of {}", bytes(*size as f64)));
+            }
+            Event::Trial {
+                contest,
+                method,
+                round,
+                phase,
+                left,
+            } => {
+                self.bar.set_position(self.started.elapsed().as_millis() as u64);
+                let doing = match phase {
+                    Phase::Screening => format!("round {round}"),
+                    Phase::Contending => format!("round {round}, of what is not beaten"),
+                    Phase::Confirming => "measuring the winner again".to_owned(),
+                };
+                let left = left.map_or_else(String::new, |left: Duration| format!(", {} s left", left.as_secs()));
+                let name = method.split_once('/').map_or(*method, |(_, name)| name);
+                self.bar.set_message(format!("{contest}: {name} ({doing}{left})"));
+            }
+        }
+    }
+}
