@@ -12,7 +12,6 @@
 //! let mut text = Vec::new();
 //! let consumer = sequential(|_offset, bytes| text.extend_from_slice(bytes));
 //! let transfer = Reader::prepare(&method)?.read(&path, &consumer)?;
-//! drop(consumer);
 //! assert_eq!(transfer.bytes, 8);
 //! assert_eq!(text, b"one\ntwo\n");
 //! # Ok::<(), Box<dyn std::error::Error>>(())

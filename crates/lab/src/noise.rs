@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use seekless::{Generator, Producer};
 
-/// The processors' time since the start of the system (proc_stat(5)), in ticks.
+/// The processors' time since the start of the system (`proc_stat(5)`), in ticks.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuTime {
     all: u64,

@@ -1,4 +1,4 @@
-//! `copy/copy_file_range`: copy_file_range(2) lets the file system copy; XFS and btrfs then share the blocks.
+//! `copy/copy_file_range`: `copy_file_range(2)` lets the file system copy; XFS and btrfs then share the blocks.
 
 use seekless_sys::{self as sys};
 

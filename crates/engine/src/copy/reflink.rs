@@ -1,4 +1,4 @@
-//! `copy/reflink`: ioctl_ficlone(2) makes the target share all blocks with the source.
+//! `copy/reflink`: `ioctl_ficlone(2)` makes the target share all blocks with the source.
 
 use seekless_sys::{self as sys};
 

@@ -154,6 +154,15 @@ impl Method {
         Ok(Self { mechanism, options })
     }
 
+    /// A method that the program itself names.
+    ///
+    /// # Panics
+    /// Where the text is no method, which any test of the caller shows.
+    #[must_use]
+    pub fn known(text: &'static str) -> Self {
+        text.parse().unwrap_or_else(|error| panic!("{error}"))
+    }
+
     /// The operation.
     #[must_use]
     pub fn operation(&self) -> Operation {

@@ -259,11 +259,10 @@ fn joined<'a>(words: impl Iterator<Item = &'a str>) -> String {
 /// A count that a mechanism takes, between 1 and [`MAX_DEPTH`].
 fn bounded(default: Option<u32>, given: Option<u32>) -> Result<Option<u32>, ()> {
     match (default, given) {
-        (None, Some(_)) => Err(()),
         (None, None) => Ok(None),
         (Some(default), None) => Ok(Some(default)),
         (Some(_), Some(count)) if (1..=MAX_DEPTH).contains(&count) => Ok(Some(count)),
-        (Some(_), Some(_)) => Err(()),
+        (_, Some(_)) => Err(()),
     }
 }
 

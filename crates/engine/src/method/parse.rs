@@ -61,7 +61,7 @@ fn read_options(text: &str, mut options: Options, rest: &str) -> Result<Options,
             "cache" => options.cache = CachePolicy::from_name(value).ok_or_else(|| wrong(option, OPTIONS))?,
             "hint" => options.hint = Hint::from_name(value).ok_or_else(|| wrong(option, HINTS))?,
             "preallocate" => {
-                options.preallocate = Preallocate::from_name(value).ok_or_else(|| wrong(option, OPTIONS))?
+                options.preallocate = Preallocate::from_name(value).ok_or_else(|| wrong(option, OPTIONS))?;
             }
             "durability" => options.durability = Durability::from_name(value).ok_or_else(|| wrong(option, OPTIONS))?,
             word => match (CachePolicy::from_name(word), Durability::from_name(word)) {

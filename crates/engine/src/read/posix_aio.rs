@@ -1,4 +1,4 @@
-//! `read/posix-aio`: aio_read(3) into one buffer while the consumer has the other.
+//! `read/posix-aio`: `aio_read(3)` into one buffer while the consumer has the other.
 //!
 //! glibc does these requests on threads of its own, one at a time for each descriptor.
 

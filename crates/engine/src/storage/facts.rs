@@ -92,7 +92,7 @@ impl StorageFacts {
     }
 }
 
-/// A line of mountinfo, as far as it is used (proc_pid_mountinfo(5)).
+/// A line of mountinfo, as far as it is used (`proc_pid_mountinfo(5)`).
 struct Mount {
     point: PathBuf,
     options: String,

@@ -58,7 +58,7 @@ impl Probe {
             target: name("target"),
             tried: HashMap::new(),
         };
-        let method: Method = "write/sync".parse().expect("a method of our own table");
+        let method = Method::known("write/sync");
         let _ = fs::remove_file(&probe.source);
         Writer::prepare(&method)?.write(&probe.source, Destination::New, PROBE_BYTES, &Generator::new(1))?;
         Ok(probe)
@@ -78,8 +78,7 @@ impl Probe {
         let _ = fs::remove_file(&self.target);
         let found = match self.attempt(method) {
             Ok(None) => Availability::Available,
-            Ok(Some(reason)) => Availability::Unavailable(reason),
-            Err(Error::Unavailable { reason, .. }) => Availability::Unavailable(reason),
+            Ok(Some(reason)) | Err(Error::Unavailable { reason, .. }) => Availability::Unavailable(reason),
             Err(Error::System { action, source, .. }) => Availability::Unavailable(format!("{action}: {source}")),
             Err(error) => Availability::Unavailable(error.to_string()),
         };
@@ -130,38 +129,25 @@ impl Probe {
     }
 
     fn write_once(&self, method: &Method) -> Result<Option<String>> {
-        let dirtied = pages_dirtied();
-        match method.operation() {
-            Operation::Copy => Copier::prepare(method)?.copy(&self.source, &self.target, Destination::New)?,
-            _ => {
-                let generator = Generator::new(1);
-                Writer::prepare(method)?.write(&self.target, Destination::New, PROBE_BYTES, &generator)?
-            }
-        };
-        let dirtied = pages_dirtied()
-            .zip(dirtied)
-            .map(|(after, before)| after.saturating_sub(before));
-        let page_bytes = sys::page_bytes() as u64;
-        match method.options().cache {
-            CachePolicy::Cached => {}
-            // The residency afterwards says nothing on btrfs: it writes through the cache and then drops it.
-            CachePolicy::Direct if dirtied.is_some_and(|pages| pages * page_bytes > PROBE_BYTES / 2) => {
-                return Ok(Some(
-                    "it was accepted, and written through the page cache all the same".to_owned(),
-                ));
-            }
-            CachePolicy::Direct if !is_empty(&cache::resident(&self.target)?) => {
-                return Ok(Some("it was accepted, and the page cache used all the same".to_owned()));
-            }
-            CachePolicy::Direct => {}
-            CachePolicy::DontCache => {
-                sync(&self.target)?;
-                if !is_empty(&cache::resident(&self.target)?) {
-                    return Ok(Some(
-                        "it was accepted, and the pages stay in the cache all the same".to_owned(),
-                    ));
-                }
-            }
+        let dirtied_before = pages_dirtied();
+        if method.operation() == Operation::Copy {
+            Copier::prepare(method)?.copy(&self.source, &self.target, Destination::New)?;
+        } else {
+            let generator = Generator::new(1);
+            Writer::prepare(method)?.write(&self.target, Destination::New, PROBE_BYTES, &generator)?;
+        }
+        let dirtied = pages_dirtied().zip(dirtied_before).map(|(after, before)| after.saturating_sub(before));
+        let dirtied_bytes = dirtied.unwrap_or(0) * sys::page_bytes() as u64;
+        let policy = method.options().cache;
+        // The residency afterwards says nothing on btrfs: it writes through the cache and then drops it.
+        if policy == CachePolicy::Direct && dirtied_bytes > PROBE_BYTES / 2 {
+            return Ok(Some("it was accepted, and written through the page cache all the same".to_owned()));
+        }
+        if policy == CachePolicy::DontCache {
+            sync(&self.target)?;
+        }
+        if policy != CachePolicy::Cached && !is_empty(&cache::resident(&self.target)?) {
+            return Ok(Some("it was accepted, and the pages stay in the cache all the same".to_owned()));
         }
         Ok(None)
     }

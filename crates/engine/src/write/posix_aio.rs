@@ -1,4 +1,4 @@
-//! `write/posix-aio`: aio_write(3) from one buffer while the producer fills the other.
+//! `write/posix-aio`: `aio_write(3)` from one buffer while the producer fills the other.
 
 use seekless_sys::Aio;
 

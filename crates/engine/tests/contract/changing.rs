@@ -67,7 +67,7 @@ fn a_file_that_grows_is_read_up_to_the_size_it_had() {
             let path = file_of(&folder, "file", &sample(BYTES / 4));
             let grow = || {
                 let mut file = File::options().append(true).open(&path).unwrap();
-                file.write_all(&[1; 100_000]).unwrap();
+                file.write_all(&vec![1; 100_000]).unwrap();
             };
             let meddle = Meddle {
                 once: Once::new(),

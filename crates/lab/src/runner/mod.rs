@@ -131,7 +131,7 @@ const SCREENING_ROUNDS: u32 = 3;
 /// Rounds that a recommendation needs.
 const DECIDING_ROUNDS: u32 = 6;
 /// Rounds after which more of them tell little.
-const MOST_ROUNDS: u32 = 15;
+const MOST_ROUNDS: u32 = 24;
 /// Fresh rounds of the winner: enough for an interval.
 const CONFIRMING_ROUNDS: u32 = 6;
 /// The part of the budget that is kept for measuring the winners again.
@@ -239,7 +239,7 @@ impl<'a> Runner<'a> {
             return Ok(());
         }
         let end = self.started + self.bench.budget;
-        let contending_end = end - self.bench.budget.mul_f64(CONFIRMING_PART);
+        let contending_end = self.started + self.bench.budget.mul_f64(1.0 - CONFIRMING_PART);
         for index in 0..groups.len() {
             let weights: f64 = groups[index..].iter().map(|group| group.expected.as_secs_f64()).sum();
             let left = contending_end.saturating_duration_since(Instant::now());

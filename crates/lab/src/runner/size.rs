@@ -138,8 +138,8 @@ impl Runner<'_> {
             speeds.limit_bytes = speeds.limit_bytes.min(place.facts.free_bytes / 4);
             let bytes = CALIBRATION_BYTES.min(place.facts.free_bytes / 8).max(1 << 20);
             let path = place.path("calibration");
-            let write: Method = "write/sync,block=1M,fsync".parse().expect("a method of our own table");
-            let read: Method = "read/sync,block=1M".parse().expect("a method of our own table");
+            let write = Method::known("write/sync,block=1M,fsync");
+            let read = Method::known("read/sync,block=1M");
             let start = Instant::now();
             Writer::prepare(&write)?.write(&path, Destination::New, bytes, &Generator::new(self.bench.seed))?;
             speeds.write = speeds.write.min(bytes as f64 / start.elapsed().as_secs_f64());

@@ -61,7 +61,7 @@ impl Runner<'_> {
         let status = match outcome {
             Ok((Outcome::Measured(report), state)) => {
                 let mut trial = record_trial(&report, &state, (contest, entry), group.rounds, phase, at_seconds);
-                let shared = self.check(&description, measured, &files, &report, &mut trial)?;
+                let shared = self.check(&description, measured, &files, &report, &mut trial);
                 if shared && !description.shared_blocks {
                     self.move_to_shared(group, contest, entry, trial);
                 } else {
@@ -175,7 +175,7 @@ impl Runner<'_> {
         files: &Files,
         report: &Report,
         trial: &mut Trial,
-    ) -> Result<bool, BenchError> {
+    ) -> bool {
         let place = &self.places[contest.storage];
         let method: Option<Method> = entry.method.parse().ok();
         let summary = match files.targets.first().or(files.sources.first().map(|file| &file.path)) {
@@ -203,7 +203,7 @@ impl Runner<'_> {
             .or_else(|| used_cache(method.as_ref(), contest, trial.resident_after));
         trial.valid = wrong.is_none();
         trial.invalid = wrong;
-        Ok(shared)
+        shared
     }
 
     /// What is wrong with what a trial found or made.
@@ -272,7 +272,7 @@ impl Runner<'_> {
 
     /// A trial that does nothing: the seconds inside its clock.
     pub(super) fn null_trial(&self) -> Result<Option<f64>, BenchError> {
-        let method: Method = "read/null".parse().expect("a method of our own table");
+        let method = Method::known("read/null");
         let nowhere = FilePath::from(Path::new(""));
         let spec = Spec {
             action: Action::Read(method, Kernel::None),

@@ -1,7 +1,7 @@
 //! What the trials so far say: who is dropped, whether a group is settled, and what is concluded at the end.
 
 use seekless::method::format_size;
-use seekless_record::{Cache, Contest, Run, Status, Target, Trial};
+use seekless_record::{Cache, Contest, Run, Status, Target, Trial, Verdict};
 
 use super::group::Group;
 use super::{DECIDING_ROUNDS, Runner};
@@ -76,14 +76,26 @@ impl Runner<'_> {
     }
 
     /// Whether more rounds of a group would tell nothing new: every contest has a recommendation, and each entry still
-    /// in it has its rounds.
+    /// in it is known to tie. The reference runs in any case.
     pub(super) fn is_settled(&self, group: &Group) -> bool {
-        group.rounds >= DECIDING_ROUNDS
-            && group.contests.iter().all(|&contest| {
-                let active = group.active.iter().any(|&(of, _)| of == contest);
-                let (_, conclusion) = ranking::conclude(contest, &self.run.contests[contest], &self.run.trials);
-                !active || conclusion.recommended.is_some()
+        group.rounds >= DECIDING_ROUNDS && group.contests.iter().all(|&contest| self.is_contest_settled(group, contest))
+    }
+
+    fn is_contest_settled(&self, group: &Group, contest: usize) -> bool {
+        let active: Vec<usize> =
+            group.active.iter().filter(|&&(of, _)| of == contest).map(|&(_, entry)| entry).collect();
+        if active.is_empty() {
+            return true;
+        }
+        let (judgements, conclusion) = ranking::conclude(contest, &self.run.contests[contest], &self.run.trials);
+        let reference = self.reference(contest);
+        let is_known = |entry: usize| {
+            let standing = judgements[entry].1.as_ref();
+            standing.is_none_or(|standing| {
+                standing.verdict == Verdict::Slower || standing.ratio.high <= ranking::RECOMMENDED_RATIO
             })
+        };
+        conclusion.recommended.is_some() && active.into_iter().all(|entry| Some(entry) == reference || is_known(entry))
     }
 
     /// The entries to measure again: the best, the recommended and the reference of each contest.
