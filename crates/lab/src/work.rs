@@ -1,9 +1,9 @@
-//! Extra work for consumer and producer, so that a user sees when overlapping starts to pay.
+//! Work for consumer and producer: extra, so that a user sees when overlapping starts to pay, or next to none.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use seekless::{Chunk, Consumer, Producer};
+use seekless::{Chunk, Consumer, Generator, Producer};
 
 /// Keeps the processor busy for so many nanoseconds for each KiB of `bytes`.
 fn work(ns_per_kib: u64, bytes: usize) {
@@ -51,5 +51,62 @@ impl Producer for BusyProducer<'_> {
     fn produce(&self, offset: u64, bytes: &mut [u8]) {
         work(self.ns_per_kib, bytes.len());
         self.inner.produce(offset, bytes);
+    }
+}
+
+/// A producer that fills each buffer once and then leaves it as it is: the start of a stream, whatever the offset.
+///
+/// fio fills its buffer before its clock and writes it unchanged from then on. A write that is compared with fio's must
+/// not make new bytes inside the clock, or the comparison times the generator.
+pub struct UnchangedBlock(Generator);
+
+impl UnchangedBlock {
+    /// The block of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(Generator::new(seed))
+    }
+
+    /// Whether the buffer was filled before, by its first and last word. Its address would not tell: a window of a
+    /// mapped file may lie where the one before lay, and is empty all the same.
+    fn is_filled(&self, bytes: &[u8]) -> bool {
+        let begins = |offset: usize| {
+            let found = &bytes[offset..];
+            self.0
+                .first_difference(offset as u64, &found[..found.len().min(8)])
+                .is_none()
+        };
+        begins(0) && begins(bytes.len().saturating_sub(8))
+    }
+}
+
+impl Producer for UnchangedBlock {
+    fn produce(&self, _offset: u64, bytes: &mut [u8]) {
+        if !self.is_filled(bytes) {
+            self.0.produce(0, bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unchanged_block_fills_what_is_new_and_leaves_the_rest() {
+        let producer = UnchangedBlock::new(1);
+        let mut expected = vec![0; 100];
+        Generator::new(1).produce(0, &mut expected);
+        let mut buffer = vec![0; 100];
+        producer.produce(4096, &mut buffer);
+        assert_eq!(buffer, expected);
+
+        buffer[50] ^= 1;
+        producer.produce(8192, &mut buffer);
+        assert_ne!(buffer, expected, "it was filled, so it is not looked at");
+        for length in [100, 12, 8, 3, 0] {
+            buffer.fill(0);
+            producer.produce(0, &mut buffer[..length]);
+            assert_eq!(buffer[..length], expected[..length]);
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::cache_state::{self, State};
 use crate::cgroup::MemoryGroup;
 use crate::testfile::{TestFile, check_copy, check_stream};
 use crate::trial::account::{self, Expected};
-use crate::trial::{Action, Child, FilePath, Job, LaunchError, Outcome, Report, Spec};
+use crate::trial::{Action, Child, Content, FilePath, Job, LaunchError, Outcome, Report, Spec};
 
 /// The files of one trial.
 struct Files {
@@ -168,14 +168,7 @@ impl Runner<'_> {
     }
 
     /// Holds a trial against what must have come out of it. Tells whether the copies share blocks with their source.
-    fn check(
-        &self,
-        contest: &Contest,
-        entry: &Entry,
-        files: &Files,
-        report: &Report,
-        trial: &mut Trial,
-    ) -> bool {
+    fn check(&self, contest: &Contest, entry: &Entry, files: &Files, report: &Report, trial: &mut Trial) -> bool {
         let place = &self.places[contest.storage];
         let method: Option<Method> = entry.method.parse().ok();
         let summary = match files.targets.first().or(files.sources.first().map(|file| &file.path)) {
@@ -328,7 +321,7 @@ fn action(contest: &Contest, entry: &Entry, seed: u64) -> Action {
     let method: Method = entry.method.parse().expect("entries hold methods that were printed");
     match method.operation() {
         seekless::Operation::Read => Action::Read(method, contest.kernel.parse().unwrap_or_default()),
-        seekless::Operation::Write => Action::Write(method, seed, contest.target),
+        seekless::Operation::Write => Action::Write(method, Content::Stream(seed), contest.target),
         seekless::Operation::Copy => Action::Copy(method, contest.target),
     }
 }

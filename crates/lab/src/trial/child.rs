@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use seekless::{Answer, Copier, Destination, Generator, Kernel, Reader, Tally, Transfer, Writer};
+use seekless::{Answer, Copier, Destination, Generator, Kernel, Producer, Reader, Tally, Transfer, Writer};
 use seekless_record::{DeviceUse, Target};
 use seekless_sys::{self as sys, ProcessIo, Usage, Whose};
 
 use super::launch::{GO, READY};
-use super::{Action, Job, Outcome, Report, Spec};
-use crate::work::{BusyConsumer, BusyProducer};
+use super::{Action, Content, Job, Outcome, Report, Spec};
+use crate::work::{BusyConsumer, BusyProducer, UnchangedBlock};
 
 /// Reads a [`Spec`] from `input`, runs it, and writes the [`Outcome`] to `output`.
 ///
@@ -84,7 +84,7 @@ fn outcome_of(error: &TrialError) -> Outcome {
 /// A method with its buffers, rings and threads made.
 enum Prepared {
     Read(Reader, Kernel),
-    Write(Writer, Generator, Destination),
+    Write(Writer, Box<dyn Producer>, Destination),
     Copy(Copier, Destination),
     Command(Vec<String>),
 }
@@ -97,11 +97,13 @@ fn prepare(spec: &Spec) -> Result<Prepared, TrialError> {
     };
     Ok(match &spec.action {
         Action::Read(method, kernel) => Prepared::Read(Reader::prepare_for(method, longest)?, *kernel),
-        Action::Write(method, seed, target) => Prepared::Write(
-            Writer::prepare_for(method, longest)?,
-            Generator::new(*seed),
-            destination(*target),
-        ),
+        Action::Write(method, content, target) => {
+            let producer: Box<dyn Producer> = match *content {
+                Content::Stream(seed) => Box::new(Generator::new(seed)),
+                Content::Block(seed) => Box::new(UnchangedBlock::new(seed)),
+            };
+            Prepared::Write(Writer::prepare_for(method, longest)?, producer, destination(*target))
+        }
         Action::Copy(method, target) => Prepared::Copy(Copier::prepare_for(method, longest)?, destination(*target)),
         Action::Command(argv) => Prepared::Command(argv.clone()),
     })
@@ -148,9 +150,9 @@ impl Prepared {
                 };
                 (transfer, Some(tally.answer()))
             }
-            Self::Write(writer, generator, destination) => {
+            Self::Write(writer, producer, destination) => {
                 let producer = BusyProducer {
-                    inner: generator,
+                    inner: &**producer,
                     ns_per_kib,
                 };
                 (writer.write(target, *destination, job.bytes, &producer)?, None)

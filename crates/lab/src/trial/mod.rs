@@ -41,12 +41,22 @@ pub struct Spec {
 pub enum Action {
     /// A method of reading, with a kernel.
     Read(Method, Kernel),
-    /// A method of writing, of the stream of a seed.
-    Write(Method, u64, Target),
+    /// A method of writing, and what is written.
+    Write(Method, Content, Target),
     /// A method of copying.
     Copy(Method, Target),
     /// An external command; `{file}` and `{target}` are replaced.
     Command(Vec<String>),
+}
+
+/// What a write puts into its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Content {
+    /// The stream of a seed, made inside the clock: what a program that produces its bytes pays. It can be checked.
+    Stream(u64),
+    /// One unchanged block of the stream of a seed, over and over: each buffer is filled once, and writing alone is
+    /// timed. That is what fio does, so comparing with it needs this. Only the file's size can be checked.
+    Block(u64),
 }
 
 /// One file of a trial.
