@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     fn naive(kernel: Kernel, bytes: &[u8]) -> Answer {
-        let count = |wanted: u8| bytes.iter().filter(|&&byte| byte == wanted).count() as u64;
+        let count = |wanted: u8| bytes.iter().map(|&byte| u64::from(byte == wanted)).sum::<u64>();
         match kernel {
             Kernel::None => Answer::Unseen,
             Kernel::Count => Answer::Count(count(0xff)),

@@ -34,7 +34,7 @@ impl TestFile {
     /// # Errors
     /// The engine's.
     pub fn create(path: &Path, bytes: u64, seed: u64) -> seekless::Result<Self> {
-        let method: Method = "write/sync,block=1M,fsync".parse().expect("a method of our own table");
+        let method = Method::known("write/sync,block=1M,fsync");
         let generator = Generator::new(seed);
         Writer::prepare(&method)?.write(path, Destination::New, bytes, &generator)?;
         Self::describe(path)
@@ -45,7 +45,7 @@ impl TestFile {
     /// # Errors
     /// The engine's.
     pub fn describe(path: &Path) -> seekless::Result<Self> {
-        let method: Method = "read/sync,block=1M".parse().expect("a method of our own table");
+        let method = Method::known("read/sync,block=1M");
         let tallies = Tallies(Kernel::ALL.map(Tally::new));
         let transfer = Reader::prepare(&method)?.read(path, &tallies)?;
         let answers = Kernel::ALL

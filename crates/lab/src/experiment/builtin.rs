@@ -69,7 +69,7 @@ mod tests {
                         .all(|method| method.to_string().ends_with(",fsync")),
                     "{name}"
                 );
-                assert_eq!(contest.sizes, [Size::Auto]);
+                assert_eq!(contest.sizes, [Size::Bytes(1 << 20), Size::Auto]);
             }
         }
         let read = Experiment::builtin("read").unwrap();

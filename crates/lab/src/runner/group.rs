@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use seekless::Method;
-use seekless::method::{Durability, Operation};
+use seekless::method::{Durability, Operation, format_size};
 use seekless_record::{Cache, Contest, Entry, Status};
 
-use super::size::{Choice, choose_size};
+use super::size::{Speeds, choose_size, group_cost};
 use super::{BenchError, Event, Runner, writes};
 use crate::experiment::{ContestPlan, Size};
 
@@ -30,7 +30,7 @@ const SEVERAL_BYTES: u64 = 8 << 20;
 const MOST_FILES: u64 = 256;
 
 /// How many files of a size a trial takes.
-fn files_per_trial(bytes: u64) -> u32 {
+pub(super) fn files_per_trial(bytes: u64) -> u32 {
     if bytes >= SHORT_BYTES {
         1
     } else {
@@ -49,13 +49,14 @@ impl Runner<'_> {
                     .to_owned(),
             ));
         }
-        let choices = self.choose_sizes(&plans)?;
+        let speeds = self.calibrate()?;
         let mut groups = Vec::new();
-        for ((experiment, plan), choice) in plans.iter().zip(&choices) {
-            for &bytes in &choice.sizes {
+        for ((experiment, plan), sizes) in plans.iter().zip(self.choose_sizes(&plans, &speeds)) {
+            for bytes in sizes {
                 for cache in self.caches_of(plan) {
                     for durability in durabilities(plan) {
-                        groups.push(self.group(experiment, plan, bytes, cache, durability, choice.expected));
+                        let expected = group_cost(plan, cache, bytes, &speeds);
+                        groups.push(self.group(experiment, plan, bytes, cache, durability, expected));
                     }
                 }
             }
@@ -90,30 +91,50 @@ impl Runner<'_> {
     }
 
     /// The cache states of a plan; a write of a fresh file has none.
-    pub(super) fn caches_of(&self, plan: &ContestPlan) -> Vec<Cache> {
-        if plan.operation == Operation::Write || self.bench.caches.is_empty() {
-            return plan.caches.clone();
+    fn caches_of(&self, plan: &ContestPlan) -> Vec<Cache> {
+        if !self.bench.caches.is_empty() && plan.operation != Operation::Write {
+            return self.bench.caches.clone();
         }
-        self.bench.caches.clone()
+        // Where nothing can be cold, a plan of cold trials alone would measure nothing.
+        if plan.caches == [Cache::Cold] && self.places.iter().all(|place| !place.has_cold) {
+            return vec![Cache::Warm];
+        }
+        plan.caches.clone()
     }
 
-    fn choose_sizes(&mut self, plans: &[(String, ContestPlan)]) -> Result<Vec<Choice>, BenchError> {
-        let groups: usize = plans
-            .iter()
-            .map(|(_, plan)| self.caches_of(plan).len() * plan.sizes.len())
-            .sum();
-        let speeds = self.calibrate()?;
-        let mut choices = Vec::new();
-        for (name, plan) in plans {
-            let share = self.bench.budget.div_f64(groups.max(1) as f64);
-            let caches = self.caches_of(plan);
-            let choice = choose_size(plan, &caches, share, &speeds, self.bench.rounds.is_some());
-            if let Some(why) = &choice.why {
-                self.run.choices.push(format!("{name}: {why}"));
+    /// The sizes of each plan's files: those it names, and what the budget leaves for the one that the lab chooses.
+    fn choose_sizes(&mut self, plans: &[(String, ContestPlan)], speeds: &Speeds) -> Vec<Vec<u64>> {
+        let mut fixed = Duration::ZERO;
+        let mut open = 0;
+        for (_, plan) in plans {
+            for cache in self.caches_of(plan) {
+                for size in &plan.sizes {
+                    match size {
+                        Size::Bytes(bytes) => fixed += group_cost(plan, cache, *bytes, speeds),
+                        Size::Auto => open += 1,
+                    }
+                }
             }
-            choices.push(choice);
         }
-        Ok(choices)
+        let left = self
+            .bench
+            .budget
+            .mul_f64(1.0 - super::CONFIRMING_PART)
+            .saturating_sub(fixed);
+        let share = self.bench.rounds.is_none().then(|| left / open.max(1));
+        let mut sizes = Vec::new();
+        for (name, plan) in plans {
+            let auto = choose_size(plan, &self.caches_of(plan), share, speeds);
+            if plan.sizes.contains(&Size::Auto) {
+                self.run.choices.push(format!(
+                    "{name}: files of {}, the largest that the budget and a quarter of free space and memory allow",
+                    format_size(auto)
+                ));
+            }
+            let size = |size: &Size| if let Size::Bytes(bytes) = size { *bytes } else { auto };
+            sizes.push(plan.sizes.iter().map(size).collect());
+        }
+        sizes
     }
 
     /// Makes the contests of one description, one for each storage.

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use seekless::method::{Operation, format_size};
+use seekless::method::Operation;
 use seekless::{Destination, Generator, Kernel, Method, Reader, Tally, Writer, cache};
 use seekless_record::Cache;
 
+use super::group::files_per_trial;
 use super::{BenchError, Runner, SCREENING_ROUNDS};
-use crate::experiment::{ContestPlan, Size};
+use crate::experiment::ContestPlan;
 
 /// How fast the slowest of the storages is, roughly: enough to choose a size by.
 #[derive(Clone, Copy, Debug)]
@@ -19,17 +20,10 @@ pub(super) struct Speeds {
     pub limit_bytes: u64,
 }
 
-/// The sizes of a plan's files.
-pub(super) struct Choice {
-    pub sizes: Vec<u64>,
-    /// Why this size, where it was chosen.
-    pub why: Option<String>,
-    /// How long one group of it is expected to take.
-    pub expected: Duration,
-}
-
 /// What auto chooses from.
 const LADDER: [u64; 7] = [1 << 30, 512 << 20, 256 << 20, 128 << 20, 64 << 20, 32 << 20, 16 << 20];
+/// What is chosen where rounds are given instead of a budget.
+const USUAL_BYTES: u64 = 256 << 20;
 /// How large a file must be that exceeds a memory group which still holds a program.
 const OVER_BYTES: u64 = 256 << 20;
 /// What is read or written to learn the speed.
@@ -44,58 +38,31 @@ pub(super) fn planned_trials(entries: usize) -> usize {
     entries * SCREENING_ROUNDS as usize + entries.div_ceil(3) * 3 + 9
 }
 
-/// Chooses the sizes of a plan.
-pub(super) fn choose_size(
-    plan: &ContestPlan,
-    caches: &[Cache],
-    share: Duration,
-    speeds: &Speeds,
-    is_unbounded: bool,
-) -> Choice {
-    let entries = plan.methods.len() + plan.commands.len();
-    let cost = |bytes: u64| {
-        let slowest = caches
+/// The time that a group is expected to take: the contest of one size and cache state.
+pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {
+    let all_bytes = bytes * u64::from(files_per_trial(bytes));
+    let trials = planned_trials(plan.methods.len() + plan.commands.len());
+    trial_cost(plan.operation, cache, all_bytes, speeds) * trials as u32
+}
+
+/// Chooses the size for a plan that leaves it to the lab: the largest of which the groups of all cache states each stay
+/// within `share`; without a share (rounds are given) the usual one.
+pub(super) fn choose_size(plan: &ContestPlan, caches: &[Cache], share: Option<Duration>, speeds: &Speeds) -> u64 {
+    let fits = |bytes: &u64| {
+        let dearest = caches
             .iter()
-            .map(|&cache| trial_cost(plan.operation, cache, bytes, speeds))
-            .max();
-        slowest.unwrap_or_default() * planned_trials(entries) as u32
+            .map(|&cache| group_cost(plan, cache, *bytes, speeds))
+            .max()
+            .unwrap_or_default();
+        *bytes <= speeds.limit_bytes && share.map_or(*bytes <= USUAL_BYTES, |share| dearest <= share)
     };
-    let auto = plan.sizes.contains(&Size::Auto);
-    let mut sizes: Vec<u64> = plan
-        .sizes
-        .iter()
-        .filter_map(|size| {
-            if let Size::Bytes(bytes) = size {
-                Some(*bytes)
-            } else {
-                None
-            }
-        })
-        .collect();
-    let mut why = None;
-    if auto {
-        let fits = |bytes: &u64| *bytes <= speeds.limit_bytes && (is_unbounded || cost(*bytes) <= share);
-        let smallest = if caches.contains(&Cache::Over) {
-            OVER_BYTES
-        } else {
-            LADDER[LADDER.len() - 1]
-        };
-        let usual = if is_unbounded { 256 << 20 } else { LADDER[0] };
-        let chosen = LADDER
-            .into_iter()
-            .filter(|bytes| *bytes <= usual)
-            .find(fits)
-            .unwrap_or(smallest)
-            .max(smallest);
-        let chosen = chosen.min(speeds.limit_bytes.max(1 << 20));
-        why = Some(format!(
-            "files of {}: the largest that the budget, a quarter of the free space and a quarter of the memory allow",
-            format_size(chosen)
-        ));
-        sizes.push(chosen);
-    }
-    let expected = sizes.iter().map(|&bytes| cost(bytes)).max().unwrap_or_default();
-    Choice { sizes, why, expected }
+    let smallest = if caches.contains(&Cache::Over) {
+        OVER_BYTES
+    } else {
+        LADDER[LADDER.len() - 1]
+    };
+    let chosen = LADDER.into_iter().find(fits).unwrap_or(smallest).max(smallest);
+    chosen.min(speeds.limit_bytes.max(1 << 20))
 }
 
 /// The time of one trial, with what is done before and after it.
@@ -178,12 +145,12 @@ fn alternating_ns(path: &std::path::Path, bytes: u64, seed: u64) -> Option<f64> 
 mod tests {
     use super::*;
 
-    fn plan(sizes: Vec<Size>) -> ContestPlan {
+    fn plan() -> ContestPlan {
         ContestPlan {
             operation: Operation::Read,
-            methods: vec!["read/sync".parse().unwrap(); 10],
+            methods: vec![Method::known("read/sync"); 10],
             commands: Vec::new(),
-            sizes,
+            sizes: vec![crate::experiment::Size::Auto],
             caches: vec![Cache::Cold],
             target: seekless_record::Target::Fresh,
             kernel: Kernel::Count,
@@ -198,26 +165,32 @@ mod tests {
         limit_bytes: 512 << 20,
     };
 
-    #[test]
-    fn a_larger_budget_takes_larger_files_up_to_the_limit() {
-        let chosen = |seconds| {
-            let share = Duration::from_secs(seconds);
-            choose_size(&plan(vec![Size::Auto]), &[Cache::Cold], share, &SPEEDS, false).sizes[0]
-        };
-        assert_eq!(chosen(1), 16 << 20);
-        assert!(chosen(10) > chosen(5), "{} {}", chosen(10), chosen(5));
-        assert_eq!(chosen(1000), 512 << 20);
+    fn chosen(seconds: u64, caches: &[Cache]) -> u64 {
+        choose_size(&plan(), caches, Some(Duration::from_secs(seconds)), &SPEEDS)
     }
 
     #[test]
-    fn sizes_that_are_asked_for_are_taken() {
-        let choice = choose_size(
-            &plan(vec![Size::Bytes(7)]),
-            &[Cache::Cold],
-            Duration::ZERO,
-            &SPEEDS,
-            false,
+    fn a_larger_budget_takes_larger_files_up_to_the_limit() {
+        let cold = &[Cache::Cold];
+        assert_eq!(chosen(1, cold), 16 << 20);
+        assert!(
+            chosen(10, cold) > chosen(5, cold),
+            "{} {}",
+            chosen(10, cold),
+            chosen(5, cold)
         );
-        assert_eq!((choice.sizes, choice.why), (vec![7], None));
+        assert_eq!(chosen(1000, cold), 512 << 20);
+        assert_eq!(choose_size(&plan(), cold, None, &SPEEDS), 256 << 20);
+    }
+
+    #[test]
+    fn a_file_that_exceeds_the_memory_allowed_is_never_small() {
+        assert_eq!(chosen(1, &[Cache::Over]), 256 << 20);
+    }
+
+    #[test]
+    fn short_files_cost_what_all_of_them_cost() {
+        let cost = |bytes| group_cost(&plan(), Cache::Cold, bytes, &SPEEDS);
+        assert!(cost(1 << 20) > cost(4 << 20), "8 of 1M against 1 of 4M");
     }
 }

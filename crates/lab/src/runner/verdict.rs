@@ -78,12 +78,20 @@ impl Runner<'_> {
     /// Whether more rounds of a group would tell nothing new: every contest has a recommendation, and each entry still
     /// in it is known to tie. The reference runs in any case.
     pub(super) fn is_settled(&self, group: &Group) -> bool {
-        group.rounds >= DECIDING_ROUNDS && group.contests.iter().all(|&contest| self.is_contest_settled(group, contest))
+        group.rounds >= DECIDING_ROUNDS
+            && group
+                .contests
+                .iter()
+                .all(|&contest| self.is_contest_settled(group, contest))
     }
 
     fn is_contest_settled(&self, group: &Group, contest: usize) -> bool {
-        let active: Vec<usize> =
-            group.active.iter().filter(|&&(of, _)| of == contest).map(|&(_, entry)| entry).collect();
+        let active: Vec<usize> = group
+            .active
+            .iter()
+            .filter(|&&(of, _)| of == contest)
+            .map(|&(_, entry)| entry)
+            .collect();
         if active.is_empty() {
             return true;
         }
@@ -95,7 +103,10 @@ impl Runner<'_> {
                 standing.verdict == Verdict::Slower || standing.ratio.high <= ranking::RECOMMENDED_RATIO
             })
         };
-        conclusion.recommended.is_some() && active.into_iter().all(|entry| Some(entry) == reference || is_known(entry))
+        conclusion.recommended.is_some()
+            && active
+                .into_iter()
+                .all(|entry| Some(entry) == reference || is_known(entry))
     }
 
     /// The entries to measure again: the best, the recommended and the reference of each contest.
