@@ -16,7 +16,7 @@ impl MemoryGroup {
     /// # Errors
     /// A sentence that says why there is none.
     pub fn new(limit_bytes: u64) -> Result<Self, String> {
-        let name = format!("seekless-{}", std::process::id());
+        let name = format!("{PREFIX}{}", std::process::id());
         let (folder, limit) = if Path::new("/sys/fs/cgroup/memory").is_dir() {
             (Path::new("/sys/fs/cgroup/memory").join(name), "memory.limit_in_bytes")
         } else if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
@@ -24,6 +24,9 @@ impl MemoryGroup {
         } else {
             return Err("this system has no memory control groups".to_owned());
         };
+        if let Some(parent) = folder.parent() {
+            remove_stale(parent);
+        }
         let refused = |error: io::Error| format!("a memory control group could not be made ({error}): run as root");
         match fs::create_dir(&folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(refused(error)),
@@ -38,6 +41,22 @@ impl MemoryGroup {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.folder
+    }
+}
+
+/// How the groups are named: this and the process that owns them.
+const PREFIX: &str = "seekless-";
+
+/// Removes groups that a killed run left behind. One that holds a process stays, whatever its name.
+fn remove_stale(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        if owner.is_some_and(|owner| !Path::new("/proc").join(owner.to_string()).exists()) {
+            let _ = fs::remove_dir(entry.path());
+        }
     }
 }
 

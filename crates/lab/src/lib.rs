@@ -26,3 +26,4 @@ mod work;
 pub use cache_state::Drop;
 pub use machine::machine;
 pub use runner::{Bench, BenchError, Event, Watch, run, title};
+pub use scratch::Scratch;

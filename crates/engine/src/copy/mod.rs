@@ -43,6 +43,18 @@ pub(crate) trait CopyBytes {
 }
 
 /// Copies files by one method. Buffers, rings and threads are made once, before the first copy.
+///
+/// ```
+/// use seekless::{Copier, Destination, Method};
+/// # let folder = tempfile::tempdir()?;
+/// # let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+/// # std::fs::write(&source, b"bytes")?;
+/// let method: Method = "copy/double-buffer,block=1M".parse()?;
+/// let transfer = Copier::prepare(&method)?.copy(&source, &target, Destination::New)?;
+/// assert_eq!(transfer.bytes, 5);
+/// assert_eq!(std::fs::read(&target)?, b"bytes");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Copier {
     method: Method,
     prepare: PrepareCopy,

@@ -1,6 +1,17 @@
 //! What of a file is in the page cache, and bringing it there or away.
 //!
 //! The kernel may refuse or half-do each of these; every answer is read back, never assumed.
+//!
+//! ```
+//! use seekless::cache;
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("file");
+//! # std::fs::write(&path, vec![1; 100_000])?;
+//! let warm = cache::warm_file(&path)?;
+//! let cold = cache::drop_file(&path)?;
+//! println!("{:?} resident, then {:?}", warm.part(), cold.part());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::fs::File;
 use std::path::Path;

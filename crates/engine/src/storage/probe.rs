@@ -35,6 +35,24 @@ impl Availability {
 }
 
 /// A folder of a storage in which methods are tried. It removes its files when it is dropped.
+///
+/// ```
+/// use seekless::method::{Operation, mechanisms, variants};
+/// use seekless::{Probe, StorageFacts};
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path();
+/// println!("{}", StorageFacts::of(folder)?.file_system);
+/// let mut probe = Probe::new(folder)?;
+/// for mechanism in mechanisms().filter(|mechanism| mechanism.operation == Operation::Read) {
+///     for method in variants(mechanism) {
+///         match probe.availability(&method).reason() {
+///             None => println!("{method}"),
+///             Some(reason) => println!("{method}: not here: {reason}"),
+///         }
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Probe {
     source: PathBuf,
     target: PathBuf,
@@ -136,18 +154,24 @@ impl Probe {
             let generator = Generator::new(1);
             Writer::prepare(method)?.write(&self.target, Destination::New, PROBE_BYTES, &generator)?;
         }
-        let dirtied = pages_dirtied().zip(dirtied_before).map(|(after, before)| after.saturating_sub(before));
+        let dirtied = pages_dirtied()
+            .zip(dirtied_before)
+            .map(|(after, before)| after.saturating_sub(before));
         let dirtied_bytes = dirtied.unwrap_or(0) * sys::page_bytes() as u64;
         let policy = method.options().cache;
         // The residency afterwards says nothing on btrfs: it writes through the cache and then drops it.
         if policy == CachePolicy::Direct && dirtied_bytes > PROBE_BYTES / 2 {
-            return Ok(Some("it was accepted, and written through the page cache all the same".to_owned()));
+            return Ok(Some(
+                "it was accepted, and written through the page cache all the same".to_owned(),
+            ));
         }
         if policy == CachePolicy::DontCache {
             sync(&self.target)?;
         }
         if policy != CachePolicy::Cached && !is_empty(&cache::resident(&self.target)?) {
-            return Ok(Some("it was accepted, and the pages stay in the cache all the same".to_owned()));
+            return Ok(Some(
+                "it was accepted, and the pages stay in the cache all the same".to_owned(),
+            ));
         }
         Ok(None)
     }

@@ -37,6 +37,22 @@ pub(crate) trait WriteTarget {
 }
 
 /// Writes files by one method. Buffers, rings and threads are made once, before the first write.
+///
+/// ```
+/// use seekless::{Destination, Method, Writer};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("file");
+/// let method: Method = "write/sync,block=1M,preallocate=allocate,fsync".parse()?;
+/// let numbers = |offset: u64, bytes: &mut [u8]| {
+///     for (at, byte) in (offset..).zip(bytes) {
+///         *byte = at as u8;
+///     }
+/// };
+/// let transfer = Writer::prepare(&method)?.write(&path, Destination::New, 1000, &numbers)?;
+/// assert_eq!(transfer.bytes, 1000);
+/// assert_eq!(std::fs::read(&path)?[255..257], [255, 0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Writer {
     method: Method,
     prepare: PrepareWrite,

@@ -246,11 +246,15 @@ impl<'a> Runner<'a> {
             let share = left.mul_f64((groups[index].expected.as_secs_f64() / weights.max(1e-9)).clamp(0.0, 1.0));
             let group_end = Instant::now() + share;
             self.rounds(&mut groups[index], SCREENING_ROUNDS, Phase::Screening, Some(end))?;
-            self.contend(&mut groups[index], group_end)?;
+            while groups[index].rounds < DECIDING_ROUNDS && !self.is_over(Some(group_end)) {
+                self.contend(&mut groups[index], group_end)?;
+                if groups[index].active.is_empty() {
+                    break;
+                }
+            }
+            self.drop_beaten(&mut groups[index]);
         }
-        for group in &mut groups {
-            self.contend(group, contending_end)?;
-        }
+        self.spend(&mut groups, contending_end)?;
         for index in 0..groups.len() {
             let left = end.saturating_duration_since(Instant::now());
             let share = left / (groups.len() - index) as u32;
@@ -259,14 +263,27 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Rounds of what is not beaten, until it is decided or the time is over.
-    fn contend(&mut self, group: &mut Group, end: Instant) -> Result<(), BenchError> {
-        while Instant::now() < end && !self.is_over(None) && group.rounds < MOST_ROUNDS && !self.is_settled(group) {
-            self.drop_beaten(group);
-            self.rounds(group, 1, Phase::Contending, Some(end))?;
+    /// Spends what is left of the budget on the groups that are not settled, a round each in turn.
+    fn spend(&mut self, groups: &mut [Group], end: Instant) -> Result<(), BenchError> {
+        while !self.is_over(Some(end)) {
+            let mut measured = false;
+            for group in groups.iter_mut() {
+                if group.rounds < MOST_ROUNDS && !self.is_over(Some(end)) && !self.is_settled(group) {
+                    self.contend(group, end)?;
+                    measured = true;
+                }
+            }
+            if !measured {
+                break;
+            }
         }
-        self.drop_beaten(group);
         Ok(())
+    }
+
+    /// One more round of what is not beaten.
+    fn contend(&mut self, group: &mut Group, end: Instant) -> Result<(), BenchError> {
+        self.drop_beaten(group);
+        self.rounds(group, 1, Phase::Contending, Some(end))
     }
 
     /// Rounds of all that is active in a group, shuffled.
@@ -274,13 +291,16 @@ impl<'a> Runner<'a> {
         for _ in 0..count {
             let mut order = group.active.clone();
             self.rng.shuffle(&mut order);
+            let mut begun = false;
             for (contest, entry) in order {
                 if self.is_over(end) {
-                    return Ok(());
+                    break;
                 }
                 self.trial(group, contest, entry, phase)?;
+                begun = true;
             }
-            group.rounds += 1;
+            // A round that was cut short has its number all the same: no two trials of an entry may share one.
+            group.rounds += u32::from(begun);
         }
         Ok(())
     }
