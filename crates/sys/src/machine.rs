@@ -4,7 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use crate::platform::MAX_RSS_UNIT_BYTES;
+use crate::platform::{MAX_RSS_UNIT_BYTES, peak_memory_bytes};
 use crate::types::{Usage, Whose};
 
 /// Processor time, switches, faults and memory used so far: getrusage(2).
@@ -20,6 +20,7 @@ pub fn usage(whose: Whose) -> io::Result<Usage> {
     }
     // SAFETY: the call succeeded, so it filled the struct.
     let usage = unsafe { usage.assume_init() };
+    let max_rss_bytes = count(usage.ru_maxrss) * MAX_RSS_UNIT_BYTES;
     Ok(Usage {
         user: duration(usage.ru_utime),
         system: duration(usage.ru_stime),
@@ -27,7 +28,10 @@ pub fn usage(whose: Whose) -> io::Result<Usage> {
         involuntary_switches: count(usage.ru_nivcsw),
         minor_faults: count(usage.ru_minflt),
         major_faults: count(usage.ru_majflt),
-        peak_memory_bytes: count(usage.ru_maxrss) * MAX_RSS_UNIT_BYTES,
+        peak_memory_bytes: match whose {
+            Whose::Process => peak_memory_bytes().unwrap_or(max_rss_bytes),
+            Whose::Children => max_rss_bytes,
+        },
     })
 }
 

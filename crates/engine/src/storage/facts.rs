@@ -108,7 +108,7 @@ fn find_mount(mountinfo: &str, path: &Path) -> Option<Mount> {
         let right: Vec<_> = right.split(' ').collect();
         Some(Mount {
             point: PathBuf::from(unescape(left.get(4)?)),
-            options: format!("{},{}", left.get(5)?, right.get(2).unwrap_or(&"")),
+            options: joined_options(left.get(5)?, right.get(2).unwrap_or(&"")),
             file_system: (*right.first()?).to_owned(),
             source: unescape(right.get(1)?),
         })
@@ -116,6 +116,17 @@ fn find_mount(mountinfo: &str, path: &Path) -> Option<Mount> {
     mounts
         .filter(|mount| path.starts_with(&mount.point))
         .max_by_key(|mount| mount.point.components().count())
+}
+
+/// The mount's own options, and those of the file system that are not among them.
+fn joined_options(mount: &str, file_system: &str) -> String {
+    let mut options: Vec<&str> = mount.split(',').collect();
+    options.extend(
+        file_system
+            .split(',')
+            .filter(|option| !mount.split(',').any(|own| own == *option)),
+    );
+    options.join(",")
 }
 
 /// Undoes the octal escapes of mountinfo.

@@ -154,7 +154,6 @@ impl Place {
 
     pub fn record(&self) -> record::Storage {
         let facts = &self.facts;
-        let alignment = seekless::direct_alignment(&self.folder);
         record::Storage {
             path: self.folder.to_string_lossy().into_owned(),
             file_system: facts.file_system.clone(),
@@ -165,7 +164,10 @@ impl Place {
                 .map(|point| point.to_string_lossy().into_owned()),
             block_bytes: Some(facts.block_bytes),
             free_bytes: Some(facts.free_bytes),
-            direct_alignment_bytes: alignment,
+            // Folders have none: asked of the file that is given, or of the first that is made.
+            direct_alignment_bytes: self
+                .given_bytes()
+                .and_then(|_| seekless::direct_alignment(&self.folder)),
             device: facts.device.as_ref().map(|device| record::Device {
                 name: device.name.clone(),
                 below: device.below.clone(),

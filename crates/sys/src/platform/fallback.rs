@@ -18,6 +18,11 @@ const MISSING: &str = "not used on this system";
 /// getrusage(2) counts `ru_maxrss` in KiB on the BSDs.
 pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1024;
 
+/// getrusage(2) is all there is.
+pub(crate) fn peak_memory_bytes() -> Option<u64> {
+    None
+}
+
 /// Memory is not set aside for maps on FreeBSD, so mmap(2) has no flag against it.
 pub(crate) const MAP_NORESERVE: libc::c_int = 0;
 

@@ -73,6 +73,13 @@ pub fn file_system(path: &Path) -> io::Result<FileSystem> {
     })
 }
 
+/// The most memory that this program had resident, where it is known better than by getrusage(2): that counts what the
+/// process had before exec(2), which is its parent's memory.
+pub(crate) fn peak_memory_bytes() -> Option<u64> {
+    let [peak_kib] = proc_fields("/proc/self/status", ["VmHWM:"]).ok()?.available()?;
+    Some(peak_kib * 1024)
+}
+
 /// Bytes moved so far by this process: `/proc/self/io`.
 pub fn process_io() -> io::Result<Support<ProcessIo>> {
     let fields = ["read_bytes:", "write_bytes:"];

@@ -14,4 +14,4 @@ pub use file::{allocate, direct_alignment, open, read_at_dontcache, sync, sync_f
 pub use machine::{file_system, memory, process_io};
 pub use pipe::Pipe;
 
-pub(crate) use machine::{MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location};
+pub(crate) use machine::{MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location, peak_memory_bytes};

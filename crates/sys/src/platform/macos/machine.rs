@@ -15,6 +15,11 @@ use crate::types::{FileSystem, MapAdvice, Memory, ProcessIo};
 /// getrusage(2) counts `ru_maxrss` in bytes here.
 pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1;
 
+/// getrusage(2) is all there is.
+pub(crate) fn peak_memory_bytes() -> Option<u64> {
+    None
+}
+
 /// The flag of mmap(2) for memory that is not set aside: zero pages for a whole file must not fail for want of swap.
 pub(crate) const MAP_NORESERVE: libc::c_int = libc::MAP_NORESERVE;
 

@@ -12,4 +12,4 @@ pub use copy::{Pipe, clone_file, clone_path, copy_file_range, copy_path_data, ex
 pub use file::{allocate, direct_alignment, open, read_at_dontcache, sync, sync_file_system, write_at_dontcache};
 pub use machine::{file_system, memory, process_io};
 
-pub(crate) use machine::{MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location};
+pub(crate) use machine::{MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location, peak_memory_bytes};
