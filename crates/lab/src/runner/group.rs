@@ -234,14 +234,25 @@ impl Runner<'_> {
                 });
             }
         }
-        let expected = match self.bench.rounds {
-            None => self.bench.budget,
-            Some(_) => groups.iter().map(|group| group.expected).sum(),
+        let needed: Duration = groups.iter().map(|group| group.expected).sum();
+        let expected = if self.bench.rounds.is_some() {
+            needed
+        } else {
+            self.bench.budget
         };
+        if needed > expected * 2 {
+            self.run.warnings.push(format!(
+                "All of this takes about {} minutes, and the budget has {:.1}: what its turn does not come for is not \
+                 ranked. Give more with --budget, or choose with --methods and --size.",
+                needed.as_secs().div_ceil(60),
+                expected.as_secs_f64() / 60.0,
+            ));
+        }
         self.watch.event(&Event::Planned {
             write_bytes,
             space_bytes: most_space,
             expected,
+            needed,
         });
         Ok(())
     }

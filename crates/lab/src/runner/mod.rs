@@ -1,9 +1,8 @@
 //! A run: what is measured, in which order, for how long, and what follows.
 //!
 //! Everything of one description (experiment, operation, size, cache state, durability) on all storages is a group. A
-//! group's rounds are shuffled; three rounds of everything, then rounds of what is not clearly beaten; when all groups
-//! had their share of the budget, what is left goes to the undecided, and last the winners are measured again on fresh
-//! rounds.
+//! group's rounds are shuffled. Three rounds of everything, a round of each group in turn; then rounds of what is not
+//! clearly beaten, in the groups that are undecided; last the winners are measured again on fresh rounds.
 
 mod group;
 mod place;
@@ -63,6 +62,8 @@ pub enum Event<'a> {
         space_bytes: u64,
         /// How long it is meant to take.
         expected: Duration,
+        /// How long three rounds of everything and the rest take, as far as can be told.
+        needed: Duration,
     },
     /// A test file is made.
     Making {
@@ -227,49 +228,36 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Runs all groups, each within its share of the budget.
+    /// Runs all groups, a round of each in turn: so drift meets all alike, and a budget that ends early leaves something of
+    /// everything.
     fn run_groups(&mut self, mut groups: Vec<Group>) -> Result<(), BenchError> {
-        if let Some(rounds) = self.bench.rounds {
+        let end = self.bench.rounds.is_none().then(|| self.started + self.bench.budget);
+        for _ in 0..self.bench.rounds.unwrap_or(SCREENING_ROUNDS) {
             for group in &mut groups {
-                self.rounds(group, rounds, Phase::Screening, None)?;
+                self.round(group, Phase::Screening, end)?;
             }
-            for group in &mut groups {
-                self.confirm(group, rounds.min(CONFIRMING_ROUNDS), None)?;
-            }
-            return Ok(());
         }
-        let end = self.started + self.bench.budget;
+        let Some(end) = end else {
+            return groups.iter_mut().try_for_each(|group| self.confirm(group, None));
+        };
         let contending_end = self.started + self.bench.budget.mul_f64(1.0 - CONFIRMING_PART);
-        for index in 0..groups.len() {
-            let weights: f64 = groups[index..].iter().map(|group| group.expected.as_secs_f64()).sum();
-            let left = contending_end.saturating_duration_since(Instant::now());
-            let share = left.mul_f64((groups[index].expected.as_secs_f64() / weights.max(1e-9)).clamp(0.0, 1.0));
-            let group_end = Instant::now() + share;
-            self.rounds(&mut groups[index], SCREENING_ROUNDS, Phase::Screening, Some(end))?;
-            while groups[index].rounds < DECIDING_ROUNDS && !self.is_over(Some(group_end)) {
-                self.contend(&mut groups[index], group_end)?;
-                if groups[index].active.is_empty() {
-                    break;
-                }
-            }
-            self.drop_beaten(&mut groups[index]);
-        }
         self.spend(&mut groups, contending_end)?;
         for index in 0..groups.len() {
             let left = end.saturating_duration_since(Instant::now());
             let share = left / (groups.len() - index) as u32;
-            self.confirm(&mut groups[index], CONFIRMING_ROUNDS, Some(Instant::now() + share))?;
+            self.confirm(&mut groups[index], Some(Instant::now() + share))?;
         }
         Ok(())
     }
 
-    /// Spends what is left of the budget on the groups that are not settled, a round each in turn.
+    /// Drops what is beaten, and spends what is left of the budget on the groups that are not settled.
     fn spend(&mut self, groups: &mut [Group], end: Instant) -> Result<(), BenchError> {
         while !self.is_over(Some(end)) {
             let mut measured = false;
             for group in groups.iter_mut() {
+                self.drop_beaten(group);
                 if group.rounds < MOST_ROUNDS && !self.is_over(Some(end)) && !self.is_settled(group) {
-                    self.contend(group, end)?;
+                    self.round(group, Phase::Contending, Some(end))?;
                     measured = true;
                 }
             }
@@ -277,42 +265,37 @@ impl<'a> Runner<'a> {
                 break;
             }
         }
+        for group in groups {
+            self.drop_beaten(group);
+        }
         Ok(())
     }
 
-    /// One more round of what is not beaten.
-    fn contend(&mut self, group: &mut Group, end: Instant) -> Result<(), BenchError> {
-        self.drop_beaten(group);
-        self.rounds(group, 1, Phase::Contending, Some(end))
-    }
-
-    /// Rounds of all that is active in a group, shuffled.
-    fn rounds(&mut self, group: &mut Group, count: u32, phase: Phase, end: Option<Instant>) -> Result<(), BenchError> {
-        for _ in 0..count {
-            let mut order = group.active.clone();
-            self.rng.shuffle(&mut order);
-            let mut begun = false;
-            for (contest, entry) in order {
-                if self.is_over(end) {
-                    break;
-                }
-                self.trial(group, contest, entry, phase)?;
-                begun = true;
+    /// A round of all that is active in a group, shuffled.
+    fn round(&mut self, group: &mut Group, phase: Phase, end: Option<Instant>) -> Result<(), BenchError> {
+        let mut order = group.active.clone();
+        self.rng.shuffle(&mut order);
+        let mut begun = false;
+        for (contest, entry) in order {
+            if self.is_over(end) {
+                break;
             }
-            // A round that was cut short has its number all the same: no two trials of an entry may share one.
-            group.rounds += u32::from(begun);
+            self.trial(group, contest, entry, phase)?;
+            begun = true;
         }
+        // A round that was cut short has its number all the same: no two trials of an entry may share one.
+        group.rounds += u32::from(begun);
         Ok(())
     }
 
     /// Fresh rounds of the winners, beside the reference.
-    fn confirm(&mut self, group: &mut Group, count: u32, end: Option<Instant>) -> Result<(), BenchError> {
+    fn confirm(&mut self, group: &mut Group, end: Option<Instant>) -> Result<(), BenchError> {
         let winners = self.winners(group);
-        if winners.is_empty() {
-            return Ok(());
-        }
         let active = std::mem::replace(&mut group.active, winners);
-        let result = self.rounds(group, count, Phase::Confirming, end);
+        let mut result = Ok(());
+        for _ in 0..self.bench.rounds.unwrap_or(CONFIRMING_ROUNDS).min(CONFIRMING_ROUNDS) {
+            result = result.and_then(|()| self.round(group, Phase::Confirming, end));
+        }
         group.active = active;
         result
     }
