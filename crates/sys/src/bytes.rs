@@ -85,6 +85,14 @@ impl MappedBytes<'_> {
         unsafe { ptr::copy_nonoverlapping(self.start, target.as_mut_ptr(), self.len) };
     }
 
+    /// Looks at one byte of each page, so that all of them have been brought into memory.
+    pub fn touch(&self) {
+        for offset in (0..self.len).step_by(crate::page_bytes()) {
+            // SAFETY: `offset` is less than `len`, within the bytes that `new`'s caller vouched for.
+            unsafe { self.start.add(offset).read_volatile() };
+        }
+    }
+
     /// How often `byte` occurs.
     #[must_use]
     pub fn count(&self, byte: u8) -> u64 {

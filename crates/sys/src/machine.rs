@@ -45,6 +45,23 @@ fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
+/// Ends a process group that this process made, at once: kill(2) with SIGKILL. One that has ended already is no error.
+pub fn kill_group(leader: u32) -> io::Result<()> {
+    let Some(leader) = i32::try_from(leader).ok().and_then(rustix::process::Pid::from_raw) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    match rustix::process::kill_process_group(leader, rustix::process::Signal::KILL) {
+        Err(rustix::io::Errno::SRCH) => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// The user on whose behalf this process acts: geteuid(2).
+#[must_use]
+pub fn user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// The kernel's release, "6.18.1": uname(2).
 #[must_use]
 pub fn kernel_release() -> String {

@@ -18,6 +18,11 @@ const MISSING: &str = "not used on this system";
 /// getrusage(2) counts `ru_maxrss` in KiB on the BSDs.
 pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1024;
 
+/// `Unavailable`: a process is not told of its parent's end here.
+pub fn die_with_parent() -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("processes do not end with their parent here"))
+}
+
 /// getrusage(2) is all there is.
 pub(crate) fn peak_memory_bytes() -> Option<u64> {
     None
@@ -37,9 +42,8 @@ pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
         Access::CreateNew => options.read(true).write(true).create_new(true),
         Access::Overwrite => options.read(true).write(true),
     };
-    if how.write_through {
-        options.custom_flags(libc::O_SYNC);
-    }
+    let through = if how.write_through { libc::O_SYNC } else { 0 };
+    options.custom_flags(through | libc::O_NONBLOCK);
     options.open(path).map(Support::Available)
 }
 

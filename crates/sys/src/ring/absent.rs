@@ -3,14 +3,13 @@
 use std::convert::Infallible;
 use std::fs::File;
 use std::io;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::{Completed, RingFlags, Support};
 
 /// A ring of `io_uring`, which this platform lacks: there is no value of this type.
 #[derive(Debug)]
-pub struct Ring(Infallible, PhantomData<*const ()>);
+pub struct Ring(Infallible);
 
 impl Ring {
     /// Always `Unavailable` here.

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -17,8 +16,8 @@ const DEPTH_MAX: u32 = 1 << 14;
 
 /// A ring with `depth` slots, each with a registered buffer and room for one request.
 ///
-/// It stays on the thread that made it, since the kernel is told that only this one submits. Dropping it waits for all
-/// requests, and makes those that were queued.
+/// It may move between threads; one at a time uses it. Dropping it waits for all requests, and makes those that were
+/// queued.
 pub struct Ring {
     /// Closed before the buffers are freed, see `drop`.
     uring: ManuallyDrop<IoUring>,
@@ -27,7 +26,6 @@ pub struct Ring {
     queued: u32,
     in_flight: u32,
     calls: u64,
-    this_thread: PhantomData<*const ()>,
 }
 
 struct Slot {
@@ -73,7 +71,6 @@ impl Ring {
             queued: 0,
             in_flight: 0,
             calls: 0,
-            this_thread: PhantomData,
         }))
     }
 
@@ -233,14 +230,10 @@ impl Ring {
     }
 }
 
-/// A ring whose completions run only when this thread asks for them (Linux 6.1), or any that the kernel has.
+/// A ring whose thread is not interrupted by completions (Linux 5.19), or any that the kernel has. That only one thread
+/// submits is not promised: then the ring could not move to another.
 fn set_up(depth: u32) -> io::Result<IoUring> {
-    let quiet = IoUring::builder()
-        .setup_single_issuer()
-        .setup_defer_taskrun()
-        .setup_coop_taskrun()
-        .build(depth);
-    match quiet {
+    match IoUring::builder().setup_coop_taskrun().build(depth) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::new(depth),
         other => other,
     }

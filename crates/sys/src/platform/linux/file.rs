@@ -15,19 +15,24 @@ const STATX_DIOALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2000);
 /// preadv2(2) `RWF_DONTCACHE` (Linux 6.14), which rustix does not name.
 const RWF_DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 
-/// Opens a file (open(2)), never leaking it into child processes.
+/// open(2) `O_DSYNC`. rustix's `DSYNC` is `O_SYNC`, which writes the file's times through as well.
+const O_DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
+
+/// Opens a file (open(2)), never leaking it into child processes, and never waiting for another end: a FIFO is for the
+/// caller to refuse.
 ///
 /// A file system that refuses `O_DIRECT` (EINVAL) gives `Unavailable`; with [`Access::CreateNew`] the empty file may exist
 /// by then. One that accepts it may still use the page cache (tmpfs, btrfs): only measuring tells.
 pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
     let mut flags = OFlags::CLOEXEC
+        | OFlags::NONBLOCK
         | match how.access {
             Access::Read => OFlags::RDONLY,
             Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
             Access::Overwrite => OFlags::RDWR,
         };
     flags.set(OFlags::DIRECT, how.direct);
-    flags.set(OFlags::DSYNC, how.write_through);
+    flags.set(O_DSYNC, how.write_through);
     let absent: &[Errno] = if how.direct { &[Errno::INVAL] } else { &[] };
     let file = attempt(absent, "the file system has no direct I/O", || {
         rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))
@@ -128,6 +133,9 @@ mod tests {
         over.write_all_at(b"xx", 2).unwrap();
         let read = open(&path, plain(Access::Read)).unwrap().available().unwrap();
         assert!(read.write_at(b"y", 0).is_err());
+        let status = rustix::fs::fcntl_getfl(&over).unwrap();
+        let synced = status & OFlags::from_bits_retain(libc::O_SYNC as u32);
+        assert_eq!(synced, O_DSYNC, "O_SYNC is more than writing the data through");
         assert_eq!(std::fs::read(&path).unwrap(), b"01xx456789");
         assert_eq!(
             open(&path, plain(Access::CreateNew)).unwrap_err().kind(),

@@ -80,6 +80,12 @@ pub(crate) fn peak_memory_bytes() -> Option<u64> {
     Some(peak_kib * 1024)
 }
 
+/// Has this process ended when the thread that started it ends: prctl(2) `PR_SET_PDEATHSIG`.
+pub fn die_with_parent() -> io::Result<Support<()>> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    Ok(Support::Available(()))
+}
+
 /// Bytes moved so far by this process: `/proc/self/io`.
 pub fn process_io() -> io::Result<Support<ProcessIo>> {
     let fields = ["read_bytes:", "write_bytes:"];

@@ -11,7 +11,7 @@ pub use cache::{advise, drop_from_cache, drop_system_caches, enable_read_ahead, 
 pub use copy::{clone_file, clone_path, copy_file_range, copy_path_data, sendfile};
 pub use extents::extents;
 pub use file::{allocate, direct_alignment, open, read_at_dontcache, sync, sync_file_system, write_at_dontcache};
-pub use machine::{file_system, memory, process_io};
+pub use machine::{die_with_parent, file_system, memory, process_io};
 pub use pipe::Pipe;
 
 pub(crate) use machine::{MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location, peak_memory_bytes};

@@ -11,9 +11,10 @@ use rustix::io::Errno;
 use crate::support::{ABSENT, Support, attempt};
 use crate::types::{Access, Alignment, Opening};
 
-/// Opens a file (open(2)), never leaking it into child processes; `direct` is fcntl(2) `F_NOCACHE`.
+/// Opens a file (open(2)), never leaking it into child processes nor waiting for another end; `direct` is fcntl(2) `F_NOCACHE`.
 pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
     let mut flags = OFlags::CLOEXEC
+        | OFlags::NONBLOCK
         | match how.access {
             Access::Read => OFlags::RDONLY,
             Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,

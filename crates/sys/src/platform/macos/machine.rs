@@ -15,6 +15,11 @@ use crate::types::{FileSystem, MapAdvice, Memory, ProcessIo};
 /// getrusage(2) counts `ru_maxrss` in bytes here.
 pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1;
 
+/// `Unavailable`: a process is not told of its parent's end here.
+pub fn die_with_parent() -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("processes do not end with their parent here"))
+}
+
 /// getrusage(2) is all there is.
 pub(crate) fn peak_memory_bytes() -> Option<u64> {
     None
