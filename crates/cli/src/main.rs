@@ -3,8 +3,9 @@
 mod command;
 mod output;
 mod show;
+mod signals;
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -12,6 +13,8 @@ use tracing_subscriber::EnvFilter;
 
 use command::{Cli, Failure};
 
+/// What was asked for is done but for a part.
+const EXIT_PARTLY: u8 = 1;
 /// Bad input, or nothing could be done.
 const EXIT_ERROR: u8 = 2;
 
@@ -21,6 +24,8 @@ fn main() -> ExitCode {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .without_time()
+        // They would go to standard error, which is what may be gone.
+        .log_internal_errors(false)
         .init();
     // This program owns its signals, so methods may map files.
     if let Err(error) = seekless::allow_mapping() {
@@ -32,8 +37,12 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough.
         Err(Failure::Error(error)) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(Failure::Error(error)) => {
-            anstream::eprintln!("seekless: {error:#}");
+            complain(&error);
             ExitCode::from(EXIT_ERROR)
+        }
+        Err(Failure::Partly(errors)) => {
+            errors.iter().for_each(complain);
+            ExitCode::from(EXIT_PARTLY)
         }
     }
 }
@@ -41,4 +50,17 @@ fn main() -> ExitCode {
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
     causes.into_iter().any(|cause| cause.kind() == ErrorKind::BrokenPipe)
+}
+
+/// Says what went wrong, on standard error where there is one.
+fn complain(error: &anyhow::Error) {
+    let mut sentence = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        // Errors of libraries may say their cause themselves.
+        if !sentence.ends_with(&cause) {
+            let colon = if sentence.is_empty() { "" } else { ": " };
+            sentence = format!("{sentence}{colon}{cause}");
+        }
+    }
+    let _ = writeln!(anstream::stderr(), "seekless: {sentence}");
 }

@@ -1,61 +1,139 @@
 //! Writing files: what exists is replaced whole or not at all, and what is no regular file is written to, never replaced.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
+use rustix::fs::OFlags;
 
-/// Checks, before anything else is done, that a file can be written at a path.
-pub fn check_writable(path: &Path) -> anyhow::Result<()> {
-    match fs::metadata(path) {
-        Ok(found) if found.is_dir() => bail!("{}: is a directory: name a file in it to write to", path.display()),
-        Ok(_) => {
-            let opened = File::options().append(true).open(path);
-            opened
-                .with_context(|| format!("{}: opening it for writing failed", path.display()))
-                .map(drop)
-        }
-        Err(_) => {
-            let folder = folder_of(path);
-            let made = tempfile::tempfile_in(&folder);
-            made.with_context(|| format!("{}: no file can be made in its folder", path.display()))
-                .map(drop)
-        }
+/// A place that a file will be written to, found good before anything else is done.
+#[derive(Debug)]
+pub struct Output {
+    path: PathBuf,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// A regular file, there or not yet: what the links of the path lead to.
+    File(PathBuf),
+    /// A device, a FIFO, or what another program handed over. Open until it is written: to close a FIFO in between would
+    /// tell its reader that this is all.
+    Stream(File),
+}
+
+impl Output {
+    /// Checks that a file can be written at a path.
+    pub fn prepare(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let place = match fs::metadata(path) {
+            Ok(found) if found.is_dir() => bail!("{shown}: is a directory: name a file in it to write to"),
+            Ok(found) if found.file_type().is_block_device() => {
+                bail!("{shown}: is a block device: writing a file to it would destroy what it holds")
+            }
+            Ok(found) if found.is_file() => {
+                let opened = OpenOptions::new().append(true).open(path);
+                let opened = opened.with_context(|| format!("{shown}: opening it for writing failed"))?;
+                match end_of_links(path) {
+                    Some(target) => Place::File(target),
+                    None => Place::Stream(opened),
+                }
+            }
+            Ok(_) => Place::Stream(open_stream(path)?),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let target = end_of_links(path).ok_or_else(|| anyhow!("{shown}: leads nowhere"))?;
+                let made = tempfile::tempfile_in(folder_of(&target));
+                made.with_context(|| format!("{shown}: no file can be made in its folder"))?;
+                Place::File(target)
+            }
+            Err(error) => return Err(error).with_context(|| format!("{shown}: looking at it failed")),
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            place,
+        })
+    }
+
+    /// The file that will be replaced or made, by a path without links; `None` for a stream.
+    pub fn target(&self) -> Option<PathBuf> {
+        let Place::File(target) = &self.place else { return None };
+        Some(fs::canonicalize(folder_of(target)).ok()?.join(target.file_name()?))
+    }
+
+    /// Writes the file: beside it, synced, and renamed over it. A stream is written to as it is.
+    pub fn write(self, bytes: &[u8]) -> anyhow::Result<()> {
+        let written = match self.place {
+            Place::File(target) => replace(&target, bytes),
+            Place::Stream(mut stream) => stream.write_all(bytes),
+        };
+        // Not as a cause: a FIFO whose reader has gone is a failure, unlike our own output.
+        written.map_err(|error| anyhow!("{}: writing it failed: {error}", self.path.display()))
     }
 }
 
-/// Writes a file: beside it, synced, and renamed over it. A device, FIFO or socket is written to as it is.
-pub fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let doing = || format!("{}: writing it failed", path.display());
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return File::options()
-            .write(true)
-            .open(path)
-            .and_then(|mut file| file.write_all(bytes))
-            .with_context(doing);
+/// More links than any system follows.
+const MOST_LINKS: usize = 40;
+
+/// What a path's last links lead to, whether it exists or not. `None` where that is no name in a folder: a link below
+/// `/proc` stands for an open file, as in `/dev/stdout`.
+fn end_of_links(path: &Path) -> Option<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(next) = fs::read_link(&path) else {
+            return Some(path);
+        };
+        let folder = folder_of(&path);
+        if fs::canonicalize(&folder).is_ok_and(|folder| folder.starts_with("/proc")) {
+            return None;
+        }
+        path = folder.join(next);
     }
-    // A link stays a link: its target is replaced.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = folder_of(&target);
+    None
+}
+
+/// Opens what is no regular file. A FIFO that nobody reads is refused, where a plain open would wait for ever.
+fn open_stream(path: &Path) -> anyhow::Result<File> {
+    let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
+    let opened = OpenOptions::new().write(true).custom_flags(flags).open(path);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => {
+            anyhow!("{}: nobody reads it: start its reader first", path.display())
+        }
+        _ => anyhow!("{}: opening it for writing failed: {error}", path.display()),
+    })?;
+    let waiting = rustix::fs::fcntl_getfl(&file).and_then(|flags| {
+        let flags = flags - OFlags::NONBLOCK;
+        rustix::fs::fcntl_setfl(&file, flags)
+    });
+    waiting.with_context(|| format!("{}: making it wait failed", path.display()))?;
+    Ok(file)
+}
+
+fn replace(target: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = folder_of(target);
     let mut beside = tempfile::Builder::new()
         .prefix(".seekless-")
-        .tempfile_in(&folder)
-        .with_context(doing)?;
-    beside.write_all(bytes).with_context(doing)?;
-    if let Ok(found) = fs::metadata(&target) {
-        beside
-            .as_file()
-            .set_permissions(found.permissions())
-            .with_context(doing)?;
-    } else {
-        make_readable(beside.as_file()).with_context(doing)?;
+        // As any new file: the user's mask takes away from it.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(&folder)?;
+    beside.write_all(bytes)?;
+    if let Ok(found) = fs::metadata(target) {
+        keep_owner_and_mode(beside.as_file(), &found)?;
     }
-    beside.as_file().sync_all().with_context(doing)?;
-    beside.persist(&target).with_context(doing)?;
-    File::open(&folder)
-        .and_then(|folder| folder.sync_all())
-        .with_context(doing)
+    beside.as_file().sync_all()?;
+    beside.persist(target)?;
+    File::open(&folder)?.sync_all()
+}
+
+fn keep_owner_and_mode(file: &File, found: &Metadata) -> std::io::Result<()> {
+    let own = file.metadata()?;
+    if (own.uid(), own.gid()) != (found.uid(), found.gid()) {
+        // Only root may give files away; for others the file becomes the one who wrote it.
+        let _ = fchown(file, Some(found.uid()), Some(found.gid()));
+    }
+    file.set_permissions(found.permissions())
 }
 
 fn folder_of(path: &Path) -> PathBuf {
@@ -65,57 +143,63 @@ fn folder_of(path: &Path) -> PathBuf {
     }
 }
 
-/// Files beside are made for their owner only; what is published is for all that the folder lets in.
-fn make_readable(file: &File) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(fs::Permissions::from_mode(0o644))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+        Output::prepare(path)?.write(bytes)
+    }
 
     #[test]
     fn a_file_is_replaced_and_a_link_to_it_stays_a_link() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
-        write_file(&file, b"one").unwrap();
-        std::os::unix::fs::symlink(&file, &link).unwrap();
-        write_file(&link, b"two").unwrap();
-        assert_eq!(fs::read(&file).unwrap(), b"two");
-        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        // First to where the link leads nowhere yet.
+        for bytes in [b"one", b"two"] {
+            write(&link, bytes).unwrap();
+            assert_eq!(fs::read(&file).unwrap(), bytes);
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[test]
-    fn a_device_is_written_to_and_stays_a_device() {
-        use std::os::unix::fs::FileTypeExt;
-        // Another null device than the system's, so that a failure here harms nobody.
+    fn a_file_that_is_replaced_keeps_its_mode() {
         let folder = tempfile::tempdir().unwrap();
-        let device = folder.path().join("null");
-        let made = std::process::Command::new("mknod")
-            .arg(&device)
-            .args(["c", "1", "3"])
-            .output();
-        if !made.is_ok_and(|made| made.status.success()) {
-            println!("skipped: making a device needs root");
-            return;
-        }
-        check_writable(&device).unwrap();
-        write_file(&device, b"bytes").unwrap();
-        assert!(fs::metadata(&device).unwrap().file_type().is_char_device());
+        let file = folder.path().join("file");
+        fs::write(&file, b"one").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        write(&file, b"two").unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o640);
     }
 
     #[test]
-    fn a_folder_and_a_missing_folder_are_refused_before_anything_is_done() {
+    fn a_folder_a_missing_folder_and_a_ring_of_links_are_refused_before_anything_is_done() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(
-            check_writable(folder.path())
-                .unwrap_err()
-                .to_string()
-                .contains("is a directory")
-        );
-        assert!(check_writable(&folder.path().join("missing/file")).is_err());
+        let refused = |path: &Path| format!("{:#}", Output::prepare(path).unwrap_err());
+        assert!(refused(folder.path()).contains("is a directory"));
+        assert!(refused(&folder.path().join("missing/file")).contains("no file can be made"));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let ring = folder.path().join("ring");
+        std::os::unix::fs::symlink("ring", &ring).unwrap();
+        assert!(refused(&ring).contains("looking at it failed"));
+    }
+
+    #[test]
+    fn what_a_path_below_proc_stands_for_is_written_to_and_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, b"before ").unwrap();
+        let open = File::open(&path).unwrap();
+        let handed_over = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open)));
+        if !handed_over.exists() {
+            println!("skipped: there is no /proc here");
+            return;
+        }
+        write(&handed_over, b"after").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"before after");
+        assert_eq!(fs::metadata(&path).unwrap().ino(), open.metadata().unwrap().ino());
     }
 }

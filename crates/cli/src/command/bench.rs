@@ -1,10 +1,9 @@
 //! `seekless bench`: measure, show, keep.
 
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
@@ -15,11 +14,11 @@ use seekless_lab::experiment::{Experiment, filter};
 use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Drop, export};
 use seekless_record::{Cache, Run};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::Failure;
-use crate::output::{check_writable, write_file};
-use crate::show::{Progress, show_run};
+use crate::output::Output;
+use crate::show::{Progress, Width, show_run, wrapped};
+use crate::signals::on_signal;
 
 /// Measures which method of reading, writing and copying is fastest on a storage.
 ///
@@ -37,15 +36,17 @@ Examples:
 pub struct Arguments {
     /// Built-in experiments, or files that describe one [default: read write copy]
     #[arg(value_name = "EXPERIMENT|FILE.toml")]
-    experiments: Vec<String>,
+    experiments: Vec<OsString>,
     /// The folder whose storage is measured; several are measured in the same rounds [default: this folder]
     #[arg(long = "dir", value_name = "DIR", conflicts_with = "file")]
     folders: Vec<PathBuf>,
     /// How long it may take, as in 90s or 10m
-    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = parse_budget, conflicts_with = "rounds")]
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = parse_budget, conflicts_with = "rounds",
+        allow_hyphen_values = true)]
     budget: Duration,
     /// The size of the test files, as in 256M [default: as large as the budget, the disk and the memory allow]
-    #[arg(long = "size", value_name = "SIZE", value_parser = parse_file_size, conflicts_with = "file")]
+    #[arg(long = "size", value_name = "SIZE", value_parser = parse_file_size, conflicts_with = "file",
+        allow_hyphen_values = true)]
     sizes: Vec<u64>,
     /// Only methods that match the glob
     #[arg(long, value_name = "GLOB")]
@@ -136,52 +137,59 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let bench = bench(arguments)?;
-    let exports = [
-        &arguments.export_json,
-        &arguments.export_csv,
-        &arguments.export_markdown,
-    ];
-    for path in exports.into_iter().flatten() {
-        check_writable(path)?;
-    }
+    let exports = Exports::prepare(arguments)?;
     let stop = Stop::default();
-    let signal = listen(&stop)?;
+    let caught = on_signal({
+        let stop = stop.clone();
+        move |_| stop.request()
+    })?;
     let mut progress = Progress::new(arguments.quiet);
     let run = seekless_lab::run(&bench, &stop, &mut progress);
     progress.finish();
-    let run = match run {
+    let run = match (run, caught.signal()) {
         // Stopped before the first trial: there is nothing to keep.
-        Err(_) if stop.is_requested() => return Err(Failure::Stopped(signal.load(Ordering::SeqCst) as u8)),
-        other => other?,
+        (Err(_), Some(signal)) => return Err(Failure::Stopped(signal)),
+        (Ok(run), Some(signal)) if run.trials.is_empty() => return Err(Failure::Stopped(signal)),
+        (run, _) => run?,
     };
+    // First what is to last: whoever reads our output may have seen enough before its end.
     let saved = save(&run);
-    write_exports(arguments, &run)?;
+    let mut failed: Vec<anyhow::Error> = exports.write(&run);
+    let shown = show(&run, arguments.all, saved.as_deref().ok());
+    failed.extend(saved.err().map(|error| error.context("the run was not saved")));
+    match caught.signal() {
+        Some(signal) => Err(Failure::Stopped(signal)),
+        None if failed.is_empty() => {
+            shown?;
+            Ok(ExitCode::SUCCESS)
+        }
+        None => Err(Failure::Partly(failed)),
+    }
+}
+
+fn show(run: &Run, all: bool, saved: Option<&Path>) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
-    show_run(&mut out, &run, arguments.all)?;
-    match saved {
-        Ok(path) => writeln!(out, "\nSaved  {}", path.display())?,
-        Err(error) => tracing::warn!("the run was not saved: {error:#}"),
+    show_run(&mut out, run, all, Width::of_stdout())?;
+    if let Some(path) = saved {
+        writeln!(out, "\nSaved  {}", path.display())?;
     }
-    out.flush()?;
-    match signal.load(Ordering::SeqCst) {
-        0 => Ok(ExitCode::SUCCESS),
-        signal => Err(Failure::Stopped(signal as u8)),
-    }
+    Ok(out.flush()?)
 }
 
 fn list(out: &mut dyn Write) -> anyhow::Result<()> {
     for name in Experiment::builtin_names() {
-        writeln!(out, "{name:<14} {}", Experiment::builtin(name)?.about)?;
+        let about = Experiment::builtin(name)?.about;
+        writeln!(out, "{name:<14} {}", wrapped(15, &about, Width::of_stdout()))?;
     }
     Ok(())
 }
 
 /// Puts together what is asked of the lab.
 fn bench(arguments: &Arguments) -> anyhow::Result<Bench> {
-    let names: Vec<String> = match (arguments.experiments.is_empty(), &arguments.file) {
+    let names: Vec<OsString> = match (arguments.experiments.is_empty(), &arguments.file) {
         (false, _) => arguments.experiments.clone(),
-        (true, Some(_)) => vec!["read".to_owned()],
-        (true, None) => ["read", "write", "copy"].map(str::to_owned).to_vec(),
+        (true, Some(_)) => vec!["read".into()],
+        (true, None) => ["read", "write", "copy"].map(OsString::from).to_vec(),
     };
     let experiments = names
         .iter()
@@ -225,13 +233,13 @@ fn bench(arguments: &Arguments) -> anyhow::Result<Bench> {
 }
 
 /// An experiment by its name, or by the path of its file.
-fn find(name: &str) -> anyhow::Result<Experiment> {
+fn find(name: &OsStr) -> anyhow::Result<Experiment> {
     let path = Path::new(name);
-    let is_path = name.contains('/') || path.extension().is_some_and(|extension| extension == "toml");
-    Ok(if is_path {
-        Experiment::from_file(path)?
-    } else {
-        Experiment::builtin(name)?
+    Ok(match name.to_str() {
+        Some(word) if !word.contains('/') && path.extension().is_none_or(|extension| extension != "toml") => {
+            Experiment::builtin(word)?
+        }
+        _ => Experiment::from_file(path)?,
     })
 }
 
@@ -241,53 +249,76 @@ fn seed_from_clock() -> u64 {
     now.map_or(1, |now| now.as_micros() as u64 % 1_000_000_000)
 }
 
-/// Stops the run on SIGINT and SIGTERM; what comes back holds the signal.
-fn listen(stop: &Stop) -> anyhow::Result<Arc<AtomicI32>> {
-    let caught = Arc::new(AtomicI32::new(0));
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).context("catching signals failed")?;
-    let (stop, seen) = (stop.clone(), Arc::clone(&caught));
-    std::thread::spawn(move || {
-        for signal in signals.forever() {
-            // Who asks twice does not want to wait for the report.
-            if seen.swap(signal, Ordering::SeqCst) != 0 {
-                let _ = signal_hook::low_level::emulate_default_handler(signal);
-            }
-            stop.request();
-        }
-    });
-    Ok(caught)
-}
-
 /// Saves a run under the user's data folder.
 fn save(run: &Run) -> anyhow::Result<PathBuf> {
     let strategy = etcetera::choose_base_strategy().map_err(|error| anyhow!("there is no home folder: {error}"))?;
     let folder = strategy.data_dir().join("seekless").join("runs");
     std::fs::create_dir_all(&folder).with_context(|| format!("{}: making the folder failed", folder.display()))?;
+    // Many experiments make a name longer than file systems take.
+    let name: String = run.id.chars().take(LONGEST_NAME).collect();
     let path = (0..100)
         .map(|n| {
             folder.join(if n == 0 {
-                format!("{}.json", run.id)
+                format!("{name}.json")
             } else {
-                format!("{}-{n}.json", run.id)
+                format!("{name}-{n}.json")
             })
         })
         .find(|path| !path.exists());
     let Some(path) = path else {
         bail!("{}: too many runs of one second", folder.display())
     };
-    write_file(&path, seekless_record::to_json(run)?.as_bytes())?;
+    Output::prepare(&path)?.write(seekless_record::to_json(run)?.as_bytes())?;
     Ok(path)
 }
 
-fn write_exports(arguments: &Arguments, run: &Run) -> anyhow::Result<()> {
-    if let Some(path) = &arguments.export_json {
-        write_file(path, seekless_record::to_json(run)?.as_bytes())?;
+/// Characters of a saved run's name.
+const LONGEST_NAME: usize = 200;
+
+/// A run's text in one of the forms it is exported in.
+type Form = fn(&Run) -> anyhow::Result<String>;
+
+/// Where the run is written to besides.
+struct Exports(Vec<(Output, Form)>);
+
+impl Exports {
+    /// Checks all paths before anything is measured.
+    fn prepare(arguments: &Arguments) -> anyhow::Result<Self> {
+        let wanted: [(&Option<PathBuf>, Form); 3] = [
+            (&arguments.export_json, |run| Ok(seekless_record::to_json(run)?)),
+            (&arguments.export_csv, |run| Ok(export::to_csv(run)?)),
+            (&arguments.export_markdown, |run| Ok(export::to_markdown(run))),
+        ];
+        let mut exports: Vec<(Output, Form)> = Vec::new();
+        for (path, form) in wanted {
+            let Some(path) = path else { continue };
+            let output = Output::prepare(path)?;
+            let is_target = |path: &Path| output.target().is_some_and(|target| target == path);
+            let experiments = arguments.experiments.iter().map(Path::new);
+            let mut inputs = experiments.chain(arguments.file.as_deref());
+            if inputs.any(|input| std::fs::canonicalize(input).is_ok_and(|input| is_target(&input))) {
+                bail!("{}: is read by this run: write to another file", path.display());
+            }
+            if exports
+                .iter()
+                .any(|(other, _)| other.target().is_some_and(|other| is_target(&other)))
+            {
+                bail!(
+                    "{}: is named twice: each export takes a file of its own",
+                    path.display()
+                );
+            }
+            exports.push((output, form));
+        }
+        Ok(Self(exports))
     }
-    if let Some(path) = &arguments.export_csv {
-        write_file(path, export::to_csv(run)?.as_bytes())?;
+
+    /// Writes all of them; gives what failed.
+    fn write(self, run: &Run) -> Vec<anyhow::Error> {
+        let written = self
+            .0
+            .into_iter()
+            .map(|(output, form)| output.write(form(run)?.as_bytes()));
+        written.filter_map(Result::err).collect()
     }
-    if let Some(path) = &arguments.export_markdown {
-        write_file(path, export::to_markdown(run).as_bytes())?;
-    }
-    Ok(())
 }

@@ -9,7 +9,7 @@ use clap::{Args, CommandFactory, Subcommand};
 use clap_complete::Shell;
 
 use super::{Cli, Failure};
-use crate::output::write_file;
+use crate::output::Output;
 use crate::show::methods_page;
 
 /// Writes man pages, shell completions or the page of methods.
@@ -62,7 +62,7 @@ fn man_pages(command: &clap::Command, name: &str, folder: &std::path::Path) -> R
     let mut page = Vec::new();
     let titled = command.clone().name(name.to_owned()).bin_name(name.replace('-', " "));
     clap_mangen::Man::new(titled).render(&mut page)?;
-    write_file(&folder.join(format!("{name}.1")), &page)?;
+    Output::prepare(&folder.join(format!("{name}.1")))?.write(&page)?;
     for inner in command
         .get_subcommands()
         .filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")

@@ -41,6 +41,8 @@ pub enum Failure {
     Stopped(u8),
     /// It could not do what it was asked to.
     Error(anyhow::Error),
+    /// The most was done, and these failed.
+    Partly(Vec<anyhow::Error>),
 }
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {

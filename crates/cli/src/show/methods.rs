@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 use seekless::method::{ALIASES, Mechanism, Operation, mechanisms, variants};
 use seekless::{Availability, Method, Probe};
 use serde_json::{Value, json};
 
-const BOLD: Style = Style::new().bold();
-const DIM: Style = Style::new().dimmed();
-const GOOD: Style = AnsiColor::Green.on_default();
-const BAD: Style = AnsiColor::Yellow.on_default();
+use super::width::{Width, columns_of, wrapped};
+use super::{BOLD, DIM, GOOD, WARNING};
 
 /// A mechanism's methods with one option each, and whether they are to be had: the plain one first.
 fn tried(mechanism: &'static Mechanism, probe: &mut Probe) -> Vec<(Method, Availability)> {
@@ -45,27 +43,44 @@ fn platforms(mechanism: &Mechanism) -> String {
 }
 
 /// Lists the mechanisms of the operations, their options as far as they work here, and the old names.
-pub fn list_methods(out: &mut dyn Write, operations: &[Operation], probe: &mut Probe) -> std::io::Result<()> {
-    writeln!(
-        out,
-        "{DIM}A method is OPERATION/MECHANISM[,OPTION...]; what is marked was tried in this folder.{DIM:#}"
-    )?;
+pub fn list_methods(
+    out: &mut dyn Write,
+    operations: &[Operation],
+    probe: &mut Probe,
+    width: Width,
+) -> std::io::Result<()> {
+    let head = "A method is OPERATION/MECHANISM[,OPTION...]; what is marked + or - was tried in this folder.";
+    writeln!(out, "{DIM}{}{DIM:#}", wrapped(0, head, width))?;
     for &operation in operations {
         writeln!(out)?;
         for mechanism in mechanisms().filter(|mechanism| mechanism.operation == operation) {
-            list_mechanism(out, mechanism, probe)?;
+            list_mechanism(out, mechanism, probe, width)?;
         }
     }
     writeln!(out, "\n{BOLD}Names of the 2014 document{BOLD:#}")?;
-    for alias in ALIASES {
-        let Ok(method) = alias.method.parse::<Method>() else {
-            continue;
-        };
-        if !operations.contains(&method.operation()) {
-            continue;
-        }
+    let aliases = ALIASES
+        .iter()
+        .filter_map(|alias| Some((alias, alias.method.parse::<Method>().ok()?)));
+    let aliases: Vec<_> = aliases
+        .filter(|(_, method)| operations.contains(&method.operation()))
+        .collect();
+    let longest = aliases
+        .iter()
+        .map(|(alias, _)| columns_of(alias.name))
+        .max()
+        .unwrap_or(0);
+    for (alias, method) in aliases {
         let (style, mark) = mark(&probe.availability(&method));
-        writeln!(out, "  {style}{mark}{style:#} {:<42} {}", alias.name, alias.method)?;
+        let name = alias.name;
+        if 6 + longest + columns_of(alias.method) <= width.columns() {
+            writeln!(out, "  {style}{mark}{style:#} {name:<longest$}  {}", alias.method)?;
+        } else {
+            writeln!(
+                out,
+                "  {style}{mark}{style:#} {name}\n      {DIM}{}{DIM:#}",
+                alias.method
+            )?;
+        }
     }
     Ok(())
 }
@@ -73,26 +88,36 @@ pub fn list_methods(out: &mut dyn Write, operations: &[Operation], probe: &mut P
 fn mark(availability: &Availability) -> (Style, &'static str) {
     match availability {
         Availability::Available => (GOOD, "+"),
-        Availability::Unavailable(_) => (BAD, "-"),
+        Availability::Unavailable(_) => (WARNING, "-"),
     }
 }
 
-fn list_mechanism(out: &mut dyn Write, mechanism: &'static Mechanism, probe: &mut Probe) -> std::io::Result<()> {
+/// Where what a mechanism does begins, and how far the lines below its name are set in.
+const ABOUT_AT: usize = 25;
+const DETAILS_AT: usize = 9;
+
+fn list_mechanism(
+    out: &mut dyn Write,
+    mechanism: &'static Mechanism,
+    probe: &mut Probe,
+    width: Width,
+) -> std::io::Result<()> {
     let tried = tried(mechanism, probe);
     let Some((plain, availability)) = tried.first() else {
         return Ok(());
     };
     let (style, sign) = mark(availability);
     let name = format!("{}/{}", mechanism.operation, mechanism.name);
-    writeln!(
-        out,
-        "{style}{sign}{style:#} {BOLD}{name:<22}{BOLD:#} {}",
-        mechanism.about
-    )?;
+    let about = wrapped(ABOUT_AT, mechanism.about, width);
+    writeln!(out, "{style}{sign}{style:#} {BOLD}{name:<22}{BOLD:#} {about}")?;
+    let mut detail = |style: Style, word: &str, text: &str| {
+        let text = wrapped(DETAILS_AT, text, width);
+        writeln!(out, "    {style}{word:<4}{style:#} {text}")
+    };
     if let Some(reason) = availability.reason() {
-        return writeln!(out, "{:24} {BAD}not here: {reason}{BAD:#}", "");
+        return detail(WARNING, "not", &format!("here: {reason}"));
     }
-    writeln!(out, "{:24} {DIM}{}; {plain}{DIM:#}", "", platforms(mechanism))?;
+    detail(DIM, "is", &format!("{plain} ({})", platforms(mechanism)))?;
     let mut works = Vec::new();
     let mut missing = BTreeMap::<&str, Vec<String>>::new();
     for (method, availability) in &tried[1..] {
@@ -103,15 +128,10 @@ fn list_mechanism(out: &mut dyn Write, mechanism: &'static Mechanism, probe: &mu
         }
     }
     if !works.is_empty() {
-        writeln!(out, "{:24} {GOOD}with{GOOD:#} {}", "", works.join("  "))?;
+        detail(GOOD, "with", &works.join(" "))?;
     }
     for (reason, options) in missing {
-        writeln!(
-            out,
-            "{:24} {BAD}not{BAD:#}  {}  {DIM}{reason}{DIM:#}",
-            "",
-            options.join("  ")
-        )?;
+        detail(WARNING, "not", &format!("{}: {reason}", options.join(" ")))?;
     }
     Ok(())
 }

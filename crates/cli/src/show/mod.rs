@@ -1,10 +1,21 @@
 //! Words and pictures: tables, bars and pages from what the libraries know.
 
+mod contest;
 mod methods;
 mod progress;
 mod run;
+mod table;
 mod units;
+mod width;
+
+use anstyle::{AnsiColor, Style};
 
 pub use methods::{list_methods, methods_json, methods_page};
 pub use progress::Progress;
 pub use run::show_run;
+pub use width::{Width, wrapped};
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default();
+const WARNING: Style = AnsiColor::Yellow.on_default();

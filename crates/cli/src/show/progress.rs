@@ -1,6 +1,6 @@
 //! What happens during a run, on a terminal: one bar on standard error. Elsewhere only what will be written is said.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -26,7 +26,7 @@ impl Progress {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(1), target);
-        let style = ProgressStyle::with_template("{bar:24.cyan/dim} {elapsed:>4} {wide_msg}");
+        let style = ProgressStyle::with_template("{bar:16.cyan/dim} {wide_msg}");
         if let Ok(style) = style {
             bar.set_style(style.progress_chars("━╸─"));
         }
@@ -37,11 +37,23 @@ impl Progress {
         }
     }
 
+    /// Says a sentence above the bar.
+    fn say(&self, sentence: &str) {
+        if !self.quiet {
+            self.bar.suspend(|| {
+                let _ = writeln!(anstream::stderr(), "{sentence}");
+            });
+        }
+    }
+
     /// Takes the bar away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }
+
+/// Where the time needed is more than this times the time given, it is said beforehand.
+const TOO_LITTLE: f64 = 1.25;
 
 impl Watch for Progress {
     fn event(&mut self, event: &Event<'_>) {
@@ -50,16 +62,22 @@ impl Watch for Progress {
                 write_bytes,
                 space_bytes,
                 expected,
+                needed,
             } => {
                 self.bar.set_length(expected.as_millis() as u64);
-                if *write_bytes > 0 && !self.quiet {
-                    let plan = format!(
+                if *write_bytes > 0 {
+                    self.say(&format!(
                         "Writes at most {} in all, {} at a time; takes about {} s.",
                         bytes(*write_bytes as f64),
                         bytes(*space_bytes as f64),
                         expected.as_secs()
-                    );
-                    self.bar.suspend(|| anstream::eprintln!("{plan}"));
+                    ));
+                }
+                if needed.as_secs_f64() > TOO_LITTLE * expected.as_secs_f64() {
+                    self.say(&format!(
+                        "Three rounds of everything would need about {} s: some of it will stay undecided.",
+                        needed.as_secs()
+                    ));
                 }
             }
             Event::Making { bytes: size } => {
@@ -79,9 +97,10 @@ impl Watch for Progress {
                     Phase::Contending => format!("round {round}, of what is not beaten"),
                     Phase::Confirming => "measuring the winner again".to_owned(),
                 };
-                let left = left.map_or_else(String::new, |left: Duration| format!(", {} s left", left.as_secs()));
+                let left = left.map_or_else(String::new, |left: Duration| format!("{} s left, ", left.as_secs()));
                 let name = method.split_once('/').map_or(*method, |(_, name)| name);
-                self.bar.set_message(format!("{contest}: {name} ({doing}{left})"));
+                // What is cut off at the edge of a narrow terminal comes last.
+                self.bar.set_message(format!("{left}{doing}: {contest}: {name}"));
             }
         }
     }

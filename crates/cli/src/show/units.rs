@@ -25,7 +25,10 @@ pub fn bytes(bytes: f64) -> String {
 /// A bar of up to `width` characters for a part of 0 to 1, in eighths of a character.
 pub fn bar(part: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (part.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
+    let wanted = part.clamp(0.0, 1.0) * width as f64 * 8.0;
+    let eighths = (0..width * 8)
+        .take_while(|&eighth| eighth as f64 + 0.5 <= wanted)
+        .count();
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
@@ -48,7 +51,7 @@ mod tests {
         assert_eq!(rate(42.42e6), "42.4 MB/s");
         assert_eq!(rate(999.0e3), "999 kB/s");
         assert_eq!(bytes(12.0), "12 B");
-        assert_eq!(seconds(0.0000042), "4.2 µs");
+        assert_eq!(seconds(4.2e-6), "4.2 µs");
     }
 
     #[test]

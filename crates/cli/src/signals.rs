@@ -1,0 +1,46 @@
+//! Signals that ask to stop: Ctrl-C, a polite kill, a closed terminal.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use anyhow::Context;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// The signal that was caught, once there is one.
+#[derive(Clone, Debug, Default)]
+pub struct Caught(Arc<AtomicU8>);
+
+impl Caught {
+    /// Its number.
+    pub fn signal(&self) -> Option<u8> {
+        match self.0.load(Ordering::SeqCst) {
+            0 => None,
+            signal => Some(signal),
+        }
+    }
+}
+
+/// Calls `stop` at the first signal, with its number; the second does what it does to any program.
+pub fn on_signal(stop: impl Fn(u8) + Send + 'static) -> anyhow::Result<Caught> {
+    let caught = Caught::default();
+    let mut wanted = vec![SIGINT, SIGTERM];
+    // Under nohup, which takes the terminal away, a closed terminal is to be survived.
+    if std::io::stdin().is_terminal() || std::io::stdout().is_terminal() || std::io::stderr().is_terminal() {
+        wanted.push(SIGHUP);
+    }
+    let mut signals = Signals::new(wanted).context("catching signals failed")?;
+    let seen = caught.clone();
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            let number = u8::try_from(signal).unwrap_or(u8::MAX);
+            // Who asks twice does not want to wait for the report.
+            if seen.0.swap(number, Ordering::SeqCst) != 0 {
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+            stop(number);
+        }
+    });
+    Ok(caught)
+}
