@@ -1,5 +1,7 @@
 //! A run of bytes on its way to a consumer.
 
+use std::ops::ControlFlow;
+
 use seekless_sys::MappedBytes;
 
 use crate::kernel::{count_byte, histogram};
@@ -32,6 +34,13 @@ impl Chunk<'_> {
         self.len() == 0
     }
 
+    /// Makes sure that the bytes have been brought into memory, looking at no more than that takes.
+    pub fn touch(&self) {
+        if let Self::Mapped(bytes) = self {
+            bytes.touch();
+        }
+    }
+
     /// How often `byte` occurs.
     #[must_use]
     pub fn count(&self, byte: u8) -> u64 {
@@ -49,21 +58,22 @@ impl Chunk<'_> {
         }
     }
 
-    /// Calls `look` with slices that together are the chunk, in order, each with its place in the chunk. Mapped bytes
-    /// are copied out first, piece by piece.
-    pub fn for_each_slice(&self, mut look: impl FnMut(usize, &[u8])) {
+    /// Calls `look` with slices that together are the chunk, in order, each with its place in the chunk, until it breaks
+    /// off. Mapped bytes are copied out first, piece by piece.
+    pub fn for_each_slice(&self, mut look: impl FnMut(usize, &[u8]) -> ControlFlow<()>) -> ControlFlow<()> {
         match self {
-            Self::Memory(bytes) => look(0, bytes),
+            Self::Memory(bytes) => look(0, bytes)?,
             Self::Mapped(bytes) => {
                 let mut piece = [0; PIECE_BYTES];
                 let mut start = 0;
                 while start < bytes.len() {
                     let length = PIECE_BYTES.min(bytes.len() - start);
                     bytes.slice(start..start + length).copy_to(&mut piece[..length]);
-                    look(start, &piece[..length]);
+                    look(start, &piece[..length])?;
                     start += length;
                 }
             }
         }
+        ControlFlow::Continue(())
     }
 }

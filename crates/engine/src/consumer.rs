@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Chunk;
 
@@ -37,18 +38,52 @@ pub trait Consumer: Sync {
 /// A consumer made by [`sequential`].
 pub struct Sequential<F>(Mutex<F>);
 
-/// Makes a consumer of a closure that gets the offset and the bytes, in order.
-pub fn sequential<F: FnMut(u64, &[u8]) + Send>(take: F) -> Sequential<F> {
+/// Makes a consumer of a closure that gets the offset and the bytes, in order, and may break off.
+pub fn sequential<F: FnMut(u64, &[u8]) -> ControlFlow<()> + Send>(take: F) -> Sequential<F> {
     Sequential(Mutex::new(take))
 }
 
-impl<F: FnMut(u64, &[u8]) + Send> Consumer for Sequential<F> {
+impl<F: FnMut(u64, &[u8]) -> ControlFlow<()> + Send> Consumer for Sequential<F> {
     fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
         // A closure that panicked has poisoned the lock; its panic is already on its way to the caller.
         let Ok(mut take) = self.0.lock() else {
             return ControlFlow::Break(());
         };
-        chunk.for_each_slice(|start, bytes| take(offset + start as u64, bytes));
-        ControlFlow::Continue(())
+        chunk.for_each_slice(|start, bytes| take(offset + start as u64, bytes))
+    }
+}
+
+/// Counts the bytes that reach another consumer.
+pub(crate) struct Delivered<'a> {
+    inner: &'a dyn Consumer,
+    bytes: AtomicU64,
+}
+
+impl<'a> Delivered<'a> {
+    pub fn to(inner: &'a dyn Consumer) -> Self {
+        Self {
+            inner,
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Consumer for Delivered<'_> {
+    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
+        self.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+        self.inner.data(offset, chunk)
+    }
+
+    fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
+        self.bytes.fetch_add(length, Ordering::Relaxed);
+        self.inner.zeros(offset, length)
+    }
+
+    fn needs_order(&self) -> bool {
+        self.inner.needs_order()
     }
 }

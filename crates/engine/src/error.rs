@@ -49,6 +49,18 @@ pub enum Error {
         /// Its size now, or the byte where it ended.
         found_bytes: u64,
     },
+    /// The producer of a write could not make its bytes.
+    #[error("{}: the bytes at {offset} could not be produced, so {method} ended: {source}", path.display())]
+    Producer {
+        /// The file that was being written.
+        path: PathBuf,
+        /// The method.
+        method: Method,
+        /// Where the bytes belong.
+        offset: u64,
+        /// The producer's reason.
+        source: io::Error,
+    },
     /// Not a regular file.
     #[error("{}: is {kind}; a regular file is needed", path.display())]
     NotRegular {

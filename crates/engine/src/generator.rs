@@ -4,6 +4,8 @@
 //! splittable pseudorandom number generators", 2014). It needs no state, so what was written can be checked anywhere,
 //! in any order. The lab measures its speed and shows it.
 
+use std::io;
+
 use crate::Producer;
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -28,24 +30,8 @@ impl Generator {
         (z ^ (z >> 31)).to_le_bytes()
     }
 
-    /// The first offset from `offset` where `bytes` differs from the stream.
-    #[must_use]
-    pub fn first_difference(self, offset: u64, bytes: &[u8]) -> Option<u64> {
-        let mut expected = [0; 4096];
-        for (at, piece) in (0..).step_by(expected.len()).zip(bytes.chunks(expected.len())) {
-            let expected = &mut expected[..piece.len()];
-            self.produce(offset + at, expected);
-            if expected != piece {
-                let within = expected.iter().zip(piece).position(|(a, b)| a != b)?;
-                return Some(offset + at + within as u64);
-            }
-        }
-        None
-    }
-}
-
-impl Producer for Generator {
-    fn produce(&self, offset: u64, bytes: &mut [u8]) {
+    /// Fills `bytes` with the stream from `offset` on.
+    pub fn fill(self, offset: u64, bytes: &mut [u8]) {
         let (mut index, skip) = (offset / 8, (offset % 8) as usize);
         let mut rest = bytes;
         if skip != 0 {
@@ -61,6 +47,28 @@ impl Producer for Generator {
         }
         tail.copy_from_slice(&self.word(index)[..tail.len()]);
     }
+
+    /// The first offset from `offset` where `bytes` differs from the stream.
+    #[must_use]
+    pub fn first_difference(self, offset: u64, bytes: &[u8]) -> Option<u64> {
+        let mut expected = [0; 4096];
+        for (at, piece) in (0..).step_by(expected.len()).zip(bytes.chunks(expected.len())) {
+            let expected = &mut expected[..piece.len()];
+            self.fill(offset + at, expected);
+            if expected != piece {
+                let within = expected.iter().zip(piece).position(|(a, b)| a != b)?;
+                return Some(offset + at + within as u64);
+            }
+        }
+        None
+    }
+}
+
+impl Producer for Generator {
+    fn produce(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.fill(offset, bytes);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -74,9 +82,9 @@ mod tests {
         fn any_part_is_the_same_as_in_the_whole(seed: u64, offset in 0u64..5000, length in 0usize..5000) {
             let generator = Generator::new(seed);
             let mut whole = vec![0; 10_000];
-            generator.produce(0, &mut whole);
+            generator.fill(0, &mut whole);
             let mut part = vec![0; length];
-            generator.produce(offset, &mut part);
+            generator.fill(offset, &mut part);
             prop_assert_eq!(&part[..], &whole[offset as usize..offset as usize + length]);
             prop_assert_eq!(generator.first_difference(offset, &part), None);
             if let Some(last) = part.last_mut() {

@@ -14,7 +14,7 @@ use crate::{Chunk, Consumer};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
-    /// Nothing: they are not looked at.
+    /// Nothing: they are not looked at. Of a mapped file each page is touched, or it would not be read at all.
     None,
     /// Occurrences of the byte 0xFF are counted (the check of the 2014 document).
     #[default]
@@ -112,7 +112,7 @@ impl Tally {
 impl Consumer for Tally {
     fn data(&self, _offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
         match self.kernel {
-            Kernel::None => {}
+            Kernel::None => chunk.touch(),
             Kernel::Count => self.add_to_count(chunk.count(NEEDLE)),
             Kernel::Lines => self.add_to_count(chunk.count(b'\n')),
             Kernel::Histogram => {

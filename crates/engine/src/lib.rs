@@ -4,13 +4,18 @@
 //! storage ([`Probe`]) and run; the same text stands in measurements, profiles and plans.
 //!
 //! ```
+//! use std::ops::ControlFlow;
+//!
 //! use seekless::{Method, Reader, sequential};
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("file");
 //! # std::fs::write(&path, b"one\ntwo\n")?;
 //! let method: Method = "read/double-buffer,block=64K".parse()?;
 //! let mut text = Vec::new();
-//! let consumer = sequential(|_offset, bytes| text.extend_from_slice(bytes));
+//! let consumer = sequential(|_offset, bytes| {
+//!     text.extend_from_slice(bytes);
+//!     ControlFlow::Continue(())
+//! });
 //! let transfer = Reader::prepare(&method)?.read(&path, &consumer)?;
 //! assert_eq!(transfer.bytes, 8);
 //! assert_eq!(text, b"one\ntwo\n");
@@ -27,6 +32,7 @@ mod consumer;
 mod copy;
 mod error;
 mod generator;
+mod in_flight;
 mod kernel;
 mod pool;
 mod producer;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, Access, Advice, Opening, Support};
 
+use crate::Producer;
 use crate::error::{Error, Result};
 use crate::method::{CachePolicy, Durability, Hint, Method, Platform, Preallocate};
 
@@ -19,7 +20,8 @@ use crate::method::{CachePolicy, Durability, Hint, Method, Platform, Preallocate
 pub struct Transfer {
     /// Bytes moved.
     pub bytes: u64,
-    /// System calls made to move them, those that open and close included.
+    /// Calls made to move them, those that open and close included: system calls, and for `posix-aio` calls of the C
+    /// library, which makes its own.
     pub calls: u64,
     /// Time spent in the fsync at the end.
     pub fsync: Duration,
@@ -109,15 +111,15 @@ pub(crate) struct Side<'a> {
 impl<'a> Side<'a> {
     /// Opens a source as the method says.
     pub fn open_source(path: &'a Path, method: &'a Method) -> Result<Self> {
+        // Before it is opened: opening some devices does something.
         let metadata = std::fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
         require_regular(path, &metadata)?;
         let mut side = Self::open(path, method, Access::Read)?;
-        // The size of what is open, not of what the path named a moment ago.
         side.bytes = side.metadata()?.len();
         Ok(side)
     }
 
-    /// Makes or opens a target as the method says, and preallocates.
+    /// Makes or opens a target as the method says.
     pub fn open_target(path: &'a Path, method: &'a Method, destination: Destination, bytes: u64) -> Result<Self> {
         let access = match destination {
             Destination::New => Access::CreateNew,
@@ -129,7 +131,6 @@ impl<'a> Side<'a> {
         };
         let mut side = Self::open(path, method, access)?;
         side.bytes = bytes;
-        side.preallocate()?;
         Ok(side)
     }
 
@@ -160,9 +161,13 @@ impl<'a> Side<'a> {
             method,
             bytes: 0,
             alignment: 1,
-            calls: AtomicU64::new(3),
+            // Looking at the path, opening, looking at what is open, closing.
+            calls: AtomicU64::new(4),
         };
+        // What the path named a moment ago need not be what is open now.
+        require_regular(path, &side.metadata()?)?;
         if opening.direct {
+            side.count_call();
             side.alignment = side.find_alignment()?;
         }
         Ok(side)
@@ -179,6 +184,9 @@ impl<'a> Side<'a> {
             return Err(self.unavailable("direct I/O asks for memory aligned to more than 4096 bytes"));
         }
         let offset_bytes = u64::from(alignment.offset_bytes);
+        if offset_bytes > MEMORY_ALIGNMENT as u64 {
+            return Err(self.unavailable("direct I/O asks for blocks of more than 4096 bytes"));
+        }
         if self
             .method
             .options()
@@ -198,7 +206,8 @@ impl<'a> Side<'a> {
             .map_err(|error| self.failed("looking at it", error))
     }
 
-    fn preallocate(&self) -> Result<()> {
+    /// Gives a target its size or its blocks, as the method says.
+    pub fn preallocate(&self) -> Result<()> {
         let way = self.method.options().preallocate;
         if self.bytes > 0 && matches!(way, Preallocate::Allocate | Preallocate::Both) {
             self.count_call();
@@ -229,16 +238,45 @@ impl<'a> Side<'a> {
 
     /// Finishes a target: the exact size, and fsync where the method says so. Gives the time that the fsync took.
     pub fn finish_target(&self) -> Result<Duration> {
-        if self.metadata()?.len() != self.bytes {
+        self.count_call();
+        let resized = self.metadata()?.len() != self.bytes;
+        if resized {
             self.set_size()?;
         }
-        if self.method.options().durability != Durability::Fsync {
-            return Ok(Duration::ZERO);
+        match self.method.options().durability {
+            Durability::Fsync => self.sync(),
+            // The last block of direct I/O was written through with its padding: so must its end be.
+            Durability::WriteThrough if resized => self.sync(),
+            Durability::WriteThrough | Durability::None => Ok(Duration::ZERO),
         }
+    }
+
+    fn sync(&self) -> Result<Duration> {
         self.count_call();
         let start = Instant::now();
         sys::sync(&self.file).map_err(|error| self.failed("fsync", error))?;
         Ok(start.elapsed())
+    }
+
+    /// Removes a target that this operation made, after it failed: a new file is whole or not there. What stands under
+    /// the name meanwhile and is not ours stays.
+    pub fn remove_failed(&self) {
+        let same = |found: &Metadata, ours: &Metadata| (found.dev(), found.ino()) == (ours.dev(), ours.ino());
+        let is_ours = std::fs::symlink_metadata(self.path)
+            .is_ok_and(|found| self.metadata().is_ok_and(|ours| same(&found, &ours)));
+        if is_ours && let Err(error) = std::fs::remove_file(self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "what failed to be written could not be removed");
+        }
+    }
+
+    /// Has the bytes at `offset` made by the producer.
+    pub fn produce(&self, producer: &dyn Producer, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        producer.produce(offset, bytes).map_err(|source| Error::Producer {
+            path: self.path.to_owned(),
+            method: *self.method,
+            offset,
+            source,
+        })
     }
 
     /// Fails where the source is shorter now than when it was opened.
@@ -371,6 +409,14 @@ impl<'a> Side<'a> {
         unavailable(self.path, self.method, reason)
     }
 
+    /// The error of a request that came back through a ring.
+    pub fn request_failed(&self, action: &str, offset: u64, error: io::Error) -> Error {
+        if self.method.options().cache == CachePolicy::DontCache && error.kind() == io::ErrorKind::Unsupported {
+            return self.unavailable("the file system cannot do without caching");
+        }
+        self.failed_at(action, offset, error)
+    }
+
     pub fn shrank(&self, found_bytes: u64) -> Error {
         Error::Shrank {
             path: self.path.to_owned(),
@@ -406,7 +452,7 @@ pub(crate) fn require_regular(path: &Path, metadata: &Metadata) -> Result<()> {
     })
 }
 
-/// Fails where two paths are one file.
+/// Fails where the source is the file that a path names.
 pub(crate) fn require_distinct(source: &Side<'_>, target: &Path) -> Result<()> {
     let Ok(other) = std::fs::metadata(target) else {
         return Ok(());

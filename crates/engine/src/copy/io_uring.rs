@@ -4,6 +4,7 @@ use seekless_sys::{Completed, Ring};
 
 use super::{CopyBytes, PrepareCopy};
 use crate::error::Result;
+use crate::in_flight::{Draining, InFlight, drain_ring};
 use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
 use crate::read::{ring, ring_flags};
 use crate::transfer::{Ahead, Setup, Side};
@@ -51,14 +52,22 @@ struct Block {
     done: usize,
 }
 
+impl InFlight for IoUring {
+    fn drain(&mut self) {
+        drain_ring(&mut self.ring);
+    }
+}
+
 impl CopyBytes for IoUring {
     fn copy(&mut self, source: &Side<'_>, target: &Side<'_>) -> Result<()> {
         let calls = self.ring.calls();
         let block_bytes = self.setup.block_bytes;
+        let this = Draining(self);
         let result = Ahead::new(source).and_then(|ahead| {
-            let blocks = vec![None; self.ring.depth() as usize];
+            let blocks = vec![None; this.0.ring.depth() as usize];
+            let ring = &mut this.0.ring;
             Copying {
-                ring: &mut self.ring,
+                ring,
                 source,
                 target,
                 ahead,
@@ -68,11 +77,7 @@ impl CopyBytes for IoUring {
             }
             .run()
         });
-        while self.ring.in_flight() > 0 {
-            self.ring
-                .wait()
-                .map_err(|error| source.failed("waiting for the ring", error))?;
-        }
+        drop(this);
         source.count_calls(self.ring.calls() - calls);
         result
     }
@@ -152,7 +157,7 @@ impl Copying<'_> {
             Ok(0) => return Err(side.failed_at(doing, at, std::io::ErrorKind::WriteZero.into())),
             Ok(moved) => block.done += moved,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(side.failed_at(doing, at, error)),
+            Err(error) => return Err(side.request_failed(doing, at, error)),
         }
         match block.way {
             Way::In if block.done >= block.length => self.request(

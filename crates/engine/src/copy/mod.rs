@@ -13,6 +13,7 @@ mod splice;
 mod sync;
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::method::{Mechanism, Method, Operation, Prepare};
@@ -37,7 +38,7 @@ pub(crate) static TABLE: &[&Mechanism] = &[
 pub(crate) type PrepareCopy = fn(Setup) -> Result<Box<dyn CopyBytes>>;
 
 /// A prepared mechanism of copying.
-pub(crate) trait CopyBytes {
+pub(crate) trait CopyBytes: Send {
     /// Copies the whole source into the target. The exact size and the fsync at the end are not its business.
     fn copy(&mut self, source: &Side<'_>, target: &Side<'_>) -> Result<()>;
 }
@@ -99,8 +100,9 @@ impl Copier {
     /// copied. The size is the one that the source has when it is opened.
     ///
     /// # Errors
-    /// Every [`Error`]. After an error the target holds whatever was written until then; after a failed fsync nothing
-    /// may be assumed written.
+    /// Every [`Error`]. After an error a new target is gone, and one that was written over holds whatever was written
+    /// until then; after a failed fsync nothing may be assumed written. The name of a new file is durable only when its
+    /// folder has been synced as well, which is the caller's business.
     pub fn copy(&mut self, source: &Path, target: &Path, destination: Destination) -> Result<Transfer> {
         if self.method.mechanism() == &null::MECHANISM {
             return Ok(Transfer::default());
@@ -115,10 +117,12 @@ impl Copier {
         }
         require_distinct(&source, target)?;
         let target = Side::open_target(target, &self.method, destination, source.bytes)?;
-        if source.bytes > 0 {
-            self.mechanism.copy(&source, &target)?;
+        // Again: the name may stand for another file by now.
+        let copied = require_distinct(&source, target.path).and_then(|()| fill(&mut *self.mechanism, &source, &target));
+        if copied.is_err() && destination == Destination::New {
+            target.remove_failed();
         }
-        let fsync = target.finish_target()?;
+        let fsync = copied?;
         Ok(Transfer {
             bytes: source.bytes,
             calls: source.calls() + target.calls(),
@@ -126,4 +130,12 @@ impl Copier {
             stopped: false,
         })
     }
+}
+
+fn fill(mechanism: &mut dyn CopyBytes, source: &Side<'_>, target: &Side<'_>) -> Result<Duration> {
+    target.preallocate()?;
+    if source.bytes > 0 {
+        mechanism.copy(source, target)?;
+    }
+    target.finish_target()
 }

@@ -4,6 +4,7 @@ use seekless_sys::{Ring, RingFlags, Support};
 
 use super::{PrepareRead, ReadSource, Stopped};
 use crate::error::Result;
+use crate::in_flight::{Draining, InFlight, drain_ring};
 use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepare};
 use crate::transfer::{Ahead, MEMORY_ALIGNMENT, Setup, Side};
 use crate::{Chunk, Consumer};
@@ -55,15 +56,18 @@ struct IoUring {
     ring: Ring,
 }
 
+impl InFlight for IoUring {
+    fn drain(&mut self) {
+        drain_ring(&mut self.ring);
+    }
+}
+
 impl ReadSource for IoUring {
     fn read(&mut self, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
         let calls = self.ring.calls();
-        let result = Reading::new(self, source).and_then(|mut reading| reading.run(consumer));
-        while self.ring.in_flight() > 0 {
-            self.ring
-                .wait()
-                .map_err(|error| source.failed("waiting for the ring", error))?;
-        }
+        let mut this = Draining(self);
+        let result = Reading::new(&mut this, source).and_then(|mut reading| reading.run(consumer));
+        drop(this);
         source.count_calls(self.ring.calls() - calls);
         result
     }
@@ -163,7 +167,7 @@ impl<'a> Reading<'a> {
                 Ok(0) => return Err(source.shrank(at)),
                 Ok(read) => self.arrived[completed.slot as usize] += read,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(source.failed_at("reading", at, error)),
+                Err(error) => return Err(source.request_failed("reading", at, error)),
             }
             if self.arrived[completed.slot as usize] < length {
                 self.request(of)?;

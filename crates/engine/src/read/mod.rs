@@ -16,6 +16,7 @@ pub(crate) use posix_aio::slot as aio_slot;
 pub(crate) use sync::HINTS as DESCRIPTOR_HINTS;
 
 use crate::Consumer;
+use crate::consumer::Delivered;
 use crate::error::{Error, Result};
 use crate::method::{Mechanism, Method, Operation, Prepare};
 use crate::transfer::{Setup, Side, Transfer};
@@ -35,7 +36,7 @@ pub(crate) static TABLE: &[&Mechanism] = &[
 pub(crate) type PrepareRead = fn(Setup) -> Result<Box<dyn ReadSource>>;
 
 /// A prepared mechanism of reading.
-pub(crate) trait ReadSource {
+pub(crate) trait ReadSource: Send {
     /// Feeds the whole source to the consumer. Tells whether the consumer stopped it.
     fn read(&mut self, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped>;
 }
@@ -99,13 +100,14 @@ impl Reader {
             self.mechanism = (self.prepare)(Setup::new(&self.method, source.bytes))?;
             self.longest_file_bytes = source.bytes;
         }
+        let delivered = Delivered::to(consumer);
         let stopped = if source.bytes == 0 {
             false
         } else {
-            self.mechanism.read(&source, consumer)?
+            self.mechanism.read(&source, &delivered)?
         };
         Ok(Transfer {
-            bytes: source.bytes,
+            bytes: delivered.bytes(),
             calls: source.calls(),
             stopped,
             ..Transfer::default()

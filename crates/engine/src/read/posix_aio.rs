@@ -2,10 +2,14 @@
 //!
 //! glibc does these requests on threads of its own, one at a time for each descriptor.
 
+use std::fs::File;
+use std::sync::Arc;
+
 use seekless_sys::{Aio, Support};
 
 use super::{PrepareRead, ReadSource, Stopped};
 use crate::error::Result;
+use crate::in_flight::{Draining, InFlight, drain_slots};
 use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepare};
 use crate::transfer::{Ahead, Setup, Side};
 use crate::{Chunk, Consumer};
@@ -34,9 +38,19 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 /// A request with its buffer.
 pub(crate) fn slot(setup: &Setup) -> Result<Aio> {
     match Aio::new(setup.buffer()?) {
-        Support::Available(aio) => Ok(aio),
+        Support::Available(mut aio) => {
+            start_thread(&mut aio).map_err(|error| setup.failed("starting the C library's thread", error))?;
+            Ok(aio)
+        }
         Support::Unavailable(reason) => Err(setup.unavailable(reason)),
     }
+}
+
+/// Has the C library make the thread that serves requests, by one that does nothing: it belongs before any clock. glibc
+/// keeps an idle one for a second.
+fn start_thread(aio: &mut Aio) -> std::io::Result<()> {
+    aio.start_read(&Arc::new(File::open("/dev/null")?), 0, 0)?;
+    aio.wait().map(drop)
 }
 
 struct PosixAio {
@@ -62,29 +76,33 @@ impl PosixAio {
     }
 }
 
+impl InFlight for PosixAio {
+    fn drain(&mut self) {
+        drain_slots(&mut self.slots);
+    }
+}
+
 impl ReadSource for PosixAio {
     fn read(&mut self, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
+        let mut this = Draining(self);
         let mut ahead = Ahead::new(source)?;
         let mut offset = 0;
         let mut slot = 0;
         ahead.reading_at(0)?;
-        self.start(slot, source, offset)?;
+        this.start(slot, source, offset)?;
         while offset < source.bytes {
-            let length = source.length_at(offset, self.setup.block_bytes);
-            let finished = self.finish(slot, source, offset, length);
+            let length = source.length_at(offset, this.setup.block_bytes);
+            let finished = this.finish(slot, source, offset, length);
             let next = offset + length as u64;
             if finished.is_ok() && next < source.bytes {
                 ahead.reading_at(next)?;
-                self.start(1 - slot, source, next)?;
+                this.start(1 - slot, source, next)?;
             }
             finished?;
             if consumer
-                .data(offset, Chunk::Memory(&self.slots[slot].buffer()[..length]))
+                .data(offset, Chunk::Memory(&this.slots[slot].buffer()[..length]))
                 .is_break()
             {
-                if next < source.bytes {
-                    let _ = self.slots[1 - slot].wait();
-                }
                 return Ok(true);
             }
             (offset, slot) = (next, 1 - slot);

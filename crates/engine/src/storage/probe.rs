@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Support};
+use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::cache::{self, Resident};
 use crate::error::{Error, Result};
@@ -159,8 +159,9 @@ impl Probe {
             .map(|(after, before)| after.saturating_sub(before));
         let dirtied_bytes = dirtied.unwrap_or(0) * sys::page_bytes() as u64;
         let policy = method.options().cache;
-        // The residency afterwards says nothing on btrfs: it writes through the cache and then drops it.
-        if policy == CachePolicy::Direct && dirtied_bytes > PROBE_BYTES / 2 {
+        // The residency afterwards says nothing on btrfs: it writes through the cache and then drops it. Who insists on
+        // alignment goes to the device; who does not is asked whether pages were made dirty (a loop's backing file is too).
+        if policy == CachePolicy::Direct && dirtied_bytes > PROBE_BYTES / 2 && !refuses_misaligned(&self.target) {
             return Ok(Some(
                 "it was accepted, and written through the page cache all the same".to_owned(),
             ));
@@ -171,6 +172,14 @@ impl Probe {
         if policy != CachePolicy::Cached && !is_empty(&cache::resident(&self.target)?) {
             return Ok(Some(
                 "it was accepted, and the pages stay in the cache all the same".to_owned(),
+            ));
+        }
+        if policy != CachePolicy::Cached
+            && method.operation() == Operation::Copy
+            && !is_empty(&cache::resident(&self.source)?)
+        {
+            return Ok(Some(
+                "it was accepted, and the source read through the page cache all the same".to_owned(),
             ));
         }
         Ok(None)
@@ -194,6 +203,23 @@ const STRAY_PART: f64 = 0.01;
 /// Whether nothing of a file is resident, or it cannot be known: then the flag is believed.
 fn is_empty(resident: &Resident) -> bool {
     resident.part().is_none_or(|part| part <= STRAY_PART)
+}
+
+/// Whether a direct write of a few bytes is refused, as it is where it would go to the device.
+fn refuses_misaligned(path: &Path) -> bool {
+    let opening = Opening {
+        access: Access::Overwrite,
+        direct: true,
+        write_through: false,
+    };
+    let Ok(Support::Available(file)) = sys::open(path, opening) else {
+        return false;
+    };
+    let Ok(buffer) = sys::Buffer::new(4096, 4096) else {
+        return false;
+    };
+    let written = std::os::unix::fs::FileExt::write_at(&file, &buffer[..100], 0);
+    written.is_err_and(|error| error.kind() == std::io::ErrorKind::InvalidInput)
 }
 
 /// Pages that the whole system has made dirty since it started (Linux).

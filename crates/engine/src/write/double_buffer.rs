@@ -51,14 +51,14 @@ impl WriteTarget for DoubleBuffer {
             let _ = give_back.send(buffer);
         }
         let block_bytes = self.setup.block_bytes;
-        let mut result = Ok(());
-        self.pool.in_place_scope(|scope| {
-            let result = &mut result;
-            scope.spawn(move |_| *result = write_filled(target, block_bytes, &filled, &give_back));
-            produce(target, block_bytes, producer, &empty, hand_over);
+        let mut written = Ok(());
+        let filled_all = self.pool.in_place_scope(|scope| {
+            let written = &mut written;
+            scope.spawn(move |_| *written = write_filled(target, block_bytes, &filled, &give_back));
+            produce(target, block_bytes, producer, &empty, hand_over)
         });
         self.buffers.extend(empty.try_iter());
-        result
+        filled_all.and(written)
     }
 }
 
@@ -69,16 +69,17 @@ fn produce(
     producer: &dyn Producer,
     empty: &Receiver<Buffer>,
     hand_over: SyncSender<Buffer>,
-) {
+) -> Result<()> {
     for offset in (0..target.bytes).step_by(block_bytes) {
         let Ok(mut buffer) = empty.recv() else { break };
-        producer.produce(offset, &mut buffer[..target.length_at(offset, block_bytes)]);
+        target.produce(producer, offset, &mut buffer[..target.length_at(offset, block_bytes)])?;
         if hand_over.send(buffer).is_err() {
             break;
         }
     }
     // The writing side ends when nothing can come any more.
     drop(hand_over);
+    Ok(())
 }
 
 /// The writing side.

@@ -5,6 +5,7 @@ use seekless_sys::Ring;
 use super::{PrepareWrite, WriteTarget};
 use crate::Producer;
 use crate::error::Result;
+use crate::in_flight::{Draining, InFlight, drain_ring};
 use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
 use crate::read::{ring, ring_flags};
 use crate::transfer::{Setup, Side};
@@ -36,15 +37,16 @@ struct IoUring {
     ring: Ring,
 }
 
+impl InFlight for IoUring {
+    fn drain(&mut self) {
+        drain_ring(&mut self.ring);
+    }
+}
+
 impl WriteTarget for IoUring {
     fn write(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()> {
         let calls = self.ring.calls();
-        let result = self.write_all(target, producer);
-        while self.ring.in_flight() > 0 {
-            self.ring
-                .wait()
-                .map_err(|error| target.failed("waiting for the ring", error))?;
-        }
+        let result = Draining(self).write_all(target, producer);
         target.count_calls(self.ring.calls() - calls);
         result
     }
@@ -52,7 +54,7 @@ impl WriteTarget for IoUring {
 
 /// A block on its way: its offset, what is asked for, what is done of it.
 #[derive(Clone, Copy, Default)]
-struct InFlight {
+struct Block {
     offset: u64,
     asked: usize,
     done: usize,
@@ -60,7 +62,7 @@ struct InFlight {
 
 impl IoUring {
     fn write_all(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()> {
-        let mut slots = vec![InFlight::default(); self.ring.depth() as usize];
+        let mut slots = vec![Block::default(); self.ring.depth() as usize];
         let mut free: Vec<u32> = (0..self.ring.depth()).rev().collect();
         let mut offset = 0;
         while offset < target.bytes || self.ring.in_flight() > 0 {
@@ -68,8 +70,8 @@ impl IoUring {
                 && let Some(slot) = free.pop()
             {
                 let length = target.length_at(offset, self.setup.block_bytes);
-                producer.produce(offset, &mut self.ring.buffer_mut(slot)[..length]);
-                slots[slot as usize] = InFlight {
+                target.produce(producer, offset, &mut self.ring.buffer_mut(slot)[..length])?;
+                slots[slot as usize] = Block {
                     offset,
                     asked: target.request_bytes(length),
                     done: 0,
@@ -92,7 +94,7 @@ impl IoUring {
                 Ok(0) => return Err(target.failed_at("writing", at, std::io::ErrorKind::WriteZero.into())),
                 Ok(written) => block.done += written,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(target.failed_at("writing", at, error)),
+                Err(error) => return Err(target.request_failed("writing", at, error)),
             }
             if block.done < block.asked {
                 let block = *block;
@@ -104,7 +106,7 @@ impl IoUring {
         Ok(())
     }
 
-    fn request(&mut self, target: &Side<'_>, slot: u32, block: InFlight) -> Result<()> {
+    fn request(&mut self, target: &Side<'_>, slot: u32, block: Block) -> Result<()> {
         let at = block.offset + block.done as u64;
         let rest = block.asked - block.done;
         let submitted = self

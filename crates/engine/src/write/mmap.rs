@@ -51,7 +51,7 @@ impl WriteTarget for Mmap {
             let map = map_target(target, offset, length)?;
             for start in (0..length).step_by(STEP_BYTES) {
                 let step = &mut self.step[..STEP_BYTES.min(length - start)];
-                producer.produce(offset + start as u64, step);
+                target.produce(producer, offset + start as u64, step)?;
                 map.bytes_mut(start..start + step.len()).copy_from(step);
             }
             if map.faulted() {

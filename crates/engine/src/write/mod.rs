@@ -8,6 +8,7 @@ mod posix_aio;
 mod sync;
 
 use std::path::Path;
+use std::time::Duration;
 
 pub(crate) use mmap::map_target;
 pub(crate) use sync::ACCEPTS as BLOCKS;
@@ -31,7 +32,7 @@ pub(crate) static TABLE: &[&Mechanism] = &[
 pub(crate) type PrepareWrite = fn(Setup) -> Result<Box<dyn WriteTarget>>;
 
 /// A prepared mechanism of writing.
-pub(crate) trait WriteTarget {
+pub(crate) trait WriteTarget: Send {
     /// Writes all that belongs into the target. The exact size and the fsync at the end are not its business.
     fn write(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()>;
 }
@@ -47,6 +48,7 @@ pub(crate) trait WriteTarget {
 ///     for (at, byte) in (offset..).zip(bytes) {
 ///         *byte = at as u8;
 ///     }
+///     Ok(())
 /// };
 /// let transfer = Writer::prepare(&method)?.write(&path, Destination::New, 1000, &numbers)?;
 /// assert_eq!(transfer.bytes, 1000);
@@ -97,8 +99,9 @@ impl Writer {
     /// that size, and the durability that the method names.
     ///
     /// # Errors
-    /// Every [`Error`] but [`Error::Shrank`]. After an error the file holds whatever was written until then; after a
-    /// failed fsync nothing may be assumed written.
+    /// Every [`Error`]. After an error a new file is gone, and one that was written over holds whatever was written until
+    /// then; after a failed fsync nothing may be assumed written. The name of a new file is durable only when its folder
+    /// has been synced as well, which is the caller's business.
     pub fn write(
         &mut self,
         path: &Path,
@@ -114,10 +117,11 @@ impl Writer {
             self.longest_file_bytes = bytes;
         }
         let target = Side::open_target(path, &self.method, destination, bytes)?;
-        if bytes > 0 {
-            self.mechanism.write(&target, producer)?;
+        let written = fill(&mut *self.mechanism, &target, producer);
+        if written.is_err() && destination == Destination::New {
+            target.remove_failed();
         }
-        let fsync = target.finish_target()?;
+        let fsync = written?;
         Ok(Transfer {
             bytes,
             calls: target.calls(),
@@ -125,4 +129,12 @@ impl Writer {
             stopped: false,
         })
     }
+}
+
+fn fill(mechanism: &mut dyn WriteTarget, target: &Side<'_>, producer: &dyn Producer) -> Result<Duration> {
+    target.preallocate()?;
+    if target.bytes > 0 {
+        mechanism.write(target, producer)?;
+    }
+    target.finish_target()
 }

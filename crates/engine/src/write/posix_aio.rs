@@ -5,6 +5,7 @@ use seekless_sys::Aio;
 use super::{PrepareWrite, WriteTarget};
 use crate::Producer;
 use crate::error::Result;
+use crate::in_flight::{Draining, InFlight, drain_slots};
 use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepare};
 use crate::read::aio_slot;
 use crate::transfer::{Setup, Side};
@@ -35,24 +36,31 @@ struct PosixAio {
     slots: [Aio; 2],
 }
 
+impl InFlight for PosixAio {
+    fn drain(&mut self) {
+        drain_slots(&mut self.slots);
+    }
+}
+
 impl WriteTarget for PosixAio {
     fn write(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()> {
+        let mut this = Draining(self);
         let mut in_flight: Option<(usize, u64, usize)> = None;
         let mut slot = 0;
-        for offset in (0..target.bytes).step_by(self.setup.block_bytes) {
-            let length = target.length_at(offset, self.setup.block_bytes);
-            producer.produce(offset, &mut self.slots[slot].buffer_mut()[..length]);
+        for offset in (0..target.bytes).step_by(this.setup.block_bytes) {
+            let length = target.length_at(offset, this.setup.block_bytes);
+            target.produce(producer, offset, &mut this.slots[slot].buffer_mut()[..length])?;
             // One request at a time, so that blocks arrive in order and a growing file has no holes.
             if let Some(block) = in_flight.take() {
-                self.finish(target, block)?;
+                this.finish(target, block)?;
             }
             target.count_call();
-            let started = self.slots[slot].start_write(&target.file, offset, target.request_bytes(length));
+            let started = this.slots[slot].start_write(&target.file, offset, target.request_bytes(length));
             started.map_err(|error| target.failed_at("starting to write", offset, error))?;
             in_flight = Some((slot, offset, length));
             slot = 1 - slot;
         }
-        in_flight.map_or(Ok(()), |block| self.finish(target, block))
+        in_flight.map_or(Ok(()), |block| this.finish(target, block))
     }
 }
 

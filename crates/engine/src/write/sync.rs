@@ -45,7 +45,7 @@ impl WriteTarget for Sync {
         let mut offset = 0;
         while offset < target.bytes {
             let length = target.length_at(offset, self.setup.block_bytes);
-            producer.produce(offset, &mut self.buffer[..length]);
+            target.produce(producer, offset, &mut self.buffer[..length])?;
             target.write_block(&self.buffer, offset, length)?;
             offset += length as u64;
         }

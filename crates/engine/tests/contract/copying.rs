@@ -73,3 +73,14 @@ fn a_copier_copies_one_file_after_the_other() {
         }
     }
 }
+
+#[test]
+fn a_copy_that_is_not_to_be_had_leaves_no_target() {
+    for folder in folders() {
+        let source = file_of(&folder, "source", &sample(10_000));
+        let target = folder.path().join("target");
+        let reflink: Method = "copy/reflink".parse().unwrap();
+        let copied = Copier::prepare(&reflink).and_then(|mut copier| copier.copy(&source, &target, Destination::New));
+        assert_eq!(copied.is_ok(), target.exists());
+    }
+}

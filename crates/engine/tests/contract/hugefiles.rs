@@ -94,6 +94,7 @@ fn files_over_4_gib_are_read_written_and_copied_whole_by_every_mechanism() {
                 bytes[(mark - offset) as usize] = 0xff;
             }
         }
+        Ok(())
     };
     for method in methods(Operation::Write) {
         Writer::prepare_for(&method, BYTES)

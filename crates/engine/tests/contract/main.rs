@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use seekless::method::{CachePolicy, Durability, Hint, Operation, mechanisms, variants};
-use seekless::{Availability, Generator, Method, Probe, Producer};
+use seekless::{Availability, Generator, Method, Probe};
 use tempfile::TempDir;
 
 /// A folder for each file system under test, removed at the end.
@@ -99,7 +99,7 @@ fn with_block(method: &Method, block_bytes: u64) -> Option<Method> {
 /// Bytes that no two offsets have in common.
 fn sample(bytes: usize) -> Vec<u8> {
     let mut sample = vec![0; bytes];
-    Generator::new(42).produce(0, &mut sample);
+    Generator::new(42).fill(0, &mut sample);
     sample
 }
 

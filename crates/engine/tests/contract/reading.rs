@@ -22,8 +22,8 @@ impl Consumer for Keep {
                 "byte {at} came twice"
             );
             kept[at..at + bytes.len()].copy_from_slice(bytes);
-        });
-        ControlFlow::Continue(())
+            ControlFlow::Continue(())
+        })
     }
 
     fn needs_order(&self) -> bool {
@@ -101,6 +101,7 @@ fn a_closure_gets_the_bytes_in_order() {
             let consumer = sequential(|offset, bytes| {
                 assert_eq!(offset, kept.len() as u64);
                 kept.extend_from_slice(bytes);
+                ControlFlow::Continue(())
             });
             let read = Reader::prepare_for(&method, 1 << 20).unwrap().read(&path, &consumer);
             if method.mechanism().name == "threads" {
@@ -148,7 +149,10 @@ fn a_consumer_that_has_had_enough_ends_the_read_and_the_reader_reads_on() {
                     after,
                 };
                 let transfer = reader.read(&path, &enough).unwrap();
-                assert!(transfer.stopped, "{method}");
+                assert!(
+                    transfer.stopped && transfer.bytes < bytes.len() as u64 || whole_map,
+                    "{method}"
+                );
                 // Ranges in parallel each finish the block that they are at.
                 assert!(enough.seen.into_inner() <= after + 2, "{method}");
             }
@@ -186,4 +190,44 @@ fn a_block_larger_than_the_file_is_right() {
             assert_eq!(transfer.bytes, 5000);
         }
     }
+}
+
+/// Panics at the second chunk.
+struct Panicking(AtomicUsize);
+
+impl Consumer for Panicking {
+    fn data(&self, _offset: u64, _chunk: Chunk<'_>) -> ControlFlow<()> {
+        assert!(self.0.fetch_add(1, Ordering::SeqCst) == 0, "as asked");
+        ControlFlow::Continue(())
+    }
+
+    fn needs_order(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_consumer_that_panics_leaves_a_reader_that_reads_on() {
+    for folder in folders() {
+        let bytes = sample(4 << 20);
+        let path = file_of(&folder, "file", &bytes);
+        for method in methods(Operation::Read, folder.path()) {
+            let mut reader = Reader::prepare_for(&method, bytes.len() as u64).unwrap();
+            let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                let _ = reader.read(&path, &Panicking(AtomicUsize::new(0)));
+            }));
+            assert!(read.is_err(), "{method} swallowed a panic");
+            let keep = Keep(Mutex::new(vec![0; bytes.len()]));
+            reader.read(&path, &keep).unwrap();
+            assert!(keep.0.into_inner().unwrap() == bytes, "{method} after a panic");
+        }
+    }
+}
+
+#[test]
+fn readers_move_between_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<Reader>();
+    is_send::<seekless::Writer>();
+    is_send::<seekless::Copier>();
 }
