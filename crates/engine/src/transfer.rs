@@ -177,13 +177,13 @@ impl<'a> Side<'a> {
         let found =
             sys::direct_alignment(&self.file).map_err(|error| self.failed("asking for its alignment", error))?;
         // Where the file system does not tell, a page is what direct I/O is content with.
-        let Support::Available(alignment) = found else {
-            return Ok(MEMORY_ALIGNMENT as u64);
+        let (memory_bytes, offset_bytes) = match found {
+            Support::Available(alignment) => (alignment.memory_bytes as usize, u64::from(alignment.offset_bytes)),
+            Support::Unavailable(_) => (MEMORY_ALIGNMENT, MEMORY_ALIGNMENT as u64),
         };
-        if alignment.memory_bytes as usize > MEMORY_ALIGNMENT {
+        if memory_bytes > MEMORY_ALIGNMENT {
             return Err(self.unavailable("direct I/O asks for memory aligned to more than 4096 bytes"));
         }
-        let offset_bytes = u64::from(alignment.offset_bytes);
         if offset_bytes > MEMORY_ALIGNMENT as u64 {
             return Err(self.unavailable("direct I/O asks for blocks of more than 4096 bytes"));
         }

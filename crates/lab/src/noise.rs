@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Instant;
 
-use seekless::{Generator, Producer};
+use seekless::Generator;
 
 /// The processors' time since the start of the system (`proc_stat(5)`), in ticks.
 #[derive(Clone, Copy, Debug)]
@@ -43,10 +43,10 @@ pub fn producer_bytes_per_second() -> f64 {
     let mut buffer = vec![0; 1 << 20];
     let generator = Generator::new(1);
     // Once, so that the memory has been touched.
-    generator.produce(0, &mut buffer);
+    generator.fill(0, &mut buffer);
     let start = Instant::now();
     for offset in (0..SAMPLE_BYTES).step_by(buffer.len()) {
-        generator.produce(offset as u64, std::hint::black_box(&mut buffer));
+        generator.fill(offset as u64, std::hint::black_box(&mut buffer));
     }
     SAMPLE_BYTES as f64 / start.elapsed().as_secs_f64()
 }

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, Mode, OFlags};
+
 /// How the folders are named: whoever finds one knows what it is.
 const PREFIX: &str = "seekless-scratch-";
 /// The file whose lock says that somebody owns the folder. The system lets go of it when its owner dies.
@@ -25,10 +27,13 @@ impl Scratch {
     pub fn new(parent: &Path) -> io::Result<Self> {
         remove_stale(parent)?;
         loop {
-            let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?.keep();
+            let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
             // Another start may take a folder for stale between these two steps; then there is nothing to own here.
-            if let Some(lock) = own(&folder)? {
-                return Ok(Self { folder, _lock: lock });
+            if let Some(lock) = own(made.path())? {
+                return Ok(Self {
+                    folder: made.keep(),
+                    _lock: lock,
+                });
             }
         }
     }
@@ -75,31 +80,39 @@ fn remove_stale(parent: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn remove_if_stale(folder: &Path) {
-    let mine = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| Some(found.uid()) == own_uid(folder));
-    let lock = folder.join(LOCK);
-    let Ok(file) = File::options().write(true).open(&lock) else {
-        // Just made, or emptied by a removal that was interrupted: only an empty folder goes.
-        let _ = fs::remove_dir(folder);
+/// Removes a folder if it is ours and nobody owns it. All by one descriptor of the folder: who swaps the name for a link
+/// meanwhile gets nothing removed elsewhere.
+fn remove_if_stale(path: &Path) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(folder) = rustix::fs::open(path, flags, Mode::empty()) else {
         return;
     };
-    if !mine(&lock) || file.try_lock().is_err() {
+    let is_mine = rustix::fs::fstat(&folder).is_ok_and(|found| found.st_uid == rustix::process::geteuid().as_raw());
+    if !is_mine {
         return;
     }
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    for entry in entries.filter(|entry| entry.file_name() != LOCK) {
-        let _ = fs::remove_file(entry.path());
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(lock) = rustix::fs::openat(&folder, LOCK, flags, Mode::empty()).map(File::from) else {
+        // Just made, or emptied by a removal that was interrupted: only an empty folder goes.
+        let _ = fs::remove_dir(path);
+        return;
+    };
+    if lock.try_lock().is_err() {
+        return;
     }
-    let _ = fs::remove_file(&lock);
-    match fs::remove_dir(folder) {
-        Ok(()) => tracing::info!(folder = %folder.display(), "removed what a killed run left behind"),
-        Err(error) => tracing::warn!(folder = %folder.display(), %error, "a stale folder could not be removed"),
+    let entries = rustix::fs::Dir::read_from(&folder).into_iter().flatten().flatten();
+    for name in entries
+        .map(|entry| entry.file_name().to_owned())
+        .filter(|name| name.to_bytes() != LOCK.as_bytes())
+    {
+        // Fails for `.`, `..` and folders, which are not ours: then the folder stays.
+        let _ = rustix::fs::unlinkat(&folder, &name, AtFlags::empty());
     }
-}
-
-/// The owner of the folder that `folder` lies in, as far as removing is concerned: the folder's own.
-fn own_uid(folder: &Path) -> Option<u32> {
-    fs::symlink_metadata(folder).ok().map(|found| found.uid())
+    let _ = rustix::fs::unlinkat(&folder, LOCK, AtFlags::empty());
+    match fs::remove_dir(path) {
+        Ok(()) => tracing::info!(folder = %path.display(), "removed what a killed run left behind"),
+        Err(error) => tracing::warn!(folder = %path.display(), %error, "a stale folder could not be removed"),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Work for consumer and producer: extra, so that a user sees when overlapping starts to pay, or next to none.
 
+use std::io;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -48,9 +49,9 @@ pub struct BusyProducer<'a> {
 }
 
 impl Producer for BusyProducer<'_> {
-    fn produce(&self, offset: u64, bytes: &mut [u8]) {
+    fn produce(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         work(self.ns_per_kib, bytes.len());
-        self.inner.produce(offset, bytes);
+        self.inner.produce(offset, bytes)
     }
 }
 
@@ -80,10 +81,11 @@ impl UnchangedBlock {
 }
 
 impl Producer for UnchangedBlock {
-    fn produce(&self, _offset: u64, bytes: &mut [u8]) {
+    fn produce(&self, _offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         if !self.is_filled(bytes) {
-            self.0.produce(0, bytes);
+            self.0.fill(0, bytes);
         }
+        Ok(())
     }
 }
 
@@ -95,17 +97,17 @@ mod tests {
     fn an_unchanged_block_fills_what_is_new_and_leaves_the_rest() {
         let producer = UnchangedBlock::new(1);
         let mut expected = vec![0; 100];
-        Generator::new(1).produce(0, &mut expected);
+        Generator::new(1).fill(0, &mut expected);
         let mut buffer = vec![0; 100];
-        producer.produce(4096, &mut buffer);
+        producer.produce(4096, &mut buffer).unwrap();
         assert_eq!(buffer, expected);
 
         buffer[50] ^= 1;
-        producer.produce(8192, &mut buffer);
+        producer.produce(8192, &mut buffer).unwrap();
         assert_ne!(buffer, expected, "it was filled, so it is not looked at");
         for length in [100, 12, 8, 3, 0] {
             buffer.fill(0);
-            producer.produce(0, &mut buffer[..length]);
+            producer.produce(0, &mut buffer[..length]).unwrap();
             assert_eq!(buffer[..length], expected[..length]);
         }
     }

@@ -80,6 +80,9 @@ impl Watch for Progress {
                     ));
                 }
             }
+            Event::Calibrating { write_bytes } => {
+                self.say(&format!("Writes {} first, to learn how fast this is.", bytes(*write_bytes as f64)));
+            }
             Event::Making { bytes: size } => {
                 self.bar
                     .set_message(format!("making a test file of {}", bytes(*size as f64)));

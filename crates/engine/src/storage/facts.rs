@@ -31,6 +31,8 @@ pub struct StorageFacts {
     pub is_network: bool,
     /// Whether what a process reads from it is accounted to its device: then a cold read can be told from a warm one.
     pub has_block_device: bool,
+    /// The file system's number (`st_dev`): two folders with one number share its space.
+    pub device_number: u64,
     /// The block device.
     pub device: Option<BlockDevice>,
 }
@@ -42,8 +44,10 @@ pub struct BlockDevice {
     pub name: String,
     /// Its folder in `/sys`, whose `stat` counts its requests.
     pub sys_folder: PathBuf,
-    /// The disks below, down to the last.
+    /// The disks below: the members of an array or volume, the disk that a loop's file lies on.
     pub below: Vec<String>,
+    /// The file behind a loop.
+    pub backing_file: Option<PathBuf>,
     /// The model, where it tells.
     pub model: Option<String>,
     /// Whether it claims to rotate.
@@ -87,6 +91,7 @@ impl StorageFacts {
             read_only: system.read_only,
             is_network: system.is_network,
             has_block_device: device.is_some(),
+            device_number: metadata.dev(),
             device,
         })
     }
@@ -168,10 +173,24 @@ fn describe(folder: &Path) -> BlockDevice {
     let text = |name: &str| read_line(&disk.join(name));
     let number = |name: &str| text(name)?.parse().ok();
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let is_virtual = disk.to_string_lossy().contains("/virtio") || name.starts_with("xvd") || is_hypervisor_model(disk);
+    let backing_file = read_line(&disk.join("loop/backing_file")).map(PathBuf::from);
+    let behind = backing_file
+        .as_ref()
+        .and_then(|file| device_of(fs::metadata(file).ok()?.dev(), None));
+    let members = members(disk);
+    let is_virtual = disk.to_string_lossy().contains("/virtio")
+        || name.starts_with("xvd")
+        || is_hypervisor_model(disk)
+        || behind
+            .iter()
+            .chain(&members)
+            .any(|device| device.is_virtual == Some(true));
+    let mut below: Vec<String> = behind.into_iter().chain(members).map(|device| device.name).collect();
+    below.sort();
     BlockDevice {
         sys_folder: folder.to_owned(),
-        below: disks_below(disk),
+        below,
+        backing_file,
         model: text("device/model"),
         claims_rotational: text("queue/rotational").map(|flag| flag == "1"),
         is_virtual: Some(is_virtual),
@@ -191,24 +210,13 @@ fn is_hypervisor_model(disk: &Path) -> bool {
         .any(|word| model.contains(word))
 }
 
-/// The disks a device is made of: the members of an array or volume, the disk of a loop's backing file.
-fn disks_below(disk: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(disk.join("slaves"))
-        .map(|entries| {
-            entries
-                .flatten()
-                .map(|entry| entry.file_name().to_string_lossy().into_owned())
-                .collect()
-        })
-        .unwrap_or_default();
-    if let Some(backing) = read_line(&disk.join("loop/backing_file")) {
-        let below = fs::metadata(&backing)
-            .ok()
-            .and_then(|metadata| device_of(metadata.dev(), None));
-        names.push(below.map_or(backing, |device| device.name));
-    }
-    names.sort();
-    names
+/// The devices that an array or volume is made of.
+fn members(disk: &Path) -> Vec<BlockDevice> {
+    let entries = fs::read_dir(disk.join("slaves")).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| fs::canonicalize(entry.path()).ok())
+        .map(|folder| describe(&folder))
+        .collect()
 }
 
 /// The one chosen of a list such as `none [mq-deadline] kyber`.

@@ -5,7 +5,7 @@ use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Standing, Sta
 
 use super::{Comparison, RECOMMENDED_RATIO, Samples, best, is_sound, only, standings, summarize};
 use crate::ranking::{effects, sentence};
-use crate::statistics::{FEWEST_SAMPLES, median_interval};
+use crate::statistics::{FEWEST_SAMPLES, median_interval, paired_ratios};
 
 /// The figures of an entry and where it stands.
 pub type Judgement = (Option<Summary>, Option<Standing>);
@@ -60,10 +60,11 @@ impl<'a> Judged<'a> {
         self.methods[entry].is_some()
     }
 
-    /// The best of the methods that overlap, or of those that do not.
+    /// The best of the methods that overlap, or of those that do not; one that was dropped only where all were.
     pub fn best_where(&self, overlapping: bool) -> Option<usize> {
-        let chosen = |entry: usize| self.methods[entry].is_some_and(|method| method.is_overlapping() == overlapping);
-        best(&only(&self.samples, chosen))
+        let is_kind = |entry: usize| self.methods[entry].is_some_and(|method| method.is_overlapping() == overlapping);
+        let is_kept = |entry: usize| is_kind(entry) && self.entries[entry].status == Status::Measured;
+        best(&only(&self.samples, is_kept)).or_else(|| best(&only(&self.samples, is_kind)))
     }
 
     /// One entry's seconds over another's.
@@ -97,13 +98,40 @@ impl<'a> Judged<'a> {
         })
     }
 
-    /// The simplest of these: least to get wrong, then the smaller block, then the text.
+    /// The simplest of these: least to get wrong, then the smaller block, then the text. None where a simpler one may tie
+    /// as well and is not known well enough to say so.
     fn recommended(&self) -> Option<usize> {
-        self.known_ties().map(|(entry, _)| entry).min_by_key(|&entry| {
-            let method = self.methods[entry];
-            let rank = method.map(|method| (method.simplicity_rank(), method.options().block_bytes.unwrap_or(0)));
-            (rank, self.name(entry))
-        })
+        let simplest = self.known_ties().map(|(entry, _)| entry).min_by_key(|&entry| {
+            let block_bytes = self.methods[entry].and_then(|method| method.options().block_bytes);
+            (self.simplicity_rank(entry), block_bytes.unwrap_or(0), self.name(entry))
+        })?;
+        self.simpler_unknown(simplest).is_none().then_some(simplest)
+    }
+
+    /// A method that is simpler than this one and may tie with the best, but varies too much to tell.
+    pub fn simpler_unknown(&self, entry: usize) -> Option<usize> {
+        let known: Vec<usize> = self.known_ties().map(|(entry, _)| entry).collect();
+        let unknown = self
+            .ties()
+            .map(|(other, _)| other)
+            .filter(|other| !known.contains(other));
+        let simpler = unknown.filter(|&other| self.simplicity_rank(other) < self.simplicity_rank(entry));
+        simpler.min_by_key(|&other| self.simplicity_rank(other))
+    }
+
+    fn simplicity_rank(&self, entry: usize) -> Option<u32> {
+        self.methods[entry].map(|method| method.simplicity_rank())
+    }
+
+    /// One entry's seconds over another's, on the rounds that measured the winners again.
+    pub fn compare_again(&self, entry: usize, over: usize) -> Option<Interval> {
+        let seconds = |entry: usize| {
+            let again = self.trials[entry]
+                .iter()
+                .filter(|trial| trial.phase == Phase::Confirming && is_sound(trial));
+            again.map(|trial| (trial.round, trial.seconds)).collect()
+        };
+        median_interval(&paired_ratios(&seconds(entry), &seconds(over)))
     }
 
     /// Bytes per second of an entry on the rounds that measured it again.

@@ -64,11 +64,21 @@ fn few_rounds_are_undecided() {
 }
 
 #[test]
-fn a_tie_with_a_wide_interval_is_not_recommended() {
+fn a_simpler_tie_with_a_wide_interval_leaves_it_undecided() {
     let mut wide = run(&[("read/sync,block=128K", 1.0), ("read/mmap", 0.99)], 6);
     wide.trials[0].seconds = 1.5;
     let (_, conclusion) = concluded(&wide);
-    assert_eq!(conclusion.recommended.as_deref(), Some("read/mmap"));
+    assert_eq!(conclusion.recommended, None);
+    let expected = "Undecided: read/mmap leads, but read/sync,block=128K is simpler and may tie";
+    assert!(conclusion.sentence.starts_with(expected), "{}", conclusion.sentence);
+}
+
+#[test]
+fn a_tie_that_is_no_simpler_and_varies_is_told_and_not_recommended() {
+    let mut wide = run(&[("read/mmap", 1.0), ("read/sync,block=128K", 0.99)], 6);
+    wide.trials[0].seconds = 1.5;
+    let (_, conclusion) = concluded(&wide);
+    assert_eq!(conclusion.recommended.as_deref(), Some("read/sync,block=128K"));
     assert!(
         conclusion.sentence.contains("1 more may tie with it"),
         "{}",

@@ -27,6 +27,7 @@ pub(super) fn sentence(
         judged.name(recommended),
         reason(judged, recommended)
     )];
+    parts.extend(not_confirmed(judged, recommended));
     parts.extend(faster_command(judged, recommended, best));
     parts.extend(overlapping(judged));
     parts.extend(merits(effects, recommended));
@@ -43,11 +44,33 @@ fn undecided(judged: &Judged<'_>, best: Option<usize>) -> String {
         return format!("Undecided: {why}.");
     };
     let rounds = judged.samples[leader].by_round.len();
+    if rounds >= FEWEST_SAMPLES {
+        let simpler = judged.known_ties().find_map(|(entry, _)| judged.simpler_unknown(entry));
+        let simpler = simpler.map_or_else(String::new, |simpler| judged.name(simpler));
+        return format!(
+            "Undecided: {} leads, but {simpler} is simpler and may tie with it: it varies too much to tell. Repeat with \
+             a larger --budget, or when the machine is quieter.",
+            judged.name(leader)
+        );
+    }
     let (rounds_are, leader) = (if rounds == 1 { "round is" } else { "rounds are" }, judged.name(leader));
     format!(
         "Undecided: {rounds} {rounds_are} too few to tell ({leader} leads); {FEWEST_SAMPLES} are needed, so give it more \
          budget or fewer methods."
     )
+}
+
+/// What the fresh rounds say against the winner: chosen among many, it may have been lucky.
+fn not_confirmed(judged: &Judged<'_>, recommended: usize) -> Option<String> {
+    let best = judged.best_method().filter(|&best| best != recommended)?;
+    let ratio = judged
+        .compare_again(recommended, best)
+        .filter(|ratio| ratio.low > TIE_RATIO)?;
+    Some(format!(
+        "Measured again, it took {:.2}x the time of {}: that it ties is not confirmed",
+        ratio.median,
+        judged.name(best)
+    ))
 }
 
 /// Why this one.

@@ -84,7 +84,10 @@ impl Runner<'_> {
                 if let Some(bytes) = self.places.iter().find_map(super::Place::given_bytes) {
                     plan.sizes = vec![Size::Bytes(bytes)];
                 }
-                plan.work_ns_per_kib = self.bench.work_ns_per_kib.unwrap_or(plan.work_ns_per_kib);
+                // A copy looks at no bytes, so there is no work to make dearer.
+                if plan.operation != Operation::Copy {
+                    plan.work_ns_per_kib = self.bench.work_ns_per_kib.unwrap_or(plan.work_ns_per_kib);
+                }
                 (name, plan)
             })
             .collect()
@@ -159,8 +162,8 @@ impl Runner<'_> {
             let commands = plan.commands.iter().map(|command| Entry {
                 method: format!("command/{}", command.name),
                 command: Some(command.clone()),
-                status: self.places[storage]
-                    .refuses(None, cache)
+                status: refuses_command(plan, durability)
+                    .or_else(|| self.places[storage].refuses(None, cache))
                     .map_or(Status::Measured, Status::Unavailable),
                 summary: None,
                 standing: None,
@@ -220,20 +223,25 @@ impl Runner<'_> {
     fn announce(&mut self, groups: &[Group]) -> Result<(), BenchError> {
         let mut write_bytes = 0;
         let mut most_space = 0;
+        let mut on_file_system = std::collections::BTreeMap::<u64, u64>::new();
         for storage in 0..self.places.len() {
             let (space, written) = self.needs(groups, storage);
             write_bytes += written;
             most_space = most_space.max(space);
-            let free_bytes = self.places[storage].facts.free_bytes;
-            if space > free_bytes - free_bytes / 10 {
+            let facts = &self.places[storage].facts;
+            // Two folders of one file system share its space.
+            let needed = on_file_system.entry(facts.device_number).or_default();
+            *needed += space;
+            if *needed > facts.free_bytes - facts.free_bytes / 10 {
                 let path = self.places[storage].folder.clone();
                 return Err(BenchError::NoSpace {
                     path,
-                    needed_bytes: space,
-                    free_bytes,
+                    needed_bytes: *needed,
+                    free_bytes: facts.free_bytes,
                 });
             }
         }
+        self.write_limit_bytes = Some(write_bytes);
         let needed: Duration = groups.iter().map(|group| group.expected).sum();
         let expected = if self.bench.rounds.is_some() {
             needed
@@ -306,6 +314,15 @@ impl Runner<'_> {
         }
         Ok(())
     }
+}
+
+/// Why a command cannot be ranked with the methods of a contest: it would do less.
+fn refuses_command(plan: &ContestPlan, durability: Durability) -> Option<String> {
+    if plan.work_ns_per_kib > 0 {
+        return Some("a command cannot be given more work: it would do less than the methods".to_owned());
+    }
+    let through = durability == Durability::WriteThrough;
+    through.then(|| "a command cannot be made to write through: it would do less than the methods".to_owned())
 }
 
 /// The durabilities among a plan's methods: never ranked together.

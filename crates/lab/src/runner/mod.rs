@@ -65,6 +65,11 @@ pub enum Event<'a> {
         /// How long three rounds of everything and the rest take, as far as can be told.
         needed: Duration,
     },
+    /// Before anything is planned: so much is written to learn how fast the storage is and what it supports.
+    Calibrating {
+        /// Bytes that are written.
+        write_bytes: u64,
+    },
     /// A test file is made.
     Making {
         /// Its size.
@@ -104,9 +109,9 @@ pub enum BenchError {
     },
     /// There is no room for the test files.
     #[error(
-        "{}: {needed_bytes} bytes are needed for the test files, and {free_bytes} are free (a tenth of them is left \
-         alone): free some, or ask for less with --size",
-        path.display()
+        "{}: {} MiB are needed for the test files, and {} MiB are free (a tenth of them is left alone): free some, or \
+         ask for less with --size",
+        path.display(), needed_bytes.div_ceil(1 << 20), free_bytes >> 20
     )]
     NoSpace {
         /// The folder.
@@ -164,6 +169,9 @@ struct Runner<'a> {
     started: Instant,
     /// What the processors' time was at the start.
     cpu_time: Option<CpuTime>,
+    /// Bytes that may be written in all trials, as was said before the first; and those written so far.
+    write_limit_bytes: Option<u64>,
+    written_bytes: u64,
     /// The time of a whole trial that does nothing, process and all.
     trial_overhead: Duration,
 }
@@ -207,6 +215,8 @@ impl<'a> Runner<'a> {
             rng: fastrand::Rng::with_seed(bench.seed),
             started,
             cpu_time: CpuTime::now(),
+            write_limit_bytes: None,
+            written_bytes: 0,
             trial_overhead: Duration::ZERO,
         })
     }
@@ -257,8 +267,9 @@ impl<'a> Runner<'a> {
             for group in groups.iter_mut() {
                 self.drop_beaten(group);
                 if group.rounds < MOST_ROUNDS && !self.is_over(Some(end)) && !self.is_settled(group) {
+                    let before = group.rounds;
                     self.round(group, Phase::Contending, Some(end))?;
-                    measured = true;
+                    measured |= group.rounds > before;
                 }
             }
             if !measured {
@@ -279,6 +290,9 @@ impl<'a> Runner<'a> {
         for (contest, entry) in order {
             if self.is_over(end) {
                 break;
+            }
+            if self.is_written_out(contest) {
+                continue;
             }
             self.trial(group, contest, entry, phase)?;
             begun = true;
@@ -302,6 +316,13 @@ impl<'a> Runner<'a> {
 
     fn is_over(&self, end: Option<Instant>) -> bool {
         self.stop.is_requested() || end.is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// Whether a trial would write more than was said.
+    fn is_written_out(&self, contest: usize) -> bool {
+        let writes = self.run.contests[contest].operation != "read";
+        let limited = self.bench.rounds.is_none() && writes;
+        limited && self.write_limit_bytes.is_some_and(|limit| self.written_bytes >= limit)
     }
 
     fn finish(mut self) -> Run {

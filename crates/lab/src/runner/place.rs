@@ -53,6 +53,14 @@ impl Place {
                 "the file system is mounted read-only: read a file of it with --file".to_owned(),
             ));
         }
+        if facts.free_bytes < LEAST_FREE_BYTES {
+            let (needed_bytes, free_bytes) = (LEAST_FREE_BYTES, facts.free_bytes);
+            return Err(BenchError::NoSpace {
+                path: folder.to_owned(),
+                needed_bytes,
+                free_bytes,
+            });
+        }
         let scratch = Scratch::new(folder).map_err(|error| {
             refuse(format!(
                 "no test files can be made in it ({error}): choose another with --dir"
@@ -136,6 +144,17 @@ impl Place {
         self.facts.has_block_device && !self.facts.is_network && !file_system.starts_with("fuse")
     }
 
+    /// The file behind a loop device: what is cold on the loop may be warm in there.
+    pub fn backing_file(&self) -> Option<&Path> {
+        self.facts.device.as_ref()?.backing_file.as_deref()
+    }
+
+    /// Whether the page cache is all that caches here, so that its residency tells cold from warm.
+    pub fn tells_residency(&self) -> bool {
+        let file_system = self.facts.file_system.as_str();
+        !self.facts.is_network && file_system != "zfs" && !file_system.starts_with("fuse")
+    }
+
     /// Why a method has no meaning in a cache state.
     pub fn refuses(&self, method: Option<&Method>, cache: record::Cache) -> Option<String> {
         let is_direct = method.is_some_and(|method| method.options().cache == CachePolicy::Direct);
@@ -185,6 +204,9 @@ impl Place {
         }
     }
 }
+
+/// With less than this free, not even the speed can be found out.
+const LEAST_FREE_BYTES: u64 = 64 << 20;
 
 /// Whether a file can be made to leave the page cache here.
 fn can_be_cold(folder: &Path) -> bool {

@@ -7,7 +7,7 @@ use seekless::{Destination, Generator, Kernel, Method, Reader, Tally, Writer, ca
 use seekless_record::Cache;
 
 use super::group::files_per_trial;
-use super::{BenchError, Runner, SCREENING_ROUNDS};
+use super::{BenchError, Event, Runner, SCREENING_ROUNDS};
 use crate::experiment::ContestPlan;
 
 /// How fast the slowest of the storages is, roughly: enough to choose a size by.
@@ -92,6 +92,12 @@ impl Runner<'_> {
             overhead,
             limit_bytes: memory / 4,
         };
+        let made = self.places.iter().filter(|place| place.given_bytes().is_none()).count() as u64;
+        if made > 0 {
+            self.watch.event(&Event::Calibrating {
+                write_bytes: made * CALIBRATION_BYTES,
+            });
+        }
         for index in 0..self.places.len() {
             let place = &self.places[index];
             if let Some(bytes) = place.given_bytes() {

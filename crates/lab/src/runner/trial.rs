@@ -1,6 +1,7 @@
 //! One trial from the parent's side: prepare, verify, run, check, write down.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use seekless::{Kernel, Method, StorageFacts};
 use seekless_record::{Cache, Contest, Entry, Phase, Status, Target, Trial};
@@ -34,7 +35,8 @@ impl Files {
 }
 
 impl Runner<'_> {
-    /// Runs one trial and writes it down, or what became of its entry.
+    /// Runs one trial and writes it down, or what became of its entry. Once something has been measured, what goes wrong
+    /// later costs its entry, not the run.
     pub(super) fn trial(
         &mut self,
         group: &mut Group,
@@ -42,6 +44,16 @@ impl Runner<'_> {
         entry: usize,
         phase: Phase,
     ) -> Result<(), BenchError> {
+        match self.try_trial(group, contest, entry, phase) {
+            Err(error) if !self.run.trials.is_empty() => {
+                self.retire(group, contest, entry, Status::Failed(error.to_string()));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn try_trial(&mut self, group: &mut Group, contest: usize, entry: usize, phase: Phase) -> Result<(), BenchError> {
         let description = self.run.contests[contest].clone();
         let measured = &description.entries[entry];
         self.watch.event(&Event::Trial {
@@ -56,6 +68,14 @@ impl Runner<'_> {
                 .then(|| self.bench.budget.saturating_sub(self.started.elapsed())),
         });
         let at_seconds = self.started.elapsed().as_secs_f64();
+        if description.operation != "read" {
+            let bytes = description.size_bytes * u64::from(description.files);
+            self.written_bytes += if description.target == Target::Overwrite {
+                bytes * 2
+            } else {
+                bytes
+            };
+        }
         let files = self.files(&description)?;
         let outcome = self.run_child(&description, measured, &files);
         let status = match outcome {
@@ -77,10 +97,13 @@ impl Runner<'_> {
             Ok((Outcome::Failed(why), _)) => Some(Status::Failed(why)),
             // Ended with the run.
             Err(BenchError::Launch(_)) if self.stop.is_requested() => None,
-            Err(BenchError::Launch(LaunchError::Ended(why))) => {
-                Some(Status::Failed(format!("its process ended: {why}")))
+            Err(BenchError::Launch(error @ (LaunchError::Ended(_) | LaunchError::TooLong(_)))) => {
+                Some(Status::Failed(error.to_string()))
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                self.clean_up(&description, &files);
+                return Err(error);
+            }
         };
         if let Some(status) = status {
             self.retire(group, contest, entry, status);
@@ -147,6 +170,7 @@ impl Runner<'_> {
             work_ns_per_kib: contest.work_ns_per_kib,
             device_folder: device_folder(&place.facts),
             cgroup: group.as_ref().map(|group| FilePath::from(group.path())),
+            sync_target: contest.operation == "copy" && contest.durability == "fsync",
             rehearse: contest.cache == Cache::Over,
         };
         let child = Child::start(&self.bench.program, &spec, self.stop)?;
@@ -162,9 +186,45 @@ impl Runner<'_> {
                 .map(|_| "the memory allowed held all of it".to_owned());
             State { resident, wrong }
         } else {
-            cache_state::bring(files.held(contest.target), cache, self.bench.drop)?
+            self.bring(place, files.held(contest.target), cache)?
         };
-        Ok((child.run()?, state))
+        let outcome = match self.time_limit() {
+            Some(limit) => child.run_within(limit),
+            None => child.run(),
+        };
+        Ok((outcome?, state))
+    }
+
+    /// How long a trial may take: what is left of the budget and half a minute, or nothing would ever end a hung one.
+    fn time_limit(&self) -> Option<Duration> {
+        let left = self.bench.budget.saturating_sub(self.started.elapsed());
+        self.bench.rounds.is_none().then_some(left + PATIENCE)
+    }
+
+    /// Brings files into a cache state. The file behind a loop is as cold as they are; where the page cache is not all
+    /// that caches, nothing is claimed to be known.
+    fn bring<'f>(
+        &self,
+        place: &Place,
+        files: impl Iterator<Item = &'f Path> + Clone,
+        cache: Cache,
+    ) -> Result<State, BenchError> {
+        let mut state = cache_state::bring(files, cache, self.bench.drop)?;
+        if cache == Cache::Cold
+            && let Some(backing) = place.backing_file()
+        {
+            let behind = cache_state::bring(std::iter::once(backing), cache, self.bench.drop)?;
+            let wrong = behind.resident.filter(|part| *part > STRAY_PART);
+            let wrong = wrong.map(|part| format!("{:.1} % of the loop's own file was resident", part * 100.0));
+            state.wrong = state.wrong.or(wrong);
+        }
+        if !place.tells_residency() {
+            state = State {
+                resident: None,
+                wrong: None,
+            };
+        }
+        Ok(state)
     }
 
     /// Holds a trial against what must have come out of it. Tells whether the copies share blocks with their source.
@@ -177,7 +237,13 @@ impl Runner<'_> {
         };
         let shared = contest.operation == "copy" && summary.is_some_and(|extents| extents.shared_bytes > 0);
         trial.extents = summary.map(|extents| extents.count);
-        trial.resident_after = cache_state::resident(files.held(contest.target)).unwrap_or(None);
+        let is_write = contest.operation == "write";
+        let looked_at = if is_write {
+            files.held(Target::Overwrite)
+        } else {
+            files.held(contest.target)
+        };
+        trial.resident_after = cache_state::resident(looked_at).unwrap_or(None);
         let allocated: Option<u64> = files
             .sources
             .iter()
@@ -205,6 +271,10 @@ impl Runner<'_> {
         match contest.operation.as_str() {
             "read" => {
                 let kernel: Kernel = contest.kernel.parse().ok()?;
+                let is_command = report.calls.is_none();
+                if !is_command && report.answers.len() != files.sources.len() {
+                    return Some("not every file gave an answer".to_owned());
+                }
                 let answers = report.answers.iter().zip(&files.sources);
                 let mut wrong = answers.filter(|(found, file)| file.answer(kernel) != Some(*found));
                 let bytes: u64 = files.sources.iter().map(|file| file.bytes).sum();
@@ -277,6 +347,7 @@ impl Runner<'_> {
             work_ns_per_kib: 0,
             device_folder: self.places.first().and_then(|place| device_folder(&place.facts)),
             cgroup: None,
+            sync_target: false,
             rehearse: false,
         };
         match Child::start(&self.bench.program, &spec, self.stop)?.run()? {
@@ -285,6 +356,9 @@ impl Runner<'_> {
         }
     }
 }
+
+/// How much longer than the budget a trial may take.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How a wrong answer is told from a wrong state: it ends the entry.
 const WRONG: &str = "wrong result";
@@ -296,8 +370,8 @@ const STRAY_PART: f64 = 0.01;
 fn used_cache(method: Option<&Method>, contest: &Contest, resident_after: Option<f64>) -> Option<String> {
     let direct = method.is_some_and(|method| method.options().cache == seekless::method::CachePolicy::Direct);
     let stayed = resident_after.is_some_and(|part| part > STRAY_PART);
-    let is_cold = contest.cache == Cache::Cold;
-    (direct && stayed && is_cold).then(|| "direct I/O left the file in the page cache".to_owned())
+    let is_looked_at = contest.cache == Cache::Cold || contest.operation == "write";
+    (direct && stayed && is_looked_at).then(|| "direct I/O left the file in the page cache".to_owned())
 }
 
 fn device_folder(facts: &StorageFacts) -> Option<FilePath> {

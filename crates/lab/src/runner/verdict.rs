@@ -166,6 +166,8 @@ pub(super) fn other_io(trials: &[Trial]) -> Option<f64> {
 
 /// A drift of the reference method beyond this is worth a warning.
 const DRIFT: f64 = 1.25;
+/// So much reading by others is worth a warning.
+const OTHER_IO: f64 = 0.05;
 /// So much stolen time is worth a warning.
 const STOLEN: f64 = 0.02;
 
@@ -189,6 +191,21 @@ pub(super) fn warnings(run: &Run) -> Vec<String> {
         warnings.push(format!(
             "The host took away {:.1} % of the processors' time: repeat the run when the machine is quieter.",
             stolen * 100.0
+        ));
+    }
+    let mut devices = run.storages.iter().filter_map(|storage| storage.device.as_ref());
+    if let Some(device) = devices.find(|device| device.name.starts_with("loop")) {
+        warnings.push(format!(
+            "{} is a loop: what is read comes from a file on another file system, which was dropped from the page cache \
+             as well. Figures are those of both together; measure the disk below for its own.",
+            device.name
+        ));
+    }
+    let other_io = run.noise.other_io.unwrap_or(0.0);
+    if other_io > OTHER_IO {
+        warnings.push(format!(
+            "{:.0} % of what the device read during trials was read by others: close them, and repeat the run.",
+            other_io * 100.0
         ));
     }
     let unverified = run

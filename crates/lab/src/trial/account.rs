@@ -10,6 +10,8 @@ use super::Report;
 const COLD_PART: f64 = 0.98;
 /// Of a warm trial at most this part.
 const WARM_PART: f64 = 0.01;
+/// Of a file twice as large as the memory allowed at least this part must come from the device again.
+const OVER_PART: f64 = 0.4;
 /// The device's own count agrees with the trial's when it lies within this factor: the rest is metadata and read-ahead.
 const AGREE: std::ops::RangeInclusive<f64> = 0.98..=1.10;
 
@@ -41,6 +43,10 @@ pub fn wrong_source(report: &Report, method: Option<&Method>, expected: Expected
         )),
         Cache::Warm if part > WARM_PART && !reads_device => Some(format!(
             "{:.1} % of its bytes came from the device, so it was not warm",
+            part * 100.0
+        )),
+        Cache::Over if part < OVER_PART => Some(format!(
+            "only {:.1} % of its bytes came from the device: the memory allowed held the rest",
             part * 100.0
         )),
         _ => None,

@@ -1,5 +1,6 @@
 //! The child's side of a trial: prepare, wait, run between two looks at the clock, report.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
@@ -39,6 +40,8 @@ pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> 
 }
 
 fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> io::Result<Outcome> {
+    // A parent that is killed must not leave a trial behind that writes on.
+    sys::die_with_parent()?;
     if let Some(group) = &spec.cgroup {
         fs::write(group.as_path().join("cgroup.procs"), std::process::id().to_string())?;
     }
@@ -48,10 +51,11 @@ fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> io::Result<
         Err(error) => return Ok(outcome_of(&error)),
     };
     let setup = start.elapsed();
-    if spec.rehearse
-        && let Err(error) = prepared.run_all(spec)
-    {
-        return Ok(outcome_of(&error));
+    if spec.rehearse {
+        if let Err(error) = prepared.run_all(spec) {
+            return Ok(outcome_of(&error));
+        }
+        remove_fresh_targets(spec)?;
     }
     wait_for_go()?;
     Ok(match measure(spec, &mut prepared, setup) {
@@ -123,7 +127,7 @@ impl Prepared {
             ..Done::default()
         };
         for job in &spec.jobs {
-            let (transfer, answer) = self.run(job, spec.work_ns_per_kib)?;
+            let (transfer, answer) = self.run(job, spec.work_ns_per_kib, spec.sync_target)?;
             done.transfer.bytes += transfer.bytes;
             done.transfer.calls += transfer.calls;
             done.transfer.fsync += transfer.fsync;
@@ -132,7 +136,7 @@ impl Prepared {
         Ok(done)
     }
 
-    fn run(&mut self, job: &Job, ns_per_kib: u64) -> Result<(Transfer, Option<Answer>), TrialError> {
+    fn run(&mut self, job: &Job, ns_per_kib: u64, sync_target: bool) -> Result<(Transfer, Option<Answer>), TrialError> {
         let (source, target) = (job.source.as_path(), job.target.as_path());
         Ok(match self {
             Self::Read(reader, kernel) => {
@@ -160,9 +164,16 @@ impl Prepared {
             Self::Copy(copier, destination) => (copier.copy(source, target, *destination)?, None),
             Self::Command(argv) => {
                 run_command(argv, source, target)?;
+                let fsync = if sync_target {
+                    sync_file(target)?
+                } else {
+                    Duration::ZERO
+                };
+                let bytes = job.bytes;
                 (
                     Transfer {
-                        bytes: job.bytes,
+                        bytes,
+                        fsync,
                         ..Transfer::default()
                     },
                     None,
@@ -172,16 +183,30 @@ impl Prepared {
     }
 }
 
+/// Removes what a rehearsal made, where the trial makes it anew.
+fn remove_fresh_targets(spec: &Spec) -> io::Result<()> {
+    let (Action::Write(.., Target::Fresh) | Action::Copy(_, Target::Fresh)) = spec.action else {
+        return Ok(());
+    };
+    spec.jobs
+        .iter()
+        .try_for_each(|job| fs::remove_file(job.target.as_path()))
+}
+
+/// Has what a command wrote on the device, as the methods beside it have; gives the time it took.
+fn sync_file(path: &Path) -> Result<Duration, TrialError> {
+    let start = Instant::now();
+    let synced = fs::File::open(path).and_then(|file| sys::sync(&file));
+    synced.map_err(|error| TrialError::Command(path.display().to_string(), error))?;
+    Ok(start.elapsed())
+}
+
 /// Runs an external command, its output thrown away.
 fn run_command(argv: &[String], source: &Path, target: &Path) -> Result<(), TrialError> {
     let name = argv.first().cloned().unwrap_or_default();
-    let arguments = argv.iter().skip(1).map(|argument| match argument.as_str() {
-        "{file}" => source.as_os_str().to_owned(),
-        "{target}" => target.as_os_str().to_owned(),
-        other => other.into(),
-    });
     let mut command = Command::new(&name);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+    command.args(argv.iter().skip(1).map(|argument| fill_in(argument, source, target)));
+    command.stdin(Stdio::null()).stdout(Stdio::null());
     let status = command
         .status()
         .map_err(|error| TrialError::Command(name.clone(), error))?;
@@ -190,6 +215,28 @@ fn run_command(argv: &[String], source: &Path, target: &Path) -> Result<(), Tria
     } else {
         Err(TrialError::Status(name, status))
     }
+}
+
+/// An argument with the paths in place of `{file}` and `{target}`, wherever in it these stand.
+fn fill_in(argument: &str, source: &Path, target: &Path) -> OsString {
+    let mut filled = OsString::new();
+    let mut rest = argument;
+    while let Some(at) = rest.find('{') {
+        let (before, from) = rest.split_at(at);
+        filled.push(before);
+        if let Some(behind) = from.strip_prefix("{file}") {
+            filled.push(source);
+            rest = behind;
+        } else if let Some(behind) = from.strip_prefix("{target}") {
+            filled.push(target);
+            rest = behind;
+        } else {
+            filled.push("{");
+            rest = &from[1..];
+        }
+    }
+    filled.push(rest);
+    filled
 }
 
 /// The counters that are read before and after.
@@ -266,4 +313,18 @@ fn measure(spec: &Spec, prepared: &mut Prepared, setup: Duration) -> Result<Repo
         }),
         answers: done.answers,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_filled_in_wherever_they_stand() {
+        let filled = |argument| fill_in(argument, Path::new("/a b"), Path::new("/c"));
+        assert_eq!(filled("if={file}"), "if=/a b");
+        assert_eq!(filled("{file}{target}"), "/a b/c");
+        assert_eq!(filled("awk {print} {"), "awk {print} {");
+        assert_eq!(filled(""), "");
+    }
 }

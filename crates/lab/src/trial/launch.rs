@@ -1,10 +1,12 @@
 //! The parent's side of a trial: starting the child, the hand-shake, and ending it when the run is stopped.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{self, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 use super::{Outcome, Spec};
 
@@ -28,9 +30,10 @@ impl Stop {
         self.asked.load(Ordering::SeqCst)
     }
 
+    /// Ends the child and what it started: it leads a group of its own.
     fn kill(&self) {
-        if let Some(child) = self.lock().as_mut() {
-            let _ = child.kill();
+        if let Some(child) = self.lock().as_ref() {
+            let _ = seekless_sys::kill_group(child.id());
         }
     }
 
@@ -48,6 +51,9 @@ pub enum LaunchError {
     /// It ended before its time.
     #[error("the trial's process ended early: {0}")]
     Ended(String),
+    /// It took longer than it was given.
+    #[error("it took longer than {} s and was ended", .0.as_secs())]
+    TooLong(Duration),
     /// It answered something else.
     #[error("the trial's process answered what is no report: {0}")]
     Answer(#[from] serde_json::Error),
@@ -70,6 +76,7 @@ impl<'a> Child<'a> {
     pub fn start(program: &Path, spec: &Spec, stop: &'a Stop) -> Result<Self, LaunchError> {
         let mut child = Command::new(program)
             .arg("trial")
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -108,6 +115,30 @@ impl<'a> Child<'a> {
         Ok(serde_json::from_str(&line)?)
     }
 
+    /// The same, but a child that takes longer than `limit` is ended.
+    ///
+    /// # Errors
+    /// As [`Child::run`], and [`LaunchError::TooLong`].
+    pub fn run_within(self, limit: Duration) -> Result<Outcome, LaunchError> {
+        let stop = self.stop;
+        let (answered, watched) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let watch = scope.spawn(move || {
+                let late = watched.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout);
+                if late {
+                    stop.kill();
+                }
+                late
+            });
+            let outcome = self.run();
+            drop(answered);
+            match (outcome, watch.join()) {
+                (Err(LaunchError::Ended(_)), Ok(true)) => Err(LaunchError::TooLong(limit)),
+                (outcome, _) => outcome,
+            }
+        })
+    }
+
     /// Writes a line. A child that dies at once breaks the pipe; what became of it is found by reading.
     fn say(&mut self, line: &str) {
         if let Some(input) = &mut self.input {
@@ -142,11 +173,11 @@ impl Drop for Child<'_> {
 fn wait_or_kill(child: &mut process::Child) {
     for _ in 0..50 {
         match child.try_wait() {
-            Ok(None) => std::thread::sleep(std::time::Duration::from_millis(2)),
+            Ok(None) => std::thread::sleep(Duration::from_millis(2)),
             _ => return,
         }
     }
-    let _ = child.kill();
+    let _ = seekless_sys::kill_group(child.id());
     let _ = child.wait();
 }
 

@@ -32,6 +32,8 @@ pub struct Spec {
     pub device_folder: Option<FilePath>,
     /// A memory control group to join first.
     pub cgroup: Option<FilePath>,
+    /// Whether the target of a command is synced inside the clock, as the methods beside it sync theirs.
+    pub sync_target: bool,
     /// Whether everything is done once before the clock (the cache state `over`).
     pub rehearse: bool,
 }
