@@ -37,7 +37,7 @@ pub use aio::Aio;
 pub use buffer::Buffer;
 pub use bytes::{MappedBytes, MappedBytesMut};
 pub use guard::{guard_installed, install_guard};
-pub use machine::{host_name, kernel_release, kill_group, page_bytes, system_name, usage, user_id};
+pub use machine::{host_name, kernel_release, kill_group, page_bytes, system_name, usage};
 pub use map::Map;
 pub use platform::{
     Pipe, advise, allocate, clone_file, clone_path, copy_file_range, copy_path_data, die_with_parent, direct_alignment,

@@ -56,12 +56,6 @@ pub fn kill_group(leader: u32) -> io::Result<()> {
     }
 }
 
-/// The user on whose behalf this process acts: geteuid(2).
-#[must_use]
-pub fn user_id() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
 /// The kernel's release, "6.18.1": uname(2).
 #[must_use]
 pub fn kernel_release() -> String {

@@ -71,12 +71,12 @@ pub enum ExperimentError {
     },
 }
 
-/// `; did you mean A or B?`, or nothing.
+/// ` (did you mean A or B?)`, or nothing.
 pub(super) fn did_you_mean(nearest: &[String]) -> String {
     if nearest.is_empty() {
         String::new()
     } else {
-        format!("; did you mean {}?", nearest.join(" or "))
+        format!(" (did you mean {}?)", nearest.join(" or "))
     }
 }
 

@@ -69,7 +69,7 @@ fn a_simpler_tie_with_a_wide_interval_leaves_it_undecided() {
     wide.trials[0].seconds = 1.5;
     let (_, conclusion) = concluded(&wide);
     assert_eq!(conclusion.recommended, None);
-    let expected = "Undecided: read/mmap leads, but read/sync,block=128K is simpler and may tie";
+    let expected = "Undecided between read/mmap, which leads, and read/sync,block=128K, which is simpler";
     assert!(conclusion.sentence.starts_with(expected), "{}", conclusion.sentence);
 }
 

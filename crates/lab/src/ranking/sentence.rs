@@ -48,8 +48,8 @@ fn undecided(judged: &Judged<'_>, best: Option<usize>) -> String {
         let simpler = judged.known_ties().find_map(|(entry, _)| judged.simpler_unknown(entry));
         let simpler = simpler.map_or_else(String::new, |simpler| judged.name(simpler));
         return format!(
-            "Undecided: {} leads, but {simpler} is simpler and may tie with it: it varies too much to tell. Repeat with \
-             a larger --budget, or when the machine is quieter.",
+            "Undecided between {}, which leads, and {simpler}, which is simpler and varies too much to tell. Either will \
+             do until a larger --budget or a quieter machine tells.",
             judged.name(leader)
         );
     }

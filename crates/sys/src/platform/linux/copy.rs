@@ -42,10 +42,19 @@ pub fn sendfile(src: &File, src_offset: u64, dst: &File, len: usize) -> io::Resu
 
 /// Makes `dst` share all blocks of `src`, replacing its contents: `ioctl_ficlone(2)`.
 pub fn clone_file(src: &File, dst: &File) -> io::Result<Support<()>> {
+    let (from, to) = (src.metadata()?.len(), dst.metadata()?.len());
+    let clone = || rustix::fs::ioctl_ficlone(dst, src);
     attempt(
         ABSENT_FOR_PAIR,
         "the file system cannot share blocks between these two files",
-        || rustix::fs::ioctl_ficlone(dst, src),
+        || match clone() {
+            // XFS and btrfs do not put a last, partial block into the middle of a longer file.
+            Err(Errno::INVAL) if from < to => {
+                rustix::fs::ftruncate(dst, from)?;
+                clone()
+            }
+            other => other,
+        },
     )
 }
 
