@@ -50,7 +50,10 @@ impl FromStr for Method {
 /// Reads the options behind the mechanism, over those given.
 fn read_options(text: &str, mut options: Options, rest: &str) -> Result<Options, ParseError> {
     let wrong = |option: &str, known: &str| {
-        ParseError::new(format!("`{option}` in `{text}` is no option; the options are {known}"))
+        let meant = did_you_mean(&nearest(option, WORDS.iter().map(|&word| word.to_owned())));
+        ParseError::new(format!(
+            "`{option}` in `{text}` is no option{meant}; the options are {known}"
+        ))
     };
     for option in rest.split(',').filter(|option| !option.is_empty()) {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
@@ -76,6 +79,29 @@ fn read_options(text: &str, mut options: Options, rest: &str) -> Result<Options,
 
 const OPTIONS: &str = "block=SIZE, depth=N, cached, direct, dontcache, hint=WORD, \
     preallocate=allocate|truncate|both, fsync, write-through";
+/// What options are written as, for those who mistype one.
+const WORDS: &[&str] = &[
+    "block=",
+    "depth=",
+    "threads=",
+    "cached",
+    "direct",
+    "dontcache",
+    "hint=none",
+    "hint=sequential",
+    "hint=sequential-noreuse",
+    "hint=willneed",
+    "hint=readahead",
+    "hint=populate",
+    "hint=rdahead",
+    "hint=rdadvise",
+    "preallocate=none",
+    "preallocate=allocate",
+    "preallocate=truncate",
+    "preallocate=both",
+    "fsync",
+    "write-through",
+];
 const HINTS: &str = "hint=none|sequential|sequential-noreuse|willneed|readahead|populate|rdahead|rdadvise";
 
 fn read_count(text: &str, count: &str) -> Result<u32, ParseError> {
@@ -88,13 +114,17 @@ fn read_count(text: &str, count: &str) -> Result<u32, ParseError> {
 fn unknown(text: &str, head: &str) -> ParseError {
     let names = mechanisms().map(|known| format!("{known:?}"));
     let names = names.chain(ALIASES.iter().map(|alias| alias.name.to_owned()));
-    let nearest = nearest(head, names);
-    let hint = if nearest.is_empty() {
+    let meant = did_you_mean(&nearest(head, names));
+    ParseError::new(format!("`{text}` is no method{meant}; `seekless methods` lists all"))
+}
+
+/// A question about the names that look like the one given, in brackets, or nothing.
+fn did_you_mean(nearest: &[String]) -> String {
+    if nearest.is_empty() {
         String::new()
     } else {
-        format!("; did you mean {}?", nearest.join(" or "))
-    };
-    ParseError::new(format!("`{text}` is no method{hint} (`seekless methods` lists all)"))
+        format!(" (did you mean {}?)", nearest.join(" or "))
+    }
 }
 
 /// Up to three names that look like `given`.
