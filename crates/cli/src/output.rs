@@ -76,18 +76,19 @@ impl Output {
 /// More links than any system follows.
 const MOST_LINKS: usize = 40;
 
-/// What a path's last links lead to, whether it exists or not. `None` where that is no name in a folder: a link below
-/// `/proc` stands for an open file, as in `/dev/stdout`.
+/// What a path's last links lead to, whether it exists or not. `None` where that is no name in a folder: what lies below
+/// `/proc` or in `/dev/fd` stands for an open file, as `/dev/stdout` does.
 fn end_of_links(path: &Path) -> Option<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
+        let folder = folder_of(&path);
+        let stands_for_open = |folder: PathBuf| folder.starts_with("/proc") || folder == Path::new("/dev/fd");
+        if fs::canonicalize(&folder).is_ok_and(stands_for_open) {
+            return None;
+        }
         let Ok(next) = fs::read_link(&path) else {
             return Some(path);
         };
-        let folder = folder_of(&path);
-        if fs::canonicalize(&folder).is_ok_and(|folder| folder.starts_with("/proc")) {
-            return None;
-        }
         path = folder.join(next);
     }
     None

@@ -240,6 +240,9 @@ fn findings(conclusion: &Conclusion, contest: &Contest, all: bool) -> Vec<String
 /// What an option did on its own; `None` where nothing is known to be worth a line.
 fn effect_words(ratio: &Interval, all: bool) -> Option<String> {
     let range = format!("({:.2} to {:.2} x the time)", ratio.low, ratio.high);
+    if ratio.coverage.is_none() {
+        return all.then(|| format!("too few rounds to tell {range}"));
+    }
     if ratio.high < 1.0 {
         return Some(format!("gains {:.0} % {range}", 100.0 * (1.0 - ratio.median)));
     }
@@ -279,5 +282,11 @@ mod tests {
         assert!(words(0.8, 0.9, 0.95).unwrap().starts_with("gains 10 %"));
         assert!(words(1.05, 1.2, 1.3).unwrap().starts_with("costs 20 %"));
         assert_eq!(words(0.9, 1.0, 1.1), None);
+        let few = Interval {
+            coverage: None,
+            ..interval(0.5, 0.5, 0.5)
+        };
+        assert_eq!(effect_words(&few, false), None);
+        assert!(effect_words(&few, true).unwrap().starts_with("too few rounds"));
     }
 }

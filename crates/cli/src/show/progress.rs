@@ -70,7 +70,7 @@ impl Watch for Progress {
                         "Writes at most {} in all, {} at a time; takes about {} s.",
                         bytes(*write_bytes as f64),
                         bytes(*space_bytes as f64),
-                        expected.as_secs()
+                        expected.as_secs().max(1)
                     ));
                 }
                 if needed.as_secs_f64() > TOO_LITTLE * expected.as_secs_f64() {
@@ -81,7 +81,11 @@ impl Watch for Progress {
                 }
             }
             Event::Calibrating { write_bytes } => {
-                self.say(&format!("Writes {} first, to learn how fast this is.", bytes(*write_bytes as f64)));
+                self.say(&format!(
+                    "Writes {} first, to learn how fast this is.",
+                    bytes(*write_bytes as f64)
+                ));
+                self.bar.set_message("learning how fast this is");
             }
             Event::Making { bytes: size } => {
                 self.bar
