@@ -1,0 +1,194 @@
+//! Bad input: a clear sentence on standard error, exit 2, and nothing touched.
+
+use std::os::unix::net::UnixListener;
+
+use super::place::{Ended, Mount, Place, prepared};
+
+/// Checks that a command refuses and touches nothing; gives its sentence.
+#[track_caller]
+fn refused(place: &Place, arguments: &[&str]) -> String {
+    let before = place.content();
+    let sentence = place.run(arguments).refused();
+    assert!(before == place.content(), "something was touched: {arguments:?}");
+    assert!(place.saved().is_empty(), "a run was saved: {arguments:?}");
+    sentence
+}
+
+/// Checks that a command refuses with all of these words.
+#[track_caller]
+fn refused_with(place: &Place, arguments: &[&str], words: &[&str]) {
+    let sentence = refused(place, arguments);
+    for word in words {
+        assert!(sentence.contains(word), "`{word}` is missing: {sentence}");
+    }
+}
+
+#[test]
+fn a_missing_file_or_folder_is_named_with_the_system_s_reason_once() {
+    let place = Place::new();
+    for arguments in [
+        ["bench", "--file", "gone"].as_slice(),
+        &["bench", "--dir", "gone"],
+        &["bench", "gone.toml"],
+        &["bench", "./gone"],
+        &["bench", "read", "--dir", ".", "--dir", "gone"],
+        &["methods", "--dir", "gone"],
+        &["bench", "--export-json", "gone/run.json"],
+    ] {
+        let sentence = refused(&place, arguments);
+        assert!(sentence.contains("gone"), "{sentence}");
+        assert_eq!(sentence.matches("No such file or directory").count(), 1, "{sentence}");
+    }
+}
+
+#[test]
+fn a_directory_is_refused_where_a_file_is_needed_and_a_file_where_a_directory_is() {
+    let place = Place::new();
+    place.file("file", b"bytes");
+    std::fs::create_dir(place.path("folder")).unwrap();
+    refused_with(&place, &["bench", "--file", "folder"], &["folder", "is a directory"]);
+    refused_with(&place, &["bench", "./folder"], &["folder", "no regular file"]);
+    refused_with(&place, &["bench", "--dir", "file"], &["file", "is no folder", "--file"]);
+    refused_with(&place, &["methods", "--dir", "file"], &["file", "is no folder"]);
+    refused_with(
+        &place,
+        &["bench", "--export-csv", "folder"],
+        &["folder", "is a directory"],
+    );
+}
+
+#[test]
+fn a_fifo_a_socket_and_a_device_are_refused_where_a_regular_file_is_needed() {
+    let place = Place::new();
+    let (fifo, device) = (place.path("fifo"), place.path("device"));
+    assert!(prepared("mkfifo", &[fifo.as_os_str()]));
+    let _socket = UnixListener::bind(place.path("socket")).unwrap();
+    refused_with(&place, &["bench", "--file", "fifo"], &["fifo", "is a FIFO"]);
+    refused_with(&place, &["bench", "--file", "socket"], &["socket", "is a socket"]);
+    refused_with(&place, &["bench", "./fifo"], &["fifo", "no regular file"]);
+    // Another null device than the system's, so that a failure harms nobody.
+    if prepared("mknod", &[device.as_os_str(), "c".as_ref(), "1".as_ref(), "3".as_ref()]) {
+        refused_with(&place, &["bench", "--file", "device"], &["device", "is a device"]);
+        refused_with(&place, &["bench", "./device"], &["device", "no regular file"]);
+    } else {
+        println!("skipped: making a device needs root");
+    }
+}
+
+#[test]
+fn an_empty_file_is_nothing_to_time() {
+    let place = Place::new();
+    place.file("empty", b"");
+    refused_with(&place, &["bench", "--file", "empty"], &["empty", "nothing to time"]);
+}
+
+#[test]
+fn a_file_that_is_only_read_is_not_written_by_experiments_that_write() {
+    let place = Place::new();
+    place.file("file", b"bytes");
+    refused_with(
+        &place,
+        &["bench", "write", "--file", "file"],
+        &["only read experiments"],
+    );
+}
+
+#[test]
+fn unknown_names_are_answered_with_the_nearest() {
+    let place = Place::new();
+    refused_with(&place, &["bench", "raed"], &["`raed`", "did you mean `read`"]);
+    refused_with(
+        &place,
+        &["bench", "--methods", "read/mmpa"],
+        &["`read/mmpa`", "`read/mmap`"],
+    );
+    refused_with(&place, &["methods", "read/snyc"], &["`read/snyc`", "`read/sync`"]);
+    refused_with(&place, &["methods", "copi"], &["`copi`", "read, write, copy"]);
+    refused_with(&place, &["methods", "read/sync,dirct"], &["`dirct`", "`direct`"]);
+    refused_with(
+        &place,
+        &["methods", "read/mmap,hint=popluate"],
+        &["`hint=popluate`", "`hint=populate`"],
+    );
+    refused_with(&place, &["bench", "--cache", "wram"], &["wram", "warm"]);
+    refused_with(&place, &["bench", "--bugdet", "9s"], &["--bugdet", "--budget"]);
+    refused_with(&place, &["benhc"], &["benhc", "bench"]);
+}
+
+#[test]
+fn an_option_that_its_mechanism_does_not_have_is_refused() {
+    let place = Place::new();
+    refused_with(&place, &["methods", "read/mmap,direct"], &["read/mmap", "direct"]);
+    refused_with(&place, &["methods", "read/sync,block=9Q"], &["`9Q`", "as in 128K"]);
+}
+
+#[test]
+fn impossible_sizes_are_refused() {
+    let place = Place::new();
+    for size in ["0", "-1", "5X", "", "9000000T", "1.5M"] {
+        refused_with(&place, &["bench", "--size", size], &["--size", size]);
+    }
+}
+
+#[test]
+fn impossible_budgets_and_rounds_are_refused() {
+    let place = Place::new();
+    for budget in ["0", "-5s", "1x", "", "nan", "inf", "365000h", "1ns"] {
+        refused_with(&place, &["bench", "--budget", budget], &["--budget", budget]);
+    }
+    refused_with(&place, &["bench", "--rounds", "0"], &["--rounds"]);
+    refused_with(
+        &place,
+        &["bench", "--rounds", "3", "--budget", "9s"],
+        &["--rounds", "--budget"],
+    );
+}
+
+#[test]
+fn a_size_that_does_not_fit_is_refused_with_what_is_free() {
+    let place = Place::new();
+    refused_with(
+        &place,
+        &["bench", "--size", "90000T", "--methods", "*/sync*"],
+        &["free", "--size"],
+    );
+}
+
+#[test]
+fn a_full_file_system_is_refused() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("full")).unwrap();
+    let Some(_mount) = Mount::tmpfs(&place.path("full"), "size=4M") else {
+        return;
+    };
+    refused_with(
+        &place,
+        &["bench", "read", "--size", "8M", "--dir", "full"],
+        &["full", "free"],
+    );
+    place.file("full/filler", &vec![1; 4 << 20]);
+    refused_with(&place, &["bench", "read", "--dir", "full"], &["full", "free"]);
+    refused_with(&place, &["methods", "--dir", "full"], &["full", "No space left"]);
+}
+
+#[test]
+fn a_read_only_file_system_is_refused_and_a_file_of_it_is_read() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("fixed")).unwrap();
+    let Some(mount) = Mount::tmpfs(&place.path("fixed"), "size=4M") else {
+        return;
+    };
+    place.file("fixed/file", &vec![7; 1 << 20]);
+    mount.read_only();
+    refused_with(&place, &["bench", "--dir", "fixed"], &["fixed", "read-only", "--file"]);
+    refused_with(&place, &["methods", "--dir", "fixed"], &["fixed", "Read-only"]);
+    refused_with(
+        &place,
+        &["bench", "--export-json", "fixed/run.json"],
+        &["fixed", "Read-only"],
+    );
+    let before = place.content();
+    let read: Ended = place.run(&["bench", "--rounds", "1", "--methods", "*/sync*", "--file", "fixed/file"]);
+    assert!(read.succeeded().stdout.contains("Saved"));
+    assert!(before == place.content());
+}

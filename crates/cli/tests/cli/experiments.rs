@@ -1,0 +1,115 @@
+//! Experiments of the user's own: external commands beside methods, and where a file is wrong.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use seekless_record::{Run, Status};
+
+use super::place::Place;
+
+const CAT: &str = r#"
+name = "cat-or-us"
+about = "Does a method read faster than cat?"
+
+[[contest]]
+operation = "read"
+methods = ["read/sync,block=128K"]
+sizes = ["1M"]
+
+[[contest.command]]
+name = "cat"
+argv = ["cat", "{file}"]
+
+[[contest.command]]
+name = "absent"
+argv = ["a-program-that-nobody-has", "{file}"]
+
+[[contest.command]]
+name = "failing"
+argv = ["false", "{file}"]
+"#;
+
+fn only(place: &Place) -> Run {
+    let mut saved = place.saved();
+    assert_eq!(saved.len(), 1);
+    saved.remove(0)
+}
+
+#[test]
+fn external_commands_are_timed_beside_methods_and_fail_alone() {
+    let place = Place::new();
+    place.file("mine.toml", CAT.as_bytes());
+    let ended = place.run(&["bench", "mine.toml", "--rounds", "2"]).succeeded();
+    assert!(ended.stdout.contains("  cat "), "{}", ended.stdout);
+    assert!(ended.stdout.contains("failing failed: "), "{}", ended.stdout);
+    let run = only(&place);
+    assert_eq!(run.experiments, ["cat-or-us"]);
+    let status = |name: &str| {
+        let entry = run.contests[0].entries.iter().find(|entry| entry.method == name);
+        entry.unwrap_or_else(|| panic!("{name} is missing")).status.clone()
+    };
+    assert_eq!(status("read/sync,block=128K"), Status::Measured);
+    assert_eq!(status("command/cat"), Status::Measured);
+    assert_eq!(
+        status("command/absent"),
+        Status::Unavailable("the program is not installed".to_owned())
+    );
+    assert!(matches!(status("command/failing"), Status::Failed(why) if why.contains("exit status: 1")));
+}
+
+#[test]
+fn malformed_toml_is_answered_with_line_and_column() {
+    let place = Place::new();
+    for (text, at) in [
+        ("name = \"x", "bad.toml:1:10: "),
+        (
+            "name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"reed\"\nmethods = [\"read/sync\"]\n",
+            "bad.toml:4:13: ",
+        ),
+        (
+            "name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"read\"\nmethods = [\"read/sync\", \"read/snyc\"]\n",
+            "bad.toml:5:25: ",
+        ),
+        ("name = \"x\"\nabout = \"\"\ncolour = 1\n", "bad.toml:3:1: "),
+        ("", "bad.toml:1:1: "),
+    ] {
+        place.file("bad.toml", text.as_bytes());
+        let sentence = place.run(&["bench", "bad.toml"]).refused();
+        assert!(sentence.contains(at), "{at} is not in: {sentence}");
+    }
+}
+
+#[test]
+fn a_misspelt_word_of_an_experiment_is_answered_with_the_nearest() {
+    let place = Place::new();
+    place.file("bad.toml", CAT.replace("read/sync,block=128K", "read/snyc").as_bytes());
+    assert!(place.run(&["bench", "bad.toml"]).refused().contains("`read/sync`"));
+    place.file(
+        "bad.toml",
+        CAT.replace("operation = \"read\"", "operation = \"reed\"").as_bytes(),
+    );
+    assert!(
+        place
+            .run(&["bench", "bad.toml"])
+            .refused()
+            .contains("did you mean `read`")
+    );
+}
+
+#[test]
+fn a_file_that_is_no_text_is_refused() {
+    let place = Place::new();
+    place.file("bad.toml", b"name = \"\xff\"");
+    assert!(place.run(&["bench", "bad.toml"]).refused().contains("bad.toml"));
+}
+
+#[test]
+fn an_experiment_may_have_a_name_that_is_not_utf_8() {
+    let place = Place::new();
+    let name = OsString::from_vec(b"caf\xe9.toml".to_vec());
+    place.file(&name, CAT.as_bytes());
+    place
+        .run(&["bench".into(), name, "--rounds".into(), "1".into()])
+        .succeeded();
+    assert_eq!(only(&place).experiments, ["cat-or-us"]);
+}

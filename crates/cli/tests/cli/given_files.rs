@@ -1,0 +1,70 @@
+//! A file of the user's is read and never written; paths are bytes.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::place::Place;
+
+const READ: [&str; 6] = ["bench", "--rounds", "1", "--methods", "*/sync*", "--file"];
+
+fn arguments<'a>(first: &'a [&'a str], last: &'a OsStr) -> Vec<&'a OsStr> {
+    first.iter().map(OsStr::new).chain([last]).collect()
+}
+
+#[test]
+fn a_given_file_is_read_and_nothing_is_written() {
+    let place = Place::new();
+    let path = place.file("big", &vec![7; 3 << 20]);
+    fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
+    let before = place.content();
+    let ended = place.run(&arguments(&READ, "big".as_ref())).succeeded();
+    assert!(before == place.content(), "something was touched");
+    assert!(!ended.stderr.contains("Writes at most"), "{}", ended.stderr);
+    let run = place.saved().remove(0);
+    assert!(!run.trials.is_empty() && run.trials.iter().all(|trial| trial.bytes == 3 << 20));
+}
+
+#[test]
+fn a_file_of_any_length_is_read() {
+    let place = Place::new();
+    for bytes in [1, 4097, (1 << 20) + 1] {
+        place.file("file", &vec![7; bytes]);
+        place.run(&["bench", "--rounds", "1", "--file", "file"]).succeeded();
+    }
+    for run in place.saved() {
+        let wrong: Vec<_> = run.trials.iter().filter_map(|trial| trial.invalid.as_ref()).collect();
+        assert!(wrong.iter().all(|why| !why.contains("wrong result")), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_link_to_a_file_is_followed() {
+    let place = Place::new();
+    place.file("big", &vec![7; 1 << 20]);
+    symlink("big", place.path("link")).unwrap();
+    place.run(&arguments(&READ, "link".as_ref())).succeeded();
+}
+
+#[test]
+fn names_that_are_not_utf_8_work() {
+    let place = Place::new();
+    let odd = |name: &str| OsString::from_vec([name.as_bytes(), b"-\xff\n "].concat());
+    place.file(odd("file"), &vec![7; 1 << 20]);
+    fs::create_dir(place.path(odd("folder"))).unwrap();
+    place.run(&arguments(&READ, &odd("file"))).succeeded();
+    place.bench(&arguments(&["--dir"], &odd("folder"))).succeeded();
+    place.bench(&arguments(&["--export-json"], &odd("run"))).succeeded();
+    assert!(seekless_record::from_json(&fs::read(place.path(odd("run"))).unwrap()).is_ok());
+    place
+        .run(&arguments(&["methods", "read/sync", "--dir"], &odd("folder")))
+        .succeeded();
+    let missing = odd("missing");
+    let sentence = place.run(&arguments(&READ, &missing)).refused();
+    assert!(
+        sentence.contains("missing-") && sentence.as_bytes() != missing.as_bytes(),
+        "{sentence}"
+    );
+    assert_eq!(fs::read_dir(place.path(odd("folder"))).unwrap().count(), 0);
+}

@@ -1,0 +1,147 @@
+//! What the command tells about itself, and what it does when nobody listens any more.
+
+use std::process::Stdio;
+
+use super::place::{Ended, Place};
+
+#[test]
+fn the_help_of_every_command_has_examples() {
+    let place = Place::new();
+    for command in [
+        &["--help"][..],
+        &["bench", "--help"],
+        &["methods", "--help"],
+        &["generate", "--help"],
+    ] {
+        let help = place.run(command).succeeded().stdout;
+        let examples = help
+            .split("Examples:")
+            .nth(1)
+            .unwrap_or_else(|| panic!("{command:?}: {help}"));
+        assert!(examples.contains("\n  seekless "), "{command:?}: {help}");
+    }
+}
+
+#[test]
+fn the_short_help_fits_a_terminal_and_hides_what_is_no_command() {
+    let place = Place::new();
+    let help = place.run(&["-h"]).succeeded().stdout;
+    assert!(help.contains("  bench ") && !help.contains("  trial"), "{help}");
+    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+}
+
+#[test]
+fn the_list_names_every_built_in_experiment() {
+    let place = Place::new();
+    let list = place.run(&["bench", "--list"]).succeeded().stdout;
+    let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["read", "write", "copy", "methods-2014"]);
+    assert!(place.content().is_empty() && place.saved().is_empty());
+}
+
+#[test]
+fn completions_are_generated_for_every_shell() {
+    let place = Place::new();
+    for (shell, mark) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef seekless"),
+        ("fish", "complete -c seekless"),
+    ] {
+        let script = place.run(&["generate", "completions", shell]).succeeded().stdout;
+        assert!(script.contains(mark) && script.contains("methods"), "{shell}: {script}");
+    }
+}
+
+#[test]
+fn man_pages_are_generated_for_every_command() {
+    let place = Place::new();
+    let page = place.run(&["generate", "man"]).succeeded().stdout;
+    assert!(page.contains(".TH seekless 1"), "{page}");
+    place.run(&["generate", "man", "--folder", "man1"]).succeeded();
+    for name in ["seekless", "seekless-bench", "seekless-methods", "seekless-generate"] {
+        let page = std::fs::read_to_string(place.path(format!("man1/{name}.1"))).unwrap();
+        assert!(
+            page.contains(&format!(".TH {name} 1")) && page.contains("Examples:"),
+            "{name}: {page}"
+        );
+    }
+    assert!(!place.path("man1/seekless-trial.1").exists());
+}
+
+#[test]
+fn a_closed_standard_output_ends_a_command_quietly() {
+    let place = Place::new();
+    for arguments in [
+        &["--help"][..],
+        &["bench", "--list"],
+        &["methods", "read"],
+        &["methods", "--json"],
+        &["generate", "man"],
+        &["generate", "completions", "bash"],
+        &["generate", "methods"],
+    ] {
+        let mut child = place.command().args(arguments).spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = Ended::of(child);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+    }
+    assert!(place.content().is_empty());
+}
+
+#[test]
+fn a_run_whose_output_nobody_reads_is_saved_and_exported() {
+    let place = Place::new();
+    let mut command = place.command();
+    command.args([
+        "bench",
+        "read",
+        "--size",
+        "1M",
+        "--rounds",
+        "1",
+        "--methods",
+        "*/sync*",
+        "--export-csv",
+        "csv",
+    ]);
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    Ended::of(child).succeeded();
+    assert_eq!(place.saved().len(), 1);
+    assert_eq!(place.content().len(), 1);
+}
+
+#[test]
+fn a_closed_standard_error_changes_no_exit_code() {
+    let place = Place::new();
+    for (arguments, code) in [
+        (&["bench", "raed"][..], 2),
+        (&["bench", "--size", "0"], 2),
+        (
+            &["bench", "read", "--size", "1M", "--rounds", "1", "--methods", "*/sync*"],
+            0,
+        ),
+    ] {
+        let mut command = place.command();
+        command
+            .args(arguments)
+            .env("SEEKLESS_LOG", "trace")
+            .stdout(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        drop(child.stderr.take());
+        assert_eq!(Ended::of(child).code, Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn output_that_is_no_terminal_has_no_escapes_and_no_progress() {
+    let place = Place::new();
+    let ended = place.bench::<&str>(&[]).succeeded();
+    assert!(!ended.stdout.contains('\x1b') && !ended.stderr.contains('\x1b'));
+    assert!(
+        ended.stderr.lines().all(|line| line.starts_with("Writes ")),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(place.bench(&["--quiet"]).succeeded().stderr, "");
+}

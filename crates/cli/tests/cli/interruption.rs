@@ -1,0 +1,174 @@
+//! Signals in the middle of a run: what was measured is kept, and nothing of ours is left behind.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Child;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
+use seekless_record::{Ended as EndedHow, Status};
+
+use super::place::{Ended, Place, wait_for};
+
+/// A run whose second round never ends: the command beside the method writes its process number and sleeps.
+const STUCK: &str = r#"
+name = "stuck"
+about = "A command that hangs in its second round"
+
+[[contest]]
+operation = "read"
+methods = ["read/sync,block=128K"]
+sizes = ["4M"]
+cache = ["warm"]
+
+[[contest.command]]
+name = "sleeper"
+argv = ["sh", "-c", "if [ -e once ]; then echo $$ > pid.new; mv pid.new pid; exec sleep 50; fi; touch once", "{file}"]
+"#;
+
+/// A run that has measured something and hangs.
+struct Stuck {
+    child: Child,
+    sleeper: Pid,
+}
+
+impl Stuck {
+    fn start(place: &Place) -> Self {
+        place.file("stuck.toml", STUCK.as_bytes());
+        let mut command = place.command();
+        // A group of its own, as a terminal's shell makes one.
+        let child = command
+            .args(["bench", "stuck.toml", "--rounds", "3"])
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        wait_for("the command hangs", || place.path("pid").exists());
+        let number = fs::read_to_string(place.path("pid")).unwrap();
+        let sleeper = Pid::from_raw(number.trim().parse().unwrap()).unwrap();
+        for name in ["once", "pid", "stuck.toml"] {
+            fs::remove_file(place.path(name)).unwrap();
+        }
+        Self { child, sleeper }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = kill_process(self.sleeper, Signal::KILL);
+    }
+}
+
+fn scratch_folders(place: &Place) -> Vec<PathBuf> {
+    let entries = fs::read_dir(place.folder()).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.is_dir()).collect()
+}
+
+/// Stops a run by a signal and checks what is left and what is kept.
+fn stops_cleanly(signal: Signal, code: i32, send: fn(Pid, Signal) -> rustix::io::Result<()>) {
+    let place = Place::new();
+    let mut stuck = Stuck::start(&place);
+    assert_eq!(scratch_folders(&place).len(), 1);
+    send(stuck.pid(), signal).unwrap();
+    let child = std::mem::replace(&mut stuck.child, std::process::Command::new("true").spawn().unwrap());
+    let ended = Ended::of(child);
+    assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("Interrupted") && ended.stdout.contains("Saved"),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.contains("sync block=128K"), "{}", ended.stdout);
+    assert!(place.content().is_empty(), "{:?}", place.content().keys());
+    let run = place.saved().remove(0);
+    assert_eq!(run.ended, EndedHow::Interrupted);
+    assert!(run.trials.len() >= 2, "{} trials", run.trials.len());
+    let entries = &run.contests[0].entries;
+    assert!(
+        entries.iter().all(|entry| entry.status == Status::Measured),
+        "{entries:?}"
+    );
+    wait_for("the external command ends with the run", || {
+        test_kill_process(stuck.sleeper).is_err()
+    });
+}
+
+#[test]
+fn sigint_stops_a_run_that_is_saved_and_reported() {
+    stops_cleanly(Signal::INT, 130, kill_process);
+}
+
+#[test]
+fn sigterm_stops_a_run_that_is_saved_and_reported() {
+    stops_cleanly(Signal::TERM, 143, kill_process);
+}
+
+#[test]
+fn ctrl_c_which_reaches_all_processes_of_a_terminal_fails_no_method() {
+    for _ in 0..3 {
+        stops_cleanly(Signal::INT, 130, kill_process_group);
+    }
+}
+
+#[test]
+fn a_run_stopped_before_its_first_trial_leaves_nothing() {
+    let place = Place::new();
+    let mut command = place.command();
+    let child = command
+        .args(["bench", "read", "--rounds", "1", "--size", "64M"])
+        .spawn()
+        .unwrap();
+    wait_for("the folder is made", || !scratch_folders(&place).is_empty());
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let ended = Ended::of(child);
+    assert_eq!(ended.code, Some(143), "{}", ended.stderr);
+    assert!(place.content().is_empty(), "{:?}", place.content().keys());
+    assert!(place.saved().iter().all(|run| !run.trials.is_empty()));
+}
+
+#[test]
+fn methods_stopped_while_they_are_tried_leave_nothing() {
+    let place = Place::new();
+    let child = place.command().args(["methods"]).spawn().unwrap();
+    wait_for("the folder is made", || !scratch_folders(&place).is_empty());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(Ended::of(child).code, Some(130));
+    assert!(place.content().is_empty(), "{:?}", place.content().keys());
+}
+
+#[test]
+fn what_a_killed_run_left_is_removed_by_the_next() {
+    let place = Place::new();
+    let mut stuck = Stuck::start(&place);
+    stuck.child.kill().unwrap();
+    stuck.child.wait().unwrap();
+    let left = scratch_folders(&place);
+    assert_eq!(left.len(), 1);
+    let bystander = place.path("seekless-scratch-mine");
+    fs::create_dir(&bystander).unwrap();
+    fs::write(bystander.join("precious"), b"bytes").unwrap();
+    place.bench::<&str>(&[]).succeeded();
+    assert_eq!(scratch_folders(&place), std::slice::from_ref(&bystander));
+    assert_eq!(fs::read(bystander.join("precious")).unwrap(), b"bytes");
+}
+
+#[test]
+fn two_runs_in_one_folder_leave_each_other_alone() {
+    let place = Place::new();
+    let stuck = Stuck::start(&place);
+    let before = place.content();
+    assert_eq!(scratch_folders(&place).len(), 1);
+    place.bench::<&str>(&[]).succeeded();
+    assert_eq!(
+        place.content().keys().collect::<Vec<_>>(),
+        before.keys().collect::<Vec<_>>()
+    );
+    drop(stuck);
+    place.run(&["methods", "read/sync"]).succeeded();
+    assert!(place.content().is_empty());
+}

@@ -1,0 +1,15 @@
+//! The command as its user meets it: words in, files and exit codes out.
+//!
+//! Every test has a folder and a data folder of its own, and measures for seconds at most. What needs root says
+//! `skipped` and why without it.
+
+mod bad_input;
+mod experiments;
+mod exports;
+mod given_files;
+mod help;
+mod interruption;
+mod methods;
+mod outputs;
+mod place;
+mod unprivileged;

@@ -1,0 +1,225 @@
+//! A folder to run the command in, and what all themes ask about it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use seekless_record::Run;
+use tempfile::TempDir;
+
+/// No command of these tests takes longer; one that does is stuck.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// A folder to work in, and a data folder beside it.
+pub struct Place {
+    all: TempDir,
+}
+
+impl Place {
+    /// Makes both.
+    pub fn new() -> Self {
+        let all = tempfile::tempdir().expect("a temporary folder");
+        fs::create_dir(all.path().join("work")).expect("a folder in it");
+        Self { all }
+    }
+
+    /// The folder to work in.
+    pub fn folder(&self) -> PathBuf {
+        self.all.path().join("work")
+    }
+
+    /// The path of a file in it.
+    pub fn path(&self, name: impl AsRef<OsStr>) -> PathBuf {
+        self.folder().join(name.as_ref())
+    }
+
+    /// Makes a file in it.
+    pub fn file(&self, name: impl AsRef<OsStr>, bytes: &[u8]) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, bytes).expect("a file is written");
+        path
+    }
+
+    /// The command, with its folders and nothing of the user's.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("seekless"));
+        command
+            .current_dir(self.folder())
+            .env("XDG_DATA_HOME", self.all.path().join("data"))
+            .env("HOME", self.all.path().join("home"))
+            .env_remove("SEEKLESS_LOG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs the command to its end.
+    pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Ended {
+        let child = self.command().args(arguments).spawn().expect("the command starts");
+        Ended::of(child)
+    }
+
+    /// Runs a small measurement: reading one megabyte by one method, once.
+    pub fn bench<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Ended {
+        let small = [
+            "bench",
+            "read",
+            "--size",
+            "1M",
+            "--rounds",
+            "1",
+            "--methods",
+            "read/sync,block=128K",
+        ];
+        let all = small.iter().map(OsStr::new).chain(arguments.iter().map(AsRef::as_ref));
+        self.run(&all.collect::<Vec<_>>())
+    }
+
+    /// The runs that were saved.
+    pub fn saved(&self) -> Vec<Run> {
+        let Ok(entries) = fs::read_dir(self.all.path().join("data/seekless/runs")) else {
+            return Vec::new();
+        };
+        let text = |entry: fs::DirEntry| fs::read(entry.path()).expect("a saved run is read");
+        let runs = entries.map(|entry| seekless_record::from_json(&text(entry.expect("an entry"))));
+        runs.map(|run| run.expect("a saved run is one")).collect()
+    }
+
+    /// All that is below the folder: kind, mode, time of change and bytes of each entry.
+    pub fn content(&self) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
+        let mut found = BTreeMap::new();
+        let mut folders = vec![self.folder()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).expect("a folder is listed") {
+                let path = entry.expect("an entry").path();
+                let metadata = fs::symlink_metadata(&path).expect("an entry is looked at");
+                let bytes = if metadata.is_file() {
+                    fs::read(&path).expect("a file is read")
+                } else {
+                    Vec::new()
+                };
+                // The time of a folder changes when something is made in it and removed again.
+                let changed = if metadata.is_dir() {
+                    (0, 0)
+                } else {
+                    (metadata.mtime(), metadata.mtime_nsec())
+                };
+                found.insert(path.clone(), (metadata.mode(), changed.0, changed.1, bytes));
+                if metadata.is_dir() {
+                    folders.push(path);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// How a command ended, and what it said.
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// Waits for a command; one that is stuck is ended and is a failure.
+    pub fn of(mut child: Child) -> Self {
+        let stdout = child.stdout.take().map(reader);
+        let stderr = child.stderr.take().map(reader);
+        let end = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("the command is waited for") {
+                break Some(status);
+            }
+            if Instant::now() > end {
+                child.kill().expect("the command is ended");
+                child.wait().expect("the command has ended");
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(3));
+        };
+        let text = |reader: Option<std::thread::JoinHandle<Vec<u8>>>| {
+            let bytes = reader.map(|reader| reader.join().expect("what it says is read"));
+            String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+        };
+        let (stdout, stderr) = (text(stdout), text(stderr));
+        let status = status.unwrap_or_else(|| panic!("the command is stuck\n{stdout}\n{stderr}"));
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        Self {
+            code: status.code(),
+            stdout,
+            stderr,
+        }
+    }
+
+    /// The same, of a command that must have succeeded.
+    pub fn succeeded(self) -> Self {
+        assert_eq!(self.code, Some(0), "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// The sentence of a command that must have refused bad input.
+    #[track_caller]
+    pub fn refused(self) -> String {
+        assert_eq!(self.code, Some(2), "{}\n{}", self.stdout, self.stderr);
+        assert_eq!(self.stdout, "", "an error belongs on standard error");
+        assert!(!self.stderr.trim().is_empty(), "an error says what is wrong");
+        self.stderr
+    }
+}
+
+fn reader(mut pipe: impl std::io::Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+/// Waits until something holds.
+#[track_caller]
+pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(3));
+    }
+}
+
+/// Runs a program that prepares a test; whether it is there and succeeded.
+pub fn prepared(program: &str, arguments: &[&OsStr]) -> bool {
+    let output: Option<Output> = Command::new(program).args(arguments).output().ok();
+    output.is_some_and(|output| output.status.success())
+}
+
+/// A file system of its own on a folder, taken away again when this is dropped.
+pub struct Mount(PathBuf);
+
+impl Mount {
+    /// A tmpfs; `None`, with a word about it, where mounting is not allowed.
+    pub fn tmpfs(folder: &Path, options: &str) -> Option<Self> {
+        let arguments = ["-t", "tmpfs", "-o", options, "tmpfs"].map(OsStr::new);
+        let mounted = prepared("mount", &[&arguments[..], &[folder.as_os_str()]].concat());
+        if !mounted {
+            println!("skipped: mounting a file system needs root");
+        }
+        mounted.then(|| Self(folder.to_owned()))
+    }
+
+    /// Makes it read-only.
+    pub fn read_only(&self) {
+        let arguments = ["-o", "remount,ro"].map(OsStr::new);
+        assert!(prepared("mount", &[&arguments[..], &[self.0.as_os_str()]].concat()));
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        prepared("umount", &[self.0.as_os_str()]);
+    }
+}

@@ -1,0 +1,140 @@
+//! What is refused to users without privileges. Run by root, the command is started as nobody.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::place::Ended;
+
+/// The number of a user who owns nothing.
+const NOBODY: u32 = 65_534;
+
+/// A folder that everybody may enter, with the command in it: what is built may lie where others may not look.
+struct Common {
+    all: tempfile::TempDir,
+}
+
+impl Common {
+    fn new() -> Self {
+        let all = tempfile::tempdir().unwrap();
+        fs::set_permissions(all.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::copy(assert_cmd::cargo::cargo_bin!("seekless"), all.path().join("seekless")).unwrap();
+        for (name, mode) in [("open", 0o777), ("shut", 0o555)] {
+            fs::create_dir(all.path().join(name)).unwrap();
+            fs::set_permissions(all.path().join(name), Permissions::from_mode(mode)).unwrap();
+        }
+        Self { all }
+    }
+
+    fn folder(&self) -> &Path {
+        self.all.path()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ended {
+        let mut command = Command::new(self.folder().join("seekless"));
+        command
+            .args(arguments)
+            .current_dir(self.folder())
+            .env("XDG_DATA_HOME", self.folder().join("open/data"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if rustix::process::geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        Ended::of(command.spawn().unwrap())
+    }
+}
+
+#[test]
+fn a_folder_that_is_not_writable_is_refused() {
+    let common = Common::new();
+    for arguments in [&["bench", "--dir", "shut"][..], &["methods", "--dir", "shut"]] {
+        let sentence = common.run(arguments).refused();
+        assert!(
+            sentence.contains("shut") && sentence.contains("Permission denied"),
+            "{sentence}"
+        );
+    }
+    let sentence = common
+        .run(&["bench", "--dir", "open", "--export-json", "shut/run.json"])
+        .refused();
+    assert!(
+        sentence.contains("shut/run.json") && sentence.contains("Permission denied"),
+        "{sentence}"
+    );
+    assert_eq!(fs::read_dir(common.folder().join("open")).unwrap().count(), 0);
+}
+
+#[test]
+fn an_unreadable_file_is_refused() {
+    let common = Common::new();
+    for name in ["secret", "secret.toml"] {
+        fs::write(common.folder().join(name), b"bytes").unwrap();
+        fs::set_permissions(common.folder().join(name), Permissions::from_mode(0o000)).unwrap();
+    }
+    for arguments in [&["bench", "--file", "secret"][..], &["bench", "secret.toml"]] {
+        let sentence = common.run(arguments).refused();
+        assert!(
+            sentence.contains("secret") && sentence.contains("Permission denied"),
+            "{sentence}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_protected_from_writing_is_not_replaced() {
+    let common = Common::new();
+    let path = common.folder().join("open/run.json");
+    fs::write(&path, b"old").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
+    let sentence = common
+        .run(&["bench", "--dir", "open", "--export-json", "open/run.json"])
+        .refused();
+    assert!(sentence.contains("Permission denied"), "{sentence}");
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+}
+
+#[test]
+fn emptying_the_system_s_cache_needs_root_and_says_so() {
+    let common = Common::new();
+    let sentence = common.run(&["bench", "--dir", "open", "--drop", "system"]).refused();
+    assert!(sentence.contains("needs root"), "{sentence}");
+}
+
+#[test]
+fn measuring_needs_no_privilege() {
+    let common = Common::new();
+    let small = [
+        "bench",
+        "--size",
+        "1M",
+        "--rounds",
+        "1",
+        "--methods",
+        "*/sync,block=1M*",
+    ];
+    let ended = common.run(&[&small[..], &["--dir", "open"]].concat()).succeeded();
+    assert!(ended.stdout.contains("1M, cold"), "{}", ended.stdout);
+}
+
+#[test]
+fn what_may_not_be_limited_is_skipped_with_the_reason() {
+    let common = Common::new();
+    let small = [
+        "bench",
+        "read",
+        "--size",
+        "1M",
+        "--rounds",
+        "1",
+        "--methods",
+        "read/mmap",
+    ];
+    let ended = common
+        .run(&[&small[..], &["--dir", "open", "--cache", "over"]].concat())
+        .succeeded();
+    assert!(ended.stdout.contains("mmap: "), "{}", ended.stdout);
+}
