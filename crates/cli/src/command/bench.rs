@@ -27,12 +27,12 @@ use crate::signals::on_signal;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless bench                              read, write and copy, under this folder, in a minute
-  seekless bench read --budget 20s --size 1G  only reading, of files of 1 GiB
+  seekless bench                              all, under this folder: a minute
+  seekless bench read --budget 20s --size 1G  only reading, files of 1 GiB
   seekless bench copy --dir /ssd --dir /disk  two storages in the same rounds
-  seekless bench read --file big.iso          reading a file of yours; nothing is written
-  seekless bench read --methods '*direct*'    some methods only (`seekless methods` lists all)
-  seekless bench mine.toml --export-csv r.csv an experiment of your own (see docs/experiments.md)")]
+  seekless bench read --file big.iso          your file; nothing is written
+  seekless bench read --methods '*direct*'    some of `seekless methods` only
+  seekless bench mine.toml --export-csv r.csv an experiment of your own")]
 pub struct Arguments {
     /// Built-in experiments, or files that describe one [default: read write copy]
     #[arg(value_name = "EXPERIMENT|FILE.toml")]

@@ -18,7 +18,7 @@ use crate::show::methods_page;
 Examples:
   seekless generate man --folder ~/.local/share/man/man1
   seekless generate completions zsh > ~/.zfunc/_seekless
-  seekless generate completions bash > ~/.local/share/bash-completion/completions/seekless")]
+  seekless generate completions bash >> ~/.bash_completion")]
 pub struct Arguments {
     #[command(subcommand)]
     what: What,

@@ -19,11 +19,12 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  seekless bench                       measure the storage under this folder, in a minute
-  seekless bench read --file big.iso   find the fastest way to read a file, writing nothing
-  seekless methods copy                what this storage offers for copying, and what not and why
+  seekless bench                      measure the storage under this folder
+  seekless bench read --file big.iso  find the fastest way to read a file
+  seekless methods copy               what there is to copy with, here
 
-`seekless COMMAND --help` says more. SEEKLESS_LOG=debug shows what happens inside.";
+`seekless COMMAND --help` says more.
+SEEKLESS_LOG=debug shows what happens inside.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

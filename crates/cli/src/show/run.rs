@@ -1,9 +1,10 @@
 //! A run on a terminal: the machine and the storages, a ranked table for each contest, and what follows.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use seekless_lab::{ranking, title};
-use seekless_record::{Contest, Ended, Run, Storage};
+use seekless_record::{Contest, Ended, Run, Status, Storage};
 
 use super::contest::{cut, ranked, short_name, show_contest, verdict};
 use super::table::{Across, print_across};
@@ -195,8 +196,27 @@ fn show_side_by_side(
             let sentence = wrapped(0, &format!("{path}: {}", conclusion.sentence), width);
             writeln!(out, "{sentence}")?;
         }
+        if contest.entries.iter().all(|entry| entry.summary.is_none()) {
+            show_reasons(out, contest, width)?;
+        }
     }
     Ok(true)
+}
+
+/// Why nothing was measured on a storage, each reason once.
+fn show_reasons(out: &mut dyn Write, contest: &Contest, width: Width) -> std::io::Result<()> {
+    let reasons: BTreeSet<&str> = contest
+        .entries
+        .iter()
+        .filter_map(|entry| match &entry.status {
+            Status::Unavailable(why) | Status::Unmeasured(why) | Status::Failed(why) => Some(why.as_str()),
+            Status::Measured | Status::Dropped(_) => None,
+        })
+        .collect();
+    for reason in reasons {
+        writeln!(out, "{DIM}  {}{DIM:#}", wrapped(2, reason, width))?;
+    }
+    Ok(())
 }
 
 /// The longest name of a storage above its column.
