@@ -14,8 +14,11 @@ use tempfile::TempDir;
 
 use crate::process::{capture, capture_always, is_installed, is_root};
 
-/// Apparent size of an image (they are sparse) and limit of a tmpfs. XFS refuses less than 300 MiB.
-const SIZE_BYTES: u64 = 1 << 30;
+/// Apparent size of an image; they are sparse. XFS refuses less than 300 MiB. Of 1 GiB, btrfs gives 51 MiB to metadata,
+/// and turned itself read-only when thousands of small files came and went.
+const IMAGE_BYTES: u64 = 4 << 30;
+/// Limit of a tmpfs.
+const MEMORY_BYTES: u64 = 1 << 30;
 
 /// A file system that can be made here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +129,7 @@ impl Mounted {
             make_image(&image, maker)?;
             mount.args(["-o", "loop"]).arg(image);
         } else {
-            mount.arg("-o").arg(format!("size={SIZE_BYTES}")).arg(name);
+            mount.arg("-o").arg(format!("size={MEMORY_BYTES}")).arg(name);
         }
         // Made before mounting: an interrupt in between must still unmount.
         let mounted = Self { file_system, point };
@@ -167,7 +170,7 @@ fn make_image(image: &Path, maker: &[&str]) -> Result<()> {
     let (program, options) = maker.split_first().context("a maker has a program")?;
     ensure!(is_installed(program), "{program} is not installed");
     let file = File::create_new(image).with_context(|| format!("cannot make {}", image.display()))?;
-    file.set_len(SIZE_BYTES)
+    file.set_len(IMAGE_BYTES)
         .with_context(|| format!("cannot extend {}", image.display()))?;
     drop(file);
     capture(Command::new(program).args(options).arg(image)).map(drop)

@@ -1,0 +1,171 @@
+//! Every method of the 2014 document's Linux lists runs through the lab, cold and warm, or says why it cannot.
+//!
+//! In a temporary folder, or in each of the folders of `SEEKLESS_TEST_DIRS` (separated by colons). What ran, and each
+//! reason why something did not, is printed: `--nocapture` shows it.
+
+#![cfg(target_os = "linux")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use seekless::method::ALIASES;
+use seekless::{Kernel, Method, Operation};
+use seekless_lab::experiment::{ContestPlan, Experiment, Size};
+use seekless_lab::trial::Stop;
+use seekless_lab::{Bench, Drop, Event, Watch, title};
+use seekless_record::{Cache, Run, Status, Target};
+use tempfile::TempDir;
+
+const SIZE_BYTES: u64 = 1 << 20;
+
+/// The system may page something out between a trial's preparation and its clock. Such a trial is marked invalid, and
+/// the lab is asked again; what is never valid is an error.
+const ATTEMPTS: usize = 3;
+
+struct Silent;
+
+impl Watch for Silent {
+    fn event(&mut self, _: &Event<'_>) {}
+}
+
+fn folders() -> Vec<TempDir> {
+    seekless::allow_mapping().expect("the handler can be installed");
+    match std::env::var_os("SEEKLESS_TEST_DIRS") {
+        None => vec![tempfile::tempdir().expect("a temporary folder")],
+        Some(list) => std::env::split_paths(&list)
+            .map(|folder| tempfile::tempdir_in(folder).expect("a folder on the file system under test"))
+            .collect(),
+    }
+}
+
+/// The methods of the lists for Linux.
+fn listed(operation: Operation) -> Vec<Method> {
+    let mut methods = Vec::new();
+    for alias in ALIASES.iter().filter(|alias| alias.listed != "OS X") {
+        let method: Method = alias.method.parse().expect("aliases name methods");
+        if method.operation() == operation && !methods.contains(&method) {
+            methods.push(method);
+        }
+    }
+    assert!(!methods.is_empty(), "the lists have nothing to {operation}");
+    methods
+}
+
+fn plan(operation: Operation, caches: &[Cache], target: Target) -> ContestPlan {
+    ContestPlan {
+        operation,
+        methods: listed(operation),
+        commands: Vec::new(),
+        sizes: vec![Size::Bytes(SIZE_BYTES)],
+        caches: caches.to_vec(),
+        target,
+        kernel: if operation == Operation::Read {
+            Kernel::Count
+        } else {
+            Kernel::None
+        },
+        work_ns_per_kib: 0,
+    }
+}
+
+fn run(folder: &Path, seed: u64) -> Run {
+    let states = [Cache::Cold, Cache::Warm];
+    let bench = Bench {
+        experiments: vec![Experiment {
+            name: "lists-2014".to_owned(),
+            about: "The Linux lists of the 2014 document".to_owned(),
+            contests: vec![
+                plan(Operation::Read, &states, Target::Fresh),
+                plan(Operation::Write, &[Cache::None], Target::Fresh),
+                plan(Operation::Write, &states, Target::Overwrite),
+                plan(Operation::Copy, &states, Target::Fresh),
+            ],
+        }],
+        folders: vec![folder.to_owned()],
+        budget: Duration::from_mins(1),
+        rounds: Some(1),
+        sizes: Vec::new(),
+        caches: Vec::new(),
+        seed,
+        work_ns_per_kib: None,
+        drop: Drop::File,
+        file: None,
+        program: PathBuf::from(env!("CARGO_BIN_EXE_seekless")),
+    };
+    seekless_lab::run(&bench, &Stop::default(), &mut Silent)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+}
+
+/// What became of the entries in all attempts, by contest and method.
+#[derive(Default)]
+struct Found {
+    measured: BTreeSet<String>,
+    unavailable: BTreeMap<String, String>,
+    wrong: BTreeMap<String, String>,
+}
+
+impl Found {
+    fn add(&mut self, run: &Run) {
+        for (index, contest) in run.contests.iter().enumerate() {
+            for (entry, description) in contest.entries.iter().enumerate() {
+                let name = format!("{}: {}", title(contest), description.method);
+                let mut trials = run
+                    .trials
+                    .iter()
+                    .filter(|trial| (trial.contest, trial.entry) == (index, entry));
+                match &description.status {
+                    Status::Unavailable(why) => {
+                        self.unavailable.insert(name, why.clone());
+                    }
+                    Status::Measured if trials.clone().any(|trial| trial.valid) => {
+                        self.measured.insert(name);
+                    }
+                    Status::Measured => {
+                        let why = trials.find_map(|trial| trial.invalid.clone());
+                        self.wrong.insert(name, why.unwrap_or_else(|| "no trial".to_owned()));
+                    }
+                    other => panic!("{name}: {other:?}"),
+                }
+            }
+        }
+        self.wrong.retain(|name, _| !self.measured.contains(name));
+    }
+
+    fn print(&self, file_system: &str) {
+        println!("{file_system}: {} measured", self.measured.len());
+        let mut reasons = BTreeMap::<&str, Vec<&str>>::new();
+        for (name, why) in &self.unavailable {
+            reasons.entry(why).or_default().push(name);
+        }
+        for (why, names) in reasons {
+            println!("{file_system}: {} not: {why}", names.len());
+            for name in names {
+                println!("    {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_method_of_the_linux_lists_runs_or_says_why_not() {
+    for folder in folders() {
+        let mut found = Found::default();
+        let mut file_system = String::new();
+        for attempt in 0..ATTEMPTS {
+            let run = run(folder.path(), attempt as u64);
+            file_system.clone_from(&run.storages[0].file_system);
+            found.add(&run);
+            if found.wrong.is_empty() {
+                break;
+            }
+        }
+        found.print(&file_system);
+        assert!(!found.measured.is_empty(), "{file_system}: nothing was measured");
+        assert!(
+            found.wrong.is_empty(),
+            "{file_system}: never valid in {ATTEMPTS} attempts: {:#?}",
+            found.wrong
+        );
+    }
+}
