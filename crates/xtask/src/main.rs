@@ -1,7 +1,7 @@
 //! The project's chores, as `cargo xtask CHORE`: its one test command, and seekless beside its peers.
 //!
 //! Nothing here is part of what users install. Other programs are called where they are the field's own (`fio`,
-//! `mount`, `mkfs.*`, `apt-get`); no crate of the project is linked, so that xtask builds even when they do not.
+//! `mount`, `mkfs.*`, `apt-get`); of the project's own crates the lab is linked, because peers are compared with its trials.
 
 mod filesystems;
 #[cfg(target_os = "linux")]

@@ -12,8 +12,9 @@ use clap::Args;
 use rustix::fs::statvfs;
 
 use crate::peers::cases::{Case, Start};
+use crate::peers::ours::Ours;
 use crate::peers::statistics::median_interval;
-use crate::peers::{cache, fio, ours, report};
+use crate::peers::{cache, fio, idle, report};
 use crate::process::{check_interrupt, is_installed};
 
 /// How far from 1 the interval of fio's ratio to itself may reach.
@@ -45,6 +46,9 @@ pub struct Arguments {
     /// Only fio against itself: is this storage steady enough to compare on?
     #[arg(long)]
     fio_only: bool,
+    /// Before each round, wait until nothing else uses the processors
+    #[arg(long)]
+    wait_idle: bool,
     /// Also write the table as Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
@@ -120,10 +124,10 @@ impl Samples {
 }
 
 #[derive(Clone, Copy)]
-enum Side {
+enum Side<'a> {
     Fio,
     FioAgain,
-    Ours,
+    Ours(&'a Ours),
 }
 
 /// Compares, prints the table, and fails where a case differs.
@@ -139,9 +143,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         arguments.cases.clone()
     };
     check_space(&arguments.dir, &cases, arguments.size)?;
-    if !arguments.fio_only {
-        ours::build()?;
-    }
+    let ours = if arguments.fio_only { None } else { Some(Ours::build()?) };
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
     let preface = report::preface(&arguments.dir, arguments.size, seed)?;
     println!("{preface}\n");
@@ -149,7 +151,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut outcomes = Vec::new();
     for case in cases {
-        let outcome = compare(case, arguments, &mut random).with_context(|| format!("case `{}`", case.name()))?;
+        let outcome =
+            compare(case, arguments, ours.as_ref(), &mut random).with_context(|| format!("case `{}`", case.name()))?;
         outcomes.push(outcome);
     }
     println!("\n{}", report::table(&outcomes));
@@ -163,7 +166,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-fn compare(case: Case, arguments: &Arguments, random: &mut fastrand::Rng) -> Result<Outcome> {
+fn compare(case: Case, arguments: &Arguments, ours: Option<&Ours>, random: &mut fastrand::Rng) -> Result<Outcome> {
     let bytes = case.bytes(arguments.size);
     let folder = tempfile::Builder::new()
         .prefix("seekless-peers-")
@@ -177,29 +180,31 @@ fn compare(case: Case, arguments: &Arguments, random: &mut fastrand::Rng) -> Res
     trial(case, Side::Fio, &file, bytes)?;
 
     let mut sides = vec![Side::Fio, Side::FioAgain];
-    if !arguments.fio_only {
-        sides.push(Side::Ours);
-    }
+    sides.extend(ours.map(Side::Ours));
     let mut samples = Samples::default();
     let limit = Duration::from_secs(arguments.seconds_max);
-    let started = Instant::now();
-    while samples.decided().is_none() && samples.fio.len() < arguments.rounds_max && started.elapsed() < limit {
+    let mut measuring = Duration::ZERO;
+    while samples.decided().is_none() && samples.fio.len() < arguments.rounds_max && measuring < limit {
+        if arguments.wait_idle {
+            idle::wait()?;
+        }
+        let started = Instant::now();
         random.shuffle(&mut sides);
         for &side in &sides {
             let seconds = trial(case, side, &file, bytes)?;
             match side {
                 Side::Fio => samples.fio.push(seconds),
                 Side::FioAgain => samples.fio_again.push(seconds),
-                Side::Ours => samples.ours.push(seconds),
+                Side::Ours(_) => samples.ours.push(seconds),
             }
         }
+        measuring += started.elapsed();
     }
     let verdict = samples.concluded();
     println!(
-        "{}: {verdict:?} after {} rounds, {:.0?}",
+        "{}: {verdict:?} after {} rounds, {measuring:.0?}",
         case.name(),
-        samples.fio.len(),
-        started.elapsed()
+        samples.fio.len()
     );
     Ok(Outcome {
         case,
@@ -209,12 +214,15 @@ fn compare(case: Case, arguments: &Arguments, random: &mut fastrand::Rng) -> Res
     })
 }
 
-fn trial(case: Case, side: Side, file: &Path, bytes: u64) -> Result<f64> {
+fn trial(case: Case, side: Side<'_>, file: &Path, bytes: u64) -> Result<f64> {
     check_interrupt()?;
-    cache::prepare(case.start(), file)?;
+    let prepare = || cache::prepare(case.start(), file);
     let seconds = match side {
-        Side::Fio | Side::FioAgain => fio::time(case, file, bytes)?,
-        Side::Ours => ours::time(case, file, bytes)?,
+        Side::Fio | Side::FioAgain => {
+            prepare()?;
+            fio::time(case, file, bytes)?
+        }
+        Side::Ours(ours) => ours.time(case, file, bytes, prepare)?,
     };
     let found = file
         .metadata()

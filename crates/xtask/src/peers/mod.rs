@@ -3,6 +3,8 @@
 mod cache;
 mod cases;
 mod fio;
+mod idle;
+mod itself;
 mod lab;
 mod ours;
 mod report;
@@ -16,11 +18,15 @@ use clap::Subcommand;
 pub enum Peers {
     /// The lab's trials with fio's: are they the same measurement?
     Lab(lab::Arguments),
+    /// The lab with itself: does one method under two names tie, and what does the clock cost?
+    #[command(name = "self")]
+    Itself(itself::Arguments),
 }
 
 /// Compares.
 pub fn run(peers: &Peers) -> Result<()> {
     match peers {
         Peers::Lab(arguments) => lab::run(arguments),
+        Peers::Itself(arguments) => itself::run(arguments),
     }
 }

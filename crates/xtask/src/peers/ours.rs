@@ -1,38 +1,89 @@
-//! Our side: one trial of the release binary, in a process of its own, timed by the lab's clock.
+//! Our side: one trial as the lab runs it, in a child process of the release binary, timed by the lab's clock.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::{Context, Result, bail, ensure};
+use seekless::{Kernel, Method, Operation};
+use seekless_lab::trial::{Action, Child, Content, FilePath, Job, Outcome, Report, Spec, Stop};
+use seekless_record::Target;
 
 use crate::peers::cases::Case;
-use crate::process::{capture, run};
+use crate::process::run;
 
-/// Builds the binary that is compared.
-pub fn build() -> Result<()> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    run(Command::new(cargo)
-        .current_dir(top)
-        .args(["build", "--release", "--package", "seekless-cli"]))
+/// The binary whose trials are compared.
+pub struct Ours {
+    program: PathBuf,
+    stop: Stop,
 }
 
-/// The seconds that seekless takes for the case's work on the file.
-pub fn time(case: Case, file: &Path, bytes: u64) -> Result<f64> {
-    let mut command = Command::new(binary()?);
-    command
-        .arg("trial")
-        .arg(case.method())
-        .arg(file)
-        .arg("--size")
-        .arg(bytes.to_string());
-    let output = capture(&mut command)?;
-    let report: Value = serde_json::from_str(&output).context("`seekless trial` printed no JSON")?;
-    report["seconds"]
-        .as_f64()
-        .context("`seekless trial` reports no seconds")
+impl Ours {
+    /// Builds it.
+    pub fn build() -> Result<Self> {
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        run(Command::new(cargo)
+            .current_dir(top)
+            .args(["build", "--release", "--package", "seekless-cli"]))?;
+        Ok(Self {
+            program: binary()?,
+            stop: Stop::default(),
+        })
+    }
+
+    /// Where it is.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The seconds that seekless takes for the case's work on the file. `prepare` brings the page cache into its state
+    /// when the child has made its buffers.
+    pub fn time(&self, case: Case, file: &Path, bytes: u64, prepare: impl FnOnce() -> Result<()>) -> Result<f64> {
+        let method: Method = case.method().parse()?;
+        let action = match method.operation() {
+            // fio looks at nothing that it reads, and changes nothing that it writes.
+            Operation::Read => Action::Read(method, Kernel::None),
+            Operation::Write => Action::Write(method, Content::Block(bytes), Target::Fresh),
+            Operation::Copy => bail!("fio does not copy"),
+        };
+        let report = self.trial(action, file, bytes, prepare)?;
+        ensure!(
+            report.bytes == bytes,
+            "seekless moved {} bytes, not {bytes}",
+            report.bytes
+        );
+        Ok(report.seconds)
+    }
+
+    /// The seconds inside the clock of a trial that does nothing.
+    pub fn time_null(&self) -> Result<f64> {
+        let action = Action::Read(Method::known("read/null"), Kernel::None);
+        Ok(self.trial(action, Path::new(""), 0, || Ok(()))?.seconds)
+    }
+
+    fn trial(&self, action: Action, file: &Path, bytes: u64, prepare: impl FnOnce() -> Result<()>) -> Result<Report> {
+        let spec = Spec {
+            action,
+            jobs: vec![Job {
+                source: FilePath::from(file),
+                target: FilePath::from(file),
+                bytes,
+            }],
+            work_ns_per_kib: 0,
+            device_folder: None,
+            cgroup: None,
+            sync_target: false,
+            rehearse: false,
+        };
+        let child = Child::start(&self.program, &spec, &self.stop)?;
+        prepare()?;
+        match child.run()? {
+            Outcome::Measured(report) => Ok(*report),
+            Outcome::Unavailable(why) => bail!("it is not available here: {why}"),
+            Outcome::Failed(why) => bail!(why),
+        }
+    }
 }
 
 /// Beside the folder of the profile that xtask itself was built in, wherever the target folder is.
