@@ -73,5 +73,8 @@ fn one_method_under_two_names_ties_and_nothing_costs_nothing() {
     let ties = run.contests.iter().filter(|contest| is_tie(contest)).count();
     assert!(ties >= TIES, "{ties} ties in {CONTESTS} contests: {:#?}", run.contests);
     let null = median(&run.lab_cost.null_seconds).expect("the lab measures its own cost");
-    assert!(null < NULL_SECONDS, "{null} seconds inside the clock of a trial that does nothing");
+    assert!(
+        null < NULL_SECONDS,
+        "{null} seconds inside the clock of a trial that does nothing"
+    );
 }

@@ -23,6 +23,7 @@ pub fn show_run(out: &mut dyn Write, run: &Run, all: bool, width: Width) -> std:
         "{BOLD}Machine{BOLD:#}  {}",
         wrapped(INDENT, &machine_line(run), width)
     )?;
+    writeln!(out, "{DIM}Lab      {}{DIM:#}", wrapped(INDENT, &lab_line(run), width))?;
     let mut shown = Vec::new();
     for (index, contest) in run.contests.iter().enumerate() {
         if shown.contains(&index) {
@@ -140,13 +141,26 @@ fn machine_line(run: &Run) -> String {
         percent("stolen", run.noise.stolen),
     ];
     let noise: Vec<String> = noise.into_iter().flatten().collect();
-    let null = median(&run.lab_cost.null_seconds).map(|null| format!("; the clock costs {}", seconds(null)));
-    format!(
-        "{}; noise: {}{}",
-        words.join(", "),
-        noise.join(", "),
-        null.unwrap_or_default()
-    )
+    format!("{}; noise: {}", words.join(", "), noise.join(", "))
+}
+
+/// What measuring itself costs, and how fast the bytes of write trials are made.
+fn lab_line(run: &Run) -> String {
+    let cost = &run.lab_cost;
+    let null = median(&cost.null_seconds).map(|null| format!("a trial that does nothing takes {}", seconds(null)));
+    let producer = cost
+        .producer_bytes_per_second
+        .map(|speed| format!("test data is made at {}", rate(speed)));
+    let touches = cost
+        .first_touch_bytes_per_second
+        .zip(cost.second_touch_bytes_per_second);
+    let touches =
+        touches.map(|(first, second)| format!("memory is touched first at {}, again at {}", rate(first), rate(second)));
+    null.into_iter()
+        .chain(producer)
+        .chain(touches)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 fn median(samples: &[f64]) -> Option<f64> {

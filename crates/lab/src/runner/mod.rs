@@ -109,9 +109,9 @@ pub enum BenchError {
     },
     /// There is no room for the test files.
     #[error(
-        "{}: {} MiB are needed for the test files, and {} MiB are free (a tenth of them is left alone): free some, or \
+        "{}: {} KiB are needed for the test files, and {} KiB are free (a tenth of them is left alone): free some, or \
          ask for less with --size",
-        path.display(), needed_bytes.div_ceil(1 << 20), free_bytes >> 20
+        path.display(), needed_bytes.div_ceil(1 << 10), free_bytes >> 10
     )]
     NoSpace {
         /// The folder.
