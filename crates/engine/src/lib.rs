@@ -27,6 +27,7 @@
 
 pub mod method;
 
+mod ahead;
 mod chunk;
 mod consumer;
 mod copy;
@@ -37,6 +38,7 @@ mod kernel;
 mod pool;
 mod producer;
 mod read;
+mod setup;
 mod storage;
 mod transfer;
 mod write;

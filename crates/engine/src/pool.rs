@@ -3,7 +3,7 @@
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::Result;
-use crate::transfer::Setup;
+use crate::setup::Setup;
 
 /// Makes `threads` threads and waits until they run.
 pub(crate) fn pool(setup: &Setup, threads: usize) -> Result<ThreadPool> {

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use seekless_sys::{self as sys, Access, Advice, Opening, Support};
+use seekless_sys::{self as sys, Access, Opening, Support};
 
 use crate::Producer;
 use crate::error::{Error, Result};
-use crate::method::{CachePolicy, Durability, Hint, Method, Platform, Preallocate};
+use crate::method::{CachePolicy, Durability, Method, Preallocate};
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,60 +41,6 @@ pub enum Destination {
 
 /// The alignment of memory for any direct I/O seen so far; what a device asks for beyond it is refused by name.
 pub(crate) const MEMORY_ALIGNMENT: usize = 4096;
-
-/// What a mechanism prepares from: the method, and its block as long as the file needs it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Setup {
-    pub method: Method,
-    /// Bytes of a buffer: the block, but no more than the longest file rounded up; 0 where the mechanism has no block.
-    pub block_bytes: usize,
-}
-
-impl Setup {
-    pub fn new(method: &Method, longest_file_bytes: u64) -> Self {
-        let longest = longest_file_bytes.max(1).next_multiple_of(MEMORY_ALIGNMENT as u64);
-        let block_bytes = method
-            .options()
-            .block_bytes
-            .map_or(0, |block| block.min(longest) as usize);
-        Self {
-            method: *method,
-            block_bytes,
-        }
-    }
-
-    /// Fails where the mechanism does not exist on this platform.
-    pub fn require_here(&self) -> Result<()> {
-        let platforms = self.method.mechanism().platforms;
-        if platforms.contains(&Platform::HERE) {
-            return Ok(());
-        }
-        let names: Vec<_> = platforms.iter().map(|platform| platform.name()).collect();
-        Err(self.unavailable(&format!("it exists on {} only", names.join(" and "))))
-    }
-
-    pub fn buffer(&self) -> Result<sys::Buffer> {
-        sys::Buffer::new(self.block_bytes, MEMORY_ALIGNMENT).map_err(|error| self.failed("making a buffer", error))
-    }
-
-    /// An error of the preparation, which knows no path yet.
-    pub fn failed(&self, action: &str, source: io::Error) -> Error {
-        Error::System {
-            path: Path::new(".").to_owned(),
-            action: action.to_owned(),
-            method: Some(self.method),
-            source,
-        }
-    }
-
-    pub fn unavailable(&self, reason: &str) -> Error {
-        Error::Unavailable {
-            path: Path::new(".").to_owned(),
-            method: self.method,
-            reason: reason.to_owned(),
-        }
-    }
-}
 
 /// A file with the method that is at work on it: one side of an operation.
 pub(crate) struct Side<'a> {
@@ -465,61 +411,3 @@ pub(crate) fn require_distinct(source: &Side<'_>, target: &Path) -> Result<()> {
     }
     Ok(())
 }
-
-/// How far ahead of the reading the piecewise hints are given.
-const AHEAD_BYTES: u64 = 8 << 20;
-/// The kernel cuts a longer hint to the read-ahead window, whose usual size this is.
-const PIECE_BYTES: u64 = 128 << 10;
-
-/// Gives the method's read-ahead hint: once, or piece by piece ahead of the reading (`willneed`, `readahead`,
-/// `rdadvise`).
-pub(crate) struct Ahead<'a> {
-    side: &'a Side<'a>,
-    told: u64,
-}
-
-impl<'a> Ahead<'a> {
-    /// Gives what is given once.
-    pub fn new(side: &'a Side<'a>) -> Result<Self> {
-        let advise = |advice| sys::advise(&side.file, advice, 0, 0);
-        let given = match side.method.options().hint {
-            Hint::None | Hint::Populate => return Ok(Self { side, told: u64::MAX }),
-            Hint::WillNeed | Hint::ReadAhead | Hint::RdAdvise => return Ok(Self { side, told: 0 }),
-            Hint::Sequential => advise(Advice::Sequential),
-            Hint::SequentialNoReuse => match advise(Advice::Sequential) {
-                Ok(Support::Available(())) => advise(Advice::NoReuse),
-                other => other,
-            },
-            Hint::RdAhead => sys::enable_read_ahead(&side.file),
-        };
-        side.count_call();
-        side.support(GIVING, given)?;
-        Ok(Self { side, told: u64::MAX })
-    }
-
-    /// The same for a source that is mapped: the hints for maps are given to the map.
-    pub fn for_map(side: &'a Side<'a>) -> Result<Self> {
-        match side.method.options().hint {
-            Hint::RdAhead | Hint::RdAdvise => Self::new(side),
-            _ => Ok(Self { side, told: u64::MAX }),
-        }
-    }
-
-    /// Tells of what will be read behind `offset`.
-    pub fn reading_at(&mut self, offset: u64) -> Result<()> {
-        let side = self.side;
-        while self.told < side.bytes && self.told < offset.saturating_add(AHEAD_BYTES) {
-            let given = match side.method.options().hint {
-                Hint::ReadAhead => sys::readahead(&side.file, self.told, PIECE_BYTES as usize),
-                Hint::RdAdvise => sys::read_advice(&side.file, self.told, PIECE_BYTES),
-                _ => sys::advise(&side.file, Advice::WillNeed, self.told, PIECE_BYTES),
-            };
-            side.count_call();
-            side.support(GIVING, given)?;
-            self.told += PIECE_BYTES;
-        }
-        Ok(())
-    }
-}
-
-const GIVING: &str = "giving the read-ahead hint";

@@ -6,10 +6,12 @@ use rayon::ThreadPool;
 use seekless_sys::Buffer;
 
 use super::{CopyBytes, PrepareCopy};
+use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::method::{Mechanism, Operation, Platform, Prepare};
 use crate::pool::pool;
-use crate::transfer::{Ahead, Setup, Side};
+use crate::setup::Setup;
+use crate::transfer::Side;
 
 const PREPARE: PrepareCopy = |setup| {
     let buffers = vec![setup.buffer()?, setup.buffer()?];

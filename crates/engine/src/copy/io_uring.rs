@@ -3,11 +3,13 @@
 use seekless_sys::{Completed, Ring};
 
 use super::{CopyBytes, PrepareCopy};
+use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::in_flight::{Draining, InFlight, drain_ring};
 use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
 use crate::read::{ring, ring_flags};
-use crate::transfer::{Ahead, Setup, Side};
+use crate::setup::Setup;
+use crate::transfer::Side;
 
 const PREPARE: PrepareCopy = |setup| {
     Ok(Box::new(IoUring {

@@ -1,10 +1,11 @@
 //! `copy/mmap`: both files are mapped, whole or in windows of a block, and the bytes copied from map to map.
 
 use super::{CopyBytes, PrepareCopy};
+use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::method::{Accepts, Durability, Mechanism, Operation, Platform, Preallocate, Prepare};
 use crate::read::{MAP_HINTS, STEP_BYTES, map_fault, map_source, require_guard, window_bytes};
-use crate::transfer::{Ahead, Side};
+use crate::transfer::Side;
 use crate::write::map_target;
 
 const PREPARE: PrepareCopy = |setup| {

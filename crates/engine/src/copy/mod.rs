@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::method::{Mechanism, Method, Operation, Prepare};
-use crate::transfer::{Destination, Setup, Side, Transfer, require_distinct};
+use crate::setup::Setup;
+use crate::transfer::{Destination, Side, Transfer, require_distinct};
 
 /// The mechanisms of copying.
 pub(crate) static TABLE: &[&Mechanism] = &[

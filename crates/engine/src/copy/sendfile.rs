@@ -3,9 +3,10 @@
 use seekless_sys::{self as sys};
 
 use super::{CopyBytes, PrepareCopy};
+use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepare};
-use crate::transfer::{Ahead, Side};
+use crate::transfer::Side;
 
 const PREPARE: PrepareCopy = |_| Ok(Box::new(Sendfile));
 

@@ -3,9 +3,11 @@
 use seekless_sys::{Pipe, Support};
 
 use super::{CopyBytes, PrepareCopy};
+use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
-use crate::transfer::{Ahead, Setup, Side};
+use crate::setup::Setup;
+use crate::transfer::Side;
 
 const PREPARE: PrepareCopy = |setup| match Pipe::new(setup.block_bytes) {
     Ok(Support::Available(pipe)) => Ok(Box::new(Splice { pipe, setup })),

@@ -1,10 +1,12 @@
 //! `copy/sync`: pread(2) and pwrite(2) in a loop.
 
 use super::{CopyBytes, PrepareCopy};
+use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
 use crate::read::DESCRIPTOR_HINTS;
-use crate::transfer::{Ahead, Setup, Side};
+use crate::setup::Setup;
+use crate::transfer::Side;
 use crate::write::BLOCKS;
 
 /// What calls that copy through a buffer accept.

@@ -3,10 +3,12 @@
 use seekless_sys::{Ring, RingFlags, Support};
 
 use super::{PrepareRead, ReadSource, Stopped};
+use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::in_flight::{Draining, InFlight, drain_ring};
 use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepare};
-use crate::transfer::{Ahead, MEMORY_ALIGNMENT, Setup, Side};
+use crate::setup::Setup;
+use crate::transfer::{MEMORY_ALIGNMENT, Side};
 use crate::{Chunk, Consumer};
 
 const PREPARE: PrepareRead = |setup| {

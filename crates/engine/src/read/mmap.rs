@@ -3,9 +3,11 @@
 use seekless_sys::{Map, MapAdvice, MapMode};
 
 use super::{PrepareRead, ReadSource, Stopped};
+use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::method::{Accepts, Hint, Mechanism, Operation, Platform, Prepare};
-use crate::transfer::{Ahead, MEMORY_ALIGNMENT, Setup, Side};
+use crate::setup::Setup;
+use crate::transfer::{MEMORY_ALIGNMENT, Side};
 use crate::{Chunk, Consumer};
 
 const PREPARE: PrepareRead = |setup| {

@@ -19,7 +19,8 @@ use crate::Consumer;
 use crate::consumer::Delivered;
 use crate::error::{Error, Result};
 use crate::method::{Mechanism, Method, Operation, Prepare};
-use crate::transfer::{Setup, Side, Transfer};
+use crate::setup::Setup;
+use crate::transfer::{Side, Transfer};
 
 /// The mechanisms of reading.
 pub(crate) static TABLE: &[&Mechanism] = &[

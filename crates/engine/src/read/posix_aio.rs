@@ -8,10 +8,12 @@ use std::sync::Arc;
 use seekless_sys::{Aio, Support};
 
 use super::{PrepareRead, ReadSource, Stopped};
+use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::in_flight::{Draining, InFlight, drain_slots};
 use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepare};
-use crate::transfer::{Ahead, Setup, Side};
+use crate::setup::Setup;
+use crate::transfer::Side;
 use crate::{Chunk, Consumer};
 
 const PREPARE: PrepareRead = |setup| {

@@ -1,9 +1,11 @@
 //! `read/sync`: pread(2) in a loop, one block after the other.
 
 use super::{PrepareRead, ReadSource, Stopped};
+use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::method::{Accepts, CachePolicy, Hint, Mechanism, Operation, Platform, Preallocate, Prepare};
-use crate::transfer::{Ahead, Setup, Side};
+use crate::setup::Setup;
+use crate::transfer::Side;
 use crate::{Chunk, Consumer};
 
 /// The hints for calls that read a descriptor.

@@ -7,10 +7,12 @@ use rayon::ThreadPool;
 use seekless_sys::Buffer;
 
 use super::{PrepareRead, ReadSource, Stopped};
+use crate::ahead::Ahead;
 use crate::error::{Error, Result};
 use crate::method::{Accepts, CachePolicy, Hint, Mechanism, Operation, Platform, Prepare};
 use crate::pool::pool;
-use crate::transfer::{Ahead, Setup, Side};
+use crate::setup::Setup;
+use crate::transfer::Side;
 use crate::{Chunk, Consumer};
 
 const PREPARE: PrepareRead = |setup| {

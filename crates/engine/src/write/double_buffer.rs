@@ -10,7 +10,8 @@ use crate::Producer;
 use crate::error::Result;
 use crate::method::{Mechanism, Operation, Platform, Prepare};
 use crate::pool::pool;
-use crate::transfer::{Setup, Side};
+use crate::setup::Setup;
+use crate::transfer::Side;
 
 const PREPARE: PrepareWrite = |setup| {
     let buffers = vec![setup.buffer()?, setup.buffer()?];

@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::in_flight::{Draining, InFlight, drain_ring};
 use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
 use crate::read::{ring, ring_flags};
-use crate::transfer::{Setup, Side};
+use crate::setup::Setup;
+use crate::transfer::Side;
 
 const PREPARE: PrepareWrite = |setup| {
     Ok(Box::new(IoUring {

@@ -16,7 +16,8 @@ pub(crate) use sync::ACCEPTS as BLOCKS;
 use crate::Producer;
 use crate::error::{Error, Result};
 use crate::method::{Mechanism, Method, Operation, Prepare};
-use crate::transfer::{Destination, Setup, Side, Transfer};
+use crate::setup::Setup;
+use crate::transfer::{Destination, Side, Transfer};
 
 /// The mechanisms of writing.
 pub(crate) static TABLE: &[&Mechanism] = &[

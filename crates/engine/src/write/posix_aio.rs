@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::in_flight::{Draining, InFlight, drain_slots};
 use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepare};
 use crate::read::aio_slot;
-use crate::transfer::{Setup, Side};
+use crate::setup::Setup;
+use crate::transfer::Side;
 
 const PREPARE: PrepareWrite = |setup| {
     Ok(Box::new(PosixAio {

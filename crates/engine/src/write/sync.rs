@@ -4,7 +4,8 @@ use super::{PrepareWrite, WriteTarget};
 use crate::Producer;
 use crate::error::Result;
 use crate::method::{Accepts, CachePolicy, Durability, Mechanism, Operation, Platform, Preallocate, Prepare};
-use crate::transfer::{Setup, Side};
+use crate::setup::Setup;
+use crate::transfer::Side;
 
 /// What calls that write blocks to a descriptor accept.
 pub(crate) const ACCEPTS: Accepts = Accepts {

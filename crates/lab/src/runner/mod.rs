@@ -4,6 +4,7 @@
 //! group's rounds are shuffled. Three rounds of everything, a round of each group in turn; then rounds of what is not
 //! clearly beaten, in the groups that are undecided; last the winners are measured again on fresh rounds.
 
+mod check;
 mod group;
 mod place;
 mod size;

@@ -6,24 +6,25 @@ use std::time::Duration;
 use seekless::{Kernel, Method, StorageFacts};
 use seekless_record::{Cache, Contest, Entry, Phase, Status, Target, Trial};
 
+use super::check::{STRAY_PART, WRONG};
 use super::group::Group;
 use super::place::Place;
 use super::{BenchError, Event, Runner};
 use crate::cache_state::{self, State};
 use crate::cgroup::MemoryGroup;
-use crate::testfile::{TestFile, check_copy, check_stream};
-use crate::trial::account::{self, Expected};
+use crate::testfile::TestFile;
+use crate::trial::account;
 use crate::trial::{Action, Child, Content, FilePath, Job, LaunchError, Outcome, Report, Spec};
 
 /// The files of one trial.
-struct Files {
-    sources: Vec<TestFile>,
-    targets: Vec<PathBuf>,
+pub(super) struct Files {
+    pub sources: Vec<TestFile>,
+    pub targets: Vec<PathBuf>,
 }
 
 impl Files {
     /// The files whose cache state is the trial's: what is read, or written over.
-    fn held(&self, target: Target) -> impl Iterator<Item = &Path> + Clone {
+    pub fn held(&self, target: Target) -> impl Iterator<Item = &Path> + Clone {
         let sources = self.sources.iter().map(|file| file.path.as_path());
         let targets = self
             .targets
@@ -227,75 +228,6 @@ impl Runner<'_> {
         Ok(state)
     }
 
-    /// Holds a trial against what must have come out of it. Tells whether the copies share blocks with their source.
-    fn check(&self, contest: &Contest, entry: &Entry, files: &Files, report: &Report, trial: &mut Trial) -> bool {
-        let place = &self.places[contest.storage];
-        let method: Option<Method> = entry.method.parse().ok();
-        let summary = match files.targets.first().or(files.sources.first().map(|file| &file.path)) {
-            Some(path) => seekless::extents(path).ok().flatten(),
-            None => None,
-        };
-        let shared = contest.operation == "copy" && summary.is_some_and(|extents| extents.shared_bytes > 0);
-        trial.extents = summary.map(|extents| extents.count);
-        let is_write = contest.operation == "write";
-        let looked_at = if is_write {
-            files.held(Target::Overwrite)
-        } else {
-            files.held(contest.target)
-        };
-        trial.resident_after = cache_state::resident(looked_at).unwrap_or(None);
-        let allocated: Option<u64> = files
-            .sources
-            .iter()
-            .map(|file| file.allocated_bytes.or(Some(file.bytes)))
-            .sum();
-        let expected = Expected {
-            device_bytes: allocated.filter(|_| place.tells_source() && contest.operation != "write"),
-            cache: contest.cache,
-            shared,
-        };
-        let wrong = self
-            .wrong_result(contest, files, report)
-            .map(|why| format!("{WRONG}: {why}"))
-            .or_else(|| trial.invalid.take())
-            .or_else(|| account::wrong_source(report, method.as_ref(), expected))
-            .or_else(|| used_cache(method.as_ref(), contest, trial.resident_after));
-        trial.valid = wrong.is_none();
-        trial.invalid = wrong;
-        shared
-    }
-
-    /// What is wrong with what a trial found or made.
-    fn wrong_result(&self, contest: &Contest, files: &Files, report: &Report) -> Option<String> {
-        let unreadable = |error: std::io::Error| Some(format!("it could not be checked: {error}"));
-        match contest.operation.as_str() {
-            "read" => {
-                let kernel: Kernel = contest.kernel.parse().ok()?;
-                let is_command = report.calls.is_none();
-                if !is_command && report.answers.len() != files.sources.len() {
-                    return Some("not every file gave an answer".to_owned());
-                }
-                let answers = report.answers.iter().zip(&files.sources);
-                let mut wrong = answers.filter(|(found, file)| file.answer(kernel) != Some(*found));
-                let bytes: u64 = files.sources.iter().map(|file| file.bytes).sum();
-                if report.bytes != bytes {
-                    return Some(format!("{} bytes were read instead of {bytes}", report.bytes));
-                }
-                wrong
-                    .next()
-                    .map(|(found, file)| format!("{kernel} found {found:?} in {}", file.path.display()))
-            }
-            "write" => files.targets.iter().find_map(|path| {
-                check_stream(path, contest.size_bytes, self.bench.seed).map_or_else(unreadable, Result::err)
-            }),
-            _ => files
-                .targets
-                .iter()
-                .zip(&files.sources)
-                .find_map(|(path, source)| check_copy(path, &source.path).map_or_else(unreadable, Result::err)),
-        }
-    }
-
     /// Moves an entry whose copies share blocks with their source into a contest of their own.
     fn move_to_shared(&mut self, group: &mut Group, contest: usize, entry: usize, mut trial: Trial) {
         let apart = group.contests.iter().copied().find(|&other| {
@@ -359,20 +291,6 @@ impl Runner<'_> {
 
 /// How much longer than the budget a trial may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How a wrong answer is told from a wrong state: it ends the entry.
-const WRONG: &str = "wrong result";
-
-/// Of a file read past the page cache at most this part may be resident afterwards.
-const STRAY_PART: f64 = 0.01;
-
-/// Whether a method that goes past the page cache left the file in it.
-fn used_cache(method: Option<&Method>, contest: &Contest, resident_after: Option<f64>) -> Option<String> {
-    let direct = method.is_some_and(|method| method.options().cache == seekless::method::CachePolicy::Direct);
-    let stayed = resident_after.is_some_and(|part| part > STRAY_PART);
-    let is_looked_at = contest.cache == Cache::Cold || contest.operation == "write";
-    (direct && stayed && is_looked_at).then(|| "direct I/O left the file in the page cache".to_owned())
-}
 
 fn device_folder(facts: &StorageFacts) -> Option<FilePath> {
     facts

@@ -1,0 +1,65 @@
+//! The read-ahead hint of a method: given once, or piece by piece ahead of the reading.
+
+use seekless_sys::{self as sys, Advice, Support};
+
+use crate::error::Result;
+use crate::method::Hint;
+use crate::transfer::Side;
+
+/// How far ahead of the reading the piecewise hints are given.
+const AHEAD_BYTES: u64 = 8 << 20;
+/// The kernel cuts a longer hint to the read-ahead window, whose usual size this is.
+const PIECE_BYTES: u64 = 128 << 10;
+
+/// Gives the method's read-ahead hint: once, or piece by piece ahead of the reading (`willneed`, `readahead`,
+/// `rdadvise`).
+pub(crate) struct Ahead<'a> {
+    side: &'a Side<'a>,
+    told: u64,
+}
+
+impl<'a> Ahead<'a> {
+    /// Gives what is given once.
+    pub fn new(side: &'a Side<'a>) -> Result<Self> {
+        let advise = |advice| sys::advise(&side.file, advice, 0, 0);
+        let given = match side.method.options().hint {
+            Hint::None | Hint::Populate => return Ok(Self { side, told: u64::MAX }),
+            Hint::WillNeed | Hint::ReadAhead | Hint::RdAdvise => return Ok(Self { side, told: 0 }),
+            Hint::Sequential => advise(Advice::Sequential),
+            Hint::SequentialNoReuse => match advise(Advice::Sequential) {
+                Ok(Support::Available(())) => advise(Advice::NoReuse),
+                other => other,
+            },
+            Hint::RdAhead => sys::enable_read_ahead(&side.file),
+        };
+        side.count_call();
+        side.support(GIVING, given)?;
+        Ok(Self { side, told: u64::MAX })
+    }
+
+    /// The same for a source that is mapped: the hints for maps are given to the map.
+    pub fn for_map(side: &'a Side<'a>) -> Result<Self> {
+        match side.method.options().hint {
+            Hint::RdAhead | Hint::RdAdvise => Self::new(side),
+            _ => Ok(Self { side, told: u64::MAX }),
+        }
+    }
+
+    /// Tells of what will be read behind `offset`.
+    pub fn reading_at(&mut self, offset: u64) -> Result<()> {
+        let side = self.side;
+        while self.told < side.bytes && self.told < offset.saturating_add(AHEAD_BYTES) {
+            let given = match side.method.options().hint {
+                Hint::ReadAhead => sys::readahead(&side.file, self.told, PIECE_BYTES as usize),
+                Hint::RdAdvise => sys::read_advice(&side.file, self.told, PIECE_BYTES),
+                _ => sys::advise(&side.file, Advice::WillNeed, self.told, PIECE_BYTES),
+            };
+            side.count_call();
+            side.support(GIVING, given)?;
+            self.told += PIECE_BYTES;
+        }
+        Ok(())
+    }
+}
+
+const GIVING: &str = "giving the read-ahead hint";

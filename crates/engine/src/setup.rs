@@ -1,0 +1,64 @@
+//! What a mechanism prepares from, outside any clock.
+
+use std::io;
+use std::path::Path;
+
+use seekless_sys as sys;
+
+use crate::error::{Error, Result};
+use crate::method::{Method, Platform};
+use crate::transfer::MEMORY_ALIGNMENT;
+
+/// What a mechanism prepares from: the method, and its block as long as the file needs it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    pub method: Method,
+    /// Bytes of a buffer: the block, but no more than the longest file rounded up; 0 where the mechanism has no block.
+    pub block_bytes: usize,
+}
+
+impl Setup {
+    pub fn new(method: &Method, longest_file_bytes: u64) -> Self {
+        let longest = longest_file_bytes.max(1).next_multiple_of(MEMORY_ALIGNMENT as u64);
+        let block_bytes = method
+            .options()
+            .block_bytes
+            .map_or(0, |block| block.min(longest) as usize);
+        Self {
+            method: *method,
+            block_bytes,
+        }
+    }
+
+    /// Fails where the mechanism does not exist on this platform.
+    pub fn require_here(&self) -> Result<()> {
+        let platforms = self.method.mechanism().platforms;
+        if platforms.contains(&Platform::HERE) {
+            return Ok(());
+        }
+        let names: Vec<_> = platforms.iter().map(|platform| platform.name()).collect();
+        Err(self.unavailable(&format!("it exists on {} only", names.join(" and "))))
+    }
+
+    pub fn buffer(&self) -> Result<sys::Buffer> {
+        sys::Buffer::new(self.block_bytes, MEMORY_ALIGNMENT).map_err(|error| self.failed("making a buffer", error))
+    }
+
+    /// An error of the preparation, which knows no path yet.
+    pub fn failed(&self, action: &str, source: io::Error) -> Error {
+        Error::System {
+            path: Path::new(".").to_owned(),
+            action: action.to_owned(),
+            method: Some(self.method),
+            source,
+        }
+    }
+
+    pub fn unavailable(&self, reason: &str) -> Error {
+        Error::Unavailable {
+            path: Path::new(".").to_owned(),
+            method: self.method,
+            reason: reason.to_owned(),
+        }
+    }
+}
