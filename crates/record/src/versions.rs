@@ -57,3 +57,72 @@ pub fn to_json(run: &Run) -> Result<String, DocumentError> {
     text.push('\n');
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ended, LabCost, Machine, NoiseFloor};
+
+    fn run() -> Run {
+        Run {
+            version: CURRENT_VERSION,
+            id: "2026-01-01T00-00-00-read".to_owned(),
+            seekless: "0.1.0".to_owned(),
+            started: "2026-01-01T00:00:00Z".to_owned(),
+            elapsed_seconds: 1.0 / 3.0,
+            ended: Ended::Complete,
+            experiments: vec!["read".to_owned()],
+            seed: u64::MAX,
+            budget_seconds: None,
+            drop: "file".to_owned(),
+            machine: Machine::default(),
+            storages: Vec::new(),
+            contests: Vec::new(),
+            trials: Vec::new(),
+            lab_cost: LabCost {
+                null_seconds: vec![1.1e-6, 0.1 + 0.2],
+                ..LabCost::default()
+            },
+            noise: NoiseFloor::default(),
+            choices: Vec::new(),
+            warnings: vec!["\u{1b}[31m \" \\ \u{0}".to_owned()],
+        }
+    }
+
+    #[test]
+    fn a_written_run_reads_the_same_to_the_last_digit() {
+        let text = to_json(&run()).unwrap();
+        assert_eq!(from_json(text.as_bytes()).unwrap(), run());
+    }
+
+    #[test]
+    fn newer_foreign_and_misspelt_documents_are_named_for_what_they_are() {
+        let text = to_json(&run()).unwrap();
+        let newer = text.replacen("\"version\": 1", "\"version\": 2", 1);
+        assert!(matches!(
+            from_json(newer.as_bytes()),
+            Err(DocumentError::Newer { found: 2 })
+        ));
+        assert!(matches!(from_json(b"{}"), Err(DocumentError::NoVersion)));
+        assert!(matches!(from_json(b"[1]"), Err(DocumentError::Damaged(_))));
+        let misspelt = text.replacen("\"seed\"", "\"sede\"", 1);
+        let error = from_json(misspelt.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("sede") && error.contains("line"), "{error}");
+        assert!(matches!(
+            from_json(&vec![b' '; MAX_DOCUMENT_BYTES + 1]),
+            Err(DocumentError::TooLarge(_))
+        ));
+    }
+
+    #[test]
+    fn a_document_cut_anywhere_or_with_a_byte_changed_is_an_error_or_a_run_and_never_a_panic() {
+        let text = to_json(&run()).unwrap().into_bytes();
+        let end = text.len() - 1;
+        for at in 0..end {
+            assert!(from_json(&text[..at]).is_err(), "cut at {at}");
+            let mut changed = text.clone();
+            changed[at] = changed[at].wrapping_add(1);
+            let _ = from_json(&changed);
+        }
+    }
+}

@@ -70,7 +70,8 @@ pub fn list_methods(
         .max()
         .unwrap_or(0);
     for (alias, method) in aliases {
-        let (style, mark) = mark(&probe.availability(&method));
+        let availability = probe.availability(&method);
+        let (style, mark) = mark(&availability);
         let name = alias.name;
         if 6 + longest + columns_of(alias.method) <= width.columns() {
             writeln!(out, "  {style}{mark}{style:#} {name:<longest$}  {}", alias.method)?;
@@ -80,6 +81,9 @@ pub fn list_methods(
                 "  {style}{mark}{style:#} {name}\n      {DIM}{}{DIM:#}",
                 alias.method
             )?;
+        }
+        if let Some(reason) = availability.reason() {
+            writeln!(out, "      {DIM}not here: {}{DIM:#}", wrapped(16, reason, width))?;
         }
     }
     Ok(())
