@@ -113,6 +113,10 @@ impl<'a> Reading<'a> {
             let next = block + self.arrived.len() as u64;
             if next < blocks {
                 self.submit(next)?;
+                // On its way at once: left in the queue until there is something to wait for, it would not be in flight.
+                self.ring
+                    .submit()
+                    .map_err(|error| self.source.failed("submitting to the ring", error))?;
             }
         }
         Ok(false)

@@ -202,9 +202,11 @@ fn compare(case: Case, arguments: &Arguments, ours: Option<&Ours>, random: &mut 
     }
     let verdict = samples.concluded();
     println!(
-        "{}: {verdict:?} after {} rounds, {measuring:.0?}",
+        "{}: {verdict:?} after {} rounds, {measuring:.0?}; seekless / fio {}, fio / fio {}",
         case.name(),
-        samples.fio.len()
+        samples.fio.len(),
+        report::in_words(&samples.ours_to_fio()),
+        report::in_words(&samples.fio_to_fio()),
     );
     Ok(Outcome {
         case,

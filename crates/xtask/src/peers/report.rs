@@ -72,7 +72,8 @@ pub fn write_markdown(path: &Path, preface: &str, outcomes: &[Outcome]) -> Resul
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn in_words(ratios: &[f64]) -> String {
+/// The median of ratios with its interval.
+pub fn in_words(ratios: &[f64]) -> String {
     match (median(ratios), median_interval(ratios)) {
         (Some(median), Some(interval)) => format!("{median:.3} ({:.3} to {:.3})", interval.low, interval.high),
         (Some(median), None) => format!("{median:.3} (too few pairs)"),
