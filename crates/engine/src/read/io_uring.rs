@@ -1,4 +1,7 @@
-//! `read/io_uring,depth=N`: N reads in flight through one ring, into registered buffers, consumed in order.
+//! `read/io_uring,depth=N`: N reads in flight through one ring, into registered buffers.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
 
 use seekless_sys::{Ring, RingFlags, Support};
 
@@ -75,109 +78,133 @@ impl ReadSource for IoUring {
     }
 }
 
-/// One read through the ring: block n is in slot n modulo depth.
+/// A block on its way into the buffer of its slot.
+#[derive(Clone, Copy, Default)]
+struct Block {
+    offset: u64,
+    length: usize,
+    arrived: usize,
+}
+
+/// One read through the ring. A slot is filled again as soon as its block was handed over: at once where the consumer takes
+/// blocks in any order, so that a request that is late holds up no other; else when its turn has come.
 struct Reading<'a> {
     ring: &'a mut Ring,
     source: &'a Side<'a>,
     ahead: Ahead<'a>,
     block_bytes: usize,
-    /// Bytes that have arrived in each slot.
-    arrived: Vec<usize>,
+    slots: Vec<Block>,
+    free: Vec<u32>,
+    /// Slots in the order of their blocks, where the consumer needs order.
+    turns: VecDeque<u32>,
+    next: u64,
 }
 
 impl<'a> Reading<'a> {
     fn new(mechanism: &'a mut IoUring, source: &'a Side<'a>) -> Result<Self> {
-        let arrived = vec![0; mechanism.ring.depth() as usize];
-        let block_bytes = mechanism.setup.block_bytes;
+        let depth = mechanism.ring.depth();
         Ok(Self {
-            ring: &mut mechanism.ring,
             source,
             ahead: Ahead::new(source)?,
-            block_bytes,
-            arrived,
+            block_bytes: mechanism.setup.block_bytes,
+            slots: vec![Block::default(); depth as usize],
+            free: (0..depth).rev().collect(),
+            turns: VecDeque::with_capacity(depth as usize),
+            next: 0,
+            ring: &mut mechanism.ring,
         })
     }
 
     fn run(&mut self, consumer: &dyn Consumer) -> Result<Stopped> {
-        let blocks = self.source.bytes.div_ceil(self.block_bytes as u64);
-        for block in 0..blocks.min(self.arrived.len() as u64) {
-            self.submit(block)?;
-        }
-        for block in 0..blocks {
-            self.wait_for(block)?;
-            let (slot, offset, length) = self.place(block);
-            let bytes = &self.ring.buffer(slot)[..length];
-            if consumer.data(offset, Chunk::Memory(bytes)).is_break() {
-                return Ok(true);
+        let in_order = consumer.needs_order();
+        loop {
+            self.fill(in_order)?;
+            if self.ring.in_flight() == 0 {
+                return Ok(false);
             }
-            let next = block + self.arrived.len() as u64;
-            if next < blocks {
-                self.submit(next)?;
-                // On its way at once: left in the queue until there is something to wait for, it would not be in flight.
-                self.ring
-                    .submit()
-                    .map_err(|error| self.source.failed("submitting to the ring", error))?;
+            let Some(whole) = self.wait()? else { continue };
+            if !in_order {
+                if self.hand_over(whole, consumer).is_break() {
+                    return Ok(true);
+                }
+                continue;
+            }
+            while let Some(&turn) = self.turns.front()
+                && self.is_whole(turn)
+            {
+                self.turns.pop_front();
+                if self.hand_over(turn, consumer).is_break() {
+                    return Ok(true);
+                }
             }
         }
-        Ok(false)
     }
 
-    /// The slot, offset and length of a block.
-    fn place(&self, block: u64) -> (u32, u64, usize) {
-        let offset = block * self.block_bytes as u64;
-        (
-            (block % self.arrived.len() as u64) as u32,
-            offset,
-            self.source.length_at(offset, self.block_bytes),
-        )
-    }
-
-    fn submit(&mut self, block: u64) -> Result<()> {
-        let (slot, offset, _) = self.place(block);
-        self.ahead.reading_at(offset)?;
-        self.arrived[slot as usize] = 0;
-        self.request(block)
+    /// Asks for blocks into all slots that are free, and sends the requests on their way.
+    fn fill(&mut self, in_order: bool) -> Result<()> {
+        while self.next < self.source.bytes
+            && let Some(slot) = self.free.pop()
+        {
+            let (offset, length) = (self.next, self.source.length_at(self.next, self.block_bytes));
+            self.ahead.reading_at(offset)?;
+            self.slots[slot as usize] = Block {
+                offset,
+                length,
+                arrived: 0,
+            };
+            self.request(slot)?;
+            if in_order {
+                self.turns.push_back(slot);
+            }
+            self.next += length as u64;
+        }
+        // On their way at once: left in the queue until there is something to wait for, they would not be in flight.
+        let submitted = self.ring.submit();
+        submitted.map_err(|error| self.source.failed("submitting to the ring", error))
     }
 
     /// Asks for what is still missing of a block.
-    fn request(&mut self, block: u64) -> Result<()> {
-        let (slot, offset, length) = self.place(block);
-        let start = self.arrived[slot as usize];
-        let asked = self.source.request_bytes(length) - start;
-        let (source, at) = (self.source, offset + start as u64);
+    fn request(&mut self, slot: u32) -> Result<()> {
+        let block = self.slots[slot as usize];
+        let (source, at) = (self.source, block.offset + block.arrived as u64);
+        let asked = source.request_bytes(block.length) - block.arrived;
         source.check_can_continue(at)?;
         let submitted = self
             .ring
-            .submit_read(slot, &source.file, at, start, asked, flags(source));
+            .submit_read(slot, &source.file, at, block.arrived, asked, flags(source));
         submitted.map_err(|error| source.failed_at("starting to read", at, error))
     }
 
-    /// Waits until a block is whole; others that arrive meanwhile are noted.
-    fn wait_for(&mut self, block: u64) -> Result<()> {
+    /// Waits for a request: the slot whose block is whole by it, or `None` where some of it is still missing.
+    fn wait(&mut self) -> Result<Option<u32>> {
         let source = self.source;
-        let slots = self.arrived.len() as u64;
-        loop {
-            let (wanted, _, length) = self.place(block);
-            if self.arrived[wanted as usize] >= length {
-                return Ok(());
-            }
-            let completed = self
-                .ring
-                .wait()
-                .map_err(|error| source.failed("waiting for the ring", error))?;
-            // Slots are consumed in order, so slot s holds the first block from here on that belongs there.
-            let of = block + (u64::from(completed.slot) + slots - u64::from(wanted)) % slots;
-            let (_, offset, length) = self.place(of);
-            let at = offset + self.arrived[completed.slot as usize] as u64;
-            match completed.result {
-                Ok(0) => return Err(source.shrank(at)),
-                Ok(read) => self.arrived[completed.slot as usize] += read,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(source.request_failed("reading", at, error)),
-            }
-            if self.arrived[completed.slot as usize] < length {
-                self.request(of)?;
-            }
+        let completed = self.ring.wait();
+        let completed = completed.map_err(|error| source.failed("waiting for the ring", error))?;
+        let slot = completed.slot;
+        let block = &mut self.slots[slot as usize];
+        let at = block.offset + block.arrived as u64;
+        match completed.result {
+            Ok(0) => return Err(source.shrank(at)),
+            Ok(read) => block.arrived += read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(source.request_failed("reading", at, error)),
         }
+        if self.is_whole(slot) {
+            return Ok(Some(slot));
+        }
+        self.request(slot)?;
+        Ok(None)
+    }
+
+    fn is_whole(&self, slot: u32) -> bool {
+        let block = self.slots[slot as usize];
+        block.arrived >= block.length
+    }
+
+    fn hand_over(&mut self, slot: u32, consumer: &dyn Consumer) -> ControlFlow<()> {
+        let block = self.slots[slot as usize];
+        let bytes = &self.ring.buffer(slot)[..block.length];
+        self.free.push(slot);
+        consumer.data(block.offset, Chunk::Memory(bytes))
     }
 }
