@@ -81,6 +81,7 @@ fn run(folder: &Path, seed: u64) -> Run {
                 plan(Operation::Write, &states, Target::Overwrite),
                 plan(Operation::Copy, &states, Target::Fresh),
             ],
+            published: Vec::new(),
         }],
         folders: vec![folder.to_owned()],
         budget: Duration::from_mins(1),

@@ -43,6 +43,7 @@ fn run(folder: PathBuf) -> Run {
             name: "itself".to_owned(),
             about: "One method under two names".to_owned(),
             contests: vec![contest; CONTESTS],
+            published: Vec::new(),
         }],
         folders: vec![folder],
         budget: Duration::from_mins(1),

@@ -64,6 +64,8 @@ pub(crate) fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
         noise: NoiseFloor::default(),
         choices: Vec::new(),
         warnings: Vec::new(),
+        resumed_at_seconds: Vec::new(),
+        published: Vec::new(),
     }
 }
 

@@ -7,7 +7,8 @@ mod run;
 mod versions;
 
 pub use run::{
-    Cache, Command, Conclusion, Contest, Device, DeviceUse, Ended, Entry, Interval, LabCost, Machine, NoiseFloor,
-    OptionEffect, Phase, Run, Standing, Status, Storage, Summary, Target, Trial, Verdict,
+    Cache, Command, Conclusion, Contest, Device, DeviceUse, Ended, Entry, Finding, FindingKind, Interval, LabCost,
+    Machine, NoiseFloor, OptionEffect, Phase, Published, Run, Standing, Status, Storage, Summary, Target, Trial,
+    Verdict,
 };
 pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};

@@ -44,6 +44,56 @@ pub struct Run {
     pub choices: Vec<String>,
     /// What a reader should know before believing the figures, each with what to do next.
     pub warnings: Vec<String>,
+    /// When it was taken up again, in seconds of measuring since its start; empty for a run in one piece.
+    #[serde(default)]
+    pub resumed_at_seconds: Vec<f64>,
+    /// What others published of the same question, as the experiments give it.
+    #[serde(default)]
+    pub published: Vec<Published>,
+}
+
+/// Results that others published, to stand beside those of this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The experiment that gives it.
+    pub experiment: String,
+    /// Where it was published: a title, a year and an address.
+    pub source: String,
+    /// The machine it was measured on, in a few words.
+    pub machine: String,
+    /// The findings.
+    pub findings: Vec<Finding>,
+}
+
+/// One published finding: the best method of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finding {
+    /// `read`, `write` or `copy`.
+    pub operation: String,
+    /// Whether it is about methods that wait for each call, that overlap, or all.
+    pub kind: FindingKind,
+    /// The smallest file it is about, in bytes; `None` for any.
+    pub at_least_bytes: Option<u64>,
+    /// The files it is about are smaller, in bytes; `None` for any.
+    pub below_bytes: Option<u64>,
+    /// The method, by the name it was published under.
+    pub method: String,
+    /// The buffer, in the words it was published with; `None` where the method has none.
+    pub block: Option<String>,
+}
+
+/// What kind of method a published finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FindingKind {
+    /// All methods.
+    Any,
+    /// Those that wait for each call.
+    Synchronous,
+    /// Those that compute while they wait.
+    Overlapping,
 }
 
 /// How a run ended.

@@ -86,6 +86,8 @@ mod tests {
             noise: NoiseFloor::default(),
             choices: Vec::new(),
             warnings: vec!["\u{1b}[31m \" \\ \u{0}".to_owned()],
+            resumed_at_seconds: Vec::new(),
+            published: Vec::new(),
         }
     }
 

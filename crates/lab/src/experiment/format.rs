@@ -11,6 +11,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::{did_you_mean, nearest};
+use super::published::{PublishedText, published};
 use super::{ContestPlan, Experiment, ExperimentError, Size, expand};
 
 /// The largest file that is read; the largest built-in one has 3 KiB.
@@ -25,6 +26,8 @@ struct ExperimentText {
     name: Spanned<String>,
     about: String,
     contest: Spanned<Vec<Spanned<ContestText>>>,
+    #[serde(default)]
+    published: Vec<PublishedText>,
 }
 
 #[derive(Deserialize)]
@@ -50,14 +53,14 @@ struct CommandText {
 }
 
 /// What is wrong, and the bytes of the text where it is.
-struct Problem {
-    span: Range<usize>,
-    message: String,
+pub(super) struct Problem {
+    pub span: Range<usize>,
+    pub message: String,
 }
 
-type Checked<T> = Result<T, Problem>;
+pub(super) type Checked<T> = Result<T, Problem>;
 
-fn problem<T, U>(at: &Spanned<T>, message: impl Into<String>) -> Checked<U> {
+pub(super) fn problem<T, U>(at: &Spanned<T>, message: impl Into<String>) -> Checked<U> {
     Err(Problem {
         span: at.span(),
         message: message.into(),
@@ -120,10 +123,16 @@ fn experiment(text: ExperimentText) -> Checked<Experiment> {
         .into_iter()
         .map(contest)
         .collect::<Checked<_>>()?;
+    let published = text
+        .published
+        .into_iter()
+        .map(|text| published(name, text))
+        .collect::<Checked<_>>()?;
     Ok(Experiment {
         name: text.name.into_inner(),
         about: text.about,
         contests,
+        published,
     })
 }
 
@@ -149,7 +158,7 @@ fn contest(text: Spanned<ContestText>) -> Checked<ContestPlan> {
 }
 
 /// The value of a word, or an error with the words there are.
-fn one_of<T: Copy>(word: &Spanned<String>, what: &str, known: &[(&str, T)]) -> Checked<T> {
+pub(super) fn one_of<T: Copy>(word: &Spanned<String>, what: &str, known: &[(&str, T)]) -> Checked<T> {
     let found = known.iter().find(|(name, _)| name == word.get_ref());
     found.map(|(_, value)| *value).map_or_else(
         || {
@@ -197,7 +206,7 @@ fn push_distinct<T: PartialEq>(list: &mut Vec<T>, items: impl IntoIterator<Item 
     }
 }
 
-fn size_of(text: &Spanned<String>, what: &str) -> Checked<u64> {
+pub(super) fn size_of(text: &Spanned<String>, what: &str) -> Checked<u64> {
     match parse_size(text.get_ref()) {
         Ok(0) => problem(text, format!("a {what} has at least one byte")),
         Ok(bytes) => Ok(bytes),

@@ -8,13 +8,14 @@ mod error;
 mod expand;
 mod filter;
 mod format;
+mod published;
 
 use std::path::Path;
 
 pub use error::ExperimentError;
 pub use filter::filter;
 use seekless::{Kernel, Method, Operation};
-use seekless_record::{Cache, Command, Target};
+use seekless_record::{Cache, Command, Published, Target};
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Experiment {
     pub about: String,
     /// What is compared.
     pub contests: Vec<ContestPlan>,
+    /// What others published of the same question.
+    pub published: Vec<Published>,
 }
 
 /// Methods and commands to compare, under each of the sizes and cache states.

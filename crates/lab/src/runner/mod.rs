@@ -206,6 +206,12 @@ impl<'a> Runner<'a> {
             noise: NoiseFloor::default(),
             choices: Vec::new(),
             warnings: Vec::new(),
+            resumed_at_seconds: Vec::new(),
+            published: bench
+                .experiments
+                .iter()
+                .flat_map(|experiment| experiment.published.clone())
+                .collect(),
         };
         Ok(Self {
             bench,

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -30,10 +31,13 @@ const COMMON: [&str; 10] = [
     "--loops=1",
 ];
 
-/// The seconds that fio takes for the case's work on `bytes` of the file.
-pub fn time(case: Case, file: &Path, bytes: u64) -> Result<f64> {
+/// The seconds that fio takes for the case's work on `bytes` of the file, and how long its process lives besides.
+pub fn time(case: Case, file: &Path, bytes: u64) -> Result<(f64, Duration)> {
+    let started = Instant::now();
     let output = capture(&mut command(case, file, bytes)?)?;
-    parse_seconds(&output, bytes)
+    let lived = started.elapsed();
+    let seconds = parse_seconds(&output, bytes)?;
+    Ok((seconds, lived.saturating_sub(Duration::from_secs_f64(seconds))))
 }
 
 /// fio's version, as it names itself.

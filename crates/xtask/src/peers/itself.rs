@@ -151,6 +151,7 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64, cache: Cache, method: 
             name: "itself".to_owned(),
             about: "One method under two names".to_owned(),
             contests: vec![contest; usize::from(arguments.contests)],
+            published: Vec::new(),
         }],
         folders: vec![arguments.dir.clone()],
         budget: Duration::from_mins(10),

@@ -172,3 +172,26 @@ proptest! {
         let _ = parse(&lines.join("\n"), "x.toml");
     }
 }
+
+#[test]
+fn findings_of_others_are_read_with_their_source_and_checked_like_the_rest() {
+    let contest = "name = \"x\"\nabout = \"y\"\n[[contest]]\noperation = \"read\"\nmethods = [\"read/sync\"]\n";
+    let published = |finding: &str| {
+        format!(
+            "{contest}[[published]]\nsource = \"A paper (2014)\"\nmachine = \"a server\"\n[[published.finding]]\n{finding}"
+        )
+    };
+    let text = published("operation = \"write\"\nat-least = \"256M\"\nmethod = \"write_mmap\"\n");
+    let found = &parsed(&text).published[0];
+    assert_eq!(
+        (found.experiment.as_str(), found.source.as_str()),
+        ("x", "A paper (2014)")
+    );
+    let finding = &found.findings[0];
+    assert_eq!((finding.at_least_bytes, finding.below_bytes), (Some(256 << 20), None));
+    assert_eq!(finding.kind, seekless_record::FindingKind::Any);
+    let refused = |finding: &str| Experiment::from_toml(&published(finding), "x").unwrap_err().to_string();
+    assert!(refused("operation = \"raed\"\nmethod = \"m\"\n").contains("did you mean `read`"));
+    assert!(refused("operation = \"read\"\nkind = \"slow\"\nmethod = \"m\"\n").contains("synchronous"));
+    assert!(refused("operation = \"read\"\nbelow = \"much\"\nmethod = \"m\"\n").contains("x:11:9: `much`"));
+}

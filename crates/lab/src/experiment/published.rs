@@ -1,0 +1,64 @@
+//! The findings of others that an experiment gives: `[[published]]`.
+
+use seekless::Operation;
+use seekless_record::{Finding, FindingKind, Published};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::format::{Checked, one_of, problem, size_of};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PublishedText {
+    source: Spanned<String>,
+    machine: String,
+    finding: Vec<FindingText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct FindingText {
+    operation: Spanned<String>,
+    kind: Option<Spanned<String>>,
+    at_least: Option<Spanned<String>>,
+    below: Option<Spanned<String>>,
+    method: String,
+    block: Option<String>,
+}
+
+/// The findings of one source, for the experiment that gives it.
+pub(super) fn published(experiment: &str, text: PublishedText) -> Checked<Published> {
+    if text.source.get_ref().trim().is_empty() {
+        return problem(
+            &text.source,
+            "what was published has a source: a title, a year, an address",
+        );
+    }
+    Ok(Published {
+        experiment: experiment.to_owned(),
+        source: text.source.into_inner(),
+        machine: text.machine,
+        findings: text.finding.into_iter().map(finding).collect::<Checked<_>>()?,
+    })
+}
+
+fn finding(text: FindingText) -> Checked<Finding> {
+    let operations = Operation::ALL.map(|known| (known.name(), known));
+    let kinds = [
+        ("any", FindingKind::Any),
+        ("synchronous", FindingKind::Synchronous),
+        ("overlapping", FindingKind::Overlapping),
+    ];
+    let size = |text: Option<Spanned<String>>| text.map(|text| size_of(&text, "file")).transpose();
+    Ok(Finding {
+        operation: one_of(&text.operation, "operation", &operations)?.name().to_owned(),
+        kind: match &text.kind {
+            None => FindingKind::Any,
+            Some(word) => one_of(word, "kind", &kinds)?,
+        },
+        at_least_bytes: size(text.at_least)?,
+        below_bytes: size(text.below)?,
+        method: text.method,
+        block: text.block,
+    })
+}
