@@ -195,6 +195,8 @@ pub struct Memory {
     pub total_bytes: u64,
     /// Obtainable without swapping, an estimate.
     pub available_bytes: u64,
+    /// Held by the page cache, what programs share in memory (tmpfs) not counted; `None` where the system does not tell.
+    pub cached_bytes: Option<u64>,
 }
 
 /// What a [`crate::Map`] permits; always shared with the file.

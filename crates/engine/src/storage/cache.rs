@@ -13,10 +13,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::fs::File;
-use std::path::Path;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Support};
+use seekless_sys::{self as sys, Access, Opening, Support};
 
 use crate::error::{Error, Result};
 use crate::transfer::require_regular;
@@ -50,12 +52,138 @@ impl Resident {
     }
 }
 
+/// A regular file, open for reading, whose pages can be asked about, dropped and fetched. It can move to another thread.
+#[derive(Debug)]
+pub struct CachedFile {
+    path: PathBuf,
+    file: File,
+    metadata: Metadata,
+}
+
+impl CachedFile {
+    /// Opens a file. Never waits: what is no regular file is refused, even if it became a FIFO a moment ago.
+    ///
+    /// # Errors
+    /// [`Error::NotRegular`], and the system's errors of opening.
+    pub fn open(path: &Path) -> Result<Self> {
+        let metadata = std::fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
+        require_regular(path, &metadata)?;
+        let file = open_without_waiting(path).map_err(|error| Error::system(path, "opening it", error))?;
+        let metadata = file
+            .metadata()
+            .map_err(|error| Error::system(path, "looking at it", error))?;
+        require_regular(path, &metadata)?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            metadata,
+        })
+    }
+
+    /// What the system told about the file when it was opened.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// How much of it is in the page cache, by cachestat(2), or mincore(2) where that has no answer.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn resident(&self) -> Result<Resident> {
+        let asked =
+            sys::residency(&self.file).map_err(|error| Error::system(&self.path, "asking for its residency", error))?;
+        Ok(match asked {
+            Support::Available(found) => Resident::Known {
+                resident_bytes: found.resident_bytes,
+                total_bytes: found.total_bytes,
+            },
+            Support::Unavailable(reason) => Resident::Unknown(reason),
+        })
+    }
+
+    /// Asks the kernel to forget the file's pages, and tells what is still there. Only where something is, dirty pages
+    /// are written back first and it is asked again: most files are clean, and syncing each costs a flush of the device.
+    ///
+    /// # Errors
+    /// The system's errors of syncing and asking.
+    pub fn drop_pages(&self) -> Result<Resident> {
+        if let Some(reason) = self.forget()? {
+            return Ok(Resident::Unknown(reason));
+        }
+        let left = self.resident()?;
+        if left.part() == Some(0.0) {
+            return Ok(left);
+        }
+        self.sync()?;
+        self.forget()?;
+        self.resident()
+    }
+
+    /// Reads the file in pieces, so that it is in the page cache, and tells what is there. `watch` is told of each piece's
+    /// bytes, and may break it off.
+    ///
+    /// # Errors
+    /// The system's errors of reading and asking.
+    pub fn warm(&self, watch: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<Resident> {
+        let size = self.metadata.len();
+        let before = self.resident()?;
+        if before.part() == Some(1.0) {
+            let _ = watch(size);
+            return Ok(before);
+        }
+        let mut buffer = vec![0; size.clamp(1, PIECE_BYTES) as usize];
+        let mut rest = &self.file;
+        loop {
+            match rest.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => {
+                    if watch(count as u64).is_break() {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::system(&self.path, "reading it into the page cache", error)),
+            }
+        }
+        self.resident()
+    }
+
+    fn sync(&self) -> Result<()> {
+        sys::sync(&self.file).map_err(|error| Error::system(&self.path, "writing back its dirty pages", error))
+    }
+
+    /// The reason where the platform cannot.
+    fn forget(&self) -> Result<Option<&'static str>> {
+        match sys::drop_from_cache(&self.file) {
+            Ok(Support::Available(())) => Ok(None),
+            Ok(Support::Unavailable(reason)) => Ok(Some(reason)),
+            Err(error) => Err(Error::system(&self.path, "dropping it from the page cache", error)),
+        }
+    }
+}
+
+fn open_without_waiting(path: &Path) -> io::Result<File> {
+    let opening = Opening {
+        access: Access::Read,
+        direct: false,
+        write_through: false,
+    };
+    match sys::open(path, opening)? {
+        Support::Available(file) => Ok(file),
+        Support::Unavailable(reason) => Err(io::Error::other(reason)),
+    }
+}
+
+/// What a file is warmed by at a time: large enough that calls are few, small enough to break off soon.
+const PIECE_BYTES: u64 = 1 << 20;
+
 /// How much of a file is in the page cache, by cachestat(2), or mincore(2) where that has no answer.
 ///
 /// # Errors
 /// [`Error::NotRegular`], and the system's errors of opening and asking.
 pub fn resident(path: &Path) -> Result<Resident> {
-    ask(path, &open(path)?)
+    CachedFile::open(path)?.resident()
 }
 
 /// Writes back what is dirty and asks the kernel to forget the file's pages; tells what is still there.
@@ -65,14 +193,9 @@ pub fn resident(path: &Path) -> Result<Resident> {
 /// # Errors
 /// [`Error::NotRegular`], and the system's errors of opening and syncing.
 pub fn drop_file(path: &Path) -> Result<Resident> {
-    let file = open(path)?;
-    sys::sync(&file).map_err(|error| Error::system(path, "writing back its dirty pages", error))?;
-    let dropped =
-        sys::drop_from_cache(&file).map_err(|error| Error::system(path, "dropping it from the page cache", error))?;
-    match dropped {
-        Support::Available(()) => ask(path, &file),
-        Support::Unavailable(reason) => Ok(Resident::Unknown(reason)),
-    }
+    let file = CachedFile::open(path)?;
+    file.sync()?;
+    file.drop_pages()
 }
 
 /// Reads the file, so that it is in the page cache; tells what is there.
@@ -80,21 +203,7 @@ pub fn drop_file(path: &Path) -> Result<Resident> {
 /// # Errors
 /// [`Error::NotRegular`], and the system's errors of opening and reading.
 pub fn warm_file(path: &Path) -> Result<Resident> {
-    let file = open(path)?;
-    let before = ask(path, &file)?;
-    if before.part() != Some(1.0) {
-        let mut buffer = vec![0; 1 << 20];
-        let mut rest = &file;
-        loop {
-            match std::io::Read::read(&mut rest, &mut buffer) {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::system(path, "reading it into the page cache", error)),
-            }
-        }
-    }
-    ask(path, &file)
+    CachedFile::open(path)?.warm(&mut |_| ControlFlow::Continue(()))
 }
 
 /// Drops the clean pages of all files: `/proc/sys/vm/drop_caches`. Needs root.
@@ -108,26 +217,28 @@ pub fn drop_system() -> Result<()> {
         Ok(Support::Unavailable(reason)) => Err(Error::system(
             path,
             "dropping the system's caches",
-            std::io::Error::other(reason),
+            io::Error::other(reason),
         )),
         Err(error) => Err(Error::system(path, "dropping the system's caches", error)),
     }
 }
 
-fn open(path: &Path) -> Result<File> {
-    let metadata = std::fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
-    require_regular(path, &metadata)?;
-    File::open(path).map_err(|error| Error::system(path, "opening it", error))
+/// The machine's memory, as far as the page cache is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryFacts {
+    /// What can be had without swapping: what the page cache may grow to. An estimate.
+    pub available_bytes: u64,
+    /// What the page cache holds, of all files; `None` where the system does not tell.
+    pub cached_bytes: Option<u64>,
 }
 
-fn ask(path: &Path, file: &File) -> Result<Resident> {
-    let asked = sys::residency(file).map_err(|error| Error::system(path, "asking for its residency", error))?;
-    Ok(match asked {
-        Support::Available(found) => Resident::Known {
-            resident_bytes: found.resident_bytes,
-            total_bytes: found.total_bytes,
-        },
-        Support::Unavailable(reason) => Resident::Unknown(reason),
+/// The machine's memory; `None` where the system does not tell.
+#[must_use]
+pub fn memory() -> Option<MemoryFacts> {
+    let memory = sys::memory().ok()?.available()?;
+    Some(MemoryFacts {
+        available_bytes: memory.available_bytes,
+        cached_bytes: memory.cached_bytes,
     })
 }
 

@@ -12,7 +12,10 @@ use crate::transfer::MEMORY_ALIGNMENT;
 /// is no direct I/O, or the file system does not tell.
 #[must_use]
 pub fn direct_alignment(file: &Path) -> Option<(u32, u32)> {
-    let alignment = sys::direct_alignment(&File::open(file).ok()?).ok()?.available()?;
+    let is_regular = std::fs::metadata(file).is_ok_and(|found| found.is_file());
+    let alignment = sys::direct_alignment(&is_regular.then(|| File::open(file).ok())??)
+        .ok()?
+        .available()?;
     Some((alignment.memory_bytes, alignment.offset_bytes))
 }
 

@@ -189,7 +189,7 @@ impl Place {
                 .and_then(|_| seekless::direct_alignment(&self.folder)),
             device: facts.device.as_ref().map(|device| record::Device {
                 name: device.name.clone(),
-                below: device.below.clone(),
+                below: device.disk_names(),
                 model: device.model.clone(),
                 claims_rotational: device.claims_rotational,
                 is_virtual: device.is_virtual,

@@ -165,6 +165,21 @@ pub fn extents(_file: &File) -> io::Result<Support<Vec<Extent>>> {
     Ok(Support::Unavailable(MISSING))
 }
 
+/// `Unavailable`: Linux only.
+pub fn next_hole(_file: &File, _offset: u64) -> io::Result<Support<u64>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux only.
+pub fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux only.
+pub fn take_write_lease(_file: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
 /// The file system behind `path`: statvfs(3), which does not tell its type.
 pub fn file_system(path: &Path) -> io::Result<FileSystem> {
     let space = rustix::io::retry_on_intr(|| rustix::fs::statvfs(path))?;

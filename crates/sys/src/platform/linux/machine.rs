@@ -99,11 +99,14 @@ pub fn process_io() -> io::Result<Support<ProcessIo>> {
 
 /// The machine's memory: `/proc/meminfo`.
 pub fn memory() -> io::Result<Support<Memory>> {
-    let fields = ["MemTotal:", "MemAvailable:"];
-    Ok(proc_fields("/proc/meminfo", fields)?.map(|[total, available]| Memory {
-        total_bytes: total * 1024,
-        available_bytes: available * 1024,
-    }))
+    let fields = ["MemTotal:", "MemAvailable:", "Cached:", "Buffers:", "Shmem:"];
+    Ok(
+        proc_fields("/proc/meminfo", fields)?.map(|[total, available, cached, buffers, shared]| Memory {
+            total_bytes: total * 1024,
+            available_bytes: available * 1024,
+            cached_bytes: Some((cached + buffers).saturating_sub(shared) * 1024),
+        }),
+    )
 }
 
 /// The numbers after `names` in a file of `NAME: NUMBER` lines.

@@ -84,6 +84,21 @@ pub fn sync_file_system(_file: &File) -> io::Result<Support<()>> {
     Ok(Support::Unavailable("macOS cannot sync one file system"))
 }
 
+/// `Unavailable`: not written for this system yet.
+pub fn next_hole(_file: &File, _offset: u64) -> io::Result<Support<u64>> {
+    Ok(Support::Unavailable("holes are not looked for on macOS yet"))
+}
+
+/// `Unavailable`: not written for this system yet.
+pub fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("holes are not punched on macOS yet"))
+}
+
+/// `Unavailable`: Linux only.
+pub fn take_write_lease(_file: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("leases exist on Linux only"))
+}
+
 /// `Unavailable`: there is no `RWF_DONTCACHE`.
 pub fn read_at_dontcache(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::Result<Support<usize>> {
     Ok(Support::Unavailable(

@@ -87,6 +87,7 @@ pub fn memory() -> io::Result<Support<Memory>> {
     Ok(Support::Available(Memory {
         total_bytes: number(c"hw.memsize")?,
         available_bytes,
+        cached_bytes: None,
     }))
 }
 

@@ -1,0 +1,253 @@
+//! Block devices and what they are made of, down to the disks: partitions, volumes, arrays, loops. From `/sys`.
+//!
+//! All of it is claimed by the devices and their drivers, and nothing here is measured.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::mount::{Mount, Mounts, number_text};
+
+/// A block device, with what it claims of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockDevice {
+    /// The kernel's name, as in `vda`.
+    pub name: String,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// What its user calls it: the name of a volume, the level of an array.
+    pub label: Option<String>,
+    /// Its folder in `/sys`, whose `stat` counts its requests.
+    pub sys_folder: PathBuf,
+    /// The devices it is made of: the disk of a partition, the members of an array or volume, what a loop's file lies on.
+    pub below: Vec<BlockDevice>,
+    /// The file behind a loop.
+    pub backing_file: Option<PathBuf>,
+    /// Its size, in bytes.
+    pub size_bytes: Option<u64>,
+    /// The model, where it tells.
+    pub model: Option<String>,
+    /// Whether it claims to rotate.
+    pub claims_rotational: Option<bool>,
+    /// Whether it, or any device below it, is a virtual disk.
+    pub is_virtual: Option<bool>,
+    /// The I/O scheduler in use.
+    pub scheduler: Option<String>,
+    /// The read-ahead window, in KiB.
+    pub read_ahead_kib: Option<u64>,
+    /// The logical block, in bytes: what it can be addressed by.
+    pub logical_block_bytes: Option<u64>,
+    /// The physical block, in bytes: what it writes without reading first.
+    pub physical_block_bytes: Option<u64>,
+    /// The largest request, in KiB.
+    pub max_request_kib: Option<u64>,
+    /// The write cache, as in `write back`.
+    pub write_cache: Option<String>,
+}
+
+/// What a block device is, by its folder in `/sys`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// A disk, or what looks like one.
+    #[default]
+    Disk,
+    /// A part of a disk.
+    Partition,
+    /// A file as a disk.
+    Loop,
+    /// An array (md).
+    Raid,
+    /// A volume of the logical volume manager.
+    Lvm,
+    /// An encrypted device.
+    Crypt,
+    /// One disk on several ways.
+    Multipath,
+    /// Another kind of mapped device.
+    Mapped,
+}
+
+impl DeviceKind {
+    /// Its word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::Partition => "partition",
+            Self::Loop => "loop",
+            Self::Raid => "raid",
+            Self::Lvm => "lvm",
+            Self::Crypt => "crypt",
+            Self::Multipath => "multipath",
+            Self::Mapped => "mapped",
+        }
+    }
+}
+
+impl BlockDevice {
+    /// The names of the devices at the end of the chain: the disks that everything lies on. None where it is one itself.
+    #[must_use]
+    pub fn disk_names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for device in &self.below {
+            let below = device.disk_names();
+            if below.is_empty() {
+                names.push(device.name.clone());
+            }
+            names.extend(below);
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+/// More devices on top of each other than anybody stacks; a tree that is deeper goes in circles.
+const DEEPEST: usize = 16;
+
+/// The block devices that a `/sys` describes.
+pub(crate) struct Devices<'a> {
+    sys: &'a Path,
+    mounts: &'a Mounts,
+}
+
+impl<'a> Devices<'a> {
+    /// Those below a mounted sysfs; the mounts tell what lies behind the file of a loop.
+    pub fn new(sys: &'a Path, mounts: &'a Mounts) -> Self {
+        Self { sys, mounts }
+    }
+
+    /// The device of a device number; file systems with numbers of their own (btrfs) name it in the mount.
+    pub fn behind(&self, number: u64, mount: Option<&Mount>) -> Option<BlockDevice> {
+        self.find(number, mount, 0)
+    }
+
+    fn find(&self, number: u64, mount: Option<&Mount>, depth: usize) -> Option<BlockDevice> {
+        let folder = self.folder(number).or_else(|| {
+            let source = &mount?.source;
+            source.is_absolute().then_some(())?;
+            let device = fs::metadata(source).ok()?.rdev();
+            (device != 0).then_some(())?;
+            self.folder(device)
+        })?;
+        self.describe(&folder, depth)
+    }
+
+    fn folder(&self, number: u64) -> Option<PathBuf> {
+        fs::canonicalize(self.sys.join("dev/block").join(number_text(number))).ok()
+    }
+
+    fn describe(&self, folder: &Path, depth: usize) -> Option<BlockDevice> {
+        (depth < DEEPEST).then_some(())?;
+        // A partition's queue is its disk's.
+        let is_partition = folder.join("partition").exists();
+        let disk = if is_partition { folder.parent()? } else { folder };
+        let text = |name: &str| read_line(&disk.join(name));
+        let number = |name: &str| text(name)?.parse().ok();
+        let name = folder.file_name()?.to_string_lossy().into_owned();
+        let backing_file = read_path(&folder.join("loop/backing_file"));
+        let mut below: Vec<BlockDevice> = if is_partition {
+            self.describe(disk, depth + 1).into_iter().collect()
+        } else {
+            let file = backing_file.as_deref().and_then(|file| self.of_file(file, depth + 1));
+            file.into_iter().chain(self.members(folder, depth + 1)).collect()
+        };
+        below.sort_by(|one, other| one.name.cmp(&other.name));
+        let (kind, label) = kind_of(folder, is_partition);
+        let is_virtual = disk.to_string_lossy().contains("/virtio")
+            || name.starts_with("xvd")
+            || is_hypervisor_model(disk)
+            || below.iter().any(|device| device.is_virtual == Some(true));
+        Some(BlockDevice {
+            kind,
+            label,
+            sys_folder: folder.to_owned(),
+            below,
+            backing_file,
+            // In sectors of 512 bytes, whatever the device's own are.
+            size_bytes: read_line(&folder.join("size")).and_then(|size| size.parse::<u64>().ok()?.checked_mul(512)),
+            model: text("device/model").or_else(|| text("device/name")),
+            claims_rotational: text("queue/rotational").map(|flag| flag == "1"),
+            is_virtual: Some(is_virtual),
+            scheduler: text("queue/scheduler").map(|list| in_brackets(&list)),
+            read_ahead_kib: number("queue/read_ahead_kb"),
+            logical_block_bytes: number("queue/logical_block_size"),
+            physical_block_bytes: number("queue/physical_block_size"),
+            max_request_kib: number("queue/max_sectors_kb"),
+            write_cache: text("queue/write_cache"),
+            name,
+        })
+    }
+
+    /// The device that a file lies on.
+    fn of_file(&self, file: &Path, depth: usize) -> Option<BlockDevice> {
+        let number = fs::metadata(file).ok()?.dev();
+        self.find(number, self.mounts.holding(file, number), depth)
+    }
+
+    /// The devices that an array or volume is made of.
+    fn members(&self, folder: &Path, depth: usize) -> Vec<BlockDevice> {
+        let entries = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
+        entries
+            .filter_map(|entry| fs::canonicalize(entry.path()).ok())
+            .filter_map(|folder| self.describe(&folder, depth))
+            .collect()
+    }
+}
+
+/// What a device is, and what its user calls it.
+fn kind_of(folder: &Path, is_partition: bool) -> (DeviceKind, Option<String>) {
+    if is_partition {
+        return (DeviceKind::Partition, None);
+    }
+    if folder.join("loop").exists() {
+        return (DeviceKind::Loop, None);
+    }
+    if folder.join("md").exists() {
+        return (DeviceKind::Raid, read_line(&folder.join("md/level")));
+    }
+    if folder.join("dm").exists() {
+        // Who made the mapping says so at the start of its identifier.
+        let made_by = read_line(&folder.join("dm/uuid")).unwrap_or_default();
+        let kind = match made_by.split('-').next() {
+            Some("LVM") => DeviceKind::Lvm,
+            Some("CRYPT") => DeviceKind::Crypt,
+            Some("mpath") => DeviceKind::Multipath,
+            Some(part) if part.starts_with("part") => DeviceKind::Partition,
+            _ => DeviceKind::Mapped,
+        };
+        return (kind, read_line(&folder.join("dm/name")));
+    }
+    (DeviceKind::Disk, None)
+}
+
+fn is_hypervisor_model(disk: &Path) -> bool {
+    let model = read_line(&disk.join("device/model")).unwrap_or_default().to_lowercase();
+    ["qemu", "virtual", "vbox", "amazon elastic", "persistentdisk"]
+        .iter()
+        .any(|word| model.contains(word))
+}
+
+/// The one chosen of a list such as `none [mq-deadline] kyber`.
+fn in_brackets(list: &str) -> String {
+    let chosen = list.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    chosen.map_or(list, |(chosen, _)| chosen).to_owned()
+}
+
+fn read_line(path: &Path) -> Option<String> {
+    let bytes = fs::read(path).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.trim();
+    (!line.is_empty()).then(|| line.to_owned())
+}
+
+/// A path in a file of `/sys`, which ends in a newline of the kernel's.
+fn read_path(path: &Path) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    let mut bytes = fs::read(path).ok()?;
+    bytes.pop_if(|last| *last == b'\n');
+    (!bytes.is_empty()).then(|| PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! The chain of devices, on trees laid out as the kernel lays out `/sys`.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+/// A `/sys` in a temporary folder.
+struct Tree {
+    all: tempfile::TempDir,
+}
+
+impl Tree {
+    fn new() -> Self {
+        let all = tempfile::tempdir().unwrap();
+        fs::create_dir_all(all.path().join("dev/block")).unwrap();
+        Self { all }
+    }
+
+    /// A device at a path below `devices`, known by its number, with files of these contents.
+    fn device(&self, number: u64, path: &str, files: &[(&str, &str)]) -> PathBuf {
+        let folder = self.all.path().join("devices").join(path);
+        fs::create_dir_all(&folder).unwrap();
+        for (name, content) in files {
+            let file = folder.join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, format!("{content}\n")).unwrap();
+        }
+        let link = self.all.path().join("dev/block").join(number_text(number));
+        let _ = fs::remove_file(&link);
+        symlink(&folder, link).unwrap();
+        folder
+    }
+
+    /// Makes one device a member of another.
+    fn member(above: &Path, below: &Path) {
+        fs::create_dir_all(above.join("slaves")).unwrap();
+        symlink(below, above.join("slaves").join(below.file_name().unwrap())).unwrap();
+    }
+
+    fn behind(&self, number: u64) -> BlockDevice {
+        let mounts = Mounts::default();
+        Devices::new(self.all.path(), &mounts).behind(number, None).unwrap()
+    }
+}
+
+/// A chain as a text: names and kinds from top to bottom, members in brackets.
+fn chain(device: &BlockDevice) -> String {
+    let below: Vec<String> = device.below.iter().map(chain).collect();
+    let label = device
+        .label
+        .as_ref()
+        .map_or_else(String::new, |label| format!(" {label}"));
+    let below = if below.is_empty() {
+        String::new()
+    } else {
+        format!(" [{}]", below.join(", "))
+    };
+    format!("{}:{}{label}{below}", device.name, device.kind.name())
+}
+
+#[test]
+fn a_partition_lies_on_its_disk_and_has_its_queue() {
+    let tree = Tree::new();
+    let queue = [
+        ("queue/rotational", "1"),
+        ("queue/scheduler", "none [mq-deadline] kyber"),
+        ("queue/read_ahead_kb", "128"),
+        ("queue/physical_block_size", "4096"),
+        ("device/model", "WDC WD40"),
+        ("size", "1000"),
+    ];
+    tree.device(0x800, "pci/block/sda", &queue);
+    tree.device(0x801, "pci/block/sda/sda1", &[("partition", "1"), ("size", "200")]);
+    let found = tree.behind(0x801);
+    assert_eq!(chain(&found), "sda1:partition [sda:disk]");
+    assert_eq!(found.disk_names(), ["sda"]);
+    assert_eq!(found.size_bytes, Some(200 * 512));
+    assert_eq!(found.below[0].size_bytes, Some(1000 * 512));
+    assert_eq!(found.model.as_deref(), Some("WDC WD40"));
+    assert_eq!(found.scheduler.as_deref(), Some("mq-deadline"));
+    assert_eq!((found.claims_rotational, found.is_virtual), (Some(true), Some(false)));
+    assert_eq!(
+        (found.read_ahead_kib, found.physical_block_bytes),
+        (Some(128), Some(4096))
+    );
+    assert!(tree.behind(0x800).disk_names().is_empty(), "a disk lies on nothing");
+}
+
+#[test]
+fn a_volume_on_an_encrypted_partition_leads_down_to_the_disk() {
+    let tree = Tree::new();
+    tree.device(0x1_0300, "pci/nvme/nvme0n1", &[("device/model", "Samsung SSD 970")]);
+    let partition = tree.device(0x1_0302, "pci/nvme/nvme0n1/nvme0n1p2", &[("partition", "2")]);
+    let crypt = tree.device(
+        0xfd00,
+        "virtual/block/dm-0",
+        &[("dm/uuid", "CRYPT-LUKS2-12-x"), ("dm/name", "x")],
+    );
+    let volume = tree.device(
+        0xfd01,
+        "virtual/block/dm-1",
+        &[("dm/uuid", "LVM-abc"), ("dm/name", "vg-root")],
+    );
+    Tree::member(&crypt, &partition);
+    Tree::member(&volume, &crypt);
+    let found = tree.behind(0xfd01);
+    assert_eq!(
+        chain(&found),
+        "dm-1:lvm vg-root [dm-0:crypt x [nvme0n1p2:partition [nvme0n1:disk]]]"
+    );
+    assert_eq!(found.disk_names(), ["nvme0n1"]);
+}
+
+#[test]
+fn an_array_has_all_its_members_and_is_virtual_where_one_is() {
+    let tree = Tree::new();
+    let array = tree.device(0x900, "virtual/block/md0", &[("md/level", "raid1")]);
+    let one = tree.device(0xfe00, "pci0/virtio1/block/vda", &[]);
+    let other = tree.device(0x810, "pci/block/sdb", &[("device/model", "Real")]);
+    Tree::member(&array, &other);
+    Tree::member(&array, &one);
+    let found = tree.behind(0x900);
+    assert_eq!(chain(&found), "md0:raid raid1 [sdb:disk, vda:disk]");
+    assert_eq!(found.disk_names(), ["sdb", "vda"]);
+    assert_eq!(found.is_virtual, Some(true));
+    assert_eq!(found.below[0].is_virtual, Some(false));
+}
+
+#[test]
+fn a_partition_of_a_multipath_disk_has_every_way_to_it() {
+    let tree = Tree::new();
+    let disk = tree.device(
+        0xfd00,
+        "virtual/block/dm-0",
+        &[("dm/uuid", "mpath-3600"), ("dm/name", "mpatha")],
+    );
+    let part = tree.device(
+        0xfd01,
+        "virtual/block/dm-1",
+        &[("dm/uuid", "part1-mpath-3600"), ("dm/name", "mpatha1")],
+    );
+    Tree::member(&part, &disk);
+    for (number, name) in [(0x800, "sda"), (0x810, "sdb")] {
+        let way = tree.device(number, &format!("pci/block/{name}"), &[]);
+        Tree::member(&disk, &way);
+    }
+    assert_eq!(
+        chain(&tree.behind(0xfd01)),
+        "dm-1:partition mpatha1 [dm-0:multipath mpatha [sda:disk, sdb:disk]]"
+    );
+}
+
+#[test]
+fn a_loop_lies_on_what_its_file_lies_on() {
+    let tree = Tree::new();
+    // The file is a real one, so its device number is that of the folder these tests run in.
+    let file = tree.all.path().join("image with space");
+    fs::write(&file, "x").unwrap();
+    let number = fs::metadata(&file).unwrap().dev();
+    let volume = tree.device(
+        number,
+        "virtual/block/dm-3",
+        &[("dm/uuid", "LVM-x"), ("dm/name", "vg-data")],
+    );
+    Tree::member(&volume, &tree.device(0x820, "pci/block/sdc", &[]));
+    tree.device(
+        0x700,
+        "virtual/block/loop0",
+        &[("loop/backing_file", file.to_str().unwrap())],
+    );
+    let found = tree.behind(0x700);
+    assert_eq!(chain(&found), "loop0:loop [dm-3:lvm vg-data [sdc:disk]]");
+    assert_eq!(found.backing_file, Some(file));
+}
+
+#[test]
+fn a_loop_whose_file_is_not_to_be_seen_here_is_the_end_of_the_chain() {
+    let tree = Tree::new();
+    tree.device(
+        0x700,
+        "virtual/block/loop0",
+        &[("loop/backing_file", "/gone (deleted)")],
+    );
+    let found = tree.behind(0x700);
+    assert_eq!(chain(&found), "loop0:loop");
+    assert_eq!(found.backing_file, Some(PathBuf::from("/gone (deleted)")));
+}
+
+#[test]
+fn a_tree_that_goes_in_circles_has_an_end() {
+    let tree = Tree::new();
+    let one = tree.device(0xfd00, "virtual/block/dm-0", &[("dm/name", "a")]);
+    let other = tree.device(0xfd01, "virtual/block/dm-1", &[("dm/name", "b")]);
+    Tree::member(&one, &other);
+    Tree::member(&other, &one);
+    assert_eq!(tree.behind(0xfd00).disk_names().len(), 1);
+}
+
+#[test]
+fn a_number_that_no_device_has_is_answered_by_the_mount_s_source_or_not_at_all() {
+    let tree = Tree::new();
+    let mounts = Mounts::default();
+    let devices = Devices::new(tree.all.path(), &mounts);
+    assert_eq!(devices.behind(7, None), None);
+    let named = |source: &str| Mount {
+        source: PathBuf::from(source),
+        ..Mount::default()
+    };
+    assert_eq!(devices.behind(7, Some(&named("overlay"))), None);
+    // Any device will do: the null device is everywhere, and the tree says what its number is.
+    let null = fs::metadata("/dev/null").unwrap().rdev();
+    tree.device(null, "virtual/block/vdx", &[]);
+    assert_eq!(
+        chain(&devices.behind(7, Some(&named("/dev/null"))).unwrap()),
+        "vdx:disk"
+    );
+}
+
+#[test]
+fn the_scheduler_in_brackets_is_the_one_in_use() {
+    assert_eq!(in_brackets("none [mq-deadline] kyber"), "mq-deadline");
+    assert_eq!(in_brackets("none"), "none");
+}

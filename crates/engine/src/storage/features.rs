@@ -1,0 +1,359 @@
+//! Which features of a storage work, found out by using each on a scratch file and looking at what became of it.
+//!
+//! What a call answers is not enough: a reflink must share the bytes, a punched hole must free blocks and read as zeros,
+//! preallocating must allocate. Methods are [`Probe`]'s business, and asked there.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use seekless_sys::{self as sys, Access, Opening, Support};
+
+use super::cache::{CachedFile, Resident};
+use super::extents::extents;
+use super::probe::{Availability, Probe};
+use crate::error::{Error, Result};
+use crate::method::Method;
+
+/// A feature of a storage, and whether it works there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Feature {
+    /// Its name, as in `reflink`.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// Whether it works.
+    pub availability: Availability,
+}
+
+impl Feature {
+    /// The names of all features with what they are, in the order in which they are tried.
+    pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+        TABLE.iter().map(|(name, about, _)| (*name, *about))
+    }
+}
+
+/// How a feature is found out.
+enum Way {
+    /// By a method: it is available where the method does what its name says.
+    Method(&'static str),
+    /// By an attempt that gives the reason why not.
+    Attempt(fn(&Bench) -> Attempt),
+}
+
+/// What an attempt gives: nothing where the feature works, or the reason why it does not.
+type Attempt = std::result::Result<(), String>;
+
+const TABLE: &[(&str, &str, Way)] = &[
+    (
+        "direct-read",
+        "reads past the page cache (O_DIRECT)",
+        Way::Method("read/sync,direct"),
+    ),
+    (
+        "direct-write",
+        "writes past the page cache (O_DIRECT)",
+        Way::Method("write/sync,direct"),
+    ),
+    (
+        "dontcache-read",
+        "reads that leave nothing cached (RWF_DONTCACHE)",
+        Way::Method("read/sync,dontcache"),
+    ),
+    (
+        "dontcache-write",
+        "writes that leave nothing cached (RWF_DONTCACHE)",
+        Way::Method("write/sync,dontcache"),
+    ),
+    ("io_uring", "requests in flight", Way::Method("read/io_uring")),
+    ("mmap", "files as memory", Way::Method("read/mmap")),
+    (
+        "copy_file_range",
+        "copies within the kernel",
+        Way::Method("copy/copy_file_range"),
+    ),
+    ("reflink", "copies that share blocks", Way::Attempt(reflink)),
+    (
+        "holes",
+        "parts never written take no space, and are told apart",
+        Way::Attempt(holes),
+    ),
+    ("punch", "making holes where data was", Way::Attempt(punch)),
+    (
+        "fallocate",
+        "blocks allocated before they are written",
+        Way::Attempt(fallocate),
+    ),
+    (
+        "residency",
+        "telling what is in the page cache",
+        Way::Attempt(residency),
+    ),
+    ("drop", "dropping a file from the page cache", Way::Attempt(drop_cache)),
+    (
+        "write-lease",
+        "keeping others out of a file (F_SETLEASE)",
+        Way::Attempt(write_lease),
+    ),
+];
+
+/// Tries all features in a folder, which must be writable; what is written there, a few megabytes, is removed again.
+///
+/// # Errors
+/// The system's, where no file can be made in the folder.
+pub fn features(folder: &Path) -> Result<Vec<Feature>> {
+    let bench = Bench::new(folder)?;
+    let mut probe = Probe::new(folder)?;
+    let mut tried = Vec::with_capacity(TABLE.len());
+    for (name, about, way) in TABLE {
+        let availability = match way {
+            Way::Method(text) => explained(name, probe.availability(&Method::known(text))),
+            Way::Attempt(attempt) => match attempt(&bench) {
+                Ok(()) => Availability::Available,
+                Err(reason) => Availability::Unavailable(reason),
+            },
+        };
+        tried.push(Feature {
+            name,
+            about,
+            availability,
+        });
+    }
+    Ok(tried)
+}
+
+/// The switch by which an administrator takes `io_uring` away from all (2) or most (1) users.
+const IO_URING_SWITCH: &str = "/proc/sys/kernel/io_uring_disabled";
+
+/// Says by what `io_uring` is switched off, where the kernel tells.
+fn explained(name: &str, availability: Availability) -> Availability {
+    let switch = fs::read_to_string(IO_URING_SWITCH).unwrap_or_default();
+    match (name, availability, switch.trim()) {
+        ("io_uring", Availability::Unavailable(reason), value @ ("1" | "2")) => {
+            Availability::Unavailable(format!("{reason} (the sysctl kernel.io_uring_disabled is {value})"))
+        }
+        ("io_uring", Availability::Unavailable(reason), "0") if reason.contains("switched off") => {
+            Availability::Unavailable(format!("{reason} (by a sandbox: kernel.io_uring_disabled is 0)"))
+        }
+        (_, availability, _) => availability,
+    }
+}
+
+/// The scratch files of the attempts, removed when this is dropped.
+struct Bench {
+    one: PathBuf,
+    other: PathBuf,
+}
+
+/// Large enough for the blocks of any file system, and for several of them in each part of it.
+const SIZE_BYTES: u64 = 1 << 20;
+/// The unit in which `st_blocks` counts (stat(2)).
+const SECTOR_BYTES: u64 = 512;
+
+impl Bench {
+    fn new(folder: &Path) -> Result<Self> {
+        let name = |part: &str| folder.join(format!("seekless-feature-{}-{part}", std::process::id()));
+        let bench = Self {
+            one: name("one"),
+            other: name("other"),
+        };
+        bench
+            .fresh()
+            .map_err(|error| Error::system(folder, "making a scratch file in it", error))?;
+        Ok(bench)
+    }
+
+    /// An empty scratch file.
+    fn fresh(&self) -> std::io::Result<File> {
+        let _ = fs::remove_file(&self.one);
+        File::options().read(true).write(true).create_new(true).open(&self.one)
+    }
+
+    /// A scratch file full of data that is on its device.
+    fn full(&self) -> std::io::Result<File> {
+        let file = self.fresh()?;
+        file.write_all_at(&data(), 0)?;
+        file.sync_all()?;
+        Ok(file)
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.one);
+        let _ = fs::remove_file(&self.other);
+    }
+}
+
+/// Bytes that no file system keeps as a hole or makes small: no two blocks are equal.
+fn data() -> Vec<u8> {
+    let generator = crate::Generator::new(1);
+    let mut bytes = vec![0; SIZE_BYTES as usize];
+    generator.fill(0, &mut bytes);
+    bytes
+}
+
+fn reflink(bench: &Bench) -> Attempt {
+    let source = bench.full().map_err(said)?;
+    let _ = fs::remove_file(&bench.other);
+    let target = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&bench.other);
+    let target = target.map_err(said)?;
+    let cloned = match sys::clone_file(&source, &target) {
+        Ok(Support::Unavailable(_)) => sys::clone_path(&bench.one, &bench.other),
+        cloned => cloned,
+    };
+    done(cloned)?;
+    if fs::read(&bench.other).map_err(said)? != data() {
+        return Err("it was accepted, and the copy has other bytes".to_owned());
+    }
+    match extents(&bench.other) {
+        Ok(Some(found)) if found.shared_bytes < SIZE_BYTES => {
+            Err("it was accepted, and the copy shares no blocks".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn holes(bench: &Bench) -> Attempt {
+    let file = bench.fresh().map_err(said)?;
+    let block = &data()[..64 << 10];
+    file.write_all_at(block, 0).map_err(said)?;
+    file.write_all_at(block, SIZE_BYTES - block.len() as u64)
+        .map_err(said)?;
+    file.sync_all().map_err(said)?;
+    let allocated = allocated_bytes(&file)?;
+    if allocated >= SIZE_BYTES {
+        return Err("what was skipped takes space all the same".to_owned());
+    }
+    match sys::next_hole(&file, 0) {
+        Ok(Support::Available(at)) if at < SIZE_BYTES - block.len() as u64 => Ok(()),
+        Ok(Support::Available(_)) => Err("they take no space, but SEEK_HOLE does not find them".to_owned()),
+        Ok(Support::Unavailable(reason)) => Err(format!("they take no space, but {reason}")),
+        Err(error) => Err(format!("they take no space, but SEEK_HOLE fails: {error}")),
+    }
+}
+
+fn punch(bench: &Bench) -> Attempt {
+    let file = bench.full().map_err(said)?;
+    let before = allocated_bytes(&file)?;
+    let (from, len) = (SIZE_BYTES / 4, SIZE_BYTES / 2);
+    done(sys::punch_hole(&file, from, len))?;
+    file.sync_all().map_err(said)?;
+    let mut expected = data();
+    expected[from as usize..(from + len) as usize].fill(0);
+    if fs::read(&bench.one).map_err(said)? != expected {
+        return Err(
+            "it was accepted, and the file reads otherwise than zeros in the hole and data around it".to_owned(),
+        );
+    }
+    if allocated_bytes(&file)? + len / 2 > before {
+        return Err("it was accepted, and freed no space".to_owned());
+    }
+    Ok(())
+}
+
+fn fallocate(bench: &Bench) -> Attempt {
+    let file = bench.fresh().map_err(said)?;
+    done(sys::allocate(&file, SIZE_BYTES))?;
+    if allocated_bytes(&file)? < SIZE_BYTES {
+        return Err("it was accepted, and allocated nothing".to_owned());
+    }
+    Ok(())
+}
+
+fn residency(bench: &Bench) -> Attempt {
+    match full_and_cached(bench)?.resident().map_err(reason)? {
+        Resident::Known { resident_bytes: 0, .. } => {
+            Err("it says that nothing is cached of what was just read".to_owned())
+        }
+        Resident::Known { .. } => Ok(()),
+        Resident::Unknown(reason) => Err(reason.to_owned()),
+    }
+}
+
+fn drop_cache(bench: &Bench) -> Attempt {
+    match full_and_cached(bench)?.drop_pages().map_err(reason)? {
+        Resident::Known { resident_bytes: 0, .. } => Ok(()),
+        Resident::Known { .. } => Err("it was accepted, and the file stays in memory".to_owned()),
+        Resident::Unknown(reason) => Err(reason.to_owned()),
+    }
+}
+
+fn write_lease(bench: &Bench) -> Attempt {
+    drop(bench.fresh().map_err(said)?);
+    let opening = Opening {
+        access: Access::Overwrite,
+        direct: false,
+        write_through: false,
+    };
+    match sys::open(&bench.one, opening).map_err(said)? {
+        Support::Available(file) => done(sys::take_write_lease(&file)),
+        Support::Unavailable(reason) => Err(reason.to_owned()),
+    }
+}
+
+fn full_and_cached(bench: &Bench) -> std::result::Result<CachedFile, String> {
+    drop(bench.full().map_err(said)?);
+    fs::read(&bench.one).map_err(said)?;
+    CachedFile::open(&bench.one).map_err(reason)
+}
+
+fn allocated_bytes(file: &File) -> std::result::Result<u64, String> {
+    Ok(file.metadata().map_err(said)?.blocks() * SECTOR_BYTES)
+}
+
+fn done(answer: std::io::Result<Support<()>>) -> Attempt {
+    match answer {
+        Ok(Support::Available(())) => Ok(()),
+        Ok(Support::Unavailable(reason)) => Err(reason.to_owned()),
+        Err(error) => Err(said(error)),
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn said(error: std::io::Error) -> String {
+    error.to_string()
+}
+
+/// The system's reason alone: the scratch file's name tells nobody anything.
+fn reason(error: Error) -> String {
+    match error {
+        Error::System { action, source, .. } => format!("{action}: {source}"),
+        error => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_feature_is_tried_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let tried = features(folder.path()).unwrap();
+        let names: Vec<_> = tried.iter().map(|feature| (feature.name, feature.about)).collect();
+        assert_eq!(names, Feature::all().collect::<Vec<_>>());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        for feature in tried {
+            assert_ne!(feature.availability.reason(), Some(""), "{}", feature.name);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_an_error_that_names_it() {
+        let error = features(Path::new("/nonexistent/folder")).unwrap_err().to_string();
+        assert!(error.contains("/nonexistent/folder"), "{error}");
+    }
+
+    #[test]
+    fn the_reason_of_io_uring_names_the_switch_only_where_it_is_missing() {
+        let available = explained("io_uring", Availability::Available);
+        assert_eq!(available, Availability::Available);
+        let other = Availability::Unavailable("why".to_owned());
+        assert_eq!(explained("mmap", other.clone()), other);
+    }
+}

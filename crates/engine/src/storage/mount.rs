@@ -1,0 +1,162 @@
+//! What is mounted where: `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`), as far as it is used. Paths in it are bytes.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// A line of mountinfo.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mount {
+    /// The device number as `MAJOR:MINOR`; file systems without a device of their own have one that names nothing.
+    pub device: String,
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// The mount's own options, and those of the file system that are not among them.
+    pub options: String,
+    /// As in `ext4`.
+    pub file_system: String,
+    /// What was mounted.
+    pub source: PathBuf,
+}
+
+/// All that this process sees mounted, in the order in which it was.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mounts(Vec<Mount>);
+
+impl Mounts {
+    /// Those of this process; none where there is no `/proc`.
+    pub fn of_this_process() -> Self {
+        Self::parse(&fs::read("/proc/self/mountinfo").unwrap_or_default())
+    }
+
+    /// Reads the text of mountinfo; what is no line of it is left out.
+    pub fn parse(mountinfo: &[u8]) -> Self {
+        Self(mountinfo.split(|&byte| byte == b'\n').filter_map(parse_line).collect())
+    }
+
+    /// The mount that a path without links lies in: the one with the longest mount point, the last of equals. Where
+    /// several hold the path, one whose device is the path's own goes first: others may be hidden below it.
+    pub fn holding(&self, path: &Path, device_number: u64) -> Option<&Mount> {
+        let device = number_text(device_number);
+        let holding = || self.0.iter().filter(|mount| path.starts_with(&mount.point));
+        let deepest = |mount: &&Mount| mount.point.components().count();
+        holding()
+            .filter(|mount| mount.device == device)
+            .max_by_key(deepest)
+            .or_else(|| holding().max_by_key(deepest))
+    }
+}
+
+fn parse_line(line: &[u8]) -> Option<Mount> {
+    let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+    let separator = fields.iter().position(|field| *field == b"-")?;
+    let (left, right) = (&fields[..separator], &fields[separator + 1..]);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(&unescaped(bytes)).into_owned();
+    let path = |bytes: &[u8]| PathBuf::from(OsString::from_vec(unescaped(bytes)));
+    let own = text(left.get(5)?);
+    let of_file_system = right.get(2).map(|options| text(options)).unwrap_or_default();
+    Some(Mount {
+        device: text(left.get(2)?),
+        point: path(left.get(4)?),
+        options: joined_options(&own, &of_file_system),
+        file_system: text(right.first()?),
+        source: path(right.get(1)?),
+    })
+}
+
+/// The mount's own options, and those of the file system that are not among them.
+fn joined_options(mount: &str, file_system: &str) -> String {
+    let mut options: Vec<&str> = mount.split(',').collect();
+    options.extend(
+        file_system
+            .split(',')
+            .filter(|option| !option.is_empty() && !mount.split(',').any(|own| own == *option)),
+    );
+    options.join(",")
+}
+
+/// Undoes the octal escapes of mountinfo: a backslash and three digits.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, after)) = rest.split_first() {
+        let octal = after.get(..3).and_then(|digits| {
+            let digits = std::str::from_utf8(digits).ok()?;
+            u8::from_str_radix(digits, 8).ok()
+        });
+        match octal {
+            Some(byte) if first == b'\\' => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
+/// A device number as the kernel writes it in text. How it is put together is Linux's own (makedev(3)).
+pub(crate) fn number_text(number: u64) -> String {
+    let major = ((number >> 8) & 0xfff) | ((number >> 32) & !0xfff);
+    let minor = (number & 0xff) | ((number >> 12) & !0xff);
+    format!("{major}:{minor}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &[u8] = b"\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
+30 22 0:25 / /mnt/a\\040b rw - tmpfs tmpfs rw,size=4k
+31 22 0:26 /x /mnt/a\\040b ro - btrfs /dev/loop0 rw,ssd
+32 22 0:27 / /mnt/\xff rw - tmpfs odd
+no line of it
+";
+
+    #[test]
+    fn the_last_of_the_deepest_mounts_holds_the_path() {
+        let mounts = Mounts::parse(MOUNTS);
+        let mount = mounts.holding(Path::new("/mnt/a b/c"), 0).unwrap();
+        assert_eq!(
+            (mount.file_system.as_str(), mount.options.as_str()),
+            ("btrfs", "ro,rw,ssd")
+        );
+        assert_eq!(mount.source, Path::new("/dev/loop0"));
+        assert_eq!(mounts.holding(Path::new("/mnt/ab"), 0).unwrap().file_system, "ext4");
+        assert!(Mounts::default().holding(Path::new("/"), 0).is_none());
+    }
+
+    #[test]
+    fn of_several_mounts_the_one_with_the_path_s_device_holds_it() {
+        let mounts = Mounts::parse(MOUNTS);
+        let found = mounts.holding(Path::new("/mnt/a b/c"), 25).unwrap();
+        assert_eq!(found.file_system, "tmpfs");
+    }
+
+    #[test]
+    fn a_mount_point_may_be_no_utf_8_and_have_no_options() {
+        let mounts = Mounts::parse(MOUNTS);
+        let path = PathBuf::from(OsString::from_vec(b"/mnt/\xff/file".to_vec()));
+        let mount = mounts.holding(&path, 0).unwrap();
+        assert_eq!(
+            (mount.source.as_path(), mount.options.as_str()),
+            (Path::new("odd"), "rw")
+        );
+    }
+
+    #[test]
+    fn a_backslash_without_digits_is_itself() {
+        assert_eq!(unescaped(b"a\\134b\\x\\08"), b"a\\b\\x\\08");
+    }
+
+    #[test]
+    fn device_numbers_are_taken_apart_as_linux_puts_them_together() {
+        assert_eq!(number_text(0xfe00), "254:0");
+        assert_eq!(number_text(0x0010_0801), "8:257");
+    }
+}

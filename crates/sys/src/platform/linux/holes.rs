@@ -1,0 +1,92 @@
+//! Holes, and keeping others out while they are made: lseek(2), fallocate(2), fcntl(2) leases.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::Errno;
+
+use crate::support::{ABSENT, Support, attempt};
+
+/// Where the first hole at or after `offset` begins; the end of the file counts as one: lseek(2) `SEEK_HOLE`.
+///
+/// Moves the file's position. A file system that does not know its holes answers with the end of the file.
+pub fn next_hole(file: &File, offset: u64) -> io::Result<Support<u64>> {
+    attempt(&[Errno::INVAL], "the file system does not tell where holes are", || {
+        rustix::fs::seek(file, SeekFrom::Hole(offset))
+    })
+}
+
+/// Frees the blocks of a range, which then reads as zeros; the size stays: fallocate(2) `FALLOC_FL_PUNCH_HOLE`.
+pub fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<Support<()>> {
+    attempt(ABSENT, "the file system cannot punch holes", || {
+        rustix::fs::fallocate(
+            file,
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            offset,
+            len,
+        )
+    })
+}
+
+/// Takes a lease that nobody else may open the file against without this process being told: fcntl(2) `F_SETLEASE` with
+/// `F_WRLCK`. It ends when the file is closed.
+///
+/// # Errors
+/// `WouldBlock` where somebody else has the file open or mapped; `PermissionDenied` where it is another user's.
+pub fn take_write_lease(file: &File) -> io::Result<Support<()>> {
+    attempt(
+        &[Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP],
+        "the file system has no leases",
+        || {
+            // SAFETY: F_SETLEASE takes an integer; `file` keeps the descriptor open.
+            match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) } {
+                -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+                _ => Ok(()),
+            }
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    #[test]
+    fn a_punched_range_is_a_hole_that_reads_as_zeros() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&vec![1; 256 << 10], 0).unwrap();
+        if let Support::Unavailable(reason) = punch_hole(&file, 64 << 10, 64 << 10).unwrap() {
+            println!("skipped: {reason}");
+            return;
+        }
+        assert_eq!(next_hole(&file, 0).unwrap(), Support::Available(64 << 10));
+        assert_eq!(
+            next_hole(&file, 128 << 10).unwrap(),
+            Support::Available(256 << 10),
+            "the end"
+        );
+        let mut bytes = [9; 1];
+        file.read_exact_at(&mut bytes, 100 << 10).unwrap();
+        assert_eq!(bytes, [0]);
+        assert_eq!(file.metadata().unwrap().len(), 256 << 10);
+    }
+
+    #[test]
+    fn a_lease_is_refused_while_another_has_the_file_open() {
+        let named = tempfile::NamedTempFile::new().unwrap();
+        let second = File::options().read(true).write(true).open(named.path()).unwrap();
+        let refused = take_write_lease(&second);
+        if let Ok(Support::Unavailable(reason)) = refused {
+            println!("skipped: {reason}");
+            return;
+        }
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let first = named.into_file();
+        drop(second);
+        assert_eq!(take_write_lease(&first).unwrap(), Support::Available(()));
+    }
+}
