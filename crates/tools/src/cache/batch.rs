@@ -1,0 +1,161 @@
+//! Doing something to all files of a selection: several at once, told in the order of the walk, in bounded memory.
+
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use seekless::cache::{CachedFile, Resident};
+
+use super::selection::{Found, Id, Root, Selection, id_of};
+use super::{Control, FileState, Total, Watch};
+
+/// What became of a file.
+pub(super) struct Acted {
+    pub before: Option<Resident>,
+    pub resident: Resident,
+}
+
+/// What is done to each file, on several threads.
+type Act<'a> = &'a (dyn Fn(&CachedFile) -> seekless::Result<Acted> + Sync);
+
+/// Files between two words to the watcher: enough to keep all threads busy, few enough that memory and patience last.
+const BATCH: usize = 2048;
+/// Files at once: opening and reading cold ones is waiting for the device, of which more than one request at a time is
+/// most of the gain.
+const THREADS: usize = 16;
+
+/// Acts on every file, and gives a total for each path that was named.
+pub(super) fn run(selection: &Selection, act: Act<'_>, control: &Control<'_>, watch: &mut dyn Watch) -> Vec<Total> {
+    // Without threads of our own the pool is that of the whole process, which every rayon user has.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(THREADS).build().ok();
+    let mut job = Job {
+        selection,
+        act,
+        control,
+        pool,
+        names: HashSet::new(),
+    };
+    let mut totals = Vec::new();
+    for root in selection.roots() {
+        totals.push(job.root(root, watch));
+        if control.is_stopped() {
+            break;
+        }
+    }
+    totals
+}
+
+struct Job<'a> {
+    selection: &'a Selection,
+    act: Act<'a>,
+    control: &'a Control<'a>,
+    pool: Option<rayon::ThreadPool>,
+    /// Files with several names that were met.
+    names: HashSet<Id>,
+}
+
+/// A file that was acted on.
+struct Done {
+    id: Id,
+    has_more_names: bool,
+    state: FileState,
+}
+
+impl Job<'_> {
+    fn root(&mut self, root: &Root, watch: &mut dyn Watch) -> Total {
+        let mut total = Total {
+            path: root.path.clone(),
+            is_folder: root.is_folder,
+            ..Total::default()
+        };
+        let mut walk = self.selection.walk(root);
+        let mut files = Vec::with_capacity(BATCH);
+        loop {
+            let mut is_end = true;
+            for found in walk.by_ref() {
+                match found {
+                    Found::File(path) => files.push(path),
+                    Found::Link => total.links += 1,
+                    Found::Special => total.special += 1,
+                    Found::OtherFileSystem => total.other_file_systems += 1,
+                    Found::Repeated => total.repeated += 1,
+                    Found::Failed(reason) => {
+                        total.failed += 1;
+                        watch.failed(reason);
+                    }
+                }
+                if files.len() == BATCH {
+                    is_end = false;
+                    break;
+                }
+            }
+            for done in self.act_on(&files, !root.is_folder) {
+                if !self.tell(done, root, &mut total, watch) {
+                    return total;
+                }
+            }
+            if is_end || self.control.is_stopped() {
+                return total;
+            }
+            files.clear();
+        }
+    }
+
+    /// What became of the files, in their order; nothing of those that were not begun when all was stopped.
+    fn act_on(&self, files: &[PathBuf], is_named: bool) -> Vec<Option<Result<Done, seekless::Error>>> {
+        let one = |path: &PathBuf| (!self.control.is_stopped()).then(|| self.one(path, is_named));
+        // A large file must not keep those beside it waiting, so threads take few at a time.
+        let all = || files.par_iter().with_max_len(4).map(one).collect();
+        match &self.pool {
+            Some(pool) if files.len() > 1 => pool.install(all),
+            _ => files.iter().map(one).collect(),
+        }
+    }
+
+    fn one(&self, path: &Path, is_named: bool) -> Result<Done, seekless::Error> {
+        let file = CachedFile::open(path)?;
+        let acted = (self.act)(&file)?;
+        Ok(Done {
+            id: id_of(file.metadata()),
+            has_more_names: file.metadata().nlink() > 1,
+            state: FileState {
+                path: path.to_owned(),
+                is_named,
+                bytes: file.metadata().len(),
+                before: acted.before,
+                resident: acted.resident,
+            },
+        })
+    }
+
+    /// Counts a file unless it was counted already, and tells of it. Whether to go on.
+    fn tell(
+        &mut self,
+        done: Option<Result<Done, seekless::Error>>,
+        root: &Root,
+        total: &mut Total,
+        watch: &mut dyn Watch,
+    ) -> bool {
+        match done {
+            None => return false,
+            Some(Err(error)) => {
+                total.failed += 1;
+                watch.failed(error.to_string());
+            }
+            Some(Ok(done)) => {
+                if root.is_folder && self.is_repeated(&done) {
+                    total.repeated += 1;
+                } else {
+                    total.count(&done.state);
+                    return watch.file(&done.state).is_continue();
+                }
+            }
+        }
+        true
+    }
+
+    fn is_repeated(&mut self, done: &Done) -> bool {
+        self.selection.is_named(done.id) || (done.has_more_names && !self.names.insert(done.id))
+    }
+}

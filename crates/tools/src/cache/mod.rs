@@ -1,0 +1,198 @@
+//! What of files and folders is in the page cache, dropping them from it and warming them.
+//!
+//! Each file is looked at once, however many names it has and however often it is named. Symbolic links are followed
+//! where they are named, and never inside a folder. Memory does not grow with the number of files, but for one entry for
+//! each file with several names. What was done is always read back.
+//!
+//! ```
+//! use std::ops::ControlFlow;
+//! use seekless_tools::cache::{self, Control, FileState, Selection, Watch};
+//! struct Silent;
+//! impl Watch for Silent {
+//!     fn file(&mut self, _: &FileState) -> ControlFlow<()> {
+//!         ControlFlow::Continue(())
+//!     }
+//!     fn failed(&mut self, error: String) {
+//!         eprintln!("{error}");
+//!     }
+//! }
+//! # let folder = tempfile::tempdir()?;
+//! # std::fs::write(folder.path().join("file"), b"bytes")?;
+//! let selection = Selection::new([folder.path()], false)?;
+//! for total in cache::show(&selection, &Control::default(), &mut Silent) {
+//!     println!("{} of {} bytes resident", total.resident_bytes, total.cacheable_bytes);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod batch;
+mod selection;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use seekless::cache::{CachedFile, Resident};
+
+use batch::{Acted, run};
+pub use selection::{Selection, SelectionError};
+
+/// A file and what of it is in the page cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileState {
+    /// Its path, below the one that was named.
+    pub path: PathBuf,
+    /// Whether it was named itself, rather than found in a folder.
+    pub is_named: bool,
+    /// Its size.
+    pub bytes: u64,
+    /// What was resident before it was dropped or warmed.
+    pub before: Option<Resident>,
+    /// What is resident now.
+    pub resident: Resident,
+}
+
+/// What was found below a path that was named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// The path.
+    pub path: PathBuf,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+    /// Files that were looked at; those that failed are not among them.
+    pub files: u64,
+    /// The sum of their sizes.
+    pub bytes: u64,
+    /// What they take in the page cache at most: their sizes in whole pages, where residency is known.
+    pub cacheable_bytes: u64,
+    /// What of it was resident before anything was done.
+    pub before_bytes: u64,
+    /// What of it is resident.
+    pub resident_bytes: u64,
+    /// Files of which something is resident.
+    pub resident_files: u64,
+    /// Files of which not all is resident.
+    pub partial_files: u64,
+    /// Files of which it cannot be known.
+    pub unknown_files: u64,
+    /// Files and folders that could not be opened, read or listed.
+    pub failed: u64,
+    /// Further names of files that were looked at already.
+    pub repeated: u64,
+    /// Symbolic links, which are not followed inside folders.
+    pub links: u64,
+    /// FIFOs, sockets and devices.
+    pub special: u64,
+    /// Folders of other file systems, which were not entered.
+    pub other_file_systems: u64,
+}
+
+impl Total {
+    /// Adds another path's figures.
+    pub fn add(&mut self, other: &Self) {
+        self.files += other.files;
+        self.bytes += other.bytes;
+        self.cacheable_bytes += other.cacheable_bytes;
+        self.before_bytes += other.before_bytes;
+        self.resident_bytes += other.resident_bytes;
+        self.resident_files += other.resident_files;
+        self.partial_files += other.partial_files;
+        self.unknown_files += other.unknown_files;
+        self.failed += other.failed;
+        self.repeated += other.repeated;
+        self.links += other.links;
+        self.special += other.special;
+        self.other_file_systems += other.other_file_systems;
+    }
+
+    fn count(&mut self, file: &FileState) {
+        self.files += 1;
+        self.bytes += file.bytes;
+        match file.resident {
+            Resident::Known {
+                resident_bytes,
+                total_bytes,
+            } => {
+                self.cacheable_bytes += total_bytes;
+                self.resident_bytes += resident_bytes;
+                self.resident_files += u64::from(resident_bytes > 0);
+                self.partial_files += u64::from(resident_bytes < total_bytes);
+            }
+            Resident::Unknown(_) => self.unknown_files += 1,
+        }
+        if let Some(Resident::Known { resident_bytes, .. }) = file.before {
+            self.before_bytes += resident_bytes;
+        }
+    }
+}
+
+/// Who is told what happens, in the order of the walk.
+pub trait Watch {
+    /// A file was looked at, or done. May end the job.
+    fn file(&mut self, file: &FileState) -> ControlFlow<()>;
+    /// Something could not be opened, read or listed; the rest goes on.
+    fn failed(&mut self, error: String);
+}
+
+/// What steers a job from outside, and what it tells while it works on a single file.
+#[derive(Default)]
+pub struct Control<'a> {
+    /// Set it to end the job at the next piece.
+    pub stop: AtomicBool,
+    /// Told of the bytes of each piece that was read; from several threads.
+    pub moved: Option<&'a (dyn Fn(u64) + Sync)>,
+}
+
+impl Control<'_> {
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Tells what is resident, without changing anything. A total for each path that was named.
+pub fn show(selection: &Selection, control: &Control<'_>, watch: &mut dyn Watch) -> Vec<Total> {
+    let look = |file: &CachedFile| {
+        Ok(Acted {
+            before: None,
+            resident: file.resident()?,
+        })
+    };
+    run(selection, &look, control, watch)
+}
+
+/// Drops files from the page cache, dirty ones after writing them back, and reads back what stays.
+pub fn drop(selection: &Selection, control: &Control<'_>, watch: &mut dyn Watch) -> Vec<Total> {
+    let drop = |file: &CachedFile| {
+        Ok(Acted {
+            before: Some(file.resident()?),
+            resident: file.drop_pages()?,
+        })
+    };
+    run(selection, &drop, control, watch)
+}
+
+/// Reads files into the page cache and reads back what is there. Whoever calls this has asked [`show`] first whether
+/// there is memory for all of it: what does not fit drives out what was read before.
+pub fn warm(selection: &Selection, control: &Control<'_>, watch: &mut dyn Watch) -> Vec<Total> {
+    let warm = |file: &CachedFile| {
+        let before = file.resident()?;
+        let resident = file.warm(&mut |bytes| {
+            if let Some(moved) = control.moved {
+                moved(bytes);
+            }
+            if control.is_stopped() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })?;
+        Ok(Acted {
+            before: Some(before),
+            resident,
+        })
+    };
+    run(selection, &warm, control, watch)
+}
+
+#[cfg(test)]
+mod tests;
