@@ -4,6 +4,7 @@ mod command;
 mod output;
 mod show;
 mod signals;
+mod test_folder;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;

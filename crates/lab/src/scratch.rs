@@ -12,6 +12,10 @@ const PREFIX: &str = "seekless-scratch-";
 /// The file whose lock says that somebody owns the folder. The system lets go of it when its owner dies.
 const LOCK: &str = "owner.lock";
 
+/// How often removing a folder that seems not to be empty is tried again, and how long apart.
+const REMOVALS: u32 = 50;
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+
 /// A folder of ours, removed with all that is in it when this is dropped.
 #[derive(Debug)]
 pub struct Scratch {
@@ -47,7 +51,16 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.folder) {
+        let mut removed = fs::remove_dir_all(&self.folder);
+        // FUSE closes files a moment late, and keeps what was removed until then under another name.
+        for _ in 0..REMOVALS {
+            match &removed {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => std::thread::sleep(PAUSE),
+                _ => break,
+            }
+            removed = fs::remove_dir_all(&self.folder);
+        }
+        if let Err(error) = removed {
             tracing::warn!(folder = %self.folder.display(), %error, "the scratch folder could not be removed");
         }
     }

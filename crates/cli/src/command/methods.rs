@@ -1,18 +1,16 @@
 //! `seekless methods`: what there is, and what of it works here.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use seekless::method::Operation;
 use seekless::{Method, Probe};
-use seekless_lab::Scratch;
 
 use super::Failure;
 use crate::show::{Width, list_methods, methods_json};
-use crate::signals::on_signal;
+use crate::test_folder::TestFolder;
 
 /// Lists the methods, and tries on this storage which are available.
 ///
@@ -58,9 +56,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         (Some(Err(_)), Some(what)) => Some(method(what)?),
         _ => None,
     };
-    let folder = TestFolder::make(&arguments.folder)?;
+    let test_folder = TestFolder::new()?;
+    let folder = test_folder.make(&arguments.folder)?;
     // Dropped before the folder: it removes its files itself.
-    let mut probe = Probe::new(&folder.path).context("methods are tried on test files")?;
+    let mut probe = Probe::new(&folder).context("methods are tried on test files")?;
     let mut out = anstream::stdout().lock();
     if let Some(method) = one {
         return show_one(&mut out, &method, &mut probe, arguments.json);
@@ -89,39 +88,6 @@ fn method(text: &str) -> anyhow::Result<Method> {
         let words = Operation::ALL.map(Operation::name).join(", ");
         anyhow::anyhow!("{error}; the operations are {words}")
     })
-}
-
-/// The folder in which methods are tried: gone when this is dropped, and when a signal ends the program.
-struct TestFolder {
-    path: PathBuf,
-    scratch: Arc<Mutex<Option<Scratch>>>,
-}
-
-impl TestFolder {
-    fn make(parent: &Path) -> anyhow::Result<Self> {
-        let scratch = Arc::new(Mutex::new(None::<Scratch>));
-        on_signal({
-            let scratch = Arc::clone(&scratch);
-            move |signal| {
-                drop(scratch.lock().unwrap_or_else(PoisonError::into_inner).take());
-                std::process::exit(128 + i32::from(signal));
-            }
-        })?;
-        // Locked meanwhile, so that a signal finds the folder that is being made.
-        let mut made = scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = Scratch::new(parent);
-        let folder = folder.with_context(|| format!("{}: no test files can be made in it", parent.display()))?;
-        let path = folder.path().to_owned();
-        *made = Some(folder);
-        drop(made);
-        Ok(Self { path, scratch })
-    }
-}
-
-impl Drop for TestFolder {
-    fn drop(&mut self) {
-        drop(self.scratch.lock().unwrap_or_else(PoisonError::into_inner).take());
-    }
 }
 
 fn print_json(out: &mut dyn std::io::Write, value: &serde_json::Value) -> anyhow::Result<()> {

@@ -1,8 +1,10 @@
 //! The commands. The enum below is the only list of them.
 
 mod bench;
+mod cache;
 mod generate;
 mod methods;
+mod storage;
 mod trial;
 
 use std::process::ExitCode;
@@ -22,6 +24,8 @@ Examples:
   seekless bench                      measure the storage under this folder
   seekless bench read --file big.iso  find the fastest way to read a file
   seekless methods copy               what there is to copy with, here
+  seekless storage                    what lies below this folder, what works
+  seekless cache show .               what of its files is in memory
 
 `seekless COMMAND --help` says more.
 SEEKLESS_LOG=debug shows what happens inside.";
@@ -30,6 +34,8 @@ SEEKLESS_LOG=debug shows what happens inside.";
 enum Command {
     Bench(Box<bench::Arguments>),
     Methods(methods::Arguments),
+    Storage(storage::Arguments),
+    Cache(cache::Arguments),
     Generate(generate::Arguments),
     /// Runs one trial that a parent describes on standard input.
     #[command(hide = true)]
@@ -57,6 +63,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments),
+        Command::Storage(arguments) => storage::run(&arguments),
+        Command::Cache(arguments) => cache::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Trial => trial::run(),
     }

@@ -1,18 +1,25 @@
 //! Words and pictures: tables, bars and pages from what the libraries know.
 
+mod cache;
 mod contest;
 mod methods;
 mod progress;
 mod run;
+mod storage;
 mod table;
 mod units;
+mod visible;
 mod width;
 
 use anstyle::{AnsiColor, Style};
 
+pub use cache::{Format, Lines, Sentences, files};
 pub use methods::{list_methods, methods_json, methods_page};
 pub use progress::Progress;
 pub use run::show_run;
+pub use storage::{Described, show_storage, storage_json};
+pub use units::bytes;
+pub use visible::{visible, visible_path};
 pub use width::{Width, wrapped};
 
 const BOLD: Style = Style::new().bold();

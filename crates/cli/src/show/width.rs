@@ -18,6 +18,12 @@ impl Width {
         Self(size.map(|(width, _)| usize::from(width.0).clamp(SHORTEST_LINE, LONGEST_LINE)))
     }
 
+    /// No limit.
+    #[cfg(test)]
+    pub const fn unlimited() -> Self {
+        Self(None)
+    }
+
     /// The columns; a number that nothing reaches where there is no limit.
     pub fn columns(self) -> usize {
         self.0.unwrap_or(usize::MAX)

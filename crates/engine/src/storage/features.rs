@@ -4,6 +4,7 @@
 //! preallocating must allocate. Methods are [`Probe`]'s business, and asked there.
 
 use std::fs::{self, File};
+use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -202,10 +203,14 @@ fn reflink(bench: &Bench) -> Attempt {
         .create_new(true)
         .open(&bench.other);
     let target = target.map_err(said)?;
-    let cloned = match sys::clone_file(&source, &target) {
-        Ok(Support::Unavailable(_)) => sys::clone_path(&bench.one, &bench.other),
-        cloned => cloned,
-    };
+    let mut cloned = sys::clone_file(&source, &target);
+    // Where files are cloned by their paths, the target must not exist.
+    if let Ok(Support::Unavailable(_)) = cloned {
+        let _ = fs::remove_file(&bench.other);
+        if let by_path @ (Ok(Support::Available(())) | Err(_)) = sys::clone_path(&bench.one, &bench.other) {
+            cloned = by_path;
+        }
+    }
     done(cloned)?;
     if fs::read(&bench.other).map_err(said)? != data() {
         return Err("it was accepted, and the copy has other bytes".to_owned());
@@ -266,19 +271,39 @@ fn fallocate(bench: &Bench) -> Attempt {
 }
 
 fn residency(bench: &Bench) -> Attempt {
-    match full_and_cached(bench)?.resident().map_err(reason)? {
-        Resident::Known { resident_bytes: 0, .. } => {
-            Err("it says that nothing is cached of what was just read".to_owned())
-        }
-        Resident::Known { .. } => Ok(()),
-        Resident::Unknown(reason) => Err(reason.to_owned()),
+    let file = full_and_cached(bench)?;
+    known_bytes(&file)?;
+    // Where a FUSE program does not ask the kernel to keep pages, whoever opens the file to ask finds them gone.
+    match known_bytes(&CachedFile::open(&bench.one).map_err(reason)?)? {
+        0 => Err("opening a file drops what was cached of it".to_owned()),
+        _ => Ok(()),
     }
 }
 
 fn drop_cache(bench: &Bench) -> Attempt {
-    match full_and_cached(bench)?.drop_pages().map_err(reason)? {
+    let file = full_and_cached(bench)?;
+    known_bytes(&file)?;
+    match file.drop_pages().map_err(reason)? {
         Resident::Known { resident_bytes: 0, .. } => Ok(()),
         Resident::Known { .. } => Err("it was accepted, and the file stays in memory".to_owned()),
+        Resident::Unknown(reason) => Err(reason.to_owned()),
+    }
+}
+
+/// A scratch file, all of it just read through this opening.
+fn full_and_cached(bench: &Bench) -> std::result::Result<CachedFile, String> {
+    drop(bench.full().map_err(said)?);
+    let file = CachedFile::open(&bench.one).map_err(reason)?;
+    let resident = file.warm(&mut |_| ControlFlow::Continue(())).map_err(reason)?;
+    match resident {
+        Resident::Known { resident_bytes: 0, .. } => Err("nothing is cached of what was just read".to_owned()),
+        _ => Ok(file),
+    }
+}
+
+fn known_bytes(file: &CachedFile) -> std::result::Result<u64, String> {
+    match file.resident().map_err(reason)? {
+        Resident::Known { resident_bytes, .. } => Ok(resident_bytes),
         Resident::Unknown(reason) => Err(reason.to_owned()),
     }
 }
@@ -294,12 +319,6 @@ fn write_lease(bench: &Bench) -> Attempt {
         Support::Available(file) => done(sys::take_write_lease(&file)),
         Support::Unavailable(reason) => Err(reason.to_owned()),
     }
-}
-
-fn full_and_cached(bench: &Bench) -> std::result::Result<CachedFile, String> {
-    drop(bench.full().map_err(said)?);
-    fs::read(&bench.one).map_err(said)?;
-    CachedFile::open(&bench.one).map_err(reason)
 }
 
 fn allocated_bytes(file: &File) -> std::result::Result<u64, String> {

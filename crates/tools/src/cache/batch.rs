@@ -62,6 +62,9 @@ struct Done {
     state: FileState,
 }
 
+/// What became of a file, or its path and why nothing did.
+type Outcome = Result<Done, (PathBuf, String)>;
+
 impl Job<'_> {
     fn root(&mut self, root: &Root, watch: &mut dyn Watch) -> Total {
         let mut total = Total {
@@ -80,9 +83,9 @@ impl Job<'_> {
                     Found::Special => total.special += 1,
                     Found::OtherFileSystem => total.other_file_systems += 1,
                     Found::Repeated => total.repeated += 1,
-                    Found::Failed(reason) => {
+                    Found::Failed(path, reason) => {
                         total.failed += 1;
-                        watch.failed(reason);
+                        watch.failed(&path, &reason);
                     }
                 }
                 if files.len() == BATCH {
@@ -103,7 +106,7 @@ impl Job<'_> {
     }
 
     /// What became of the files, in their order; nothing of those that were not begun when all was stopped.
-    fn act_on(&self, files: &[PathBuf], is_named: bool) -> Vec<Option<Result<Done, seekless::Error>>> {
+    fn act_on(&self, files: &[PathBuf], is_named: bool) -> Vec<Option<Outcome>> {
         let one = |path: &PathBuf| (!self.control.is_stopped()).then(|| self.one(path, is_named));
         // A large file must not keep those beside it waiting, so threads take few at a time.
         let all = || files.par_iter().with_max_len(4).map(one).collect();
@@ -113,9 +116,9 @@ impl Job<'_> {
         }
     }
 
-    fn one(&self, path: &Path, is_named: bool) -> Result<Done, seekless::Error> {
-        let file = CachedFile::open(path)?;
-        let acted = (self.act)(&file)?;
+    fn one(&self, path: &Path, is_named: bool) -> Outcome {
+        let acted = CachedFile::open(path).and_then(|file| Ok(((self.act)(&file)?, file)));
+        let (acted, file) = acted.map_err(|error| (path.to_owned(), reason_of(error)))?;
         Ok(Done {
             id: id_of(file.metadata()),
             has_more_names: file.metadata().nlink() > 1,
@@ -130,18 +133,12 @@ impl Job<'_> {
     }
 
     /// Counts a file unless it was counted already, and tells of it. Whether to go on.
-    fn tell(
-        &mut self,
-        done: Option<Result<Done, seekless::Error>>,
-        root: &Root,
-        total: &mut Total,
-        watch: &mut dyn Watch,
-    ) -> bool {
+    fn tell(&mut self, done: Option<Outcome>, root: &Root, total: &mut Total, watch: &mut dyn Watch) -> bool {
         match done {
             None => return false,
             Some(Err(error)) => {
                 total.failed += 1;
-                watch.failed(error.to_string());
+                watch.failed(&error.0, &error.1);
             }
             Some(Ok(done)) => {
                 if root.is_folder && self.is_repeated(&done) {
@@ -157,5 +154,14 @@ impl Job<'_> {
 
     fn is_repeated(&mut self, done: &Done) -> bool {
         self.selection.is_named(done.id) || (done.has_more_names && !self.names.insert(done.id))
+    }
+}
+
+/// What an error says behind the path.
+fn reason_of(error: seekless::Error) -> String {
+    match error {
+        seekless::Error::System { action, source, .. } => format!("{action} failed: {source}"),
+        seekless::Error::NotRegular { kind, .. } => format!("has become {kind} meanwhile"),
+        error => error.to_string(),
     }
 }

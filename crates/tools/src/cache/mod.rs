@@ -6,14 +6,15 @@
 //!
 //! ```
 //! use std::ops::ControlFlow;
+//! use std::path::Path;
 //! use seekless_tools::cache::{self, Control, FileState, Selection, Watch};
 //! struct Silent;
 //! impl Watch for Silent {
 //!     fn file(&mut self, _: &FileState) -> ControlFlow<()> {
 //!         ControlFlow::Continue(())
 //!     }
-//!     fn failed(&mut self, error: String) {
-//!         eprintln!("{error}");
+//!     fn failed(&mut self, path: &Path, reason: &str) {
+//!         eprintln!("{}: {reason}", path.display());
 //!     }
 //! }
 //! # let folder = tempfile::tempdir()?;
@@ -29,7 +30,8 @@ mod batch;
 mod selection;
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use seekless::cache::{CachedFile, Resident};
@@ -130,15 +132,15 @@ impl Total {
 pub trait Watch {
     /// A file was looked at, or done. May end the job.
     fn file(&mut self, file: &FileState) -> ControlFlow<()>;
-    /// Something could not be opened, read or listed; the rest goes on.
-    fn failed(&mut self, error: String);
+    /// A file or folder could not be opened, read or listed, and why; the rest goes on.
+    fn failed(&mut self, path: &Path, reason: &str);
 }
 
 /// What steers a job from outside, and what it tells while it works on a single file.
 #[derive(Default)]
 pub struct Control<'a> {
     /// Set it to end the job at the next piece.
-    pub stop: AtomicBool,
+    pub stop: Arc<AtomicBool>,
     /// Told of the bytes of each piece that was read; from several threads.
     pub moved: Option<&'a (dyn Fn(u64) + Sync)>,
 }

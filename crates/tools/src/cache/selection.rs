@@ -103,7 +103,7 @@ impl Selection {
             loop {
                 let entry = match walk.next()? {
                     Ok(entry) => entry,
-                    Err(error) => return Some(Found::Failed(failure(&error))),
+                    Err(error) => return Some(failure(&error)),
                 };
                 // What was named is what was looked at before, a link's target included.
                 if entry.depth() == 0 {
@@ -156,15 +156,16 @@ pub(super) enum Found {
     /// A folder that was named itself.
     Repeated,
     /// What could not be listed, and why.
-    Failed(String),
+    Failed(PathBuf, String),
 }
 
-fn failure(error: &walkdir::Error) -> String {
-    let path = error.path().unwrap_or(Path::new("")).display();
-    match error.io_error() {
-        Some(reason) => format!("{path}: listing it failed: {reason}"),
+fn failure(error: &walkdir::Error) -> Found {
+    let path = error.path().unwrap_or(Path::new("")).to_owned();
+    let reason = match error.io_error() {
+        Some(reason) => format!("listing it failed: {reason}"),
         None => error.to_string(),
-    }
+    };
+    Found::Failed(path, reason)
 }
 
 /// What a file that has no pages to ask for is.

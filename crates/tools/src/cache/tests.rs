@@ -25,8 +25,8 @@ impl Watch for Told {
         ControlFlow::Continue(())
     }
 
-    fn failed(&mut self, error: String) {
-        self.errors.push(error);
+    fn failed(&mut self, path: &Path, reason: &str) {
+        self.errors.push(format!("{}: {reason}", path.display()));
     }
 }
 

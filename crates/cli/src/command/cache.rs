@@ -1,0 +1,378 @@
+//! `seekless cache`: what of files is in memory, and bringing them there or away.
+
+use std::fmt::Write as _;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use anyhow::{anyhow, bail};
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use seekless::{StorageFacts, cache as system};
+use seekless_tools::cache::{self, Control, FileState, Selection, Total, Watch};
+
+use super::Failure;
+use crate::show::{Format, Lines, Sentences, Width, bytes, files, visible_path};
+use crate::signals::{Caught, on_signal};
+
+/// Shows what of files is in the page cache, drops it or fills it.
+///
+/// Folders are taken with all that is in them. What was done is read back from the system, never assumed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless cache show --top 10 /var     the total, and the ten largest
+  seekless cache drop big.iso           so that the next reader waits for the disk
+  seekless cache warm database/         so that it does not
+
+`seekless cache show --help` and so on say more.")]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Show(Show),
+    Drop(Drop),
+    Warm(Warm),
+}
+
+/// Shows how much of files is in memory.
+///
+/// A line for each file that is named, and a total for each folder, links followed where they are named and not inside
+/// folders. A file with several names is counted once. Sizes are in whole pages.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless cache show big.iso *.log     a line for each
+  seekless cache show .                 all that is in this folder, a total
+  seekless cache show --all --json . | jq 'select(.resident_bytes > 0)'")]
+struct Show {
+    /// Files and folders
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Drops files from memory, and tells what stays.
+///
+/// Nothing is lost: what is not yet on the device is written there first. Files that somebody maps or uses keep their
+/// pages, and those of a tmpfs are nowhere else. Needs no privilege but reading the files.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless cache drop big.iso           one file
+  seekless cache drop /srv/data         a folder, with all that is in it
+  sudo seekless cache drop --system     everything the system has cached")]
+struct Drop {
+    /// Files and folders
+    #[arg(value_name = "PATH", required_unless_present = "system", conflicts_with = "system")]
+    paths: Vec<PathBuf>,
+    /// All clean pages of the system, of all files, and what it knows of folders (needs root)
+    #[arg(long, conflicts_with_all = ["all", "top", "all_file_systems"])]
+    system: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Reads files into memory, and tells what is there afterwards.
+///
+/// Refused where it is more than the memory that is available: it would drive out its own beginning.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless cache warm database/         before the first user comes
+  seekless cache warm --quiet *.idx     without progress")]
+struct Warm {
+    /// Files and folders
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    /// Even if there is not enough memory for all of it
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// A line for each file in folders, too
+    #[arg(long)]
+    all: bool,
+    /// The N files of which most is resident
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "0",
+        hide_default_value = true,
+        conflicts_with = "all"
+    )]
+    top: u32,
+    /// Enter folders of other file systems, too
+    #[arg(long)]
+    all_file_systems: bool,
+    /// As JSON: an object on each line
+    #[arg(long)]
+    json: bool,
+    /// No progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// What was asked for is done but for a part.
+const PARTLY: u8 = 1;
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    match &arguments.action {
+        Action::Show(show) => Job::new(&show.paths, &show.common)?.show(),
+        Action::Drop(drop) if drop.system => drop_system(drop.common.json),
+        Action::Drop(drop) => Job::new(&drop.paths, &drop.common)?.drop(),
+        Action::Warm(warm) => Job::new(&warm.paths, &warm.common)?.warm(warm.force),
+    }
+}
+
+/// What the three have in common.
+struct Job<'a> {
+    common: &'a Common,
+    selection: Selection,
+    control: Control<'static>,
+    caught: Caught,
+}
+
+impl<'a> Job<'a> {
+    fn new(paths: &[PathBuf], common: &'a Common) -> anyhow::Result<Self> {
+        let selection = Selection::new(paths, common.all_file_systems)?;
+        let control = Control::default();
+        let stop = control.stop.clone();
+        let caught = on_signal(move |_| stop.store(true, Ordering::Relaxed))?;
+        Ok(Self {
+            common,
+            selection,
+            control,
+            caught,
+        })
+    }
+
+    fn show(&self) -> Result<ExitCode, Failure> {
+        let (totals, sum) = self.with_lines(&self.bar("{spinner} {msg}"), |lines| {
+            cache::show(&self.selection, &self.control, lines)
+        })?;
+        if !self.common.json {
+            let mut out = anstream::stdout().lock();
+            let mut sentences = Sentences::new(&mut out, Width::of_stdout());
+            sentences.left_out(&sum)?;
+            self.notes(&mut sentences, &totals, &sum)?;
+        }
+        self.end(sum.failed == 0)
+    }
+
+    fn drop(&self) -> Result<ExitCode, Failure> {
+        let (totals, sum) = self.with_lines(&self.bar("{spinner} {msg} dropped"), |lines| {
+            cache::drop(&self.selection, &self.control, lines)
+        })?;
+        if !self.common.json {
+            let mut out = anstream::stdout().lock();
+            let mut sentences = Sentences::new(&mut out, Width::of_stdout());
+            let dropped = sum.before_bytes.saturating_sub(sum.resident_bytes);
+            let mut sentence = format!("Dropped {} of {}", bytes(dropped as f64), files(sum.files));
+            if sum.resident_files > 0 {
+                let keep = if sum.resident_files == 1 { "keeps" } else { "keep" };
+                let _ = write!(
+                    sentence,
+                    "; {} {keep} {} (mapped, in use, or with no other place than memory)",
+                    files(sum.resident_files),
+                    bytes(sum.resident_bytes as f64)
+                );
+            }
+            sentences.say(&format!("{sentence}."))?;
+            sentences.left_out(&sum)?;
+            self.notes(&mut sentences, &totals, &sum)?;
+        }
+        self.end(sum.failed + sum.unknown_files + sum.resident_files == 0)
+    }
+
+    fn warm(&self, is_forced: bool) -> Result<ExitCode, Failure> {
+        let before = sum_of(&cache::show(&self.selection, &self.control, &mut Silent));
+        if !is_forced {
+            require_memory(&before)?;
+        }
+        let template = "{bar:16.cyan/dim} {decimal_bytes} of {decimal_total_bytes}, {eta} left, {msg}";
+        let bar = self.bar(template);
+        bar.set_length(before.bytes);
+        bar.set_message(format!("of {}", files(before.files)));
+        let moved = |bytes| bar.inc(bytes);
+        let control = Control {
+            stop: self.control.stop.clone(),
+            moved: Some(&moved),
+        };
+        let warmed = self.with_lines(&bar, |lines| {
+            let warmed = cache::warm(&self.selection, &control, lines);
+            // What was read first may have gone again since.
+            let mut now = cache::show(&self.selection, &Control::default(), &mut Silent);
+            for (now, warmed) in now.iter_mut().zip(&warmed) {
+                now.before_bytes = warmed.before_bytes;
+                now.failed = warmed.failed;
+            }
+            now
+        });
+        let (totals, sum) = warmed?;
+        if !self.common.json {
+            let mut out = anstream::stdout().lock();
+            let mut sentences = Sentences::new(&mut out, Width::of_stdout());
+            let more = sum.resident_bytes.saturating_sub(sum.before_bytes);
+            let mut sentence = format!(
+                "Read {} into memory; {} of {} are there now",
+                bytes(more as f64),
+                bytes(sum.resident_bytes as f64),
+                bytes(sum.cacheable_bytes as f64)
+            );
+            if sum.partial_files > 0 {
+                let _ = write!(sentence, ", {} not whole", files(sum.partial_files));
+            }
+            sentences.say(&format!("{sentence}."))?;
+            sentences.left_out(&sum)?;
+            self.notes(&mut sentences, &totals, &sum)?;
+        }
+        self.end(sum.failed + sum.unknown_files + sum.partial_files == 0)
+    }
+
+    /// Runs a job whose files are told as they come; gives the totals and their sum after they were written.
+    fn with_lines(
+        &self,
+        bar: &ProgressBar,
+        work: impl FnOnce(&mut Lines<'_>) -> Vec<Total>,
+    ) -> std::io::Result<(Vec<Total>, Total)> {
+        let mut out = BufWriter::new(anstream::stdout().lock());
+        let format = Format {
+            json: self.common.json,
+            all: self.common.all,
+            top: self.common.top as usize,
+            width: Width::of_stdout(),
+        };
+        let mut lines = Lines::new(&mut out, format, bar);
+        let totals = work(&mut lines);
+        bar.finish_and_clear();
+        let sum = sum_of(&totals);
+        lines.finish(&totals, &sum)?;
+        Ok((totals, sum))
+    }
+
+    /// What to know before believing the figures.
+    fn notes(&self, sentences: &mut Sentences<'_>, totals: &[Total], sum: &Total) -> std::io::Result<()> {
+        if sum.unknown_files > 0 {
+            sentences.note(&format!(
+                "Of {} it is unknown: the kernel tells what is cached to a file's owner and to those who may write it.",
+                files(sum.unknown_files)
+            ))?;
+        }
+        for total in totals {
+            let path = visible_path(&total.path);
+            match StorageFacts::of(&total.path).map(|facts| facts.file_system).as_deref() {
+                Ok("tmpfs" | "ramfs") => {
+                    sentences.note(&format!(
+                        "{path} is memory ({}): all of it stays, until it is deleted.",
+                        "tmpfs"
+                    ))?;
+                }
+                Ok(name) if name.starts_with("fuse") => sentences.note(&format!(
+                    "{path} is served by a program ({name}): this is what the kernel holds; what the program or the \
+                     file system behind it holds is not seen from here."
+                ))?,
+                _ => {}
+            }
+        }
+        if self.caught.signal().is_some() {
+            sentences.note("Stopped: these are the files until then.")?;
+        }
+        Ok(())
+    }
+
+    fn end(&self, is_all_done: bool) -> Result<ExitCode, Failure> {
+        match self.caught.signal() {
+            Some(signal) => Err(Failure::Stopped(signal)),
+            None if is_all_done => Ok(ExitCode::SUCCESS),
+            None => Ok(ExitCode::from(PARTLY)),
+        }
+    }
+
+    /// A bar on standard error, where that is a terminal and no lines are told meanwhile.
+    fn bar(&self, template: &str) -> ProgressBar {
+        let is_shown = std::io::stderr().is_terminal() && !self.common.quiet && !self.common.all;
+        if !is_shown {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        bar
+    }
+}
+
+fn sum_of(totals: &[Total]) -> Total {
+    let mut sum = Total::default();
+    for total in totals {
+        sum.add(total);
+    }
+    sum
+}
+
+/// Refuses to warm what does not fit.
+fn require_memory(before: &Total) -> anyhow::Result<()> {
+    let needed = before.bytes.max(before.cacheable_bytes);
+    let Some(memory) = system::memory().filter(|memory| memory.available_bytes < needed) else {
+        return Ok(());
+    };
+    bail!(
+        "these are {}, and {} of memory is available: they would drive out their own beginning. \
+         Name fewer files, or say --force",
+        bytes(needed as f64),
+        bytes(memory.available_bytes as f64)
+    )
+}
+
+/// Tells nobody: for looks before and after, whose errors the job itself tells.
+struct Silent;
+
+impl Watch for Silent {
+    fn file(&mut self, _: &FileState) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn failed(&mut self, _: &Path, _: &str) {}
+}
+
+fn drop_system(json: bool) -> Result<ExitCode, Failure> {
+    let cached = || system::memory().and_then(|memory| memory.cached_bytes);
+    let before = cached();
+    system::drop_system().map_err(|error| match &error {
+        seekless::Error::System { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => anyhow!(
+            "dropping the caches of the whole system needs root: run `sudo seekless cache drop --system`, or name the \
+             files to drop, which needs no privilege"
+        ),
+        _ => anyhow!(error),
+    })?;
+    let after = cached();
+    let mut out = anstream::stdout().lock();
+    if json {
+        let value = serde_json::json!({
+            "kind": "system", "cached_before_bytes": before, "cached_bytes": after,
+        });
+        writeln!(out, "{value}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    match before.zip(after) {
+        Some((before, after)) => writeln!(
+            out,
+            "Dropped {} of the system's cache; {} stay, mapped or in use.",
+            bytes(before.saturating_sub(after) as f64),
+            bytes(after as f64)
+        )?,
+        None => writeln!(out, "Dropped the system's caches.")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

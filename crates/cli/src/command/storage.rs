@@ -1,0 +1,114 @@
+//! `seekless storage`: what lies behind a path, and what works there.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use seekless::{Feature, StorageFacts, direct_alignment, features};
+
+use super::Failure;
+use crate::show::{Described, Width, show_storage, storage_json, visible, visible_path};
+use crate::test_folder::TestFolder;
+
+/// Shows what lies behind files and folders, down to the disks, and which features work there.
+///
+/// What devices and mounts say of themselves is shown as their claim. The features are tried, on scratch files of a
+/// megabyte in a folder that is removed again; where none can be made they are unknown.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless storage                    what this folder lies on
+  seekless storage /home big.iso      of several files and folders
+  seekless storage --json / | jq '.[].features[] | select(.name == \"reflink\")'")]
+pub struct Arguments {
+    /// Files or folders
+    #[arg(value_name = "PATH", default_value = ".")]
+    paths: Vec<PathBuf>,
+    /// As JSON: a list with an object for each path
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    // All of them, before anything is tried on the first.
+    for path in &arguments.paths {
+        check(path)?;
+    }
+    let test_folder = TestFolder::new()?;
+    let described = arguments.paths.iter().map(|path| describe(path, &test_folder));
+    let described = described.collect::<anyhow::Result<Vec<_>>>()?;
+    test_folder.remove();
+    let mut out = anstream::stdout().lock();
+    if arguments.json {
+        use std::io::Write;
+        writeln!(out, "{:#}", storage_json(&described))?;
+    } else {
+        show_storage(&mut out, &described, Width::of_stdout())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(path: &Path) -> anyhow::Result<()> {
+    let metadata = std::fs::metadata(path);
+    let metadata = metadata.with_context(|| format!("{}: looking at it failed", visible_path(path)))?;
+    if metadata.is_file() || metadata.is_dir() {
+        return Ok(());
+    }
+    let path = visible_path(path);
+    Err(anyhow!(
+        "{path}: is neither a file nor a folder; name one that lies on the storage"
+    ))
+}
+
+/// More file systems on top of each other than anybody mounts.
+const DEEPEST: usize = 8;
+
+fn describe(path: &Path, test_folder: &TestFolder) -> anyhow::Result<Described> {
+    let facts = StorageFacts::of(path)?;
+    let mut behind = Vec::new();
+    let mut next = facts.behind.clone();
+    while let Some(path) = next.take_if(|_| behind.len() < DEEPEST) {
+        let Ok(facts) = StorageFacts::of(&path) else { break };
+        next.clone_from(&facts.behind);
+        behind.push((path, facts));
+    }
+    let (features, alignment) = match tried(path, &facts, test_folder) {
+        Ok((features, alignment)) => (Ok(features), alignment),
+        Err(error) => (Err(visible(&format!("{error:#}"))), None),
+    };
+    Ok(Described {
+        path: path.to_owned(),
+        alignment: direct_alignment(path).or(alignment),
+        facts,
+        behind,
+        features,
+    })
+}
+
+/// What was found by trying: the features, and how direct I/O must be aligned.
+type Tried = (Vec<Feature>, Option<(u32, u32)>);
+
+/// Tries the features in a folder, or beside a file.
+fn tried(path: &Path, facts: &StorageFacts, test_folder: &TestFolder) -> anyhow::Result<Tried> {
+    let place = std::fs::canonicalize(path)?;
+    let folder = match place.parent() {
+        Some(parent) if !place.is_dir() => parent,
+        _ => &place,
+    };
+    if StorageFacts::of(folder)?.device_number != facts.device_number {
+        return Err(anyhow!(
+            "the file is mounted by itself: no scratch file can be made beside it"
+        ));
+    }
+    let scratch = test_folder
+        .make(folder)
+        .map_err(|error| anyhow!("{}", error.root_cause()));
+    let scratch = scratch.context("no scratch file can be made here")?;
+    let features = features(&scratch)?;
+    let sample = scratch.join("sample");
+    std::fs::write(&sample, [0; 4096])?;
+    let alignment = direct_alignment(&sample);
+    test_folder.remove();
+    Ok((features, alignment))
+}
