@@ -20,7 +20,8 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 #[derive(Debug)]
 pub struct Scratch {
     folder: PathBuf,
-    _lock: File,
+    /// Present until the folder goes.
+    lock: Option<File>,
 }
 
 impl Scratch {
@@ -36,7 +37,7 @@ impl Scratch {
             if let Some(lock) = own(made.path())? {
                 return Ok(Self {
                     folder: made.keep(),
-                    _lock: lock,
+                    lock: Some(lock),
                 });
             }
         }
@@ -52,7 +53,9 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let mut removed = fs::remove_dir_all(&self.folder);
-        // FUSE closes files a moment late, and keeps what was removed until then under another name.
+        // FUSE keeps what was removed under another name for as long as somebody has it open, the lock above all, and
+        // closes files a moment late.
+        drop(self.lock.take());
         for _ in 0..REMOVALS {
             match &removed {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => std::thread::sleep(PAUSE),
