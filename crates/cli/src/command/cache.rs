@@ -24,8 +24,8 @@ use crate::signals::{Caught, on_signal};
 #[command(after_help = "\
 Examples:
   seekless cache show --top 10 /var     the total, and the ten largest
-  seekless cache drop big.iso           so that the next reader waits for the disk
-  seekless cache warm database/         so that it does not
+  seekless cache drop big.iso           the next reader waits for the disk
+  seekless cache warm database/         the next reader does not wait
 
 `seekless cache show --help` and so on say more.")]
 pub struct Arguments {

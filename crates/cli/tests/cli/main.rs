@@ -4,6 +4,7 @@
 //! `skipped` and why without it.
 
 mod bad_input;
+mod cache;
 mod experiments;
 mod exports;
 mod given_files;
@@ -12,4 +13,5 @@ mod interruption;
 mod methods;
 mod outputs;
 mod place;
+mod storage;
 mod unprivileged;

@@ -12,12 +12,12 @@ use super::place::Ended;
 const NOBODY: u32 = 65_534;
 
 /// A folder that everybody may enter, with the command in it: what is built may lie where others may not look.
-struct Common {
+pub struct Common {
     all: tempfile::TempDir,
 }
 
 impl Common {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let all = tempfile::tempdir().unwrap();
         fs::set_permissions(all.path(), Permissions::from_mode(0o755)).unwrap();
         fs::copy(assert_cmd::cargo::cargo_bin!("seekless"), all.path().join("seekless")).unwrap();
@@ -28,11 +28,11 @@ impl Common {
         Self { all }
     }
 
-    fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         self.all.path()
     }
 
-    fn run(&self, arguments: &[&str]) -> Ended {
+    pub fn run(&self, arguments: &[&str]) -> Ended {
         let mut command = Command::new(self.folder().join("seekless"));
         command
             .args(arguments)

@@ -1,0 +1,276 @@
+//! `seekless cache`: what of files is in memory, and bringing them there or away.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use serde_json::Value;
+
+use super::place::{Ended, Mount, Place, prepared};
+use super::unprivileged::Common;
+
+/// The objects on the lines of an output.
+fn objects(ended: &Ended) -> Vec<Value> {
+    ended
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// The total of all, which is the last line.
+fn total(ended: &Ended) -> Value {
+    let last = objects(ended).pop().unwrap();
+    assert_eq!((&last["kind"], &last["path"]), (&Value::from("total"), &Value::Null));
+    last
+}
+
+fn is_memory(place: &Place) -> bool {
+    let is_memory = seekless::StorageFacts::of(&place.folder()).unwrap().file_system == "tmpfs";
+    if is_memory {
+        println!("skipped: the temporary folder is memory, which drops nothing");
+    }
+    is_memory
+}
+
+#[test]
+fn a_file_is_dropped_warmed_and_shown() {
+    let place = Place::new();
+    if is_memory(&place) {
+        return;
+    }
+    place.file("file", &vec![1; 1_000_000]);
+    let dropped = place.run(&["cache", "drop", "file", "--json"]).succeeded();
+    assert_eq!(total(&dropped)["resident_bytes"], 0);
+    let shown = place.run(&["cache", "show", "file", "--json"]).succeeded();
+    let file = &objects(&shown)[0];
+    assert_eq!(
+        (&file["path"], &file["resident_bytes"]),
+        (&"file".into(), &0.into()),
+        "{file}"
+    );
+    assert_eq!(
+        (&file["bytes"], &file["cacheable_bytes"]),
+        (&1_000_000.into(), &1_003_520.into())
+    );
+    let warmed = place.run(&["cache", "warm", "file", "--json"]).succeeded();
+    let file = &objects(&warmed)[0];
+    assert_eq!(
+        (&file["resident_before_bytes"], &file["resident_bytes"]),
+        (&0.into(), &1_003_520.into())
+    );
+    let text = place.run(&["cache", "show", "file"]).succeeded().stdout;
+    assert!(text.contains("100 %") && text.contains("  file\n"), "{text}");
+    let text = place.run(&["cache", "drop", "file"]).succeeded().stdout;
+    assert!(text.contains("Dropped 1.00 MB of 1 file.\n"), "{text}");
+}
+
+#[test]
+fn dirty_pages_are_written_back_and_dropped() {
+    let place = Place::new();
+    if is_memory(&place) {
+        return;
+    }
+    let path = place.file("file", &vec![7; 300_000]);
+    let dropped = place.run(&["cache", "drop", "file", "--json"]).succeeded();
+    assert_eq!(total(&dropped)["resident_bytes"], 0);
+    assert_eq!(fs::read(path).unwrap(), vec![7; 300_000]);
+}
+
+#[test]
+fn a_folder_is_a_total_unless_all_of_it_is_asked_for() {
+    let place = Place::new();
+    fs::create_dir(place.path("inner")).unwrap();
+    for n in 0..30 {
+        place.file(format!("inner/{n}"), &vec![1; 5000 * n]);
+    }
+    symlink("inner/1", place.path("link")).unwrap();
+    fs::hard_link(place.path("inner/2"), place.path("again")).unwrap();
+    assert!(prepared("mkfifo", &[place.path("fifo").as_os_str()]));
+    let shown = place.run(&["cache", "show", ".", "--json"]).succeeded();
+    assert_eq!(objects(&shown).len(), 2, "the folder's and the sum");
+    let sum = total(&shown);
+    let counts = ["files", "links", "special", "repeated", "failed"].map(|name| sum[name].as_u64().unwrap());
+    assert_eq!(counts, [30, 1, 1, 1, 0]);
+    let all = place.run(&["cache", "show", ".", "--json", "--all"]).succeeded();
+    assert_eq!(objects(&all).len(), 32);
+    let top = place.run(&["cache", "show", ".", "--top", "3"]).succeeded().stdout;
+    let names: Vec<_> = top.lines().filter_map(|line| line.rsplit("  ").next()).collect();
+    assert_eq!(names[1..4], ["./inner/29", "./inner/28", "./inner/27"], "{top}");
+    assert!(
+        top.contains("Left out: 1 further name") && top.contains("1 symbolic link"),
+        "{top}"
+    );
+}
+
+#[test]
+fn devices_fifos_and_what_is_missing_are_refused_and_nothing_is_touched() {
+    let place = Place::new();
+    place.file("file", &vec![1; 100_000]);
+    assert!(prepared("mkfifo", &[place.path("fifo").as_os_str()]));
+    let before = place.content();
+    for path in ["fifo", "/dev/null", "gone"] {
+        for action in ["show", "drop", "warm"] {
+            let sentence = place.run(&["cache", action, "file", path]).refused();
+            assert!(sentence.contains(path), "{sentence}");
+        }
+    }
+    assert!(before == place.content());
+    let shown = place.run(&["cache", "show", "file", "--json"]).succeeded();
+    let sum = total(&shown);
+    assert_eq!(
+        sum["resident_bytes"], sum["cacheable_bytes"],
+        "refused, and dropped all the same"
+    );
+}
+
+#[test]
+fn a_file_that_somebody_maps_keeps_its_pages_and_is_counted() {
+    let place = Place::new();
+    if is_memory(&place) {
+        return;
+    }
+    let file = File::open(place.file("mapped", &vec![1; 100_000])).unwrap();
+    place.file("free", &vec![1; 100_000]);
+    file.sync_all().unwrap();
+    seekless::allow_mapping().unwrap();
+    let map = seekless_sys::Map::new(&file, 0, 100_000, seekless_sys::MapMode::Read);
+    let Ok(map) = map else {
+        panic!("the file cannot be mapped: {map:?}");
+    };
+    map.advise(seekless_sys::MapAdvice::PopulateRead).unwrap();
+    let ended = place.run(&["cache", "drop", "."]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("1 file keeps 102 kB (mapped, in use"),
+        "{}",
+        ended.stdout
+    );
+    drop(map);
+    place.run(&["cache", "drop", "."]).succeeded();
+}
+
+#[test]
+fn memory_keeps_its_files_and_says_so() {
+    let place = Place::new();
+    let Some(_mount) = Mount::tmpfs(&place.folder(), "size=16m") else {
+        return;
+    };
+    place.file("file", &vec![1; 100_000]);
+    let ended = place.run(&["cache", "drop", "."]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stdout.contains("is memory"), "{}", ended.stdout);
+}
+
+#[test]
+fn other_file_systems_are_entered_only_where_that_is_asked_for() {
+    let place = Place::new();
+    fs::create_dir(place.path("mount")).unwrap();
+    let Some(_mount) = Mount::tmpfs(&place.path("mount"), "size=1m") else {
+        return;
+    };
+    place.file("mount/file", b"bytes");
+    let sum = total(&place.run(&["cache", "show", ".", "--json"]).succeeded());
+    assert_eq!((&sum["files"], &sum["other_file_systems"]), (&0.into(), &1.into()));
+    let sum = total(
+        &place
+            .run(&["cache", "show", ".", "--json", "--all-file-systems"])
+            .succeeded(),
+    );
+    assert_eq!((&sum["files"], &sum["other_file_systems"]), (&1.into(), &0.into()));
+}
+
+#[test]
+fn what_would_drive_out_its_own_beginning_is_not_warmed() {
+    let place = Place::new();
+    File::create(place.path("huge")).unwrap().set_len(1 << 43).unwrap();
+    let sentence = place.run(&["cache", "warm", "huge"]).refused();
+    assert!(
+        sentence.contains("8.80 TB") && sentence.contains("--force"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn a_name_that_is_no_text_is_shown_and_kept() {
+    let place = Place::new();
+    let name = OsStr::from_bytes(b"a\x1bb\xff");
+    place.file(name, b"bytes");
+    let show = |format: &[&str]| {
+        let arguments = ["cache", "show"].iter().chain(format).map(OsStr::new);
+        place.run(&arguments.chain([name]).collect::<Vec<_>>()).succeeded()
+    };
+    assert!(show(&[]).stdout.contains("  a\\u{1b}b\\xff\n"));
+    assert_eq!(objects(&show(&["--json"]))[0]["path_bytes"], "611b62ff");
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_named_and_the_rest_goes_on() {
+    let common = Common::new();
+    let path = |name: &str| common.folder().join("open").join(name);
+    for name in ["secret", "plain"] {
+        fs::write(path(name), b"bytes").unwrap();
+    }
+    fs::set_permissions(path("secret"), Permissions::from_mode(0o000)).unwrap();
+    let ended = common.run(&["cache", "show", "open", "--json"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("secret") && ended.stderr.contains("Permission denied"),
+        "{}",
+        ended.stderr
+    );
+    let failed = objects(&ended)
+        .into_iter()
+        .find(|object| object["kind"] == "failed")
+        .unwrap();
+    assert_eq!(failed["path"], "open/secret");
+    assert_eq!(
+        (&total(&ended)["files"], &total(&ended)["failed"]),
+        (&1.into(), &1.into())
+    );
+}
+
+#[test]
+fn what_the_kernel_does_not_tell_is_unknown() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root, to have a file that is another's");
+        return;
+    }
+    let common = Common::new();
+    fs::write(common.folder().join("open/root's"), vec![1; 10_000]).unwrap();
+    let ended = common.run(&["cache", "show", "open/root's", "--json"]).succeeded();
+    let file = &objects(&ended)[0];
+    assert_eq!(file["resident_bytes"], Value::Null, "{file}");
+    assert!(file["unknown"].as_str().unwrap().contains("owner"), "{file}");
+    let ended = common.run(&["cache", "show", "open/root's"]).succeeded();
+    assert!(
+        ended.stdout.contains("unknown") && ended.stdout.contains("Of 1 file it is unknown"),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn dropping_all_of_the_system_s_cache_needs_root_and_says_so() {
+    let common = Common::new();
+    let sentence = common.run(&["cache", "drop", "--system"]).refused();
+    assert!(
+        sentence.contains("needs root") && sentence.contains("sudo seekless"),
+        "{sentence}"
+    );
+    let sentence = common.run(&["cache", "drop", "--system", "open"]).refused();
+    assert!(sentence.contains("cannot be used with"), "{sentence}");
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_failure() {
+    let place = Place::new();
+    for n in 0..300 {
+        place.file(format!("{n}"), b"bytes");
+    }
+    let mut child = place.command().args(["cache", "show", "--all", "."]).spawn().unwrap();
+    drop(child.stdout.take());
+    let ended = Ended::of(child);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}
