@@ -1,4 +1,5 @@
-//! Real file systems to test on, made for the occasion: ext4, XFS and btrfs in image files, and a tmpfs.
+//! Real file systems to test on, made for the occasion: ext4, XFS and btrfs in image files, a tmpfs, an overlay, and two
+//! of FUSE.
 //!
 //! Needs root on Linux. Whatever was mounted is unmounted and removed when its guard is dropped. A file system that
 //! cannot be made here is a reason, not an error: the others are still worth testing.
@@ -31,29 +32,51 @@ pub enum FileSystem {
     Btrfs,
     /// Memory.
     Tmpfs,
+    /// An overlay of two folders.
+    Overlay,
+    /// A folder again, by FUSE.
+    Bindfs,
+    /// ext4 in a file, by FUSE.
+    Fuse2fs,
 }
 
 impl FileSystem {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Ext4, Self::Xfs, Self::Btrfs, Self::Tmpfs];
+    pub const ALL: [Self; 7] = [
+        Self::Ext4,
+        Self::Xfs,
+        Self::Btrfs,
+        Self::Tmpfs,
+        Self::Overlay,
+        Self::Bindfs,
+        Self::Fuse2fs,
+    ];
 
-    /// Its name for `mount -t`.
+    /// Whether it shows what others store, or is a program's: methods are not expected to do there what their names say.
+    pub fn is_layered(self) -> bool {
+        matches!(self, Self::Overlay | Self::Bindfs | Self::Fuse2fs)
+    }
+
+    /// Its name, which is that for `mount -t` where that mounts it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ext4 => "ext4",
             Self::Xfs => "xfs",
             Self::Btrfs => "btrfs",
             Self::Tmpfs => "tmpfs",
+            Self::Overlay => "overlay",
+            Self::Bindfs => "bindfs",
+            Self::Fuse2fs => "fuse2fs",
         }
     }
 
     /// The program that makes it and its options; none for what needs no image.
     fn maker(self) -> Option<&'static [&'static str]> {
         match self {
-            Self::Ext4 => Some(&["mkfs.ext4", "-q", "-F"]),
+            Self::Ext4 | Self::Fuse2fs => Some(&["mkfs.ext4", "-q", "-F"]),
             Self::Xfs => Some(&["mkfs.xfs", "-q", "-m", "reflink=1"]),
             Self::Btrfs => Some(&["mkfs.btrfs", "-q"]),
-            Self::Tmpfs => None,
+            Self::Tmpfs | Self::Overlay | Self::Bindfs => None,
         }
     }
 }
@@ -122,15 +145,11 @@ impl Mounted {
         let name = file_system.name();
         let point = folder.join(name);
         fs::create_dir(&point).with_context(|| format!("cannot make {}", point.display()))?;
-        let mut mount = Command::new("mount");
-        mount.args(["-t", name]);
+        let image = folder.join(format!("{name}.img"));
         if let Some(maker) = file_system.maker() {
-            let image = folder.join(format!("{name}.img"));
             make_image(&image, maker)?;
-            mount.args(["-o", "loop"]).arg(image);
-        } else {
-            mount.arg("-o").arg(format!("size={MEMORY_BYTES}")).arg(name);
         }
+        let mut mount = mount_command(file_system, folder, &image)?;
         // Made before mounting: an interrupt in between must still unmount.
         let mounted = Self { file_system, point };
         capture(mount.arg(&mounted.point)).map(|_| mounted)
@@ -164,6 +183,47 @@ impl Drop for Mounted {
             eprintln!("warning: {} stays mounted: {error:#}", self.point.display());
         }
     }
+}
+
+/// The command that mounts a file system, all but the mount point, and what it needs beside it in `folder`.
+fn mount_command(file_system: FileSystem, folder: &Path, image: &Path) -> Result<Command> {
+    let name = file_system.name();
+    let beside = |part: &str| {
+        let path = folder.join(format!("{name}-{part}"));
+        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        anyhow::Ok(path)
+    };
+    let mut command = match file_system {
+        FileSystem::Bindfs | FileSystem::Fuse2fs => {
+            ensure!(is_installed(name), "{name} is not installed");
+            Command::new(name)
+        }
+        _ => Command::new("mount"),
+    };
+    match file_system {
+        FileSystem::Ext4 | FileSystem::Xfs | FileSystem::Btrfs => {
+            command.args(["-t", name, "-o", "loop"]).arg(image);
+        }
+        FileSystem::Tmpfs => {
+            command
+                .args(["-t", name, "-o"])
+                .arg(format!("size={MEMORY_BYTES}"))
+                .arg(name);
+        }
+        FileSystem::Overlay => {
+            let (lower, upper, work) = (beside("lower")?, beside("upper")?, beside("work")?);
+            let [lower, upper, work] = [&lower, &upper, &work].map(|path| path.display());
+            let layers = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+            command.args(["-t", name, "-o"]).arg(layers).arg(name);
+        }
+        FileSystem::Bindfs => {
+            command.arg(beside("source")?);
+        }
+        FileSystem::Fuse2fs => {
+            command.args(["-o", "fakeroot"]).arg(image);
+        }
+    }
+    Ok(command)
 }
 
 fn make_image(image: &Path, maker: &[&str]) -> Result<()> {

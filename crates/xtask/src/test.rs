@@ -19,11 +19,13 @@ use crate::setup;
 /// Where the tests of [`ON_FILE_SYSTEMS`] look for the folders to run in, separated by colons.
 const TEST_DIRS: &str = "SEEKLESS_TEST_DIRS";
 
-/// Package, test and arguments of what runs on every file system. The first holds each method against an oracle; the
-/// second runs the methods of 2014 through the lab, and its output says which are not to be had where, and why.
-const ON_FILE_SYSTEMS: [(&str, &str, &[&str]); 2] = [
-    ("seekless", "contract", &[]),
-    ("seekless-cli", "filesystems", &["--", "--show-output"]),
+/// Package, test and arguments of what runs on file systems, and whether on layered ones too. The first holds each method
+/// against an oracle; the second runs the methods of 2014 through the lab, and its output says which are not to be had
+/// where, and why; the third holds what is said of storages and caches against what other programs say.
+const ON_FILE_SYSTEMS: [(&str, &str, &[&str], bool); 3] = [
+    ("seekless", "contract", &[], false),
+    ("seekless-cli", "filesystems", &["--", "--show-output"], false),
+    ("seekless-cli", "storage", &["--", "--show-output"], true),
 ];
 
 /// Which of the checks to run.
@@ -49,7 +51,7 @@ enum Step {
     Unit,
     /// Unit, property, contract and doc tests
     Test,
-    /// The integration tests on ext4, XFS, btrfs and tmpfs
+    /// The integration tests on ext4, XFS, btrfs and tmpfs, and on overlay and FUSE what is said of them
     FileSystems,
     /// rustdoc, warnings denied
     Doc,
@@ -153,24 +155,22 @@ fn test_file_systems() -> Result<Vec<String>> {
         return Ok(vec![format!("file-system matrix: {reason}")]);
     }
     let matrix = Matrix::mount(&FileSystem::ALL)?;
-    let folders: Vec<_> = matrix
-        .mounted()
-        .iter()
-        .map(|mounted| mounted.point().as_os_str())
-        .collect();
-    if !folders.is_empty() {
-        let names: Vec<_> = matrix
+    for (package, test, arguments, on_layered) in ON_FILE_SYSTEMS {
+        let wanted = matrix
             .mounted()
             .iter()
-            .map(|mounted| mounted.file_system().name())
-            .collect();
-        println!("on {}", names.join(", "));
-        let folders: OsString = folders.join(":".as_ref());
-        for (package, test, arguments) in ON_FILE_SYSTEMS {
-            let mut command = cargo_command();
-            command.args(["test", "-p", package, "--test", test]).args(arguments);
-            run_program(command.env(TEST_DIRS, &folders))?;
+            .filter(|mounted| on_layered || !mounted.file_system().is_layered());
+        let (names, folders): (Vec<_>, Vec<_>) = wanted
+            .map(|mounted| (mounted.file_system().name(), mounted.point().as_os_str()))
+            .unzip();
+        if folders.is_empty() {
+            continue;
         }
+        println!("{test} on {}", names.join(", "));
+        let folders: OsString = folders.join(":".as_ref());
+        let mut command = cargo_command();
+        command.args(["test", "-p", package, "--test", test]).args(arguments);
+        run_program(command.env(TEST_DIRS, &folders))?;
     }
     Ok(matrix.skipped().to_vec())
 }

@@ -158,7 +158,7 @@ impl<'a> Job<'a> {
     }
 
     fn show(&self) -> Result<ExitCode, Failure> {
-        let (totals, sum) = self.with_lines(&self.bar("{spinner} {msg}"), |lines| {
+        let (totals, sum) = self.with_lines(&self.bar("{spinner} {msg}"), None, |lines| {
             cache::show(&self.selection, &self.control, lines)
         })?;
         if !self.common.json {
@@ -171,7 +171,7 @@ impl<'a> Job<'a> {
     }
 
     fn drop(&self) -> Result<ExitCode, Failure> {
-        let (totals, sum) = self.with_lines(&self.bar("{spinner} {msg} dropped"), |lines| {
+        let (totals, sum) = self.with_lines(&self.bar("{spinner} {msg} dropped"), None, |lines| {
             cache::drop(&self.selection, &self.control, lines)
         })?;
         if !self.common.json {
@@ -203,13 +203,13 @@ impl<'a> Job<'a> {
         let template = "{bar:16.cyan/dim} {decimal_bytes} of {decimal_total_bytes}, {eta} left, {msg}";
         let bar = self.bar(template);
         bar.set_length(before.bytes);
-        bar.set_message(format!("of {}", files(before.files)));
+        bar.set_message(files(before.files));
         let moved = |bytes| bar.inc(bytes);
         let control = Control {
             stop: self.control.stop.clone(),
             moved: Some(&moved),
         };
-        let warmed = self.with_lines(&bar, |lines| {
+        let warmed = self.with_lines(&bar, Some(before.files), |lines| {
             let warmed = cache::warm(&self.selection, &control, lines);
             // What was read first may have gone again since.
             let mut now = cache::show(&self.selection, &Control::default(), &mut Silent);
@@ -244,6 +244,7 @@ impl<'a> Job<'a> {
     fn with_lines(
         &self,
         bar: &ProgressBar,
+        expected_files: Option<u64>,
         work: impl FnOnce(&mut Lines<'_>) -> Vec<Total>,
     ) -> std::io::Result<(Vec<Total>, Total)> {
         let mut out = BufWriter::new(anstream::stdout().lock());
@@ -253,7 +254,7 @@ impl<'a> Job<'a> {
             top: self.common.top as usize,
             width: Width::of_stdout(),
         };
-        let mut lines = Lines::new(&mut out, format, bar);
+        let mut lines = Lines::new(&mut out, format, bar, expected_files);
         let totals = work(&mut lines);
         bar.finish_and_clear();
         let sum = sum_of(&totals);

@@ -42,6 +42,7 @@ pub struct Lines<'a> {
     out: &'a mut dyn Write,
     format: Format,
     progress: &'a ProgressBar,
+    expected_files: Option<u64>,
     top: BinaryHeap<Reverse<(u64, FileOrder)>>,
     files: u64,
     errors: u64,
@@ -73,7 +74,7 @@ impl Watch for Lines<'_> {
     fn file(&mut self, file: &FileState) -> ControlFlow<()> {
         self.files += 1;
         if self.files.is_multiple_of(FILES_PER_LOOK) {
-            self.progress.set_message(format!("{} files", count(self.files)));
+            self.progress.set_message(self.progress_text());
         }
         if self.format.top > 0
             && let Resident::Known { resident_bytes, .. } = file.resident
@@ -112,12 +113,13 @@ impl Watch for Lines<'_> {
 }
 
 impl<'a> Lines<'a> {
-    /// Writes to `out`, beside a progress bar.
-    pub fn new(out: &'a mut dyn Write, format: Format, progress: &'a ProgressBar) -> Self {
+    /// Writes to `out`, beside a progress bar; `expected_files` are known where they were counted before.
+    pub fn new(out: &'a mut dyn Write, format: Format, progress: &'a ProgressBar, expected_files: Option<u64>) -> Self {
         Self {
             out,
             format,
             progress,
+            expected_files,
             top: BinaryHeap::new(),
             files: 0,
             errors: 0,
@@ -148,15 +150,22 @@ impl<'a> Lines<'a> {
             writeln!(self.out, "{}", total_json(sum, None))?;
         } else {
             for total in totals.iter().filter(|total| total.is_folder) {
-                let name = format!("{} ({} files)", visible_path(&total.path), count(total.files));
+                let name = format!("{} ({})", visible_path(&total.path), files(total.files));
                 self.write_line(Some((total.resident_bytes, total.cacheable_bytes)), &name)?;
             }
             if totals.len() > 1 {
-                let name = format!("{BOLD}together ({} files){BOLD:#}", count(sum.files));
+                let name = format!("{BOLD}together ({}){BOLD:#}", files(sum.files));
                 self.write_line(Some((sum.resident_bytes, sum.cacheable_bytes)), &name)?;
             }
         }
         self.out.flush()
+    }
+
+    fn progress_text(&self) -> String {
+        match self.expected_files {
+            Some(all) => format!("{} of {}", count(self.files), files(all)),
+            None => files(self.files),
+        }
     }
 
     fn went(&mut self, written: std::io::Result<()>) -> ControlFlow<()> {
@@ -381,7 +390,7 @@ mod tests {
     fn printed(format: Format, files: &[FileState]) -> String {
         let mut out = Vec::new();
         let bar = ProgressBar::hidden();
-        let mut lines = Lines::new(&mut out, format, &bar);
+        let mut lines = Lines::new(&mut out, format, &bar, None);
         for file in files {
             assert!(lines.file(file).is_continue());
         }

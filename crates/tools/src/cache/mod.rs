@@ -177,23 +177,41 @@ pub fn drop(selection: &Selection, control: &Control<'_>, watch: &mut dyn Watch)
 /// there is memory for all of it: what does not fit drives out what was read before.
 pub fn warm(selection: &Selection, control: &Control<'_>, watch: &mut dyn Watch) -> Vec<Total> {
     let warm = |file: &CachedFile| {
-        let before = file.resident()?;
-        let resident = file.warm(&mut |bytes| {
-            if let Some(moved) = control.moved {
-                moved(bytes);
-            }
+        let go_on = || {
             if control.is_stopped() {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
             }
+        };
+        let before = file.resident()?;
+        let mut resident = file.warm(&mut |bytes| {
+            if let Some(moved) = control.moved {
+                moved(bytes);
+            }
+            go_on()
         })?;
+        // The system may page out the beginning of a large file while its end is read, with memory to spare.
+        for _ in 0..REPEATS {
+            if resident.part().is_none_or(|part| part >= 1.0) || control.is_stopped() || !fits_in_memory(file) {
+                break;
+            }
+            resident = file.warm(&mut |_| go_on())?;
+        }
         Ok(Acted {
             before: Some(before),
             resident,
         })
     };
     run(selection, &warm, control, watch)
+}
+
+/// How often a file is read again of which something has left the cache meanwhile.
+const REPEATS: u32 = 3;
+
+fn fits_in_memory(file: &CachedFile) -> bool {
+    let available = seekless::cache::memory().map(|memory| memory.available_bytes);
+    available.is_none_or(|available| available > file.metadata().len())
 }
 
 #[cfg(test)]

@@ -20,6 +20,9 @@ use crate::types::{Advice, Residency, ResidencySource};
 const SYS_CACHESTAT: libc::c_long = 451;
 /// The `f_type` of overlayfs, where cachestat(2) was seen to answer 0 always.
 const OVERLAYFS_SUPER_MAGIC: u64 = 0x794c_7630;
+/// The `f_type` of FUSE, where cachestat(2) was seen to count pages that hold no valid data: the last one of a file that
+/// was written and not read since. mincore(2) does not.
+const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 
 /// Tells how `len` bytes from `offset` (0: to the end) will be used: `posix_fadvise(2)`.
 ///
@@ -82,8 +85,8 @@ pub fn residency(file: &File) -> io::Result<Support<Residency>> {
     }
     // The type's width differs by architecture; magic numbers are 32 bits everywhere.
     #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
-    let is_overlay = rustix::fs::fstatfs(file)?.f_type as u64 == OVERLAYFS_SUPER_MAGIC;
-    if !is_overlay {
+    let file_system = rustix::fs::fstatfs(file)?.f_type as u64;
+    if ![OVERLAYFS_SUPER_MAGIC, FUSE_SUPER_MAGIC].contains(&file_system) {
         match cached_pages(file, size) {
             Ok(pages) => return Ok(answer(pages * page, ResidencySource::Cachestat)),
             Err(Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP) => {}
@@ -95,10 +98,13 @@ pub fn residency(file: &File) -> io::Result<Support<Residency>> {
             "the kernel tells what is cached to the file's owner and writers only",
         ));
     }
-    Ok(answer(
-        mincore::resident_pages(file, size)? * page,
-        ResidencySource::Mincore,
-    ))
+    match mincore::resident_pages(file, size) {
+        // A FUSE program may forbid mapping; what it has then in the cache is as good as nothing.
+        Err(error) if file_system == FUSE_SUPER_MAGIC && error.raw_os_error() == Some(libc::ENODEV) => {
+            Ok(answer(cached_pages(file, size)? * page, ResidencySource::Cachestat))
+        }
+        pages => Ok(answer(pages? * page, ResidencySource::Mincore)),
+    }
 }
 
 /// Drops the file's clean pages from the cache: `posix_fadvise(2)` `DONTNEED`. The caller has synced the file.

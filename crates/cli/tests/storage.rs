@@ -1,0 +1,300 @@
+//! `seekless storage` and `seekless cache` beside other programs on real file systems: what findmnt, losetup, cp,
+//! fallocate and vmtouch say must be what they say.
+//!
+//! In a temporary folder, or in each of the folders of `SEEKLESS_TEST_DIRS` (separated by colons).
+
+#![cfg(target_os = "linux")]
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use seekless_sys::{Advice, advise};
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn folders() -> Vec<TempDir> {
+    match std::env::var_os("SEEKLESS_TEST_DIRS") {
+        None => vec![tempfile::tempdir().expect("a temporary folder")],
+        Some(list) => std::env::split_paths(&list)
+            .map(|folder| tempfile::tempdir_in(folder).expect("a folder on the file system under test"))
+            .collect(),
+    }
+}
+
+/// What a program prints; nothing, with a word about it, where it is missing or fails.
+fn printed(program: &str, arguments: &[&OsStr]) -> Option<String> {
+    match Command::new(program).args(arguments).output() {
+        Ok(output) if output.status.success() => Some(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()),
+        Ok(output) => {
+            println!("skipped: {program}: {}", String::from_utf8_lossy(&output.stderr).trim());
+            None
+        }
+        Err(error) => {
+            println!("skipped: {program}: {error}");
+            None
+        }
+    }
+}
+
+fn succeeds(program: &str, arguments: &[&OsStr]) -> bool {
+    let output = Command::new(program).args(arguments).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// What the command prints; it may end in part only, as dropping on a tmpfs does.
+fn seekless(arguments: &[&str], folder: &Path) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seekless"));
+    let output = command
+        .args(arguments)
+        .arg(folder)
+        .output()
+        .expect("the command starts");
+    let code = output.status.code();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(code, Some(0 | 1)) && error.is_empty(), "{code:?} {error}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn storage(folder: &Path) -> Value {
+    let all: Value = serde_json::from_str(&seekless(&["storage", "--json"], folder)).expect("it is JSON");
+    all[0].clone()
+}
+
+/// One column of findmnt about the file system that holds a folder.
+fn findmnt(column: &str, folder: &Path) -> Option<String> {
+    let arguments = ["-n", "-o", column, "-T"].map(OsStr::new);
+    printed("findmnt", &[&arguments[..], &[folder.as_os_str()]].concat())
+}
+
+#[test]
+fn file_system_mount_and_device_are_those_of_findmnt_and_losetup() {
+    for folder in folders() {
+        let found = storage(folder.path());
+        let Some(file_system) = findmnt("FSTYPE", folder.path()) else {
+            continue;
+        };
+        println!("{file_system}: {}", found["device"]["name"]);
+        assert_eq!(found["file_system"], file_system.as_str());
+        assert_eq!(found["mount_point"], findmnt("TARGET", folder.path()).unwrap().as_str());
+        let options = found["mount_options"].as_str().unwrap();
+        for option in findmnt("VFS-OPTIONS", folder.path()).unwrap().split(',') {
+            assert!(options.split(',').any(|own| own == option), "{option}: {options}");
+        }
+        let source = findmnt("SOURCE", folder.path()).unwrap();
+        if let Some(name) = source.strip_prefix("/dev/loop") {
+            let device = &found["device"];
+            assert_eq!(device["name"], format!("loop{name}"));
+            assert_eq!(device["kind"], "loop");
+            let file = printed("losetup", &["-n", "-O", "BACK-FILE", &source].map(OsStr::new)).unwrap();
+            assert_eq!(device["backing_file"], file.trim());
+            // What lies below is what the image's folder lies on.
+            let image = storage(Path::new(file.trim()).parent().unwrap());
+            if image["device"] != Value::Null {
+                assert_eq!(device["below"][0]["name"], image["device"]["name"]);
+            }
+        } else if file_system == "tmpfs" || file_system.starts_with("fuse") || file_system == "overlay" {
+            assert_eq!(found["device"], Value::Null, "{found}");
+        }
+        if file_system == "overlay" {
+            assert!(
+                !found["takes_from"][0]["file_system"].as_str().unwrap().is_empty(),
+                "{found}"
+            );
+        }
+    }
+}
+
+/// What is known of features on file systems, for kernels of 2024 and later.
+const KNOWN: &[(&str, &str, &[&str])] = &[
+    (
+        "ext4",
+        "available",
+        &[
+            "direct-read",
+            "direct-write",
+            "holes",
+            "punch",
+            "fallocate",
+            "drop",
+            "residency",
+            "mmap",
+        ],
+    ),
+    ("ext4", "unavailable", &["reflink"]),
+    (
+        "xfs",
+        "available",
+        &[
+            "direct-read",
+            "direct-write",
+            "reflink",
+            "holes",
+            "punch",
+            "fallocate",
+            "drop",
+        ],
+    ),
+    (
+        "btrfs",
+        "available",
+        &[
+            "direct-read",
+            "reflink",
+            "holes",
+            "punch",
+            "fallocate",
+            "drop",
+            "residency",
+        ],
+    ),
+    ("btrfs", "unavailable", &["direct-write"]),
+    (
+        "tmpfs",
+        "available",
+        &["holes", "punch", "fallocate", "mmap", "residency", "write-lease"],
+    ),
+    (
+        "tmpfs",
+        "unavailable",
+        &["direct-read", "direct-write", "drop", "reflink"],
+    ),
+    (
+        "overlay",
+        "available",
+        &["holes", "punch", "fallocate", "drop", "residency", "mmap"],
+    ),
+];
+
+#[test]
+fn features_are_those_that_are_known_and_that_other_programs_find() {
+    for folder in folders() {
+        let found = storage(folder.path());
+        let state = |name: &str| {
+            let features = found["features"].as_array().unwrap().iter();
+            let feature = features.clone().find(|feature| feature["name"] == name).unwrap();
+            feature["state"].as_str().unwrap().to_owned()
+        };
+        let file_system = found["file_system"].as_str().unwrap();
+        for (_, wanted, names) in KNOWN.iter().filter(|(name, ..)| *name == file_system) {
+            for name in *names {
+                assert_eq!(state(name), *wanted, "{file_system}: {name}: {found}");
+            }
+        }
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        fs::write(&one, vec![1; 1 << 20]).unwrap();
+        let clone = [OsStr::new("--reflink=always"), one.as_os_str(), other.as_os_str()];
+        assert_eq!(
+            succeeds("cp", &clone),
+            state("reflink") == "available",
+            "{file_system}: reflink"
+        );
+        if !succeeds("fallocate", &[OsStr::new("--version")]) {
+            println!("skipped: there is no fallocate to compare with");
+            continue;
+        }
+        let punch = ["-p", "-l", "64K"].map(OsStr::new);
+        let punched = succeeds("fallocate", &[&punch[..], &[one.as_os_str()]].concat());
+        assert_eq!(punched, state("punch") == "available", "{file_system}: punch");
+        let fresh = folder.path().join("fresh");
+        let allocated = succeeds("fallocate", &[OsStr::new("-l"), OsStr::new("1M"), fresh.as_os_str()]);
+        assert_eq!(allocated, state("fallocate") == "available", "{file_system}: fallocate");
+        drop((fs::remove_file(&one), fs::remove_file(&other), fs::remove_file(&fresh)));
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "{file_system}: something stayed"
+        );
+    }
+}
+
+/// Files to compare over; FUSE takes a millisecond to make one.
+const FILES: u32 = 10_000;
+const FILES_BY_FUSE: u32 = 1000;
+/// The system may page something out between two looks; it does not do so each time.
+const ATTEMPTS: usize = 5;
+
+/// Files of many sizes, some whole in memory, some in part, some not at all, with links of both kinds.
+fn populate(folder: &Path, files: u32) {
+    for n in 0..files {
+        let inner = folder.join(format!("folder {}", n % 40));
+        if n < 40 {
+            fs::create_dir(&inner).unwrap();
+        }
+        let path = inner.join(n.to_string());
+        // A sequence without a pattern that the sizes' order could hide in.
+        let mixed = n.wrapping_mul(2_654_435_761) >> 8;
+        let bytes = [0, 1, 100, 4095, 4096, 4097, 20_000, 70_000][(mixed % 8) as usize];
+        fs::write(&path, vec![1; bytes]).unwrap();
+        match n % 100 {
+            0 => fs::hard_link(&path, folder.join(format!("hard {n}"))).unwrap(),
+            1 => std::os::unix::fs::symlink(&path, folder.join(format!("soft {n}"))).unwrap(),
+            _ => {}
+        }
+    }
+    let everything = File::open(folder).unwrap();
+    seekless_sys::sync_file_system(&everything).unwrap();
+    for n in 0..files {
+        let file = File::open(folder.join(format!("folder {}/{n}", n % 40))).unwrap();
+        match (n / 7) % 3 {
+            0 => {}
+            1 => drop(advise(&file, Advice::DontNeed, 0, 0).unwrap()),
+            _ => drop(advise(&file, Advice::DontNeed, 0, file.metadata().unwrap().len() / 2).unwrap()),
+        }
+    }
+}
+
+/// Pages resident and pages in all, by vmtouch.
+fn vmtouch(folder: &Path) -> Option<(u64, u64)> {
+    let text = printed("vmtouch", &[folder.as_os_str()])?;
+    let line = text
+        .lines()
+        .find(|line| line.contains("Resident Pages:"))
+        .expect("vmtouch counts pages");
+    let pages = line.split_whitespace().nth(2).and_then(|pages| pages.split_once('/'));
+    pages.and_then(|(resident, all)| Some((resident.parse().ok()?, all.parse().ok()?)))
+}
+
+/// The same by `seekless cache`, and the sum's other figures.
+fn ours(action: &str, folder: &Path) -> ((u64, u64), Value) {
+    let text = seekless(&["cache", action, "--json"], folder);
+    let sum: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let page = seekless_sys::page_bytes() as u64;
+    let pages = |name: &str| sum[name].as_u64().unwrap() / page;
+    ((pages("resident_bytes"), pages("cacheable_bytes")), sum)
+}
+
+#[test]
+fn residency_over_ten_thousand_files_is_that_of_vmtouch_and_dropped_is_dropped() {
+    for folder in folders() {
+        if vmtouch(folder.path()).is_none() {
+            return;
+        }
+        let file_system = seekless::StorageFacts::of(folder.path()).unwrap().file_system;
+        let files = if file_system.starts_with("fuse") {
+            FILES_BY_FUSE
+        } else {
+            FILES
+        };
+        populate(folder.path(), files);
+        let mut looks = Vec::new();
+        let agree = (0..ATTEMPTS).any(|_| {
+            let (theirs, (found, sum)) = (vmtouch(folder.path()).unwrap(), ours("show", folder.path()));
+            assert_eq!(sum["files"], files, "{file_system}");
+            let linked = Value::from(files / 100);
+            assert_eq!((&sum["repeated"], &sum["links"]), (&linked, &linked), "{file_system}");
+            looks.push((theirs, found));
+            theirs == found
+        });
+        println!("{file_system}: {looks:?}");
+        assert!(agree, "{file_system}: theirs and ours: {looks:?}");
+        let (left, _) = ours("drop", folder.path());
+        let theirs = vmtouch(folder.path()).unwrap();
+        assert_eq!(theirs, left, "{file_system}: after dropping");
+        if file_system != "tmpfs" {
+            assert_eq!(left.0, 0, "{file_system}: after dropping");
+        }
+    }
+}
