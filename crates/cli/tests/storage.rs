@@ -273,12 +273,13 @@ fn residency_over_ten_thousand_files_is_that_of_vmtouch_and_dropped_is_dropped()
             return;
         }
         let file_system = seekless::StorageFacts::of(folder.path()).unwrap().file_system;
-        let files = if file_system.starts_with("fuse") {
-            FILES_BY_FUSE
-        } else {
-            FILES
-        };
+        let is_fuse = file_system.starts_with("fuse");
+        let files = if is_fuse { FILES_BY_FUSE } else { FILES };
         populate(folder.path(), files);
+        if is_fuse {
+            // For a second the kernel believes what it knew of a file before it had another name.
+            std::thread::sleep(Duration::from_millis(1500));
+        }
         let mut looks = Vec::new();
         let agree = (0..ATTEMPTS).any(|_| {
             let (theirs, (found, sum)) = (vmtouch(folder.path()).unwrap(), ours("show", folder.path()));
