@@ -63,5 +63,7 @@ fn complain(error: &anyhow::Error) {
             sentence = format!("{sentence}{colon}{cause}");
         }
     }
-    let _ = writeln!(anstream::stderr(), "seekless: {sentence}");
+    // A sentence may have several lines, and names of files from anywhere.
+    let lines: Vec<String> = sentence.lines().map(show::visible).collect();
+    let _ = writeln!(anstream::stderr(), "seekless: {}", lines.join("\n"));
 }

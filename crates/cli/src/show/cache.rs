@@ -1,5 +1,8 @@
 //! What of files and folders is in memory: a line for each, a total, and what that means in words.
 
+mod json;
+mod sentences;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::Write;
@@ -9,12 +12,13 @@ use std::path::Path;
 use indicatif::ProgressBar;
 use seekless::cache::Resident;
 use seekless_tools::cache::{FileState, Total, Watch};
-use serde_json::{Map, Value, json};
 
 use super::units::{bar, bytes};
-use super::visible::{insert_path, visible, visible_path};
-use super::width::{Width, wrapped};
+use super::visible::{visible, visible_path};
+use super::width::Width;
 use super::{BOLD, DIM, WARNING};
+use json::{failed_json, file_json, total_json};
+pub use sentences::Sentences;
 
 /// What is shown of the files.
 #[derive(Clone, Copy, Debug)]
@@ -102,11 +106,7 @@ impl Watch for Lines<'_> {
             });
         }
         if self.format.json {
-            let mut object = Map::new();
-            object.insert("kind".to_owned(), "failed".into());
-            insert_path(&mut object, "path", path);
-            object.insert("reason".to_owned(), reason.into());
-            let written = writeln!(self.out, "{}", Value::from(object));
+            let written = writeln!(self.out, "{}", failed_json(path, reason));
             let _ = self.went(written);
         }
     }
@@ -230,118 +230,6 @@ impl<'a> Lines<'a> {
             if of == 0 { "" } else { &percent },
             "",
         )
-    }
-}
-
-fn resident_of(resident: &Resident) -> Option<u64> {
-    match resident {
-        Resident::Known { resident_bytes, .. } => Some(*resident_bytes),
-        Resident::Unknown(_) => None,
-    }
-}
-
-fn file_json(file: &FileState) -> Value {
-    let mut object = Map::new();
-    object.insert("kind".to_owned(), "file".into());
-    insert_path(&mut object, "path", &file.path);
-    let (cacheable, unknown) = match file.resident {
-        Resident::Known { total_bytes, .. } => (Some(total_bytes), None),
-        Resident::Unknown(reason) => (None, Some(reason)),
-    };
-    for (name, value) in [
-        ("bytes", json!(file.bytes)),
-        ("cacheable_bytes", json!(cacheable)),
-        (
-            "resident_before_bytes",
-            json!(file.before.as_ref().and_then(resident_of)),
-        ),
-        ("resident_bytes", json!(resident_of(&file.resident))),
-        ("unknown", json!(unknown)),
-    ] {
-        object.insert(name.to_owned(), value);
-    }
-    object.into()
-}
-
-fn total_json(total: &Total, path: Option<&Path>) -> Value {
-    let mut object = Map::new();
-    object.insert("kind".to_owned(), "total".into());
-    match path {
-        Some(path) => insert_path(&mut object, "path", path),
-        None => drop(object.insert("path".to_owned(), Value::Null)),
-    }
-    for (name, number) in [
-        ("files", total.files),
-        ("bytes", total.bytes),
-        ("cacheable_bytes", total.cacheable_bytes),
-        ("resident_before_bytes", total.before_bytes),
-        ("resident_bytes", total.resident_bytes),
-        ("resident_files", total.resident_files),
-        ("partial_files", total.partial_files),
-        ("unknown_files", total.unknown_files),
-        ("failed", total.failed),
-        ("repeated", total.repeated),
-        ("links", total.links),
-        ("special", total.special),
-        ("other_file_systems", total.other_file_systems),
-    ] {
-        object.insert(name.to_owned(), number.into());
-    }
-    object.into()
-}
-
-/// Sentences below the lines, each with what it is about before it.
-pub struct Sentences<'a> {
-    out: &'a mut dyn Write,
-    width: Width,
-}
-
-impl<'a> Sentences<'a> {
-    /// Writes to `out`.
-    pub fn new(out: &'a mut dyn Write, width: Width) -> Self {
-        Self { out, width }
-    }
-
-    /// What was done.
-    pub fn say(&mut self, sentence: &str) -> std::io::Result<()> {
-        writeln!(self.out, "{}", wrapped(0, sentence, self.width))
-    }
-
-    /// What to know about it.
-    pub fn note(&mut self, sentence: &str) -> std::io::Result<()> {
-        writeln!(
-            self.out,
-            "{WARNING}Note{WARNING:#}  {}",
-            wrapped(6, sentence, self.width)
-        )
-    }
-
-    /// What was found and not counted.
-    pub fn left_out(&mut self, sum: &Total) -> std::io::Result<()> {
-        let all = [
-            (
-                sum.repeated,
-                "further name of what was counted",
-                "further names of what was counted",
-            ),
-            (sum.links, "symbolic link", "symbolic links"),
-            (sum.special, "device, FIFO or socket", "devices, FIFOs and sockets"),
-            (
-                sum.other_file_systems,
-                "folder of another file system (--all-file-systems)",
-                "folders of other file systems (--all-file-systems)",
-            ),
-        ];
-        let words: Vec<String> = all
-            .into_iter()
-            .filter(|(number, ..)| *number > 0)
-            .map(|(number, one, several)| format!("{} {}", count(number), if number == 1 { one } else { several }))
-            .collect();
-        if words.is_empty() {
-            return Ok(());
-        }
-        let text = wrapped(0, &format!("Left out: {}.", words.join(", ")), self.width);
-        writeln!(self.out, "{DIM}{text}{DIM:#}")
     }
 }
 

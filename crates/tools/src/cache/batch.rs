@@ -21,8 +21,8 @@ type Act<'a> = &'a (dyn Fn(&CachedFile) -> seekless::Result<Acted> + Sync);
 
 /// Files between two words to the watcher: enough to keep all threads busy, few enough that memory and patience last.
 const BATCH: usize = 2048;
-/// Files at once: opening and reading cold ones is waiting for the device, of which more than one request at a time is
-/// most of the gain.
+/// Files at once: opening and reading cold ones is waiting for the device. Warming 10,000 small files on a virtual disk took
+/// 1.3 to 1.9 s with one thread, 0.9 with 4, 0.5 to 0.6 with 16, 0.5 to 0.9 with 64.
 const THREADS: usize = 16;
 
 /// Acts on every file, and gives a total for each path that was named.
