@@ -260,14 +260,21 @@ mod tests {
             eprintln!("skipped: {reason}");
             return;
         }
-        let matrix = Matrix::mount(&[FileSystem::Tmpfs]).unwrap();
+        let wanted = [
+            FileSystem::Tmpfs,
+            FileSystem::Overlay,
+            FileSystem::Bindfs,
+            FileSystem::Fuse2fs,
+        ];
+        let matrix = Matrix::mount(&wanted).unwrap();
         let folder = matrix.folder.path().to_owned();
-        if let Some(reason) = matrix.skipped().first() {
+        for reason in matrix.skipped() {
             eprintln!("skipped: {reason}");
-            return;
         }
-        assert!(matrix.mounted()[0].is_mounted());
-        fs::write(matrix.mounted()[0].point().join("file"), "x").unwrap();
+        for mounted in matrix.mounted() {
+            assert!(mounted.is_mounted(), "{}", mounted.file_system().name());
+            fs::write(mounted.point().join("file"), "x").unwrap();
+        }
         drop(matrix);
         assert!(!folder.exists());
     }

@@ -5,9 +5,10 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::place::{Ended, Mount, Place, prepared};
+use super::place::{Ended, Mount, Place, prepared, wait_for};
 use super::unprivileged::Common;
 
 /// The objects on the lines of an output.
@@ -193,6 +194,31 @@ fn what_would_drive_out_its_own_beginning_is_not_warmed() {
 }
 
 #[test]
+fn warming_that_is_stopped_says_how_far_it_came() {
+    let place = Place::new();
+    if is_memory(&place) {
+        return;
+    }
+    let path = place.path("large");
+    File::create(&path).unwrap().set_len(3 << 30).unwrap();
+    let child = place
+        .command()
+        .args(["cache", "warm", "--force", "large"])
+        .spawn()
+        .unwrap();
+    let is_begun = || seekless::cache::resident(&path).unwrap().part() > Some(0.0);
+    wait_for("something is warm", is_begun);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = Ended::of(child);
+    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("Stopped") && ended.stdout.contains("1 file not whole"),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
 fn a_name_that_is_no_text_is_shown_and_kept() {
     let place = Place::new();
     let name = OsStr::from_bytes(b"a\x1bb\xff");
@@ -203,6 +229,8 @@ fn a_name_that_is_no_text_is_shown_and_kept() {
     };
     assert!(show(&[]).stdout.contains("  a\\u{1b}b\\xff\n"));
     assert_eq!(objects(&show(&["--json"]))[0]["path_bytes"], "611b62ff");
+    let missing = place.run(&["cache", "show", "\u{1b}[2J"]).refused();
+    assert!(missing.contains("\\u{1b}[2J: looking at it failed"), "{missing}");
 }
 
 #[test]
