@@ -1,6 +1,7 @@
 //! Reading and writing documents: bounded, versioned, strict.
 
 use crate::Run;
+use crate::check::{Problem, check};
 
 /// The version that this crate writes.
 pub const CURRENT_VERSION: u32 = 1;
@@ -26,12 +27,16 @@ pub enum DocumentError {
     /// It is not well-formed, or not of the form that its version says.
     #[error("the document is damaged: {0}")]
     Damaged(#[from] serde_json::Error),
+    /// It says what no run can have.
+    #[error("the document is damaged: {0}")]
+    Impossible(#[from] Problem),
 }
 
-/// Reads a run, of any version up to the current one.
+/// Reads a run, of any version up to the current one. What it gives can be relied on: every index leads somewhere, every
+/// figure is one that a measurement can have, and texts have at most 64 KiB.
 ///
 /// # Errors
-/// [`DocumentError`] where it is too large, newer, or damaged.
+/// [`DocumentError`] where it is too large, newer, damaged, or not possible.
 pub fn from_json(text: &[u8]) -> Result<Run, DocumentError> {
     #[derive(serde::Deserialize)]
     struct Versioned {
@@ -44,7 +49,11 @@ pub fn from_json(text: &[u8]) -> Result<Run, DocumentError> {
     match version {
         None => Err(DocumentError::NoVersion),
         Some(found) if found > u64::from(CURRENT_VERSION) => Err(DocumentError::Newer { found }),
-        Some(_) => Ok(serde_json::from_slice(text)?),
+        Some(_) => {
+            let run = serde_json::from_slice(text)?;
+            check(&run)?;
+            Ok(run)
+        }
     }
 }
 
