@@ -28,8 +28,10 @@ const MOST_TRIALS: usize = 1_000_000;
 const MOST_SECONDS: f64 = 1e9;
 /// 2^60: no file, memory or counter of bytes holds more.
 const MOST_COUNT: u64 = 1 << 60;
-/// Rates and ratios: the largest file in a nanosecond is less.
-const MOST_RATIO: f64 = 1e18;
+/// Rates and ratios: the largest file in [`LEAST_TIMED`], and the longest trial over the shortest, are less.
+const MOST_RATIO: f64 = 1e30;
+/// Clocks tick in nanoseconds.
+const LEAST_TIMED: f64 = 1e-10;
 
 type Checked = Result<(), Problem>;
 
@@ -293,6 +295,10 @@ fn trial(trial: &Trial, run: &Run) -> Checked {
         ("system_seconds", trial.system_seconds),
     ] {
         seconds(field, value)?;
+    }
+    if trial.seconds != 0.0 {
+        // Ratios of it stay numbers that can be written.
+        figure("seconds", trial.seconds, LEAST_TIMED, MOST_SECONDS)?;
     }
     for (field, value) in [
         ("bytes", Some(trial.bytes)),

@@ -12,9 +12,14 @@ pub const MAX_DOCUMENT_BYTES: usize = 256 << 20;
 /// Why a document was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// It is larger than [`MAX_DOCUMENT_BYTES`].
-    #[error("the document has {0} bytes; at most {MAX_DOCUMENT_BYTES} are read")]
-    TooLarge(usize),
+    /// It is larger than what is read.
+    #[error("the document has {bytes} bytes; at most {most} are read")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The largest that is read, [`MAX_DOCUMENT_BYTES`] or less.
+        most: usize,
+    },
     /// It was written by a newer seekless.
     #[error("the document has version {found}; this seekless reads up to {CURRENT_VERSION}: use a newer one")]
     Newer {
@@ -43,7 +48,10 @@ pub fn from_json(text: &[u8]) -> Result<Run, DocumentError> {
         version: Option<u64>,
     }
     if text.len() > MAX_DOCUMENT_BYTES {
-        return Err(DocumentError::TooLarge(text.len()));
+        return Err(DocumentError::TooLarge {
+            bytes: text.len(),
+            most: MAX_DOCUMENT_BYTES,
+        });
     }
     let Versioned { version } = serde_json::from_slice(text)?;
     match version {
@@ -121,7 +129,7 @@ mod tests {
         assert!(error.contains("sede") && error.contains("line"), "{error}");
         assert!(matches!(
             from_json(&vec![b' '; MAX_DOCUMENT_BYTES + 1]),
-            Err(DocumentError::TooLarge(_))
+            Err(DocumentError::TooLarge { .. })
         ));
     }
 
