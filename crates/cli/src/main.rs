@@ -4,6 +4,7 @@ mod command;
 mod output;
 mod show;
 mod signals;
+mod store;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -62,5 +63,5 @@ fn complain(error: &anyhow::Error) {
             sentence = format!("{sentence}{colon}{cause}");
         }
     }
-    let _ = writeln!(anstream::stderr(), "seekless: {sentence}");
+    let _ = writeln!(anstream::stderr(), "seekless: {}", show::visible_lines(&sentence));
 }

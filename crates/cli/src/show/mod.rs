@@ -4,8 +4,10 @@ mod contest;
 mod methods;
 mod progress;
 mod run;
+mod runs;
 mod table;
 mod units;
+mod visible;
 mod width;
 
 use anstyle::{AnsiColor, Style};
@@ -13,6 +15,9 @@ use anstyle::{AnsiColor, Style};
 pub use methods::{list_methods, methods_json, methods_page};
 pub use progress::Progress;
 pub use run::show_run;
+pub use runs::{list_runs, runs_json, show_comparison, show_rankings};
+pub use units::bytes;
+pub use visible::{json_text, visible, visible_lines};
 pub use width::{Width, wrapped};
 
 const BOLD: Style = Style::new().bold();

@@ -216,6 +216,22 @@ impl Store {
         }
     }
 
+    /// The documents that must go for the store to hold no more than this: those that have been in it the longest.
+    pub fn beyond(&self, most_bytes: u64) -> Result<Vec<Document>, StoreError> {
+        let mut documents = self.documents()?;
+        documents.sort_by_key(|document| {
+            let modified = fs::metadata(&document.path).and_then(|metadata| metadata.modified());
+            (modified.ok(), document.id.clone())
+        });
+        let mut held: u64 = documents.iter().map(|document| document.bytes).sum();
+        documents.retain(|document| {
+            let goes = held > most_bytes;
+            held -= if goes { document.bytes } else { 0 };
+            goes
+        });
+        Ok(documents)
+    }
+
     /// Removes a document for good.
     pub fn remove(&self, document: &Document) -> Result<(), StoreError> {
         fs::remove_file(&document.path).map_err(system(&document.path, "removing it"))
@@ -486,6 +502,29 @@ mod tests {
         }
         store.remove(&store.find("a".as_ref()).unwrap()).unwrap();
         assert_eq!(ids(&store), ["b"]);
+    }
+
+    #[test]
+    fn what_is_beyond_a_size_is_the_oldest() {
+        let (_folder, store) = store();
+        for (age, id) in [(3, "b"), (2, "c"), (1, "a")] {
+            let path = store.save(&run(id)).unwrap();
+            let then = std::time::SystemTime::now() - std::time::Duration::from_hours(age);
+            File::options()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_modified(then)
+                .unwrap();
+        }
+        let one = store.documents().unwrap()[0].bytes;
+        let beyond = |most| {
+            let documents = store.beyond(most).unwrap();
+            documents.into_iter().map(|document| document.id).collect::<Vec<_>>()
+        };
+        assert_eq!(beyond(3 * one), Vec::<String>::new());
+        assert_eq!(beyond(2 * one), ["b"]);
+        assert_eq!(beyond(one - 1), ["b", "c", "a"]);
     }
 
     #[test]
