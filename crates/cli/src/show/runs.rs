@@ -339,7 +339,7 @@ fn show_ranking(out: &mut dyn Write, ranking: &Ranking, all: bool, width: Width)
             method.best_on.to_string(),
             method.machines.to_string(),
         ],
-        style: if method.ratio <= 1.0 { GOOD } else { Style::new() },
+        style: if method.best_on > 0 { GOOD } else { Style::new() },
     };
     let rows: Vec<Columns> = ranking.methods.iter().take(shown).map(row).collect();
     let place = &ranking.place;

@@ -186,7 +186,7 @@ impl Store {
     /// The document of a name: an ID or the beginning of just one, `latest`, or the path of a file.
     pub fn find(&self, name: &OsStr) -> Result<Document, StoreError> {
         let path = Path::new(name);
-        if path.components().count() > 1 || path.extension().is_some_and(|extension| extension == "json") {
+        if name.as_encoded_bytes().contains(&b'/') || path.extension().is_some_and(|extension| extension == "json") {
             return of_file(path);
         }
         let name = name.to_string_lossy().into_owned();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use seekless::Method;
-use seekless_record::{Cache, Contest, Machine, Run, Storage, Target};
+use seekless_record::{Cache, Contest, Machine, Run, Storage, Target, Verdict};
 use serde::Serialize;
 
 use super::{DeviceKind, Origin, fingerprint};
@@ -65,8 +65,8 @@ pub struct Ranked {
     pub best_on: usize,
 }
 
-/// Ratios of one method on one machine.
-type OnMachine = BTreeMap<usize, Vec<f64>>;
+/// What one method did on one machine: in each contest its ratio, and whether it was the best.
+type OnMachine = BTreeMap<usize, Vec<(f64, bool)>>;
 
 #[derive(Default)]
 struct Gathered {
@@ -93,7 +93,7 @@ pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
             machines.len() - 1
         });
         for (index, contest) in run.contests.iter().enumerate() {
-            let standings = ratios(run, index, contest);
+            let standings = standings(run, index, contest);
             if standings.is_empty() {
                 continue;
             }
@@ -104,9 +104,9 @@ pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
             if origin == Origin::Imported {
                 gathered.imported.insert(number);
             }
-            for (method, ratio) in standings {
+            for (method, standing) in standings {
                 let on_machine = gathered.methods.entry(method).or_default();
-                on_machine.entry(machine).or_default().push(ratio);
+                on_machine.entry(machine).or_default().push(standing);
             }
         }
     }
@@ -116,14 +116,19 @@ pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
         .collect()
 }
 
-/// The methods' ratios to the best of a contest, concluded from the trials. Commands are left out: they are not the same
-/// program everywhere.
-fn ratios(run: &Run, index: usize, contest: &Contest) -> Vec<(String, f64)> {
+/// The methods' ratios to the best of a contest, concluded from the trials, and which is the best. Commands are left out:
+/// they are not the same program everywhere. One that was dropped early may look faster than the best in the few rounds
+/// that it had; it is not taken for faster.
+fn standings(run: &Run, index: usize, contest: &Contest) -> Vec<(String, (f64, bool))> {
     let (judgements, _) = conclude(index, contest, &run.trials);
     let entries = contest.entries.iter().zip(judgements);
     entries
         .filter(|(entry, _)| entry.command.is_none() && entry.method.parse::<Method>().is_ok())
-        .filter_map(|(entry, (_, standing))| Some((entry.method.clone(), standing?.ratio.median)))
+        .filter_map(|(entry, (_, standing))| {
+            let standing = standing?;
+            let is_best = standing.verdict == Verdict::Best;
+            Some((entry.method.clone(), (standing.ratio.median.max(1.0), is_best)))
+        })
         .collect()
 }
 
@@ -132,7 +137,13 @@ fn ranking(place: Place, gathered: Gathered) -> Ranking {
         .methods
         .into_iter()
         .filter_map(|(method, machines)| {
-            let medians: Vec<f64> = machines.values().filter_map(|ratios| median(ratios)).collect();
+            let ratios = |contests: &[(f64, bool)]| contests.iter().map(|(ratio, _)| *ratio).collect::<Vec<f64>>();
+            let medians: Vec<f64> = machines
+                .values()
+                .filter_map(|contests| median(&ratios(contests)))
+                .collect();
+            let is_mostly_best =
+                |contests: &&Vec<(f64, bool)>| 2 * contests.iter().filter(|(_, best)| *best).count() > contests.len();
             Some(Ranked {
                 method,
                 ratio: median(&medians)?,
@@ -141,13 +152,14 @@ fn ranking(place: Place, gathered: Gathered) -> Ranking {
                     medians.iter().copied().fold(0.0, f64::max),
                 ],
                 machines: medians.len(),
-                best_on: medians.iter().filter(|ratio| **ratio <= 1.0).count(),
+                best_on: machines.values().filter(is_mostly_best).count(),
             })
         })
         .collect();
     methods.sort_by(|one, other| {
         let by_ratio = one.ratio.total_cmp(&other.ratio);
         by_ratio
+            .then(other.best_on.cmp(&one.best_on))
             .then(other.machines.cmp(&one.machines))
             .then(one.method.cmp(&other.method))
     });
