@@ -8,6 +8,10 @@ use seekless::Method;
 fuzz_target!(|text: &str| {
     if let Ok(method) = text.parse::<Method>() {
         let printed = method.to_string();
-        assert_eq!(printed.parse::<Method>().expect("what is printed parses"), method, "{text}");
+        assert_eq!(
+            printed.parse::<Method>().expect("what is printed parses"),
+            method,
+            "{text}"
+        );
     }
 });
