@@ -82,10 +82,13 @@ fn walk(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
+/// More would make a large document rather than an odd one.
+const MOST_CHANGES: usize = 64;
+
 /// The good document with a change for every four bytes: a place, and what to put there.
 fn changed(bytes: &[u8]) -> Value {
     let mut document = GOOD.clone();
-    for change in bytes.chunks_exact(4) {
+    for change in bytes.chunks_exact(4).take(MOST_CHANGES) {
         let place = usize::from(u16::from_le_bytes([change[0], change[1]])) % PLACES.len();
         // A change before may have taken the place away.
         if let Some(value) = document.pointer_mut(&PLACES[place]) {
@@ -94,6 +97,9 @@ fn changed(bytes: &[u8]) -> Value {
     }
     document
 }
+
+/// Longer texts are refused in any case.
+const LONGEST: usize = 64 << 10;
 
 fn change_one(value: &mut Value, what: u8, how: u8) {
     let number = f64::from(how);
@@ -109,7 +115,7 @@ fn change_one(value: &mut Value, what: u8, how: u8) {
         }
         (4, Value::String(text)) => text.push(char::from(how)),
         (5, Value::String(text)) => text.clear(),
-        (6, Value::String(text)) => *text = text.repeat(usize::from(how)),
+        (6, Value::String(text)) if text.len() < LONGEST => *text = text.repeat(usize::from(how)),
         (7, Value::String(text)) => text.extend(char::from_u32(0x2000 + u32::from(how))),
         (8, Value::Bool(flag)) => *flag = !*flag,
         (9, _) => *value = json!(how),

@@ -18,10 +18,14 @@ pub struct Problem {
 
 /// The longest text, in bytes.
 const LONGEST_TEXT: usize = 64 << 10;
+/// The longest name of what is compared, in bytes: a table makes all lines as wide as the widest.
+const LONGEST_NAME: usize = 4 << 10;
 /// The most experiments, storages, warnings, facts: what people give or read one by one.
 const MOST_NAMED: usize = 10_000;
-/// The most contests, and the most entries of one.
-const MOST_ENTRIES: usize = 100_000;
+/// The most contests, resumptions and trials that do nothing.
+const MOST_CONTESTS: usize = 100_000;
+/// The most entries of a contest.
+const MOST_ENTRIES: usize = 10_000;
 /// The most trials.
 const MOST_TRIALS: usize = 1_000_000;
 /// 30 years: no run and no trial takes longer.
@@ -51,7 +55,7 @@ pub(crate) fn check(run: &Run) -> Checked {
     for (index, one) in run.storages.iter().enumerate() {
         storage(&format!("storages[{index}]"), one)?;
     }
-    length("contests", run.contests.len(), MOST_ENTRIES)?;
+    length("contests", run.contests.len(), MOST_CONTESTS)?;
     for (index, one) in run.contests.iter().enumerate() {
         contest(&format!("contests[{index}]"), one, run)?;
     }
@@ -118,7 +122,7 @@ fn named(run: &Run) -> Checked {
 /// How quiet the machine was, what measuring cost, and when the run was taken up again.
 fn conditions(run: &Run) -> Checked {
     let cost = &run.lab_cost;
-    length("lab_cost.null_seconds", cost.null_seconds.len(), MOST_ENTRIES)?;
+    length("lab_cost.null_seconds", cost.null_seconds.len(), MOST_CONTESTS)?;
     for &null in &cost.null_seconds {
         seconds("lab_cost.null_seconds", null)?;
     }
@@ -137,7 +141,7 @@ fn conditions(run: &Run) -> Checked {
     }
     for_some(run.noise.stolen, |value| part("noise.stolen", value))?;
     for_some(run.noise.other_io, |value| part("noise.other_io", value))?;
-    length("resumed_at_seconds", run.resumed_at_seconds.len(), MOST_ENTRIES)?;
+    length("resumed_at_seconds", run.resumed_at_seconds.len(), MOST_CONTESTS)?;
     for &at in &run.resumed_at_seconds {
         seconds("resumed_at_seconds", at)?;
     }
@@ -224,6 +228,13 @@ fn contest(at: &str, contest: &Contest, run: &Run) -> Checked {
 
 fn entry(entry: &Entry) -> Checked {
     short("method", &entry.method)?;
+    if entry.method.len() > LONGEST_NAME {
+        let bytes = entry.method.len();
+        return problem(
+            "method",
+            format!("is a name of {bytes} bytes; the longest has {LONGEST_NAME}"),
+        );
+    }
     if let Some(command) = &entry.command {
         short("command.name", &command.name)?;
         texts("command.argv", &command.argv)?;
@@ -265,7 +276,7 @@ fn conclusion(conclusion: &Conclusion) -> Checked {
     for_some(conclusion.confirmed_bytes_per_second.as_ref(), |confirmed| {
         interval("confirmed_bytes_per_second", confirmed, MOST_RATIO)
     })?;
-    length("effects", conclusion.effects.len(), MOST_ENTRIES)?;
+    length("effects", conclusion.effects.len(), MOST_CONTESTS)?;
     for effect in &conclusion.effects {
         for text in [&effect.option, &effect.without, &effect.with] {
             short("effects", text)?;

@@ -335,7 +335,11 @@ fn show_ranking(out: &mut dyn Write, ranking: &Ranking, all: bool, width: Width)
         name: short(&method.method),
         cells: vec![
             format!("{:.2}x", method.ratio),
-            format!("{:.2} to {:.2}", method.range[0], method.range[1]),
+            if ranking.machines > 1 {
+                format!("{:.2} to {:.2}", method.range[0], method.range[1])
+            } else {
+                String::new()
+            },
             method.best_on.to_string(),
             method.machines.to_string(),
         ],
@@ -354,7 +358,8 @@ fn show_ranking(out: &mut dyn Write, ranking: &Ranking, all: bool, width: Width)
         count(ranking.machines, "machine"),
         count(ranking.runs, "run")
     );
-    print_columns(out, &on, &["time", "range", "best on", "machines"], &rows, &[1], width)?;
+    let range = if ranking.machines > 1 { "range" } else { "" };
+    print_columns(out, &on, &["time", range, "best on", "machines"], &rows, &[1], width)?;
     if ranking.methods.len() > shown {
         let more = ranking.methods.len() - shown;
         writeln!(out, "{DIM}  ... {more} more (--all shows them){DIM:#}")?;

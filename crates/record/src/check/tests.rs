@@ -103,6 +103,11 @@ fn what_is_wrong_is_named_by_its_field() {
             json!(1e5),
             "contests[0].entries[0].summary.seconds: its ends",
         ),
+        (
+            "/contests/0/entries/0/method",
+            json!("m".repeat(5000)),
+            "contests[0].entries[0].method: is a name of 5000 bytes",
+        ),
         ("/noise/stolen", json!(1.5), "noise.stolen: is 1.5"),
         ("/trials/0/valid", json!(false), "trials[0].valid: "),
         ("/id", json!(""), "id: is empty"),
