@@ -1,8 +1,10 @@
 //! Words and pictures: tables, bars and pages from what the libraries know.
 
+mod comparison;
 mod contest;
 mod methods;
 mod progress;
+mod rankings;
 mod run;
 mod runs;
 mod table;
@@ -12,10 +14,12 @@ mod width;
 
 use anstyle::{AnsiColor, Style};
 
+pub use comparison::show_comparison;
 pub use methods::{list_methods, methods_json, methods_page};
 pub use progress::Progress;
+pub use rankings::show_rankings;
 pub use run::show_run;
-pub use runs::{list_runs, runs_json, show_comparison, show_rankings};
+pub use runs::{list_runs, runs_json};
 pub use units::bytes;
 pub use visible::{json_text, visible, visible_lines};
 pub use width::{Width, wrapped};
