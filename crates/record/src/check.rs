@@ -20,12 +20,10 @@ pub struct Problem {
 const LONGEST_TEXT: usize = 64 << 10;
 /// The longest name of what is compared, in bytes: a table makes all lines as wide as the widest.
 const LONGEST_NAME: usize = 4 << 10;
-/// The most experiments, storages, warnings, facts: what people give or read one by one.
-const MOST_NAMED: usize = 10_000;
-/// The most contests, resumptions and trials that do nothing.
-const MOST_CONTESTS: usize = 100_000;
-/// The most entries of a contest.
-const MOST_ENTRIES: usize = 10_000;
+/// The most of what is read one by one: experiments, storages, contests, entries of one, warnings, facts.
+const MOST_ITEMS: usize = 10_000;
+/// The most pairs of methods that differ in one option.
+const MOST_EFFECTS: usize = 100_000;
 /// The most trials.
 const MOST_TRIALS: usize = 1_000_000;
 /// 30 years: no run and no trial takes longer.
@@ -51,11 +49,11 @@ pub(crate) fn check(run: &Run) -> Checked {
     named(run)?;
     seconds("elapsed_seconds", run.elapsed_seconds)?;
     for_some(run.budget_seconds, |budget| seconds("budget_seconds", budget))?;
-    length("storages", run.storages.len(), MOST_NAMED)?;
+    length("storages", run.storages.len(), MOST_ITEMS)?;
     for (index, one) in run.storages.iter().enumerate() {
         storage(&format!("storages[{index}]"), one)?;
     }
-    length("contests", run.contests.len(), MOST_CONTESTS)?;
+    length("contests", run.contests.len(), MOST_ITEMS)?;
     for (index, one) in run.contests.iter().enumerate() {
         contest(&format!("contests[{index}]"), one, run)?;
     }
@@ -103,13 +101,13 @@ fn named(run: &Run) -> Checked {
     texts("experiments", &run.experiments)?;
     texts("choices", &run.choices)?;
     texts("warnings", &run.warnings)?;
-    length("published", run.published.len(), MOST_NAMED)?;
+    length("published", run.published.len(), MOST_ITEMS)?;
     for (index, published) in run.published.iter().enumerate() {
         let at = format!("published[{index}]");
         for text in [&published.experiment, &published.source, &published.machine] {
             short(&at, text)?;
         }
-        length(&at, published.findings.len(), MOST_NAMED)?;
+        length(&at, published.findings.len(), MOST_ITEMS)?;
         for finding in &published.findings {
             for text in [Some(&finding.operation), Some(&finding.method), finding.block.as_ref()] {
                 for_some(text, |text| short(&at, text))?;
@@ -122,7 +120,7 @@ fn named(run: &Run) -> Checked {
 /// How quiet the machine was, what measuring cost, and when the run was taken up again.
 fn conditions(run: &Run) -> Checked {
     let cost = &run.lab_cost;
-    length("lab_cost.null_seconds", cost.null_seconds.len(), MOST_CONTESTS)?;
+    length("lab_cost.null_seconds", cost.null_seconds.len(), MOST_ITEMS)?;
     for &null in &cost.null_seconds {
         seconds("lab_cost.null_seconds", null)?;
     }
@@ -141,7 +139,7 @@ fn conditions(run: &Run) -> Checked {
     }
     for_some(run.noise.stolen, |value| part("noise.stolen", value))?;
     for_some(run.noise.other_io, |value| part("noise.other_io", value))?;
-    length("resumed_at_seconds", run.resumed_at_seconds.len(), MOST_CONTESTS)?;
+    length("resumed_at_seconds", run.resumed_at_seconds.len(), MOST_ITEMS)?;
     for &at in &run.resumed_at_seconds {
         seconds("resumed_at_seconds", at)?;
     }
@@ -167,7 +165,7 @@ fn storage(at: &str, storage: &Storage) -> Checked {
             MOST_SECONDS * 1e9,
         )
     })?;
-    length(&format!("{at}.facts"), storage.facts.len(), MOST_NAMED)?;
+    length(&format!("{at}.facts"), storage.facts.len(), MOST_ITEMS)?;
     for (name, value) in &storage.facts {
         short(&format!("{at}.facts"), name)?;
         short(&format!("{at}.facts"), value)?;
@@ -216,7 +214,7 @@ fn contest(at: &str, contest: &Contest, run: &Run) -> Checked {
     ] {
         short(at, text)?;
     }
-    length(&format!("{at}.entries"), contest.entries.len(), MOST_ENTRIES)?;
+    length(&format!("{at}.entries"), contest.entries.len(), MOST_ITEMS)?;
     for (index, one) in contest.entries.iter().enumerate() {
         entry(one).map_err(|problem| within(&format!("{at}.entries[{index}]"), problem))?;
     }
@@ -276,7 +274,7 @@ fn conclusion(conclusion: &Conclusion) -> Checked {
     for_some(conclusion.confirmed_bytes_per_second.as_ref(), |confirmed| {
         interval("confirmed_bytes_per_second", confirmed, MOST_RATIO)
     })?;
-    length("effects", conclusion.effects.len(), MOST_CONTESTS)?;
+    length("effects", conclusion.effects.len(), MOST_EFFECTS)?;
     for effect in &conclusion.effects {
         for text in [&effect.option, &effect.without, &effect.with] {
             short("effects", text)?;
@@ -347,7 +345,7 @@ fn for_some<T>(value: Option<T>, check: impl FnOnce(T) -> Checked) -> Checked {
 }
 
 fn texts(field: &str, texts: &[String]) -> Checked {
-    length(field, texts.len(), MOST_NAMED)?;
+    length(field, texts.len(), MOST_ITEMS)?;
     texts.iter().try_for_each(|text| short(field, text))
 }
 
