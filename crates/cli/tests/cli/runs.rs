@@ -403,3 +403,15 @@ fn only_what_is_named_is_removed_and_nothing_where_one_name_is_wrong() {
     let told = place.run(&["runs", "remove", "--down-to", "0"]).succeeded().stdout;
     assert!(told.contains("0 left") && place.saved().is_empty(), "{told}");
 }
+
+#[test]
+fn the_name_of_a_folder_moves_no_cursor() {
+    let place = Place::new();
+    let name = "odd\u{1b}[2J";
+    fs::create_dir(place.path(name)).unwrap();
+    let measured = place.bench(&["--dir", name]).succeeded();
+    assert!(measured.stdout.contains("odd\\u{1b}[2J: "), "{}", measured.stdout);
+    let refused = place.run(&["bench", "--dir", &format!("{name}gone")]).refused();
+    let said = format!("{}{}{refused}", measured.stdout, measured.stderr);
+    assert!(!said.contains('\u{1b}'), "{said:?}");
+}
