@@ -4,6 +4,7 @@ mod command;
 mod output;
 mod show;
 mod signals;
+mod store;
 mod test_folder;
 
 use std::io::{ErrorKind, Write};
@@ -63,7 +64,5 @@ fn complain(error: &anyhow::Error) {
             sentence = format!("{sentence}{colon}{cause}");
         }
     }
-    // A sentence may have several lines, and names of files from anywhere.
-    let lines: Vec<String> = sentence.lines().map(show::visible).collect();
-    let _ = writeln!(anstream::stderr(), "seekless: {}", lines.join("\n"));
+    let _ = writeln!(anstream::stderr(), "seekless: {}", show::visible_lines(&sentence));
 }

@@ -1,11 +1,14 @@
 //! What seekless writes down, in forms that can be read again in ten years.
 //!
-//! Here live the documents themselves and their versions, and nothing that computes: whoever measures fills them in,
-//! whoever reads them gets the newest form. Units are in the names; a figure that could not be had is `None`, never 0.
+//! Here live the documents themselves, their versions and what none of them can say, and nothing that computes: whoever
+//! measures fills them in, whoever reads them gets the newest form, checked. Units are in the names; a figure that could
+//! not be had is `None`, never 0.
 
+mod check;
 mod run;
 mod versions;
 
+pub use check::Problem;
 pub use run::{
     Cache, Command, Conclusion, Contest, Device, DeviceUse, Ended, Entry, Finding, FindingKind, Interval, LabCost,
     Machine, NoiseFloor, OptionEffect, Phase, Published, Run, Standing, Status, Storage, Summary, Target, Trial,

@@ -1,6 +1,7 @@
 //! Reading and writing documents: bounded, versioned, strict.
 
 use crate::Run;
+use crate::check::{Problem, check};
 
 /// The version that this crate writes.
 pub const CURRENT_VERSION: u32 = 1;
@@ -11,9 +12,14 @@ pub const MAX_DOCUMENT_BYTES: usize = 256 << 20;
 /// Why a document was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// It is larger than [`MAX_DOCUMENT_BYTES`].
-    #[error("the document has {0} bytes; at most {MAX_DOCUMENT_BYTES} are read")]
-    TooLarge(usize),
+    /// It is larger than what is read.
+    #[error("the document has {bytes} bytes; at most {most} are read")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The largest that is read, [`MAX_DOCUMENT_BYTES`] or less.
+        most: usize,
+    },
     /// It was written by a newer seekless.
     #[error("the document has version {found}; this seekless reads up to {CURRENT_VERSION}: use a newer one")]
     Newer {
@@ -26,25 +32,36 @@ pub enum DocumentError {
     /// It is not well-formed, or not of the form that its version says.
     #[error("the document is damaged: {0}")]
     Damaged(#[from] serde_json::Error),
+    /// It says what no run can have.
+    #[error("the document is damaged: {0}")]
+    Impossible(#[from] Problem),
 }
 
-/// Reads a run, of any version up to the current one.
+/// Reads a run, of any version up to the current one. What it gives can be relied on: every index leads somewhere, every
+/// figure is one that a measurement can have, and texts have at most 64 KiB.
 ///
 /// # Errors
-/// [`DocumentError`] where it is too large, newer, or damaged.
+/// [`DocumentError`] where it is too large, newer, damaged, or not possible.
 pub fn from_json(text: &[u8]) -> Result<Run, DocumentError> {
     #[derive(serde::Deserialize)]
     struct Versioned {
         version: Option<u64>,
     }
     if text.len() > MAX_DOCUMENT_BYTES {
-        return Err(DocumentError::TooLarge(text.len()));
+        return Err(DocumentError::TooLarge {
+            bytes: text.len(),
+            most: MAX_DOCUMENT_BYTES,
+        });
     }
     let Versioned { version } = serde_json::from_slice(text)?;
     match version {
         None => Err(DocumentError::NoVersion),
         Some(found) if found > u64::from(CURRENT_VERSION) => Err(DocumentError::Newer { found }),
-        Some(_) => Ok(serde_json::from_slice(text)?),
+        Some(_) => {
+            let run = serde_json::from_slice(text)?;
+            check(&run)?;
+            Ok(run)
+        }
     }
 }
 
@@ -112,7 +129,7 @@ mod tests {
         assert!(error.contains("sede") && error.contains("line"), "{error}");
         assert!(matches!(
             from_json(&vec![b' '; MAX_DOCUMENT_BYTES + 1]),
-            Err(DocumentError::TooLarge(_))
+            Err(DocumentError::TooLarge { .. })
         ));
     }
 

@@ -4,6 +4,7 @@
 //! `mount`, `mkfs.*`, `apt-get`); of the project's own crates the lab is linked, because peers are compared with its trials.
 
 mod filesystems;
+mod fuzz;
 #[cfg(target_os = "linux")]
 mod peers;
 mod process;
@@ -20,6 +21,8 @@ use clap::Parser;
 enum Chore {
     /// Run every check: set-up, formatting, lints, tests, real file systems, documentation
     Test(test::Arguments),
+    /// Mutate documents, experiments and methods until something breaks (Linux)
+    Fuzz(fuzz::Arguments),
     /// Compare seekless with other programs that do the same work (Linux)
     #[cfg(target_os = "linux")]
     #[command(subcommand)]
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
     let chore = Chore::parse();
     let result = process::catch_interrupts().and_then(|()| match chore {
         Chore::Test(arguments) => test::run(&arguments),
+        Chore::Fuzz(arguments) => fuzz::run(&arguments),
         #[cfg(target_os = "linux")]
         Chore::Peers(peers) => peers::run(&peers),
     });

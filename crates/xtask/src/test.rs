@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::filesystems::{self, FileSystem, Matrix};
+use crate::fuzz;
 use crate::process::run as run_program;
 use crate::setup;
 
@@ -27,6 +28,9 @@ const ON_FILE_SYSTEMS: [(&str, &str, &[&str], bool); 3] = [
     ("seekless-cli", "filesystems", &["--", "--show-output"], false),
     ("seekless-cli", "storage", &["--", "--show-output"], true),
 ];
+
+/// Each fuzz target gets so long: enough to find what broke since it was last run for a minute.
+const FUZZ_SECONDS: u32 = 5;
 
 /// Which of the checks to run.
 #[derive(Args)]
@@ -53,17 +57,20 @@ enum Step {
     Test,
     /// The integration tests on ext4, XFS, btrfs and tmpfs, and on overlay and FUSE what is said of them
     FileSystems,
+    /// What comes from strangers, mutated for a few seconds
+    Fuzz,
     /// rustdoc, warnings denied
     Doc,
 }
 
 impl Step {
-    const FULL: [Self; 6] = [
+    const FULL: [Self; 7] = [
         Self::SetUp,
         Self::Fmt,
         Self::Clippy,
         Self::Test,
         Self::FileSystems,
+        Self::Fuzz,
         Self::Doc,
     ];
     const FAST: [Self; 3] = [Self::Fmt, Self::Clippy, Self::Unit];
@@ -78,7 +85,11 @@ impl Step {
         match self {
             Self::SetUp => return setup::install_missing(),
             Self::FileSystems => return test_file_systems(),
-            Self::Fmt => cargo(&["fmt", "--all", "--check"])?,
+            Self::Fuzz => return fuzz::briefly(FUZZ_SECONDS),
+            Self::Fmt => {
+                cargo(&["fmt", "--all", "--check"])?;
+                cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
+            }
             Self::Clippy => cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?,
             Self::Unit => cargo(&["test", "--workspace", "--lib", "--bins"])?,
             Self::Test => cargo(&["test", "--workspace"])?,

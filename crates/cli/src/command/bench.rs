@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use etcetera::BaseStrategy;
 use seekless::method::parse_size;
 use seekless_lab::experiment::{Experiment, filter};
 use seekless_lab::trial::Stop;
@@ -17,8 +16,9 @@ use seekless_record::{Cache, Run};
 
 use super::Failure;
 use crate::output::Output;
-use crate::show::{Progress, Width, show_run, wrapped};
+use crate::show::{Progress, Width, show_run, visible, wrapped};
 use crate::signals::on_signal;
+use crate::store::{open_store, too_large};
 
 /// Measures which method of reading, writing and copying is fastest on a storage.
 ///
@@ -171,9 +171,19 @@ fn show(run: &Run, all: bool, saved: Option<&Path>) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
     show_run(&mut out, run, all, Width::of_stdout())?;
     if let Some(path) = saved {
-        writeln!(out, "\nSaved  {}", path.display())?;
+        writeln!(out, "\nSaved  {}", visible(&path.to_string_lossy()))?;
     }
     Ok(out.flush()?)
+}
+
+/// Saves the run, and says where the store becomes too large.
+fn save(run: &Run) -> anyhow::Result<PathBuf> {
+    let store = open_store()?;
+    let path = store.save(run)?;
+    if let Some(warning) = too_large(&store.documents()?) {
+        writeln!(anstream::stderr(), "{warning}")?;
+    }
+    Ok(path)
 }
 
 fn list(out: &mut dyn Write) -> anyhow::Result<()> {
@@ -248,32 +258,6 @@ fn seed_from_clock() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(1, |now| now.as_micros() as u64 % 1_000_000_000)
 }
-
-/// Saves a run under the user's data folder.
-fn save(run: &Run) -> anyhow::Result<PathBuf> {
-    let strategy = etcetera::choose_base_strategy().map_err(|error| anyhow!("there is no home folder: {error}"))?;
-    let folder = strategy.data_dir().join("seekless").join("runs");
-    std::fs::create_dir_all(&folder).with_context(|| format!("{}: making the folder failed", folder.display()))?;
-    // Many experiments make a name longer than file systems take.
-    let name: String = run.id.chars().take(LONGEST_NAME).collect();
-    let path = (0..100)
-        .map(|n| {
-            folder.join(if n == 0 {
-                format!("{name}.json")
-            } else {
-                format!("{name}-{n}.json")
-            })
-        })
-        .find(|path| !path.exists());
-    let Some(path) = path else {
-        bail!("{}: too many runs of one second", folder.display())
-    };
-    Output::prepare(&path)?.write(seekless_record::to_json(run)?.as_bytes())?;
-    Ok(path)
-}
-
-/// Characters of a saved run's name.
-const LONGEST_NAME: usize = 200;
 
 /// A run's text in one of the forms it is exported in.
 type Form = fn(&Run) -> anyhow::Result<String>;

@@ -4,6 +4,7 @@ mod bench;
 mod cache;
 mod generate;
 mod methods;
+mod runs;
 mod storage;
 mod trial;
 
@@ -26,6 +27,7 @@ Examples:
   seekless methods copy               what there is to copy with, here
   seekless storage                    what lies below this folder, what works
   seekless cache show .               what of its files is in memory
+  seekless runs                       what was measured, and what came of it
 
 `seekless COMMAND --help` says more.
 SEEKLESS_LOG=debug shows what happens inside.";
@@ -36,6 +38,7 @@ enum Command {
     Methods(methods::Arguments),
     Storage(storage::Arguments),
     Cache(cache::Arguments),
+    Runs(runs::Arguments),
     Generate(generate::Arguments),
     /// Runs one trial that a parent describes on standard input.
     #[command(hide = true)]
@@ -65,6 +68,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Methods(arguments) => methods::run(&arguments),
         Command::Storage(arguments) => storage::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),
+        Command::Runs(arguments) => runs::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Trial => trial::run(),
     }

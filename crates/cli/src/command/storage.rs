@@ -75,7 +75,7 @@ fn describe(path: &Path, test_folder: &TestFolder) -> anyhow::Result<Described> 
     }
     let (features, alignment) = match tried(path, &facts, test_folder) {
         Ok((features, alignment)) => (Ok(features), alignment),
-        Err(error) => (Err(visible(&format!("{error:#}"))), None),
+        Err(error) => (Err(visible(&format!("{error:#}")).into_owned()), None),
     };
     Ok(Described {
         path: path.to_owned(),

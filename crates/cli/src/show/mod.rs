@@ -1,25 +1,32 @@
 //! Words and pictures: tables, bars and pages from what the libraries know.
 
 mod cache;
+mod comparison;
 mod contest;
 mod methods;
 mod progress;
+mod rankings;
 mod run;
+mod runs;
 mod storage;
 mod table;
 mod units;
 mod visible;
+mod visible_run;
 mod width;
 
 use anstyle::{AnsiColor, Style};
 
 pub use cache::{Format, Lines, Sentences, files};
+pub use comparison::show_comparison;
 pub use methods::{list_methods, methods_json, methods_page};
 pub use progress::Progress;
+pub use rankings::show_rankings;
 pub use run::show_run;
+pub use runs::{list_runs, runs_json};
 pub use storage::{Described, show_storage, storage_json};
 pub use units::bytes;
-pub use visible::{visible, visible_path};
+pub use visible::{json_text, visible, visible_lines, visible_path};
 pub use width::{Width, wrapped};
 
 const BOLD: Style = Style::new().bold();

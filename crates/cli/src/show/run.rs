@@ -9,11 +9,13 @@ use seekless_record::{Contest, Ended, Run, Status, Storage};
 use super::contest::{cut, ranked, short_name, show_contest, verdict};
 use super::table::{Across, print_across};
 use super::units::{rate, seconds};
+use super::visible_run::visible_run;
 use super::width::{Width, wrapped};
 use super::{BOLD, DIM, WARNING};
 
 /// Shows a run; `all` shows what was dropped and what is not to be had, too.
 pub fn show_run(out: &mut dyn Write, run: &Run, all: bool, width: Width) -> std::io::Result<()> {
+    let run = &*visible_run(run);
     for storage in &run.storages {
         let line = wrapped(INDENT, &storage_line(storage), width);
         writeln!(out, "{BOLD}Storage{BOLD:#}  {line}")?;

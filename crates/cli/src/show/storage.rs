@@ -161,7 +161,7 @@ fn device_words(device: &BlockDevice) -> String {
     }
     // A disk says these of itself; what lies on it repeats them.
     if device.below.is_empty() {
-        words.extend(device.model.as_deref().map(visible));
+        words.extend(device.model.as_deref().map(|model| visible(model).into_owned()));
         words.push(
             if device.is_virtual == Some(true) {
                 "virtual"
@@ -192,7 +192,7 @@ fn queue_words(device: &BlockDevice) -> String {
     );
     words.extend(device.read_ahead_kib.map(|kib| format!("read-ahead {kib} KiB")));
     words.extend(device.max_request_kib.map(|kib| format!("requests up to {kib} KiB")));
-    words.extend(device.write_cache.as_deref().map(visible));
+    words.extend(device.write_cache.as_deref().map(|cache| visible(cache).into_owned()));
     words.join(", ")
 }
 

@@ -159,6 +159,68 @@ fn plain(header: &[&str], is_left: impl Fn(usize) -> bool) -> Table {
     table
 }
 
+/// A line of a table of columns.
+pub struct Columns {
+    /// What it is about; broken behind commas where it is too long.
+    pub name: String,
+    /// What is said of it, in the order of the heads.
+    pub cells: Vec<String>,
+    /// How it looks.
+    pub style: Style,
+}
+
+/// Prints a table of columns below its title. Where there is no room, columns go, in the order given by their indices, and
+/// then names are broken.
+pub fn print_columns(
+    out: &mut dyn Write,
+    title: &str,
+    heads: &[&str],
+    rows: &[Columns],
+    go_first: &[usize],
+    width: Width,
+) -> std::io::Result<()> {
+    let name = rows.iter().map(|row| columns_of(&row.name)).max().unwrap_or(0);
+    let column = |index: usize| {
+        let cells = rows.iter().map(|row| columns_of(&row.cells[index]));
+        GAP + cells.max().unwrap_or(0).max(columns_of(heads[index]))
+    };
+    let mut shown: Vec<usize> = (0..heads.len()).collect();
+    let room = |shown: &[usize]| {
+        let taken = INDENT.len() + shown.iter().map(|&index| column(index)).sum::<usize>();
+        width.columns().saturating_sub(taken)
+    };
+    for index in go_first {
+        if room(&shown) < name.min(NARROWEST_NAME + GAP) {
+            shown.retain(|other| other != index);
+        }
+    }
+    let room = room(&shown).max(NARROWEST_NAME);
+    let mut header = vec![""];
+    header.extend(shown.iter().map(|&index| heads[index]));
+    let last = header.len() - 1;
+    let mut table = plain(&header, |column| column == 0 || column == last);
+    let mut heights = Vec::new();
+    for row in rows {
+        let name = wrapped_at_commas(&row.name, room, GAP);
+        let name: Vec<String> = name.lines().map(|line| format!("{INDENT}{line}")).collect();
+        heights.push(name.len());
+        let mut cells = vec![name.join("\n")];
+        cells.extend(shown.iter().map(|&index| row.cells[index].clone()));
+        table.add_row(cells);
+    }
+    let mut lines = table.lines();
+    if let Some(header) = lines.next() {
+        print_header(out, title, header.trim_end())?;
+    }
+    for (row, height) in rows.iter().zip(heights) {
+        for line in lines.by_ref().take(height) {
+            let style = row.style;
+            writeln!(out, "{style}{}{style:#}", line.trim_end())?;
+        }
+    }
+    Ok(())
+}
+
 /// A method on several storages.
 pub struct Across {
     /// The method.

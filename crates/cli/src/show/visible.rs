@@ -1,25 +1,60 @@
-//! Text from outside made safe to look at: names of files may hold anything, a terminal's commands included.
+//! Text from outside, made harmless: what would move a cursor or turn a line round is shown as an escape instead.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// A text with its control characters written out, as in `\n` or `\u{1b}`.
-pub fn visible(text: &str) -> String {
+/// The text with its control characters shown as escapes, `\u{1b}` for one.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_hidden) {
+        return Cow::Borrowed(text);
+    }
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
-        // Besides control characters, those that turn the direction of writing or are not to be seen.
-        let is_hidden = character.is_control()
-            || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
-        if is_hidden {
+        if is_hidden(character) {
             shown.extend(character.escape_default());
         } else {
             shown.push(character);
         }
     }
-    shown
+    Cow::Owned(shown)
+}
+
+/// The same of a text that may have several lines.
+pub fn visible_lines(text: &str) -> String {
+    text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
+}
+
+/// Control characters, and the formatting ones that reorder or hide what stands beside them.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// A value as JSON in ASCII, with a newline at its end: escapes take the place of all else, so that it may go to a
+/// terminal.
+pub fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
+    let mut ascii = String::new();
+    // What is not ASCII stands in texts only.
+    for character in serde_json::to_string_pretty(value)?.chars() {
+        if character.is_ascii() && character != '\u{7f}' {
+            ascii.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            let _ = write!(ascii, "\\u{unit:04x}");
+        }
+    }
+    ascii.push('\n');
+    Ok(ascii)
 }
 
 /// A path with its control characters, and the bytes that are no text, written out, as in `\xff`.
@@ -51,6 +86,22 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
+
+    #[test]
+    fn control_characters_become_escapes_and_all_else_stays() {
+        assert_eq!(visible("/data/Bücher 日本"), "/data/Bücher 日本");
+        assert_eq!(visible("a\u{1b}[2J\n\r\u{9b}b"), "a\\u{1b}[2J\\n\\r\\u{9b}b");
+        assert_eq!(visible("txt.\u{202e}exe"), "txt.\\u{202e}exe");
+        assert_eq!(visible_lines("one\x07\ntwo"), "one\\u{7}\ntwo");
+    }
+
+    #[test]
+    fn json_for_a_terminal_is_ascii_and_reads_the_same() {
+        let text = "é\u{9b}日\u{1f600}\u{1b}\u{7f}";
+        let json = json_text(&text).unwrap();
+        assert!(json.trim_end().chars().all(|c| c.is_ascii_graphic()), "{json}");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+    }
 
     #[test]
     fn what_a_terminal_would_obey_is_written_out() {

@@ -17,6 +17,13 @@ fn the_help_of_every_command_has_examples() {
         &["cache", "drop", "--help"],
         &["cache", "warm", "--help"],
         &["generate", "--help"],
+        &["runs", "--help"],
+        &["runs", "show", "--help"],
+        &["runs", "compare", "--help"],
+        &["runs", "export", "--help"],
+        &["runs", "import", "--help"],
+        &["runs", "table", "--help"],
+        &["runs", "remove", "--help"],
     ] {
         let help = place.run(command).succeeded().stdout;
         let examples = help
@@ -91,6 +98,8 @@ fn a_closed_standard_output_ends_a_command_quietly() {
         &["bench", "--list"],
         &["methods", "read"],
         &["methods", "--json"],
+        &["runs"],
+        &["runs", "table", "--json"],
         &["generate", "man"],
         &["generate", "completions", "bash"],
         &["generate", "methods"],

@@ -13,5 +13,6 @@ mod interruption;
 mod methods;
 mod outputs;
 mod place;
+mod runs;
 mod storage;
 mod unprivileged;

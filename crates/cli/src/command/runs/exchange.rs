@@ -1,0 +1,132 @@
+//! `seekless runs export` and `import`: runs as files that are passed on by hand.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{anyhow, bail};
+use clap::Args;
+use seekless_lab::runs::{Document, Store, anonymous, split};
+use seekless_record::Run;
+
+use super::read_named;
+use crate::command::Failure;
+use crate::output::Output;
+use crate::show::{json_text, visible};
+
+/// Writes runs to a file to pass on.
+///
+/// With --anonymous nothing in it tells whose they are: no host, paths, serial numbers, models, commands or reasons, and
+/// no time but the day. Kept are the figures, methods, processor, kernel version, file system and kind of device.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless runs export --anonymous latest -o run.json
+  seekless runs export --anonymous 2026-11-20 2026-11-21 > runs.json")]
+pub struct Export {
+    /// The runs
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<OsString>,
+    /// Take out all that tells whose they are
+    #[arg(long)]
+    anonymous: bool,
+    /// The file [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Keeps runs of others, apart from your own.
+///
+/// They are checked strictly, shown as imported, and count in `seekless runs table`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless runs import theirs.json
+  seekless runs import downloads/*.json")]
+pub struct Import {
+    /// Files of runs, as `seekless runs export` and `seekless bench --export-json` write them
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+}
+
+pub fn export(store: &Store, arguments: &Export) -> Result<ExitCode, Failure> {
+    let runs = read_named(store, &arguments.ids)?;
+    let output = arguments.output.as_deref().map(Output::prepare).transpose()?;
+    if let Some(target) = output.as_ref().and_then(Output::target) {
+        let is_target = |document: &Document| std::fs::canonicalize(&document.path).is_ok_and(|path| path == target);
+        if runs.iter().any(|(document, _)| is_target(document)) {
+            return Err(anyhow!("{}: is one of the runs: write to another file", target.display()).into());
+        }
+    }
+    let mut text = String::new();
+    for (_, run) in &runs {
+        text += &if arguments.anonymous {
+            json_text(&anonymous(run))?
+        } else {
+            json_text(run)?
+        };
+    }
+    match output {
+        Some(output) => output.write(text.as_bytes())?,
+        None => std::io::stdout().lock().write_all(text.as_bytes())?,
+    }
+    if !arguments.anonymous {
+        let advice = "This names the host, the paths and what was run: --anonymous takes that out.";
+        writeln!(anstream::stderr(), "{advice}")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn import(store: &Store, arguments: &Import) -> Result<ExitCode, Failure> {
+    let mut out = anstream::stdout().lock();
+    let mut kept = 0;
+    let mut failed: Vec<anyhow::Error> = Vec::new();
+    for file in &arguments.files {
+        let runs = match read(file) {
+            Ok(runs) => runs,
+            Err(error) => {
+                failed.push(error);
+                continue;
+            }
+        };
+        for run in &runs {
+            match store.import(run) {
+                Ok((document, is_new)) => {
+                    kept += 1;
+                    let word = if is_new { "Imported" } else { "Is here " };
+                    writeln!(out, "{word}  {}", visible(&document.id))?;
+                }
+                Err(error) => failed.push(anyhow!(error).context(format!("{}: not imported", file.display()))),
+            }
+        }
+    }
+    out.flush()?;
+    match failed.len() {
+        0 => Ok(ExitCode::SUCCESS),
+        1 if kept == 0 => Err(Failure::Error(failed.remove(0))),
+        _ if kept == 0 => {
+            let all: Vec<String> = failed.iter().map(|error| format!("{error:#}")).collect();
+            Err(anyhow!("nothing was imported:\n{}", all.join("\n")).into())
+        }
+        _ => Err(Failure::Partly(failed)),
+    }
+}
+
+/// All runs of a file, or none: a file with a damaged run is not imported in part.
+fn read(file: &Path) -> anyhow::Result<Vec<Run>> {
+    let documents = split(file)?;
+    let mut runs = Vec::new();
+    for (index, text) in documents.iter().enumerate() {
+        let place = if documents.len() > 1 {
+            format!(", document {}", index + 1)
+        } else {
+            String::new()
+        };
+        match seekless_record::from_json(text) {
+            Ok(run) => runs.push(run),
+            Err(error) => bail!("{}{place}: {error}", file.display()),
+        }
+    }
+    Ok(runs)
+}

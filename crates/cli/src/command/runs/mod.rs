@@ -1,0 +1,308 @@
+//! `seekless runs`: what was measured, kept and compared.
+
+mod exchange;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, Subcommand};
+use seekless_lab::runs::{Document, Origin, Store, compare, objections, table};
+use seekless_record::Run;
+
+use super::Failure;
+use crate::show::{
+    Width, bytes, json_text, list_runs, runs_json, show_comparison, show_rankings, show_run, visible, wrapped,
+};
+use crate::store::{open_store, too_large};
+
+/// Lists the runs that were saved, compares them, and exchanges them with others.
+///
+/// A run is named by its ID, by the beginning of just one ID, by `latest`, or by the path of its JSON file. Nothing is
+/// ever sent anywhere: what is passed on is a file that you write and send yourself.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  seekless runs                              all of them, the last one first
+  seekless runs show latest                  as `seekless bench` showed it
+  seekless runs compare 2026-11-20 latest    what a new kernel changed
+  seekless runs export --anonymous latest -o run.json
+  seekless runs import theirs.json           keep the runs of others, apart
+  seekless runs table                        which methods win, on what"
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Show(Show),
+    Compare(Compare),
+    Export(exchange::Export),
+    Import(exchange::Import),
+    Table(Table),
+    Remove(Remove),
+}
+
+/// Shows a run as `seekless bench` did.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless runs show latest
+  seekless runs show --all 2026-11-20T14-03-22-read
+  seekless runs show ./run.json")]
+struct Show {
+    /// The run
+    #[arg(value_name = "ID|FILE.json")]
+    id: OsString,
+    /// Show what was dropped and what is not available, too
+    #[arg(long)]
+    all: bool,
+}
+
+/// Tells what changed from one run to another, with intervals.
+///
+/// The runs must be of one machine, file system and kind of device; contests are compared where they measured the same.
+/// Two runs have no rounds in common: an interval tells how much each varied within itself, and not how much the machine
+/// varies from day to day.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless runs compare 2026-11-20T14-03-22-read latest
+  seekless runs compare --all before.json after.json
+  seekless runs compare --anyway mine.json theirs.json")]
+struct Compare {
+    /// The earlier run
+    #[arg(value_name = "FIRST")]
+    first: OsString,
+    /// The later one
+    #[arg(value_name = "SECOND")]
+    second: OsString,
+    /// Compare different machines, file systems or devices as well
+    #[arg(long)]
+    anyway: bool,
+    /// Show methods with fewer than 6 rounds, too
+    #[arg(long)]
+    all: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Ranks methods across machines, by kind of device, file system and kernel.
+///
+/// Own and imported runs count alike, and a machine with many runs counts as one. A ratio is the median over the machines
+/// of a method's time over that of the best.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless runs table
+  seekless runs table --all
+  seekless runs table --json")]
+struct Table {
+    /// Show all methods
+    #[arg(long)]
+    all: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Removes runs for good.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless runs remove 2026-11-20T14-03-22-read
+  seekless runs remove --down-to 500M    the oldest, until that is left")]
+struct Remove {
+    /// The runs, own or imported
+    #[arg(value_name = "ID", required_unless_present = "down_to")]
+    ids: Vec<OsString>,
+    /// Remove the oldest, own or imported, until the rest takes no more than this
+    #[arg(long, value_name = "SIZE", value_parser = seekless::method::parse_size, conflicts_with = "ids",
+        allow_hyphen_values = true)]
+    down_to: Option<u64>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let store = open_store()?;
+    match &arguments.command {
+        None => list(&store, arguments.json),
+        Some(Command::Show(arguments)) => show(&store, arguments),
+        Some(Command::Compare(arguments)) => compare_runs(&store, arguments),
+        Some(Command::Export(arguments)) => exchange::export(&store, arguments),
+        Some(Command::Import(arguments)) => exchange::import(&store, arguments),
+        Some(Command::Table(arguments)) => rank(&store, arguments),
+        Some(Command::Remove(arguments)) => remove(&store, arguments),
+    }
+}
+
+fn end(failed: Vec<anyhow::Error>) -> Result<ExitCode, Failure> {
+    if failed.is_empty() {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        Err(Failure::Partly(failed))
+    }
+}
+
+/// Reads all documents; gives what is wrong with the others.
+fn read_all(documents: &[Document]) -> (Vec<(&Document, Run)>, Vec<anyhow::Error>) {
+    let mut runs = Vec::new();
+    let mut failed = Vec::new();
+    for document in documents {
+        match document.read() {
+            Ok(run) => runs.push((document, run)),
+            Err(error) => failed.push(anyhow!(error).context("skipped")),
+        }
+    }
+    (runs, failed)
+}
+
+fn list(store: &Store, json: bool) -> Result<ExitCode, Failure> {
+    let documents = store.documents()?;
+    let (mut runs, failed) = read_all(&documents);
+    runs.sort_by(|one, other| other.1.started.cmp(&one.1.started).then(other.0.id.cmp(&one.0.id)));
+    let mut out = anstream::stdout().lock();
+    if json {
+        write!(out, "{}", json_text(&runs_json(&runs))?)?;
+    } else {
+        list_runs(&mut out, &runs, &documents, Width::of_stdout())?;
+        if let Some(warning) = too_large(&documents) {
+            writeln!(out, "{}", wrapped(0, &warning, Width::of_stdout()))?;
+        }
+    }
+    out.flush()?;
+    end(failed)
+}
+
+fn show(store: &Store, arguments: &Show) -> Result<ExitCode, Failure> {
+    let document = store.find(&arguments.id)?;
+    let run = document.read()?;
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "Run      {}{}\n", visible(&document.id), whose(&document))?;
+    show_run(&mut out, &run, arguments.all, Width::of_stdout())?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What to say of a run that is not one's own.
+fn whose(document: &Document) -> &'static str {
+    match document.origin {
+        Origin::Imported => ", imported: measured by others",
+        Origin::Own | Origin::File => "",
+    }
+}
+
+fn compare_runs(store: &Store, arguments: &Compare) -> Result<ExitCode, Failure> {
+    let documents = [store.find(&arguments.first)?, store.find(&arguments.second)?];
+    if documents[0].path == documents[1].path {
+        let id = &documents[0].id;
+        return Err(anyhow!("`{id}` is named twice: a run is compared with another one").into());
+    }
+    let [first, second] = [documents[0].read()?, documents[1].read()?];
+    let objections = objections(&first, &second);
+    if !arguments.anyway && !objections.is_empty() {
+        return Err(anyhow!(
+            "the two runs are not of one machine and storage: {}; --anyway compares them all the same",
+            objections.join(", ")
+        )
+        .into());
+    }
+    let comparison = compare(&first, &second)?;
+    let mut out = anstream::stdout().lock();
+    if arguments.json {
+        let value = serde_json::json!({
+            "first": { "id": documents[0].id, "origin": documents[0].origin },
+            "second": { "id": documents[1].id, "origin": documents[1].origin },
+            "objections": objections,
+            "comparison": comparison,
+        });
+        write!(out, "{}", json_text(&value)?)?;
+    } else {
+        for (word, document) in ["First", "Second"].into_iter().zip(&documents) {
+            writeln!(out, "{word:<8} {}{}", visible(&document.id), whose(document))?;
+        }
+        show_comparison(&mut out, &comparison, &objections, arguments.all, Width::of_stdout())?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rank(store: &Store, arguments: &Table) -> Result<ExitCode, Failure> {
+    let documents = store.documents()?;
+    let (runs, failed) = read_all(&documents);
+    let all: Vec<(Origin, &Run)> = runs.iter().map(|(document, run)| (document.origin, run)).collect();
+    let rankings = table(&all);
+    let mut out = anstream::stdout().lock();
+    if arguments.json {
+        write!(out, "{}", json_text(&rankings)?)?;
+    } else if rankings.is_empty() {
+        writeln!(out, "There is nothing to rank yet: `seekless bench` measures.")?;
+    } else {
+        show_rankings(&mut out, &rankings, arguments.all, Width::of_stdout())?;
+    }
+    out.flush()?;
+    end(failed)
+}
+
+fn remove(store: &Store, arguments: &Remove) -> Result<ExitCode, Failure> {
+    let documents = match arguments.down_to {
+        Some(most) => store.beyond(most)?,
+        // All are found before the first is removed.
+        None => chosen(store, &arguments.ids)?,
+    };
+    let mut out = anstream::stdout().lock();
+    let mut failed = Vec::new();
+    for document in &documents {
+        match store.remove(document) {
+            Ok(()) => writeln!(
+                out,
+                "Removed  {}, {}",
+                visible(&document.id),
+                bytes(document.bytes as f64)
+            )?,
+            Err(error) => failed.push(error.into()),
+        }
+    }
+    let left = store.documents()?;
+    let held: u64 = left.iter().map(|document| document.bytes).sum();
+    writeln!(out, "{} left, {}", left.len(), bytes(held as f64))?;
+    out.flush()?;
+    end(failed)
+}
+
+/// The documents of the store with these names, each once.
+fn chosen(store: &Store, names: &[OsString]) -> anyhow::Result<Vec<Document>> {
+    let mut chosen: Vec<Document> = Vec::new();
+    for name in names {
+        let document = store.find(name)?;
+        if document.origin == Origin::File {
+            bail!(
+                "{}: is a file, and no ID: `seekless runs remove` removes what `seekless runs` lists",
+                PathBuf::from(name).display()
+            );
+        }
+        if !chosen.contains(&document) {
+            chosen.push(document);
+        }
+    }
+    Ok(chosen)
+}
+
+/// The runs with these names, read.
+fn read_named(store: &Store, names: &[OsString]) -> anyhow::Result<Vec<(Document, Run)>> {
+    let read = |name: &OsString| {
+        let document = store.find(name)?;
+        let run = document.read().context("nothing was exported")?;
+        Ok((document, run))
+    };
+    names.iter().map(read).collect()
+}

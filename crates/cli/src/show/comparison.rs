@@ -1,0 +1,198 @@
+//! What changed from one run to another.
+
+use std::io::Write;
+
+use anstyle::Style;
+use seekless_lab::runs::{Availability, Change, Comparison, ContestChange, MethodChange};
+use seekless_record::Interval;
+
+use super::runs::short;
+use super::table::{Columns, print_columns};
+use super::units::rate;
+use super::visible::visible;
+use super::width::{Width, wrapped};
+use super::{DIM, GOOD, WARNING};
+
+/// Shows what changed.
+pub fn show_comparison(
+    out: &mut dyn Write,
+    comparison: &Comparison,
+    objections: &[String],
+    all: bool,
+    width: Width,
+) -> std::io::Result<()> {
+    for objection in objections {
+        let text = wrapped(INDENT, &visible(objection), width);
+        writeln!(out, "{WARNING}Differs{WARNING:#}  {text}")?;
+    }
+    for change in &comparison.changed {
+        writeln!(out, "Changed  {}", wrapped(INDENT, &visible(change), width))?;
+    }
+    for caution in &comparison.cautions {
+        writeln!(
+            out,
+            "{WARNING}Note{WARNING:#}     {}",
+            wrapped(INDENT, &visible(caution), width)
+        )?;
+    }
+    if !comparison.cautions.is_empty() {
+        let advice = "So times and rates of the two are not to be compared as they are. What stands beside the reference \
+                      was measured in the same rounds as it, and can be.";
+        writeln!(out, "         {}", wrapped(INDENT, advice, width))?;
+    }
+    for contest in &comparison.contests {
+        writeln!(out)?;
+        show_change(out, contest, all, width)?;
+    }
+    for (only, which) in [(&comparison.only_first, "first"), (&comparison.only_second, "second")] {
+        if !only.is_empty() {
+            let text = format!("Only the {which} measured: {}", visible(&only.join("; ")));
+            writeln!(out, "\n{DIM}{}{DIM:#}", wrapped(0, &text, width))?;
+        }
+    }
+    Ok(())
+}
+
+/// How far what stands behind a word at the margin is set in.
+const INDENT: usize = 9;
+
+fn show_change(out: &mut dyn Write, contest: &ContestChange, all: bool, width: Width) -> std::io::Result<()> {
+    let storage = contest
+        .storage
+        .as_ref()
+        .map(|storage| format!(": {}", visible(storage)));
+    let title = format!("{}{}", visible(&contest.title), storage.unwrap_or_default());
+    let is_shown = |method: &&MethodChange| all || method.change != Change::TooFewRounds;
+    let mut shown: Vec<&MethodChange> = contest.methods.iter().filter(is_shown).collect();
+    if shown.is_empty() {
+        shown = contest.methods.iter().take(FEWEST_ROWS).collect();
+    }
+    let rows: Vec<Columns> = shown.iter().map(|method| changed_row(method)).collect();
+    let heads = ["before", "now", "beside reference", "change"];
+    print_columns(out, &title, &heads, &rows, &[0, 1, 2], width)?;
+    let hidden = contest.methods.len() - shown.len();
+    let mut asides = Vec::new();
+    if hidden > 0 {
+        asides.push(format!(
+            "... {hidden} more, with fewer than 6 rounds (--all shows them)"
+        ));
+    }
+    if let Some(reference) = contest.reference.as_ref().filter(|_| rows.len() > 1) {
+        asides.push(format!("the reference is {}", short(reference)));
+    }
+    asides.extend(told_apart("now measured", &contest.new, "was", all));
+    asides.extend(told_apart("no longer measured", &contest.gone, "is", all));
+    for aside in asides {
+        writeln!(out, "{DIM}  {}{DIM:#}", wrapped(4, &aside, width))?;
+    }
+    for (word, [before, now]) in [("Recommended", &contest.recommended), ("Fastest", &contest.best)] {
+        writeln!(
+            out,
+            "{}",
+            wrapped(0, &before_and_now(word, before.as_deref(), now.as_deref()), width)
+        )?;
+    }
+    Ok(())
+}
+
+/// So many rows are shown even where none has enough rounds, and so many reasons.
+const FEWEST_ROWS: usize = 4;
+
+fn changed_row(method: &MethodChange) -> Columns {
+    let style = match method.change {
+        Change::Faster => GOOD,
+        Change::Slower => WARNING,
+        Change::NoneShown => Style::new(),
+        Change::TooFewRounds => DIM,
+    };
+    Columns {
+        name: short(&method.method),
+        cells: vec![
+            rate(method.bytes_per_second[0]),
+            rate(method.bytes_per_second[1]),
+            method.beside_reference.as_ref().map_or_else(String::new, beside),
+            change_words(method.change, &method.time),
+        ],
+        style,
+    }
+}
+
+/// How its time beside the reference's changed.
+fn beside(ratio: &Interval) -> String {
+    let range = if ratio.coverage.is_some() { "" } else { "~" };
+    format!("{range}{:.2}x ({:.2} to {:.2})", ratio.median, ratio.low, ratio.high)
+}
+
+fn change_words(change: Change, time: &Interval) -> String {
+    let Interval { low, median, high, .. } = time;
+    match change {
+        Change::Faster => format!("{:.2}x faster ({:.2} to {:.2})", 1.0 / median, 1.0 / high, 1.0 / low),
+        Change::Slower => format!("{median:.2}x slower ({low:.2} to {high:.2})"),
+        Change::NoneShown => format!("no difference shown ({low:.2} to {high:.2})"),
+        Change::TooFewRounds => format!("too few rounds ({low:.2} to {high:.2})"),
+    }
+}
+
+fn told_apart(what: &str, methods: &[Availability], verb: &str, all: bool) -> Vec<String> {
+    let shown = if all { methods.len() } else { FEWEST_ROWS };
+    let told = methods.iter().take(shown).map(|one| {
+        let why = visible(&one.why).into_owned();
+        format!("{what}: {} ({verb} {why})", short(&one.method))
+    });
+    let mut told: Vec<String> = told.collect();
+    if methods.len() > shown {
+        told.push(format!("{what}: {} more (--all shows them)", methods.len() - shown));
+    }
+    told
+}
+
+fn before_and_now(word: &str, before: Option<&str>, now: Option<&str>) -> String {
+    let name =
+        |method: Option<&str>| method.map_or_else(|| "undecided".to_owned(), |method| visible(method).into_owned());
+    if before == now {
+        format!("{word}: as before, {}", name(now))
+    } else {
+        format!("{word}: now {}, before {}", name(now), name(before))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::width::columns_of;
+    use super::*;
+
+    fn interval(low: f64, median: f64, high: f64) -> Interval {
+        Interval {
+            low,
+            median,
+            high,
+            coverage: Some(0.94),
+        }
+    }
+
+    #[test]
+    fn a_change_is_told_as_a_factor_above_one_with_its_interval() {
+        let words = |change, low, median, high| change_words(change, &interval(low, median, high));
+        assert_eq!(words(Change::Faster, 0.4, 0.5, 0.8), "2.00x faster (1.25 to 2.50)");
+        assert_eq!(words(Change::Slower, 1.1, 1.5, 2.0), "1.50x slower (1.10 to 2.00)");
+        assert_eq!(
+            words(Change::NoneShown, 0.9, 1.0, 1.1),
+            "no difference shown (0.90 to 1.10)"
+        );
+    }
+
+    #[test]
+    fn no_line_of_a_comparison_is_wider_than_the_terminal() {
+        let run =
+            seekless_record::from_json(include_bytes!("../../../record/testdata/full-run.json")).expect("it is one");
+        let comparison = seekless_lab::runs::compare(&run, &run).expect("it has itself in common");
+        for columns in 66..120 {
+            let mut out = Vec::new();
+            show_comparison(&mut out, &comparison, &[], true, Width::of(columns)).expect("memory takes it");
+            let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).expect("it is text");
+            for line in text.lines() {
+                assert!(columns_of(line) <= columns, "{columns}: {line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Which methods were best across machines.
+
+use std::io::Write;
+
+use anstyle::Style;
+use seekless::method::format_size;
+use seekless_lab::runs::{Place, Ranked, Ranking, size_class};
+use seekless_record::{Cache, Target};
+
+use super::runs::short;
+use super::table::{Columns, print_columns};
+use super::visible::visible;
+use super::width::{Width, wrapped};
+use super::{BOLD, DIM, GOOD};
+
+/// Shows the rankings.
+pub fn show_rankings(out: &mut dyn Write, rankings: &[Ranking], all: bool, width: Width) -> std::io::Result<()> {
+    for (index, ranking) in rankings.iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        show_ranking(out, ranking, all, width)?;
+    }
+    Ok(())
+}
+
+/// So many methods of a ranking are shown.
+const BEST_SHOWN: usize = 5;
+
+fn show_ranking(out: &mut dyn Write, ranking: &Ranking, all: bool, width: Width) -> std::io::Result<()> {
+    let count = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let imported = if ranking.imported > 0 {
+        format!(" ({} imported)", ranking.imported)
+    } else {
+        String::new()
+    };
+    let shown = if all { ranking.methods.len() } else { BEST_SHOWN };
+    let row = |method: &Ranked| Columns {
+        name: short(&method.method),
+        cells: vec![
+            format!("{:.2}x", method.ratio),
+            if ranking.machines > 1 {
+                format!("{:.2} to {:.2}", method.range[0], method.range[1])
+            } else {
+                String::new()
+            },
+            method.best_on.to_string(),
+            method.machines.to_string(),
+        ],
+        style: if method.best_on > 0 { GOOD } else { Style::new() },
+    };
+    let rows: Vec<Columns> = ranking.methods.iter().take(shown).map(row).collect();
+    let place = &ranking.place;
+    let device = format!("{}, {}, {}", place.device, place.file_system, place.kernel);
+    writeln!(
+        out,
+        "{BOLD}{}{BOLD:#}",
+        wrapped(2, &visible(&format!("{}; {device}", place_title(place))), width)
+    )?;
+    let on = format!(
+        "{}, {}{imported}",
+        count(ranking.machines, "machine"),
+        count(ranking.runs, "run")
+    );
+    let range = if ranking.machines > 1 { "range" } else { "" };
+    print_columns(out, &on, &["time", range, "best on", "machines"], &rows, &[1], width)?;
+    if ranking.methods.len() > shown {
+        let more = ranking.methods.len() - shown;
+        writeln!(out, "{DIM}  ... {more} more (--all shows them){DIM:#}")?;
+    }
+    Ok(())
+}
+
+/// What was measured, as in `read, 1M to 16M, cold`.
+fn place_title(place: &Place) -> String {
+    let (least, most) = size_class(place.at_least_bytes + 1);
+    let size = match (least, most) {
+        (0, most) => format!("up to {}", format_size(most)),
+        (least, u64::MAX) => format!("more than {}", format_size(least)),
+        (least, most) => format!("{} to {}", format_size(least), format_size(most)),
+    };
+    let state = match (place.cache, place.target) {
+        (Cache::Cold, _) => "cold",
+        (Cache::Warm, _) => "warm",
+        (Cache::Over, _) => "more than the memory allowed",
+        (Cache::None, Target::Fresh) => "new file",
+        (Cache::None, Target::Overwrite) => "written over",
+    };
+    let mut words = vec![place.operation.clone(), size, state.to_owned()];
+    if place.operation == "read" {
+        words.push(place.work.trim_end_matches(", 0 ns/KiB").to_owned());
+    } else {
+        words.push(place.durability.clone());
+        words.extend(place.shared_blocks.then(|| "sharing blocks".to_owned()));
+        words.extend(
+            place
+                .work
+                .strip_prefix("none, ")
+                .filter(|work| *work != "0 ns/KiB")
+                .map(str::to_owned),
+        );
+    }
+    words.join(", ")
+}

@@ -1,0 +1,175 @@
+//! The list of runs that were kept.
+
+use std::io::Write;
+
+use anstyle::Style;
+use jiff::{Timestamp, Unit};
+use seekless_lab::runs::{DeviceKind, Document, LIMIT_BYTES, Origin};
+use seekless_lab::title;
+use seekless_record::{Cache, Contest, Ended, Run};
+use serde_json::{Value, json};
+
+use super::units::bytes;
+use super::visible::visible;
+use super::width::{Width, wrapped};
+use super::{BOLD, DIM};
+
+/// Lists runs, three lines each, and what the store holds.
+pub fn list_runs(
+    out: &mut dyn Write,
+    runs: &[(&Document, Run)],
+    documents: &[Document],
+    width: Width,
+) -> std::io::Result<()> {
+    for (document, run) in runs {
+        let (style, whose) = match document.origin {
+            Origin::Imported => (Style::new(), ", imported"),
+            Origin::Own | Origin::File => (BOLD, ""),
+        };
+        let ended = match run.ended {
+            Ended::Complete => "",
+            Ended::Interrupted => ", interrupted",
+        };
+        let id = visible(&document.id);
+        writeln!(
+            out,
+            "{style}{id}{style:#}  {DIM}{}{whose}{ended}{DIM:#}",
+            when(&run.started)
+        )?;
+        writeln!(out, "  {}", wrapped(2, &visible(&what_and_where(run)), width))?;
+        writeln!(out, "  {}\n", wrapped(2, &visible(&verdicts(run).join("; ")), width))?;
+    }
+    let held: u64 = documents.iter().map(|document| document.bytes).sum();
+    let imported = runs
+        .iter()
+        .filter(|(document, _)| document.origin == Origin::Imported)
+        .count();
+    let others = if imported > 0 {
+        format!(", {imported} of them imported")
+    } else {
+        String::new()
+    };
+    let count = match runs.len() {
+        0 => "No runs yet: `seekless bench` measures one".to_owned(),
+        1 => "1 run".to_owned(),
+        count => format!("{count} runs"),
+    };
+    let (held, limit) = (bytes(held as f64), bytes(LIMIT_BYTES as f64));
+    writeln!(out, "{DIM}{count}{others}; {held} of at most {limit}{DIM:#}")
+}
+
+/// The same for programs.
+pub fn runs_json(runs: &[(&Document, Run)]) -> Value {
+    let storage = |storage: &seekless_record::Storage| {
+        json!({
+            "path": storage.path,
+            "file_system": storage.file_system,
+            "device": storage.device.as_ref().map(|device| &device.name),
+            "device_kind": DeviceKind::of(storage),
+        })
+    };
+    let recommended = |contest: &Contest| {
+        json!({
+            "contest": title(contest),
+            "storage": contest.storage,
+            "recommended": contest.conclusion.as_ref().and_then(|conclusion| conclusion.recommended.as_ref()),
+        })
+    };
+    let one = |(document, run): &(&Document, Run)| {
+        json!({
+            "id": document.id,
+            "origin": document.origin,
+            "file": document.path.to_string_lossy(),
+            "bytes": document.bytes,
+            "started": run.started,
+            "ended": run.ended,
+            "experiments": run.experiments,
+            "system": run.machine.system,
+            "kernel": run.machine.kernel,
+            "storages": run.storages.iter().map(storage).collect::<Vec<_>>(),
+            "verdicts": run.contests.iter().map(recommended).collect::<Vec<_>>(),
+        })
+    };
+    runs.iter().map(one).collect()
+}
+
+/// How long ago a time was, or the day where that is long; the text itself where it is no time.
+fn when(started: &str) -> String {
+    let Ok(time) = started.parse::<Timestamp>() else {
+        return visible(started).into_owned();
+    };
+    let ago = |minutes: i64| match minutes {
+        0 => Some("just now".to_owned()),
+        1 => Some("a minute ago".to_owned()),
+        2..120 => Some(format!("{minutes} minutes ago")),
+        120..2880 => Some(format!("{} hours ago", minutes / 60)),
+        2880..43_200 => Some(format!("{} days ago", minutes / 1440)),
+        _ => None,
+    };
+    let minutes = (Timestamp::now() - time).total(Unit::Minute).unwrap_or(-1.0);
+    ago(minutes.floor() as i64).unwrap_or_else(|| time.strftime("%Y-%m-%d").to_string())
+}
+
+/// What was measured, and on which storages.
+fn what_and_where(run: &Run) -> String {
+    let storage = |storage: &seekless_record::Storage| {
+        let device = storage.device.as_ref().map(|device| format!(" {}", device.name));
+        format!(
+            "{} on {}{}",
+            storage.file_system,
+            DeviceKind::of(storage),
+            device.unwrap_or_default()
+        )
+    };
+    let storages: Vec<String> = run.storages.iter().map(storage).collect();
+    format!(
+        "{}: {}; {} {}",
+        run.experiments.join(", "),
+        storages.join("; "),
+        run.machine.system,
+        run.machine.kernel
+    )
+}
+
+/// What was recommended for each operation: that of the largest files, cold before warm.
+fn verdicts(run: &Run) -> Vec<String> {
+    let mut operations: Vec<&str> = Vec::new();
+    for contest in &run.contests {
+        if !operations.contains(&contest.operation.as_str()) {
+            operations.push(&contest.operation);
+        }
+    }
+    let weight = |contest: &&Contest| (contest.size_bytes, contest.cache == Cache::Cold);
+    let verdict = |operation: &str| {
+        let contests = run.contests.iter().filter(|contest| contest.operation == operation);
+        let contest = contests.rev().max_by_key(weight)?;
+        let recommended = contest.conclusion.as_ref()?.recommended.as_deref();
+        Some(format!(
+            "{operation}: {}",
+            recommended.map_or("undecided", without_operation)
+        ))
+    };
+    operations.into_iter().filter_map(verdict).collect()
+}
+
+fn without_operation(method: &str) -> &str {
+    method.split_once('/').map_or(method, |(_, name)| name)
+}
+
+/// A method as tables of several runs show it: without its operation.
+pub fn short(method: &str) -> String {
+    visible(&without_operation(method).replacen(',', " ", 1)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_is_none_is_shown_as_it_is_and_harmless() {
+        assert_eq!(when("y\u{1b}[2J"), "y\\u{1b}[2J");
+        assert_eq!(when("1999-12-31T23:59:59Z"), "1999-12-31");
+        assert_eq!(when(&Timestamp::now().to_string()), "just now");
+        assert_eq!(when("9000-01-01T00:00:00Z"), "9000-01-01");
+    }
+}

@@ -1,0 +1,394 @@
+//! A run without what tells whose it is.
+//!
+//! Every text is either one of a list of known words, or made anew here, or left out: what is not known to be harmless
+//! does not get out, whichever field it stands in. Figures stay, but for the free space and memory of the moment.
+
+use std::collections::BTreeMap;
+
+use seekless::{Kernel, Method};
+use seekless_record::{Contest, Device, Entry, Machine, Run, Status, Storage};
+
+use super::fingerprint;
+use crate::experiment::Experiment;
+use crate::ranking;
+
+/// The run without host, paths, serial numbers, models, commands, reasons and other words of its owner's.
+///
+/// Kept are the figures, the methods, the file system, the kernel's version, the kind of device and what it is set to, and
+/// the processor's name where it names a known maker. What follows from the trials is concluded anew.
+#[must_use]
+pub fn anonymous(run: &Run) -> Run {
+    let builtin = Experiment::builtin_names();
+    let mut experiments = Names::new("custom", &builtin);
+    let mut anonymous = Run {
+        id: format!("{}-{:08x}", day(&run.started), fingerprint(run)),
+        seekless: digits_and_dots(&run.seekless),
+        started: format!("{}T00:00:00Z", day(&run.started)),
+        experiments: run.experiments.iter().map(|name| experiments.of(name)).collect(),
+        drop: known(&run.drop, &["file", "system"]),
+        machine: machine(&run.machine),
+        storages: run.storages.iter().enumerate().map(storage).collect(),
+        contests: run
+            .contests
+            .iter()
+            .map(|one| contest(one, experiments.of(&one.experiment)))
+            .collect(),
+        choices: vec!["names, paths and reasons were taken out, to pass it on".to_owned()],
+        warnings: Vec::new(),
+        published: published(&run.experiments),
+        ..run.clone()
+    };
+    for trial in &mut anonymous.trials {
+        trial.invalid = trial
+            .invalid
+            .as_ref()
+            .map(|_| "it was not what it claims to be".to_owned());
+    }
+    conclude(&mut anonymous);
+    anonymous
+}
+
+/// Names that stay where they are known, and get a number where they are not; the same for the same.
+struct Names<'a> {
+    word: &'static str,
+    known: &'a [&'a str],
+    given: BTreeMap<String, String>,
+}
+
+impl<'a> Names<'a> {
+    fn new(word: &'static str, known: &'a [&'a str]) -> Self {
+        Self {
+            word,
+            known,
+            given: BTreeMap::new(),
+        }
+    }
+
+    fn of(&mut self, name: &str) -> String {
+        if self.known.contains(&name) {
+            return name.to_owned();
+        }
+        let next = format!("{}-{}", self.word, self.given.len() + 1);
+        self.given.entry(name.to_owned()).or_insert(next).clone()
+    }
+}
+
+/// The day of a time; the beginning of the epoch where it is none.
+fn day(time: &str) -> String {
+    let time: jiff::Timestamp = time.parse().unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    time.strftime("%Y-%m-%d").to_string()
+}
+
+/// The version before what its builder added: `6.18.44` of `6.18.44-my-machine`.
+fn digits_and_dots(version: &str) -> String {
+    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let digits = version[..end.unwrap_or(version.len())].trim_matches('.');
+    if digits.is_empty() {
+        "unknown".to_owned()
+    } else {
+        digits.to_owned()
+    }
+}
+
+fn known(text: &str, words: &[&str]) -> String {
+    if words.contains(&text) { text } else { "unknown" }.to_owned()
+}
+
+fn known_or_none(text: Option<&String>, words: &[&str]) -> Option<String> {
+    text.filter(|text| words.contains(&text.as_str())).cloned()
+}
+
+fn machine(machine: &Machine) -> Machine {
+    const SYSTEMS: [&str; 7] = ["Linux", "macOS", "FreeBSD", "NetBSD", "OpenBSD", "DragonFly", "SunOS"];
+    const ARCHITECTURES: [&str; 9] = [
+        "x86_64",
+        "aarch64",
+        "riscv64",
+        "powerpc64",
+        "s390x",
+        "loongarch64",
+        "mips64",
+        "sparc64",
+        "x86",
+    ];
+    const GOVERNORS: [&str; 6] = [
+        "performance",
+        "powersave",
+        "schedutil",
+        "ondemand",
+        "conservative",
+        "userspace",
+    ];
+    Machine {
+        host: None,
+        system: known(&machine.system, &SYSTEMS),
+        kernel: digits_and_dots(&machine.kernel),
+        architecture: known(&machine.architecture, &ARCHITECTURES),
+        processor: machine.processor.as_deref().and_then(processor),
+        memory_available_bytes: None,
+        hypervisor: machine.hypervisor.as_deref().map(hypervisor),
+        governor: known_or_none(machine.governor.as_ref(), &GOVERNORS),
+        ..machine.clone()
+    }
+}
+
+/// A processor's name, where its maker is known and it has only what such names have.
+fn processor(name: &str) -> Option<String> {
+    const MAKERS: [&str; 12] = [
+        "Intel(R)",
+        "AMD",
+        "ARM",
+        "Cortex",
+        "Apple",
+        "Ampere",
+        "Neoverse",
+        "Qualcomm",
+        "Raspberry Pi",
+        "Loongson",
+        "POWER",
+        "Hygon",
+    ];
+    const LONGEST: usize = 64;
+    let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || " ()@.-".contains(c));
+    let begins = MAKERS.iter().any(|maker| name.starts_with(maker));
+    (is_plain && begins && name.len() <= LONGEST).then(|| name.to_owned())
+}
+
+/// What a machine runs under, without the model and owner that firmware may name.
+fn hypervisor(name: &str) -> String {
+    const KNOWN: [&str; 9] = [
+        "KVM",
+        "QEMU",
+        "VMware",
+        "VirtualBox",
+        "Xen",
+        "xen",
+        "Parallels",
+        "Google Compute Engine",
+        "Amazon EC2",
+    ];
+    let found = KNOWN.iter().find(|known| name.contains(**known));
+    found.map_or("unnamed", |known| known).to_owned()
+}
+
+fn storage((index, storage): (usize, &Storage)) -> Storage {
+    const FILE_SYSTEMS: [&str; 32] = [
+        "ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "f2fs", "zfs", "jfs", "reiserfs", "nilfs2", "vfat",
+        "exfat", "ntfs", "ntfs3", "apfs", "hfs", "ufs", "tmpfs", "ramfs", "overlay", "nfs", "nfs4", "cifs", "smb3",
+        "9p", "virtiofs", "ceph", "fuseblk", "erofs", "squashfs", "iso9660",
+    ];
+    let is_fuse = storage.file_system.starts_with("fuse.");
+    Storage {
+        path: format!("storage-{}", index + 1),
+        file_system: if is_fuse {
+            "fuse".to_owned()
+        } else {
+            known(&storage.file_system, &FILE_SYSTEMS)
+        },
+        mount_options: storage.mount_options.as_deref().map(mount_options),
+        mount_point: None,
+        free_bytes: None,
+        device: storage.device.as_ref().map(device),
+        facts: BTreeMap::new(),
+        ..storage.clone()
+    }
+}
+
+/// The options that say how a file system works; those that name users, labels and paths are not among them.
+fn mount_options(options: &str) -> String {
+    const KNOWN: [&str; 36] = [
+        "rw",
+        "ro",
+        "sync",
+        "async",
+        "dirsync",
+        "relatime",
+        "noatime",
+        "strictatime",
+        "lazytime",
+        "discard",
+        "nodiscard",
+        "discard=async",
+        "ssd",
+        "nossd",
+        "barrier",
+        "nobarrier",
+        "nodatacow",
+        "nodatasum",
+        "autodefrag",
+        "data=ordered",
+        "data=writeback",
+        "data=journal",
+        "delalloc",
+        "nodelalloc",
+        "dax",
+        "dax=always",
+        "dax=inode",
+        "inode64",
+        "noquota",
+        "largeio",
+        "compress=zstd",
+        "compress=lzo",
+        "compress=zlib",
+        "compress-force=zstd",
+        "space_cache=v2",
+        "nobarriers",
+    ];
+    let kept: Vec<&str> = options.split(',').filter(|option| KNOWN.contains(option)).collect();
+    kept.join(",")
+}
+
+fn device(device: &Device) -> Device {
+    const SCHEDULERS: [&str; 7] = ["none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq"];
+    Device {
+        name: device_name(&device.name),
+        below: device.below.iter().map(|name| device_name(name)).collect(),
+        model: None,
+        scheduler: known_or_none(device.scheduler.as_ref(), &SCHEDULERS),
+        write_cache: known_or_none(device.write_cache.as_ref(), &["write back", "write through"]),
+        ..device.clone()
+    }
+}
+
+/// The driver's part of a device's name: `nvme` of `nvme0n1p2`.
+fn device_name(name: &str) -> String {
+    const DRIVERS: [&str; 16] = [
+        "nvme", "mmcblk", "loop", "xvd", "zram", "pmem", "drbd", "nbd", "rbd", "ram", "dm", "md", "vd", "sd", "hd",
+        "sr",
+    ];
+    let driver = DRIVERS.iter().find(|driver| name.starts_with(**driver));
+    driver.map_or("unknown", |driver| driver).to_owned()
+}
+
+fn contest(contest: &Contest, experiment: String) -> Contest {
+    let mut commands = Names::new("command", &[]);
+    let mut methods = Names::new("unknown", &[]);
+    let mut name = |entry: &Entry| match (&entry.command, entry.method.parse::<Method>()) {
+        (None, Ok(method)) => method.to_string(),
+        (None, Err(_)) => methods.of(&entry.method),
+        (Some(_), _) => format!("command/{}", commands.of(&entry.method)),
+    };
+    Contest {
+        experiment,
+        operation: known(&contest.operation, &["read", "write", "copy"]),
+        kernel: known(&contest.kernel, &Kernel::ALL.map(Kernel::name)),
+        durability: known(&contest.durability, &["none", "fsync", "write-through"]),
+        entries: contest
+            .entries
+            .iter()
+            .map(|entry| Entry {
+                method: name(entry),
+                command: entry.command.as_ref().map(|_| seekless_record::Command {
+                    name: "command".to_owned(),
+                    argv: Vec::new(),
+                }),
+                status: status(&entry.status),
+                ..entry.clone()
+            })
+            .collect(),
+        conclusion: None,
+        ..contest.clone()
+    }
+}
+
+/// The reasons may name files and what others run.
+fn status(status: &Status) -> Status {
+    match status {
+        Status::Measured => Status::Measured,
+        Status::Unavailable(_) => Status::Unavailable("the storage or the system does not offer it".to_owned()),
+        Status::Dropped(_) => Status::Dropped("clearly beaten".to_owned()),
+        Status::Failed(_) => Status::Failed("it failed, or gave a wrong answer".to_owned()),
+        Status::Unmeasured(_) => Status::Unmeasured("its turn did not come".to_owned()),
+    }
+}
+
+/// What the built-in experiments give; that of other files names its author's machines.
+fn published(experiments: &[String]) -> Vec<seekless_record::Published> {
+    let builtin = experiments.iter().filter_map(|name| Experiment::builtin(name).ok());
+    builtin.flat_map(|experiment| experiment.published).collect()
+}
+
+fn conclude(run: &mut Run) {
+    for (index, contest) in run.contests.iter_mut().enumerate() {
+        let (judgements, conclusion) = ranking::conclude(index, contest, &run.trials);
+        for (entry, (summary, standing)) in contest.entries.iter_mut().zip(judgements) {
+            (entry.summary, entry.standing) = (summary, standing);
+        }
+        contest.conclusion = Some(conclusion);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::runs::walk::{FULL, string_places};
+
+    const MARKER: &str = "Marker-7f3a";
+
+    /// Puts the marker into one field after another, before, behind and inside what stood there.
+    #[test]
+    fn what_stands_in_any_field_does_not_get_out() {
+        let document: Value = serde_json::from_str(FULL).unwrap();
+        let mut planted = 0;
+        for place in string_places(&document) {
+            let before = document.pointer(&place).unwrap().as_str().unwrap();
+            for text in [
+                MARKER.to_owned(),
+                format!("{before}{MARKER}"),
+                format!("{before} {MARKER}"),
+                format!("{before},{MARKER}"),
+                format!("{before}-{MARKER}"),
+                format!("/{MARKER}/{before}"),
+            ] {
+                let mut changed = document.clone();
+                *changed.pointer_mut(&place).unwrap() = json!(text);
+                // A word that the document's form prescribes takes no other.
+                let Ok(run) = seekless_record::from_json(changed.to_string().as_bytes()) else {
+                    continue;
+                };
+                planted += 1;
+                let out = seekless_record::to_json(&anonymous(&run)).unwrap();
+                let is_processor = place.ends_with("/processor") && text != MARKER;
+                assert!(
+                    is_processor || !out.contains(MARKER),
+                    "{place}, from {text}: it got out"
+                );
+            }
+        }
+        assert!(planted > 200, "{planted}");
+    }
+
+    #[test]
+    fn the_names_of_facts_do_not_get_out_either() {
+        let mut run = seekless_record::from_json(FULL.as_bytes()).unwrap();
+        run.storages[0].facts.insert(MARKER.to_owned(), String::new());
+        let out = seekless_record::to_json(&anonymous(&run)).unwrap();
+        assert!(!out.contains(MARKER));
+    }
+
+    #[test]
+    fn what_was_measured_stays_and_concludes_the_same() {
+        let run = seekless_record::from_json(FULL.as_bytes()).unwrap();
+        let anonymous = anonymous(&run);
+        let text = seekless_record::to_json(&anonymous).unwrap();
+        assert_eq!(seekless_record::from_json(text.as_bytes()).unwrap(), anonymous);
+        assert_eq!(anonymous.trials.len(), run.trials.len());
+        assert_eq!(fingerprint(&anonymous), fingerprint(&run));
+        assert_eq!(anonymous.machine.kernel, "6.18.44");
+        assert_eq!(anonymous.machine.processor, run.machine.processor);
+        assert_eq!(
+            anonymous.storages[0].mount_options.as_deref(),
+            Some("rw,relatime,discard")
+        );
+        for (anonymous, own) in anonymous.contests.iter().zip(&run.contests) {
+            let methods = |contest: &Contest| {
+                let all = contest.entries.iter().filter(|entry| entry.command.is_none());
+                all.map(|entry| entry.method.clone()).collect::<Vec<_>>()
+            };
+            assert_eq!(methods(anonymous), methods(own));
+        }
+        assert_eq!(super::anonymous(&anonymous), anonymous, "once is enough");
+    }
+}

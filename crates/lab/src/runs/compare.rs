@@ -1,0 +1,404 @@
+//! What changed from one run to another, method by method.
+//!
+//! Two runs have no rounds in common, so nothing is paired: the interval of a change is that of
+//! [`unpaired_ratio`](crate::statistics::unpaired_ratio). It knows how much each run varied within itself, and not how
+//! much the machine varies from day to day; so the change beside a method of reference, which ran in the same rounds of
+//! each run, stands next to it.
+
+use seekless_record::{Contest, Entry, Run, Status};
+use serde::Serialize;
+
+use super::same::{contest_pairs, storage_pairs};
+use super::{DeviceKind, NotComparable};
+use crate::ranking::{Samples, summarize};
+use crate::runner::title;
+use crate::statistics::{median, paired_ratios, unpaired_ratio};
+
+/// What changed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// The IDs of both runs.
+    pub runs: [String; 2],
+    /// What is different about machine, system and storages, as in `kernel: 6.12.1, now 6.18.2`.
+    pub changed: Vec<String>,
+    /// Why absolute times of the two runs are not to be compared; empty where nothing speaks against it.
+    pub cautions: Vec<String>,
+    /// What both measured.
+    pub contests: Vec<ContestChange>,
+    /// What only the first measured, by title.
+    pub only_first: Vec<String>,
+    /// What only the second measured.
+    pub only_second: Vec<String>,
+}
+
+/// What changed in one contest.
+#[derive(Clone, Debug, Serialize)]
+pub struct ContestChange {
+    /// The index of the contest in each run.
+    pub contests: [usize; 2],
+    /// What was compared, as in `read 64M, cold`.
+    pub title: String,
+    /// The storage's path, where there are several.
+    pub storage: Option<String>,
+    /// The methods that both measured, in the order of the second run's medians.
+    pub methods: Vec<MethodChange>,
+    /// The method of reference: of those in most rounds of both, the first.
+    pub reference: Option<String>,
+    /// The recommended method, before and now.
+    pub recommended: [Option<String>; 2],
+    /// The fastest, before and now.
+    pub best: [Option<String>; 2],
+    /// What was not to be had in the first run, or not part of it, and was measured in the second.
+    pub new: Vec<Availability>,
+    /// What was measured in the first run and not in the second.
+    pub gone: Vec<Availability>,
+}
+
+/// A method that only one of two runs measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Availability {
+    /// The method.
+    pub method: String,
+    /// Why the other did not.
+    pub why: String,
+}
+
+/// What changed for one method.
+#[derive(Clone, Debug, Serialize)]
+pub struct MethodChange {
+    /// The method.
+    pub method: String,
+    /// Bytes per second, before and now.
+    pub bytes_per_second: [f64; 2],
+    /// Valid rounds, before and now.
+    pub rounds: [u32; 2],
+    /// Seconds now over seconds before; `coverage` is at least this, and null where there are fewer than 6 rounds.
+    pub time: seekless_record::Interval,
+    /// The same of its seconds over those of the reference in the same rounds; null for the reference.
+    pub beside_reference: Option<seekless_record::Interval>,
+    /// What the time says.
+    pub change: Change,
+}
+
+/// What an interval says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// It takes less time for certain.
+    Faster,
+    /// It takes more time for certain.
+    Slower,
+    /// The interval holds 1.
+    NoneShown,
+    /// One has fewer than 6 rounds.
+    TooFewRounds,
+}
+
+impl Change {
+    /// What the interval of a ratio says.
+    #[must_use]
+    pub fn of(ratio: &seekless_record::Interval) -> Self {
+        match ratio.coverage {
+            None => Self::TooFewRounds,
+            Some(_) if ratio.high < 1.0 => Self::Faster,
+            Some(_) if ratio.low > 1.0 => Self::Slower,
+            Some(_) => Self::NoneShown,
+        }
+    }
+}
+
+/// Compares what two runs have in common, whatever their machines ([`objections`](super::objections) tells about these).
+///
+/// # Errors
+/// Where they have nothing in common.
+pub fn compare(first: &Run, second: &Run) -> Result<Comparison, NotComparable> {
+    let (pairs, rest) = contest_pairs(first, second);
+    if pairs.is_empty() {
+        return Err(rest);
+    }
+    Ok(Comparison {
+        runs: [first.id.clone(), second.id.clone()],
+        changed: changed(first, second),
+        cautions: cautions(first, second),
+        contests: pairs
+            .into_iter()
+            .map(|(one, other)| contest(first, one, second, other))
+            .collect(),
+        only_first: rest.only_first,
+        only_second: rest.only_second,
+    })
+}
+
+/// What is set up differently, one line each.
+fn changed(first: &Run, second: &Run) -> Vec<String> {
+    let (one, other) = (&first.machine, &second.machine);
+    let mut found = Vec::new();
+    let mut note = |what: &str, one: Option<String>, other: Option<String>| {
+        if one != other {
+            let word = |value: Option<String>| value.unwrap_or_else(|| "not told".to_owned());
+            found.push(format!("{what}: {}, now {}", word(one), word(other)));
+        }
+    };
+    let battery = |value: Option<bool>| value.map(|value| if value { "yes" } else { "no" }.to_owned());
+    // One machine may have no name: an anonymous run of it.
+    note("host", one.host.clone(), other.host.clone());
+    note("kernel", Some(one.kernel.clone()), Some(other.kernel.clone()));
+    note("seekless", Some(first.seekless.clone()), Some(second.seekless.clone()));
+    note("governor", one.governor.clone(), other.governor.clone());
+    note("hypervisor", one.hypervisor.clone(), other.hypervisor.clone());
+    note("on battery", battery(one.on_battery), battery(other.on_battery));
+    note(
+        "page cache emptied by",
+        Some(first.drop.clone()),
+        Some(second.drop.clone()),
+    );
+    for (one, other) in storage_pairs(first, second).into_iter().enumerate() {
+        let Some(other) = other else { continue };
+        let (one, other) = (&first.storages[one], &second.storages[other]);
+        note("folder", Some(one.path.clone()), Some(other.path.clone()));
+        note("mount options", one.mount_options.clone(), other.mount_options.clone());
+        let (Some(one), Some(other)) = (&one.device, &other.device) else {
+            continue;
+        };
+        note("device", Some(one.name.clone()), Some(other.name.clone()));
+        note("scheduler", one.scheduler.clone(), other.scheduler.clone());
+        let kib = |value: Option<u64>| value.map(|value| format!("{value} KiB"));
+        note("read-ahead", kib(one.read_ahead_kib), kib(other.read_ahead_kib));
+        note("write cache", one.write_cache.clone(), other.write_cache.clone());
+    }
+    found
+}
+
+/// The speed of memory and of the generator says how fast the machine itself was; these are steady.
+const STEADY_RATIO: f64 = 1.25;
+/// The first touch of memory, and a trial that does nothing, vary more.
+const UNSTEADY_RATIO: f64 = 2.0;
+/// So much stolen time is worth a word.
+const STOLEN: f64 = 0.02;
+/// So much reading by others is.
+const OTHER_IO: f64 = 0.05;
+
+/// What says that the machine was not the same, or not quiet.
+fn cautions(first: &Run, second: &Run) -> Vec<String> {
+    let (one, other) = (&first.lab_cost, &second.lab_cost);
+    let mut found = Vec::new();
+    let mut speed = |what: &str, one: Option<f64>, other: Option<f64>, most: f64| {
+        let Some((one, other)) = one.zip(other) else { return };
+        let ratio = other / one;
+        if ratio > most || ratio < 1.0 / most {
+            let (factor, word) = if ratio > 1.0 {
+                (ratio, "faster")
+            } else {
+                (1.0 / ratio, "slower")
+            };
+            found.push(format!("{what} was {factor:.2}x {word} in the second run"));
+        }
+    };
+    speed(
+        "making test data",
+        one.producer_bytes_per_second,
+        other.producer_bytes_per_second,
+        STEADY_RATIO,
+    );
+    speed(
+        "memory that is in use",
+        one.second_touch_bytes_per_second,
+        other.second_touch_bytes_per_second,
+        STEADY_RATIO,
+    );
+    speed(
+        "memory touched for the first time",
+        one.first_touch_bytes_per_second,
+        other.first_touch_bytes_per_second,
+        UNSTEADY_RATIO,
+    );
+    let per_second = |samples: &[f64]| median(samples).map(|seconds| 1.0 / seconds);
+    speed(
+        "a trial that does nothing",
+        per_second(&one.null_seconds),
+        per_second(&other.null_seconds),
+        UNSTEADY_RATIO,
+    );
+    let mut part = |what: &str, of: fn(&Run) -> Option<f64>, most: f64| {
+        for (which, run) in [("first", first), ("second", second)] {
+            if let Some(part) = of(run).filter(|part| *part > most) {
+                found.push(format!("{:.0} % {what} in the {which} run", part * 100.0));
+            }
+        }
+    };
+    part(
+        "of the processors' time was taken away by the host",
+        |run| run.noise.stolen,
+        STOLEN,
+    );
+    part(
+        "of what the device read was read by others",
+        |run| run.noise.other_io,
+        OTHER_IO,
+    );
+    found
+}
+
+/// One contest of a run, with its entries' samples.
+struct Side<'a> {
+    contest: &'a Contest,
+    samples: Vec<Samples>,
+    run: &'a Run,
+    index: usize,
+}
+
+impl<'a> Side<'a> {
+    fn new(run: &'a Run, index: usize) -> Self {
+        let contest = &run.contests[index];
+        let samples = (0..contest.entries.len()).map(|entry| {
+            // A wrong answer is no time.
+            if matches!(
+                contest.entries[entry].status,
+                Status::Failed(_) | Status::Unavailable(_)
+            ) {
+                return Samples::default();
+            }
+            let trials = run.trials.iter();
+            Samples::of(trials.filter(|trial| (trial.contest, trial.entry) == (index, entry)))
+        });
+        Self {
+            contest,
+            samples: samples.collect(),
+            run,
+            index,
+        }
+    }
+
+    /// The entry of a method, where it was measured.
+    fn measured(&self, method: &str) -> Option<usize> {
+        let entry = self.contest.entries.iter().position(|entry| entry.method == method)?;
+        (!self.samples[entry].by_round.is_empty()).then_some(entry)
+    }
+
+    fn seconds(&self, entry: usize) -> Vec<f64> {
+        self.samples[entry].by_round.values().copied().collect()
+    }
+
+    /// The seconds of an entry over those of another, round by round.
+    fn beside(&self, entry: usize, reference: usize) -> Vec<f64> {
+        paired_ratios(&self.samples[entry].by_round, &self.samples[reference].by_round)
+    }
+
+    fn bytes_per_second(&self, entry: usize) -> f64 {
+        let trials = self.run.trials.iter();
+        let own: Vec<_> = trials
+            .filter(|trial| (trial.contest, trial.entry) == (self.index, entry))
+            .collect();
+        summarize(&own).map_or(0.0, |summary| summary.bytes_per_second)
+    }
+
+    fn concluded(&self, what: fn(&seekless_record::Conclusion) -> &Option<String>) -> Option<String> {
+        self.contest
+            .conclusion
+            .as_ref()
+            .and_then(|conclusion| what(conclusion).clone())
+    }
+}
+
+fn contest(first: &Run, one: usize, second: &Run, other: usize) -> ContestChange {
+    let sides = [Side::new(first, one), Side::new(second, other)];
+    let [before, now] = &sides;
+    let common: Vec<(usize, usize)> = (0..before.contest.entries.len())
+        .filter(|&entry| !before.samples[entry].by_round.is_empty())
+        .filter_map(|entry| Some((entry, now.measured(&before.contest.entries[entry].method)?)))
+        .collect();
+    let reference = reference(&sides, &common);
+    let mut methods: Vec<(f64, MethodChange)> = common
+        .iter()
+        .filter_map(|&pair| {
+            let change = method(&sides, pair, reference)?;
+            Some((median(&now.seconds(pair.1))?, change))
+        })
+        .collect();
+    methods.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let storage = &second.storages[now.contest.storage];
+    ContestChange {
+        contests: [one, other],
+        title: title(now.contest),
+        storage: (second.storages.len() > 1).then(|| {
+            format!(
+                "{} ({}, {})",
+                storage.path,
+                storage.file_system,
+                DeviceKind::of(storage)
+            )
+        }),
+        methods: methods.into_iter().map(|(_, change)| change).collect(),
+        reference: reference.map(|(entry, _)| before.contest.entries[entry].method.clone()),
+        recommended: [0, 1].map(|side: usize| sides[side].concluded(|conclusion| &conclusion.recommended)),
+        best: [0, 1].map(|side: usize| sides[side].concluded(|conclusion| &conclusion.best)),
+        new: only_in(now, before),
+        gone: only_in(before, now),
+    }
+}
+
+/// The method that most rounds of both have, the first of equals; never a command.
+fn reference(sides: &[Side<'_>; 2], common: &[(usize, usize)]) -> Option<(usize, usize)> {
+    let rounds = |&(one, other): &(usize, usize)| {
+        let [before, now] = [&sides[0].samples[one], &sides[1].samples[other]];
+        before.by_round.len().min(now.by_round.len())
+    };
+    let methods = common
+        .iter()
+        .filter(|(one, _)| sides[0].contest.entries[*one].command.is_none());
+    // The first of the largest: max_by_key would give the last.
+    methods.copied().rev().max_by_key(rounds)
+}
+
+fn method(
+    sides: &[Side<'_>; 2],
+    (one, other): (usize, usize),
+    reference: Option<(usize, usize)>,
+) -> Option<MethodChange> {
+    let [before, now] = sides;
+    let (old, new) = (before.seconds(one), now.seconds(other));
+    let time = unpaired_ratio(&new, &old)?;
+    let beside_reference = reference
+        .filter(|reference| *reference != (one, other))
+        .and_then(|reference| unpaired_ratio(&now.beside(other, reference.1), &before.beside(one, reference.0)));
+    Some(MethodChange {
+        method: now.contest.entries[other].method.clone(),
+        bytes_per_second: [before.bytes_per_second(one), now.bytes_per_second(other)],
+        rounds: [old.len() as u32, new.len() as u32],
+        change: Change::of(&time),
+        time,
+        beside_reference,
+    })
+}
+
+/// What one side measured and the other did not, with the other's reason.
+fn only_in(side: &Side<'_>, other: &Side<'_>) -> Vec<Availability> {
+    let entries = side.contest.entries.iter().zip(&side.samples);
+    let measured = entries.filter(|(_, samples)| !samples.by_round.is_empty());
+    let missing = measured.filter(|(entry, _)| other.measured(&entry.method).is_none());
+    missing
+        .map(|(entry, _)| Availability {
+            method: entry.method.clone(),
+            why: why_missing(
+                other
+                    .contest
+                    .entries
+                    .iter()
+                    .find(|candidate| candidate.method == entry.method),
+            ),
+        })
+        .collect()
+}
+
+fn why_missing(entry: Option<&Entry>) -> String {
+    match entry.map(|entry| &entry.status) {
+        None => "not part of that run".to_owned(),
+        Some(Status::Unavailable(why)) => format!("not available: {why}"),
+        Some(Status::Failed(why)) => format!("failed: {why}"),
+        Some(Status::Unmeasured(why)) => format!("not measured: {why}"),
+        Some(Status::Measured | Status::Dropped(_)) => "no valid round".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! What changed is found, and what did not is not.
+
+use super::*;
+use crate::runs::walk::FULL;
+use crate::simulation::{self, Simulation};
+
+/// A run of these methods whose seconds vary by 3 %.
+fn noisy(seed: u64, methods: &[(&str, f64)], rounds: u32) -> Run {
+    let mut simulation = Simulation::new(seed);
+    let mut run = simulation::run(methods, rounds);
+    for trial in &mut run.trials {
+        trial.seconds = simulation.lognormal(trial.seconds, 0.03);
+    }
+    run
+}
+
+fn only(first: &Run, second: &Run) -> ContestChange {
+    let mut contests = compare(first, second).unwrap().contests;
+    assert_eq!(contests.len(), 1);
+    contests.remove(0)
+}
+
+#[test]
+fn what_became_faster_slower_or_neither_is_told_apart() {
+    let before = noisy(
+        1,
+        &[
+            ("read/sync,block=128K", 0.1),
+            ("read/mmap", 0.1),
+            ("read/sync,block=1M", 0.1),
+        ],
+        12,
+    );
+    let now = noisy(
+        2,
+        &[
+            ("read/sync,block=128K", 0.1),
+            ("read/mmap", 0.05),
+            ("read/sync,block=1M", 0.2),
+        ],
+        12,
+    );
+    let contest = only(&before, &now);
+    let changes: Vec<(&str, Change)> = contest
+        .methods
+        .iter()
+        .map(|method| (method.method.as_str(), method.change))
+        .collect();
+    assert_eq!(
+        changes,
+        [
+            ("read/mmap", Change::Faster),
+            ("read/sync,block=128K", Change::NoneShown),
+            ("read/sync,block=1M", Change::Slower)
+        ]
+    );
+    let faster = &contest.methods[0];
+    assert!(faster.time.low < 0.5 && 0.5 < faster.time.high, "{:?}", faster.time);
+    assert_eq!(contest.reference.as_deref(), Some("read/sync,block=128K"));
+    assert!(contest.methods[1].beside_reference.is_none());
+}
+
+#[test]
+fn few_rounds_show_no_change_whatever_they_are() {
+    let before = noisy(1, &[("read/mmap", 0.1)], 5);
+    let now = noisy(2, &[("read/mmap", 0.9)], 20);
+    let contest = only(&before, &now);
+    assert_eq!(contest.methods[0].change, Change::TooFewRounds);
+    assert_eq!(contest.methods[0].rounds, [5, 20]);
+}
+
+#[test]
+fn a_slower_hour_changes_the_times_and_not_what_stands_beside_the_reference() {
+    let before = noisy(1, &[("read/sync,block=128K", 0.1), ("read/mmap", 0.2)], 12);
+    let now = noisy(2, &[("read/sync,block=128K", 0.3), ("read/mmap", 0.6)], 12);
+    let contest = only(&before, &now);
+    assert!(contest.methods.iter().all(|method| method.change == Change::Slower));
+    let beside = contest.methods[1].beside_reference.unwrap();
+    assert!(beside.low < 1.0 && 1.0 < beside.high, "{beside:?}");
+}
+
+#[test]
+fn equal_runs_seldom_seem_to_differ() {
+    let runs = 300;
+    let differ = (0..runs).filter(|&seed| {
+        let [one, other] = [0, 1000].map(|more| noisy(seed + more, &[("read/mmap", 0.1)], 8));
+        only(&one, &other).methods[0].change != Change::NoneShown
+    });
+    let differ = differ.count();
+    assert!(differ <= 6, "{differ} of {runs}");
+}
+
+#[test]
+fn what_became_available_is_told_with_the_reason_it_was_not() {
+    let mut before = noisy(1, &[("read/mmap", 0.1), ("read/sync,dontcache,block=1M", 0.1)], 6);
+    before.trials.retain(|trial| trial.entry == 0);
+    before.contests[0].entries[1].status = Status::Unavailable("not in this kernel".to_owned());
+    let mut now = noisy(2, &[("read/mmap", 0.1), ("read/sync,dontcache,block=1M", 0.1)], 6);
+    now.machine.kernel = "6.14".to_owned();
+    let contest = only(&before, &now);
+    let expected = Availability {
+        method: "read/sync,dontcache,block=1M".to_owned(),
+        why: "not available: not in this kernel".to_owned(),
+    };
+    assert_eq!(
+        (contest.new.as_slice(), contest.gone.as_slice()),
+        (&[expected][..], &[][..])
+    );
+    let changed = compare(&before, &now).unwrap().changed;
+    assert_eq!(changed, ["kernel: , now 6.14"]);
+}
+
+#[test]
+fn another_speed_of_the_machine_itself_is_a_caution() {
+    let before = seekless_record::from_json(FULL.as_bytes()).unwrap();
+    let mut now = before.clone();
+    assert_eq!(compare(&before, &now).unwrap().cautions, Vec::<String>::new());
+    let speed = now.lab_cost.second_touch_bytes_per_second.as_mut().unwrap();
+    *speed /= 2.0;
+    now.noise.stolen = Some(0.2);
+    let cautions = compare(&before, &now).unwrap().cautions;
+    assert_eq!(cautions.len(), 2, "{cautions:?}");
+    assert!(cautions[0].contains("2.00x slower") && cautions[1].contains("20 %"));
+}
+
+#[test]
+fn a_run_beside_itself_changed_nothing() {
+    let run = seekless_record::from_json(FULL.as_bytes()).unwrap();
+    let comparison = compare(&run, &run).unwrap();
+    assert_eq!(comparison.contests.len(), run.contests.len());
+    assert!(comparison.changed.is_empty() && comparison.only_first.is_empty());
+    let mut methods = comparison.contests.iter().flat_map(|contest| &contest.methods);
+    assert!(methods.all(|method| (method.time.median - 1.0).abs() < 1e-12));
+}
+
+#[test]
+fn runs_with_nothing_in_common_are_refused_with_what_each_has() {
+    let first = noisy(1, &[("read/mmap", 0.1)], 6);
+    let mut second = first.clone();
+    second.contests[0].size_bytes = 1 << 20;
+    let refusal = compare(&first, &second).unwrap_err().to_string();
+    assert!(
+        refusal.contains("read 64M, cold") && refusal.contains("read 1M, cold"),
+        "{refusal}"
+    );
+}

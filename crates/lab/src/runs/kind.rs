@@ -1,0 +1,195 @@
+//! What kind of device a storage is on, as far as its record tells.
+
+use std::fmt;
+
+use seekless_record::{Device, Storage};
+use serde::Serialize;
+
+/// The kind of device below a storage. It rests on claims, and serves to sort results, not to decide anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// An `NVMe` device.
+    Nvme,
+    /// A virtual disk, by whatever bus.
+    VirtualDisk,
+    /// A SATA, SAS or USB disk that claims not to rotate.
+    SteadyDisk,
+    /// A SATA, SAS or USB disk that claims to rotate.
+    RotatingDisk,
+    /// A SATA, SAS or USB disk that claims neither.
+    Disk,
+    /// A memory card, or flash soldered on.
+    Card,
+    /// A loop: a file of another file system.
+    Loop,
+    /// An array or volume of disks of several kinds, or of none that is known.
+    Volume,
+    /// A disk that is reached over a network.
+    NetworkDisk,
+    /// Memory.
+    Memory,
+    /// A file system that is reached over a network.
+    Network,
+    /// A file system in user space.
+    Fuse,
+    /// The record does not tell.
+    Unknown,
+}
+
+impl DeviceKind {
+    /// The kind of a storage.
+    #[must_use]
+    pub fn of(storage: &Storage) -> Self {
+        const MEMORY: [&str; 4] = ["tmpfs", "ramfs", "hugetlbfs", "devtmpfs"];
+        const NETWORK: [&str; 12] = [
+            "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "afs", "lustre", "gfs2", "ocfs2", "webdav",
+        ];
+        const NETWORK_FUSE: [&str; 5] = [
+            "fuse.sshfs",
+            "fuse.glusterfs",
+            "fuse.s3fs",
+            "fuse.rclone",
+            "fuse.ceph-fuse",
+        ];
+        let file_system = storage.file_system.as_str();
+        if MEMORY.contains(&file_system) {
+            return Self::Memory;
+        }
+        if NETWORK.contains(&file_system) || NETWORK_FUSE.contains(&file_system) {
+            return Self::Network;
+        }
+        match &storage.device {
+            Some(device) => Self::of_device(device),
+            None if file_system.starts_with("fuse") => Self::Fuse,
+            None => Self::Unknown,
+        }
+    }
+
+    fn of_device(device: &Device) -> Self {
+        let is = |prefixes: &[&str]| prefixes.iter().any(|prefix| device.name.starts_with(prefix));
+        if is(&["loop"]) {
+            return Self::Loop;
+        }
+        if is(&["dm", "md"]) {
+            return Self::of_volume(device);
+        }
+        if is(&["nbd", "rbd", "drbd"]) {
+            return Self::NetworkDisk;
+        }
+        if is(&["zram", "ram", "pmem"]) {
+            return Self::Memory;
+        }
+        if is(&["vd", "xvd"]) || device.is_virtual == Some(true) {
+            return Self::VirtualDisk;
+        }
+        if is(&["nvme"]) {
+            return Self::Nvme;
+        }
+        if is(&["mmcblk"]) {
+            return Self::Card;
+        }
+        match (is(&["sd", "hd"]), device.claims_rotational) {
+            (true, Some(true)) => Self::RotatingDisk,
+            (true, Some(false)) => Self::SteadyDisk,
+            (true, None) => Self::Disk,
+            (false, _) => Self::Unknown,
+        }
+    }
+
+    /// A volume is of the kind of its disks where these are all of one.
+    fn of_volume(volume: &Device) -> Self {
+        let mut kinds = volume.below.iter().map(|name| {
+            Self::of_device(&Device {
+                name: name.clone(),
+                below: Vec::new(),
+                ..volume.clone()
+            })
+        });
+        match kinds.next() {
+            Some(first) if first != Self::Unknown && kinds.all(|kind| kind == first) => first,
+            _ => Self::Volume,
+        }
+    }
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Self::Nvme => "nvme",
+            Self::VirtualDisk => "virtual disk",
+            Self::SteadyDisk => "disk, claims not to rotate",
+            Self::RotatingDisk => "disk, claims to rotate",
+            Self::Disk => "disk",
+            Self::Card => "card",
+            Self::Loop => "loop",
+            Self::Volume => "volume",
+            Self::NetworkDisk => "network disk",
+            Self::Memory => "memory",
+            Self::Network => "network",
+            Self::Fuse => "fuse",
+            Self::Unknown => "unknown device",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(name: &str, below: &[&str], is_virtual: bool, claims_rotational: Option<bool>) -> DeviceKind {
+        DeviceKind::of(&Storage {
+            file_system: "ext4".to_owned(),
+            device: Some(Device {
+                name: name.to_owned(),
+                below: below.iter().map(|&name| name.to_owned()).collect(),
+                is_virtual: Some(is_virtual),
+                claims_rotational,
+                ..Device::default()
+            }),
+            ..Storage::default()
+        })
+    }
+
+    #[test]
+    fn the_device_s_name_and_claims_tell_its_kind() {
+        assert_eq!(on("nvme0n1p2", &[], false, Some(false)), DeviceKind::Nvme);
+        assert_eq!(on("vda", &[], true, Some(true)), DeviceKind::VirtualDisk);
+        assert_eq!(on("sda", &[], true, Some(true)), DeviceKind::VirtualDisk);
+        assert_eq!(on("nvme1n1", &[], true, Some(false)), DeviceKind::VirtualDisk);
+        assert_eq!(on("sda1", &[], false, Some(true)), DeviceKind::RotatingDisk);
+        assert_eq!(on("sdb", &[], false, Some(false)), DeviceKind::SteadyDisk);
+        assert_eq!(on("sdb", &[], false, None), DeviceKind::Disk);
+        assert_eq!(on("mmcblk0p1", &[], false, Some(false)), DeviceKind::Card);
+        assert_eq!(on("nbd0", &[], false, Some(false)), DeviceKind::NetworkDisk);
+        assert_eq!(on("odd0", &[], false, None), DeviceKind::Unknown);
+    }
+
+    #[test]
+    fn a_loop_is_a_loop_and_a_volume_is_what_it_is_made_of() {
+        assert_eq!(on("loop3", &["vda"], true, Some(true)), DeviceKind::Loop);
+        assert_eq!(on("dm-0", &["nvme0n1"], false, Some(false)), DeviceKind::Nvme);
+        assert_eq!(
+            on("md127", &["sda", "sdb"], false, Some(true)),
+            DeviceKind::RotatingDisk
+        );
+        assert_eq!(on("md0", &["sda", "nvme0n1"], false, Some(true)), DeviceKind::Volume);
+        assert_eq!(on("dm-1", &["dm-0"], false, None), DeviceKind::Volume);
+        assert_eq!(on("dm-1", &[], false, None), DeviceKind::Volume);
+    }
+
+    #[test]
+    fn without_a_device_the_file_system_tells() {
+        let of = |name: &str| {
+            DeviceKind::of(&Storage {
+                file_system: name.to_owned(),
+                ..Storage::default()
+            })
+        };
+        assert_eq!(of("tmpfs"), DeviceKind::Memory);
+        assert_eq!(of("nfs4"), DeviceKind::Network);
+        assert_eq!(of("fuse.sshfs"), DeviceKind::Network);
+        assert_eq!(of("fuse.example"), DeviceKind::Fuse);
+        assert_eq!(of("overlay"), DeviceKind::Unknown);
+    }
+}

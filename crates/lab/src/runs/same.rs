@@ -1,0 +1,233 @@
+//! Whether two runs can be compared: one machine, one file system, one kind of device, and something measured in both.
+
+use std::fmt;
+
+use seekless_record::{Contest, Machine, Run, Storage};
+
+use super::DeviceKind;
+use crate::runner::title;
+
+/// Why two runs say nothing about each other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct NotComparable {
+    /// What only the first measured.
+    pub only_first: Vec<String>,
+    /// What only the second measured.
+    pub only_second: Vec<String>,
+}
+
+impl fmt::Display for NotComparable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |titles: &[String]| match titles {
+            [] => "nothing".to_owned(),
+            titles => titles.join("; "),
+        };
+        write!(
+            formatter,
+            "they measured nothing in common: the first {}, the second {}. Sizes chosen by the lab differ from run to run: \
+             name them with --size",
+            list(&self.only_first),
+            list(&self.only_second)
+        )
+    }
+}
+
+/// What speaks against comparing two runs: another machine, file system or device. Empty where nothing does.
+#[must_use]
+pub fn objections(first: &Run, second: &Run) -> Vec<String> {
+    let mut objections = machines(&first.machine, &second.machine);
+    for (one, other) in storage_pairs(first, second).into_iter().enumerate() {
+        if let Some(other) = other {
+            objections.extend(storages(&first.storages[one], &second.storages[other]));
+        }
+    }
+    objections
+}
+
+fn differ(what: &str, first: impl fmt::Display, second: impl fmt::Display) -> String {
+    format!("another {what} ({first}, and {second})")
+}
+
+/// Memory as the system tells it changes by a little with the kernel.
+const MEMORY_PART: f64 = 0.02;
+
+fn machines(first: &Machine, second: &Machine) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut texts = |what: &str, one: Option<&String>, other: Option<&String>| {
+        // An anonymous run has no names.
+        if let (Some(one), Some(other)) = (one, other)
+            && one != other
+        {
+            found.push(differ(what, one, other));
+        }
+    };
+    texts("host", first.host.as_ref(), second.host.as_ref());
+    texts("processor", first.processor.as_ref(), second.processor.as_ref());
+    texts("system", Some(&first.system), Some(&second.system));
+    texts("architecture", Some(&first.architecture), Some(&second.architecture));
+    if first.processors != second.processors {
+        found.push(differ("number of processors", first.processors, second.processors));
+    }
+    if let Some((one, other)) = first.memory_bytes.zip(second.memory_bytes)
+        && (one as f64 - other as f64).abs() > MEMORY_PART * one.max(other) as f64
+    {
+        let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
+        found.push(differ("size of memory", mib(one), mib(other)));
+    }
+    found
+}
+
+fn storages(first: &Storage, second: &Storage) -> Vec<String> {
+    let mut found = Vec::new();
+    if first.file_system != second.file_system {
+        found.push(differ("file system", &first.file_system, &second.file_system));
+    }
+    let kinds = (DeviceKind::of(first), DeviceKind::of(second));
+    if kinds.0 != kinds.1 {
+        found.push(differ("kind of device", kinds.0, kinds.1));
+    }
+    let model = |storage: &Storage| storage.device.as_ref()?.model.clone();
+    if let Some((one, other)) = model(first).zip(model(second))
+        && one != other
+    {
+        found.push(differ("model of device", one, other));
+    }
+    found
+}
+
+/// For each storage of the first run the one of the second that it is compared with: the only one, or that of the same
+/// path, or, where no path is the same, that of the same place.
+pub(super) fn storage_pairs(first: &Run, second: &Run) -> Vec<Option<usize>> {
+    let (one, other) = (&first.storages, &second.storages);
+    let by_path = |storage: &Storage| other.iter().position(|candidate| candidate.path == storage.path);
+    if one.len() == 1 && other.len() == 1 {
+        return vec![Some(0)];
+    }
+    let pairs: Vec<Option<usize>> = one.iter().map(by_path).collect();
+    if pairs.iter().all(Option::is_none) {
+        return (0..one.len())
+            .map(|index| (index < other.len()).then_some(index))
+            .collect();
+    }
+    pairs
+}
+
+/// The contests that measured the same, by their indices, and the titles of those that only one run has.
+pub(super) fn contest_pairs(first: &Run, second: &Run) -> (Vec<(usize, usize)>, NotComparable) {
+    let storages = storage_pairs(first, second);
+    let mut left: Vec<usize> = (0..second.contests.len()).collect();
+    let mut pairs = Vec::new();
+    let mut only_first = Vec::new();
+    for (index, contest) in first.contests.iter().enumerate() {
+        let storage = storages.get(contest.storage).copied().flatten();
+        let same = left.iter().position(|&other| {
+            let other = &second.contests[other];
+            Some(other.storage) == storage && is_same(contest, other)
+        });
+        match same {
+            Some(place) => pairs.push((index, left.remove(place))),
+            None => only_first.push(title(contest)),
+        }
+    }
+    let only_second = left.into_iter().map(|index| title(&second.contests[index])).collect();
+    (
+        pairs,
+        NotComparable {
+            only_first,
+            only_second,
+        },
+    )
+}
+
+/// Whether two contests have one description; storages apart.
+fn is_same(one: &Contest, other: &Contest) -> bool {
+    (
+        &one.experiment,
+        &one.operation,
+        one.size_bytes,
+        one.files,
+        one.cache,
+        one.target,
+    ) == (
+        &other.experiment,
+        &other.operation,
+        other.size_bytes,
+        other.files,
+        other.cache,
+        other.target,
+    ) && (&one.kernel, one.work_ns_per_kib, one.shared_blocks, &one.durability)
+        == (
+            &other.kernel,
+            other.work_ns_per_kib,
+            other.shared_blocks,
+            &other.durability,
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runs::{anonymous, walk::FULL};
+    use crate::simulation;
+
+    fn run() -> Run {
+        seekless_record::from_json(FULL.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn one_machine_under_two_kernels_is_one_machine() {
+        let mut other = run();
+        other.machine.kernel = "7.0.1".to_owned();
+        other.machine.memory_bytes = other.machine.memory_bytes.map(|bytes| bytes - (100 << 20));
+        assert_eq!(objections(&run(), &other), Vec::<String>::new());
+        assert_eq!(objections(&run(), &anonymous(&other)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn another_machine_file_system_or_device_is_named() {
+        let mut other = run();
+        other.machine.host = Some("elsewhere".to_owned());
+        other.machine.processors += 2;
+        other.machine.memory_bytes = Some(1 << 30);
+        other.storages[0].file_system = "xfs".to_owned();
+        other.storages[0].device.as_mut().unwrap().below = vec!["sda".to_owned()];
+        let objections = objections(&run(), &other).join("\n");
+        for word in [
+            "host",
+            "number of processors",
+            "memory",
+            "file system (ext4, and xfs)",
+            "kind of device",
+        ] {
+            assert!(objections.contains(word), "{word}: {objections}");
+        }
+    }
+
+    #[test]
+    fn storages_are_paired_by_path_and_else_by_place() {
+        let with = |paths: &[&str]| {
+            let storages = paths.iter().map(|path| Storage {
+                path: (*path).to_owned(),
+                ..Storage::default()
+            });
+            Run {
+                storages: storages.collect(),
+                ..simulation::run(&[], 0)
+            }
+        };
+        let pairs = |one: &[&str], other: &[&str]| storage_pairs(&with(one), &with(other));
+        assert_eq!(pairs(&["a"], &["b"]), [Some(0)]);
+        assert_eq!(pairs(&["a", "b"], &["b", "a"]), [Some(1), Some(0)]);
+        assert_eq!(pairs(&["a", "b"], &["b"]), [None, Some(0)]);
+        assert_eq!(pairs(&["a", "b", "c"], &["d", "e"]), [Some(0), Some(1), None]);
+    }
+
+    #[test]
+    fn contests_of_another_size_are_not_compared() {
+        let mut other = run();
+        other.contests[0].size_bytes *= 2;
+        let (pairs, rest) = contest_pairs(&run(), &other);
+        assert_eq!(pairs, [(1, 1)]);
+        assert!(rest.only_first[0].contains("64M") && rest.only_second[0].contains("128M"));
+    }
+}

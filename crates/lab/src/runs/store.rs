@@ -1,0 +1,419 @@
+//! The folder of runs: saving, listing, finding, importing and removing documents.
+//!
+//! One's own runs are in `runs/`, those of others in `imported/`, beside each other. No document is ever written over.
+//! What does not read is named and left alone.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use seekless_record::{DocumentError, MAX_DOCUMENT_BYTES, Run};
+use serde::Serialize;
+use serde::de::IgnoredAny;
+
+/// What the store should hold at most. Beyond it a run that was measured is still saved, and the user told; nothing is
+/// imported any more, and nothing removed unasked.
+pub const LIMIT_BYTES: u64 = 1 << 30;
+
+/// The largest file that is imported: a stranger's document takes several times its size while it is read.
+pub const MAX_IMPORT_BYTES: usize = 64 << 20;
+
+/// Why a document was not found, read, written or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The system refused.
+    #[error("{}: {doing} failed: {source}", path.display())]
+    System {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A path leads to a folder, a device or the like.
+    #[error("{}: is no regular file, so no run: name the JSON file of one", path.display())]
+    NotRegular {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The document is not to be read.
+    #[error("{}: {source}", path.display())]
+    Document {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: DocumentError,
+    },
+    /// Nothing is named so.
+    #[error("`{name}` is no run{}", nearest_words(nearest))]
+    NoSuch {
+        /// The name given.
+        name: String,
+        /// The IDs that look most like it.
+        nearest: Vec<String>,
+    },
+    /// Several are named so.
+    #[error("`{name}` begins the names of {} runs: {}; write more of one", matches.len(), first_of(matches))]
+    Ambiguous {
+        /// The name given.
+        name: String,
+        /// The IDs that begin with it.
+        matches: Vec<String>,
+    },
+    /// The store holds too much to import more.
+    #[error(
+        "the store holds {} MiB and should hold at most {}: remove runs first, the oldest with \
+         `seekless runs remove --down-to 500M`", bytes >> 20, LIMIT_BYTES >> 20
+    )]
+    Full {
+        /// What it would hold.
+        bytes: u64,
+    },
+}
+
+fn nearest_words(nearest: &[String]) -> String {
+    if nearest.is_empty() {
+        return ": there are none yet; `seekless bench` measures one".to_owned();
+    }
+    format!(
+        ": the nearest are {}; `seekless runs` lists all, and `latest` is the last of your own",
+        nearest.join(", ")
+    )
+}
+
+/// So many names are told.
+const NAMES_TOLD: usize = 3;
+
+fn first_of(names: &[String]) -> String {
+    let told: Vec<&str> = names.iter().take(NAMES_TOLD).map(String::as_str).collect();
+    let more = if names.len() > told.len() { ", ..." } else { "" };
+    format!("{}{more}", told.join(", "))
+}
+
+/// Whose run it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// Measured by this user.
+    Own,
+    /// Taken from others.
+    Imported,
+    /// A file that the user named; the store does not know whose.
+    File,
+}
+
+/// A document that is there, and may not have been read yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Its name in the store; of a file, its path.
+    pub id: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub origin: Origin,
+    /// Its size.
+    pub bytes: u64,
+}
+
+impl Document {
+    /// Reads the run.
+    pub fn read(&self) -> Result<Run, StoreError> {
+        let text = read(&self.path, MAX_DOCUMENT_BYTES)?;
+        seekless_record::from_json(&text).map_err(|source| StoreError::Document {
+            path: self.path.clone(),
+            source,
+        })
+    }
+}
+
+/// The folder of runs.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// The store in a folder, which need not exist yet.
+    #[must_use]
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Saves a run of one's own, and gives its file.
+    pub fn save(&self, run: &Run) -> Result<PathBuf, StoreError> {
+        write_new(&self.folder_of(Origin::Own), &file_name(&run.id), run)
+    }
+
+    /// Keeps a run of others; gives its document, and whether it is new.
+    pub fn import(&self, run: &Run) -> Result<(Document, bool), StoreError> {
+        let name = file_name(&format!("{IMPORTED}{}", run.id));
+        let documents = self.documents()?;
+        let alike = |document: &&Document| document.origin == Origin::Imported && document.id.starts_with(&name);
+        if let Some(same) = documents
+            .iter()
+            .filter(alike)
+            .find(|document| document.read().is_ok_and(|found| found == *run))
+        {
+            return Ok((same.clone(), false));
+        }
+        let held: u64 = documents.iter().map(|document| document.bytes).sum();
+        if held >= LIMIT_BYTES {
+            return Err(StoreError::Full { bytes: held });
+        }
+        let path = write_new(&self.folder_of(Origin::Imported), &name, run)?;
+        let document = Document {
+            id: stem(&path),
+            bytes: fs::metadata(&path).map_or(0, |metadata| metadata.len()),
+            origin: Origin::Imported,
+            path,
+        };
+        Ok((document, true))
+    }
+
+    /// All documents, the last of one's own first, then those of others.
+    pub fn documents(&self) -> Result<Vec<Document>, StoreError> {
+        let mut documents = Vec::new();
+        for origin in [Origin::Own, Origin::Imported] {
+            documents.extend(list(&self.folder_of(origin), origin)?);
+        }
+        documents.sort_by(|one, other| one.origin.cmp(&other.origin).then(other.id.cmp(&one.id)));
+        Ok(documents)
+    }
+
+    /// The document of a name: an ID or the beginning of just one, `latest`, or the path of a file.
+    pub fn find(&self, name: &OsStr) -> Result<Document, StoreError> {
+        let path = Path::new(name);
+        if name.as_encoded_bytes().contains(&b'/') || path.extension().is_some_and(|extension| extension == "json") {
+            return of_file(path);
+        }
+        let name = name.to_string_lossy().into_owned();
+        let documents = self.documents()?;
+        if name == "latest" {
+            let own = documents.first().filter(|document| document.origin == Origin::Own);
+            return own.cloned().ok_or(StoreError::NoSuch {
+                name,
+                nearest: Vec::new(),
+            });
+        }
+        if let Some(exact) = documents.iter().find(|document| document.id == name) {
+            return Ok(exact.clone());
+        }
+        let begins = |document: &&Document| !name.is_empty() && document.id.starts_with(&name);
+        let matches: Vec<&Document> = documents.iter().filter(begins).collect();
+        match matches.as_slice() {
+            [only] => Ok((*only).clone()),
+            [] => Err(StoreError::NoSuch {
+                nearest: nearest(&name, &documents),
+                name,
+            }),
+            several => Err(StoreError::Ambiguous {
+                name,
+                matches: several.iter().map(|document| document.id.clone()).collect(),
+            }),
+        }
+    }
+
+    /// The documents that must go for the store to hold no more than this: those that have been in it the longest.
+    pub fn beyond(&self, most_bytes: u64) -> Result<Vec<Document>, StoreError> {
+        let mut documents = self.documents()?;
+        documents.sort_by_key(|document| {
+            let modified = fs::metadata(&document.path).and_then(|metadata| metadata.modified());
+            (modified.ok(), document.id.clone())
+        });
+        let mut held: u64 = documents.iter().map(|document| document.bytes).sum();
+        documents.retain(|document| {
+            let goes = held > most_bytes;
+            held -= if goes { document.bytes } else { 0 };
+            goes
+        });
+        Ok(documents)
+    }
+
+    /// Removes a document for good.
+    pub fn remove(&self, document: &Document) -> Result<(), StoreError> {
+        fs::remove_file(&document.path).map_err(system(&document.path, "removing it"))
+    }
+
+    fn folder_of(&self, origin: Origin) -> PathBuf {
+        self.folder.join(match origin {
+            Origin::Imported => "imported",
+            Origin::Own | Origin::File => "runs",
+        })
+    }
+}
+
+/// The runs in a file from others, each as the text of its document: they follow one another, with or without line ends.
+///
+/// # Errors
+/// Where the file is too large or not readable, or what follows a document is none.
+pub fn split(path: &Path) -> Result<Vec<Vec<u8>>, StoreError> {
+    let text = read(path, MAX_IMPORT_BYTES)?;
+    let mut documents = Vec::new();
+    let mut values = serde_json::Deserializer::from_slice(&text).into_iter::<IgnoredAny>();
+    let mut start = 0;
+    while let Some(value) = values.next() {
+        value.map_err(|error| StoreError::Document {
+            path: path.to_owned(),
+            source: error.into(),
+        })?;
+        documents.push(text[start..values.byte_offset()].to_vec());
+        start = values.byte_offset();
+    }
+    if documents.is_empty() {
+        return Err(StoreError::Document {
+            path: path.to_owned(),
+            source: DocumentError::NoVersion,
+        });
+    }
+    Ok(documents)
+}
+
+/// Before the names of what was imported.
+const IMPORTED: &str = "imported-";
+
+fn system(path: &Path, doing: &'static str) -> impl FnOnce(std::io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::System { path, doing, source }
+}
+
+/// The whole of a regular file that has at most so many bytes.
+fn read(path: &Path, most: usize) -> Result<Vec<u8>, StoreError> {
+    // Before it is opened: opening a FIFO would wait for a writer.
+    let metadata = fs::metadata(path).map_err(system(path, "looking at it"))?;
+    if !metadata.is_file() {
+        return Err(StoreError::NotRegular { path: path.to_owned() });
+    }
+    let too_large = |bytes: usize| StoreError::Document {
+        path: path.to_owned(),
+        source: DocumentError::TooLarge { bytes, most },
+    };
+    if metadata.len() > most as u64 {
+        return Err(too_large(metadata.len() as usize));
+    }
+    let mut text = Vec::new();
+    let opened = File::open(path).map_err(system(path, "opening it"))?;
+    // It may grow meanwhile.
+    opened
+        .take(most as u64 + 1)
+        .read_to_end(&mut text)
+        .map_err(system(path, "reading it"))?;
+    if text.len() > most {
+        return Err(too_large(text.len()));
+    }
+    Ok(text)
+}
+
+fn of_file(path: &Path) -> Result<Document, StoreError> {
+    let metadata = fs::metadata(path).map_err(system(path, "looking at it"))?;
+    if !metadata.is_file() {
+        return Err(StoreError::NotRegular { path: path.to_owned() });
+    }
+    Ok(Document {
+        id: path.display().to_string(),
+        path: path.to_owned(),
+        origin: Origin::File,
+        bytes: metadata.len(),
+    })
+}
+
+fn list(folder: &Path, origin: Origin) -> Result<Vec<Document>, StoreError> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(system(folder, "listing it"))?,
+    };
+    let mut documents = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(system(folder, "listing it"))?.path();
+        let is_hidden = path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if is_hidden || path.extension() != Some(OsStr::new("json")) {
+            continue;
+        }
+        // One that has gone meanwhile is none.
+        if let Some(metadata) = fs::metadata(&path).ok().filter(fs::Metadata::is_file) {
+            documents.push(Document {
+                id: stem(&path),
+                bytes: metadata.len(),
+                origin,
+                path,
+            });
+        }
+    }
+    Ok(documents)
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The name of a run's file, without what a file's name cannot have: a run may come from a stranger, and many experiments
+/// make a name longer than file systems take.
+fn file_name(id: &str) -> String {
+    const LONGEST: usize = 200;
+    let plain = |character: char| {
+        if character.is_ascii_alphanumeric() || "-_+.".contains(character) {
+            character
+        } else {
+            '_'
+        }
+    };
+    let name: String = id.chars().take(LONGEST).map(plain).collect();
+    match name.strip_prefix('.') {
+        Some(rest) => format!("_{rest}"),
+        None => name,
+    }
+}
+
+/// Writes a document to a file of this name, or of the name with a number where that is taken: beside it, synced, renamed.
+fn write_new(folder: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreError> {
+    fs::create_dir_all(folder).map_err(system(folder, "making the folder"))?;
+    let text = seekless_record::to_json(run).map_err(|source| StoreError::Document {
+        path: folder.join(name),
+        source,
+    })?;
+    let mut beside = tempfile::Builder::new()
+        .prefix(".seekless-")
+        // As any new file: the user's mask takes away from it.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+        .map_err(system(folder, "making a file in it"))?;
+    let written = beside
+        .write_all(text.as_bytes())
+        .and_then(|()| beside.as_file().sync_all());
+    written.map_err(system(folder, "writing a file in it"))?;
+    for number in 0_u64.. {
+        let path = folder.join(if number == 0 {
+            format!("{name}.json")
+        } else {
+            format!("{name}-{number}.json")
+        });
+        match beside.persist_noclobber(&path) {
+            Ok(_) => {
+                let synced = File::open(folder).and_then(|folder| folder.sync_all());
+                synced.map_err(system(folder, "syncing it"))?;
+                return Ok(path);
+            }
+            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => beside = error.file,
+            Err(error) => return Err(system(&path, "writing it")(error.error)),
+        }
+    }
+    unreachable!("there are more numbers than files")
+}
+
+/// The IDs that look most like a name.
+fn nearest(name: &str, documents: &[Document]) -> Vec<String> {
+    let mut nearest: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
+    nearest.sort_by_key(|id| strsim::osa_distance(id, name));
+    nearest
+        .into_iter()
+        .take(NAMES_TOLD)
+        .map(|id| format!("`{id}`"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! What is kept is found, and nothing is lost.
+
+use super::*;
+use crate::simulation;
+
+fn run(id: &str) -> Run {
+    Run {
+        id: id.to_owned(),
+        ..simulation::run(&[("read/mmap", 0.1)], 3)
+    }
+}
+
+fn store() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::new(folder.path().join("seekless"));
+    (folder, store)
+}
+
+fn ids(store: &Store) -> Vec<String> {
+    let documents = store.documents().unwrap();
+    documents.into_iter().map(|document| document.id).collect()
+}
+
+#[test]
+fn a_saved_run_is_found_by_its_id_a_beginning_of_it_latest_and_its_path() {
+    let (_folder, store) = store();
+    assert!(store.documents().unwrap().is_empty());
+    for id in ["2026-11-20T10-00-00-read", "2026-11-21T10-00-00-copy"] {
+        store.save(&run(id)).unwrap();
+    }
+    let path = store.save(&run("2026-11-20T11-00-00-read")).unwrap();
+    let found = |name: &str| store.find(name.as_ref()).map(|document| document.id);
+    assert_eq!(found("2026-11-20T10-00-00-read").unwrap(), "2026-11-20T10-00-00-read");
+    assert_eq!(found("2026-11-20T10").unwrap(), "2026-11-20T10-00-00-read");
+    assert_eq!(found("latest").unwrap(), "2026-11-21T10-00-00-copy");
+    let by_path = store.find(path.as_os_str()).unwrap();
+    assert_eq!(by_path.origin, Origin::File);
+    assert_eq!(by_path.read().unwrap().id, "2026-11-20T11-00-00-read");
+    assert!(matches!(found("2026-11-20"), Err(StoreError::Ambiguous { matches, .. }) if matches.len() == 2));
+    assert!(matches!(found(""), Err(StoreError::NoSuch { .. })));
+    let error = found("2026-11-21T10-00-00-cpoy").unwrap_err().to_string();
+    assert!(error.contains("the nearest are `2026-11-21T10-00-00-copy`"), "{error}");
+}
+
+#[test]
+fn a_run_never_takes_the_place_of_another() {
+    let (_folder, store) = store();
+    let first = store.save(&run("same")).unwrap();
+    let second = store.save(&Run { seed: 2, ..run("same") });
+    assert_eq!(stem(&second.unwrap()), "same-1");
+    assert_eq!(of_file(&first).unwrap().read().unwrap().seed, 1);
+}
+
+#[test]
+fn a_name_from_a_stranger_stays_in_the_folder() {
+    let (folder, store) = store();
+    let (document, is_new) = store.import(&run("../../x\n\u{1b}[2J/y")).unwrap();
+    assert!(is_new && document.path.starts_with(folder.path().join("seekless/imported")));
+    assert_eq!(document.id, "imported-.._.._x___2J_y");
+    store.save(&run(&format!(".{}", "long".repeat(1000)))).unwrap();
+    assert_eq!(ids(&store).len(), 2);
+}
+
+#[test]
+fn what_was_imported_stays_apart_and_is_imported_once() {
+    let (_folder, store) = store();
+    store.save(&run("2026-a")).unwrap();
+    assert!(store.import(&run("2026-b")).unwrap().1);
+    let (again, is_new) = store.import(&run("2026-b")).unwrap();
+    assert!(!is_new && again.id == "imported-2026-b" && again.origin == Origin::Imported);
+    let other = Run {
+        seed: 9,
+        ..run("2026-b")
+    };
+    assert_eq!(store.import(&other).unwrap().0.id, "imported-2026-b-1");
+    assert_eq!(ids(&store), ["2026-a", "imported-2026-b-1", "imported-2026-b"]);
+    assert_eq!(store.find("latest".as_ref()).unwrap().id, "2026-a");
+}
+
+#[test]
+fn what_is_removed_is_gone_and_nothing_else() {
+    let (_folder, store) = store();
+    for id in ["a", "b"] {
+        store.save(&run(id)).unwrap();
+    }
+    store.remove(&store.find("a".as_ref()).unwrap()).unwrap();
+    assert_eq!(ids(&store), ["b"]);
+}
+
+#[test]
+fn what_is_beyond_a_size_is_the_oldest() {
+    let (_folder, store) = store();
+    for (age, id) in [(3, "b"), (2, "c"), (1, "a")] {
+        let path = store.save(&run(id)).unwrap();
+        let then = std::time::SystemTime::now() - std::time::Duration::from_hours(age);
+        File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_modified(then)
+            .unwrap();
+    }
+    let one = store.documents().unwrap()[0].bytes;
+    let beyond = |most| {
+        let documents = store.beyond(most).unwrap();
+        documents.into_iter().map(|document| document.id).collect::<Vec<_>>()
+    };
+    assert_eq!(beyond(3 * one), Vec::<String>::new());
+    assert_eq!(beyond(2 * one), ["b"]);
+    assert_eq!(beyond(one - 1), ["b", "c", "a"]);
+}
+
+#[test]
+fn a_damaged_document_is_listed_and_named_when_it_is_read() {
+    let (folder, store) = store();
+    store.save(&run("good")).unwrap();
+    let damaged = folder.path().join("seekless/runs/broken.json");
+    fs::write(&damaged, "{\"version\": 1").unwrap();
+    let error = store.find("broken".as_ref()).unwrap().read().unwrap_err().to_string();
+    assert!(error.contains("broken.json: the document is damaged"), "{error}");
+    assert_eq!(ids(&store), ["good", "broken"]);
+}
+
+#[test]
+fn a_folder_is_no_run_and_a_file_of_several_documents_is_split() {
+    let (folder, store) = store();
+    let error = store.find(folder.path().as_os_str()).unwrap_err().to_string();
+    assert!(error.contains("is no regular file"), "{error}");
+    let text = seekless_record::to_json(&run("a")).unwrap();
+    let path = folder.path().join("two");
+    fs::write(&path, format!("{text}{text}")).unwrap();
+    let documents = split(&path).unwrap();
+    assert_eq!(documents.len(), 2);
+    assert!(documents.iter().all(|text| seekless_record::from_json(text).is_ok()));
+    fs::write(&path, format!("{text}garbage")).unwrap();
+    assert!(split(&path).is_err());
+    fs::write(&path, " \n").unwrap();
+    assert!(split(&path).is_err());
+}

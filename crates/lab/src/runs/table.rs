@@ -1,0 +1,306 @@
+//! Which methods were best across machines: one's own runs and those of others, by device, file system and kernel.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use seekless::Method;
+use seekless_record::{Cache, Contest, Machine, Run, Storage, Target, Verdict};
+use serde::Serialize;
+
+use super::{DeviceKind, Origin, fingerprint};
+use crate::ranking::conclude;
+use crate::statistics::median;
+
+/// What is ranked together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Place {
+    /// The kind of device.
+    pub device: DeviceKind,
+    /// The file system.
+    pub file_system: String,
+    /// The system and its kernel's first two numbers, as in `Linux 6.18`.
+    pub kernel: String,
+    /// `read`, `write` or `copy`.
+    pub operation: String,
+    /// The least of the class of sizes, in bytes.
+    pub at_least_bytes: u64,
+    /// The state of the cache.
+    pub cache: Cache,
+    /// What writes and copies are made to.
+    pub target: Target,
+    /// Different durability is never ranked together.
+    pub durability: String,
+    /// Nor are copies that share blocks with those that do not.
+    pub shared_blocks: bool,
+    /// Nor is other work on the bytes.
+    pub work: String,
+}
+
+/// The ranking of one place.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ranking {
+    /// What is ranked together.
+    pub place: Place,
+    /// How many machines, as far as they can be told apart.
+    pub machines: usize,
+    /// How many runs, and how many of them are imported.
+    pub runs: usize,
+    /// Those of others among them.
+    pub imported: usize,
+    /// The methods, the best first.
+    pub methods: Vec<Ranked>,
+}
+
+/// A method in a ranking.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ranked {
+    /// The method.
+    pub method: String,
+    /// Its seconds over the best's: the median over the machines of the median over their runs.
+    pub ratio: f64,
+    /// The smallest and the largest of the machines' medians.
+    pub range: [f64; 2],
+    /// On how many machines it was measured.
+    pub machines: usize,
+    /// On how many of these it was the best of its contest, more often than not.
+    pub best_on: usize,
+}
+
+/// What one method did on one machine: in each contest its ratio, and whether it was the best.
+type OnMachine = BTreeMap<usize, Vec<(f64, bool)>>;
+
+#[derive(Default)]
+struct Gathered {
+    runs: BTreeSet<u32>,
+    imported: BTreeSet<u32>,
+    machines: BTreeSet<usize>,
+    methods: BTreeMap<String, OnMachine>,
+}
+
+/// Ranks the methods of all runs. A run that is there twice, once without its names, counts once.
+#[must_use]
+pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
+    let mut machines: Vec<Identity> = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut places: BTreeMap<Place, Gathered> = BTreeMap::new();
+    for &(origin, run) in runs {
+        let number = fingerprint(run);
+        if !seen.insert(number) {
+            continue;
+        }
+        let identity = Identity::of(&run.machine);
+        let machine = machines.iter().position(|known| *known == identity).unwrap_or_else(|| {
+            machines.push(identity);
+            machines.len() - 1
+        });
+        for (index, contest) in run.contests.iter().enumerate() {
+            let standings = standings(run, index, contest);
+            if standings.is_empty() {
+                continue;
+            }
+            let place = Place::of(run, &run.storages[contest.storage], contest);
+            let gathered = places.entry(place).or_default();
+            gathered.runs.insert(number);
+            gathered.machines.insert(machine);
+            if origin == Origin::Imported {
+                gathered.imported.insert(number);
+            }
+            for (method, standing) in standings {
+                let on_machine = gathered.methods.entry(method).or_default();
+                on_machine.entry(machine).or_default().push(standing);
+            }
+        }
+    }
+    places
+        .into_iter()
+        .map(|(place, gathered)| ranking(place, gathered))
+        .collect()
+}
+
+/// The methods' ratios to the best of a contest, concluded from the trials, and which is the best. Commands are left out:
+/// they are not the same program everywhere. One that was dropped early may look faster than the best in the few rounds
+/// that it had; it is not taken for faster.
+fn standings(run: &Run, index: usize, contest: &Contest) -> Vec<(String, (f64, bool))> {
+    let (judgements, _) = conclude(index, contest, &run.trials);
+    let entries = contest.entries.iter().zip(judgements);
+    entries
+        .filter(|(entry, _)| entry.command.is_none() && entry.method.parse::<Method>().is_ok())
+        .filter_map(|(entry, (_, standing))| {
+            let standing = standing?;
+            let is_best = standing.verdict == Verdict::Best;
+            Some((entry.method.clone(), (standing.ratio.median.max(1.0), is_best)))
+        })
+        .collect()
+}
+
+fn ranking(place: Place, gathered: Gathered) -> Ranking {
+    let mut methods: Vec<Ranked> = gathered
+        .methods
+        .into_iter()
+        .filter_map(|(method, machines)| {
+            let ratios = |contests: &[(f64, bool)]| contests.iter().map(|(ratio, _)| *ratio).collect::<Vec<f64>>();
+            let medians: Vec<f64> = machines
+                .values()
+                .filter_map(|contests| median(&ratios(contests)))
+                .collect();
+            let is_mostly_best =
+                |contests: &&Vec<(f64, bool)>| 2 * contests.iter().filter(|(_, best)| *best).count() > contests.len();
+            Some(Ranked {
+                method,
+                ratio: median(&medians)?,
+                range: [
+                    medians.iter().copied().fold(f64::INFINITY, f64::min),
+                    medians.iter().copied().fold(0.0, f64::max),
+                ],
+                machines: medians.len(),
+                best_on: machines.values().filter(is_mostly_best).count(),
+            })
+        })
+        .collect();
+    methods.sort_by(|one, other| {
+        let by_ratio = one.ratio.total_cmp(&other.ratio);
+        by_ratio
+            .then(other.best_on.cmp(&one.best_on))
+            .then(other.machines.cmp(&one.machines))
+            .then(one.method.cmp(&other.method))
+    });
+    Ranking {
+        place,
+        machines: gathered.machines.len(),
+        runs: gathered.runs.len(),
+        imported: gathered.imported.len(),
+        methods,
+    }
+}
+
+impl Place {
+    fn of(run: &Run, storage: &Storage, contest: &Contest) -> Self {
+        Self {
+            device: DeviceKind::of(storage),
+            file_system: storage.file_system.clone(),
+            kernel: format!("{} {}", run.machine.system, first_two_numbers(&run.machine.kernel)),
+            operation: contest.operation.clone(),
+            at_least_bytes: size_class(contest.size_bytes).0,
+            cache: contest.cache,
+            target: contest.target,
+            durability: contest.durability.clone(),
+            shared_blocks: contest.shared_blocks,
+            work: format!("{}, {} ns/KiB", contest.kernel, contest.work_ns_per_kib),
+        }
+    }
+}
+
+/// `6.18` of `6.18.44-amd64`; the whole where it does not begin with two numbers.
+fn first_two_numbers(kernel: &str) -> String {
+    let is_number = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());
+    let mut parts = kernel.split(['.', '-']);
+    match (parts.next(), parts.next()) {
+        (Some(major), Some(minor)) if is_number(major) && is_number(minor) => format!("{major}.{minor}"),
+        _ => kernel.to_owned(),
+    }
+}
+
+/// The class that a size belongs to: its least and its most, in bytes.
+#[must_use]
+pub fn size_class(bytes: u64) -> (u64, u64) {
+    const ENDS: [u64; 6] = [0, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 4 << 30];
+    let place = ENDS.iter().rposition(|&end| bytes > end).unwrap_or(0);
+    let most = ENDS.get(place + 1).copied().unwrap_or(u64::MAX);
+    (ENDS[place], most)
+}
+
+/// What tells machines apart; names are missing from anonymous runs, and then two of one make are one.
+#[derive(PartialEq, Eq)]
+struct Identity {
+    processor: Option<String>,
+    processors: u32,
+    memory_gib: u64,
+    architecture: String,
+    host: Option<String>,
+}
+
+impl Identity {
+    fn of(machine: &Machine) -> Self {
+        let bytes = machine.memory_bytes.unwrap_or(0);
+        Self {
+            processor: machine.processor.clone(),
+            processors: machine.processors,
+            // Rounded: the memory that the system tells changes a little with the kernel.
+            memory_gib: (bytes + (1 << 29)) >> 30,
+            architecture: machine.architecture.clone(),
+            host: machine.host.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runs::anonymous;
+    use crate::simulation;
+
+    fn run(seed: u64, host: &str, seconds: [f64; 2]) -> Run {
+        let mut run = simulation::run(&[("read/mmap", seconds[0]), ("read/sync,block=128K", seconds[1])], 6);
+        run.seed = seed;
+        run.machine.host = Some(host.to_owned());
+        run.machine.system = "Linux".to_owned();
+        run.machine.kernel = format!("6.18.{seed}-amd64");
+        run.storages[0].file_system = "ext4".to_owned();
+        run
+    }
+
+    #[test]
+    fn a_machine_with_many_runs_counts_as_one() {
+        let mut runs: Vec<Run> = (0..9).map(|seed| run(seed, "busy", [0.2, 0.1])).collect();
+        runs.extend([run(10, "one", [0.1, 0.3]), run(11, "other", [0.1, 0.3])]);
+        let all: Vec<(Origin, &Run)> = runs.iter().map(|run| (Origin::Own, run)).collect();
+        let rankings = table(&all);
+        assert_eq!(rankings.len(), 1);
+        let ranking = &rankings[0];
+        assert_eq!((ranking.machines, ranking.runs, ranking.imported), (3, 11, 0));
+        assert_eq!(ranking.place.kernel, "Linux 6.18");
+        let best = &ranking.methods[0];
+        assert_eq!((best.method.as_str(), best.ratio, best.best_on), ("read/mmap", 1.0, 2));
+        assert!(best.range.iter().eq(&[1.0, 2.0]), "{:?}", best.range);
+    }
+
+    #[test]
+    fn other_devices_kernels_and_sizes_are_ranked_apart() {
+        let (one, mut other, mut third) = (
+            run(1, "a", [0.1, 0.2]),
+            run(2, "a", [0.1, 0.2]),
+            run(3, "a", [0.1, 0.2]),
+        );
+        other.machine.kernel = "6.12.1".to_owned();
+        third.contests[0].size_bytes = 1 << 30;
+        let all = [&one, &other, &third].map(|run| (Origin::Own, run));
+        assert_eq!(table(&all).len(), 3);
+    }
+
+    #[test]
+    fn a_run_that_came_back_without_its_names_counts_once() {
+        let own = run(1, "a", [0.1, 0.2]);
+        let back = anonymous(&own);
+        let rankings = table(&[(Origin::Own, &own), (Origin::Imported, &back)]);
+        assert_eq!((rankings[0].runs, rankings[0].imported), (1, 0));
+    }
+
+    #[test]
+    fn sizes_have_classes_without_gaps() {
+        assert_eq!(size_class(0), (0, 64 << 10));
+        assert_eq!(size_class(1 << 20), (64 << 10, 1 << 20));
+        assert_eq!(size_class((1 << 20) + 1), (1 << 20, 16 << 20));
+        assert_eq!(size_class(u64::MAX), (4 << 30, u64::MAX));
+    }
+
+    #[test]
+    fn a_kernel_is_known_by_two_numbers() {
+        for (kernel, short) in [
+            ("6.18.44-amd64", "6.18"),
+            ("25.1.0", "25.1"),
+            ("14.2-RELEASE", "14.2"),
+            ("odd", "odd"),
+        ] {
+            assert_eq!(first_two_numbers(kernel), short);
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! Whether a document can be: indices that lead somewhere, figures that a measurement can have, texts of bounded length.
+//!
+//! A document may come from a stranger. Whoever reads one relies on these bounds, so they are kept in one place.
+
+use std::fmt::Display;
+
+use crate::{Conclusion, Contest, Entry, Interval, Run, Status, Storage, Summary, Trial};
+
+/// The first thing found that no run can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {why}")]
+pub struct Problem {
+    /// The field, as in `trials[3].seconds`.
+    pub field: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// The longest text, in bytes.
+const LONGEST_TEXT: usize = 64 << 10;
+/// The longest name of what is compared, in bytes: a table makes all lines as wide as the widest.
+const LONGEST_NAME: usize = 4 << 10;
+/// The most of what is read one by one: experiments, storages, contests, entries of one, warnings, facts.
+const MOST_ITEMS: usize = 10_000;
+/// The most pairs of methods that differ in one option.
+const MOST_EFFECTS: usize = 100_000;
+/// The most trials.
+const MOST_TRIALS: usize = 1_000_000;
+/// 30 years: no run and no trial takes longer.
+const MOST_SECONDS: f64 = 1e9;
+/// 2^60: no file, memory or counter of bytes holds more.
+const MOST_COUNT: u64 = 1 << 60;
+/// Rates and ratios: the largest file in [`LEAST_TIMED`], and the longest trial over the shortest, are less.
+const MOST_RATIO: f64 = 1e30;
+/// Clocks tick in nanoseconds.
+const LEAST_TIMED: f64 = 1e-10;
+
+type Checked = Result<(), Problem>;
+
+fn problem(field: impl Display, why: impl Into<String>) -> Checked {
+    Err(Problem {
+        field: field.to_string(),
+        why: why.into(),
+    })
+}
+
+/// Checks all of a run.
+pub(crate) fn check(run: &Run) -> Checked {
+    named(run)?;
+    seconds("elapsed_seconds", run.elapsed_seconds)?;
+    for_some(run.budget_seconds, |budget| seconds("budget_seconds", budget))?;
+    length("storages", run.storages.len(), MOST_ITEMS)?;
+    for (index, one) in run.storages.iter().enumerate() {
+        storage(&format!("storages[{index}]"), one)?;
+    }
+    length("contests", run.contests.len(), MOST_ITEMS)?;
+    for (index, one) in run.contests.iter().enumerate() {
+        contest(&format!("contests[{index}]"), one, run)?;
+    }
+    length("trials", run.trials.len(), MOST_TRIALS)?;
+    for (index, one) in run.trials.iter().enumerate() {
+        trial(one, run).map_err(|problem| within(&format!("trials[{index}]"), problem))?;
+    }
+    conditions(run)
+}
+
+fn within(outer: &str, problem: Problem) -> Problem {
+    Problem {
+        field: format!("{outer}.{}", problem.field),
+        ..problem
+    }
+}
+
+/// What names the run, its machine and what others published.
+fn named(run: &Run) -> Checked {
+    if run.id.is_empty() {
+        return problem("id", "is empty");
+    }
+    let machine = &run.machine;
+    for (field, text) in [
+        ("id", Some(&run.id)),
+        ("seekless", Some(&run.seekless)),
+        ("started", Some(&run.started)),
+        ("drop", Some(&run.drop)),
+        ("machine.host", machine.host.as_ref()),
+        ("machine.system", Some(&machine.system)),
+        ("machine.kernel", Some(&machine.kernel)),
+        ("machine.architecture", Some(&machine.architecture)),
+        ("machine.processor", machine.processor.as_ref()),
+        ("machine.hypervisor", machine.hypervisor.as_ref()),
+        ("machine.governor", machine.governor.as_ref()),
+    ] {
+        for_some(text, |text| short(field, text))?;
+    }
+    for (field, value) in [
+        ("machine.memory_bytes", machine.memory_bytes),
+        ("machine.memory_available_bytes", machine.memory_available_bytes),
+    ] {
+        for_some(value, |value| count(field, value))?;
+    }
+    texts("experiments", &run.experiments)?;
+    texts("choices", &run.choices)?;
+    texts("warnings", &run.warnings)?;
+    length("published", run.published.len(), MOST_ITEMS)?;
+    for (index, published) in run.published.iter().enumerate() {
+        let at = format!("published[{index}]");
+        for text in [&published.experiment, &published.source, &published.machine] {
+            short(&at, text)?;
+        }
+        length(&at, published.findings.len(), MOST_ITEMS)?;
+        for finding in &published.findings {
+            for text in [Some(&finding.operation), Some(&finding.method), finding.block.as_ref()] {
+                for_some(text, |text| short(&at, text))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How quiet the machine was, what measuring cost, and when the run was taken up again.
+fn conditions(run: &Run) -> Checked {
+    let cost = &run.lab_cost;
+    length("lab_cost.null_seconds", cost.null_seconds.len(), MOST_ITEMS)?;
+    for &null in &cost.null_seconds {
+        seconds("lab_cost.null_seconds", null)?;
+    }
+    for (field, value) in [
+        ("lab_cost.producer_bytes_per_second", cost.producer_bytes_per_second),
+        (
+            "lab_cost.first_touch_bytes_per_second",
+            cost.first_touch_bytes_per_second,
+        ),
+        (
+            "lab_cost.second_touch_bytes_per_second",
+            cost.second_touch_bytes_per_second,
+        ),
+    ] {
+        for_some(value, |value| figure(field, value, 0.0, MOST_RATIO))?;
+    }
+    for_some(run.noise.stolen, |value| part("noise.stolen", value))?;
+    for_some(run.noise.other_io, |value| part("noise.other_io", value))?;
+    length("resumed_at_seconds", run.resumed_at_seconds.len(), MOST_ITEMS)?;
+    for &at in &run.resumed_at_seconds {
+        seconds("resumed_at_seconds", at)?;
+    }
+    Ok(())
+}
+
+fn storage(at: &str, storage: &Storage) -> Checked {
+    for text in [
+        Some(&storage.path),
+        Some(&storage.file_system),
+        storage.mount_options.as_ref(),
+        storage.mount_point.as_ref(),
+    ] {
+        for_some(text, |text| short(at, text))?;
+    }
+    for_some(storage.block_bytes, |value| count(&format!("{at}.block_bytes"), value))?;
+    for_some(storage.free_bytes, |value| count(&format!("{at}.free_bytes"), value))?;
+    for_some(storage.alternating_ns, |value| {
+        figure(
+            &format!("{at}.alternating_ns"),
+            value,
+            -MOST_SECONDS * 1e9,
+            MOST_SECONDS * 1e9,
+        )
+    })?;
+    length(&format!("{at}.facts"), storage.facts.len(), MOST_ITEMS)?;
+    for (name, value) in &storage.facts {
+        short(&format!("{at}.facts"), name)?;
+        short(&format!("{at}.facts"), value)?;
+    }
+    let Some(device) = &storage.device else { return Ok(()) };
+    let at = format!("{at}.device");
+    texts(&format!("{at}.below"), &device.below)?;
+    for text in [
+        Some(&device.name),
+        device.model.as_ref(),
+        device.scheduler.as_ref(),
+        device.write_cache.as_ref(),
+    ] {
+        for_some(text, |text| short(&at, text))?;
+    }
+    for (field, value) in [
+        ("read_ahead_kib", device.read_ahead_kib),
+        ("logical_block_bytes", device.logical_block_bytes),
+        ("max_request_kib", device.max_request_kib),
+    ] {
+        for_some(value, |value| count(&format!("{at}.{field}"), value))?;
+    }
+    Ok(())
+}
+
+fn contest(at: &str, contest: &Contest, run: &Run) -> Checked {
+    index(
+        &format!("{at}.storage"),
+        contest.storage,
+        run.storages.len(),
+        "storages",
+    )?;
+    count(&format!("{at}.size_bytes"), contest.size_bytes)?;
+    if !(1..=1_000_000).contains(&contest.files) {
+        return problem(
+            format!("{at}.files"),
+            format!("is {}, not from 1 to a million", contest.files),
+        );
+    }
+    count(&format!("{at}.work_ns_per_kib"), contest.work_ns_per_kib)?;
+    for text in [
+        &contest.experiment,
+        &contest.operation,
+        &contest.kernel,
+        &contest.durability,
+    ] {
+        short(at, text)?;
+    }
+    length(&format!("{at}.entries"), contest.entries.len(), MOST_ITEMS)?;
+    for (index, one) in contest.entries.iter().enumerate() {
+        entry(one).map_err(|problem| within(&format!("{at}.entries[{index}]"), problem))?;
+    }
+    match &contest.conclusion {
+        None => Ok(()),
+        Some(one) => conclusion(one).map_err(|problem| within(&format!("{at}.conclusion"), problem)),
+    }
+}
+
+fn entry(entry: &Entry) -> Checked {
+    short("method", &entry.method)?;
+    if entry.method.len() > LONGEST_NAME {
+        let bytes = entry.method.len();
+        return problem(
+            "method",
+            format!("is a name of {bytes} bytes; the longest has {LONGEST_NAME}"),
+        );
+    }
+    if let Some(command) = &entry.command {
+        short("command.name", &command.name)?;
+        texts("command.argv", &command.argv)?;
+    }
+    match &entry.status {
+        Status::Measured => {}
+        Status::Unavailable(why) | Status::Dropped(why) | Status::Failed(why) | Status::Unmeasured(why) => {
+            short("status.why", why)?;
+        }
+    }
+    for_some(entry.summary.as_ref(), summary)?;
+    for_some(entry.standing.as_ref(), |standing| {
+        interval("standing.ratio", &standing.ratio, MOST_RATIO)
+    })
+}
+
+fn summary(summary: &Summary) -> Checked {
+    interval("summary.seconds", &summary.seconds, MOST_SECONDS)?;
+    figure("summary.bytes_per_second", summary.bytes_per_second, 0.0, MOST_RATIO)?;
+    for_some(summary.deviation_seconds, |value| {
+        seconds("summary.deviation_seconds", value)
+    })?;
+    seconds("summary.mean_seconds", summary.mean_seconds)?;
+    seconds("summary.cpu_seconds", summary.cpu_seconds)?;
+    seconds("summary.fsync_seconds", summary.fsync_seconds)?;
+    seconds("summary.setup_seconds", summary.setup_seconds)
+}
+
+fn conclusion(conclusion: &Conclusion) -> Checked {
+    short("sentence", &conclusion.sentence)?;
+    for text in [
+        &conclusion.recommended,
+        &conclusion.best,
+        &conclusion.best_synchronous,
+        &conclusion.best_overlapping,
+    ] {
+        for_some(text.as_ref(), |text| short("best", text))?;
+    }
+    for_some(conclusion.confirmed_bytes_per_second.as_ref(), |confirmed| {
+        interval("confirmed_bytes_per_second", confirmed, MOST_RATIO)
+    })?;
+    length("effects", conclusion.effects.len(), MOST_EFFECTS)?;
+    for effect in &conclusion.effects {
+        for text in [&effect.option, &effect.without, &effect.with] {
+            short("effects", text)?;
+        }
+        interval("effects.ratio", &effect.ratio, MOST_RATIO)?;
+        let difference = effect.cpu_seconds_difference;
+        figure(
+            "effects.cpu_seconds_difference",
+            difference,
+            -MOST_SECONDS,
+            MOST_SECONDS,
+        )?;
+    }
+    Ok(())
+}
+
+fn trial(trial: &Trial, run: &Run) -> Checked {
+    index("contest", trial.contest, run.contests.len(), "contests")?;
+    let entries = run.contests[trial.contest].entries.len();
+    index("entry", trial.entry, entries, "entries of its contest")?;
+    for (field, value) in [
+        ("at_seconds", trial.at_seconds),
+        ("seconds", trial.seconds),
+        ("fsync_seconds", trial.fsync_seconds),
+        ("setup_seconds", trial.setup_seconds),
+        ("user_seconds", trial.user_seconds),
+        ("system_seconds", trial.system_seconds),
+    ] {
+        seconds(field, value)?;
+    }
+    if trial.seconds != 0.0 {
+        // Ratios of it stay numbers that can be written.
+        figure("seconds", trial.seconds, LEAST_TIMED, MOST_SECONDS)?;
+    }
+    for (field, value) in [
+        ("bytes", Some(trial.bytes)),
+        ("calls", trial.calls),
+        ("source_bytes", trial.source_bytes),
+        ("sink_bytes", trial.sink_bytes),
+        ("extents", trial.extents),
+        ("peak_memory_bytes", Some(trial.peak_memory_bytes)),
+        ("voluntary_switches", Some(trial.voluntary_switches)),
+        ("involuntary_switches", Some(trial.involuntary_switches)),
+        ("minor_faults", Some(trial.minor_faults)),
+        ("major_faults", Some(trial.major_faults)),
+    ] {
+        for_some(value, |value| count(field, value))?;
+    }
+    for_some(trial.device, |device| {
+        [device.reads, device.read_bytes, device.writes, device.write_bytes]
+            .into_iter()
+            .try_for_each(|value| count("device", value))
+    })?;
+    for_some(trial.resident_before, |value| part("resident_before", value))?;
+    for_some(trial.resident_after, |value| part("resident_after", value))?;
+    for_some(trial.invalid.as_ref(), |why| short("invalid", why))?;
+    if trial.valid == trial.invalid.is_some() {
+        return problem(
+            "valid",
+            "a trial has a reason in `invalid` where it is not valid, and only there",
+        );
+    }
+    Ok(())
+}
+
+fn for_some<T>(value: Option<T>, check: impl FnOnce(T) -> Checked) -> Checked {
+    value.map_or(Ok(()), check)
+}
+
+fn texts(field: &str, texts: &[String]) -> Checked {
+    length(field, texts.len(), MOST_ITEMS)?;
+    texts.iter().try_for_each(|text| short(field, text))
+}
+
+fn short(field: &str, text: &str) -> Checked {
+    if text.len() > LONGEST_TEXT {
+        return problem(
+            field,
+            format!("is a text of {} bytes; the longest has {LONGEST_TEXT}", text.len()),
+        );
+    }
+    Ok(())
+}
+
+fn length(field: &str, found: usize, most: usize) -> Checked {
+    if found > most {
+        return problem(field, format!("has {found} items; the most is {most}"));
+    }
+    Ok(())
+}
+
+fn index(field: &str, index: usize, count: usize, of: &str) -> Checked {
+    if index >= count {
+        return problem(field, format!("is {index}, and there are {count} {of}"));
+    }
+    Ok(())
+}
+
+fn count(field: &str, value: u64) -> Checked {
+    if value > MOST_COUNT {
+        return problem(field, format!("is {value}; no measurement has more than {MOST_COUNT}"));
+    }
+    Ok(())
+}
+
+fn seconds(field: &str, value: f64) -> Checked {
+    figure(field, value, 0.0, MOST_SECONDS)
+}
+
+fn part(field: &str, value: f64) -> Checked {
+    figure(field, value, 0.0, 1.0)
+}
+
+fn interval(field: &str, interval: &Interval, most: f64) -> Checked {
+    for value in [interval.low, interval.median, interval.high] {
+        figure(field, value, 0.0, most)?;
+    }
+    if interval.low > interval.median || interval.median > interval.high {
+        return problem(field, "its ends do not lie around its median");
+    }
+    for_some(interval.coverage, |coverage| {
+        part(&format!("{field}.coverage"), coverage)
+    })
+}
+
+fn figure(field: &str, value: f64, least: f64, most: f64) -> Checked {
+    if value >= least && value <= most {
+        return Ok(());
+    }
+    problem(
+        field,
+        format!("is {value:e}; a measurement gives {least:e} to {most:e}"),
+    )
+}
+
+#[cfg(test)]
+mod tests;

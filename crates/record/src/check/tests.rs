@@ -1,0 +1,124 @@
+//! What is refused, and by which name.
+
+use serde_json::{Value, json};
+
+use crate::{from_json, to_json};
+
+/// A document with every field filled.
+const FULL: &str = include_str!("../../testdata/full-run.json");
+
+/// The places of all values below one.
+fn places(value: &Value) -> Vec<String> {
+    fn walk(value: &Value, at: &str, found: &mut Vec<String>) {
+        match value {
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    walk(item, &format!("{at}/{index}"), found);
+                }
+            }
+            Value::Object(fields) => {
+                for (name, field) in fields {
+                    walk(field, &format!("{at}/{name}"), found);
+                }
+            }
+            _ => found.push(at.to_owned()),
+        }
+    }
+    let mut found = Vec::new();
+    walk(value, "", &mut found);
+    found
+}
+
+fn with(document: &Value, place: &str, value: Value) -> String {
+    let mut changed = document.clone();
+    *changed.pointer_mut(place).unwrap() = value;
+    changed.to_string()
+}
+
+fn problem(document: &Value, place: &str, value: Value) -> String {
+    from_json(with(document, place, value).as_bytes())
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn a_full_document_is_a_run_and_written_and_read_again_the_same() {
+    let run = from_json(FULL.as_bytes()).unwrap();
+    assert_eq!(from_json(to_json(&run).unwrap().as_bytes()).unwrap(), run);
+}
+
+#[test]
+fn an_absurd_number_is_refused_wherever_it_stands() {
+    let document: Value = serde_json::from_str(FULL).unwrap();
+    let numbers: Vec<String> = places(&document)
+        .into_iter()
+        .filter(|place| document.pointer(place).unwrap().is_number())
+        .collect();
+    assert!(numbers.len() > 1000);
+    for place in &numbers {
+        let absurd = json!(1e308);
+        assert!(from_json(with(&document, place, absurd).as_bytes()).is_err(), "{place}");
+    }
+    for place in numbers.iter().filter(|place| {
+        let may_be_negative = ["/alternating_ns", "/cpu_seconds_difference"];
+        !may_be_negative.iter().any(|name| place.ends_with(name))
+    }) {
+        let negative = json!(-0.001);
+        assert!(
+            from_json(with(&document, place, negative).as_bytes()).is_err(),
+            "{place}"
+        );
+    }
+}
+
+#[test]
+fn a_text_without_end_is_refused_wherever_it_stands() {
+    let document: Value = serde_json::from_str(FULL).unwrap();
+    let long = json!("x".repeat((64 << 10) + 1));
+    for place in places(&document) {
+        if document.pointer(&place).unwrap().is_string() {
+            assert!(
+                from_json(with(&document, &place, long.clone()).as_bytes()).is_err(),
+                "{place}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_by_its_field() {
+    let document: Value = serde_json::from_str(FULL).unwrap();
+    for (place, value, words) in [
+        ("/trials/7/seconds", json!(-1.0), "trials[7].seconds: is -1e0"),
+        (
+            "/trials/7/contest",
+            json!(9),
+            "trials[7].contest: is 9, and there are 2",
+        ),
+        ("/trials/0/entry", json!(99), "trials[0].entry: is 99"),
+        ("/contests/1/storage", json!(1), "contests[1].storage: is 1"),
+        ("/contests/0/files", json!(0), "contests[0].files: is 0"),
+        (
+            "/contests/0/entries/0/summary/seconds/low",
+            json!(1e5),
+            "contests[0].entries[0].summary.seconds: its ends",
+        ),
+        (
+            "/contests/0/entries/0/method",
+            json!("m".repeat(5000)),
+            "contests[0].entries[0].method: is a name of 5000 bytes",
+        ),
+        ("/noise/stolen", json!(1.5), "noise.stolen: is 1.5"),
+        ("/trials/0/valid", json!(false), "trials[0].valid: "),
+        ("/id", json!(""), "id: is empty"),
+    ] {
+        let problem = problem(&document, place, value);
+        assert!(problem.contains(words), "{problem}");
+    }
+}
+
+#[test]
+fn a_document_nested_without_end_is_refused() {
+    let nested = format!("{{\"version\": 1, \"facts\": {}", "[".repeat(1 << 20));
+    assert!(from_json(nested.as_bytes()).is_err());
+}

@@ -1,0 +1,174 @@
+//! `cargo xtask fuzz`: what comes from strangers, mutated for a while, with the stable toolchain.
+//!
+//! The targets are a workspace of their own (`fuzz/`), because they are built with the compiler's coverage counters. These
+//! are asked for by flags that stable compilers take, so that nobody needs a nightly one. What was found before is kept in
+//! `fuzz/corpus/`, what broke something in `fuzz/artifacts/`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use seekless::method::{mechanisms, variants};
+
+use crate::process::{capture, check_interrupt, is_installed, run as run_program};
+
+/// The targets, each a file in `fuzz/targets/`.
+const TARGETS: [&str; 3] = ["run", "experiment", "method"];
+
+/// What makes libFuzzer see which code an input reaches.
+const FLAGS: &str = "--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module \
+                     -Cllvm-args=-sanitizer-coverage-level=4 \
+                     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+                     -Cllvm-args=-sanitizer-coverage-pc-table \
+                     -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// How long to look, and where.
+#[derive(Args)]
+pub struct Arguments {
+    /// Seconds for each target
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: u32,
+    /// Only this target
+    #[arg(long, value_parser = TARGETS)]
+    target: Option<String>,
+}
+
+/// Fuzzes the targets.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(reason) = why_not_here() {
+        bail!("{reason}");
+    }
+    let targets = TARGETS.into_iter();
+    let chosen = targets.filter(|name| arguments.target.as_ref().is_none_or(|target| target == name));
+    fuzz(&chosen.collect::<Vec<_>>(), arguments.seconds)
+}
+
+/// Fuzzes all targets for so many seconds each; gives what is skipped and why.
+pub fn briefly(seconds: u32) -> Result<Vec<String>> {
+    if let Some(reason) = why_not_here() {
+        return Ok(vec![format!("fuzzing: {reason}")]);
+    }
+    fuzz(&TARGETS, seconds)?;
+    Ok(Vec::new())
+}
+
+fn why_not_here() -> Option<&'static str> {
+    if !cfg!(target_os = "linux") {
+        return Some("set up for Linux only");
+    }
+    let compiler = env::var_os("CXX").is_some() || ["c++", "g++", "clang++"].into_iter().any(is_installed);
+    (!compiler).then_some("libFuzzer needs a C++ compiler")
+}
+
+fn fuzz(targets: &[&str], seconds: u32) -> Result<()> {
+    let folder = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz"))?;
+    let programs = build(&folder)?;
+    for target in targets {
+        let corpus = folder.join("corpus").join(target);
+        let artifacts = folder.join("artifacts").join(target);
+        for folder in [&corpus, &artifacts] {
+            fs::create_dir_all(folder).with_context(|| format!("{}: making the folder failed", folder.display()))?;
+        }
+        seed(target, &corpus)?;
+        fuzz_one(&programs.join(target), target, &corpus, &artifacts, seconds)?;
+    }
+    Ok(())
+}
+
+fn fuzz_one(program: &Path, target: &str, corpus: &Path, artifacts: &Path, seconds: u32) -> Result<()> {
+    let mut prefix = OsString::from("-artifact_prefix=");
+    prefix.push(artifacts);
+    prefix.push("/");
+    let log = artifacts.with_extension("log");
+    let ended = run_program(
+        Command::new(program)
+            .arg(format!("-max_total_time={seconds}"))
+            .args([
+                "-timeout=20",
+                "-rss_limit_mb=2048",
+                "-verbosity=0",
+                "-print_final_stats=1",
+            ])
+            .arg(prefix)
+            .arg(corpus)
+            .stderr(fs::File::create(&log)?),
+    );
+    let told = fs::read_to_string(&log).unwrap_or_default();
+    if let Err(error) = ended {
+        check_interrupt()?;
+        eprintln!("{told}");
+        return Err(error).context(format!(
+            "{target}: an input broke it; {} with the file named above shows it again",
+            program.display()
+        ));
+    }
+    let inputs = told
+        .lines()
+        .find_map(|line| line.strip_prefix("stat::number_of_executed_units: "));
+    println!(
+        "{target}: {} inputs in {seconds} s, none broke it",
+        inputs.unwrap_or("some").trim()
+    );
+    Ok(())
+}
+
+/// Builds the targets, and gives the folder they are in.
+fn build(folder: &Path) -> Result<PathBuf> {
+    let version = capture(Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).arg("-vV"))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.context("rustc -vV names no host")?;
+    // Naming the target keeps the flags away from what runs while building.
+    run_program(
+        Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .current_dir(folder)
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .env_remove("CARGO_TARGET_DIR")
+            .env("RUSTFLAGS", FLAGS)
+            .args(["build", "--quiet", "--target", host]),
+    )?;
+    Ok(folder.join("target").join(host).join("debug"))
+}
+
+/// Puts real documents into a corpus, where it is empty: what is found by changing these goes further than noise.
+fn seed(target: &str, corpus: &Path) -> Result<()> {
+    if fs::read_dir(corpus)?.next().is_some() {
+        return Ok(());
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let seeds: Vec<Vec<u8>> = match target {
+        "run" => runs(&fs::read(root.join("crates/record/testdata/full-run.json"))?)?,
+        "experiment" => {
+            let files = fs::read_dir(root.join("experiments"))?;
+            let texts = files.map(|file| Ok(fs::read(file?.path())?));
+            texts.collect::<Result<_>>()?
+        }
+        _ => {
+            // One of each mechanism with no option, and one with all it takes.
+            let ends = mechanisms().flat_map(|mechanism| [variants(mechanism).next(), variants(mechanism).last()]);
+            ends.flatten().map(|method| method.to_string().into_bytes()).collect()
+        }
+    };
+    for (index, seed) in seeds.iter().enumerate() {
+        fs::write(corpus.join(format!("seed-{index}")), seed)?;
+    }
+    Ok(())
+}
+
+/// A run whole, small ones made of it, and lists of changes to it.
+fn runs(document: &[u8]) -> Result<Vec<Vec<u8>>> {
+    let full = seekless_record::from_json(document)?;
+    let mut runs = Vec::new();
+    for trials in [0, 1, 12] {
+        let mut run = full.clone();
+        run.trials.truncate(trials);
+        run.contests.truncate(1);
+        run.trials.retain(|trial| trial.contest == 0);
+        runs.push(serde_json::to_vec(&run)?);
+    }
+    runs.push(serde_json::to_vec(&full)?);
+    runs.extend((0..16_u8).map(|what| [what; 8].to_vec()));
+    Ok(runs)
+}
