@@ -6,7 +6,8 @@ use seekless::Method;
 use seekless::method::{Durability, Operation, format_size};
 use seekless_record::{Cache, Contest, Entry, Status};
 
-use super::size::{Speeds, choose_size, group_cost};
+use super::schedule::{is_one_by_one, order_one_by_one};
+use super::size::{Speeds, all_bytes, choose_size, group_cost, planned_trials, trial_cost};
 use super::{BenchError, Event, Runner, writes};
 use crate::experiment::{ContestPlan, Size};
 
@@ -16,10 +17,21 @@ pub(super) struct Group {
     pub active: Vec<(usize, usize)>,
     /// Rounds done.
     pub rounds: u32,
+    /// How many these were when the winners had last been measured again.
+    pub rounds_confirmed: Option<u32>,
+    /// The size of its files.
+    pub bytes: u64,
     /// How long it is expected to take.
     pub expected: Duration,
     /// The contests.
     pub contests: Vec<usize>,
+}
+
+impl Group {
+    /// Whether the winners were measured again, and nothing else since.
+    pub fn is_confirmed(&self) -> bool {
+        self.rounds_confirmed == Some(self.rounds)
+    }
 }
 
 /// Files shorter than this are timed several at once.
@@ -41,6 +53,18 @@ pub(super) fn files_per_trial(bytes: u64) -> u32 {
 impl Runner<'_> {
     /// Decides what is measured, and says what will be written before anything is.
     pub(super) fn plan(&mut self) -> Result<Vec<Group>, BenchError> {
+        let mut groups = if self.bench.resume.is_some() {
+            self.remaining_groups()?
+        } else {
+            self.new_groups()?
+        };
+        groups.retain(|group| !group.active.is_empty());
+        self.announce(&groups)?;
+        Ok(groups)
+    }
+
+    /// The groups of the experiments asked for.
+    fn new_groups(&mut self) -> Result<Vec<Group>, BenchError> {
         let plans: Vec<(String, ContestPlan)> = self.plans();
         if plans.is_empty() {
             return Err(BenchError::Nothing(
@@ -55,14 +79,14 @@ impl Runner<'_> {
             for bytes in sizes {
                 for cache in self.caches_of(plan) {
                     for durability in durabilities(plan) {
-                        let expected = group_cost(plan, cache, bytes, &speeds);
-                        groups.push(self.group(experiment, plan, bytes, cache, durability, expected));
+                        let mut group = self.group(experiment, plan, bytes, cache, durability);
+                        let trial = trial_cost(plan.operation, cache, all_bytes(bytes), &speeds);
+                        group.expected = trial * planned_trials(group.active.len()) as u32;
+                        groups.push(group);
                     }
                 }
             }
         }
-        groups.retain(|group| !group.active.is_empty());
-        self.announce(&groups)?;
         Ok(groups)
     }
 
@@ -148,12 +172,13 @@ impl Runner<'_> {
         bytes: u64,
         cache: Cache,
         durability: Durability,
-        expected: Duration,
     ) -> Group {
         let mut group = Group {
             active: Vec::new(),
             rounds: 0,
-            expected,
+            rounds_confirmed: None,
+            expected: Duration::ZERO,
+            bytes,
             contests: Vec::new(),
         };
         let same = |method: &&Method| method.options().durability == durability;
@@ -221,11 +246,15 @@ impl Runner<'_> {
 
     /// Checks that there is room, and says what will be written.
     fn announce(&mut self, groups: &[Group]) -> Result<(), BenchError> {
+        let needed: Duration = groups.iter().map(|group| group.expected).sum();
+        let budget = self.bench.rounds.is_none().then_some(self.bench.budget);
+        let one_by_one = budget.is_some_and(|budget| is_one_by_one(groups, budget));
+        let reached = within_reach(groups, budget.filter(|_| one_by_one));
         let mut write_bytes = 0;
         let mut most_space = 0;
         let mut on_file_system = std::collections::BTreeMap::<u64, u64>::new();
         for storage in 0..self.places.len() {
-            let (space, written) = self.needs(groups, storage);
+            let (space, written) = self.needs(&reached, storage);
             write_bytes += written;
             most_space = most_space.max(space);
             let facts = &self.places[storage].facts;
@@ -242,18 +271,15 @@ impl Runner<'_> {
             }
         }
         self.write_limit_bytes = Some(write_bytes);
-        let needed: Duration = groups.iter().map(|group| group.expected).sum();
-        let expected = if self.bench.rounds.is_some() {
-            needed
-        } else {
-            self.bench.budget
-        };
-        if needed > expected * 2 {
+        let expected = budget.unwrap_or(needed);
+        if one_by_one {
             self.run.warnings.push(format!(
-                "All of this takes about {} minutes, and the budget has {:.1}: what its turn does not come for is not \
-                 ranked. Give more with --budget, or choose with --methods and --size.",
+                "All of this takes about {} minutes, and the budget had {:.1}: contests were measured one after the other, \
+                 the smallest files first. `seekless bench --resume {}` goes on with what is left; --methods and --size \
+                 choose less.",
                 needed.as_secs().div_ceil(60),
                 expected.as_secs_f64() / 60.0,
+                self.run.id,
             ));
         }
         self.watch.event(&Event::Planned {
@@ -261,12 +287,15 @@ impl Runner<'_> {
             space_bytes: most_space,
             expected,
             needed,
+            contests: groups.iter().map(|group| group.contests.len()).sum(),
+            entries: groups.iter().map(|group| group.active.len()).sum(),
+            one_by_one,
         });
         Ok(())
     }
 
     /// The space that a storage needs at one time, and the bytes written to it at most.
-    fn needs(&self, groups: &[Group], storage: usize) -> (u64, u64) {
+    fn needs(&self, groups: &[&Group], storage: usize) -> (u64, u64) {
         let mut sources = std::collections::BTreeMap::new();
         let (mut target, mut written) = (0, 0);
         for group in groups {
@@ -295,7 +324,7 @@ impl Runner<'_> {
         if self.bench.rounds.is_some() {
             return u64::MAX;
         }
-        let expected = super::size::planned_trials(group.active.len()) as u64;
+        let expected = planned_trials(group.active.len()) as u64;
         expected * 2
     }
 
@@ -314,6 +343,20 @@ impl Runner<'_> {
         }
         Ok(())
     }
+}
+
+/// The groups that a budget may reach, were all twice as fast as expected; all of them without a budget.
+fn within_reach(groups: &[Group], budget: Option<Duration>) -> Vec<&Group> {
+    let mut reached: Vec<&Group> = groups.iter().collect();
+    let Some(budget) = budget else { return reached };
+    reached.sort_by_key(|group| order_one_by_one(group));
+    let mut before = Duration::ZERO;
+    reached.retain(|group| {
+        let begins = before;
+        before += group.expected;
+        begins < budget * 2
+    });
+    reached
 }
 
 /// Why a command cannot be ranked with the methods of a contest: it would do less.

@@ -7,6 +7,8 @@
 mod check;
 mod group;
 mod place;
+mod resume;
+mod schedule;
 mod size;
 mod trial;
 mod verdict;
@@ -50,6 +52,8 @@ pub struct Bench {
     pub file: Option<PathBuf>,
     /// The program that runs a trial when it is called with `trial`.
     pub program: PathBuf,
+    /// A run that is gone on with: then the experiments, sizes, cache states and work are its own.
+    pub resume: Option<Run>,
 }
 
 /// What happens during a run, for whoever shows it.
@@ -65,6 +69,12 @@ pub enum Event<'a> {
         expected: Duration,
         /// How long three rounds of everything and the rest take, as far as can be told.
         needed: Duration,
+        /// Contests that are not settled yet.
+        contests: usize,
+        /// Methods and commands in them that are still measured.
+        entries: usize,
+        /// Whether the contests are measured one after the other, because the time is not enough for all.
+        one_by_one: bool,
     },
     /// Before anything is planned: so much is written to learn how fast the storage is and what it supports.
     Calibrating {
@@ -89,6 +99,8 @@ pub enum Event<'a> {
         /// What is left of the budget.
         left: Option<Duration>,
     },
+    /// What was measured so far, every few minutes: enough to go on from, should the machine fail.
+    Checkpoint(&'a Run),
 }
 
 /// Shows what happens.
@@ -125,6 +137,14 @@ pub enum BenchError {
     /// What is asked for leaves nothing to measure.
     #[error("{0}")]
     Nothing(String),
+    /// A run cannot be gone on with here.
+    #[error("the run {id} cannot be gone on with: {why}")]
+    CannotResume {
+        /// The run.
+        id: String,
+        /// Why not, and what to try.
+        why: String,
+    },
     /// A file could not be made, read or dropped from the page cache.
     #[error(transparent)]
     Engine(#[from] seekless::Error),
@@ -146,6 +166,9 @@ const CONFIRMING_PART: f64 = 0.12;
 /// Trials that do nothing, for the lab's own cost.
 const NULL_TRIALS: usize = 7;
 
+/// How often what was measured is told.
+const CHECKPOINT: Duration = Duration::from_mins(2);
+
 /// Measures what is asked for.
 ///
 /// # Errors
@@ -154,7 +177,6 @@ pub fn run(bench: &Bench, stop: &Stop, watch: &mut dyn Watch) -> Result<Run, Ben
     let mut runner = Runner::new(bench, stop, watch)?;
     runner.measure_lab()?;
     let groups = runner.plan()?;
-    runner.make_files(&groups)?;
     runner.run_groups(groups)?;
     Ok(runner.finish())
 }
@@ -168,6 +190,9 @@ struct Runner<'a> {
     run: Run,
     rng: fastrand::Rng,
     started: Instant,
+    /// Seconds that the run had measured before it was gone on with.
+    seconds_before: f64,
+    checkpoint: Instant,
     /// What the processors' time was at the start.
     cpu_time: Option<CpuTime>,
     /// Bytes that may be written in all trials, as was said before the first; and those written so far.
@@ -181,46 +206,21 @@ impl<'a> Runner<'a> {
     fn new(bench: &'a Bench, stop: &'a Stop, watch: &'a mut dyn Watch) -> Result<Self, BenchError> {
         let started = Instant::now();
         let places = Place::open_all(bench)?;
-        let names: Vec<String> = bench
-            .experiments
-            .iter()
-            .map(|experiment| experiment.name.clone())
-            .collect();
-        let now = jiff::Timestamp::now();
-        let run = Run {
-            version: seekless_record::CURRENT_VERSION,
-            id: format!("{}-{}", now.strftime("%Y-%m-%dT%H-%M-%S"), names.join("+")),
-            seekless: env!("CARGO_PKG_VERSION").to_owned(),
-            started: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            elapsed_seconds: 0.0,
-            ended: Ended::Complete,
-            experiments: names,
-            seed: bench.seed,
-            budget_seconds: bench.rounds.is_none().then_some(bench.budget.as_secs_f64()),
-            drop: bench.drop.name().to_owned(),
-            machine: crate::machine::machine(),
-            storages: places.iter().map(Place::record).collect(),
-            contests: Vec::new(),
-            trials: Vec::new(),
-            lab_cost: LabCost::default(),
-            noise: NoiseFloor::default(),
-            choices: Vec::new(),
-            warnings: Vec::new(),
-            resumed_at_seconds: Vec::new(),
-            published: bench
-                .experiments
-                .iter()
-                .flat_map(|experiment| experiment.published.clone())
-                .collect(),
+        let run = match &bench.resume {
+            None => new_run(bench, &places),
+            Some(run) => resume::resumed(run, &places, bench)?,
         };
         Ok(Self {
             bench,
             stop,
             watch,
             places,
+            // Another order each time it is gone on with, and the same when the same is done again.
+            rng: fastrand::Rng::with_seed(bench.seed.wrapping_add(run.resumed_at_seconds.len() as u64)),
+            seconds_before: run.elapsed_seconds,
             run,
-            rng: fastrand::Rng::with_seed(bench.seed),
             started,
+            checkpoint: started,
             cpu_time: CpuTime::now(),
             write_limit_bytes: None,
             written_bytes: 0,
@@ -245,50 +245,6 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Runs all groups, a round of each in turn: so drift meets all alike, and a budget that ends early leaves something of
-    /// everything.
-    fn run_groups(&mut self, mut groups: Vec<Group>) -> Result<(), BenchError> {
-        let end = self.bench.rounds.is_none().then(|| self.started + self.bench.budget);
-        for _ in 0..self.bench.rounds.unwrap_or(SCREENING_ROUNDS) {
-            for group in &mut groups {
-                self.round(group, Phase::Screening, end)?;
-            }
-        }
-        let Some(end) = end else {
-            return groups.iter_mut().try_for_each(|group| self.confirm(group, None));
-        };
-        let contending_end = self.started + self.bench.budget.mul_f64(1.0 - CONFIRMING_PART);
-        self.spend(&mut groups, contending_end)?;
-        for index in 0..groups.len() {
-            let left = end.saturating_duration_since(Instant::now());
-            let share = left / (groups.len() - index) as u32;
-            self.confirm(&mut groups[index], Some(Instant::now() + share))?;
-        }
-        Ok(())
-    }
-
-    /// Drops what is beaten, and spends what is left of the budget on the groups that are not settled.
-    fn spend(&mut self, groups: &mut [Group], end: Instant) -> Result<(), BenchError> {
-        while !self.is_over(Some(end)) {
-            let mut measured = false;
-            for group in groups.iter_mut() {
-                self.drop_beaten(group);
-                if group.rounds < MOST_ROUNDS && !self.is_over(Some(end)) && !self.is_settled(group) {
-                    let before = group.rounds;
-                    self.round(group, Phase::Contending, Some(end))?;
-                    measured |= group.rounds > before;
-                }
-            }
-            if !measured {
-                break;
-            }
-        }
-        for group in groups {
-            self.drop_beaten(group);
-        }
-        Ok(())
-    }
-
     /// A round of all that is active in a group, shuffled.
     fn round(&mut self, group: &mut Group, phase: Phase, end: Option<Instant>) -> Result<(), BenchError> {
         let mut order = group.active.clone();
@@ -302,23 +258,12 @@ impl<'a> Runner<'a> {
                 continue;
             }
             self.trial(group, contest, entry, phase)?;
+            self.tell_checkpoint();
             begun = true;
         }
         // A round that was cut short has its number all the same: no two trials of an entry may share one.
         group.rounds += u32::from(begun);
         Ok(())
-    }
-
-    /// Fresh rounds of the winners, beside the reference.
-    fn confirm(&mut self, group: &mut Group, end: Option<Instant>) -> Result<(), BenchError> {
-        let winners = self.winners(group);
-        let active = std::mem::replace(&mut group.active, winners);
-        let mut result = Ok(());
-        for _ in 0..self.bench.rounds.unwrap_or(CONFIRMING_ROUNDS).min(CONFIRMING_ROUNDS) {
-            result = result.and_then(|()| self.round(group, Phase::Confirming, end));
-        }
-        group.active = active;
-        result
     }
 
     fn is_over(&self, end: Option<Instant>) -> bool {
@@ -337,15 +282,69 @@ impl<'a> Runner<'a> {
             self.run.ended = Ended::Interrupted;
         }
         self.conclude();
+        let stolen = CpuTime::now()
+            .zip(self.cpu_time)
+            .map(|(now, start)| now.stolen_since(start));
         self.run.noise = NoiseFloor {
-            stolen: CpuTime::now()
-                .zip(self.cpu_time)
-                .map(|(now, start)| now.stolen_since(start)),
+            stolen: resume::over_time(
+                self.run.noise.stolen.map(|stolen| (stolen, self.seconds_before)),
+                stolen.map(|stolen| (stolen, self.started.elapsed().as_secs_f64())),
+            ),
             other_io: verdict::other_io(&self.run.trials),
         };
         self.run.warnings.extend(verdict::warnings(&self.run));
-        self.run.elapsed_seconds = self.started.elapsed().as_secs_f64();
+        self.run.elapsed_seconds = self.measured_seconds();
         self.run
+    }
+
+    /// Seconds of measuring so far, those before the run was gone on with included.
+    fn measured_seconds(&self) -> f64 {
+        self.seconds_before + self.started.elapsed().as_secs_f64()
+    }
+
+    /// Tells every few minutes what was measured.
+    fn tell_checkpoint(&mut self) {
+        if self.checkpoint.elapsed() < CHECKPOINT {
+            return;
+        }
+        self.conclude();
+        self.run.elapsed_seconds = self.measured_seconds();
+        let ended = std::mem::replace(&mut self.run.ended, Ended::Interrupted);
+        self.watch.event(&Event::Checkpoint(&self.run));
+        self.run.ended = ended;
+        self.checkpoint = Instant::now();
+    }
+}
+
+/// A run of which nothing is measured yet.
+fn new_run(bench: &Bench, places: &[Place]) -> Run {
+    let experiments = &bench.experiments;
+    let names: Vec<String> = experiments.iter().map(|experiment| experiment.name.clone()).collect();
+    let now = jiff::Timestamp::now();
+    Run {
+        version: seekless_record::CURRENT_VERSION,
+        id: format!("{}-{}", now.strftime("%Y-%m-%dT%H-%M-%S"), names.join("+")),
+        seekless: env!("CARGO_PKG_VERSION").to_owned(),
+        started: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        elapsed_seconds: 0.0,
+        ended: Ended::Complete,
+        experiments: names,
+        seed: bench.seed,
+        budget_seconds: bench.rounds.is_none().then_some(bench.budget.as_secs_f64()),
+        drop: bench.drop.name().to_owned(),
+        machine: crate::machine::machine(),
+        storages: places.iter().map(Place::record).collect(),
+        contests: Vec::new(),
+        trials: Vec::new(),
+        lab_cost: LabCost::default(),
+        noise: NoiseFloor::default(),
+        choices: Vec::new(),
+        warnings: Vec::new(),
+        resumed_at_seconds: Vec::new(),
+        published: experiments
+            .iter()
+            .flat_map(|experiment| experiment.published.clone())
+            .collect(),
     }
 }
 

@@ -40,9 +40,13 @@ pub(super) fn planned_trials(entries: usize) -> usize {
 
 /// The time that a group is expected to take: the contest of one size and cache state.
 pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {
-    let all_bytes = bytes * u64::from(files_per_trial(bytes));
     let trials = planned_trials(plan.methods.len() + plan.commands.len());
-    trial_cost(plan.operation, cache, all_bytes, speeds) * trials as u32
+    trial_cost(plan.operation, cache, all_bytes(bytes), speeds) * trials as u32
+}
+
+/// The bytes of all files of a trial.
+pub(super) fn all_bytes(bytes: u64) -> u64 {
+    bytes * u64::from(files_per_trial(bytes))
 }
 
 /// Chooses the size for a plan that leaves it to the lab: the largest of which the groups of all cache states each stay
@@ -66,7 +70,7 @@ pub(super) fn choose_size(plan: &ContestPlan, caches: &[Cache], share: Option<Du
 }
 
 /// The time of one trial, with what is done before and after it.
-fn trial_cost(operation: Operation, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {
+pub(super) fn trial_cost(operation: Operation, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {
     let bytes = bytes as f64;
     let read = if cache == Cache::Warm {
         bytes / MEMORY_SPEED

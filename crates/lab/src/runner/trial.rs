@@ -68,7 +68,7 @@ impl Runner<'_> {
                 .is_none()
                 .then(|| self.bench.budget.saturating_sub(self.started.elapsed())),
         });
-        let at_seconds = self.started.elapsed().as_secs_f64();
+        let at_seconds = self.measured_seconds();
         if description.operation != "read" {
             let bytes = description.size_bytes * u64::from(description.files);
             self.written_bytes += if description.target == Target::Overwrite {

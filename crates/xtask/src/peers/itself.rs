@@ -163,6 +163,7 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64, cache: Cache, method: 
         drop: seekless_lab::Drop::File,
         file: None,
         program: ours.program().to_owned(),
+        resume: None,
     };
     let stop = Stop::default();
     let run = seekless_lab::run(&bench, &stop, &mut Interruptible(stop.clone()));

@@ -1,0 +1,225 @@
+//! Going on with a run: whether that may be done here, and what of it is left.
+//!
+//! What was measured stays as it is. A method that was dropped, failed or was not to be had stays so; whose turn had not
+//! come gets it now.
+
+use std::time::Duration;
+
+use seekless::Operation;
+use seekless_record::{Contest, Ended, Machine, Phase, Run, Status, Storage};
+
+use super::group::Group;
+use super::place::Place;
+use super::size::{all_bytes, planned_trials, trial_cost};
+use super::{Bench, BenchError, MOST_ROUNDS, Runner};
+
+/// The run with which a run begins that goes on with it.
+///
+/// # Errors
+/// [`BenchError::CannotResume`] where another machine, kernel, storage or version would measure than before.
+pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run, BenchError> {
+    let refuse = |why: String| BenchError::CannotResume {
+        id: run.id.clone(),
+        why,
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    if run.seekless != version {
+        return Err(refuse(format!(
+            "seekless {} measured it, and this is {version}: start a new run",
+            run.seekless
+        )));
+    }
+    if let Some(what) = other_machine(&run.machine, &crate::machine::machine()) {
+        return Err(refuse(format!("{what}: start a new run, and compare the two")));
+    }
+    if run.storages.len() != places.len() {
+        return Err(refuse(format!(
+            "it measured {} storages: name a folder of each with --dir, in the same order",
+            run.storages.len()
+        )));
+    }
+    let storages: Vec<Storage> = places.iter().map(Place::record).collect();
+    if let Some((before, _)) = run
+        .storages
+        .iter()
+        .zip(&storages)
+        .find(|(before, now)| !is_same_storage(before, now))
+    {
+        return Err(refuse(format!(
+            "it measured {} on {}: go to a folder of that storage, or name one with --dir",
+            before.file_system,
+            before.device.as_ref().map_or("another storage", |device| &device.name),
+        )));
+    }
+    let mut resumed = run.clone();
+    for (storage, now) in resumed.storages.iter_mut().zip(storages) {
+        storage.free_bytes = now.free_bytes;
+    }
+    resumed.ended = Ended::Complete;
+    resumed.resumed_at_seconds.push(run.elapsed_seconds);
+    resumed.budget_seconds = Some(run.budget_seconds.unwrap_or(run.elapsed_seconds) + bench.budget.as_secs_f64());
+    resumed.warnings.clear();
+    Ok(resumed)
+}
+
+/// What is another than before, where it changes what is measured.
+fn other_machine(before: &Machine, now: &Machine) -> Option<String> {
+    let differs = |what: &str, before: &str, now: &str| {
+        (before != now).then(|| format!("it was measured on {what} {before}, and this is {now}"))
+    };
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    differs("the host", &text(&before.host), &text(&now.host))
+        .or_else(|| differs("the processor", &text(&before.processor), &text(&now.processor)))
+        .or_else(|| differs("the kernel", &before.kernel, &now.kernel))
+        .or_else(|| {
+            let processors = [before.processors, now.processors].map(|number| number.to_string());
+            differs("a number of processors of", &processors[0], &processors[1])
+        })
+}
+
+fn is_same_storage(before: &Storage, now: &Storage) -> bool {
+    let device = |storage: &Storage| storage.device.as_ref().map(|device| device.name.clone());
+    (&before.file_system, &before.mount_point, device(before)) == (&now.file_system, &now.mount_point, device(now))
+}
+
+/// A part that was measured over two spans of time: its mean over both, each given with its seconds.
+pub(super) fn over_time(before: Option<(f64, f64)>, now: Option<(f64, f64)>) -> Option<f64> {
+    match (before, now) {
+        (Some((before, seconds_before)), Some((now, seconds))) if seconds_before + seconds > 0.0 => {
+            Some((before * seconds_before + now * seconds) / (seconds_before + seconds))
+        }
+        (one, other) => other.or(one).map(|(part, _)| part),
+    }
+}
+
+impl Runner<'_> {
+    /// The groups of which something is left to measure.
+    pub(super) fn remaining_groups(&mut self) -> Result<Vec<Group>, BenchError> {
+        for entry in self.run.contests.iter_mut().flat_map(|contest| &mut contest.entries) {
+            if matches!(entry.status, Status::Unmeasured(_)) {
+                entry.status = Status::Measured;
+            }
+        }
+        let mut groups = self.groups_of_run();
+        groups.retain(|group| !self.is_finished(group));
+        if groups.is_empty() {
+            return Err(BenchError::Nothing(format!(
+                "all of {} is measured: `seekless runs show {}` shows it",
+                self.run.id, self.run.id
+            )));
+        }
+        let speeds = self.calibrate()?;
+        for group in &mut groups {
+            let contest = &self.run.contests[group.contests[0]];
+            let mut known = Operation::ALL.into_iter();
+            let operation = known
+                .find(|known| known.name() == contest.operation)
+                .unwrap_or(Operation::Read);
+            let done = self
+                .run
+                .trials
+                .iter()
+                .filter(|trial| group.contests.contains(&trial.contest))
+                .count();
+            let trials = planned_trials(group.active.len())
+                .saturating_sub(done)
+                .max(FEWEST_TRIALS);
+            group.expected =
+                trial_cost(operation, contest.cache, all_bytes(contest.size_bytes), &speeds) * trials as u32;
+        }
+        Ok(groups)
+    }
+
+    /// The contests of the run, those of one description together.
+    fn groups_of_run(&self) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for (index, contest) in self.run.contests.iter().enumerate() {
+            let same = |other: &Contest| is_same_description(other, contest);
+            let known = groups
+                .iter()
+                .position(|group| same(&self.run.contests[group.contests[0]]));
+            let place = known.unwrap_or(groups.len());
+            if known.is_none() {
+                groups.push(Group {
+                    active: Vec::new(),
+                    rounds: 0,
+                    rounds_confirmed: None,
+                    expected: Duration::ZERO,
+                    bytes: contest.size_bytes,
+                    contests: Vec::new(),
+                });
+            }
+            let group = &mut groups[place];
+            group.contests.push(index);
+            let measured = contest.entries.iter().enumerate();
+            let measured = measured.filter(|(_, entry)| entry.status == Status::Measured);
+            group.active.extend(measured.map(|(entry, _)| (index, entry)));
+            for trial in self.run.trials.iter().filter(|trial| trial.contest == index) {
+                group.rounds = group.rounds.max(trial.round + 1);
+                if trial.phase == Phase::Confirming {
+                    group.rounds_confirmed = group.rounds_confirmed.max(Some(trial.round + 1));
+                }
+            }
+        }
+        groups
+    }
+
+    /// Whether nothing is left to do in a group.
+    fn is_finished(&self, group: &Group) -> bool {
+        let has_turn = |&(contest, entry): &(usize, usize)| {
+            let mut trials = self.run.trials.iter();
+            trials.any(|trial| (trial.contest, trial.entry) == (contest, entry))
+        };
+        let all_measured = group.active.iter().all(has_turn);
+        all_measured && group.is_confirmed() && (self.is_settled(group) || group.rounds >= MOST_ROUNDS)
+    }
+}
+
+/// Trials that are expected in a group of which most is done.
+const FEWEST_TRIALS: usize = 9;
+
+/// Whether contests are measured in the same rounds: all but storage and shared blocks is the same.
+fn is_same_description(one: &Contest, other: &Contest) -> bool {
+    let key = |contest: &Contest| {
+        (
+            (
+                contest.experiment.clone(),
+                contest.operation.clone(),
+                contest.size_bytes,
+                contest.files,
+            ),
+            (contest.cache, contest.target, contest.kernel.clone()),
+            (contest.work_ns_per_kib, contest.durability.clone()),
+        )
+    };
+    key(one) == key(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_kernel_is_another_machine() {
+        let machine = Machine {
+            host: Some("a".to_owned()),
+            kernel: "6.1".to_owned(),
+            processors: 2,
+            ..Machine::default()
+        };
+        assert_eq!(other_machine(&machine, &machine.clone()), None);
+        let newer = Machine {
+            kernel: "6.2".to_owned(),
+            ..machine.clone()
+        };
+        let why = other_machine(&machine, &newer).unwrap();
+        assert!(why.contains("the kernel 6.1") && why.contains("6.2"), "{why}");
+    }
+
+    #[test]
+    fn a_part_over_two_spans_is_weighed_by_their_length() {
+        assert_eq!(over_time(Some((0.1, 30.0)), Some((0.4, 10.0))), Some(0.175));
+        assert_eq!(over_time(None, Some((0.4, 10.0))), Some(0.4));
+        assert_eq!(over_time(Some((0.1, 0.0)), Some((0.4, 0.0))), Some(0.4));
+    }
+}
