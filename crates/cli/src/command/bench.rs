@@ -12,10 +12,11 @@ use etcetera::BaseStrategy;
 use seekless::method::parse_size;
 use seekless_lab::experiment::{Experiment, filter};
 use seekless_lab::trial::Stop;
-use seekless_lab::{Bench, Drop, export};
+use seekless_lab::{Bench, Drop, export, report};
 use seekless_record::{Cache, Run};
 
 use super::Failure;
+use super::report::{beside, file_url};
 use crate::output::Output;
 use crate::show::{Progress, Width, show_run, wrapped};
 use crate::signals::on_signal;
@@ -32,7 +33,8 @@ Examples:
   seekless bench copy --dir /ssd --dir /disk  two storages in the same rounds
   seekless bench read --file big.iso          your file; nothing is written
   seekless bench read --methods '*direct*'    some of `seekless methods` only
-  seekless bench mine.toml --export-csv r.csv an experiment of your own")]
+  seekless bench mine.toml --export-csv r.csv an experiment of your own
+  seekless bench --report storage.html        the page with plots, here")]
 pub struct Arguments {
     /// Built-in experiments, or files that describe one [default: read write copy]
     #[arg(value_name = "EXPERIMENT|FILE.toml")]
@@ -78,6 +80,9 @@ pub struct Arguments {
     /// Write the tables as Markdown
     #[arg(long, value_name = "FILE")]
     export_markdown: Option<PathBuf>,
+    /// Write the report to this file instead of beside the saved run
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
     /// Show what was dropped and what is not available, too
     #[arg(long)]
     all: bool,
@@ -154,8 +159,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     // First what is to last: whoever reads our output may have seen enough before its end.
     let saved = save(&run);
+    let asked_for = exports.report();
     let mut failed: Vec<anyhow::Error> = exports.write(&run);
-    let shown = show(&run, arguments.all, saved.as_deref().ok());
+    let page = match (&saved, &arguments.report) {
+        (Ok(path), None) => report_beside(&run, path).map_err(|error| failed.push(error)).ok(),
+        _ => asked_for,
+    };
+    let shown = show(&run, arguments.all, saved.as_deref().ok(), page.as_deref());
     failed.extend(saved.err().map(|error| error.context("the run was not saved")));
     match caught.signal() {
         Some(signal) => Err(Failure::Stopped(signal)),
@@ -167,13 +177,27 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
 }
 
-fn show(run: &Run, all: bool, saved: Option<&Path>) -> anyhow::Result<()> {
+fn show(run: &Run, all: bool, saved: Option<&Path>, page: Option<&Path>) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
     show_run(&mut out, run, all, Width::of_stdout())?;
+    if saved.or(page).is_some() {
+        writeln!(out)?;
+    }
     if let Some(path) = saved {
-        writeln!(out, "\nSaved  {}", path.display())?;
+        writeln!(out, "Saved   {}", path.display())?;
+    }
+    if let Some(path) = page {
+        writeln!(out, "Report  {}", file_url(path))?;
     }
     Ok(out.flush()?)
+}
+
+/// Writes the page of a saved run beside it.
+fn report_beside(run: &Run, saved: &Path) -> anyhow::Result<PathBuf> {
+    let written = || -> anyhow::Result<()> { beside(saved)?.write(report::to_html(run)?.as_bytes()) };
+    written().context("the report was not written")?;
+    let path = saved.with_extension("html");
+    Ok(std::fs::canonicalize(&path).unwrap_or(path))
 }
 
 fn list(out: &mut dyn Write) -> anyhow::Result<()> {
@@ -249,10 +273,15 @@ fn seed_from_clock() -> u64 {
     now.map_or(1, |now| now.as_micros() as u64 % 1_000_000_000)
 }
 
+/// Where runs are saved.
+pub(super) fn runs_folder() -> anyhow::Result<PathBuf> {
+    let strategy = etcetera::choose_base_strategy().map_err(|error| anyhow!("there is no home folder: {error}"))?;
+    Ok(strategy.data_dir().join("seekless").join("runs"))
+}
+
 /// Saves a run under the user's data folder.
 fn save(run: &Run) -> anyhow::Result<PathBuf> {
-    let strategy = etcetera::choose_base_strategy().map_err(|error| anyhow!("there is no home folder: {error}"))?;
-    let folder = strategy.data_dir().join("seekless").join("runs");
+    let folder = runs_folder()?;
     std::fs::create_dir_all(&folder).with_context(|| format!("{}: making the folder failed", folder.display()))?;
     // Many experiments make a name longer than file systems take.
     let name: String = run.id.chars().take(LONGEST_NAME).collect();
@@ -279,15 +308,20 @@ const LONGEST_NAME: usize = 200;
 type Form = fn(&Run) -> anyhow::Result<String>;
 
 /// Where the run is written to besides.
-struct Exports(Vec<(Output, Form)>);
+struct Exports {
+    outputs: Vec<(Output, Form)>,
+    /// The file of the report, where one was asked for and it is no stream.
+    report: Option<PathBuf>,
+}
 
 impl Exports {
     /// Checks all paths before anything is measured.
     fn prepare(arguments: &Arguments) -> anyhow::Result<Self> {
-        let wanted: [(&Option<PathBuf>, Form); 3] = [
+        let wanted: [(&Option<PathBuf>, Form); 4] = [
             (&arguments.export_json, |run| Ok(seekless_record::to_json(run)?)),
             (&arguments.export_csv, |run| Ok(export::to_csv(run)?)),
             (&arguments.export_markdown, |run| Ok(export::to_markdown(run))),
+            (&arguments.report, |run| Ok(report::to_html(run)?)),
         ];
         let mut exports: Vec<(Output, Form)> = Vec::new();
         for (path, form) in wanted {
@@ -310,13 +344,23 @@ impl Exports {
             }
             exports.push((output, form));
         }
-        Ok(Self(exports))
+        let report = exports.last().filter(|_| arguments.report.is_some());
+        let report = report.and_then(|(output, _)| output.target());
+        Ok(Self {
+            outputs: exports,
+            report,
+        })
+    }
+
+    /// The file that the report goes to, where one was asked for and it is no stream.
+    fn report(&self) -> Option<PathBuf> {
+        self.report.clone()
     }
 
     /// Writes all of them; gives what failed.
     fn write(self, run: &Run) -> Vec<anyhow::Error> {
         let written = self
-            .0
+            .outputs
             .into_iter()
             .map(|(output, form)| output.write(form(run)?.as_bytes()));
         written.filter_map(Result::err).collect()

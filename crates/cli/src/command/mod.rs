@@ -3,6 +3,7 @@
 mod bench;
 mod generate;
 mod methods;
+mod report;
 mod trial;
 
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ Examples:
   seekless bench                      measure the storage under this folder
   seekless bench read --file big.iso  find the fastest way to read a file
   seekless methods copy               what there is to copy with, here
+  seekless report latest              the newest run as a page with plots
 
 `seekless COMMAND --help` says more.
 SEEKLESS_LOG=debug shows what happens inside.";
@@ -30,6 +32,7 @@ SEEKLESS_LOG=debug shows what happens inside.";
 enum Command {
     Bench(Box<bench::Arguments>),
     Methods(methods::Arguments),
+    Report(report::Arguments),
     Generate(generate::Arguments),
     /// Runs one trial that a parent describes on standard input.
     #[command(hide = true)]
@@ -57,6 +60,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Trial => trial::run(),
     }
