@@ -7,11 +7,14 @@ use anyhow::Result;
 use crate::process::{check_interrupt, is_installed, is_root, run};
 
 /// A program, and the package that brings it.
-const NEEDED: [(&str, &str); 4] = [
+const NEEDED: [(&str, &str); 7] = [
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
     ("fio", "fio"),
+    ("chromium", "chromium"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
 ];
 
 /// Installs what is missing where that is possible. Returns what will be missing all the same, and why.

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::browser;
 use crate::filesystems::{self, FileSystem, Matrix};
 use crate::process::run as run_program;
 use crate::setup;
@@ -51,17 +52,20 @@ enum Step {
     Test,
     /// The integration tests on ext4, XFS, btrfs and tmpfs
     FileSystems,
+    /// The report in a browser without a network
+    Browser,
     /// rustdoc, warnings denied
     Doc,
 }
 
 impl Step {
-    const FULL: [Self; 6] = [
+    const FULL: [Self; 7] = [
         Self::SetUp,
         Self::Fmt,
         Self::Clippy,
         Self::Test,
         Self::FileSystems,
+        Self::Browser,
         Self::Doc,
     ];
     const FAST: [Self; 3] = [Self::Fmt, Self::Clippy, Self::Unit];
@@ -76,6 +80,7 @@ impl Step {
         match self {
             Self::SetUp => return setup::install_missing(),
             Self::FileSystems => return test_file_systems(),
+            Self::Browser => return browser::test(),
             Self::Fmt => cargo(&["fmt", "--all", "--check"])?,
             Self::Clippy => cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?,
             Self::Unit => cargo(&["test", "--workspace", "--lib", "--bins"])?,
