@@ -23,7 +23,7 @@ use crate::output::Output;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless report latest                   the newest run; the page lies beside it
+  seekless report latest                   the newest saved run
   seekless report 2026-11-20T14 -o r.html  the saved run whose ID begins so
   seekless report sent.json                a run that somebody sent")]
 pub struct Arguments {
@@ -78,8 +78,10 @@ fn find(run: &OsStr) -> anyhow::Result<PathBuf> {
     }
     let is_named = |path: &&PathBuf| path.file_stem().is_some_and(|stem| stem == run);
     let begins = |path: &&PathBuf| {
-        path.file_stem()
-            .is_some_and(|stem| stem.as_bytes().starts_with(run.as_bytes()))
+        !run.is_empty()
+            && path
+                .file_stem()
+                .is_some_and(|stem| stem.as_bytes().starts_with(run.as_bytes()))
     };
     if let Some(path) = saved.iter().find(is_named) {
         return Ok(path.clone());

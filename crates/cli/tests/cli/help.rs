@@ -12,6 +12,7 @@ fn the_help_of_every_command_has_examples() {
         &["bench", "--help"],
         &["methods", "--help"],
         &["generate", "--help"],
+        &["report", "--help"],
     ] {
         let help = place.run(command).succeeded().stdout;
         let examples = help
@@ -60,7 +61,13 @@ fn man_pages_are_generated_for_every_command() {
     let page = place.run(&["generate", "man"]).succeeded().stdout;
     assert!(page.contains(".TH seekless 1"), "{page}");
     place.run(&["generate", "man", "--folder", "man1"]).succeeded();
-    for name in ["seekless", "seekless-bench", "seekless-methods", "seekless-generate"] {
+    for name in [
+        "seekless",
+        "seekless-bench",
+        "seekless-methods",
+        "seekless-report",
+        "seekless-generate",
+    ] {
         let page = std::fs::read_to_string(place.path(format!("man1/{name}.1"))).unwrap();
         assert!(
             page.contains(&format!(".TH {name} 1")) && page.contains("Examples:"),

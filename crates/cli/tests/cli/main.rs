@@ -12,4 +12,5 @@ mod interruption;
 mod methods;
 mod outputs;
 mod place;
+mod report;
 mod unprivileged;

@@ -1,7 +1,7 @@
 //! What the document of 2014 asked, answered for this machine: the best by task, kind and size; where the winner
 //! changes; what each option is worth.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use seekless_record::{Contest, OptionEffect};
@@ -9,17 +9,20 @@ use seekless_record::{Contest, OptionEffect};
 use super::tables::{effect_word, figure, plain, table};
 use super::view::{View, place_of, rate_of};
 use super::words::{breaking, heading, rate, short_name, shown, sound, times, times_with_bounds};
-use crate::ranking::crossovers;
+use crate::ranking::{Comparison, crossovers};
 
 /// The section.
 pub(super) fn answers(view: &View<'_>) -> Markup {
     let changes = crossovers(view.run);
+    let sizes: BTreeSet<u64> = view.run.contests.iter().map(|contest| contest.size_bytes).collect();
     html! {
         section id="answers" {
             h2 { "Answers by task, kind and size" }
             (best(view))
             h3 { "Where the winner changes with the size" }
-            @if changes.is_empty() {
+            @if sizes.len() < 2 {
+                p { "Only one size was measured; name several with --size to see." }
+            } @else if changes.is_empty() {
                 p { "Nowhere between the sizes measured here: no recommended method of one size is slower than another's at the next." }
             } @else {
                 ul { @for change in &changes { li { (shown(change)) } } }
@@ -73,7 +76,7 @@ fn method(contest: &Contest, method: Option<&str>) -> Markup {
 fn gain(view: &View<'_>, index: usize, contest: &Contest, both: Option<(&str, &str)>) -> Markup {
     let places = both.and_then(|(one, other)| Some((place_of(contest, one)?, place_of(contest, other)?)));
     match places.and_then(|(one, other)| view.compare(index, one, other)) {
-        Some(ratio) => figure(&times_with_bounds(&ratio), ratio.median),
+        Some(Comparison { ratio, .. }) => figure(&times_with_bounds(&ratio), ratio.median),
         None => figure("–", f64::NAN),
     }
 }

@@ -16,8 +16,8 @@ const MOST_COLUMNS: usize = 24;
 
 const ROW: f64 = 26.0;
 const HEAD: f64 = 24.0;
-/// How many colours there are, from slow to fast.
-const COLOURS: f64 = 8.0;
+/// The parts of the fastest rate at which the next of eight colours begins: closer together where it matters.
+const COLOURS: [f64; 7] = [0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.97];
 
 struct Cell {
     rate: Option<f64>,
@@ -174,7 +174,7 @@ fn draw_cell(cell: &Cell, fastest: f64, unit: f64, (x, y, width): (f64, f64, f64
         .rate
         .zip(sound(fastest))
         .map(|(rate, fastest)| (rate / fastest).clamp(0.0, 1.0));
-    let colour = part.map(|part| (part * COLOURS).floor().min(COLOURS - 1.0));
+    let colour = part.map(|part| COLOURS.iter().filter(|&&next| part >= next).count());
     let framed = matches!(cell.verdict, Some(Verdict::Best | Verdict::Tie)) && cell.rate.is_some();
     let figure = cell
         .rate
@@ -184,7 +184,7 @@ fn draw_cell(cell: &Cell, fastest: f64, unit: f64, (x, y, width): (f64, f64, f64
     } else {
         ""
     };
-    let class = colour.map_or_else(|| "none".to_owned(), |colour| format!("q{colour:.0}"));
+    let class = colour.map_or_else(|| "none".to_owned(), |colour| format!("q{colour}"));
     html! {
         g class=(class) {
             title { (cell.about) }

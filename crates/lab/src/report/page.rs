@@ -131,7 +131,7 @@ fn when(run: &Run) -> String {
     };
     shown(&format!(
         "{}: {} trials in {}{ended}{resumed}, by seekless {}",
-        run.started,
+        run.started.replacen('T', " ", 1).replace('Z', " UTC"),
         run.trials.len(),
         duration(run.elapsed_seconds),
         run.seekless

@@ -3,12 +3,12 @@
 use maud::{Markup, html};
 use seekless::Method;
 use seekless::method::{differing_options, format_size};
-use seekless_record::{Contest, Finding, FindingKind, Interval, Published, Status};
+use seekless_record::{Contest, Finding, FindingKind, Published, Status};
 
 use super::tables::{figure, table};
 use super::view::{View, place_of, rate_of};
 use super::words::{breaking, heading, rate, short_name, shown, state, times, times_with_bounds};
-use crate::ranking::{RECOMMENDED_RATIO, TIE_RATIO};
+use crate::ranking::{Comparison, RECOMMENDED_RATIO, TIE_RATIO};
 
 /// More tables than any experiment gives.
 const MOST_SOURCES: usize = 20;
@@ -26,7 +26,7 @@ enum Outcome<'a> {
     /// It is the best of its kind, with this block.
     Best(&'a str),
     /// Its time over the best's of its kind.
-    Against(&'a str, Interval),
+    Against(&'a str, Comparison),
     /// Why it has no figures here.
     Missing(String),
 }
@@ -139,7 +139,7 @@ fn cells(here: &Here<'_>) -> Markup {
     let best_rate = best.and_then(rate_of);
     let (ratio, value) = match &here.outcome {
         Outcome::Best(_) => ("1.00x".to_owned(), 1.0),
-        Outcome::Against(_, ratio) => (times_with_bounds(ratio), ratio.median),
+        Outcome::Against(_, Comparison { ratio, .. }) => (times_with_bounds(ratio), ratio.median),
         Outcome::Missing(_) => ("–".to_owned(), f64::NAN),
     };
     html! {
@@ -185,7 +185,7 @@ fn best_of_kind<'a>(view: &View<'_>, index: usize, contest: &'a Contest, kind: F
                 let ratio = place_of(contest, one)
                     .zip(place_of(contest, other))
                     .and_then(|(one, other)| view.compare(index, other, one));
-                Some(if ratio.is_some_and(|ratio| ratio.median < 1.0) {
+                Some(if ratio.is_some_and(|comparison| comparison.ratio.median < 1.0) {
                     other
                 } else {
                     one
@@ -222,9 +222,9 @@ fn outcome<'a>(
     let compared = same
         .iter()
         .filter_map(|&(own, entry)| Some((entry, view.compare(index, own, best?)?)));
-    let nearest = compared.min_by(|one, other| one.1.median.total_cmp(&other.1.median));
-    if let Some((entry, ratio)) = nearest {
-        return Outcome::Against(&entry.method, ratio);
+    let nearest = compared.min_by(|one, other| one.1.ratio.median.total_cmp(&other.1.ratio.median));
+    if let Some((entry, comparison)) = nearest {
+        return Outcome::Against(&entry.method, comparison);
     }
     let why = same.iter().find_map(|(_, entry)| match &entry.status {
         Status::Unavailable(why) | Status::Failed(why) | Status::Unmeasured(why) => Some(shown(why)),
@@ -265,16 +265,16 @@ fn sizes(finding: &Finding) -> String {
 
 /// What became of a finding on this machine, over all its sizes.
 fn in_short(here: &[Here<'_>]) -> String {
-    let ratios = |chosen: &dyn Fn(&Interval) -> bool| {
+    let ratios = |chosen: fn(&Comparison) -> bool| {
         let ratios = here.iter().filter_map(|here| match &here.outcome {
-            Outcome::Against(_, ratio) if chosen(ratio) => Some(ratio.median),
+            Outcome::Against(_, comparison) if chosen(comparison) => Some(comparison.ratio.median),
             _ => None,
         });
         ratios.collect::<Vec<f64>>()
     };
     let good = here.iter().filter(|here| is_good(&here.outcome)).count();
-    let few = ratios(&|ratio| ratio.coverage.is_none());
-    let slower = ratios(&|ratio| ratio.coverage.is_some() && ratio.low > TIE_RATIO);
+    let few = ratios(|comparison| !comparison.is_slower() && comparison.ratio.coverage.is_none());
+    let slower = ratios(|comparison| comparison.is_slower());
     let missing = here.iter().find_map(|here| match &here.outcome {
         Outcome::Missing(why) => Some(why.clone()),
         _ => None,
@@ -324,7 +324,7 @@ fn range(ratios: &[f64]) -> String {
 fn is_good(outcome: &Outcome<'_>) -> bool {
     match outcome {
         Outcome::Best(_) => true,
-        Outcome::Against(_, ratio) => ratio.coverage.is_some() && ratio.low <= TIE_RATIO,
+        Outcome::Against(_, comparison) => comparison.ratio.coverage.is_some() && !comparison.is_slower(),
         Outcome::Missing(_) => false,
     }
 }
@@ -332,9 +332,11 @@ fn is_good(outcome: &Outcome<'_>) -> bool {
 fn word(outcome: &Outcome<'_>) -> String {
     match outcome {
         Outcome::Best(_) => "◆ the best".to_owned(),
-        Outcome::Against(_, ratio) if ratio.coverage.is_none() => "too few rounds".to_owned(),
-        Outcome::Against(_, ratio) if ratio.low > TIE_RATIO => "slower".to_owned(),
-        Outcome::Against(_, ratio) if ratio.high > RECOMMENDED_RATIO => "○ may tie: varies".to_owned(),
+        Outcome::Against(_, comparison) if comparison.is_slower() => "slower".to_owned(),
+        Outcome::Against(_, Comparison { ratio, .. }) if ratio.coverage.is_none() => "too few rounds".to_owned(),
+        Outcome::Against(_, Comparison { ratio, .. }) if ratio.high > RECOMMENDED_RATIO => {
+            "○ may tie: varies".to_owned()
+        }
         Outcome::Against(..) => "○ tie".to_owned(),
         Outcome::Missing(why) => why.clone(),
     }

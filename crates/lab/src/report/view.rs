@@ -3,9 +3,8 @@
 use seekless_record::{Contest, Entry, Interval, Run, Summary, Trial, Verdict};
 
 use super::words::{shown, sound};
-use crate::ranking::Samples;
+use crate::ranking::{Comparison, Samples};
 use crate::runner::title;
-use crate::statistics::{median_interval, paired_ratios};
 
 /// A run to be shown.
 pub(super) struct View<'a> {
@@ -64,10 +63,10 @@ impl<'a> View<'a> {
     }
 
     /// One entry's seconds over another's, paired by round.
-    pub fn compare(&self, contest: usize, one: usize, other: usize) -> Option<Interval> {
-        let samples = |entry| Samples::of(self.trials(contest, entry).iter().copied()).by_round;
-        let ratio = median_interval(&paired_ratios(&samples(one), &samples(other)))?;
-        sound(ratio.median).map(|_| ratio)
+    pub fn compare(&self, contest: usize, one: usize, other: usize) -> Option<Comparison> {
+        let samples = |entry| Samples::of(self.trials(contest, entry).iter().copied());
+        let comparison = samples(one).over(&samples(other))?;
+        sound(comparison.ratio.median).map(|_| comparison)
     }
 }
 
