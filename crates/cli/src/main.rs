@@ -62,5 +62,18 @@ fn complain(error: &anyhow::Error) {
             sentence = format!("{sentence}{colon}{cause}");
         }
     }
-    let _ = writeln!(anstream::stderr(), "seekless: {sentence}");
+    let _ = writeln!(anstream::stderr(), "seekless: {}", visible(&sentence));
+}
+
+/// A sentence that may quote paths and documents: what would steer the terminal is written out.
+fn visible(sentence: &str) -> String {
+    let mut visible = String::with_capacity(sentence.len());
+    for character in sentence.chars() {
+        match character {
+            '\n' => visible.push('\n'),
+            hidden if hidden.is_control() => visible.extend(hidden.escape_unicode()),
+            plain => visible.push(plain),
+        }
+    }
+    visible
 }

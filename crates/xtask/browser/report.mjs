@@ -202,10 +202,9 @@ function contrasts(least) {
 
 // The head of a report and its first plots, as wide and high as a page on the web shows well.
 async function picture(report, file) {
-  const { page, done } = await opened(report.replace(/\.html$/, ""), { viewport: { width: 1080, height: 1200 } });
+  const { page, done } = await opened(report.replace(/\.html$/, ""), { viewport: { width: 1080, height: 930 } });
   await page.evaluate(() => {
-    for (const part of document.querySelectorAll("#notes, #answers, #published, nav")) part.hidden = true;
-    document.querySelector("nav").remove();
+    for (const part of document.querySelectorAll("#notes, #answers, #published, nav")) part.remove();
     const heads = [...document.querySelectorAll("#recommendations h3")];
     for (const head of heads.slice(1)) {
       head.nextElementSibling.remove();

@@ -96,16 +96,20 @@ fn find(run: &OsStr) -> anyhow::Result<PathBuf> {
             folder.display()
         ),
         several => {
-            let names = several.iter().filter_map(|path| path.file_stem()).take(5);
+            let names = several.iter().filter_map(|path| path.file_stem()).take(MOST_NAMED);
             let names: Vec<String> = names.map(|name| name.display().to_string()).collect();
+            let more = if several.len() > MOST_NAMED { " ..." } else { "" };
             bail!(
-                "{shown}: {} saved runs begin so ({} ...): write more of it",
+                "{shown}: {} saved runs begin so ({}{more}): write more of it",
                 several.len(),
                 names.join(", ")
             )
         }
     }
 }
+
+/// So many runs are named where a beginning does not tell them apart.
+const MOST_NAMED: usize = 5;
 
 /// The saved runs, by name, which begins with the time.
 fn saved(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {

@@ -17,9 +17,11 @@ pub(super) fn operation(view: &View<'_>, operation: &str) -> Markup {
     html! {
         section id={"op-" (anchor(operation))} {
             h2 { (heading(operation)) }
-            @for series in series(&contests) {
-                @if let [first, _, ..] = series.as_slice() {
-                    (heatmap::by_size(&format!("sizes-{first}"), &series_title(view, *first), view, &series))
+            div.beside {
+                @for series in series(&contests) {
+                    @if let [first, _, ..] = series.as_slice() {
+                        div { (heatmap::by_size(&format!("sizes-{first}"), &series_title(view, *first), view, &series)) }
+                    }
                 }
             }
             (pairs::cold_and_warm(view, operation))

@@ -162,7 +162,7 @@ impl Grid {
             p.legend {
                 (unit.0) " at the median: pale is slow, strong is fast"
                 @if no_column.is_empty() { " for that size" }
-                ". ◆ best, framed: tie, · not measured."
+                ". ◆\u{a0}best, framed:\u{a0}tie, ·\u{a0}not measured."
                 @if left_out != (0, 0) { " " (left_out.0) " rows and " (left_out.1) " columns more are in the table." }
             }
         }

@@ -37,7 +37,7 @@ pub(super) fn cold_and_warm(view: &View<'_>, operation: &str) -> Markup {
         @if !found.is_empty() {
             h3 { "Cold beside warm" }
             @for (index, contest, pairs) in found {
-                (draw(&format!("pairs-{index}"), &view.title(contest), contest, &pairs))
+                (draw(&format!("pairs-{index}"), &view.title(contest).replacen(", cold", "", 1), contest, &pairs))
             }
         }
     }
