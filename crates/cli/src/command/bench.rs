@@ -159,7 +159,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     // First what is to last: whoever reads our output may have seen enough before its end.
     let saved = save(&run);
-    let asked_for = exports.report();
+    let asked_for = exports.report.clone();
     let mut failed: Vec<anyhow::Error> = exports.write(&run);
     let page = match (&saved, &arguments.report) {
         (Ok(path), None) => report_beside(&run, path).map_err(|error| failed.push(error)).ok(),
@@ -350,11 +350,6 @@ impl Exports {
             outputs: exports,
             report,
         })
-    }
-
-    /// The file that the report goes to, where one was asked for and it is no stream.
-    fn report(&self) -> Option<PathBuf> {
-        self.report.clone()
     }
 
     /// Writes all of them; gives what failed.

@@ -48,8 +48,10 @@ fn a_run_is_found_by_its_id_by_the_beginning_of_it_and_by_its_path() {
         fs::read(place.path("page.html")).unwrap()
     });
     assert!(pages.iter().all(|page| *page == pages[0] && !page.is_empty()));
-    let beside = page_of(&place.run(&["report", "sent.json"]).succeeded());
-    assert!(is_page(&place.path("sent.html")) && beside.ends_with("sent.html"));
+    for _ in ["new", "replaced"] {
+        let beside = page_of(&place.run(&["report", "sent.json"]).succeeded());
+        assert!(is_page(&place.path("sent.html")) && beside.ends_with("sent.html"));
+    }
     place.run(&["report", "latest", "-o", "/dev/null"]).succeeded();
 }
 
@@ -85,6 +87,15 @@ fn what_is_no_run_is_refused_and_nothing_is_written() {
         assert!(sentence.contains(reason), "{output}: {sentence}");
     }
     assert!(place.content() == before, "something was written");
+}
+
+#[test]
+fn a_name_that_would_steer_the_terminal_is_written_out() {
+    let sentence = Place::new().run(&["report", "\u{1b}[31m.json"]).refused();
+    assert!(
+        sentence.contains("\\u{1b}[31m.json") && !sentence.contains('\u{1b}'),
+        "{sentence}"
+    );
 }
 
 #[test]

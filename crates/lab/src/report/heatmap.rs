@@ -46,7 +46,7 @@ pub(super) fn by_block(id: &str, title: &str, contest: &Contest) -> Markup {
         return html! {};
     }
     let about = "Rates by method, in rows, and block, in columns. The figures are in the table of all methods below.";
-    grid.draw(id, &format!("Rate by method and block: {title}"), about, "no block")
+    grid.draw(id, &format!("Rate by method and block: {title}"), about, "none")
 }
 
 /// Method by file size, with the best block of each; nothing where there are fewer than two sizes.
@@ -126,7 +126,7 @@ impl Grid {
         rows.truncate(MOST_ROWS);
         columns.truncate(MOST_COLUMNS);
         let label = label_width(rows.iter().map(|(name, _)| *name));
-        let width = ((WIDTH - label) / columns.len().max(1) as f64).clamp(46.0, 96.0);
+        let width = ((WIDTH - label) / columns.len().max(1) as f64).clamp(38.0, 96.0);
         let size = (
             label + width * columns.len() as f64 + 2.0,
             HEAD + ROW * rows.len() as f64 + 2.0,
@@ -141,7 +141,9 @@ impl Grid {
         };
         let fastest: Vec<f64> = columns.iter().map(fastest_of).collect();
         let unit = rate_unit(fastest.iter().copied().fold(0.0, f64::max));
+        let axis = if no_column.is_empty() { "file" } else { "block" };
         let content = html! {
+            text.tick x=(at(label - 10.0)) y="15" text-anchor="end" { (axis) }
             @for (index, column) in columns.iter().enumerate() {
                 text.tick x=(at(label + width * (index as f64 + 0.5))) y="15" text-anchor="middle" {
                     @match column { Some(bytes) => { (format_size(*bytes)) }, None => { (no_column) } }

@@ -13,7 +13,7 @@ pub(super) fn picture(id: &str, title: &str, about: &str, size: (f64, f64), cont
     html! {
         figure {
             figcaption { (title) }
-            div.scroll tabindex="0" role="group" aria-label=(title) {
+            div.scroll {
                 svg id=(id) width=(width) height=(height) viewBox={"0 0 " (width) " " (height)} role="img"
                     aria-labelledby={(id) "-t"} aria-describedby={(id) "-d"} {
                     title id={(id) "-t"} { (title) }

@@ -16,7 +16,7 @@ const MOST_NAMED: usize = 12;
 /// A table that can be sorted, as it is by the column `sorted`. A heading that begins with `#` is one of figures.
 pub(super) fn table(caption: &str, heads: &[&str], sorted: Option<usize>, rows: &Markup) -> Markup {
     html! {
-        div.scroll tabindex="0" role="group" aria-label=(caption) {
+        div.scroll {
             table.sort {
                 caption { (caption) }
                 thead { tr {
