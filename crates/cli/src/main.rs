@@ -1,6 +1,7 @@
 //! The command `seekless`: words in, words and pictures out. The work is done in the libraries.
 
 mod command;
+mod keeper;
 mod output;
 mod show;
 mod signals;

@@ -9,6 +9,7 @@
 pub mod experiment;
 pub mod export;
 pub mod ranking;
+pub mod report;
 pub mod runs;
 pub mod statistics;
 pub mod trial;

@@ -3,6 +3,7 @@
 //! Nothing here is part of what users install. Other programs are called where they are the field's own (`fio`,
 //! `mount`, `mkfs.*`, `apt-get`); of the project's own crates the lab is linked, because peers are compared with its trials.
 
+mod browser;
 mod filesystems;
 mod fuzz;
 #[cfg(target_os = "linux")]
@@ -23,6 +24,8 @@ enum Chore {
     Test(test::Arguments),
     /// Mutate documents, experiments and methods until something breaks (Linux)
     Fuzz(fuzz::Arguments),
+    /// Take the picture of a run's report that the README shows
+    ReportPicture(browser::Picture),
     /// Compare seekless with other programs that do the same work (Linux)
     #[cfg(target_os = "linux")]
     #[command(subcommand)]
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     let result = process::catch_interrupts().and_then(|()| match chore {
         Chore::Test(arguments) => test::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
+        Chore::ReportPicture(arguments) => browser::picture(&arguments),
         #[cfg(target_os = "linux")]
         Chore::Peers(peers) => peers::run(&peers),
     });

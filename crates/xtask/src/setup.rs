@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::process::{check_interrupt, is_installed, is_root, run};
 
 /// A program, and the package that brings it.
-const NEEDED: [(&str, &str); 7] = [
+const NEEDED: [(&str, &str); 10] = [
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
@@ -15,6 +15,9 @@ const NEEDED: [(&str, &str); 7] = [
     ("vmtouch", "vmtouch"),
     ("bindfs", "bindfs"),
     ("fuse2fs", "fuse2fs"),
+    ("chromium", "chromium"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
 ];
 
 /// Installs what is missing where that is possible. Returns what will be missing all the same, and why.

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::browser;
 use crate::filesystems::{self, FileSystem, Matrix};
 use crate::fuzz;
 use crate::process::run as run_program;
@@ -59,18 +60,21 @@ enum Step {
     FileSystems,
     /// What comes from strangers, mutated for a few seconds
     Fuzz,
+    /// The report in a browser without a network
+    Browser,
     /// rustdoc, warnings denied
     Doc,
 }
 
 impl Step {
-    const FULL: [Self; 7] = [
+    const FULL: [Self; 8] = [
         Self::SetUp,
         Self::Fmt,
         Self::Clippy,
         Self::Test,
         Self::FileSystems,
         Self::Fuzz,
+        Self::Browser,
         Self::Doc,
     ];
     const FAST: [Self; 3] = [Self::Fmt, Self::Clippy, Self::Unit];
@@ -86,6 +90,7 @@ impl Step {
             Self::SetUp => return setup::install_missing(),
             Self::FileSystems => return test_file_systems(),
             Self::Fuzz => return fuzz::briefly(FUZZ_SECONDS),
+            Self::Browser => return browser::test(),
             Self::Fmt => {
                 cargo(&["fmt", "--all", "--check"])?;
                 cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;

@@ -10,11 +10,14 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use seekless::method::parse_size;
 use seekless_lab::experiment::{Experiment, filter};
+use seekless_lab::runs::{Document, Kept, Origin};
 use seekless_lab::trial::Stop;
-use seekless_lab::{Bench, Drop, export};
+use seekless_lab::{Bench, Drop, export, report};
 use seekless_record::{Cache, Run};
 
 use super::Failure;
+use super::report::{beside, file_url};
+use crate::keeper::Keeper;
 use crate::output::Output;
 use crate::show::{Progress, Width, show_run, visible, wrapped};
 use crate::signals::on_signal;
@@ -32,7 +35,8 @@ Examples:
   seekless bench copy --dir /ssd --dir /disk  two storages in the same rounds
   seekless bench read --file big.iso          your file; nothing is written
   seekless bench read --methods '*direct*'    some of `seekless methods` only
-  seekless bench mine.toml --export-csv r.csv an experiment of your own")]
+  seekless bench mine.toml --export-csv r.csv an experiment of your own
+  seekless bench --report storage.html        the page with plots, here")]
 pub struct Arguments {
     /// Built-in experiments, or files that describe one [default: read write copy]
     #[arg(value_name = "EXPERIMENT|FILE.toml")]
@@ -78,6 +82,13 @@ pub struct Arguments {
     /// Write the tables as Markdown
     #[arg(long, value_name = "FILE")]
     export_markdown: Option<PathBuf>,
+    /// Write the report to this file instead of beside the saved run
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Go on with a run that the budget or an interruption ended: its ID, `latest`, or its file
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["experiments", "sizes", "methods", "cache", "rounds", "seed",
+        "work", "drop", "file"])]
+    resume: Option<OsString>,
     /// Show what was dropped and what is not available, too
     #[arg(long)]
     all: bool,
@@ -136,16 +147,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         list(&mut anstream::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let bench = bench(arguments)?;
+    let resumed = arguments.resume.as_deref().map(resumable).transpose()?;
+    let bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
     let exports = Exports::prepare(arguments)?;
     let stop = Stop::default();
     let caught = on_signal({
         let stop = stop.clone();
         move |_| stop.request()
     })?;
-    let mut progress = Progress::new(arguments.quiet);
-    let run = seekless_lab::run(&bench, &stop, &mut progress);
-    progress.finish();
+    let kept = resumed.as_ref().map(|(document, _)| Kept::of(document));
+    let mut keeper = Keeper::new(Progress::new(arguments.quiet), kept);
+    let run = seekless_lab::run(&bench, &stop, &mut keeper);
+    keeper.finish();
     let run = match (run, caught.signal()) {
         // Stopped before the first trial: there is nothing to keep.
         (Err(_), Some(signal)) => return Err(Failure::Stopped(signal)),
@@ -153,9 +166,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         (run, _) => run?,
     };
     // First what is to last: whoever reads our output may have seen enough before its end.
-    let saved = save(&run);
+    let saved = keeper.save(&run).map(Path::to_owned);
+    tell_size()?;
+    let asked_for = exports.report.clone();
     let mut failed: Vec<anyhow::Error> = exports.write(&run);
-    let shown = show(&run, arguments.all, saved.as_deref().ok());
+    let page = match (&saved, &arguments.report) {
+        (Ok(path), None) => report_beside(&run, path).map_err(|error| failed.push(error)).ok(),
+        _ => asked_for,
+    };
+    let shown = show(&run, arguments.all, saved.as_deref().ok(), page.as_deref());
     failed.extend(saved.err().map(|error| error.context("the run was not saved")));
     match caught.signal() {
         Some(signal) => Err(Failure::Stopped(signal)),
@@ -167,23 +186,48 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
 }
 
-fn show(run: &Run, all: bool, saved: Option<&Path>) -> anyhow::Result<()> {
+/// The run to go on with.
+fn resumable(name: &OsStr) -> anyhow::Result<(Document, Run)> {
+    let document = open_store()?.find(name)?;
+    if document.origin == Origin::Imported {
+        bail!("{}: is the run of somebody else: start one of your own", document.id);
+    }
+    let run = document.read()?;
+    Ok((document, run))
+}
+
+/// Says where the store becomes too large.
+fn tell_size() -> anyhow::Result<()> {
+    let documents = open_store()
+        .and_then(|store| Ok(store.documents()?))
+        .unwrap_or_default();
+    if let Some(warning) = too_large(&documents) {
+        writeln!(anstream::stderr(), "{warning}")?;
+    }
+    Ok(())
+}
+
+fn show(run: &Run, all: bool, saved: Option<&Path>, page: Option<&Path>) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
     show_run(&mut out, run, all, Width::of_stdout())?;
+    if saved.or(page).is_some() {
+        writeln!(out)?;
+    }
     if let Some(path) = saved {
-        writeln!(out, "\nSaved  {}", visible(&path.to_string_lossy()))?;
+        writeln!(out, "Saved   {}", visible(&path.to_string_lossy()))?;
+    }
+    if let Some(path) = page {
+        writeln!(out, "Report  {}", file_url(path))?;
     }
     Ok(out.flush()?)
 }
 
-/// Saves the run, and says where the store becomes too large.
-fn save(run: &Run) -> anyhow::Result<PathBuf> {
-    let store = open_store()?;
-    let path = store.save(run)?;
-    if let Some(warning) = too_large(&store.documents()?) {
-        writeln!(anstream::stderr(), "{warning}")?;
-    }
-    Ok(path)
+/// Writes the page of a saved run beside it.
+fn report_beside(run: &Run, saved: &Path) -> anyhow::Result<PathBuf> {
+    let written = || -> anyhow::Result<()> { beside(saved)?.write(report::to_html(run)?.as_bytes()) };
+    written().context("the report was not written")?;
+    let path = saved.with_extension("html");
+    Ok(std::fs::canonicalize(&path).unwrap_or(path))
 }
 
 fn list(out: &mut dyn Write) -> anyhow::Result<()> {
@@ -195,7 +239,11 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// Puts together what is asked of the lab.
-fn bench(arguments: &Arguments) -> anyhow::Result<Bench> {
+fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> {
+    let program = std::env::current_exe().context("this program's own file could not be found")?;
+    if let Some(run) = resumed {
+        return Ok(resuming(arguments, run, program));
+    }
     let names: Vec<OsString> = match (arguments.experiments.is_empty(), &arguments.file) {
         (false, _) => arguments.experiments.clone(),
         (true, Some(_)) => vec!["read".into()],
@@ -238,8 +286,40 @@ fn bench(arguments: &Arguments) -> anyhow::Result<Bench> {
             DropChoice::System => Drop::System,
         },
         file: arguments.file.clone(),
-        program: std::env::current_exe().context("this program's own file could not be found")?,
+        program,
+        resume: None,
     })
+}
+
+/// Going on with a run: all but the time and the places is the run's own.
+fn resuming(arguments: &Arguments, run: &Run, program: PathBuf) -> Bench {
+    let recorded = || run.storages.iter().map(|storage| PathBuf::from(&storage.path));
+    let folders: Vec<PathBuf> = match arguments.folders.as_slice() {
+        [] => recorded().collect(),
+        given => given.to_vec(),
+    };
+    let file = match folders.as_slice() {
+        [only] if only.is_file() => Some(only.clone()),
+        _ => None,
+    };
+    Bench {
+        experiments: Vec::new(),
+        folders,
+        budget: arguments.budget,
+        rounds: None,
+        sizes: Vec::new(),
+        caches: Vec::new(),
+        seed: run.seed,
+        work_ns_per_kib: None,
+        drop: if run.drop == Drop::System.name() {
+            Drop::System
+        } else {
+            Drop::File
+        },
+        file,
+        program,
+        resume: Some(run.clone()),
+    }
 }
 
 /// An experiment by its name, or by the path of its file.
@@ -263,15 +343,20 @@ fn seed_from_clock() -> u64 {
 type Form = fn(&Run) -> anyhow::Result<String>;
 
 /// Where the run is written to besides.
-struct Exports(Vec<(Output, Form)>);
+struct Exports {
+    outputs: Vec<(Output, Form)>,
+    /// The file of the report, where one was asked for and it is no stream.
+    report: Option<PathBuf>,
+}
 
 impl Exports {
     /// Checks all paths before anything is measured.
     fn prepare(arguments: &Arguments) -> anyhow::Result<Self> {
-        let wanted: [(&Option<PathBuf>, Form); 3] = [
+        let wanted: [(&Option<PathBuf>, Form); 4] = [
             (&arguments.export_json, |run| Ok(seekless_record::to_json(run)?)),
             (&arguments.export_csv, |run| Ok(export::to_csv(run)?)),
             (&arguments.export_markdown, |run| Ok(export::to_markdown(run))),
+            (&arguments.report, |run| Ok(report::to_html(run)?)),
         ];
         let mut exports: Vec<(Output, Form)> = Vec::new();
         for (path, form) in wanted {
@@ -294,13 +379,18 @@ impl Exports {
             }
             exports.push((output, form));
         }
-        Ok(Self(exports))
+        let report = exports.last().filter(|_| arguments.report.is_some());
+        let report = report.and_then(|(output, _)| output.target());
+        Ok(Self {
+            outputs: exports,
+            report,
+        })
     }
 
     /// Writes all of them; gives what failed.
     fn write(self, run: &Run) -> Vec<anyhow::Error> {
         let written = self
-            .0
+            .outputs
             .into_iter()
             .map(|(output, form)| output.write(form(run)?.as_bytes()));
         written.filter_map(Result::err).collect()

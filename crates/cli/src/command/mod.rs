@@ -4,6 +4,7 @@ mod bench;
 mod cache;
 mod generate;
 mod methods;
+mod report;
 mod runs;
 mod storage;
 mod trial;
@@ -28,6 +29,7 @@ Examples:
   seekless storage                    what lies below this folder, what works
   seekless cache show .               what of its files is in memory
   seekless runs                       what was measured, and what came of it
+  seekless report latest              the newest run as a page with plots
 
 `seekless COMMAND --help` says more.
 SEEKLESS_LOG=debug shows what happens inside.";
@@ -39,6 +41,7 @@ enum Command {
     Storage(storage::Arguments),
     Cache(cache::Arguments),
     Runs(runs::Arguments),
+    Report(report::Arguments),
     Generate(generate::Arguments),
     /// Runs one trial that a parent describes on standard input.
     #[command(hide = true)]
@@ -69,6 +72,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Storage(arguments) => storage::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),
         Command::Runs(arguments) => runs::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Trial => trial::run(),
     }

@@ -63,20 +63,29 @@ impl Watch for Progress {
                 space_bytes,
                 expected,
                 needed,
+                contests,
+                entries,
+                one_by_one,
             } => {
                 self.bar.set_length(expected.as_millis() as u64);
                 if *write_bytes > 0 {
                     self.say(&format!(
-                        "Writes at most {} in all, {} at a time; takes about {} s.",
+                        "Writes at most {} in all, {} at a time; takes about {}.",
                         bytes(*write_bytes as f64),
                         bytes(*space_bytes as f64),
-                        expected.as_secs().max(1)
+                        time(*expected)
                     ));
                 }
-                if needed.as_secs_f64() > TOO_LITTLE * expected.as_secs_f64() {
+                if *one_by_one {
                     self.say(&format!(
-                        "Three rounds of everything would need about {} s: some of it will stay undecided.",
-                        needed.as_secs()
+                        "Plans {contests} contests with {entries} methods, which need about {} in all: one after the \
+                         other, the smallest files first. What is left then, `--resume` goes on with.",
+                        time(*needed)
+                    ));
+                } else if needed.as_secs_f64() > TOO_LITTLE * expected.as_secs_f64() {
+                    self.say(&format!(
+                        "Three rounds of everything would need about {}: some of it will stay undecided.",
+                        time(*needed)
                     ));
                 }
             }
@@ -104,11 +113,22 @@ impl Watch for Progress {
                     Phase::Contending => format!("round {round}, of what is not beaten"),
                     Phase::Confirming => "measuring the winner again".to_owned(),
                 };
-                let left = left.map_or_else(String::new, |left: Duration| format!("{} s left, ", left.as_secs()));
+                let left = left.map_or_else(String::new, |left: Duration| format!("{} left, ", time(left)));
                 let name = method.split_once('/').map_or(*method, |(_, name)| name);
                 // What is cut off at the edge of a narrow terminal comes last.
                 self.bar.set_message(format!("{left}{doing}: {contest}: {name}"));
             }
+            Event::Checkpoint(_) => {}
         }
+    }
+}
+
+/// A time in whole units, as in `90 s`, `25 min` or `7 h 30 min`.
+fn time(time: Duration) -> String {
+    let minutes = time.as_secs().div_ceil(60);
+    match time.as_secs() {
+        ..600 => format!("{} s", time.as_secs().max(1)),
+        600..7200 => format!("{minutes} min"),
+        _ => format!("{} h {} min", minutes / 60, minutes % 60),
     }
 }

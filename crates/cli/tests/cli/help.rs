@@ -24,6 +24,7 @@ fn the_help_of_every_command_has_examples() {
         &["runs", "import", "--help"],
         &["runs", "table", "--help"],
         &["runs", "remove", "--help"],
+        &["report", "--help"],
     ] {
         let help = place.run(command).succeeded().stdout;
         let examples = help
@@ -79,6 +80,7 @@ fn man_pages_are_generated_for_every_command() {
         "seekless-storage",
         "seekless-cache",
         "seekless-cache-drop",
+        "seekless-report",
         "seekless-generate",
     ] {
         let page = std::fs::read_to_string(place.path(format!("man1/{name}.1"))).unwrap();

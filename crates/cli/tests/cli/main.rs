@@ -13,6 +13,7 @@ mod interruption;
 mod methods;
 mod outputs;
 mod place;
+mod report;
 mod runs;
 mod storage;
 mod unprivileged;

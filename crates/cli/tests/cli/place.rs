@@ -85,8 +85,11 @@ impl Place {
         let Ok(entries) = fs::read_dir(self.all.path().join("data/seekless/runs")) else {
             return Vec::new();
         };
-        let text = |entry: fs::DirEntry| fs::read(entry.path()).expect("a saved run is read");
-        let runs = entries.map(|entry| seekless_record::from_json(&text(entry.expect("an entry"))));
+        let text = |path: PathBuf| fs::read(path).expect("a saved run is read");
+        let paths = entries.map(|entry| entry.expect("an entry").path());
+        let runs = paths
+            .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+            .map(|path| seekless_record::from_json(&text(path)));
         runs.map(|run| run.expect("a saved run is one")).collect()
     }
 

@@ -70,7 +70,7 @@ impl Samples {
     }
 
     /// Its seconds over the other's, paired by round.
-    fn over(&self, other: &Self) -> Option<Comparison> {
+    pub(crate) fn over(&self, other: &Self) -> Option<Comparison> {
         let ratios = paired_ratios(&self.by_round, &other.by_round);
         Some(Comparison {
             ratio: median_interval(&ratios)?,
@@ -81,15 +81,15 @@ impl Samples {
 
 /// One entry's seconds over another's.
 #[derive(Clone, Copy, Debug)]
-struct Comparison {
-    ratio: Interval,
-    pairs: usize,
+pub(crate) struct Comparison {
+    pub ratio: Interval,
+    pub pairs: usize,
 }
 
 impl Comparison {
     /// Whether it is slower for certain: by the interval's lower bound from 6 rounds on, by every round and a clear
     /// median from 3 on.
-    fn is_slower(self) -> bool {
+    pub fn is_slower(self) -> bool {
         let enough = self.pairs >= FEWEST_SAMPLES
             || (self.pairs >= FEWEST_ROUNDS_TO_DROP && self.ratio.median > EARLY_DROP_RATIO);
         enough && self.ratio.low > TIE_RATIO

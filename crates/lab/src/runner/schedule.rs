@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn contests_are_measured_in_turn_unless_the_budget_is_far_from_enough() {
         let groups = [group(60, 1, 0), group(60, 1, 0)];
-        assert!(!is_one_by_one(&groups, Duration::from_secs(60)));
+        assert!(!is_one_by_one(&groups, Duration::from_mins(1)));
         assert!(is_one_by_one(&groups, Duration::from_secs(59)));
     }
 

@@ -5,6 +5,7 @@
 
 mod anonymous;
 mod compare;
+mod kept;
 mod kind;
 mod same;
 mod store;
@@ -14,6 +15,7 @@ mod walk;
 
 pub use anonymous::anonymous;
 pub use compare::{Availability, Change, Comparison, ContestChange, MethodChange, compare};
+pub use kept::Kept;
 pub use kind::DeviceKind;
 pub use same::{NotComparable, objections};
 pub use store::{Document, LIMIT_BYTES, MAX_IMPORT_BYTES, Origin, Store, StoreError, split};

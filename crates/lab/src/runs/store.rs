@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use seekless_record::{DocumentError, MAX_DOCUMENT_BYTES, Run};
 use serde::Serialize;
 use serde::de::IgnoredAny;
+use tempfile::NamedTempFile;
 
 /// What the store should hold at most. Beyond it a run that was measured is still saved, and the user told; nothing is
 /// imported any more, and nothing removed unasked.
@@ -232,9 +233,14 @@ impl Store {
         Ok(documents)
     }
 
-    /// Removes a document for good.
+    /// Removes a document for good, and the report beside it.
     pub fn remove(&self, document: &Document) -> Result<(), StoreError> {
-        fs::remove_file(&document.path).map_err(system(&document.path, "removing it"))
+        fs::remove_file(&document.path).map_err(system(&document.path, "removing it"))?;
+        let report = document.path.with_extension("html");
+        match fs::remove_file(&report) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(system(&report, "removing it")(error)),
+            _ => Ok(()),
+        }
     }
 
     fn folder_of(&self, origin: Origin) -> PathBuf {
@@ -371,8 +377,40 @@ fn file_name(id: &str) -> String {
 /// Writes a document to a file of this name, or of the name with a number where that is taken: beside it, synced, renamed.
 fn write_new(folder: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreError> {
     fs::create_dir_all(folder).map_err(system(folder, "making the folder"))?;
+    let mut beside = write_beside(folder, run)?;
+    for number in 0_u64.. {
+        let path = folder.join(if number == 0 {
+            format!("{name}.json")
+        } else {
+            format!("{name}-{number}.json")
+        });
+        match beside.persist_noclobber(&path) {
+            Ok(_) => {
+                sync_folder(folder)?;
+                return Ok(path);
+            }
+            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => beside = error.file,
+            Err(error) => return Err(system(&path, "writing it")(error.error)),
+        }
+    }
+    unreachable!("there are more numbers than files")
+}
+
+/// Writes a document in place of one: beside it, synced, renamed.
+pub(super) fn replace(path: &Path, run: &Run) -> Result<(), StoreError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let beside = write_beside(folder, run)?;
+    beside
+        .persist(path)
+        .map_err(|error| system(path, "replacing it")(error.error))?;
+    sync_folder(folder)
+}
+
+/// A new file in a folder that holds the document, synced.
+fn write_beside(folder: &Path, run: &Run) -> Result<NamedTempFile, StoreError> {
     let text = seekless_record::to_json(run).map_err(|source| StoreError::Document {
-        path: folder.join(name),
+        path: folder.to_owned(),
         source,
     })?;
     let mut beside = tempfile::Builder::new()
@@ -385,23 +423,12 @@ fn write_new(folder: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreError
         .write_all(text.as_bytes())
         .and_then(|()| beside.as_file().sync_all());
     written.map_err(system(folder, "writing a file in it"))?;
-    for number in 0_u64.. {
-        let path = folder.join(if number == 0 {
-            format!("{name}.json")
-        } else {
-            format!("{name}-{number}.json")
-        });
-        match beside.persist_noclobber(&path) {
-            Ok(_) => {
-                let synced = File::open(folder).and_then(|folder| folder.sync_all());
-                synced.map_err(system(folder, "syncing it"))?;
-                return Ok(path);
-            }
-            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => beside = error.file,
-            Err(error) => return Err(system(&path, "writing it")(error.error)),
-        }
-    }
-    unreachable!("there are more numbers than files")
+    Ok(beside)
+}
+
+fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(system(folder, "syncing it"))
 }
 
 /// The IDs that look most like a name.

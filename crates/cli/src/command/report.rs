@@ -1,0 +1,117 @@
+//! `seekless report`: the page of a run that was saved, or that somebody sent.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use seekless_lab::report;
+
+use super::Failure;
+use crate::output::Output;
+use crate::store::open_store;
+
+/// Writes a run as one HTML page: recommendations, plots, tables, and the run itself inside.
+///
+/// The page stands alone: it loads nothing from the network, and is readable without scripts.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless report latest                   the newest saved run
+  seekless report 2026-11-20T14 -o r.html  the saved run whose ID begins so
+  seekless report sent.json                a run that somebody sent")]
+pub struct Arguments {
+    /// The ID of a saved run or its beginning, `latest`, or the path of a run's JSON
+    #[arg(value_name = "RUN")]
+    run: OsString,
+    /// Where to write the page [default: beside the run, with the ending .html]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let document = open_store()?.find(&arguments.run)?;
+    let run = document.read()?;
+    let path = document.path;
+    let output = match &arguments.output {
+        Some(file) => Output::prepare(file)?,
+        None => beside(&path)?,
+    };
+    if output
+        .target()
+        .is_some_and(|target| fs::canonicalize(&path).is_ok_and(|run| run == target))
+    {
+        return Err(anyhow!("{}: is the run itself: write the page to another file", path.display()).into());
+    }
+    let url = output.target().map(|target| file_url(&target));
+    let page = report::to_html(&run).with_context(|| format!("{}: making its page failed", path.display()))?;
+    output.write(page.as_bytes())?;
+    if let Some(url) = url {
+        let mut out = anstream::stdout().lock();
+        writeln!(out, "Report  {url}")?;
+        out.flush()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What every page of ours begins with, by which one is known that may be replaced.
+const MARK: &[u8] =
+    b"<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"Content-Security-Policy\"";
+
+/// The page beside a run. Nobody named that file, so one that is no such page is not replaced.
+pub(super) fn beside(run: &Path) -> anyhow::Result<Output> {
+    let path = run.with_extension("html");
+    if let Ok(file) = File::open(&path).and_then(|file| Ok((file.metadata()?.is_file(), file)))
+        && file.0
+    {
+        let mut beginning = Vec::new();
+        let read = file.1.take(MARK.len() as u64).read_to_end(&mut beginning);
+        if read.is_err() || beginning != MARK {
+            bail!("{}: is there and is no report: name a file to write to", path.display());
+        }
+    }
+    Output::prepare(&path)
+}
+
+/// What an address keeps of a path; RFC 3986 calls these unreserved, and the path's own slashes.
+const KEPT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// The address of a file, as terminals make it clickable.
+pub(super) fn file_url(path: &Path) -> String {
+    format!("file://{}", percent_encode(path.as_os_str().as_bytes(), KEPT))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn an_address_keeps_no_byte_that_has_a_meaning() {
+        let path = Path::new(OsStr::from_bytes(b"/a b/%41#?\xff\x1b;~x.html"));
+        assert_eq!(file_url(path), "file:///a%20b/%2541%23%3F%FF%1B%3B~x.html");
+    }
+
+    #[test]
+    fn a_file_that_nobody_named_is_replaced_only_if_it_is_a_report() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run.json");
+        let page = folder.path().join("run.html");
+        beside(&run).unwrap();
+        fs::write(&page, "a page of mine").unwrap();
+        assert!(beside(&run).unwrap_err().to_string().contains("is no report"));
+        fs::write(&page, [MARK, b" and so on"].concat()).unwrap();
+        beside(&run).unwrap();
+    }
+}

@@ -1,0 +1,121 @@
+//! Pages of runs: beside each saved one, and of any that is named.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::place::{Ended, Place};
+
+/// The page that the last line of an output gives the address of. The folders of tests have plain names.
+fn page_of(ended: &Ended) -> PathBuf {
+    let last = ended.stdout.lines().last().unwrap_or_default();
+    let address = last
+        .strip_prefix("Report  file://")
+        .unwrap_or_else(|| panic!("{}", ended.stdout));
+    PathBuf::from(address.replace("%2B", "+").replace("%20", " "))
+}
+
+fn is_page(path: &PathBuf) -> bool {
+    fs::read_to_string(path).is_ok_and(|text| text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>"))
+}
+
+#[test]
+fn a_report_lies_beside_each_saved_run_and_its_address_comes_last() {
+    let place = Place::new();
+    let page = page_of(&place.bench::<&str>(&[]).succeeded());
+    assert!(is_page(&page), "{}", page.display());
+    assert!(page.with_extension("json").exists(), "{}", page.display());
+    assert!(place.content().is_empty() && place.saved().len() == 1);
+}
+
+#[test]
+fn a_report_that_is_asked_for_goes_where_it_is_wanted_and_nowhere_else() {
+    let place = Place::new();
+    let page = page_of(&place.bench(&["--report", "a page.html"]).succeeded());
+    assert!(is_page(&page) && page.ends_with("a page.html"), "{}", page.display());
+    let latest = page_of(&place.run(&["report", "latest"]).succeeded());
+    assert!(is_page(&latest) && latest != page);
+    let sentence = place.bench(&["--report", "out", "--export-json", "out"]).refused();
+    assert!(sentence.contains("is named twice"), "{sentence}");
+}
+
+#[test]
+fn a_run_is_found_by_its_id_by_the_beginning_of_it_and_by_its_path() {
+    let place = Place::new();
+    place.bench(&["--export-json", "sent.json"]).succeeded();
+    let id = place.saved()[0].id.clone();
+    let pages = [id.as_str(), &id[..7], "latest", "./sent.json"].map(|run| {
+        place.run(&["report", run, "--output", "page.html"]).succeeded();
+        fs::read(place.path("page.html")).unwrap()
+    });
+    assert!(pages.iter().all(|page| *page == pages[0] && !page.is_empty()));
+    for _ in ["new", "replaced"] {
+        let beside = page_of(&place.run(&["report", "sent.json"]).succeeded());
+        assert!(is_page(&place.path("sent.html")) && beside.ends_with("sent.html"));
+    }
+    place.run(&["report", "latest", "-o", "/dev/null"]).succeeded();
+}
+
+#[test]
+fn what_is_no_run_is_refused_and_nothing_is_written() {
+    let place = Place::new();
+    place.bench(&["--export-json", "run.json"]).succeeded();
+    let text = fs::read(place.path("run.json")).unwrap();
+    place.file("cut.json", &text[..text.len() / 2]);
+    place.file("newer.json", br#"{"version": 99}"#);
+    fs::create_dir(place.path("folder.json")).unwrap();
+    let before = place.content();
+    for (run, reason) in [
+        (
+            "cut.json",
+            "cut.json: is no run that can be shown: the document is damaged",
+        ),
+        ("newer.json", "use a newer one"),
+        ("folder.json", "is no regular file"),
+        ("gone.json", "gone.json: looking at the run failed"),
+        ("1999", "1999: no run of that ID is saved"),
+        ("", "no run of that ID"),
+    ] {
+        let sentence = place.run(&["report", run, "-o", "page.html"]).refused();
+        assert!(sentence.contains(reason), "{run}: {sentence}");
+    }
+    for (output, reason) in [
+        (".", "is a directory"),
+        ("gone/page.html", "no file can be made"),
+        ("./run.json", "is the run itself"),
+    ] {
+        let sentence = place.run(&["report", "run.json", "-o", output]).refused();
+        assert!(sentence.contains(reason), "{output}: {sentence}");
+    }
+    assert!(place.content() == before, "something was written");
+}
+
+#[test]
+fn a_name_that_would_steer_the_terminal_is_written_out() {
+    let sentence = Place::new().run(&["report", "\u{1b}[31m.json"]).refused();
+    assert!(
+        sentence.contains("\\u{1b}[31m.json") && !sentence.contains('\u{1b}'),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn a_beginning_that_several_runs_have_names_them() {
+    let place = Place::new();
+    for _ in 0..2 {
+        place.bench::<&str>(&[]).succeeded();
+    }
+    let sentence = place.run(&["report", "2", "-o", "page.html"]).refused();
+    assert!(sentence.contains("2 saved runs begin so"), "{sentence}");
+}
+
+#[test]
+fn a_page_of_the_user_s_beside_a_run_is_not_replaced() {
+    let place = Place::new();
+    place.bench(&["--export-json", "run.json"]).succeeded();
+    let page = place.file("run.html", b"mine");
+    let sentence = place.run(&["report", "run.json"]).refused();
+    assert!(sentence.contains("is no report"), "{sentence}");
+    assert_eq!(fs::read(&page).unwrap(), b"mine");
+    place.run(&["report", "run.json", "-o", "run.html"]).succeeded();
+    assert!(is_page(&page));
+}

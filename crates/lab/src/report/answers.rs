@@ -1,0 +1,155 @@
+//! What the document of 2014 asked, answered for this machine: the best by task, kind and size; where the winner
+//! changes; what each option is worth.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use maud::{Markup, html};
+use seekless_record::{Contest, OptionEffect};
+
+use super::tables::{effect_word, figure, plain, table};
+use super::view::{View, place_of, rate_of};
+use super::words::{breaking, heading, rate, short_name, shown, sound, times, times_with_bounds};
+use crate::ranking::{Comparison, crossovers};
+
+/// The section.
+pub(super) fn answers(view: &View<'_>) -> Markup {
+    let changes = crossovers(view.run);
+    let sizes: BTreeSet<u64> = view.run.contests.iter().map(|contest| contest.size_bytes).collect();
+    html! {
+        section id="answers" {
+            h2 { "Answers by task, kind and size" }
+            (best(view))
+            h3 { "Where the winner changes with the size" }
+            @if sizes.len() < 2 {
+                p { "Only one size was measured; name several with --size to see." }
+            } @else if changes.is_empty() {
+                p { "Nowhere between the sizes measured here: no recommended method of one size is slower than another's at the next." }
+            } @else {
+                ul { @for change in &changes { li { (shown(change)) } } }
+            }
+            (options(view))
+        }
+    }
+}
+
+fn best(view: &View<'_>) -> Markup {
+    let rows = html! {
+        @for (index, contest) in view.run.contests.iter().enumerate() {
+            @if let Some(conclusion) = &contest.conclusion {
+                @let synchronous = conclusion.best_synchronous.as_deref();
+                @let overlapping = conclusion.best_overlapping.as_deref();
+                @if synchronous.or(overlapping).is_some() {
+                    tr {
+                        td { (view.title(contest)) }
+                        (figure(&seekless::method::format_size(contest.size_bytes), contest.size_bytes as f64))
+                        (method(contest, synchronous))
+                        (method(contest, overlapping))
+                        (gain(view, index, contest, overlapping.zip(synchronous)))
+                    }
+                }
+            }
+        }
+    };
+    let heads = [
+        "Task",
+        "#File",
+        "Best synchronous",
+        "#Rate",
+        "Best overlapping",
+        "#Rate",
+        "#Overlapping takes",
+    ];
+    table("The best method by task, kind and size", &heads, None, &rows)
+}
+
+/// Two cells: a method and its rate.
+fn method(contest: &Contest, method: Option<&str>) -> Markup {
+    let entry = method.and_then(|method| contest.entries.get(place_of(contest, method)?));
+    let rate_here = entry.and_then(rate_of);
+    html! {
+        td.m { @match method { Some(method) => { (breaking(&short_name(method, contest))) }, None => { "–" } } }
+        (figure(&rate_here.map_or_else(|| "–".to_owned(), rate), rate_here.unwrap_or(f64::NAN)))
+    }
+}
+
+/// What overlapping takes of the time, best against best.
+fn gain(view: &View<'_>, index: usize, contest: &Contest, both: Option<(&str, &str)>) -> Markup {
+    let places = both.and_then(|(one, other)| Some((place_of(contest, one)?, place_of(contest, other)?)));
+    match places.and_then(|(one, other)| view.compare(index, one, other)) {
+        Some(Comparison { ratio, .. }) => figure(&times_with_bounds(&ratio), ratio.median),
+        None => figure("–", f64::NAN),
+    }
+}
+
+/// What an option did in all pairs of methods that differ in it alone.
+#[derive(Default)]
+struct Tally {
+    gains: u32,
+    costs: u32,
+    unclear: u32,
+    ratios: Vec<f64>,
+}
+
+impl Tally {
+    fn add(&mut self, effect: &OptionEffect) {
+        match effect_word(effect) {
+            "gains" => self.gains += 1,
+            "costs" => self.costs += 1,
+            _ => self.unclear += 1,
+        }
+        self.ratios.extend(sound(effect.ratio.median));
+    }
+}
+
+fn options(view: &View<'_>) -> Markup {
+    let mut tallies: BTreeMap<(&str, &str), Tally> = BTreeMap::new();
+    for contest in &view.run.contests {
+        for effect in contest.conclusion.iter().flat_map(|conclusion| &conclusion.effects) {
+            tallies
+                .entry((&contest.operation, &effect.option))
+                .or_default()
+                .add(effect);
+        }
+    }
+    let rows = html! {
+        @for ((operation, option), tally) in &tallies {
+            @let median = crate::statistics::median(&tally.ratios).unwrap_or(f64::NAN);
+            @let (low, high) = tally.ratios.iter().fold((f64::MAX, 0.0), |(low, high), &ratio| (ratio.min(low), ratio.max(high)));
+            tr {
+                td { (heading(operation)) }
+                td.m { (shown(option)) }
+                (plain_count(tally.gains))
+                (plain_count(tally.costs))
+                (plain_count(tally.unclear))
+                (figure(&times(median), median))
+                (plain(if tally.ratios.is_empty() { f64::NAN } else { low }))
+                (plain(if tally.ratios.is_empty() { f64::NAN } else { high }))
+            }
+        }
+    };
+    let heads = [
+        "Task",
+        "Option",
+        "#Gains",
+        "#Costs",
+        "#Not told",
+        "#Median ratio",
+        "#From",
+        "#To",
+    ];
+    html! {
+        @if !tallies.is_empty() {
+            h3 { "What each option gained or cost alone" }
+            p.aside {
+                "Pairs of methods that differ in this option alone, over all contests: how often it gains or costs by the 95 % \
+                 interval, or is not told, and the ratios of the time with it to the time without. Each contest has its own \
+                 list."
+            }
+            (table("What each option gained or cost alone", &heads, None, &rows))
+        }
+    }
+}
+
+fn plain_count(count: u32) -> Markup {
+    figure(&count.to_string(), f64::from(count))
+}

@@ -1,0 +1,147 @@
+//! Rates over time: the reference and the best of a contest, to see whether the machine stayed the same.
+
+use std::fmt::Write;
+
+use maud::{Markup, html};
+use seekless_record::{Contest, Status, Trial, Verdict};
+
+use super::plot::{Scale, WIDTH, at, picture, short};
+use super::view::{View, verdict_of};
+use super::words::{clipped, duration, rate_unit, short_name, sound};
+
+/// A line has no more points; more would not be seen.
+const MOST_POINTS: usize = 300;
+const MOST_RESUMED: usize = 50;
+const LEFT: f64 = 56.0;
+const TOP: f64 = 14.0;
+const HEIGHT: f64 = 130.0;
+
+struct Series {
+    class: &'static str,
+    name: String,
+    /// When, at what rate, and whether it counts.
+    points: Vec<(f64, f64, bool)>,
+}
+
+/// The plot of a contest; nothing where fewer than three trials of either could be drawn.
+pub(super) fn drift(id: &str, title: &str, view: &View<'_>, index: usize, contest: &Contest) -> Markup {
+    let series = series(view, index, contest);
+    let points = || series.iter().flat_map(|series| &series.points);
+    if points().count() < 3 {
+        return html! {};
+    }
+    let (start, end) = points().fold((f64::MAX, f64::MIN), |(start, end), (at, _, _)| {
+        (start.min(*at), end.max(*at))
+    });
+    let fastest = points().map(|(_, rate, _)| *rate).fold(0.0, f64::max);
+    let across = Scale::linear(start, end, LEFT, WIDTH - LEFT - 20.0);
+    let up = Scale::linear(0.0, fastest * 1.05, TOP + HEIGHT, -HEIGHT);
+    let resumed: Vec<f64> = view
+        .run
+        .resumed_at_seconds
+        .iter()
+        .copied()
+        .filter(|at| (start..=end).contains(at))
+        .take(MOST_RESUMED)
+        .collect();
+    let unit = rate_unit(fastest);
+    let drawing = html! {
+        (axes(&across, &up, unit))
+        @for at_seconds in &resumed {
+            @let x = across.place(*at_seconds);
+            path.resumed d={"M" (at(x)) " " (at(TOP)) "V" (at(TOP + HEIGHT))} {}
+            text.tick x=(at(x + 4.0)) y=(at(TOP + 8.0)) { "resumed" }
+        }
+        @for series in &series { (line(series, &across, &up)) }
+    };
+    let about = format!(
+        "Rates of single trials over {} of the run. A level line means that the machine stayed the same.",
+        duration(end - start)
+    );
+    html! {
+        (picture(id, &format!("Over time: {title}"), &about, (WIDTH, TOP + HEIGHT + 24.0), &drawing))
+        p.legend {
+            (unit.0) " over seconds of the run: "
+            @for series in &series {
+                svg.key width="22" height="14" aria-hidden="true" {
+                    path class={"line " (series.class)} d="M1 7H21" {} (point(series.class, 11.0, 7.0))
+                }
+                " " (series.name) "; "
+            }
+            "× invalid." @if !resumed.is_empty() { " Dashed: the run was taken up again." }
+        }
+    }
+}
+
+fn series(view: &View<'_>, index: usize, contest: &Contest) -> Vec<Series> {
+    let entries = || contest.entries.iter().enumerate();
+    let reference = entries().find(|(_, entry)| entry.status == Status::Measured && entry.command.is_none());
+    let best = entries().find(|(_, entry)| verdict_of(entry) == Some(Verdict::Best));
+    let reference = reference.map(|(entry, _)| entry);
+    let best = best.map(|(entry, _)| entry);
+    let name = |entry: usize| clipped(&short_name(&contest.entries[entry].method, contest), 60);
+    let make = |class, word: &str, entry: usize| Series {
+        class,
+        name: format!("{word} ({})", name(entry)),
+        points: points(view.trials(index, entry)),
+    };
+    match (reference, best) {
+        (Some(reference), Some(best)) if reference == best => vec![make("winner", "reference and best", best)],
+        _ => {
+            let reference = reference.map(|entry| make("reference", "reference", entry));
+            reference
+                .into_iter()
+                .chain(best.map(|entry| make("winner", "best", entry)))
+                .collect()
+        }
+    }
+}
+
+fn points(trials: &[&Trial]) -> Vec<(f64, f64, bool)> {
+    let point = |trial: &&Trial| {
+        let rate = sound(trial.bytes as f64 / sound(trial.seconds)?)?;
+        let at = Some(trial.at_seconds).filter(|at| at.is_finite())?;
+        Some((at, rate, trial.valid))
+    };
+    let mut points: Vec<(f64, f64, bool)> = trials.iter().filter_map(point).collect();
+    points.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let step = points.len().div_ceil(MOST_POINTS).max(1);
+    points.into_iter().step_by(step).collect()
+}
+
+fn axes(across: &Scale, up: &Scale, unit: (&str, f64)) -> Markup {
+    html! {
+        @for tick in up.ticks(4) {
+            @let y = up.place(tick);
+            path.grid d={"M" (at(LEFT)) " " (at(y)) "H" (at(WIDTH - 20.0))} {}
+            text.tick x=(at(LEFT - 8.0)) y=(at(y + 4.0)) text-anchor="end" { (short(tick / unit.1)) }
+        }
+        @for tick in across.ticks(8) {
+            text.tick x=(at(across.place(tick))) y=(at(TOP + HEIGHT + 17.0)) text-anchor="middle" { (short(tick)) " s" }
+        }
+    }
+}
+
+fn line(series: &Series, across: &Scale, up: &Scale) -> Markup {
+    let valid = series.points.iter().filter(|(_, _, valid)| *valid);
+    let mut path = String::new();
+    for (x, y, _) in valid {
+        let step = if path.is_empty() { 'M' } else { 'L' };
+        let _ = write!(path, "{step}{} {}", at(across.place(*x)), at(up.place(*y)));
+    }
+    html! {
+        @if !path.is_empty() { path class={"line " (series.class)} d=(path) {} }
+        @for (x, y, valid) in &series.points {
+            @let (x, y) = (across.place(*x), up.place(*y));
+            @if *valid { (point(series.class, x, y)) }
+            @else { path.invalid d={"M" (at(x - 4.0)) " " (at(y - 4.0)) "l8 8m0-8l-8 8"} {} }
+        }
+    }
+}
+
+fn point(class: &str, x: f64, y: f64) -> Markup {
+    html! {
+        @if class == "winner" { path.winner d={"M" (at(x)) " " (at(y - 4.5)) "l4.5 4.5-4.5 4.5-4.5-4.5z"} {} }
+        @else { circle.reference cx=(at(x)) cy=(at(y)) r="3" {} }
+    }
+}

@@ -1,0 +1,200 @@
+//! Heat maps: a method's family in each row, a block or a file size in each column, the rate as colour and number.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use seekless::method::format_size;
+use seekless_record::{Contest, Entry, Status, Verdict};
+
+use super::plot::{LONGEST_LABEL, WIDTH, at, label_width, picture};
+use super::view::{View, rate_of, verdict_of};
+use super::words::{block_of, clipped, family, rate, rate_unit, shown, sound, standing, three_digits};
+
+/// More rows or columns are only in the tables.
+const MOST_ROWS: usize = 40;
+const MOST_COLUMNS: usize = 24;
+
+const ROW: f64 = 26.0;
+const HEAD: f64 = 24.0;
+/// The parts of the fastest rate at which the next of eight colours begins: closer together where it matters.
+const COLOURS: [f64; 7] = [0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.97];
+
+struct Cell {
+    rate: Option<f64>,
+    verdict: Option<Verdict>,
+    about: String,
+}
+
+/// Rows by name, columns by what orders them, and a cell where something was tried.
+#[derive(Default)]
+struct Grid {
+    cells: BTreeMap<(String, Option<u64>), Cell>,
+}
+
+/// Method by block; nothing where there are fewer than two blocks.
+pub(super) fn by_block(id: &str, title: &str, contest: &Contest) -> Markup {
+    let mut grid = Grid::default();
+    for entry in &contest.entries {
+        grid.add(
+            family(&entry.method, contest),
+            block_of(&entry.method),
+            entry,
+            &entry.method,
+        );
+    }
+    if grid.columns().iter().flatten().count() < 2 {
+        return html! {};
+    }
+    let about = "Rates by method, in rows, and block, in columns. The figures are in the table of all methods below.";
+    grid.draw(id, &format!("Rate by method and block: {title}"), about, "none")
+}
+
+/// Method by file size, with the best block of each; nothing where there are fewer than two sizes.
+pub(super) fn by_size(id: &str, title: &str, view: &View<'_>, series: &[usize]) -> Markup {
+    let mut grid = Grid::default();
+    for contest in series.iter().filter_map(|&index| view.run.contests.get(index)) {
+        for entry in &contest.entries {
+            let size = format_size(contest.size_bytes);
+            let about = format!("{} at {size}", entry.method);
+            grid.add(family(&entry.method, contest), Some(contest.size_bytes), entry, &about);
+        }
+    }
+    let about = "Rates by method, in rows, and file size, in columns; of each method the block that was best there.";
+    grid.draw(id, &format!("Rate by method and file size: {title}"), about, "")
+}
+
+impl Grid {
+    /// Adds an entry; of several in one place the fastest stays.
+    fn add(&mut self, row: String, column: Option<u64>, entry: &Entry, name: &str) {
+        let rate_here = rate_of(entry);
+        let (_, word) = standing(entry);
+        let about = match (&entry.status, rate_here) {
+            (Status::Unavailable(why) | Status::Failed(why) | Status::Unmeasured(why), _) => format!("{name}: {why}"),
+            (_, Some(rate_here)) => format!("{name}: {}, {word}", rate(rate_here)),
+            _ => format!("{name}: no valid trial"),
+        };
+        let cell = Cell {
+            rate: rate_here,
+            verdict: verdict_of(entry),
+            about: clipped(&shown(&about), 200),
+        };
+        let place = self.cells.entry((row, column));
+        let is_better = |old: &Cell| old.verdict != Some(Verdict::Best) && rate_here > old.rate;
+        place
+            .and_modify(|old| {
+                if cell.verdict == Some(Verdict::Best) || is_better(old) {
+                    old.rate = cell.rate;
+                    old.verdict = cell.verdict;
+                    old.about.clone_from(&cell.about);
+                }
+            })
+            .or_insert(cell);
+    }
+
+    /// By size; what has none comes last.
+    fn columns(&self) -> Vec<Option<u64>> {
+        let mut columns: Vec<Option<u64>> = self.cells.keys().map(|(_, column)| *column).collect();
+        columns.sort_by_key(|column| (column.is_none(), *column));
+        columns.dedup();
+        columns
+    }
+
+    /// The fastest first. What was measured nowhere has its reason in the contest's list.
+    fn rows(&self) -> Vec<(&str, f64)> {
+        let mut rows: Vec<(&str, f64)> = Vec::new();
+        for ((name, _), cell) in &self.cells {
+            let rate = cell.rate.unwrap_or(0.0);
+            match rows.last_mut() {
+                Some((last, fastest)) if last == name => *fastest = fastest.max(rate),
+                _ => rows.push((name, rate)),
+            }
+        }
+        rows.retain(|(_, fastest)| *fastest > 0.0);
+        rows.sort_by(|one, other| other.1.total_cmp(&one.1));
+        rows
+    }
+
+    fn draw(&self, id: &str, title: &str, about: &str, no_column: &str) -> Markup {
+        let (mut rows, mut columns) = (self.rows(), self.columns());
+        let left_out = (
+            rows.len().saturating_sub(MOST_ROWS),
+            columns.len().saturating_sub(MOST_COLUMNS),
+        );
+        if rows.is_empty() {
+            return html! {};
+        }
+        rows.truncate(MOST_ROWS);
+        columns.truncate(MOST_COLUMNS);
+        let label = label_width(rows.iter().map(|(name, _)| *name));
+        let width = ((WIDTH - label) / columns.len().max(1) as f64).clamp(38.0, 96.0);
+        let size = (
+            label + width * columns.len() as f64 + 2.0,
+            HEAD + ROW * rows.len() as f64 + 2.0,
+        );
+        // Two files' best need not be of one size, so colours compare within a column where columns are sizes.
+        let fastest_of = |column: &Option<u64>| {
+            let cells = self
+                .cells
+                .iter()
+                .filter(|((_, of), _)| no_column.is_empty() && of == column || !no_column.is_empty());
+            cells.filter_map(|(_, cell)| cell.rate).fold(0.0, f64::max)
+        };
+        let fastest: Vec<f64> = columns.iter().map(fastest_of).collect();
+        let unit = rate_unit(fastest.iter().copied().fold(0.0, f64::max));
+        let axis = if no_column.is_empty() { "file" } else { "block" };
+        let content = html! {
+            text.tick x=(at(label - 10.0)) y="15" text-anchor="end" { (axis) }
+            @for (index, column) in columns.iter().enumerate() {
+                text.tick x=(at(label + width * (index as f64 + 0.5))) y="15" text-anchor="middle" {
+                    @match column { Some(bytes) => { (format_size(*bytes)) }, None => { (no_column) } }
+                }
+            }
+            @for (line, (name, _)) in rows.iter().enumerate() {
+                @let y = HEAD + ROW * line as f64;
+                text.label x=(at(label - 10.0)) y=(at(y + 17.0)) text-anchor="end" { (clipped(name, LONGEST_LABEL)) }
+                @for (index, column) in columns.iter().enumerate() {
+                    @if let Some(cell) = self.cells.get(&((*name).to_owned(), *column)) {
+                        (draw_cell(cell, fastest[index], unit.1, (label + width * index as f64, y, width)))
+                    }
+                }
+            }
+        };
+        html! {
+            (picture(id, title, about, size, &content))
+            p.legend {
+                (unit.0) " at the median: pale is slow, strong is fast"
+                @if no_column.is_empty() { " for that size" }
+                ". ◆\u{a0}best, framed:\u{a0}tie, ·\u{a0}not measured."
+                @if left_out != (0, 0) { " " (left_out.0) " rows and " (left_out.1) " columns more are in the table." }
+            }
+        }
+    }
+}
+
+fn draw_cell(cell: &Cell, fastest: f64, unit: f64, (x, y, width): (f64, f64, f64)) -> Markup {
+    let part = cell
+        .rate
+        .zip(sound(fastest))
+        .map(|(rate, fastest)| (rate / fastest).clamp(0.0, 1.0));
+    let colour = part.map(|part| COLOURS.iter().filter(|&&next| part >= next).count());
+    let framed = matches!(cell.verdict, Some(Verdict::Best | Verdict::Tie)) && cell.rate.is_some();
+    let figure = cell
+        .rate
+        .map_or_else(|| "·".to_owned(), |rate| three_digits(rate / unit));
+    let best = if cell.verdict == Some(Verdict::Best) && cell.rate.is_some() {
+        "◆"
+    } else {
+        ""
+    };
+    let class = colour.map_or_else(|| "none".to_owned(), |colour| format!("q{colour}"));
+    html! {
+        g class=(class) {
+            title { (cell.about) }
+            rect x=(at(x + 1.0)) y=(at(y + 1.0)) width=(at(width - 2.0)) height=(at(ROW - 2.0)) rx="3" {}
+            @if framed {
+                rect.frame x=(at(x + 2.5)) y=(at(y + 2.5)) width=(at(width - 5.0)) height=(at(ROW - 5.0)) rx="2" {}
+            }
+            text x=(at(x + width / 2.0)) y=(at(y + 17.0)) text-anchor="middle" { (best) (figure) }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Pages of runs that nobody measured: texts that want to be markup, figures that no clock gives, indices of nothing.
+
+use std::io::Read;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use flate2::read::GzDecoder;
+use proptest::prelude::*;
+use seekless_record::{
+    Cache, Conclusion, Contest, Finding, FindingKind, Interval, OptionEffect, Published, Run, Status, Trial,
+};
+
+use super::to_html;
+use crate::ranking::conclude;
+use crate::simulation::{contest, run, trial};
+
+/// Writes down in each contest what follows from its trials.
+fn concluded(mut run: Run) -> Run {
+    for index in 0..run.contests.len() {
+        let (judgements, conclusion) = conclude(index, &run.contests[index], &run.trials);
+        for (entry, (summary, standing)) in run.contests[index].entries.iter_mut().zip(judgements) {
+            (entry.summary, entry.standing) = (summary, standing);
+        }
+        run.contests[index].conclusion = Some(conclusion);
+    }
+    run
+}
+
+fn page(run: &Run) -> String {
+    to_html(run).expect("a run is JSON")
+}
+
+fn published(method: &str, kind: FindingKind) -> Published {
+    let finding = Finding {
+        operation: "read".to_owned(),
+        kind,
+        at_least_bytes: None,
+        below_bytes: Some(256 << 20),
+        method: method.to_owned(),
+        block: Some("4K to 256K".to_owned()),
+    };
+    Published {
+        experiment: "read".to_owned(),
+        source: "a document".to_owned(),
+        machine: "their server".to_owned(),
+        findings: vec![finding],
+    }
+}
+
+/// The run that a page carries.
+fn carried(page: &str) -> Run {
+    let start = page.find("data:application/gzip;base64,").expect("a link") + "data:application/gzip;base64,".len();
+    let base64 = page[start..].split('"').next().expect("an end");
+    let mut json = Vec::new();
+    let compressed = BASE64_STANDARD.decode(base64).expect("base64");
+    GzDecoder::new(compressed.as_slice())
+        .read_to_end(&mut json)
+        .expect("gzip");
+    seekless_record::from_json(&json).expect("a run")
+}
+
+#[test]
+fn the_page_says_what_to_use_and_carries_the_run() {
+    let run = concluded(run(&[("read/sync,block=128K", 1.0), ("read/mmap", 1.5)], 8));
+    let page = page(&run);
+    assert!(page.contains("Use read/sync,block=128K: the best; the next, read/mmap, takes 1.50x its time."));
+    assert_eq!(carried(&page), run);
+    assert!(page.contains("default-src 'none'") && page.contains("<title>seekless simulated</title>"));
+}
+
+#[test]
+fn a_heat_map_is_drawn_where_there_are_two_blocks_and_not_where_there_is_one() {
+    let has_blocks = |methods: &[(&str, f64)]| page(&concluded(run(methods, 6))).contains("id=\"blocks-0\"");
+    assert!(has_blocks(&[
+        ("read/sync,block=4K", 1.0),
+        ("read/sync,block=1M", 1.0),
+        ("read/mmap", 1.0)
+    ]));
+    assert!(!has_blocks(&[("read/sync,block=4K", 1.0), ("read/mmap", 1.0)]));
+}
+
+#[test]
+fn cold_stands_beside_warm_only_where_nothing_else_differs() {
+    let with_twin = |size_bytes: u64| {
+        let mut run = run(&[("read/sync,block=4K", 1.0), ("read/mmap", 2.0)], 6);
+        let warm = contest(size_bytes, run.contests[0].entries.clone());
+        run.contests.push(Contest {
+            cache: Cache::Warm,
+            ..warm
+        });
+        let warm: Vec<Trial> = run
+            .trials
+            .iter()
+            .map(|trial| Trial {
+                contest: 1,
+                ..trial.clone()
+            })
+            .collect();
+        run.trials.extend(warm);
+        page(&concluded(run)).contains("Cold beside warm")
+    };
+    assert!(with_twin(64 << 20));
+    assert!(!with_twin(32 << 20));
+}
+
+#[test]
+fn a_published_method_is_held_against_the_best_of_its_kind_here() {
+    let methods = [
+        ("read/sync,block=4K", 1.3),
+        ("read/sync,block=64K", 1.2),
+        ("read/sync,direct,block=1M", 1.0),
+        ("read/double-buffer,block=1M", 0.5),
+    ];
+    let told = |method: &str, kind: FindingKind| {
+        let mut run = concluded(run(&methods, 8));
+        run.published = vec![published(method, kind)];
+        page(&run)
+    };
+    let plain = told("read_plain", FindingKind::Synchronous);
+    assert!(
+        plain.contains("slower at 1 size (1.20x the time)"),
+        "its best block is 64K"
+    );
+    assert!(plain.contains("their server") && plain.contains("below 256M") && plain.contains("4K to 256K"));
+    assert!(told("read_async_plain", FindingKind::Overlapping).contains("best or tie at 1 size"));
+    assert!(told("read_mmap_plain", FindingKind::Any).contains("not among the methods of this run"));
+    assert!(told("no such name", FindingKind::Any).contains("its name is not known here"));
+}
+
+#[test]
+fn resuming_is_marked_where_it_happened() {
+    let mut run = concluded(run(&[("read/sync,block=4K", 1.0), ("read/mmap", 2.0)], 8));
+    run.resumed_at_seconds = vec![3.5, f64::NAN, 1e9];
+    assert_eq!(page(&run).matches(">resumed<").count(), 1);
+}
+
+#[test]
+fn thousands_of_entries_and_contests_stay_one_page_of_bounded_plots() {
+    let names: Vec<String> = (0..3000).map(|block| format!("read/sync,block={block}K")).collect();
+    let methods: Vec<(&str, f64)> = names.iter().map(|name| (name.as_str(), 1.0)).collect();
+    let mut run = concluded(run(&methods, 1));
+    let empty = contest(1 << 20, Vec::new());
+    run.contests.extend(std::iter::repeat_n(empty, 2000));
+    let page = page(&run);
+    assert!(page.matches("<svg").count() < 100 && page.contains("more contests are not shown"));
+    assert_eq!(carried(&page).contests.len(), 2001);
+}
+
+/// Texts that want to be something else.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("</script><script>alert(1)</script>".to_owned()),
+        Just("\"'><img src=x onerror=alert(1)>".to_owned()),
+        Just("read/sync,block=4K".to_owned()),
+        Just("read/double-buffer,block=99999999999T".to_owned()),
+        Just("\u{0}\u{1b}]8;;x\u{7}\u{202e}]]>&#x3c;".to_owned()),
+        Just(String::new()),
+        ".{0,12}",
+        Just(",=/,block=".repeat(300)),
+    ]
+}
+
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        Just(f64::NAN),
+        Just(f64::INFINITY),
+        Just(f64::NEG_INFINITY),
+        Just(f64::MAX),
+        Just(f64::MIN_POSITIVE),
+        Just(0.0),
+        Just(-1.0),
+        0.5f64..2.0,
+    ]
+}
+
+fn interval() -> impl Strategy<Value = Interval> {
+    (number(), number(), number(), any::<bool>()).prop_map(|(low, median, high, is_interval)| Interval {
+        low,
+        median,
+        high,
+        coverage: is_interval.then_some(0.95),
+    })
+}
+
+prop_compose! {
+    fn hostile_run()(
+        texts in proptest::collection::vec(text(), 12),
+        sizes in proptest::collection::vec(prop_oneof![Just(0), Just(u64::MAX), Just(8u64 << 20)], 0..4),
+        trials in proptest::collection::vec((0usize..5, 0usize..6, 0u32..9, number(), number()), 0..60),
+        intervals in proptest::collection::vec(interval(), 4),
+        rate in number(),
+        storage in 0usize..3,
+    ) -> Run {
+        let methods: Vec<(&str, f64)> = texts.iter().take(4).map(|text| (text.as_str(), 1.0)).collect();
+        let mut run = concluded(run(&methods, 7));
+        let first = run.contests[0].clone();
+        run.contests.extend(sizes.iter().map(|&size| Contest { size_bytes: size, storage, ..first.clone() }));
+        for (number, contest) in run.contests.iter_mut().enumerate() {
+            contest.operation.clone_from(&texts[number % texts.len()]);
+            contest.durability.clone_from(&texts[5]);
+            contest.cache = [Cache::Cold, Cache::Warm, Cache::Over, Cache::None][number % 4];
+            contest.entries[0].status = Status::Unavailable(texts[6].clone());
+            if let Some(summary) = contest.entries.last_mut().and_then(|entry| entry.summary.as_mut()) {
+                (summary.seconds, summary.bytes_per_second) = (intervals[0], rate);
+            }
+            if let Some(standing) = &mut contest.entries[1].standing {
+                standing.ratio = intervals[1];
+            }
+            contest.conclusion = Some(Conclusion {
+                recommended: Some(texts[7].clone()),
+                best: Some(texts[0].clone()),
+                best_synchronous: Some(texts[1].clone()),
+                best_overlapping: Some(texts[2].clone()),
+                confirmed_bytes_per_second: Some(intervals[2]),
+                effects: vec![OptionEffect {
+                    option: texts[8].clone(),
+                    without: texts[0].clone(),
+                    with: texts[1].clone(),
+                    ratio: intervals[3],
+                    cpu_seconds_difference: rate,
+                }],
+                sentence: texts[9].clone(),
+            });
+        }
+        run.trials.extend(trials.into_iter().map(|(contest, entry, round, seconds, at_seconds)| {
+            Trial { contest, at_seconds, ..trial(entry, round, seconds) }
+        }));
+        run.published = vec![published(&texts[10], FindingKind::Any), published("read_plain", FindingKind::Overlapping)];
+        run.published[0].machine.clone_from(&texts[11]);
+        run.storages[0].facts.insert(texts[3].clone(), texts[4].clone());
+        (run.id, run.elapsed_seconds) = (texts[11].clone(), rate);
+        run.warnings = texts.clone();
+        run.choices = texts;
+        run.noise.stolen = Some(rate);
+        run.lab_cost.null_seconds = vec![rate];
+        run
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_run_breaks_its_page(run in hostile_run()) {
+        let page = page(&run);
+        prop_assert_eq!(page.matches("<script").count(), 1);
+        prop_assert!(!page.contains("<img") && !page.contains("]]>"));
+        let hidden = page.chars().find(|&character| (character.is_control() && character != '\n') || character == '\u{202e}');
+        prop_assert_eq!(hidden, None);
+        for wild in ["=\"NaN", "=\"inf", "=\"-inf", "NaN ", "inf "] {
+            prop_assert!(!page.contains(wild), "{}", wild);
+        }
+        prop_assert!(page.len() < 3_000_000, "{}", page.len());
+    }
+}

@@ -1,0 +1,289 @@
+//! The page around the plots: what it may load (nothing), the head with the machine, the recommendations, the notes.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use seekless_record::{Contest, Ended, Run, Storage};
+use sha2::{Digest, Sha256};
+
+use super::download::{self, Raw};
+use super::view::{View, place_of, rate_of};
+use super::words::{breaking, duration, heading, rate, seconds, short_name, shown, sound, three_digits};
+use super::{answers, contest, published};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// With more contests the recommendations are a list of methods, and the sentences stand with the contests.
+const MOST_SENTENCES: usize = 12;
+
+/// The page.
+pub(super) fn page(view: &View<'_>, raw: &Raw, left_out: usize) -> Markup {
+    let run = view.run;
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy());
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content="seekless";
+                title { "seekless " (shown(&run.id)) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                a.skip href="#recommendations" { "To the recommendations" }
+                (head(run))
+                main {
+                    (recommendations(view))
+                    (notes(run, left_out))
+                    (answers::answers(view))
+                    (published::published(view))
+                    @for operation in view.operations() { (contest::operation(view, operation)) }
+                    (about(run))
+                    section id="run" { h2 { "The run itself" } (download::link(raw, run)) }
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+}
+
+/// What the page may load: nothing from anywhere. Only this style and this script run, known by their hashes, so that
+/// what a run's text might smuggle in would not.
+fn policy() -> String {
+    let hash = |text: &str| BASE64_STANDARD.encode(Sha256::digest(text.as_bytes()));
+    format!(
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        hash(STYLE),
+        hash(SCRIPT)
+    )
+}
+
+fn head(run: &Run) -> Markup {
+    let title = run
+        .storages
+        .first()
+        .map_or_else(|| "No storage".to_owned(), storage_title);
+    let more = run.storages.len().saturating_sub(1);
+    html! {
+        header {
+            p.brand { "seekless" span { "storage report" } }
+            h1 { (title) @if more > 0 { " and " (more) " more" } }
+            p.facts { (machine(run)) }
+            p.facts { (when(run)) }
+            nav aria-label="Parts of this page" {
+                a href="#recommendations" { "Use" }
+                a href="#answers" { "Answers" }
+                @if !run.published.is_empty() { a href="#published" { "Published" } }
+                @for operation in View::new(run).operations() {
+                    a href={"#op-" (contest::anchor(operation))} { (heading(operation)) }
+                }
+                a href="#about" { "Machine" }
+                a href="#run" { "Save the run" }
+            }
+        }
+    }
+}
+
+fn storage_title(storage: &Storage) -> String {
+    let device = storage.device.as_ref();
+    let parts = [
+        device.map(|device| device.name.clone()),
+        Some(storage.file_system.clone()),
+        device
+            .filter(|device| device.is_virtual == Some(true))
+            .map(|_| "virtual disk".to_owned()),
+        device.and_then(|device| device.model.clone()),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().map(|part| shown(&part)).collect();
+    parts.join(" · ")
+}
+
+fn machine(run: &Run) -> String {
+    let machine = &run.machine;
+    let gib = machine
+        .memory_bytes
+        .map(|bytes| format!("{:.0} GiB", bytes as f64 / f64::from(1 << 30)));
+    let parts = [
+        machine.processor.clone(),
+        Some(format!(
+            "{} {}",
+            machine.processors,
+            if machine.processors == 1 { "core" } else { "cores" }
+        )),
+        gib,
+        Some(format!("{} {}", machine.system, machine.kernel)),
+    ];
+    shown(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+fn when(run: &Run) -> String {
+    let ended = match run.ended {
+        Ended::Complete => "",
+        Ended::Interrupted => ", interrupted",
+    };
+    let resumed = match run.resumed_at_seconds.len() {
+        0 => String::new(),
+        1 => ", taken up again once".to_owned(),
+        times => format!(", taken up again {times} times"),
+    };
+    shown(&format!(
+        "{}: {} trials in {}{ended}{resumed}, by seekless {}",
+        run.started.replacen('T', " ", 1).replace('Z', " UTC"),
+        run.trials.len(),
+        duration(run.elapsed_seconds),
+        run.seekless
+    ))
+}
+
+fn recommendations(view: &View<'_>) -> Markup {
+    let contests = &view.run.contests;
+    let told: Vec<&Contest> = contests.iter().filter(|contest| contest.conclusion.is_some()).collect();
+    html! {
+        section.recommendations id="recommendations" {
+            h2 { "Use" }
+            @if told.is_empty() { p { "Nothing was concluded: the run ended before there was a valid trial." } }
+            @for operation in view.operations() {
+                @let of_operation: Vec<(usize, &Contest)> = view.contests_of(operation).filter(|(_, contest)| contest.conclusion.is_some()).collect();
+                @if !of_operation.is_empty() {
+                    h3 { (heading(operation)) }
+                    ul.cards.brief[contests.len() > MOST_SENTENCES] {
+                        @for (index, contest) in of_operation {
+                            (card(view, index, contest, contests.len() <= MOST_SENTENCES))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn card(view: &View<'_>, index: usize, contest: &Contest, with_sentence: bool) -> Markup {
+    let conclusion = contest.conclusion.as_ref();
+    let recommended = conclusion.and_then(|conclusion| conclusion.recommended.as_deref());
+    let leader = conclusion.and_then(|conclusion| conclusion.best.as_deref());
+    let confirmed = conclusion.and_then(|conclusion| sound(conclusion.confirmed_bytes_per_second?.median));
+    let entry = recommended.and_then(|method| contest.entries.get(place_of(contest, method)?));
+    let at = confirmed
+        .or_else(|| entry.and_then(rate_of))
+        .filter(|_| recommended.is_some());
+    html! {
+        li.card.open[recommended.is_none()] {
+            a.task href={"#contest-" (index)} { (view.title(contest)) }
+            p.use {
+                @match recommended {
+                    Some(method) => { span.m { (breaking(&shown(method))) } },
+                    None => {
+                        "Undecided"
+                        @if let Some(leader) = leader { span.leader { span.m { (breaking(&short_name(leader, contest))) } " leads" } }
+                    },
+                }
+                @if let Some(at) = at { span.at { (rate(at)) } }
+            }
+            @if with_sentence { @if let Some(conclusion) = conclusion { p.sentence { (shown(&conclusion.sentence)) } } }
+        }
+    }
+}
+
+fn notes(run: &Run, left_out: usize) -> Markup {
+    html! {
+        section id="notes" {
+            @if !run.warnings.is_empty() {
+                h2 { "Before believing the figures" }
+                ul.warnings { @for warning in &run.warnings { li { (shown(warning)) } } }
+            }
+            @if left_out > 0 {
+                p.warnings { (left_out) " more contests are not shown; the run inside this page has them." }
+            }
+            @if !run.choices.is_empty() {
+                h3 { "Chosen for you" }
+                ul { @for choice in &run.choices { li { (shown(choice)) } } }
+            }
+        }
+    }
+}
+
+fn about(run: &Run) -> Markup {
+    let null = crate::statistics::median(&run.lab_cost.null_seconds);
+    let percent = |part: f64| format!("{} %", three_digits(part * 100.0));
+    let figures = [
+        ("A trial that does nothing takes", null.map(seconds)),
+        ("Test data is made at", run.lab_cost.producer_bytes_per_second.map(rate)),
+        (
+            "Memory is touched first at",
+            run.lab_cost.first_touch_bytes_per_second.map(rate),
+        ),
+        (
+            "Memory is touched again at",
+            run.lab_cost.second_touch_bytes_per_second.map(rate),
+        ),
+        ("Read from the device by others", run.noise.other_io.map(percent)),
+        ("Processor time the host took away", run.noise.stolen.map(percent)),
+        ("Hypervisor", run.machine.hypervisor.as_deref().map(shown)),
+        ("Frequency governor", run.machine.governor.as_deref().map(shown)),
+        ("Page cache dropped by", Some(shown(&run.drop))),
+        ("Seed of all shuffling", Some(run.seed.to_string())),
+        ("Run", Some(shown(&run.id))),
+    ];
+    html! {
+        section id="about" {
+            h2 { "Machine and storage" }
+            dl { @for (name, value) in figures { @if let Some(value) = value { div { dt { (name) } dd { (value) } } } } }
+            @for storage in &run.storages { (storage_facts(storage)) }
+            h3 { "How to read this" }
+            p {
+                "Rates are medians in units of 1000 bytes. Seconds run from open to close, fsync included. Verdicts compare the \
+                 seconds of two methods round by round, so what slows a whole round down cancels: a tie is what is not told \
+                 apart from the best, with a lower bound of at most 1.03. The method to use is the simplest of those. Intervals \
+                 cover the median with 95 %; with fewer than 6 rounds there is only a range, which promises nothing."
+            }
+        }
+    }
+}
+
+fn storage_facts(storage: &Storage) -> Markup {
+    let device = storage.device.as_ref();
+    let claims = device
+        .and_then(|device| device.claims_rotational)
+        .map(|rotates| if rotates { "to rotate" } else { "not to rotate" });
+    let figures = [
+        ("File system", Some(shown(&storage.file_system))),
+        ("Mount", storage.mount_options.as_deref().map(shown)),
+        ("Device", device.map(|device| shown(&device.name))),
+        (
+            "On",
+            device
+                .filter(|device| !device.below.is_empty())
+                .map(|device| shown(&device.below.join(", "))),
+        ),
+        (
+            "Scheduler",
+            device.and_then(|device| device.scheduler.as_deref()).map(shown),
+        ),
+        (
+            "Read-ahead",
+            device
+                .and_then(|device| device.read_ahead_kib)
+                .map(|kib| format!("{kib} KiB")),
+        ),
+        (
+            "Write cache",
+            device.and_then(|device| device.write_cache.as_deref()).map(shown),
+        ),
+        ("Claims", claims.map(str::to_owned)),
+        (
+            "A random read costs more than the next by",
+            storage.alternating_ns.map(|ns| seconds(ns / 1e9)),
+        ),
+    ];
+    let facts = storage.facts.iter().map(|(name, value)| (shown(name), shown(value)));
+    html! {
+        h3 { "Storage " span.m { (shown(&storage.path)) } }
+        dl {
+            @for (name, value) in figures { @if let Some(value) = value { div { dt { (name) } dd { (value) } } } }
+            @for (name, value) in facts { div { dt { (name) } dd { (value) } } }
+        }
+    }
+}

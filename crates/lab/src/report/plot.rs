@@ -1,0 +1,198 @@
+//! What the plots share: a named picture, coordinates that stay in it, and axes with round numbers.
+
+use maud::{Markup, html};
+
+use super::words::three_digits;
+
+/// The width of a picture, in pixels: that of the page's column.
+pub(super) const WIDTH: f64 = 960.0;
+
+/// A picture with a name and a description for those who do not see it. `id` is unique on the page.
+pub(super) fn picture(id: &str, title: &str, about: &str, size: (f64, f64), content: &Markup) -> Markup {
+    let (width, height) = (at(size.0), at(size.1));
+    html! {
+        figure {
+            figcaption { (title) }
+            div.scroll {
+                svg id=(id) width=(width) height=(height) viewBox={"0 0 " (width) " " (height)} role="img"
+                    aria-labelledby={(id) "-t"} aria-describedby={(id) "-d"} {
+                    title id={(id) "-t"} { (title) }
+                    desc id={(id) "-d"} { (about) }
+                    (content)
+                }
+            }
+        }
+    }
+}
+
+/// A coordinate as it is written: never without bounds.
+pub(super) fn at(coordinate: f64) -> String {
+    let bounded = if coordinate.is_finite() {
+        coordinate.clamp(-1e5, 1e5)
+    } else {
+        0.0
+    };
+    let text = format!("{bounded:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+/// Pixels that a character of a method's name takes.
+const CHARACTER: f64 = 7.3;
+
+/// Longer names are clipped where they are labels.
+pub(super) const LONGEST_LABEL: usize = 56;
+
+/// The width of a column of labels.
+pub(super) fn label_width<'a>(names: impl IntoIterator<Item = &'a str>) -> f64 {
+    let lengths = names.into_iter().map(|name| name.chars().count().min(LONGEST_LABEL));
+    lengths.max().unwrap_or(0).max(10) as f64 * CHARACTER + 14.0
+}
+
+/// A scale from figures to pixels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    from: f64,
+    to: f64,
+    start: f64,
+    length: f64,
+    logarithmic: bool,
+}
+
+impl Scale {
+    /// From `from` to `to`, which are made to differ.
+    pub fn linear(from: f64, to: f64, start: f64, length: f64) -> Self {
+        let from = if from.is_finite() { from } else { 0.0 };
+        let to = if to.is_finite() && to > from { to } else { from + 1.0 };
+        Self {
+            from,
+            to,
+            start,
+            length,
+            logarithmic: false,
+        }
+    }
+
+    /// As linear, of the logarithms; both are sound figures.
+    pub fn logarithmic(from: f64, to: f64, start: f64, length: f64) -> Self {
+        Self {
+            logarithmic: true,
+            ..Self::linear(from.log10(), to.log10(), start, length)
+        }
+    }
+
+    /// Its first pixel.
+    pub fn start(&self) -> f64 {
+        self.start
+    }
+
+    /// Where a figure lies, kept between the ends.
+    pub fn place(&self, figure: f64) -> f64 {
+        let figure = if self.logarithmic { figure.log10() } else { figure };
+        let part = (figure - self.from) / (self.to - self.from);
+        let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
+        self.start + part * self.length
+    }
+
+    /// Round figures between the ends, about as many as asked for.
+    pub fn ticks(&self, about: usize) -> Vec<f64> {
+        if self.logarithmic {
+            return self.decades();
+        }
+        let rough = (self.to - self.from) / about.max(1) as f64;
+        let power = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
+        let Some(step) = step.into_iter().find(|&step| step >= rough * 0.999) else {
+            return Vec::new();
+        };
+        let first = (self.from / step).ceil();
+        let ticks = (0..=2 * about).map(|n| (first + n as f64) * step);
+        ticks.take_while(|&tick| tick <= self.to * 1.000_001).collect()
+    }
+
+    fn decades(&self) -> Vec<f64> {
+        let (low, high) = (self.from.floor().max(-30.0) as i32, self.to.ceil().min(30.0) as i32);
+        let ticks = (low..=high).flat_map(|power| [1.0, 2.0, 5.0].map(|factor| factor * 10_f64.powi(power)));
+        let inside = |tick: &f64| (self.from..=self.to).contains(&tick.log10());
+        ticks.filter(inside).take(24).collect()
+    }
+}
+
+/// Upright lines of a horizontal axis, with their figures in units of `unit` below.
+pub(super) fn axis(scale: &Scale, about: usize, unit: (&str, f64), top: f64, bottom: f64) -> Markup {
+    let ticks = scale.ticks(about);
+    let last = ticks.len().saturating_sub(1);
+    html! {
+        @for (index, tick) in ticks.iter().enumerate() {
+            @let x = at(scale.place(*tick));
+            line.grid x1=(x) x2=(x) y1=(at(top)) y2=(at(bottom)) {}
+            text.tick x=(x) y=(at(bottom + 15.0)) text-anchor="middle" {
+                (short(tick / unit.1)) @if index == last { " " (unit.0) }
+            }
+        }
+    }
+}
+
+/// A tick's figure without digits that say nothing.
+pub(super) fn short(number: f64) -> String {
+    let text = three_digits(number);
+    if text.contains('e') || !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A mark by shape: a diamond for the best, a ring for a tie, a bar for what is slower.
+pub(super) fn mark(class: &str, x: f64, y: f64) -> Markup {
+    html! {
+        @match class {
+            "best" => { path.best d={"M" (at(x)) " " (at(y - 6.0)) "l6 6-6 6-6-6z"} {} }
+            "tie" => { circle.tie cx=(at(x)) cy=(at(y)) r="4.5" {} }
+            _ => { rect.slow x=(at(x - 2.0)) y=(at(y - 5.0)) width="4" height="10" {} }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_lie_inside() {
+        let ticks = |to: f64| Scale::linear(0.0, to, 0.0, 100.0).ticks(5);
+        assert_eq!(ticks(10.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(ticks(1.3e9).last(), Some(&1.0e9));
+        assert_eq!(
+            Scale::logarithmic(90.0, 1100.0, 0.0, 1.0).ticks(5),
+            [100.0, 200.0, 500.0, 1000.0]
+        );
+    }
+
+    #[test]
+    fn no_figure_leaves_the_picture() {
+        let wild = [
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::MAX,
+            f64::MIN,
+            0.0,
+            -1.0,
+            1e-320,
+        ];
+        for from in wild {
+            for to in wild {
+                for scale in [
+                    Scale::linear(from, to, 10.0, 80.0),
+                    Scale::logarithmic(from, to, 10.0, 80.0),
+                ] {
+                    assert!(scale.ticks(6).len() <= 40);
+                    for figure in wild {
+                        let place = scale.place(figure);
+                        assert!((10.0..=90.0).contains(&place), "{scale:?} {figure} {place}");
+                        assert!(at(figure).len() < 10);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The document of a run under way: written again and again, and never over what somebody else wrote.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use seekless_record::Run;
+
+use super::store::{Document, Store, StoreError, replace};
+
+/// The document of a run under way, as it was when it was last read or written here.
+#[derive(Debug)]
+pub struct Kept {
+    path: PathBuf,
+    seen: Option<Seen>,
+}
+
+/// What tells one writing of a file from another.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    inode: (u64, u64),
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+impl Kept {
+    /// The document of a run that is gone on with.
+    #[must_use]
+    pub fn of(document: &Document) -> Self {
+        Self::at(document.path.clone())
+    }
+
+    /// Saves a run for the first time.
+    pub fn save(store: &Store, run: &Run) -> Result<Self, StoreError> {
+        store.save(run).map(Self::at)
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the run as it is now: in place of what was last seen, or, where that was changed or removed meanwhile, to a
+    /// new file.
+    pub fn update(&mut self, store: &Store, run: &Run) -> Result<(), StoreError> {
+        if self.seen.is_none() || self.seen != Seen::of(&self.path) {
+            *self = Self::save(store, run)?;
+            return Ok(());
+        }
+        replace(&self.path, run)?;
+        self.seen = Seen::of(&self.path);
+        Ok(())
+    }
+
+    fn at(path: PathBuf) -> Self {
+        Self {
+            seen: Seen::of(&path),
+            path,
+        }
+    }
+}
+
+impl Seen {
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        Some(Self {
+            inode: (metadata.dev(), metadata.ino()),
+            bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulation;
+
+    #[test]
+    fn a_run_under_way_has_one_document_unless_somebody_else_writes_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().to_owned());
+        let mut run = simulation::run(&[], 0);
+        let mut kept = Kept::save(&store, &run).unwrap();
+        run.elapsed_seconds = 7.0;
+        kept.update(&store, &run).unwrap();
+        let documents = store.documents().unwrap();
+        assert_eq!(documents.len(), 1);
+        assert_eq!(documents[0].read().unwrap(), run);
+        // Another goes on with it.
+        let mut other = Kept::of(&documents[0]);
+        let theirs = Run {
+            elapsed_seconds: 8.0,
+            ..run.clone()
+        };
+        other.update(&store, &theirs).unwrap();
+        run.elapsed_seconds = 9.0;
+        kept.update(&store, &run).unwrap();
+        let documents = store.documents().unwrap();
+        let seconds = documents
+            .iter()
+            .map(|document| document.read().unwrap().elapsed_seconds);
+        let mut seconds: Vec<f64> = seconds.collect();
+        seconds.sort_by(f64::total_cmp);
+        assert_eq!(seconds, [8.0, 9.0]);
+        assert_eq!(
+            fs::read_dir(folder.path().join("runs")).unwrap().count(),
+            2,
+            "nothing is left beside"
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! The report in a real browser: Chromium without a network, driven by `browser/report.mjs`.
+//!
+//! Pages, screenshots and the packages of npm lie in `target/browser`. Where the browser or the packages cannot be had,
+//! that is a reason to skip, and not a failure.
+
+mod synthetic;
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::process::{check_interrupt, is_installed, run};
+
+/// What Chromium is called, by who packages it.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// What the test is made of; copied to where its packages are.
+const FILES: [(&str, &str); 3] = [
+    ("package.json", include_str!("../../browser/package.json")),
+    ("package-lock.json", include_str!("../../browser/package-lock.json")),
+    ("report.mjs", include_str!("../../browser/report.mjs")),
+];
+
+/// The picture of a report, for the README.
+#[derive(Args)]
+pub struct Picture {
+    /// The run: its ID, the beginning of it, `latest`, or the path of its JSON
+    run: OsString,
+    /// The picture
+    #[arg(long, short, default_value = "docs/report.png")]
+    output: PathBuf,
+}
+
+/// Tests the report of a run that is measured now and of a long one that is made up. Returns what was skipped.
+pub fn test() -> Result<Vec<String>> {
+    let browser = match prepared()? {
+        Ok(browser) => browser,
+        Err(reason) => return Ok(vec![format!("the report in a browser: {reason}")]),
+    };
+    build_seekless()?;
+    let bench =
+        "bench read write --size 1M --rounds 7 --methods */sync* --methods */mmap* --cache both --quiet --seed 1";
+    let exports = "--export-json measured.json --report measured.html";
+    seekless(bench.split(' ').chain(exports.split(' ')).map(OsStr::new))?;
+    let run_of_2014 = seekless_record::to_json(&synthetic::methods_2014()?)?;
+    fs::write(folder().join("synthetic.json"), run_of_2014).context("cannot write the made-up run")?;
+    seekless(["report", "synthetic.json", "--output", "synthetic.html"].map(OsStr::new))?;
+    drive([
+        "test".as_ref(),
+        browser.as_ref(),
+        "measured".as_ref(),
+        "synthetic".as_ref(),
+    ])?;
+    println!("screenshots and PDF: target/browser/");
+    Ok(Vec::new())
+}
+
+/// Takes the picture.
+pub fn picture(arguments: &Picture) -> Result<()> {
+    let browser = match prepared()? {
+        Ok(browser) => browser,
+        Err(reason) => bail!("no picture without a browser: {reason}"),
+    };
+    build_seekless()?;
+    let run = absolute(Path::new(&arguments.run))?;
+    let run = if run.is_file() {
+        run.into_os_string()
+    } else {
+        arguments.run.clone()
+    };
+    let page = folder().join("picture.html");
+    let mut report = Command::new(root().join("target/debug/seekless"));
+    crate::process::run(report.arg("report").arg(run).arg("--output").arg(&page))?;
+    let output = absolute(&arguments.output)?;
+    drive([
+        "picture".as_ref(),
+        browser.as_ref(),
+        "picture.html".as_ref(),
+        output.as_os_str(),
+    ])
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn folder() -> PathBuf {
+    root().join("target/browser")
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("{}: is no path", path.display()))
+}
+
+/// The browser, with all that drives it; or why there is none.
+fn prepared() -> Result<Result<&'static str, String>> {
+    let Some(browser) = BROWSERS.into_iter().find(|browser| is_installed(browser)) else {
+        return Ok(Err("there is no Chromium".to_owned()));
+    };
+    if let Some(missing) = ["node", "npm"].into_iter().find(|program| !is_installed(program)) {
+        return Ok(Err(format!("{missing} is not installed")));
+    }
+    let folder = folder();
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    // npm leaves a lock of its own there, which tells what it installed.
+    let installed = fs::read_to_string(folder.join("node_modules/.seekless-lock")).unwrap_or_default();
+    for (name, text) in FILES {
+        fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))?;
+    }
+    let lock = FILES[1].1;
+    if installed != lock {
+        let npm = "ci --ignore-scripts --no-audit --no-fund --loglevel=error";
+        let install = run(Command::new("npm").args(npm.split(' ')).current_dir(&folder));
+        if let Err(error) = install {
+            check_interrupt()?;
+            return Ok(Err(format!("its driver could not be installed: {error:#}")));
+        }
+        fs::write(folder.join("node_modules/.seekless-lock"), lock).context("cannot write what was installed")?;
+    }
+    Ok(Ok(browser))
+}
+
+fn build_seekless() -> Result<()> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    run(build.current_dir(root()).args(["build", "--package", "seekless-cli"]))
+}
+
+/// Runs the command there, with a data folder of its own.
+fn seekless<'a>(arguments: impl IntoIterator<Item = &'a OsStr>) -> Result<()> {
+    let mut command = Command::new(root().join("target/debug/seekless"));
+    command
+        .current_dir(folder())
+        .env("XDG_DATA_HOME", folder().join("data"));
+    run(command.args(arguments).stdout(std::process::Stdio::null()))
+}
+
+fn drive(arguments: [&OsStr; 4]) -> Result<()> {
+    let [task, browser, rest @ ..] = arguments;
+    let browser = which(browser).context("the browser has gone")?;
+    run(Command::new("node")
+        .current_dir(folder())
+        .arg("report.mjs")
+        .arg(task)
+        .arg(browser)
+        .args(rest))
+}
+
+fn which(program: &OsStr) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file())
+}
