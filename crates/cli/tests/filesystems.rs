@@ -93,6 +93,7 @@ fn run(folder: &Path, seed: u64) -> Run {
         drop: Drop::File,
         file: None,
         program: PathBuf::from(env!("CARGO_BIN_EXE_seekless")),
+        checkpoint: Duration::from_mins(2),
         resume: None,
     };
     seekless_lab::run(&bench, &Stop::default(), &mut Silent)

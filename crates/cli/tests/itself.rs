@@ -55,6 +55,7 @@ fn run(folder: PathBuf) -> Run {
         drop: Drop::File,
         file: None,
         program: PathBuf::from(env!("CARGO_BIN_EXE_seekless")),
+        checkpoint: Duration::from_mins(2),
         resume: None,
     };
     seekless_lab::run(&bench, &Stop::default(), &mut Silent).expect("the temporary folder can be measured")

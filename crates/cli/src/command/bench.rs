@@ -89,6 +89,9 @@ pub struct Arguments {
     #[arg(long, value_name = "RUN", conflicts_with_all = ["experiments", "sizes", "methods", "cache", "rounds", "seed",
         "work", "drop", "file"])]
     resume: Option<OsString>,
+    /// How often what was measured is saved meanwhile
+    #[arg(long, default_value = "2m", value_name = "TIME", value_parser = parse_budget, hide = true)]
+    checkpoint: Duration,
     /// Show what was dropped and what is not available, too
     #[arg(long)]
     all: bool,
@@ -287,6 +290,7 @@ fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> 
         },
         file: arguments.file.clone(),
         program,
+        checkpoint: arguments.checkpoint,
         resume: None,
     })
 }
@@ -318,6 +322,7 @@ fn resuming(arguments: &Arguments, run: &Run, program: PathBuf) -> Bench {
         },
         file,
         program,
+        checkpoint: arguments.checkpoint,
         resume: Some(run.clone()),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 
 use seekless_lab::{ranking, title};
-use seekless_record::{Contest, Ended, Run, Status, Storage};
+use seekless_record::{Contest, Ended, Entry, Run, Status, Storage};
 
 use super::contest::{cut, ranked, short_name, show_contest, verdict};
 use super::table::{Across, print_across};
@@ -27,8 +27,9 @@ pub fn show_run(out: &mut dyn Write, run: &Run, all: bool, width: Width) -> std:
     )?;
     writeln!(out, "{DIM}Lab      {}{DIM:#}", wrapped(INDENT, &lab_line(run), width))?;
     let mut shown = Vec::new();
+    let left = run.contests.iter().filter(|contest| has_had_no_turn(contest)).count();
     for (index, contest) in run.contests.iter().enumerate() {
-        if shown.contains(&index) {
+        if shown.contains(&index) || has_had_no_turn(contest) {
             continue;
         }
         let same: Vec<usize> = (index..run.contests.len())
@@ -48,6 +49,14 @@ pub fn show_run(out: &mut dyn Write, run: &Run, all: bool, width: Width) -> std:
             "\n{WARNING}Interrupted:{WARNING:#} what was measured until then is shown and saved."
         )?;
     }
+    if left > 0 {
+        let sentence = format!(
+            "{left} of {} contests have not had their turn: `seekless bench --resume {}` goes on.",
+            run.contests.len(),
+            run.id
+        );
+        writeln!(out, "\n{BOLD}Left{BOLD:#}     {}", wrapped(INDENT, &sentence, width))?;
+    }
     if !run.choices.is_empty() || !run.warnings.is_empty() {
         writeln!(out)?;
     }
@@ -58,6 +67,14 @@ pub fn show_run(out: &mut dyn Write, run: &Run, all: bool, width: Width) -> std:
         writeln!(out, "{WARNING}Note{WARNING:#}     {}", wrapped(INDENT, warning, width))?;
     }
     Ok(())
+}
+
+/// Whether the run ended before anything of a contest was measured.
+fn has_had_no_turn(contest: &Contest) -> bool {
+    let waits = |entry: &Entry| matches!(entry.status, Status::Unmeasured(_));
+    let is_missing = |entry: &Entry| matches!(entry.status, Status::Unavailable(_));
+    let mut entries = contest.entries.iter();
+    entries.clone().any(waits) && entries.all(|entry| waits(entry) || is_missing(entry))
 }
 
 /// How far what stands behind a word at the margin is set in.

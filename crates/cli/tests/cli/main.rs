@@ -14,6 +14,7 @@ mod methods;
 mod outputs;
 mod place;
 mod report;
+mod resume;
 mod runs;
 mod storage;
 mod unprivileged;

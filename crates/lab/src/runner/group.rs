@@ -274,7 +274,7 @@ impl Runner<'_> {
         let expected = budget.unwrap_or(needed);
         if one_by_one {
             self.run.warnings.push(format!(
-                "All of this takes about {} minutes, and the budget had {:.1}: contests were measured one after the other, \
+                "All of this takes about {} min, and the budget had {:.1}: contests were measured one after the other, \
                  the smallest files first. `seekless bench --resume {}` goes on with what is left; --methods and --size \
                  choose less.",
                 needed.as_secs().div_ceil(60),

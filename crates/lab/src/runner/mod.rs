@@ -52,6 +52,8 @@ pub struct Bench {
     pub file: Option<PathBuf>,
     /// The program that runs a trial when it is called with `trial`.
     pub program: PathBuf,
+    /// How often what was measured is told ([`Event::Checkpoint`]).
+    pub checkpoint: Duration,
     /// A run that is gone on with: then the experiments, sizes, cache states and work are its own.
     pub resume: Option<Run>,
 }
@@ -99,7 +101,7 @@ pub enum Event<'a> {
         /// What is left of the budget.
         left: Option<Duration>,
     },
-    /// What was measured so far, every few minutes: enough to go on from, should the machine fail.
+    /// What was measured so far, every so often: enough to go on from, should the machine fail.
     Checkpoint(&'a Run),
 }
 
@@ -165,9 +167,6 @@ const CONFIRMING_ROUNDS: u32 = 6;
 const CONFIRMING_PART: f64 = 0.12;
 /// Trials that do nothing, for the lab's own cost.
 const NULL_TRIALS: usize = 7;
-
-/// How often what was measured is told.
-const CHECKPOINT: Duration = Duration::from_mins(2);
 
 /// Measures what is asked for.
 ///
@@ -302,9 +301,9 @@ impl<'a> Runner<'a> {
         self.seconds_before + self.started.elapsed().as_secs_f64()
     }
 
-    /// Tells every few minutes what was measured.
+    /// Tells every so often what was measured.
     fn tell_checkpoint(&mut self) {
-        if self.checkpoint.elapsed() < CHECKPOINT {
+        if self.checkpoint.elapsed() < self.bench.checkpoint {
             return;
         }
         self.conclude();

@@ -163,6 +163,7 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64, cache: Cache, method: 
         drop: seekless_lab::Drop::File,
         file: None,
         program: ours.program().to_owned(),
+        checkpoint: Duration::from_mins(2),
         resume: None,
     };
     let stop = Stop::default();
