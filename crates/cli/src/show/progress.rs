@@ -60,6 +60,7 @@ impl Watch for Progress {
         match event {
             Event::Planned {
                 write_bytes,
+                expected_write_bytes,
                 space_bytes,
                 expected,
                 needed,
@@ -70,8 +71,9 @@ impl Watch for Progress {
                 self.bar.set_length(expected.as_millis() as u64);
                 if *write_bytes > 0 {
                     self.say(&format!(
-                        "Writes at most {} in all, {} at a time; takes about {}.",
+                        "Writes at most {} in all (about {} are expected), {} at a time; takes about {}.",
                         bytes(*write_bytes as f64),
+                        bytes(*expected_write_bytes.min(write_bytes) as f64),
                         bytes(*space_bytes as f64),
                         time(*expected)
                     ));

@@ -108,14 +108,15 @@ impl<'a> Judged<'a> {
         self.simpler_unknown(simplest).is_none().then_some(simplest)
     }
 
-    /// A method that is simpler than this one and may tie with the best, but varies too much to tell.
+    /// A method that is simpler than this one, still in the running, and may tie with the best, but varies too much to tell.
     pub fn simpler_unknown(&self, entry: usize) -> Option<usize> {
         let known: Vec<usize> = self.known_ties().map(|(entry, _)| entry).collect();
         let unknown = self
             .ties()
             .map(|(other, _)| other)
             .filter(|other| !known.contains(other));
-        let simpler = unknown.filter(|&other| self.simplicity_rank(other) < self.simplicity_rank(entry));
+        let running = unknown.filter(|&other| self.entries[other].status == Status::Measured);
+        let simpler = running.filter(|&other| self.simplicity_rank(other) < self.simplicity_rank(entry));
         simpler.min_by_key(|&other| self.simplicity_rank(other))
     }
 

@@ -249,13 +249,18 @@ impl Runner<'_> {
         let needed: Duration = groups.iter().map(|group| group.expected).sum();
         let budget = self.bench.rounds.is_none().then_some(self.bench.budget);
         let one_by_one = budget.is_some_and(|budget| is_one_by_one(groups, budget));
-        let reached = within_reach(groups, budget.filter(|_| one_by_one));
+        let limit = budget.filter(|_| one_by_one);
+        let likely = within_reach(groups, limit);
+        // Were all twice as fast as expected.
+        let reached = within_reach(groups, limit.map(|budget| budget * 2));
         let mut write_bytes = 0;
+        let mut expected_write_bytes = 0;
         let mut most_space = 0;
         let mut on_file_system = std::collections::BTreeMap::<u64, u64>::new();
         for storage in 0..self.places.len() {
             let (space, written) = self.needs(&reached, storage);
             write_bytes += written;
+            expected_write_bytes += self.expected_writes(&likely, storage);
             most_space = most_space.max(space);
             let facts = &self.places[storage].facts;
             // Two folders of one file system share its space.
@@ -269,6 +274,12 @@ impl Runner<'_> {
                     free_bytes: facts.free_bytes,
                 });
             }
+        }
+        // However fast trials are, they only write as long as there is time.
+        if let Some((budget, bytes_per_ms)) = budget.zip(self.write_bytes_per_ms) {
+            let most = budget.as_millis() as u64 * bytes_per_ms * self.places.len() as u64;
+            expected_write_bytes = expected_write_bytes.min(most);
+            write_bytes = write_bytes.min(2 * most);
         }
         self.write_limit_bytes = Some(write_bytes);
         let expected = budget.unwrap_or(needed);
@@ -284,6 +295,7 @@ impl Runner<'_> {
         }
         self.watch.event(&Event::Planned {
             write_bytes,
+            expected_write_bytes,
             space_bytes: most_space,
             expected,
             needed,
@@ -319,6 +331,25 @@ impl Runner<'_> {
         (sources + target, sources + written)
     }
 
+    /// The bytes that the planned trials of groups write to a storage.
+    fn expected_writes(&self, groups: &[&Group], storage: usize) -> u64 {
+        let mut written = 0;
+        for group in groups {
+            for contest in group.contests.iter().map(|&contest| &self.run.contests[contest]) {
+                if contest.storage == storage && contest.operation != "read" {
+                    let trials = match self.bench.rounds {
+                        None => planned_trials(group.active.len()) as u64,
+                        Some(rounds) => {
+                            group.active.len() as u64 * u64::from(rounds + rounds.min(super::CONFIRMING_ROUNDS))
+                        }
+                    };
+                    written += trials * contest.size_bytes * u64::from(contest.files);
+                }
+            }
+        }
+        written
+    }
+
     /// How many trials of a group fit into its part of the budget, twice as fast as expected.
     fn trials_within_budget(&self, group: &Group) -> u64 {
         if self.bench.rounds.is_some() {
@@ -345,7 +376,7 @@ impl Runner<'_> {
     }
 }
 
-/// The groups that a budget may reach, were all twice as fast as expected; all of them without a budget.
+/// The groups that begin within a budget, one after the other; all of them without one.
 fn within_reach(groups: &[Group], budget: Option<Duration>) -> Vec<&Group> {
     let mut reached: Vec<&Group> = groups.iter().collect();
     let Some(budget) = budget else { return reached };
@@ -354,7 +385,7 @@ fn within_reach(groups: &[Group], budget: Option<Duration>) -> Vec<&Group> {
     reached.retain(|group| {
         let begins = before;
         before += group.expected;
-        begins < budget * 2
+        begins < budget
     });
     reached
 }

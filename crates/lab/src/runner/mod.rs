@@ -65,6 +65,8 @@ pub enum Event<'a> {
     Planned {
         /// Bytes that will be written at most, all trials together.
         write_bytes: u64,
+        /// Bytes that trials are expected to write.
+        expected_write_bytes: u64,
         /// Bytes of space needed at one time.
         space_bytes: u64,
         /// How long it is meant to take.
@@ -194,6 +196,8 @@ struct Runner<'a> {
     checkpoint: Instant,
     /// What the processors' time was at the start.
     cpu_time: Option<CpuTime>,
+    /// How fast the slowest of the storages wrote when that was tried, in bytes per millisecond.
+    write_bytes_per_ms: Option<u64>,
     /// Bytes that may be written in all trials, as was said before the first; and those written so far.
     write_limit_bytes: Option<u64>,
     written_bytes: u64,
@@ -221,6 +225,7 @@ impl<'a> Runner<'a> {
             started,
             checkpoint: started,
             cpu_time: CpuTime::now(),
+            write_bytes_per_ms: None,
             write_limit_bytes: None,
             written_bytes: 0,
             trial_overhead: Duration::ZERO,
@@ -306,11 +311,13 @@ impl<'a> Runner<'a> {
         if self.checkpoint.elapsed() < self.bench.checkpoint {
             return;
         }
+        let run = self.run.clone();
         self.conclude();
         self.run.elapsed_seconds = self.measured_seconds();
-        let ended = std::mem::replace(&mut self.run.ended, Ended::Interrupted);
+        self.run.ended = Ended::Interrupted;
         self.watch.event(&Event::Checkpoint(&self.run));
-        self.run.ended = ended;
+        // What was concluded holds for the document, not for what goes on: a turn that has not come yet still will.
+        self.run = run;
         self.checkpoint = Instant::now();
     }
 }

@@ -9,8 +9,9 @@ use super::{BenchError, CONFIRMING_PART, CONFIRMING_ROUNDS, MOST_ROUNDS, Runner,
 
 /// Where all would take so many times the budget, a round of each would leave nothing decided.
 const TOO_MUCH: u32 = 2;
-/// A contest that is not settled after so many times its expected time gives way to the next.
-const PATIENCE: f64 = 1.5;
+/// A contest that is not settled after so many times its expected time gives way to the next. Some methods take ten times
+/// what is expected of all (direct I/O in small blocks), and one that is left undecided is worth little.
+const PATIENCE: f64 = 4.0;
 
 /// Whether the groups are measured one after the other, because the budget is not enough for all.
 pub(super) fn is_one_by_one(groups: &[Group], budget: Duration) -> bool {
