@@ -176,7 +176,7 @@ fn card(view: &View<'_>, index: usize, contest: &Contest, with_sentence: bool) -
                 @match recommended {
                     Some(method) => { span.m { (breaking(&shown(method))) } },
                     None => {
-                        "Undecided"
+                        @if leader.is_none() { "Nothing measured yet" } @else { "Undecided" }
                         @if let Some(leader) = leader { span.leader { span.m { (breaking(&short_name(leader, contest))) } " leads" } }
                     },
                 }
