@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use seekless_lab::export::{to_csv, to_markdown};
+use seekless_lab::report::to_html;
 use seekless_lab::runs::{Origin, anonymous, compare, objections, table};
 use seekless_record::{Run, from_json, to_json};
 use serde_json::{Value, json};
@@ -51,6 +52,7 @@ fn use_all(run: &Run) {
     assert!(!plain.chars().any(|c| c.is_control() && c != '\n'), "{plain:?}");
 
     to_csv(run).expect("a run has a table");
+    to_html(run).expect("a run has a page");
     let _ = to_markdown(run);
 }
 

@@ -245,7 +245,7 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
 fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> {
     let program = std::env::current_exe().context("this program's own file could not be found")?;
     if let Some(run) = resumed {
-        return Ok(resuming(arguments, run, program));
+        return resuming(arguments, run, program);
     }
     let names: Vec<OsString> = match (arguments.experiments.is_empty(), &arguments.file) {
         (false, _) => arguments.experiments.clone(),
@@ -296,17 +296,22 @@ fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> 
 }
 
 /// Going on with a run: all but the time and the places is the run's own.
-fn resuming(arguments: &Arguments, run: &Run, program: PathBuf) -> Bench {
-    let recorded = || run.storages.iter().map(|storage| PathBuf::from(&storage.path));
-    let folders: Vec<PathBuf> = match arguments.folders.as_slice() {
-        [] => recorded().collect(),
-        given => given.to_vec(),
+fn resuming(arguments: &Arguments, run: &Run, program: PathBuf) -> anyhow::Result<Bench> {
+    let recorded: Vec<PathBuf> = run
+        .storages
+        .iter()
+        .map(|storage| PathBuf::from(&storage.path))
+        .collect();
+    let folders = match (arguments.folders.as_slice(), recorded.as_slice()) {
+        ([], _) => recorded,
+        ([..], [file]) if file.is_file() => bail!("{}: is what {} reads: leave --dir away", file.display(), run.id),
+        (given, _) => given.to_vec(),
     };
     let file = match folders.as_slice() {
         [only] if only.is_file() => Some(only.clone()),
         _ => None,
     };
-    Bench {
+    Ok(Bench {
         experiments: Vec::new(),
         folders,
         budget: arguments.budget,
@@ -324,7 +329,7 @@ fn resuming(arguments: &Arguments, run: &Run, program: PathBuf) -> Bench {
         program,
         checkpoint: arguments.checkpoint,
         resume: Some(run.clone()),
-    }
+    })
 }
 
 /// An experiment by its name, or by the path of its file.

@@ -163,3 +163,32 @@ fn what_would_measure_under_other_conditions_is_refused_and_nothing_is_touched()
     let both = place.run(&["bench", "read", "--resume", "latest"]).refused();
     assert!(both.contains("cannot be used with"), "{both}");
 }
+
+#[test]
+fn a_run_that_read_a_file_goes_on_with_that_file_and_no_other() {
+    let place = Place::new();
+    let file = place.file("mine", &vec![7; 5 << 20]);
+    let arguments = [
+        "bench",
+        "read",
+        "--file",
+        "mine",
+        "--rounds",
+        "1",
+        "--methods",
+        "read/sync*",
+    ];
+    place.run(&arguments).succeeded();
+    let before = only(&place);
+    place
+        .run(&["bench", "--resume", "latest", "--budget", "5s"])
+        .succeeded();
+    assert!(only(&place).trials.len() > before.trials.len());
+    assert_eq!(fs::read(&file).unwrap(), vec![7; 5 << 20]);
+    let elsewhere = place.run(&["bench", "--resume", "latest", "--dir", "."]).refused();
+    assert!(elsewhere.contains("leave --dir away"), "{elsewhere}");
+    place.file("mine", &vec![7; 6 << 20]);
+    let changed = place.run(&["bench", "--resume", "latest"]).refused();
+    assert!(changed.contains("another than it was"), "{changed}");
+    assert_eq!(place.content().len(), 1);
+}

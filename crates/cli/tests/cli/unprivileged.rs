@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::place::Ended;
+use super::place::{Ended, wait_for};
 
 /// The number of a user who owns nothing.
 const NOBODY: u32 = 65_534;
@@ -44,6 +44,14 @@ impl Common {
         if rustix::process::geteuid().is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }
+        // While another test forks, its child may still hold the copied program open for writing.
+        wait_for("the program may run", || {
+            Command::new(self.folder().join("seekless"))
+                .arg("--version")
+                .stdout(Stdio::null())
+                .status()
+                .is_ok()
+        });
         Ended::of(command.spawn().unwrap())
     }
 }

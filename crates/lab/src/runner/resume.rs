@@ -51,6 +51,16 @@ pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run,
             before.device.as_ref().map_or("another storage", |device| &device.name),
         )));
     }
+    if let Some(bytes) = places.iter().find_map(Place::given_bytes)
+        && run
+            .contests
+            .iter()
+            .any(|contest| (contest.operation.as_str(), contest.size_bytes) != ("read", bytes))
+    {
+        return Err(refuse(format!(
+            "it did not read a file of {bytes} bytes: the file is another than it was"
+        )));
+    }
     let mut resumed = run.clone();
     for (storage, now) in resumed.storages.iter_mut().zip(storages) {
         storage.free_bytes = now.free_bytes;

@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 use seekless_record::Phase;
 
 use super::group::Group;
-use super::{BenchError, CONFIRMING_PART, CONFIRMING_ROUNDS, MOST_ROUNDS, Runner, SCREENING_ROUNDS};
+use super::{BenchError, CONFIRMING_PART, CONFIRMING_ROUNDS, DECIDING_ROUNDS, MOST_ROUNDS, Runner, SCREENING_ROUNDS};
 
 /// Where all would take so many times the budget, a round of each would leave nothing decided.
 const TOO_MUCH: u32 = 2;
-/// A contest that is not settled after so many times its expected time gives way to the next. Some methods take ten times
-/// what is expected of all (direct I/O in small blocks), and one that is left undecided is worth little.
-const PATIENCE: f64 = 4.0;
+/// A contest that is not settled after so many times its expected time gives way to the next.
+const PATIENCE: f64 = 1.5;
+/// The same for one that has too few rounds to be decided, and so would be worth little. Some methods take ten times what is
+/// expected of all: direct I/O in small blocks.
+const PATIENCE_UNDECIDED: f64 = 4.0;
 
 /// Whether the groups are measured one after the other, because the budget is not enough for all.
 pub(super) fn is_one_by_one(groups: &[Group], budget: Duration) -> bool {
@@ -73,14 +75,18 @@ impl Runner<'_> {
             }
             done += 1;
             self.make_files(std::slice::from_ref(group))?;
-            let share = left
-                .mul_f64(1.0 - CONFIRMING_PART)
-                .min(group.expected.mul_f64(PATIENCE));
-            let contending_end = Instant::now() + share;
-            while group.rounds < SCREENING_ROUNDS && !self.is_over(Some(end)) {
+            let start = Instant::now();
+            let usable = left.mul_f64(1.0 - CONFIRMING_PART);
+            let after = |times| start + usable.min(group.expected.mul_f64(times));
+            let (patient_end, undecided_end) = (after(PATIENCE), after(PATIENCE_UNDECIDED));
+            while group.rounds < SCREENING_ROUNDS && !group.active.is_empty() && !self.is_over(Some(end)) {
                 self.round(group, Phase::Screening, Some(end))?;
             }
-            self.spend(std::slice::from_mut(group), contending_end)?;
+            self.spend(std::slice::from_mut(group), patient_end)?;
+            while group.rounds < DECIDING_ROUNDS && !group.active.is_empty() && !self.is_over(Some(undecided_end)) {
+                self.round(group, Phase::Contending, Some(undecided_end))?;
+                self.drop_beaten(group);
+            }
             self.confirm(group, Some(end))?;
         }
         self.spend(&mut groups[..done], end)
