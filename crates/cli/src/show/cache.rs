@@ -105,10 +105,14 @@ impl Watch for Lines<'_> {
                 let _ = writeln!(anstream::stderr(), "seekless: {sentence}");
             });
         }
-        if self.format.json {
-            let written = writeln!(self.out, "{}", failed_json(path, reason));
-            let _ = self.went(written);
-        }
+        let written = if self.format.json {
+            writeln!(self.out, "{}", failed_json(path, reason))
+        } else if self.errors <= MOST_ERRORS {
+            self.write_line(None, &visible_path(path))
+        } else {
+            Ok(())
+        };
+        let _ = self.went(written);
     }
 }
 

@@ -257,6 +257,21 @@ fn a_file_that_may_not_be_read_is_named_and_the_rest_goes_on() {
         (&total(&ended)["files"], &total(&ended)["failed"]),
         (&1.into(), &1.into())
     );
+    let table = common.run(&["cache", "show", "open/secret", "open/plain"]);
+    assert_eq!(table.code, Some(1), "{}", table.stderr);
+    let line = |name: &str| {
+        table
+            .stdout
+            .lines()
+            .find(|line| line.ends_with(name))
+            .map(str::trim_start)
+    };
+    assert!(
+        line("open/secret").is_some_and(|line| line.starts_with("unknown")),
+        "{}",
+        table.stdout
+    );
+    assert!(line("open/plain").is_some(), "the rest goes on: {}", table.stdout);
 }
 
 #[test]
