@@ -25,6 +25,7 @@ use crate::noise::{self, CpuTime};
 use crate::trial::Stop;
 use group::Group;
 use place::Place;
+pub(crate) use verdict::is_same_description;
 pub use verdict::title;
 
 /// What is asked of the lab.

@@ -11,7 +11,7 @@ use seekless_record::{Contest, Ended, Machine, Phase, Run, Status, Storage};
 use super::group::Group;
 use super::place::Place;
 use super::size::{all_bytes, planned_trials, trial_cost};
-use super::{Bench, BenchError, MOST_ROUNDS, Runner};
+use super::{Bench, BenchError, MOST_ROUNDS, Runner, is_same_description};
 
 /// The run with which a run begins that goes on with it.
 ///
@@ -187,23 +187,6 @@ impl Runner<'_> {
 
 /// Trials that are expected in a group of which most is done.
 const FEWEST_TRIALS: usize = 9;
-
-/// Whether contests are measured in the same rounds: all but storage and shared blocks is the same.
-fn is_same_description(one: &Contest, other: &Contest) -> bool {
-    let key = |contest: &Contest| {
-        (
-            (
-                contest.experiment.clone(),
-                contest.operation.clone(),
-                contest.size_bytes,
-                contest.files,
-            ),
-            (contest.cache, contest.target, contest.kernel.clone()),
-            (contest.work_ns_per_kib, contest.durability.clone()),
-        )
-    };
-    key(one) == key(other)
-}
 
 #[cfg(test)]
 mod tests {

@@ -40,6 +40,14 @@ pub fn title(contest: &Contest) -> String {
     )
 }
 
+/// Whether two contests measure the same and can share rounds; storage and shared blocks apart.
+pub(crate) fn is_same_description(one: &Contest, other: &Contest) -> bool {
+    (&one.experiment, &one.operation, one.size_bytes, one.files)
+        == (&other.experiment, &other.operation, other.size_bytes, other.files)
+        && (one.cache, one.target, &one.kernel) == (other.cache, other.target, &other.kernel)
+        && (one.work_ns_per_kib, &one.durability) == (other.work_ns_per_kib, &other.durability)
+}
+
 impl Runner<'_> {
     fn samples(&self, contest: usize) -> Vec<Samples> {
         let of_entry = |entry: usize| {

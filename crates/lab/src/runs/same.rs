@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use seekless_record::{Contest, Machine, Run, Storage};
+use seekless_record::{Machine, Run, Storage};
 
 use super::DeviceKind;
-use crate::runner::title;
+use crate::runner::{is_same_description, title};
 
 /// Why two runs say nothing about each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -122,7 +122,9 @@ pub(super) fn contest_pairs(first: &Run, second: &Run) -> (Vec<(usize, usize)>, 
         let storage = storages.get(contest.storage).copied().flatten();
         let same = left.iter().position(|&other| {
             let other = &second.contests[other];
-            Some(other.storage) == storage && is_same(contest, other)
+            Some(other.storage) == storage
+                && is_same_description(contest, other)
+                && contest.shared_blocks == other.shared_blocks
         });
         match same {
             Some(place) => pairs.push((index, left.remove(place))),
@@ -137,31 +139,6 @@ pub(super) fn contest_pairs(first: &Run, second: &Run) -> (Vec<(usize, usize)>, 
             only_second,
         },
     )
-}
-
-/// Whether two contests have one description; storages apart.
-fn is_same(one: &Contest, other: &Contest) -> bool {
-    (
-        &one.experiment,
-        &one.operation,
-        one.size_bytes,
-        one.files,
-        one.cache,
-        one.target,
-    ) == (
-        &other.experiment,
-        &other.operation,
-        other.size_bytes,
-        other.files,
-        other.cache,
-        other.target,
-    ) && (&one.kernel, one.work_ns_per_kib, one.shared_blocks, &one.durability)
-        == (
-            &other.kernel,
-            other.work_ns_per_kib,
-            other.shared_blocks,
-            &other.durability,
-        )
 }
 
 #[cfg(test)]
