@@ -36,7 +36,8 @@ Examples:
   seekless bench read --file big.iso          your file; nothing is written
   seekless bench read --methods '*direct*'    some of `seekless methods` only
   seekless bench mine.toml --export-csv r.csv an experiment of your own
-  seekless bench --report storage.html        the page with plots, here")]
+  seekless bench --report storage.html        the page with plots, here
+  seekless bench --resume latest --budget 2h  go on where the last one stopped")]
 pub struct Arguments {
     /// Built-in experiments, or files that describe one [default: read write copy]
     #[arg(value_name = "EXPERIMENT|FILE.toml")]
