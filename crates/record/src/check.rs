@@ -95,6 +95,8 @@ fn named(run: &Run) -> Checked {
     for (field, value) in [
         ("machine.memory_bytes", machine.memory_bytes),
         ("machine.memory_available_bytes", machine.memory_available_bytes),
+        ("machine.level_1_cache_bytes", machine.level_1_cache_bytes),
+        ("machine.level_2_cache_bytes", machine.level_2_cache_bytes),
     ] {
         for_some(value, |value| count(field, value))?;
     }
@@ -112,6 +114,9 @@ fn named(run: &Run) -> Checked {
             for text in [Some(&finding.operation), Some(&finding.method), finding.block.as_ref()] {
                 for_some(text, |text| short(&at, text))?;
             }
+            for_some(finding.seconds, |value| seconds(&at, value))?;
+            for_some(finding.cpu_seconds, |value| seconds(&at, value))?;
+            for_some(finding.bytes_per_second, |value| figure(&at, value, 0.0, MOST_RATIO))?;
         }
     }
     Ok(())
@@ -198,6 +203,12 @@ fn contest(at: &str, contest: &Contest, run: &Run) -> Checked {
         run.storages.len(),
         "storages",
     )?;
+    for_some(contest.other_storage, |other| {
+        index(&format!("{at}.other_storage"), other, run.storages.len(), "storages")
+    })?;
+    for_some(contest.read_ahead_kib, |value| {
+        count(&format!("{at}.read_ahead_kib"), value)
+    })?;
     count(&format!("{at}.size_bytes"), contest.size_bytes)?;
     if !(1..=1_000_000).contains(&contest.files) {
         return problem(
@@ -225,18 +236,14 @@ fn contest(at: &str, contest: &Contest, run: &Run) -> Checked {
 }
 
 fn entry(entry: &Entry) -> Checked {
-    short("method", &entry.method)?;
-    if entry.method.len() > LONGEST_NAME {
-        let bytes = entry.method.len();
-        return problem(
-            "method",
-            format!("is a name of {bytes} bytes; the longest has {LONGEST_NAME}"),
-        );
-    }
+    name("method", &entry.method)?;
     if let Some(command) = &entry.command {
         short("command.name", &command.name)?;
         texts("command.argv", &command.argv)?;
+        texts("command.before", &command.before)?;
+        for_some(command.note.as_ref(), |note| short("command.note", note))?;
     }
+    for_some(entry.label.as_ref(), |label| name("label", label))?;
     match &entry.status {
         Status::Measured => {}
         Status::Unavailable(why) | Status::Dropped(why) | Status::Failed(why) | Status::Unmeasured(why) => {
@@ -258,7 +265,17 @@ fn summary(summary: &Summary) -> Checked {
     seconds("summary.mean_seconds", summary.mean_seconds)?;
     seconds("summary.cpu_seconds", summary.cpu_seconds)?;
     seconds("summary.fsync_seconds", summary.fsync_seconds)?;
-    seconds("summary.setup_seconds", summary.setup_seconds)
+    seconds("summary.setup_seconds", summary.setup_seconds)?;
+    for_some(summary.user_seconds, |value| seconds("summary.user_seconds", value))?;
+    for_some(summary.system_seconds, |value| seconds("summary.system_seconds", value))?;
+    for (field, value) in [
+        ("summary.calls", summary.calls),
+        ("summary.device_reads", summary.device_reads),
+        ("summary.device_request_bytes", summary.device_request_bytes),
+    ] {
+        for_some(value, |value| figure(field, value, 0.0, MOST_COUNT as f64))?;
+    }
+    Ok(())
 }
 
 fn conclusion(conclusion: &Conclusion) -> Checked {
@@ -324,9 +341,16 @@ fn trial(trial: &Trial, run: &Run) -> Checked {
         for_some(value, |value| count(field, value))?;
     }
     for_some(trial.device, |device| {
-        [device.reads, device.read_bytes, device.writes, device.write_bytes]
-            .into_iter()
-            .try_for_each(|value| count("device", value))
+        let merges = device.read_merges.unwrap_or(0);
+        [
+            device.reads,
+            device.read_bytes,
+            merges,
+            device.writes,
+            device.write_bytes,
+        ]
+        .into_iter()
+        .try_for_each(|value| count("device", value))
     })?;
     for_some(trial.resident_before, |value| part("resident_before", value))?;
     for_some(trial.resident_after, |value| part("resident_after", value))?;
@@ -347,6 +371,17 @@ fn for_some<T>(value: Option<T>, check: impl FnOnce(T) -> Checked) -> Checked {
 fn texts(field: &str, texts: &[String]) -> Checked {
     length(field, texts.len(), MOST_ITEMS)?;
     texts.iter().try_for_each(|text| short(field, text))
+}
+
+/// A name of what is compared.
+fn name(field: &str, text: &str) -> Checked {
+    if text.len() > LONGEST_NAME {
+        return problem(
+            field,
+            format!("is a name of {} bytes; the longest has {LONGEST_NAME}", text.len()),
+        );
+    }
+    Ok(())
 }
 
 fn short(field: &str, text: &str) -> Checked {

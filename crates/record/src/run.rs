@@ -53,7 +53,7 @@ pub struct Run {
 }
 
 /// Results that others published, to stand beside those of this machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
     /// The experiment that gives it.
@@ -66,11 +66,11 @@ pub struct Published {
     pub findings: Vec<Finding>,
 }
 
-/// One published finding: the best method of a task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// One published finding: the best method of a task, or what a method took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
-    /// `read`, `write` or `copy`.
+    /// `read`, `write`, `copy` or `compare`.
     pub operation: String,
     /// Whether it is about methods that wait for each call, that overlap, or all.
     pub kind: FindingKind,
@@ -82,6 +82,15 @@ pub struct Finding {
     pub method: String,
     /// The buffer, in the words it was published with; `None` where the method has none.
     pub block: Option<String>,
+    /// The seconds it took, where these were published.
+    #[serde(default)]
+    pub seconds: Option<f64>,
+    /// User and system seconds together.
+    #[serde(default)]
+    pub cpu_seconds: Option<f64>,
+    /// The rate, in bytes per second.
+    #[serde(default)]
+    pub bytes_per_second: Option<f64>,
 }
 
 /// What kind of method a published finding is about.
@@ -132,6 +141,12 @@ pub struct Machine {
     pub governor: Option<String>,
     /// Whether it runs on battery.
     pub on_battery: Option<bool>,
+    /// The first processor's cache for data that is nearest to it, in bytes.
+    #[serde(default)]
+    pub level_1_cache_bytes: Option<u64>,
+    /// The next one, in bytes.
+    #[serde(default)]
+    pub level_2_cache_bytes: Option<u64>,
 }
 
 /// What lies behind a path.
@@ -211,14 +226,78 @@ pub enum Target {
     Overwrite,
 }
 
+/// Where the second file of a comparison differs from the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Differ {
+    /// Nowhere: it is another file with the same bytes. Also said of other operations.
+    #[default]
+    None,
+    /// In the first byte.
+    First,
+    /// In a byte behind a hundredth of it.
+    Early,
+    /// In a byte in the middle.
+    Middle,
+    /// In the last byte.
+    Last,
+    /// Nowhere: it is the first file.
+    Itself,
+}
+
+impl Differ {
+    /// All places.
+    pub const ALL: [Self; 6] = [
+        Self::None,
+        Self::First,
+        Self::Early,
+        Self::Middle,
+        Self::Last,
+        Self::Itself,
+    ];
+
+    /// Its word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::First => "first",
+            Self::Early => "early",
+            Self::Middle => "middle",
+            Self::Last => "last",
+            Self::Itself => "itself",
+        }
+    }
+}
+
+/// What a command tells by how it ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExitCode {
+    /// 0 that it succeeded.
+    #[default]
+    Success,
+    /// 0 that two files are equal and 1 that they differ, as of cmp(1).
+    Verdict,
+}
+
 /// An external command timed beside the methods.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Command {
     /// Its name in the tables.
     pub name: String,
-    /// The program and its arguments; `{file}` and `{target}` are replaced.
+    /// The program and its arguments; `{file}`, `{target}`, `{one}` and `{other}` are replaced.
     pub argv: Vec<String>,
+    /// A command that is run before the clock, such as one that makes what this one reads.
+    #[serde(default)]
+    pub before: Vec<String>,
+    /// What its end tells.
+    #[serde(default)]
+    pub exit_code: ExitCode,
+    /// What is to be known about it beside its figures.
+    #[serde(default)]
+    pub note: Option<String>,
 }
 
 /// Methods measured under one description: the only place where they are ranked.
@@ -227,10 +306,13 @@ pub struct Command {
 pub struct Contest {
     /// The experiment's name.
     pub experiment: String,
-    /// `read`, `write` or `copy`.
+    /// `read`, `write`, `copy` or `compare`.
     pub operation: String,
     /// The index of the storage in [`Run::storages`].
     pub storage: usize,
+    /// The index of the storage of the second file of a comparison, where it is another.
+    #[serde(default)]
+    pub other_storage: Option<usize>,
     /// The file's size, in bytes.
     pub size_bytes: u64,
     /// Distinct files per trial, where one alone would be too short to time.
@@ -243,6 +325,12 @@ pub struct Contest {
     pub kernel: String,
     /// Extra work of consumer or producer, in nanoseconds per KiB.
     pub work_ns_per_kib: u64,
+    /// Where the second file of a comparison differs.
+    #[serde(default)]
+    pub differ: Differ,
+    /// The device's read-ahead window that was set for its trials, in KiB; `None` where it was left as it is.
+    #[serde(default)]
+    pub read_ahead_kib: Option<u64>,
     /// Whether the copies share blocks with their source: never ranked with those that do not.
     pub shared_blocks: bool,
     /// `none`, `fsync` or `write-through`: different durability is never ranked together.
@@ -261,6 +349,9 @@ pub struct Entry {
     pub method: String,
     /// The command, where it is one.
     pub command: Option<Command>,
+    /// The name under which a document published it, where the experiment gives it by that name.
+    #[serde(default)]
+    pub label: Option<String>,
     /// What became of it.
     pub status: Status,
     /// The figures of its valid trials; `None` before the first.
@@ -322,6 +413,21 @@ pub struct Summary {
     pub fsync_seconds: f64,
     /// Median seconds of set-up, before the clock.
     pub setup_seconds: f64,
+    /// Median user seconds.
+    #[serde(default)]
+    pub user_seconds: Option<f64>,
+    /// Median system seconds.
+    #[serde(default)]
+    pub system_seconds: Option<f64>,
+    /// Median number of system calls that moved the bytes; `None` for a command.
+    #[serde(default)]
+    pub calls: Option<f64>,
+    /// Median number of read requests that the device completed; `None` where that is not known of every trial.
+    #[serde(default)]
+    pub device_reads: Option<f64>,
+    /// Mean bytes of such a request, at the median; `None` where there was none.
+    #[serde(default)]
+    pub device_request_bytes: Option<f64>,
 }
 
 /// Where an entry stands against the best of its contest.
@@ -432,7 +538,7 @@ pub struct Trial {
     pub peak_memory_bytes: u64,
     /// System calls the method made to move its bytes; `None` for a command.
     pub calls: Option<u64>,
-    /// Bytes moved.
+    /// Bytes moved; of a comparison the size of the first file, which is what its verdict is about.
     pub bytes: u64,
     /// Bytes that the process caused to be read from the device; `None` where the system does not tell.
     pub source_bytes: Option<u64>,
@@ -460,6 +566,9 @@ pub struct DeviceUse {
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
+    /// Requests of the file system that were put together with others before they reached the device.
+    #[serde(default)]
+    pub read_merges: Option<u64>,
     /// Write requests completed.
     pub writes: u64,
     /// Bytes written.

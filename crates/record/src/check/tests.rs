@@ -93,7 +93,7 @@ fn what_is_wrong_is_named_by_its_field() {
         (
             "/trials/7/contest",
             json!(9),
-            "trials[7].contest: is 9, and there are 2",
+            "trials[7].contest: is 9, and there are 3",
         ),
         ("/trials/0/entry", json!(99), "trials[0].entry: is 99"),
         ("/contests/1/storage", json!(1), "contests[1].storage: is 1"),
