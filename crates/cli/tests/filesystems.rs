@@ -14,7 +14,7 @@ use seekless::{Kernel, Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Drop, Event, Watch, title};
-use seekless_record::{Cache, Run, Status, Target};
+use seekless_record::{Cache, Differ, Run, Status, Target};
 use tempfile::TempDir;
 
 const SIZE_BYTES: u64 = 1 << 20;
@@ -42,7 +42,10 @@ fn folders() -> Vec<TempDir> {
 /// The methods of the lists for Linux.
 fn listed(operation: Operation) -> Vec<Method> {
     let mut methods = Vec::new();
-    for alias in ALIASES.iter().filter(|alias| alias.listed != "OS X") {
+    for alias in ALIASES
+        .iter()
+        .filter(|alias| alias.document == 2014 && alias.listed != "OS X")
+    {
         let method: Method = alias.method.parse().expect("aliases name methods");
         if method.operation() == operation && !methods.contains(&method) {
             methods.push(method);
@@ -56,7 +59,10 @@ fn plan(operation: Operation, caches: &[Cache], target: Target) -> ContestPlan {
     ContestPlan {
         operation,
         methods: listed(operation),
+        labels: Vec::new(),
         commands: Vec::new(),
+        differs: vec![Differ::None],
+        read_ahead_kib: vec![None],
         sizes: vec![Size::Bytes(SIZE_BYTES)],
         caches: caches.to_vec(),
         target,
@@ -84,6 +90,7 @@ fn run(folder: &Path, seed: u64) -> Run {
             published: Vec::new(),
         }],
         folders: vec![folder.to_owned()],
+        other: None,
         budget: Duration::from_mins(1),
         rounds: Some(1),
         sizes: Vec::new(),

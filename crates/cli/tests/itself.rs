@@ -11,7 +11,7 @@ use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_lab::statistics::median;
 use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Drop, Event, Watch};
-use seekless_record::{Cache, Contest, Run, Target, Verdict};
+use seekless_record::{Cache, Contest, Differ, Run, Target, Verdict};
 
 /// Of equal methods at most 3.1 % of the contests end without a tie, so more than two of six come once in 1,700 runs.
 const CONTESTS: usize = 6;
@@ -31,7 +31,10 @@ fn run(folder: PathBuf) -> Run {
     let contest = ContestPlan {
         operation: Operation::Read,
         methods: vec![method, method],
+        labels: Vec::new(),
         commands: Vec::new(),
+        differs: vec![Differ::None],
+        read_ahead_kib: vec![None],
         sizes: vec![Size::Bytes(16 << 20)],
         caches: vec![Cache::Warm],
         target: Target::Fresh,
@@ -46,6 +49,7 @@ fn run(folder: PathBuf) -> Run {
             published: Vec::new(),
         }],
         folders: vec![folder],
+        other: None,
         budget: Duration::from_mins(1),
         rounds: Some(ROUNDS),
         sizes: Vec::new(),

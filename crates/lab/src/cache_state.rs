@@ -35,6 +35,14 @@ pub struct State {
     pub wrong: Option<String>,
 }
 
+impl State {
+    /// Nothing is known of it.
+    pub const UNKNOWN: Self = Self {
+        resident: None,
+        wrong: None,
+    };
+}
+
 /// Brings files into a state and reads it back.
 ///
 /// # Errors
@@ -43,10 +51,7 @@ pub fn bring<'a>(files: impl Iterator<Item = &'a Path> + Clone, state: Cache, dr
     let mut found = Vec::new();
     match state {
         Cache::None => {
-            return Ok(State {
-                resident: None,
-                wrong: None,
-            });
+            return Ok(State::UNKNOWN);
         }
         Cache::Cold => {
             for file in files.clone() {
@@ -62,10 +67,7 @@ pub fn bring<'a>(files: impl Iterator<Item = &'a Path> + Clone, state: Cache, dr
             for file in files {
                 cache::drop_file(file)?;
             }
-            return Ok(State {
-                resident: None,
-                wrong: None,
-            });
+            return Ok(State::UNKNOWN);
         }
         Cache::Warm => {
             for file in files {
@@ -94,10 +96,7 @@ pub fn resident<'a>(files: impl Iterator<Item = &'a Path>) -> seekless::Result<O
 fn judge(found: &[Resident], state: Cache) -> State {
     let parts: Option<Vec<f64>> = found.iter().map(Resident::part).collect();
     let Some(parts) = parts else {
-        return State {
-            resident: None,
-            wrong: None,
-        };
+        return State::UNKNOWN;
     };
     let (resident, wanted) = match state {
         Cache::Warm => (parts.into_iter().fold(1.0, f64::min), 1.0),

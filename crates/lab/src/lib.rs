@@ -18,6 +18,7 @@ mod cache_state;
 mod cgroup;
 mod machine;
 mod noise;
+mod read_ahead;
 mod runner;
 mod scratch;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Everything here is a claim that helps to read a result again later; nothing is decided by it but warnings.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use seekless_record::Machine;
 
@@ -35,6 +35,8 @@ fn claims(root: &Path) -> Machine {
         processor: processor(&cpuinfo),
         hypervisor: hypervisor(root, &cpuinfo),
         governor: line(&root.join("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+        level_1_cache_bytes: cache_bytes(root, "1"),
+        level_2_cache_bytes: cache_bytes(root, "2"),
         on_battery: on_battery(&root.join("sys/class/power_supply")),
         ..Machine::default()
     }
@@ -114,6 +116,18 @@ fn on_battery(supplies: &Path) -> Option<bool> {
     any.then_some(discharging && !plugged)
 }
 
+/// The size of the first processor's cache of a level, that for data where it has one of each kind.
+fn cache_bytes(root: &Path, level: &str) -> Option<u64> {
+    let caches = root.join("sys/devices/system/cpu/cpu0/cache");
+    let is_meant = |folder: &PathBuf| {
+        let kind = line(&folder.join("type"));
+        line(&folder.join("level")).as_deref() == Some(level) && matches!(kind.as_deref(), Some("Data" | "Unified"))
+    };
+    let entries = fs::read_dir(caches).ok()?.flatten();
+    let folder = entries.map(|entry| entry.path()).find(is_meant)?;
+    seekless::method::parse_size(&line(&folder.join("size"))?).ok()
+}
+
 /// The file's first line, trimmed, where there is one.
 fn line(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
@@ -177,6 +191,23 @@ mod tests {
         assert_eq!(claims(named.path()).hypervisor.as_deref(), Some("QEMU Standard PC"));
         let xen = root(&[("sys/hypervisor/type", "xen\n")]);
         assert_eq!(claims(xen.path()).hypervisor.as_deref(), Some("xen"));
+    }
+
+    #[test]
+    fn the_processor_s_cache_for_data_is_told_from_that_for_code() {
+        let cached = root(&[
+            ("sys/devices/system/cpu/cpu0/cache/index0/level", "1\n"),
+            ("sys/devices/system/cpu/cpu0/cache/index0/type", "Instruction\n"),
+            ("sys/devices/system/cpu/cpu0/cache/index0/size", "32K\n"),
+            ("sys/devices/system/cpu/cpu0/cache/index1/level", "1\n"),
+            ("sys/devices/system/cpu/cpu0/cache/index1/type", "Data\n"),
+            ("sys/devices/system/cpu/cpu0/cache/index1/size", "48K\n"),
+        ]);
+        let machine = claims(cached.path());
+        assert_eq!(
+            (machine.level_1_cache_bytes, machine.level_2_cache_bytes),
+            (Some(48 << 10), None)
+        );
     }
 
     #[test]

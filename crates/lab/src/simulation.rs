@@ -3,7 +3,8 @@
 use std::f64::consts::TAU;
 
 use seekless_record::{
-    Cache, Command, Contest, Ended, Entry, LabCost, Machine, NoiseFloor, Phase, Run, Status, Storage, Target, Trial,
+    Cache, Command, Contest, Differ, Ended, Entry, ExitCode, LabCost, Machine, NoiseFloor, Phase, Run, Status, Storage,
+    Target, Trial,
 };
 
 /// A source of simulated seconds.
@@ -31,7 +32,11 @@ pub(crate) fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
         command: method.strip_prefix("command/").map(|name| Command {
             name: name.to_owned(),
             argv: vec![name.to_owned()],
+            before: Vec::new(),
+            exit_code: ExitCode::Success,
+            note: None,
         }),
+        label: None,
         status: Status::Measured,
         summary: None,
         standing: None,
@@ -74,12 +79,15 @@ pub(crate) fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
         experiment: "read".to_owned(),
         operation: "read".to_owned(),
         storage: 0,
+        other_storage: None,
         size_bytes,
         files: 1,
         cache: Cache::Cold,
         target: Target::Fresh,
         kernel: "count".to_owned(),
         work_ns_per_kib: 0,
+        differ: Differ::None,
+        read_ahead_kib: None,
         shared_blocks: false,
         durability: "none".to_owned(),
         entries,

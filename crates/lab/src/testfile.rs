@@ -1,11 +1,13 @@
 //! Test files and what is known about them: the answers that every trial is held against.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use seekless::{Answer, Chunk, Consumer, Destination, Generator, Kernel, Method, Reader, Tally, Writer};
+use seekless_record::Differ;
 
 /// A file that trials read, with the answer of every kernel.
 #[derive(Clone, Debug)]
@@ -74,6 +76,100 @@ impl TestFile {
     }
 }
 
+/// The second file of a comparison, and what comparing must find.
+#[derive(Clone, Debug)]
+pub struct OtherFile {
+    /// The file.
+    pub file: TestFile,
+    /// The byte in which it differs from the first; `None` where it is equal.
+    pub offset: Option<u64>,
+    /// Lines of the part before that byte, or of all of it.
+    pub newlines: u64,
+}
+
+impl OtherFile {
+    /// Makes a file of the stream of a seed with one byte changed, beside the file of that stream. All of it is written, so
+    /// that it shares no blocks with the first.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn create(path: &Path, bytes: u64, seed: u64, differ: Differ) -> seekless::Result<Self> {
+        let mut file = TestFile::create(path, bytes, seed)?;
+        let offset = offset_of(differ, bytes);
+        let newlines = newlines_before(path, offset.unwrap_or(bytes))?;
+        if let Some(offset) = offset {
+            change_byte(path, offset)?;
+            // It was written over in place; the answers of the stream are not its own any more.
+            file.answers.clear();
+        }
+        Ok(Self { file, offset, newlines })
+    }
+
+    /// The first file itself.
+    #[must_use]
+    pub fn itself(file: &TestFile) -> Self {
+        let newlines = match file.answer(Kernel::Lines) {
+            Some(Answer::Count(lines)) => *lines,
+            _ => 0,
+        };
+        Self {
+            file: file.clone(),
+            offset: None,
+            newlines,
+        }
+    }
+}
+
+/// The place of the byte that differs in files of a size; `None` where none does.
+#[must_use]
+pub fn offset_of(differ: Differ, bytes: u64) -> Option<u64> {
+    match differ {
+        Differ::None | Differ::Itself => None,
+        Differ::First => Some(0),
+        Differ::Early => Some(bytes / 100),
+        Differ::Middle => Some(bytes / 2),
+        Differ::Last => Some(bytes.saturating_sub(1)),
+    }
+}
+
+/// Changes one byte of a file, through to the device.
+fn change_byte(path: &Path, offset: u64) -> seekless::Result<()> {
+    let changed = || -> io::Result<()> {
+        let file = File::options().read(true).write(true).open(path)?;
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, offset)?;
+        file.write_all_at(&[!byte[0]], offset)?;
+        file.sync_all()
+    };
+    changed().map_err(|source| failed(path, "changing a byte", source))
+}
+
+/// Counts the lines of the first bytes of a file, in the plainest way there is.
+fn newlines_before(path: &Path, bytes: u64) -> seekless::Result<u64> {
+    let counted = || -> io::Result<u64> {
+        let mut file = File::open(path)?.take(bytes);
+        let mut piece = vec![0; CHECK_BYTES];
+        let mut newlines = 0;
+        loop {
+            let read = file.read(&mut piece)?;
+            if read == 0 {
+                return Ok(newlines);
+            }
+            newlines += piece[..read].iter().filter(|&&byte| byte == b'\n').count() as u64;
+        }
+    };
+    counted().map_err(|source| failed(path, "counting lines", source))
+}
+
+fn failed(path: &Path, action: &str, source: io::Error) -> seekless::Error {
+    seekless::Error::System {
+        path: path.to_owned(),
+        action: action.to_owned(),
+        method: None,
+        source,
+    }
+}
+
 /// Checks that a file is exactly the first `bytes` of a stream; says what is wrong.
 ///
 /// # Errors
@@ -95,7 +191,7 @@ pub fn check_copy(path: &Path, source: &Path) -> io::Result<Result<(), String>> 
     let mut expected = vec![0; CHECK_BYTES];
     check(path, bytes, |offset, found| {
         let expected = &mut expected[..found.len()];
-        std::os::unix::fs::FileExt::read_exact_at(&original, expected, offset)?;
+        original.read_exact_at(expected, offset)?;
         let differs = expected != found;
         let at = if differs {
             expected.iter().zip(found).position(|(a, b)| a != b)
@@ -122,7 +218,7 @@ fn check(
     let mut piece = vec![0; CHECK_BYTES];
     for offset in (0..bytes).step_by(CHECK_BYTES) {
         let piece = &mut piece[..(bytes - offset).min(CHECK_BYTES as u64) as usize];
-        std::os::unix::fs::FileExt::read_exact_at(&file, piece, offset)?;
+        file.read_exact_at(piece, offset)?;
         if let Some(at) = differs(offset, piece)? {
             return Ok(Err(format!("byte {at} is wrong")));
         }

@@ -422,7 +422,7 @@ pub struct Summary {
     /// Median number of system calls that moved the bytes; `None` for a command.
     #[serde(default)]
     pub calls: Option<f64>,
-    /// Median number of read requests that the device completed; `None` where that is not known of every trial.
+    /// Median number of read requests that the device completed; `None` where others used it in all trials.
     #[serde(default)]
     pub device_reads: Option<f64>,
     /// Mean bytes of such a request, at the median; `None` where there was none.

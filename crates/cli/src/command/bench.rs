@@ -45,6 +45,9 @@ pub struct Arguments {
     /// The folder whose storage is measured; several are measured in the same rounds [default: this folder]
     #[arg(long = "dir", value_name = "DIR", conflicts_with = "file")]
     folders: Vec<PathBuf>,
+    /// The folder of the second files of comparisons: two storages at once [default: that of the first]
+    #[arg(long, value_name = "DIR", conflicts_with = "file")]
+    other: Option<PathBuf>,
     /// How long it may take, as in 90s or 10m
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = parse_budget, conflicts_with = "rounds",
         allow_hyphen_values = true)]
@@ -273,6 +276,7 @@ fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> 
     Ok(Bench {
         experiments,
         folders,
+        other: arguments.other.clone(),
         budget: arguments.budget,
         rounds: arguments.rounds,
         sizes: arguments.sizes.clone(),
@@ -303,6 +307,11 @@ fn resuming(arguments: &Arguments, run: &Run, program: PathBuf) -> anyhow::Resul
         .iter()
         .map(|storage| PathBuf::from(&storage.path))
         .collect();
+    let mut recorded = recorded;
+    // The storage of second files is the last.
+    let is_apart = run.contests.iter().any(|contest| contest.other_storage.is_some());
+    let recorded_other = is_apart.then(|| recorded.pop()).flatten();
+    let other = arguments.other.clone().or(recorded_other);
     let folders = match (arguments.folders.as_slice(), recorded.as_slice()) {
         ([], _) => recorded,
         ([..], [file]) if file.is_file() => bail!("{}: is what {} reads: leave --dir away", file.display(), run.id),
@@ -315,6 +324,7 @@ fn resuming(arguments: &Arguments, run: &Run, program: PathBuf) -> anyhow::Resul
     Ok(Bench {
         experiments: Vec::new(),
         folders,
+        other,
         budget: arguments.budget,
         rounds: None,
         sizes: Vec::new(),

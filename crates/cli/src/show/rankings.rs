@@ -87,18 +87,15 @@ fn place_title(place: &Place) -> String {
         (Cache::None, Target::Overwrite) => "written over",
     };
     let mut words = vec![place.operation.clone(), size, state.to_owned()];
-    if place.operation == "read" {
-        words.push(place.work.trim_end_matches(", 0 ns/KiB").to_owned());
-    } else {
-        words.push(place.durability.clone());
-        words.extend(place.shared_blocks.then(|| "sharing blocks".to_owned()));
-        words.extend(
-            place
-                .work
-                .strip_prefix("none, ")
-                .filter(|work| *work != "0 ns/KiB")
-                .map(str::to_owned),
-        );
+    match place.operation.as_str() {
+        "read" => words.push(place.work.trim_end_matches(", 0 ns/KiB").to_owned()),
+        "compare" => {}
+        _ => {
+            words.push(place.durability.clone());
+            words.extend(place.shared_blocks.then(|| "sharing blocks".to_owned()));
+            let work = place.work.strip_prefix("none, ").filter(|work| *work != "0 ns/KiB");
+            words.extend(work.map(str::to_owned));
+        }
     }
-    words.join(", ")
+    words.join(", ") + &place.pair
 }

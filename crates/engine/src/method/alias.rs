@@ -1,40 +1,66 @@
-//! The names of the 2014 document and what they are here.
+//! The names of methods in the documents of 2009, 2012 and 2014, and what they are here.
 
-/// A name of the 2014 document.
+/// A name of one of the documents.
 #[derive(Clone, Copy, Debug)]
 pub struct Alias {
     /// The name as that document lists or recommends it.
     pub name: &'static str,
+    /// The year of the document.
+    pub document: u16,
     /// The method under this grammar, without a block where the document tried them all.
     pub method: &'static str,
-    /// The platform whose list it stands in: `Linux`, `OS X` or `both`.
+    /// The platform whose list it stands in: `Linux`, `OS X` or `both`; of 2012 `FreeBSD`.
     pub listed: &'static str,
     /// What is to be said about it.
     pub note: &'static str,
 }
 
 const fn alias(listed: &'static str, name: &'static str, method: &'static str) -> Alias {
-    Alias {
-        name,
-        method,
-        listed,
-        note: "",
-    }
+    noted(listed, name, method, "")
 }
 
 const fn noted(listed: &'static str, name: &'static str, method: &'static str, note: &'static str) -> Alias {
     Alias {
         name,
+        document: 2014,
         method,
         listed,
         note,
     }
 }
 
+/// A program of the 2009 document.
+const fn program(name: &'static str, method: &'static str, note: &'static str) -> Alias {
+    Alias {
+        name,
+        document: 2009,
+        method,
+        listed: "Linux",
+        note,
+    }
+}
+
+/// What cmp did in 2012.
+const fn of_cmp(name: &'static str, method: &'static str, note: &'static str) -> Alias {
+    Alias {
+        name,
+        document: 2012,
+        method,
+        listed: "FreeBSD",
+        note,
+    }
+}
+
+const GETC: &str = "getc of both files in turn";
+const EXTRA_READ: &str = "each file is read once before, and nothing done with it";
+const BLOCKS: &str = "its source is lost: memcmp of each pair of blocks is assumed, for 0.10 s on an SSD leave no time \
+    for a loop over bytes";
+
 const FADVISE: &str = "its fadvise was SEQUENTIAL and NOREUSE together";
 const MAPPED_DIRECT: &str = "a map of an O_DIRECT descriptor is a plain map, so `direct` has no meaning here";
 
-/// Every name of the 2014 document's lists and recommendations.
+/// Every name of the 2014 document's lists and recommendations, the programs of the 2009 document, and how cmp compared in
+/// 2012.
 pub const ALIASES: &[Alias] = &[
     alias("both", "read_plain", "read/sync"),
     alias("OS X", "read_nocache", "read/sync,direct"),
@@ -214,5 +240,35 @@ pub const ALIASES: &[Alias] = &[
         "copy_sendfile_fadvise",
         "copy/sendfile,hint=sequential-noreuse",
         FADVISE,
+    ),
+    program("simple-compare", "compare/stdio", GETC),
+    program("compare-with-extra-read", "compare/stdio,order=preload", EXTRA_READ),
+    program("block-compare-4k", "compare/sync,block=4K", BLOCKS),
+    program(
+        "block-compare-with-extra-read-4k",
+        "compare/sync,block=4K,order=preload",
+        EXTRA_READ,
+    ),
+    program("block-compare-1M", "compare/sync,block=1M", BLOCKS),
+    program(
+        "block-compare-with-extra-read-1M",
+        "compare/sync,block=1M,order=preload",
+        EXTRA_READ,
+    ),
+    program("unlocked-compare", "compare/stdio-unlocked", "getc_unlocked"),
+    program(
+        "block-compare-100M",
+        "compare/sync,block=100000000",
+        "both files whole, one after the other: a block is as large as its files",
+    ),
+    of_cmp(
+        "cmp-2012",
+        "compare/mmap,block=8M,kernel=linewise,identity=ignore,holes=ignore",
+        "`cmp FILE FILE`: both mapped in chunks of 8 MiB, which move on",
+    ),
+    of_cmp(
+        "cmp-2012-stdin",
+        "compare/stdio,kernel=linewise,identity=ignore,holes=ignore",
+        "`cmp - FILE`: getc of both",
     ),
 ];

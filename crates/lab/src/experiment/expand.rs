@@ -33,6 +33,13 @@ pub(super) fn expand(name: &str, operation: Operation, blocks: &[u64]) -> Result
     Ok(expanded)
 }
 
+/// The name under which a document published a method, where an experiment gives it by that name alone. The names of 2014
+/// stand for a method with each of many blocks, so they are no method's own.
+pub(super) fn label(name: &str) -> Option<&'static str> {
+    let alias = ALIASES.iter().find(|alias| alias.name == name)?;
+    (alias.document != 2014).then_some(alias.name)
+}
+
 fn is_glob(name: &str) -> bool {
     name.contains(['*', '?', '[', '{'])
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use seekless::method::parse_size;
-use seekless::{Kernel, Operation};
-use seekless_record::{Cache, Command, Target};
+use seekless::{Kernel, Method, Operation};
+use seekless_record::{Cache, Command, Differ, ExitCode, Target};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -31,13 +31,15 @@ struct ExperimentText {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ContestText {
     operation: Spanned<String>,
     methods: Spanned<Vec<Spanned<String>>>,
     blocks: Option<Vec<Spanned<String>>>,
     sizes: Option<Spanned<Vec<Spanned<String>>>>,
     cache: Option<Spanned<Vec<Spanned<String>>>>,
+    differ: Option<Spanned<Vec<Spanned<String>>>>,
+    read_ahead_kib: Option<Spanned<Vec<Spanned<u64>>>>,
     target: Option<Spanned<String>>,
     kernel: Option<Spanned<String>>,
     work: Option<Spanned<u64>>,
@@ -46,10 +48,13 @@ struct ContestText {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct CommandText {
     name: Spanned<String>,
     argv: Spanned<Vec<String>>,
+    before: Option<Spanned<Vec<String>>>,
+    exit_code: Option<Spanned<String>>,
+    note: Option<String>,
 }
 
 /// What is wrong, and the bytes of the text where it is.
@@ -143,17 +148,19 @@ fn contest(text: Spanned<ContestText>) -> Checked<ContestPlan> {
         "operation",
         &Operation::ALL.map(|known| (known.name(), known)),
     )?;
-    if operation == Operation::Compare {
-        return problem(&text.operation, "the lab does not measure comparing yet");
-    }
     let target = target(operation, text.target.as_ref())?;
     let commands = commands(operation, &text.command)?;
+    let methods = methods(operation, &text)?;
+    let differs = differs(operation, &methods, text.differ.as_ref())?;
     Ok(ContestPlan {
         operation,
-        methods: methods(operation, &text)?,
+        labels: labels(&text),
+        methods,
         commands,
         sizes: sizes(text.sizes.as_ref())?,
         caches: caches(operation, target, text.cache.as_ref())?,
+        differs,
+        read_ahead_kib: read_ahead_kib(text.read_ahead_kib.as_ref())?,
         target,
         kernel: kernel(operation, text.kernel.as_ref())?,
         work_ns_per_kib: work(operation, text.work.as_ref())?,
@@ -180,7 +187,7 @@ pub(super) fn one_of<T: Copy>(word: &Spanned<String>, what: &str, known: &[(&str
     )
 }
 
-fn methods(operation: Operation, text: &ContestText) -> Checked<Vec<seekless::Method>> {
+fn methods(operation: Operation, text: &ContestText) -> Checked<Vec<Method>> {
     let blocks = match &text.blocks {
         None => Vec::new(),
         Some(blocks) => blocks
@@ -199,6 +206,15 @@ fn methods(operation: Operation, text: &ContestText) -> Checked<Vec<seekless::Me
         return problem(&text.methods, "a contest has at least one method");
     }
     Ok(methods)
+}
+
+/// The published names among those of a contest, with their methods.
+fn labels(text: &ContestText) -> Vec<(Method, String)> {
+    let names = text.methods.get_ref().iter().map(|name| name.get_ref().as_str());
+    let labels = names.filter_map(expand::label);
+    labels
+        .filter_map(|label| Some((label.parse().ok()?, label.to_owned())))
+        .collect()
 }
 
 fn push_distinct<T: PartialEq>(list: &mut Vec<T>, items: impl IntoIterator<Item = T>) {
@@ -255,10 +271,55 @@ fn caches(operation: Operation, target: Target, text: Option<&Spanned<Vec<Spanne
     }
 }
 
+/// Where second files differ. A method that answers at once for a file compared with itself would be ranked for nothing.
+fn differs(
+    operation: Operation,
+    methods: &[Method],
+    text: Option<&Spanned<Vec<Spanned<String>>>>,
+) -> Checked<Vec<Differ>> {
+    let Some(text) = text else {
+        return Ok(vec![Differ::None]);
+    };
+    if operation != Operation::Compare {
+        return problem(text, format!("a {operation} has no second file that could differ"));
+    }
+    let known = Differ::ALL.map(|differ| (differ.name(), differ));
+    let differs = distinct(text, "place", |word| one_of(word, "place of a difference", &known))?;
+    if differs.contains(&Differ::Itself)
+        && let Some(method) = methods.iter().find(|method| !method.options().identity_ignored)
+    {
+        return problem(
+            text,
+            format!("`{method}` knows a file that is compared with itself: add identity=ignore to all methods"),
+        );
+    }
+    Ok(differs)
+}
+
+/// The largest read-ahead window that is set, in KiB: a GiB.
+const MAX_READ_AHEAD_KIB: u64 = 1 << 20;
+
+fn read_ahead_kib(text: Option<&Spanned<Vec<Spanned<u64>>>>) -> Checked<Vec<Option<u64>>> {
+    let Some(text) = text else { return Ok(vec![None]) };
+    let mut windows = Vec::new();
+    for kib in text.get_ref() {
+        if *kib.get_ref() > MAX_READ_AHEAD_KIB {
+            return problem(kib, format!("a read-ahead window has at most {MAX_READ_AHEAD_KIB} KiB"));
+        }
+        push_distinct(&mut windows, [Some(*kib.get_ref())]);
+    }
+    if windows.is_empty() {
+        return problem(text, "at least one window is needed, or none of the key");
+    }
+    Ok(windows)
+}
+
 fn target(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Target> {
     match text {
         None => Ok(Target::Fresh),
-        Some(word) if operation == Operation::Read => problem(word, "a read has no target"),
+        Some(word) if matches!(operation, Operation::Read | Operation::Compare) => {
+            problem(word, format!("a {operation} has no target"))
+        }
         Some(word) => one_of(
             word,
             "target",
@@ -274,6 +335,10 @@ fn kernel(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Kerne
         Some(word) if operation == Operation::Read => {
             one_of(word, "kernel", &Kernel::ALL.map(|kernel| (kernel.name(), kernel)))
         }
+        Some(word) if operation == Operation::Compare => problem(
+            word,
+            "what compares is an option of each method, as in `compare/sync,kernel=bytewise`",
+        ),
         Some(word) => problem(
             word,
             format!("a {operation} has no kernel: only what is read is looked at"),
@@ -288,46 +353,79 @@ fn work(operation: Operation, text: Option<&Spanned<u64>>) -> Checked<u64> {
         work if work > 0 && operation == Operation::Copy => {
             problem(text, "a copy has no work: nothing looks at its bytes")
         }
+        work if work > 0 && operation == Operation::Compare => problem(text, "a comparison has no work but comparing"),
         work => Ok(work),
     }
 }
 
 fn commands(operation: Operation, texts: &[CommandText]) -> Checked<Vec<Command>> {
-    let needed: &[&str] = match operation {
-        Operation::Read => &["{file}"],
-        Operation::Write => &["{target}"],
-        Operation::Copy => &["{file}", "{target}"],
-        Operation::Compare => &["{one}", "{other}"],
-    };
     let mut commands: Vec<Command> = Vec::new();
     for text in texts {
-        let (name, argv) = (text.name.get_ref(), text.argv.get_ref());
+        let name = text.name.get_ref();
         if name.trim().is_empty() || name.chars().any(char::is_control) {
             return problem(&text.name, "a command has a name of visible characters");
         }
         if commands.iter().any(|command| command.name == *name) {
             return problem(&text.name, format!("two commands are named `{name}`"));
         }
-        if argv.first().is_none_or(String::is_empty) {
-            return problem(&text.argv, "a command names its program first");
-        }
-        for placeholder in needed {
-            if !argv.iter().skip(1).any(|argument| argument.contains(placeholder)) {
-                return problem(
-                    &text.argv,
-                    format!("a command that is to {operation} has `{placeholder}` in its arguments"),
-                );
-            }
-        }
-        if argv.iter().any(|argument| argument.contains('\0')) {
-            return problem(&text.argv, "an argument cannot have a zero byte");
-        }
-        commands.push(Command {
-            name: name.clone(),
-            argv: argv.clone(),
-        });
+        commands.push(command(operation, text)?);
     }
     Ok(commands)
+}
+
+fn command(operation: Operation, text: &CommandText) -> Checked<Command> {
+    let exit_codes = [("success", ExitCode::Success), ("verdict", ExitCode::Verdict)];
+    let exit_code = match &text.exit_code {
+        None if operation == Operation::Compare => ExitCode::Verdict,
+        None => ExitCode::Success,
+        Some(word) if operation == Operation::Compare => one_of(word, "exit code", &exit_codes)?,
+        Some(word) => return problem(word, format!("only what compares tells a verdict, not a {operation}")),
+    };
+    let needed: &[&str] = match (operation, exit_code) {
+        (Operation::Read, _) => &["{file}"],
+        (Operation::Write, _) => &["{target}"],
+        (Operation::Copy, _) => &["{file}", "{target}"],
+        (Operation::Compare, ExitCode::Verdict) => &["{one}", "{other}"],
+        (Operation::Compare, ExitCode::Success) => &[],
+    };
+    let argv = text.argv.get_ref();
+    arguments(&text.argv)?;
+    for placeholder in needed {
+        if !argv.iter().skip(1).any(|argument| argument.contains(placeholder)) {
+            return problem(
+                &text.argv,
+                format!("a command that is to {operation} has `{placeholder}` in its arguments"),
+            );
+        }
+    }
+    if let Some(before) = &text.before {
+        arguments(before)?;
+        if operation != Operation::Compare {
+            return problem(before, format!("a {operation} makes nothing beforehand"));
+        }
+    }
+    Ok(Command {
+        name: text.name.get_ref().clone(),
+        argv: argv.clone(),
+        before: text
+            .before
+            .as_ref()
+            .map(|before| before.get_ref().clone())
+            .unwrap_or_default(),
+        exit_code,
+        note: text.note.clone(),
+    })
+}
+
+/// Checks that a program can be started with these arguments.
+fn arguments(argv: &Spanned<Vec<String>>) -> Checked<()> {
+    if argv.get_ref().first().is_none_or(String::is_empty) {
+        return problem(argv, "a command names its program first");
+    }
+    if argv.get_ref().iter().any(|argument| argument.contains('\0')) {
+        return problem(argv, "an argument cannot have a zero byte");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

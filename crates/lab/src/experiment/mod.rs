@@ -15,10 +15,10 @@ use std::path::Path;
 pub use error::ExperimentError;
 pub use filter::filter;
 use seekless::{Kernel, Method, Operation};
-use seekless_record::{Cache, Command, Published, Target};
+use seekless_record::{Cache, Command, Differ, Published, Target};
 
 /// What to measure.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
     /// Its name.
     pub name: String,
@@ -38,12 +38,18 @@ pub struct ContestPlan {
     /// The methods, distinct, in the order of the file. They may differ in durability, and copies in whether they share
     /// blocks; only equals are ranked together.
     pub methods: Vec<Method>,
+    /// The names under which documents published some of the methods, where the experiment gives them by these.
+    pub labels: Vec<(Method, String)>,
     /// The external commands.
     pub commands: Vec<Command>,
     /// The file sizes.
     pub sizes: Vec<Size>,
     /// The states of the page cache.
     pub caches: Vec<Cache>,
+    /// Where the second files of a comparison differ; [`Differ::None`] for other operations.
+    pub differs: Vec<Differ>,
+    /// The device's read-ahead windows to set, in KiB; `None` leaves it as it is.
+    pub read_ahead_kib: Vec<Option<u64>>,
     /// What a write or copy is made to.
     pub target: Target,
     /// What is done with the bytes of a read; [`Kernel::None`] for other operations.

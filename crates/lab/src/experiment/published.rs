@@ -24,6 +24,9 @@ struct FindingText {
     below: Option<Spanned<String>>,
     method: String,
     block: Option<String>,
+    seconds: Option<Spanned<f64>>,
+    cpu_seconds: Option<Spanned<f64>>,
+    bytes_per_second: Option<Spanned<f64>>,
 }
 
 /// The findings of one source, for the experiment that gives it.
@@ -60,5 +63,18 @@ fn finding(text: FindingText) -> Checked<Finding> {
         below_bytes: size(text.below)?,
         method: text.method,
         block: text.block,
+        seconds: figure(text.seconds.as_ref())?,
+        cpu_seconds: figure(text.cpu_seconds.as_ref())?,
+        bytes_per_second: figure(text.bytes_per_second.as_ref())?,
     })
+}
+
+/// A figure that a measurement can have.
+fn figure(text: Option<&Spanned<f64>>) -> Checked<Option<f64>> {
+    match text {
+        Some(figure) if !(figure.get_ref().is_finite() && (0.0..1e15).contains(figure.get_ref())) => {
+            problem(figure, "a published figure is 0 or more, and finite")
+        }
+        figure => Ok(figure.map(|figure| *figure.get_ref())),
+    }
 }

@@ -37,6 +37,17 @@ const CONDITIONS: &[Column] = &[
     ("work_ns_per_kib", |row| {
         row.of_contest(|contest| contest.work_ns_per_kib.to_string())
     }),
+    ("differ", |row| row.of_contest(|contest| word(contest.differ))),
+    ("other_storage", |row| {
+        row.of_contest(|contest| {
+            contest
+                .other_storage
+                .map_or_else(String::new, |index| path_of(row.run, index))
+        })
+    }),
+    ("read_ahead_kib", |row| {
+        row.of_contest(|contest| or_empty(contest.read_ahead_kib))
+    }),
     ("shared_blocks", |row| {
         row.of_contest(|contest| contest.shared_blocks.to_string())
     }),
@@ -48,6 +59,12 @@ const CONDITIONS: &[Column] = &[
                 .get(row.trial.entry)
                 .map(|entry| entry.method.clone())
                 .unwrap_or_default()
+        })
+    }),
+    ("label", |row| {
+        row.of_contest(|contest| {
+            let entry = contest.entries.get(row.trial.entry);
+            entry.and_then(|entry| entry.label.clone()).unwrap_or_default()
         })
     }),
 ];
@@ -78,6 +95,9 @@ const FIGURES: &[Column] = &[
     }),
     ("device_read_bytes", |row| {
         or_empty(row.trial.device.map(|device| device.read_bytes))
+    }),
+    ("device_read_merges", |row| {
+        or_empty(row.trial.device.and_then(|device| device.read_merges))
     }),
     ("device_writes", |row| {
         or_empty(row.trial.device.map(|device| device.writes))
@@ -116,8 +136,12 @@ pub fn to_csv(run: &Run) -> Result<String, csv::Error> {
 }
 
 fn storage(run: &Run, contest: &Contest) -> String {
+    path_of(run, contest.storage)
+}
+
+fn path_of(run: &Run, index: usize) -> String {
     run.storages
-        .get(contest.storage)
+        .get(index)
         .map(|storage| storage.path.clone())
         .unwrap_or_default()
 }

@@ -4,9 +4,21 @@ use seekless::method::format_size;
 use seekless_record::{Cache, Contest, Run, Target};
 
 use super::conclude::Judged;
+use crate::runner::pair_words;
 
 /// One series of sizes: contests that are alike in everything else.
-type Series<'a> = (&'a str, &'a str, usize, Cache, Target, &'a str, u64, bool, &'a str);
+type Series<'a> = (
+    &'a str,
+    &'a str,
+    usize,
+    Cache,
+    Target,
+    &'a str,
+    u64,
+    bool,
+    &'a str,
+    String,
+);
 
 /// Where the winner of one size is slower at the next, in words: `read, cold, /data: read/mmap up to 64M, read/sync,block=1M
 /// from 128M on (there read/mmap takes 1.21x its time)`.
@@ -20,8 +32,8 @@ pub fn crossovers(run: &Run) -> Vec<String> {
     for contest in &run.contests {
         let key = series_of(contest);
         if !series.contains(&key) {
+            sentences.extend(changes(run, &key));
             series.push(key);
-            sentences.extend(changes(run, key));
         }
     }
     sentences
@@ -38,16 +50,17 @@ fn series_of(contest: &Contest) -> Series<'_> {
         contest.work_ns_per_kib,
         contest.shared_blocks,
         &contest.durability,
+        pair_words(contest),
     )
 }
 
 /// The changes of winner along one series.
-fn changes(run: &Run, series: Series<'_>) -> Vec<String> {
+fn changes(run: &Run, series: &Series<'_>) -> Vec<String> {
     let mut contests: Vec<(usize, &Contest, &str)> = run
         .contests
         .iter()
         .enumerate()
-        .filter(|(_, contest)| series_of(contest) == series)
+        .filter(|(_, contest)| series_of(contest) == *series)
         .filter_map(|(index, contest)| Some((index, contest, contest.conclusion.as_ref()?.recommended.as_deref()?)))
         .collect();
     contests.sort_by_key(|(_, contest, _)| contest.size_bytes);
@@ -113,6 +126,8 @@ fn describe(run: &Run, contest: &Contest) -> String {
     if contest.target == Target::Overwrite {
         words.push("overwriting".to_owned());
     }
+    let pair = pair_words(contest);
+    words.extend(pair.strip_prefix(", ").map(str::to_owned));
     words.extend(run.storages.get(contest.storage).map(|storage| storage.path.clone()));
     words.join(", ")
 }

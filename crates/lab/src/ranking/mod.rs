@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 pub use conclude::{Judgement, conclude};
 pub use crossovers::crossovers;
-use seekless_record::{Interval, Phase, Standing, Summary, Trial, Verdict};
+use seekless_record::{DeviceUse, Interval, Phase, Standing, Summary, Trial, Verdict};
 
 use crate::statistics::{FEWEST_SAMPLES, deviation, mean, median, median_interval, paired_ratios};
 
@@ -188,6 +188,9 @@ fn only(samples: &[Samples], chosen: impl Fn(usize) -> bool) -> Vec<Samples> {
 pub fn summarize(trials: &[&Trial]) -> Option<Summary> {
     let ranked: Vec<&Trial> = trials.iter().copied().filter(|trial| is_ranked(trial)).collect();
     let column = |figure: fn(&Trial) -> f64| ranked.iter().map(|trial| figure(trial)).collect::<Vec<f64>>();
+    let known = |figure: &dyn Fn(&Trial) -> Option<f64>| {
+        median(&ranked.iter().filter_map(|trial| figure(trial)).collect::<Vec<f64>>())
+    };
     let all_seconds = column(|trial| trial.seconds);
     let seconds = median_interval(&all_seconds)?;
     let left_out = trials.iter().filter(|trial| trial.phase != Phase::Confirming).count() - ranked.len();
@@ -201,7 +204,20 @@ pub fn summarize(trials: &[&Trial]) -> Option<Summary> {
         cpu_seconds: median(&column(cpu_seconds))?,
         fsync_seconds: median(&column(|trial| trial.fsync_seconds))?,
         setup_seconds: median(&column(|trial| trial.setup_seconds))?,
+        user_seconds: median(&column(|trial| trial.user_seconds)),
+        system_seconds: median(&column(|trial| trial.system_seconds)),
+        calls: known(&|trial| trial.calls.map(|calls| calls as f64)),
+        device_reads: known(&|trial| own_requests(trial).map(|device| device.reads as f64)),
+        device_request_bytes: known(&|trial| {
+            let device = own_requests(trial)?;
+            (device.reads > 0).then(|| device.read_bytes as f64 / device.reads as f64)
+        }),
     })
+}
+
+/// What the device did for a trial, where nobody else used it meanwhile.
+fn own_requests(trial: &Trial) -> Option<DeviceUse> {
+    trial.device.filter(|device| device.reliable)
 }
 
 fn cpu_seconds(trial: &Trial) -> f64 {

@@ -6,6 +6,7 @@ use seekless_record::{Conclusion, Contest};
 use super::view::View;
 use super::words::{breaking, heading, rate, short_name, shown, sound};
 use super::{drift, heatmap, pairs, ranked, tables};
+use crate::runner::pair_words;
 
 /// An operation with at most so many contests has them all unfolded.
 const MOST_UNFOLDED: usize = 4;
@@ -73,6 +74,7 @@ fn is_alike(one: &Contest, other: &Contest) -> bool {
         &other.kernel,
         &other.durability,
     ) && (one.work_ns_per_kib, one.shared_blocks) == (other.work_ns_per_kib, other.shared_blocks)
+        && pair_words(one) == pair_words(other)
 }
 
 /// The title of a series: that of its first contest, without the size.
@@ -86,6 +88,7 @@ fn series_title(view: &View<'_>, index: usize) -> String {
         .get(contest.storage)
         .filter(|_| view.run.storages.len() > 1);
     let mut words = vec![shown(&contest.operation), super::words::state(contest).to_owned()];
+    words.extend(pair_words(contest).strip_prefix(", ").map(str::to_owned));
     words.extend(place.map(|storage| shown(&storage.path)));
     words.join(", ")
 }

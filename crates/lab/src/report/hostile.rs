@@ -32,6 +32,9 @@ fn page(run: &Run) -> String {
 
 fn published(method: &str, kind: FindingKind) -> Published {
     let finding = Finding {
+        seconds: None,
+        cpu_seconds: None,
+        bytes_per_second: None,
         operation: "read".to_owned(),
         kind,
         at_least_bytes: None,

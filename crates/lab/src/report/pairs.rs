@@ -6,6 +6,7 @@ use seekless_record::{Cache, Contest};
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, picture};
 use super::view::{View, place_of, ranking, rate_of};
 use super::words::{clipped, rate, rate_unit, short_name, shown, times};
+use crate::runner::pair_words;
 
 /// More are in the tables.
 const MOST_ROWS: usize = 20;
@@ -62,6 +63,7 @@ fn is_warm_twin(cold: &Contest, other: &Contest) -> bool {
         )
         && (cold.target, cold.work_ns_per_kib, cold.shared_blocks)
             == (other.target, other.work_ns_per_kib, other.shared_blocks)
+        && pair_words(cold) == pair_words(other)
 }
 
 fn pairs<'a>(cold: &'a Contest, warm: &Contest) -> Vec<Pair<'a>> {

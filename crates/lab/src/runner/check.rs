@@ -2,14 +2,15 @@
 
 use seekless::method::CachePolicy;
 use seekless::{Kernel, Method};
-use seekless_record::{Cache, Contest, Entry, Target, Trial};
+use seekless_record::{Cache, Contest, Differ, Entry, Target, Trial};
 
 use super::Runner;
 use super::trial::Files;
+use super::verdict::has_target;
 use crate::cache_state;
-use crate::testfile::{check_copy, check_stream};
-use crate::trial::Report;
+use crate::testfile::{OtherFile, check_copy, check_stream};
 use crate::trial::account::{self, Expected};
+use crate::trial::{Compared, Found, Report};
 
 impl Runner<'_> {
     /// Holds a trial against what must have come out of it. Tells whether the copies share blocks with their source.
@@ -23,7 +24,8 @@ impl Runner<'_> {
     ) -> bool {
         let place = &self.places[contest.storage];
         let method: Option<Method> = entry.method.parse().ok();
-        let summary = match files.targets.first().or(files.sources.first().map(|file| &file.path)) {
+        let looked_at = files.targets.first().filter(|_| has_target(contest));
+        let summary = match looked_at.or(files.sources.first().map(|file| &file.path)) {
             Some(path) => seekless::extents(path).ok().flatten(),
             None => None,
         };
@@ -36,15 +38,13 @@ impl Runner<'_> {
             files.held(contest.target)
         };
         trial.resident_after = cache_state::resident(looked_at).unwrap_or(None);
-        let allocated: Option<u64> = files
-            .sources
-            .iter()
-            .map(|file| file.allocated_bytes.or(Some(file.bytes)))
-            .sum();
+        let allocated: Option<u64> = files.read().map(|file| file.allocated_bytes.or(Some(file.bytes))).sum();
+        let others = contest.other_storage.map(|other| &self.places[other]);
+        let tells_source = std::iter::once(place).chain(others).all(super::Place::tells_source);
         let expected = Expected {
-            device_bytes: allocated.filter(|_| place.tells_source() && contest.operation != "write"),
+            device_bytes: allocated.filter(|_| tells_source && contest.operation != "write"),
             cache: contest.cache,
-            shared,
+            reads_all: !shared && matches!(contest.differ, Differ::None | Differ::Last | Differ::Itself),
         };
         let wrong = self
             .wrong_result(contest, files, report)
@@ -80,6 +80,7 @@ impl Runner<'_> {
             "write" => files.targets.iter().find_map(|path| {
                 check_stream(path, contest.size_bytes, self.bench.seed).map_or_else(unreadable, Result::err)
             }),
+            "compare" => wrong_comparison(files, &report.compared, report.calls.is_none()),
             _ => files
                 .targets
                 .iter()
@@ -87,6 +88,51 @@ impl Runner<'_> {
                 .find_map(|(path, source)| check_copy(path, &source.path).map_or_else(unreadable, Result::err)),
         }
     }
+}
+
+/// What is wrong with what comparing found. A command that tells no verdict is not asked for one.
+fn wrong_comparison(files: &Files, compared: &[Compared], is_command: bool) -> Option<String> {
+    if is_command && compared.is_empty() {
+        return None;
+    }
+    if compared.len() != files.others.len() {
+        return Some("not every file gave a verdict".to_owned());
+    }
+    let pairs = compared.iter().zip(&files.others);
+    pairs.into_iter().find_map(|(found, other)| wrong_verdict(found, other))
+}
+
+fn wrong_verdict(compared: &Compared, other: &OtherFile) -> Option<String> {
+    let path = other.file.path.display();
+    let is_right = match (compared.found, other.offset) {
+        (Found::Equal, None) | (Found::Differ(None), Some(_)) => true,
+        (Found::Differ(Some(found)), Some(offset)) => found == offset,
+        _ => false,
+    };
+    if !is_right {
+        let truth = other
+            .offset
+            .map_or_else(|| "is equal".to_owned(), |offset| format!("differs in byte {offset}"));
+        let found = match compared.found {
+            Found::Equal => "equal".to_owned(),
+            Found::Differ(None) => "a difference".to_owned(),
+            Found::Differ(Some(offset)) => format!("a difference in byte {offset}"),
+            Found::Ended(offset) => format!("an end after byte {offset}"),
+        };
+        return Some(format!("it found {found} in {path}, which {truth}"));
+    }
+    if compared.unread_bytes > 0 {
+        // Test files have no holes and share no blocks, so nothing is known of them unread.
+        return Some(format!(
+            "it took {} bytes of {path} for equal unread",
+            compared.unread_bytes
+        ));
+    }
+    let newlines = compared.newlines.filter(|newlines| *newlines != other.newlines)?;
+    Some(format!(
+        "it counted {newlines} lines in {path} instead of {}",
+        other.newlines
+    ))
 }
 
 /// How a wrong answer is told from a wrong state: it ends the entry.

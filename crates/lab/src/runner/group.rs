@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use seekless::Method;
 use seekless::method::{Durability, Operation, format_size};
-use seekless_record::{Cache, Contest, Entry, Status};
+use seekless_record::{Cache, Contest, Differ, Entry, Status};
 
 use super::schedule::{is_one_by_one, order_one_by_one};
 use super::size::{Speeds, all_bytes, choose_size, group_cost, planned_trials, trial_cost};
-use super::{BenchError, Event, Runner, writes};
+use super::verdict::has_target;
+use super::{BenchError, Event, Runner, needs_folder};
 use crate::experiment::{ContestPlan, Size};
+use crate::read_ahead::ReadAhead;
 
 /// Contests of one description on all storages.
 pub(super) struct Group {
@@ -77,17 +79,34 @@ impl Runner<'_> {
         let mut groups = Vec::new();
         for ((experiment, plan), sizes) in plans.iter().zip(self.choose_sizes(&plans, &speeds)) {
             for bytes in sizes {
-                for cache in self.caches_of(plan) {
-                    for durability in durabilities(plan) {
-                        let mut group = self.group(experiment, plan, bytes, cache, durability);
-                        let trial = trial_cost(plan.operation, cache, all_bytes(bytes), &speeds);
-                        group.expected = trial * planned_trials(group.active.len()) as u32;
-                        groups.push(group);
-                    }
+                for description in self.descriptions(plan, bytes) {
+                    let mut group = self.group(experiment, plan, description);
+                    let trial = trial_cost(plan.operation, description.cache, all_bytes(bytes), &speeds);
+                    group.expected = trial * planned_trials(group.active.len()) as u32;
+                    groups.push(group);
                 }
             }
         }
         Ok(groups)
+    }
+
+    /// What is ranked on its own among files of a size.
+    fn descriptions(&self, plan: &ContestPlan, bytes: u64) -> Vec<Description> {
+        let mut descriptions = Vec::new();
+        for cache in self.caches_of(plan) {
+            for &differ in &plan.differs {
+                for &read_ahead_kib in &plan.read_ahead_kib {
+                    descriptions.extend(durabilities(plan).into_iter().map(|durability| Description {
+                        bytes,
+                        cache,
+                        differ,
+                        read_ahead_kib,
+                        durability,
+                    }));
+                }
+            }
+        }
+        descriptions
     }
 
     /// The contests asked for, with what the command line says instead.
@@ -99,7 +118,7 @@ impl Runner<'_> {
                 .iter()
                 .map(|contest| (experiment.name.clone(), contest.clone()))
         });
-        let readable = all.filter(|(_, plan)| self.bench.file.is_none() || !writes(plan.operation));
+        let readable = all.filter(|(_, plan)| self.bench.file.is_none() || !needs_folder(plan.operation));
         readable
             .map(|(name, mut plan)| {
                 if !self.bench.sizes.is_empty() {
@@ -108,8 +127,8 @@ impl Runner<'_> {
                 if let Some(bytes) = self.places.iter().find_map(super::Place::given_bytes) {
                     plan.sizes = vec![Size::Bytes(bytes)];
                 }
-                // A copy looks at no bytes, so there is no work to make dearer.
-                if plan.operation != Operation::Copy {
+                // A copy looks at no bytes, and comparing is a method's own, so there is no work to make dearer.
+                if matches!(plan.operation, Operation::Read | Operation::Write) {
                     plan.work_ns_per_kib = self.bench.work_ns_per_kib.unwrap_or(plan.work_ns_per_kib);
                 }
                 (name, plan)
@@ -165,14 +184,13 @@ impl Runner<'_> {
     }
 
     /// Makes the contests of one description, one for each storage.
-    fn group(
-        &mut self,
-        experiment: &str,
-        plan: &ContestPlan,
-        bytes: u64,
-        cache: Cache,
-        durability: Durability,
-    ) -> Group {
+    fn group(&mut self, experiment: &str, plan: &ContestPlan, description: Description) -> Group {
+        let Description {
+            bytes,
+            cache,
+            durability,
+            ..
+        } = description;
         let mut group = Group {
             active: Vec::new(),
             rounds: 0,
@@ -183,12 +201,13 @@ impl Runner<'_> {
         };
         let same = |method: &&Method| method.options().durability == durability;
         let methods: Vec<Method> = plan.methods.iter().filter(same).copied().collect();
-        for storage in 0..self.places.len() {
+        for storage in 0..self.measured_places() {
             let commands = plan.commands.iter().map(|command| Entry {
                 method: format!("command/{}", command.name),
                 command: Some(command.clone()),
+                label: None,
                 status: refuses_command(plan, durability)
-                    .or_else(|| self.places[storage].refuses(None, cache))
+                    .or_else(|| self.refuses(None, storage, description))
                     .map_or(Status::Measured, Status::Unavailable),
                 summary: None,
                 standing: None,
@@ -196,7 +215,10 @@ impl Runner<'_> {
             let commands: Vec<Entry> = commands.collect();
             let entries = methods
                 .iter()
-                .map(|method| self.entry(method, storage, cache))
+                .map(|method| Entry {
+                    label: label(plan, method),
+                    ..self.entry(method, storage, description)
+                })
                 .chain(commands)
                 .collect();
             let contest = self.run.contests.len();
@@ -204,6 +226,9 @@ impl Runner<'_> {
                 experiment: experiment.to_owned(),
                 operation: plan.operation.name().to_owned(),
                 storage,
+                other_storage: self
+                    .other_place()
+                    .filter(|_| plan.operation == Operation::Compare && description.differ != Differ::Itself),
                 size_bytes: bytes,
                 files: if self.bench.file.is_some() {
                     1
@@ -212,12 +237,10 @@ impl Runner<'_> {
                 },
                 cache,
                 target: plan.target,
-                kernel: if writes(plan.operation) {
-                    "none".to_owned()
-                } else {
-                    plan.kernel.name().to_owned()
-                },
+                kernel: plan.kernel.name().to_owned(),
                 work_ns_per_kib: plan.work_ns_per_kib,
+                differ: description.differ,
+                read_ahead_kib: description.read_ahead_kib,
                 shared_blocks: false,
                 durability: durability.name().to_owned(),
                 entries,
@@ -231,17 +254,48 @@ impl Runner<'_> {
         group
     }
 
-    fn entry(&mut self, method: &Method, storage: usize, cache: Cache) -> Entry {
-        let place = &mut self.places[storage];
-        let refused = place.refuses(Some(method), cache);
-        let refused = refused.or_else(|| place.availability(method).reason().map(str::to_owned));
+    /// The storages that are measured: all but that of the second files, where it is another.
+    fn measured_places(&self) -> usize {
+        self.places.len() - usize::from(self.bench.other.is_some())
+    }
+
+    /// The storage of the second files, where it is another than that of the first.
+    fn other_place(&self) -> Option<usize> {
+        self.bench.other.as_ref().map(|_| self.places.len() - 1)
+    }
+
+    fn entry(&mut self, method: &Method, storage: usize, description: Description) -> Entry {
+        let mut refused = self.refuses(Some(method), storage, description);
+        for place in self.places_of(method.operation(), storage) {
+            refused = refused.or_else(|| self.places[place].availability(method).reason().map(str::to_owned));
+        }
         Entry {
             method: method.to_string(),
             command: None,
+            label: None,
             status: refused.map_or(Status::Measured, Status::Unavailable),
             summary: None,
             standing: None,
         }
+    }
+
+    /// The storages whose files a trial uses.
+    fn places_of(&self, operation: Operation, storage: usize) -> Vec<usize> {
+        let other = self.other_place().filter(|_| operation == Operation::Compare);
+        std::iter::once(storage).chain(other).collect()
+    }
+
+    /// Why a method or command has no meaning under a description.
+    fn refuses(&self, method: Option<&Method>, storage: usize, description: Description) -> Option<String> {
+        let operation = method.map_or(Operation::Read, Method::operation);
+        let places = self.places_of(operation, storage);
+        let mut refused = places
+            .iter()
+            .find_map(|&place| self.places[place].refuses(method, description.cache));
+        if description.read_ahead_kib.is_some() {
+            refused = refused.or_else(|| ReadAhead::refuses(&self.places[storage].facts));
+        }
+        refused
     }
 
     /// Checks that there is room, and says what will be written.
@@ -312,16 +366,15 @@ impl Runner<'_> {
         let (mut target, mut written) = (0, 0);
         for group in groups {
             for contest in group.contests.iter().map(|&contest| &self.run.contests[contest]) {
-                if contest.storage != storage {
-                    continue;
-                }
                 let bytes = contest.size_bytes * u64::from(contest.files);
-                if contest.operation != "write" && self.bench.file.is_none() {
-                    sources.insert((contest.size_bytes, contest.files), bytes);
+                if self.bench.file.is_none() {
+                    let made = made_files(contest).into_iter();
+                    sources.extend(made.filter(|file| file.0 == storage).map(|file| (file, bytes)));
                 }
-                if contest.operation != "read" {
+                let writers = writers(contest) as u64;
+                if contest.storage == storage && writers > 0 {
                     let rounds = self.bench.rounds.unwrap_or(super::MOST_ROUNDS) + super::CONFIRMING_ROUNDS;
-                    let trials = group.active.len() as u64 * u64::from(rounds);
+                    let trials = writers.min(group.active.len() as u64) * u64::from(rounds);
                     target = target.max(bytes);
                     written += trials.min(self.trials_within_budget(group)) * bytes;
                 }
@@ -336,12 +389,11 @@ impl Runner<'_> {
         let mut written = 0;
         for group in groups {
             for contest in group.contests.iter().map(|&contest| &self.run.contests[contest]) {
-                if contest.storage == storage && contest.operation != "read" {
+                let writers = writers(contest).min(group.active.len());
+                if contest.storage == storage && writers > 0 {
                     let trials = match self.bench.rounds {
-                        None => planned_trials(group.active.len()) as u64,
-                        Some(rounds) => {
-                            group.active.len() as u64 * u64::from(rounds + rounds.min(super::CONFIRMING_ROUNDS))
-                        }
+                        None => planned_trials(writers) as u64,
+                        Some(rounds) => writers as u64 * u64::from(rounds + rounds.min(super::CONFIRMING_ROUNDS)),
                     };
                     written += trials * contest.size_bytes * u64::from(contest.files);
                 }
@@ -367,13 +419,69 @@ impl Runner<'_> {
                 continue;
             }
             let (bytes, files) = (contest.size_bytes, contest.files);
+            let made = made_files(contest);
             self.watch.event(&Event::Making {
-                bytes: bytes * u64::from(files),
+                bytes: bytes * u64::from(files) * made.len() as u64,
             });
-            self.places[contest.storage].source_files(bytes, files, self.bench.seed)?;
+            for (place, .., second) in made {
+                match second {
+                    None => self.places[place]
+                        .source_files(bytes, files, self.bench.seed)
+                        .map(drop)?,
+                    Some(differ) => self.places[place]
+                        .other_files(bytes, files, self.bench.seed, differ)
+                        .map(drop)?,
+                }
+            }
         }
         Ok(())
     }
+}
+
+/// What tells one contest of a plan from another, on one storage.
+#[derive(Clone, Copy)]
+struct Description {
+    bytes: u64,
+    cache: Cache,
+    differ: Differ,
+    read_ahead_kib: Option<u64>,
+    durability: Durability,
+}
+
+/// Test files: their storage, size and number, and where they differ if they are the second files of a comparison.
+type MadeFiles = (usize, u64, u32, Option<Differ>);
+
+/// The test files that a contest needs.
+fn made_files(contest: &Contest) -> Vec<MadeFiles> {
+    let made = |storage: usize, second: Option<Differ>| (storage, contest.size_bytes, contest.files, second);
+    let mut files = Vec::new();
+    if contest.operation != "write" {
+        files.push(made(contest.storage, None));
+    }
+    if contest.operation == "compare" && contest.differ != Differ::Itself {
+        let storage = contest.other_storage.unwrap_or(contest.storage);
+        files.push(made(storage, Some(contest.differ)));
+    }
+    files
+}
+
+/// How many entries of a contest write a file in each of their trials.
+pub(super) fn writers(contest: &Contest) -> usize {
+    contest.entries.iter().filter(|entry| writes(contest, entry)).count()
+}
+
+/// Whether an entry writes a file in each of its trials.
+pub(super) fn writes(contest: &Contest, entry: &Entry) -> bool {
+    let makes = entry.command.as_ref().is_some_and(|command| !command.before.is_empty());
+    has_target(contest) || makes
+}
+
+/// The name under which a plan's method was published.
+fn label(plan: &ContestPlan, method: &Method) -> Option<String> {
+    let mut labels = plan.labels.iter();
+    labels
+        .find(|(known, _)| known == method)
+        .map(|(_, label)| label.clone())
 }
 
 /// The groups that begin within a budget, one after the other; all of them without one.

@@ -25,8 +25,8 @@ use crate::noise::{self, CpuTime};
 use crate::trial::Stop;
 use group::Group;
 use place::Place;
-pub(crate) use verdict::is_same_description;
 pub use verdict::title;
+pub(crate) use verdict::{is_same_description, pair_words};
 
 /// What is asked of the lab.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub struct Bench {
     pub experiments: Vec<Experiment>,
     /// The folders whose storages are measured, in the same rounds.
     pub folders: Vec<PathBuf>,
+    /// The folder of the second files of comparisons, where it is not that of the first.
+    pub other: Option<PathBuf>,
     /// How long it may take. Ignored where `rounds` is given.
     pub budget: Duration,
     /// So many rounds of everything, whatever it takes.
@@ -277,8 +279,7 @@ impl<'a> Runner<'a> {
 
     /// Whether a trial would write more than was said.
     fn is_written_out(&self, contest: usize) -> bool {
-        let writes = self.run.contests[contest].operation != "read";
-        let limited = self.bench.rounds.is_none() && writes;
+        let limited = self.bench.rounds.is_none() && group::writers(&self.run.contests[contest]) > 0;
         limited && self.write_limit_bytes.is_some_and(|limit| self.written_bytes >= limit)
     }
 
@@ -355,7 +356,7 @@ fn new_run(bench: &Bench, places: &[Place]) -> Run {
     }
 }
 
-/// Whether an operation makes files.
-fn writes(operation: Operation) -> bool {
+/// Whether an operation needs more than a file to read.
+fn needs_folder(operation: Operation) -> bool {
     operation != Operation::Read
 }

@@ -11,7 +11,7 @@ use seekless_record as record;
 
 use super::{Bench, BenchError};
 use crate::scratch::Scratch;
-use crate::testfile::TestFile;
+use crate::testfile::{OtherFile, TestFile};
 
 /// A storage under measurement.
 pub(super) struct Place {
@@ -25,14 +25,21 @@ pub(super) struct Place {
     pub alternating_ns: Option<f64>,
     probe: Option<Probe>,
     files: BTreeMap<(u64, u32), Vec<TestFile>>,
+    /// The second files of comparisons.
+    others: BTreeMap<(u64, u32, record::Differ), Vec<OtherFile>>,
 }
 
 impl Place {
-    /// Opens all storages that are asked for.
+    /// Opens all storages that are asked for; that of the second files of comparisons is the last, where it is another.
     pub fn open_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
         match &bench.file {
             Some(file) => Ok(vec![Self::of_file(file)?]),
-            None => bench.folders.iter().map(|folder| Self::of_folder(folder)).collect(),
+            None => bench
+                .folders
+                .iter()
+                .chain(&bench.other)
+                .map(|folder| Self::of_folder(folder))
+                .collect(),
         }
     }
 
@@ -76,6 +83,7 @@ impl Place {
             alternating_ns: None,
             probe: Some(probe),
             files: BTreeMap::new(),
+            others: BTreeMap::new(),
         })
     }
 
@@ -98,6 +106,7 @@ impl Place {
             alternating_ns: None,
             probe: None,
             files,
+            others: BTreeMap::new(),
         })
     }
 
@@ -108,18 +117,38 @@ impl Place {
             .map_or(Availability::Available, |probe| probe.availability(method))
     }
 
+    /// The second files of a comparison, made where they do not exist yet: the bytes of the first ones, but for one.
+    pub fn other_files(
+        &mut self,
+        bytes: u64,
+        count: u32,
+        seed: u64,
+        differ: record::Differ,
+    ) -> seekless::Result<&[OtherFile]> {
+        let key = (bytes, count, differ);
+        if !self.others.contains_key(&key) {
+            let mut made = Vec::new();
+            for index in 0..count {
+                let path = self.path(&format!("other-{bytes}-{}-{index}", differ.name()));
+                made.push(OtherFile::create(
+                    &path,
+                    bytes,
+                    stream_seed(seed, bytes, index),
+                    differ,
+                )?);
+            }
+            self.others.insert(key, made);
+        }
+        Ok(self.others.get(&key).map_or(&[], Vec::as_slice))
+    }
+
     /// The files of a size, made where they do not exist yet.
     pub fn source_files(&mut self, bytes: u64, count: u32, seed: u64) -> seekless::Result<&[TestFile]> {
         if !self.files.contains_key(&(bytes, count)) {
             let mut made = Vec::new();
             for index in 0..count {
                 let path = self.path(&format!("source-{bytes}-{index}"));
-                // Each file has bytes of its own: some storages keep equal blocks once.
-                made.push(TestFile::create(
-                    &path,
-                    bytes,
-                    seed.wrapping_add(bytes).wrapping_add(u64::from(index)),
-                )?);
+                made.push(TestFile::create(&path, bytes, stream_seed(seed, bytes, index))?);
             }
             self.files.insert((bytes, count), made);
         }
@@ -203,6 +232,11 @@ impl Place {
             facts: BTreeMap::new(),
         }
     }
+}
+
+/// The seed of a file's stream. Each file has bytes of its own: some storages keep equal blocks once.
+fn stream_seed(seed: u64, bytes: u64, index: u32) -> u64 {
+    seed.wrapping_add(bytes).wrapping_add(u64::from(index))
 }
 
 /// With less than this free, not even the speed can be found out.

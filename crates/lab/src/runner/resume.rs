@@ -34,7 +34,8 @@ pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run,
     }
     if run.storages.len() != places.len() {
         return Err(refuse(format!(
-            "it measured {} storages: name a folder of each with --dir, in the same order",
+            "it measured {} storages: name a folder of each with --dir, in the same order, and with --other that of the \
+             second files",
             run.storages.len()
         )));
     }

@@ -79,9 +79,10 @@ pub(super) fn trial_cost(operation: Operation, cache: Cache, bytes: u64, speeds:
     };
     let seconds = match operation {
         Operation::Read => read,
-        Operation::Compare => 2.0 * read,
         Operation::Write => bytes / speeds.write + bytes / CHECK_SPEED,
         Operation::Copy => read + bytes / speeds.write + bytes / CHECK_SPEED,
+        // Two files, in whatever order.
+        Operation::Compare => read * 2.0,
     };
     speeds.overhead + Duration::from_secs_f64(seconds)
 }
@@ -170,6 +171,9 @@ mod tests {
             commands: Vec::new(),
             sizes: vec![crate::experiment::Size::Auto],
             caches: vec![Cache::Cold],
+            labels: Vec::new(),
+            differs: vec![seekless_record::Differ::None],
+            read_ahead_kib: vec![None],
             target: seekless_record::Target::Fresh,
             kernel: Kernel::Count,
             work_ns_per_kib: 0,

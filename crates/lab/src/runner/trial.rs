@@ -3,29 +3,40 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seekless::{Kernel, Method, StorageFacts};
-use seekless_record::{Cache, Contest, Entry, Phase, Status, Target, Trial};
+use seekless::{Kernel, Method};
+use seekless_record::{Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
 
 use super::check::{STRAY_PART, WRONG};
-use super::group::Group;
+use super::group::{Group, writes};
 use super::place::Place;
+use super::verdict::has_target;
 use super::{BenchError, Event, Runner};
 use crate::cache_state::{self, State};
 use crate::cgroup::MemoryGroup;
-use crate::testfile::TestFile;
+use crate::read_ahead::ReadAhead;
+use crate::testfile::{OtherFile, TestFile};
 use crate::trial::account;
 use crate::trial::{Action, Child, Content, FilePath, Job, LaunchError, Outcome, Report, Spec};
 
 /// The files of one trial.
 pub(super) struct Files {
     pub sources: Vec<TestFile>,
+    /// What each source is compared with.
+    pub others: Vec<OtherFile>,
     pub targets: Vec<PathBuf>,
 }
 
 impl Files {
+    /// The files that are read, each once.
+    pub fn read(&self) -> impl Iterator<Item = &TestFile> + Clone {
+        let distinct = |(index, other): (usize, &OtherFile)| self.sources[index].path != other.file.path;
+        let others = self.others.iter().enumerate().filter(move |&pair| distinct(pair));
+        self.sources.iter().chain(others.map(|(_, other)| &other.file))
+    }
+
     /// The files whose cache state is the trial's: what is read, or written over.
     pub fn held(&self, target: Target) -> impl Iterator<Item = &Path> + Clone {
-        let sources = self.sources.iter().map(|file| file.path.as_path());
+        let sources = self.read().map(|file| file.path.as_path());
         let targets = self
             .targets
             .iter()
@@ -69,7 +80,7 @@ impl Runner<'_> {
                 .then(|| self.bench.budget.saturating_sub(self.started.elapsed())),
         });
         let at_seconds = self.measured_seconds();
-        if description.operation != "read" {
+        if writes(&description, measured) {
             let bytes = description.size_bytes * u64::from(description.files);
             self.written_bytes += if description.target == Target::Overwrite {
                 bytes * 2
@@ -121,12 +132,21 @@ impl Runner<'_> {
 
     /// The files of a trial: the sources that are there, the targets that will be.
     fn files(&mut self, contest: &Contest) -> Result<Files, BenchError> {
+        let (bytes, count, seed) = (contest.size_bytes, contest.files, self.bench.seed);
+        let others = match (contest.operation.as_str(), contest.differ) {
+            ("compare", Differ::Itself) => {
+                let sources = self.places[contest.storage].source_files(bytes, count, seed)?;
+                sources.iter().map(OtherFile::itself).collect()
+            }
+            ("compare", differ) => self.places[contest.other_storage.unwrap_or(contest.storage)]
+                .other_files(bytes, count, seed, differ)?
+                .to_vec(),
+            _ => Vec::new(),
+        };
         let place = &mut self.places[contest.storage];
         let sources = match contest.operation.as_str() {
             "write" => Vec::new(),
-            _ => place
-                .source_files(contest.size_bytes, contest.files, self.bench.seed)?
-                .to_vec(),
+            _ => place.source_files(bytes, count, seed)?.to_vec(),
         };
         let targets: Vec<PathBuf> = match contest.operation.as_str() {
             "read" => Vec::new(),
@@ -140,28 +160,29 @@ impl Runner<'_> {
                 TestFile::create(path, contest.size_bytes, !self.bench.seed)?;
             }
         }
-        Ok(Files { sources, targets })
+        Ok(Files {
+            sources,
+            others,
+            targets,
+        })
     }
 
     /// Starts the child, brings the page cache into its state when the child is ready, and lets it run.
     fn run_child(&self, contest: &Contest, entry: &Entry, files: &Files) -> Result<(Outcome, State), BenchError> {
         let place = &self.places[contest.storage];
         let group = match contest.cache {
-            Cache::Over => match MemoryGroup::new(contest.size_bytes * u64::from(contest.files) / 2) {
+            Cache::Over => match MemoryGroup::new(files.read().map(|file| file.bytes).sum::<u64>() / 2) {
                 Ok(group) => Some(group),
-                Err(why) => {
-                    return Ok((
-                        Outcome::Unavailable(why),
-                        State {
-                            resident: None,
-                            wrong: None,
-                        },
-                    ));
-                }
+                Err(why) => return Ok(unavailable(why)),
             },
             _ => None,
         };
         settle(place);
+        let _read_ahead = match contest.read_ahead_kib.map(|kib| ReadAhead::set(&place.facts, kib)) {
+            None => None,
+            Some(Ok(set)) => Some(set),
+            Some(Err(why)) => return Ok(unavailable(why)),
+        };
         if contest.cache == Cache::Over {
             cache_state::bring(files.held(contest.target), Cache::Over, self.bench.drop)?;
         }
@@ -169,7 +190,7 @@ impl Runner<'_> {
             action: action(contest, entry, self.bench.seed),
             jobs: jobs(contest, files),
             work_ns_per_kib: contest.work_ns_per_kib,
-            device_folder: device_folder(&place.facts),
+            device_folders: self.device_folders(contest),
             cgroup: group.as_ref().map(|group| FilePath::from(group.path())),
             sync_target: contest.operation == "copy" && contest.durability == "fsync",
             rehearse: contest.cache == Cache::Over,
@@ -187,7 +208,14 @@ impl Runner<'_> {
                 .map(|_| "the memory allowed held all of it".to_owned());
             State { resident, wrong }
         } else {
-            self.bring(place, files.held(contest.target), cache)?
+            let mut state = self.bring(place, files.held(contest.target), cache)?;
+            // What caches beside the page cache on either storage makes both unknown.
+            if let Some(other) = contest.other_storage.map(|other| &self.places[other])
+                && !other.tells_residency()
+            {
+                state = State::UNKNOWN;
+            }
+            state
         };
         let outcome = match self.time_limit() {
             Some(limit) => child.run_within(limit),
@@ -220,12 +248,20 @@ impl Runner<'_> {
             state.wrong = state.wrong.or(wrong);
         }
         if !place.tells_residency() {
-            state = State {
-                resident: None,
-                wrong: None,
-            };
+            state = State::UNKNOWN;
         }
         Ok(state)
+    }
+
+    /// The devices that a trial reads, each once.
+    fn device_folders(&self, contest: &Contest) -> Vec<FilePath> {
+        let places = [Some(contest.storage), contest.other_storage];
+        let mut folders: Vec<FilePath> = Vec::new();
+        for place in places.into_iter().flatten() {
+            let folder = device_folder(&self.places[place]);
+            folders.extend(folder.filter(|folder| !folders.contains(folder)));
+        }
+        folders
     }
 
     /// Moves an entry whose copies share blocks with their source into a contest of their own.
@@ -260,7 +296,7 @@ impl Runner<'_> {
         for path in &files.targets {
             let _ = std::fs::remove_file(path);
         }
-        if contest.operation != "read" {
+        if has_target(contest) {
             settle(&self.places[contest.storage]);
         }
     }
@@ -273,11 +309,12 @@ impl Runner<'_> {
             action: Action::Read(method, Kernel::None),
             jobs: vec![Job {
                 source: nowhere.clone(),
+                other: nowhere.clone(),
                 target: nowhere,
                 bytes: 0,
             }],
             work_ns_per_kib: 0,
-            device_folder: self.places.first().and_then(|place| device_folder(&place.facts)),
+            device_folders: self.places.first().and_then(device_folder).into_iter().collect(),
             cgroup: None,
             sync_target: false,
             rehearse: false,
@@ -292,11 +329,13 @@ impl Runner<'_> {
 /// How much longer than the budget a trial may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn device_folder(facts: &StorageFacts) -> Option<FilePath> {
-    facts
-        .device
-        .as_ref()
-        .map(|device| FilePath::from(device.sys_folder.as_path()))
+fn unavailable(why: String) -> (Outcome, State) {
+    (Outcome::Unavailable(why), State::UNKNOWN)
+}
+
+fn device_folder(place: &Place) -> Option<FilePath> {
+    let device = place.facts.device.as_ref()?;
+    Some(FilePath::from(device.sys_folder.as_path()))
 }
 
 /// Waits until what was written before is on the device.
@@ -308,14 +347,14 @@ fn settle(place: &Place) {
 
 fn action(contest: &Contest, entry: &Entry, seed: u64) -> Action {
     if let Some(command) = &entry.command {
-        return Action::Command(command.argv.clone());
+        return Action::Command(command.clone());
     }
     let method: Method = entry.method.parse().expect("entries hold methods that were printed");
     match method.operation() {
         seekless::Operation::Read => Action::Read(method, contest.kernel.parse().unwrap_or_default()),
         seekless::Operation::Write => Action::Write(method, Content::Stream(seed), contest.target),
         seekless::Operation::Copy => Action::Copy(method, contest.target),
-        seekless::Operation::Compare => unreachable!("no contest compares yet"),
+        seekless::Operation::Compare => Action::Compare(method),
     }
 }
 
@@ -323,8 +362,10 @@ fn jobs(contest: &Contest, files: &Files) -> Vec<Job> {
     let nowhere = PathBuf::new();
     let source = |index: usize| files.sources.get(index).map_or(&nowhere, |file| &file.path);
     let target = |index: usize| files.targets.get(index).unwrap_or(&nowhere);
+    let other = |index: usize| files.others.get(index).map_or(&nowhere, |other| &other.file.path);
     let job = |index: usize| Job {
         source: FilePath::from(source(index).as_path()),
+        other: FilePath::from(other(index).as_path()),
         target: FilePath::from(target(index).as_path()),
         bytes: contest.size_bytes,
     };

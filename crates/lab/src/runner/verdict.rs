@@ -1,7 +1,7 @@
 //! What the trials so far say: who is dropped, whether a group is settled, and what is concluded at the end.
 
 use seekless::method::format_size;
-use seekless_record::{Cache, Contest, Run, Status, Target, Trial, Verdict};
+use seekless_record::{Cache, Contest, Differ, Run, Status, Target, Trial, Verdict};
 
 use super::group::Group;
 use super::{DECIDING_ROUNDS, Runner};
@@ -22,7 +22,7 @@ pub fn title(contest: &Contest) -> String {
         (Cache::None, Target::Fresh) => ", new file",
         (Cache::None, Target::Overwrite) => ", written over",
     };
-    let durability = if contest.operation == "read" || contest.durability == "none" {
+    let durability = if !has_target(contest) || contest.durability == "none" {
         String::new()
     } else {
         format!(", {}", contest.durability)
@@ -33,11 +33,44 @@ pub fn title(contest: &Contest) -> String {
     } else {
         String::new()
     };
+    let pair = pair_words(contest);
     format!(
-        "{} {files}{}{state}{durability}{shared}{work}",
+        "{} {files}{}{state}{pair}{durability}{shared}{work}",
         contest.operation,
         format_size(contest.size_bytes)
     )
+}
+
+/// Whether trials of a contest write a file.
+pub(crate) fn has_target(contest: &Contest) -> bool {
+    matches!(contest.operation.as_str(), "write" | "copy")
+}
+
+/// What is special about the files of a contest: the second ones of a comparison, and the read-ahead window they are read
+/// with. Empty, or beginning with a comma.
+pub(crate) fn pair_words(contest: &Contest) -> String {
+    let apart = if contest.other_storage.is_some() {
+        ", on two storages"
+    } else {
+        ""
+    };
+    let ahead = contest
+        .read_ahead_kib
+        .map_or_else(String::new, |kib| format!(", read-ahead {kib} KiB"));
+    format!("{}{apart}{ahead}", differ_words(contest))
+}
+
+/// What the second file of a comparison is.
+fn differ_words(contest: &Contest) -> &'static str {
+    match contest.differ {
+        Differ::None if contest.operation == "compare" => ", equal",
+        Differ::None => "",
+        Differ::First => ", differing in the first byte",
+        Differ::Early => ", differing early",
+        Differ::Middle => ", differing in the middle",
+        Differ::Last => ", differing in the last byte",
+        Differ::Itself => ", with itself",
+    }
 }
 
 /// Whether two contests measure the same and can share rounds; storage and shared blocks apart.
@@ -46,6 +79,8 @@ pub(crate) fn is_same_description(one: &Contest, other: &Contest) -> bool {
         == (&other.experiment, &other.operation, other.size_bytes, other.files)
         && (one.cache, one.target, &one.kernel) == (other.cache, other.target, &other.kernel)
         && (one.work_ns_per_kib, &one.durability) == (other.work_ns_per_kib, &other.durability)
+        && (one.differ, one.read_ahead_kib, one.other_storage.is_some())
+            == (other.differ, other.read_ahead_kib, other.other_storage.is_some())
 }
 
 impl Runner<'_> {

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use seekless::{Kernel, Method};
+use seekless::method::ALIASES;
+use seekless::{Kernel, Method, Operation};
 use seekless_record::{Contest, Device, Entry, Machine, Run, Status, Storage};
 
 use super::fingerprint;
@@ -270,7 +271,7 @@ fn contest(contest: &Contest, experiment: String) -> Contest {
     };
     Contest {
         experiment,
-        operation: known(&contest.operation, &["read", "write", "copy"]),
+        operation: known(&contest.operation, &Operation::ALL.map(Operation::name)),
         kernel: known(&contest.kernel, &Kernel::ALL.map(Kernel::name)),
         durability: known(&contest.durability, &["none", "fsync", "write-through"]),
         entries: contest
@@ -281,7 +282,15 @@ fn contest(contest: &Contest, experiment: String) -> Contest {
                 command: entry.command.as_ref().map(|_| seekless_record::Command {
                     name: "command".to_owned(),
                     argv: Vec::new(),
+                    before: Vec::new(),
+                    exit_code: entry
+                        .command
+                        .as_ref()
+                        .map(|command| command.exit_code)
+                        .unwrap_or_default(),
+                    note: None,
                 }),
+                label: entry.label.as_ref().and_then(|label| known_label(label)),
                 status: status(&entry.status),
                 ..entry.clone()
             })
@@ -289,6 +298,12 @@ fn contest(contest: &Contest, experiment: String) -> Contest {
         conclusion: None,
         ..contest.clone()
     }
+}
+
+/// A name that a document gave a method.
+fn known_label(label: &str) -> Option<String> {
+    let known = ALIASES.iter().find(|alias| alias.name == label)?;
+    Some(known.name.to_owned())
 }
 
 /// The reasons may name files and what others run.

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{DeviceKind, Origin, fingerprint};
 use crate::ranking::conclude;
+use crate::runner::pair_words;
 use crate::statistics::median;
 
 /// What is ranked together.
@@ -33,6 +34,8 @@ pub struct Place {
     pub shared_blocks: bool,
     /// Nor is other work on the bytes.
     pub work: String,
+    /// Nor are other second files of a comparison, nor is another read-ahead window. Empty, or beginning with a comma.
+    pub pair: String,
 }
 
 /// The ranking of one place.
@@ -185,6 +188,7 @@ impl Place {
             durability: contest.durability.clone(),
             shared_blocks: contest.shared_blocks,
             work: format!("{}, {} ns/KiB", contest.kernel, contest.work_ns_per_kib),
+            pair: pair_words(contest),
         }
     }
 }

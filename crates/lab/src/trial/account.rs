@@ -22,8 +22,9 @@ pub struct Expected {
     pub device_bytes: Option<u64>,
     /// The state claimed.
     pub cache: Cache,
-    /// Whether the result shares blocks with the source, so that nothing need be read.
-    pub shared: bool,
+    /// Whether all of the files must be read: not where the result shares blocks with the source, nor where a difference
+    /// ends it early.
+    pub reads_all: bool,
 }
 
 /// Why a trial's bytes did not come from where they should have; `None` where they did, or it cannot be known.
@@ -36,7 +37,7 @@ pub fn wrong_source(report: &Report, method: Option<&Method>, expected: Expected
     // Direct I/O reads the device whatever the page cache holds.
     let reads_device = method.is_some_and(|method| method.options().cache == CachePolicy::Direct);
     match expected.cache {
-        Cache::Cold if expected.shared => None,
+        Cache::Cold | Cache::Over if !expected.reads_all => None,
         Cache::Cold if part < COLD_PART => Some(format!(
             "only {:.1} % of its bytes came from the device, so it was not cold",
             part * 100.0
@@ -90,6 +91,7 @@ mod tests {
             sink_bytes: None,
             device: None,
             answers: Vec::new(),
+            compared: Vec::new(),
         }
     }
 
@@ -98,7 +100,7 @@ mod tests {
         let expected = Expected {
             device_bytes: Some(1000),
             cache: Cache::Cold,
-            shared: false,
+            reads_all: true,
         };
         assert!(wrong_source(&report(Some(979)), None, expected).is_some());
         assert!(wrong_source(&report(Some(980)), None, expected).is_none());
@@ -107,7 +109,7 @@ mod tests {
                 &report(Some(0)),
                 None,
                 Expected {
-                    shared: true,
+                    reads_all: false,
                     ..expected
                 }
             )
@@ -132,7 +134,7 @@ mod tests {
         let expected = Expected {
             device_bytes: Some(1000),
             cache: Cache::Warm,
-            shared: false,
+            reads_all: true,
         };
         assert!(wrong_source(&report(Some(11)), None, expected).is_some());
         assert!(wrong_source(&report(Some(10)), None, expected).is_none());

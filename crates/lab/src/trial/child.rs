@@ -4,15 +4,17 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{self, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use seekless::{Answer, Copier, Destination, Generator, Kernel, Producer, Reader, Tally, Transfer, Writer};
-use seekless_record::{DeviceUse, Target};
+use seekless::{
+    Answer, Comparer, Copier, Destination, Generator, Kernel, Producer, Reader, Tally, Transfer, Verdict, Writer,
+};
+use seekless_record::{self as record, DeviceUse, ExitCode, Target};
 use seekless_sys::{self as sys, ProcessIo, Usage, Whose};
 
 use super::launch::{GO, READY};
-use super::{Action, Content, Job, Outcome, Report, Spec};
+use super::{Action, Compared, Content, Found, Job, Outcome, Report, Spec};
 use crate::work::{BusyConsumer, BusyProducer, UnchangedBlock};
 
 /// Reads a [`Spec`] from `input`, runs it, and writes the [`Outcome`] to `output`.
@@ -43,7 +45,7 @@ fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> io::Result<
     // A parent that is killed must not leave a trial behind that writes on.
     sys::die_with_parent()?;
     if let Some(group) = &spec.cgroup {
-        fs::write(group.as_path().join("cgroup.procs"), std::process::id().to_string())?;
+        fs::write(group.as_path().join("cgroup.procs"), process::id().to_string())?;
     }
     let start = Instant::now();
     let mut prepared = match prepare(spec) {
@@ -72,7 +74,7 @@ enum TrialError {
     #[error("`{0}` could not be run: {1}")]
     Command(String, io::Error),
     #[error("`{0}` failed: {1}")]
-    Status(String, std::process::ExitStatus),
+    Status(String, ExitStatus),
 }
 
 fn outcome_of(error: &TrialError) -> Outcome {
@@ -90,7 +92,8 @@ enum Prepared {
     Read(Reader, Kernel),
     Write(Writer, Box<dyn Producer>, Destination),
     Copy(Copier, Destination),
-    Command(Vec<String>),
+    Compare(Comparer),
+    Command(record::Command),
 }
 
 fn prepare(spec: &Spec) -> Result<Prepared, TrialError> {
@@ -109,7 +112,13 @@ fn prepare(spec: &Spec) -> Result<Prepared, TrialError> {
             Prepared::Write(Writer::prepare_for(method, longest)?, producer, destination(*target))
         }
         Action::Copy(method, target) => Prepared::Copy(Copier::prepare_for(method, longest)?, destination(*target)),
-        Action::Command(argv) => Prepared::Command(argv.clone()),
+        Action::Compare(method) => Prepared::Compare(Comparer::prepare_for(method, longest)?),
+        Action::Command(command) => {
+            for job in spec.jobs.iter().filter(|_| !command.before.is_empty()) {
+                succeed(&command.before, job)?;
+            }
+            Prepared::Command(command.clone())
+        }
     })
 }
 
@@ -118,27 +127,26 @@ fn prepare(spec: &Spec) -> Result<Prepared, TrialError> {
 struct Done {
     transfer: Transfer,
     answers: Vec<Answer>,
+    compared: Vec<Compared>,
 }
 
 impl Prepared {
     fn run_all(&mut self, spec: &Spec) -> Result<Done, TrialError> {
         let mut done = Done {
             answers: Vec::with_capacity(spec.jobs.len()),
+            compared: Vec::with_capacity(spec.jobs.len()),
             ..Done::default()
         };
         for job in &spec.jobs {
-            let (transfer, answer) = self.run(job, spec.work_ns_per_kib, spec.sync_target)?;
-            done.transfer.bytes += transfer.bytes;
-            done.transfer.calls += transfer.calls;
-            done.transfer.fsync += transfer.fsync;
-            done.answers.extend(answer);
+            self.run(job, spec, &mut done)?;
         }
         Ok(done)
     }
 
-    fn run(&mut self, job: &Job, ns_per_kib: u64, sync_target: bool) -> Result<(Transfer, Option<Answer>), TrialError> {
+    fn run(&mut self, job: &Job, spec: &Spec, done: &mut Done) -> Result<(), TrialError> {
         let (source, target) = (job.source.as_path(), job.target.as_path());
-        Ok(match self {
+        let ns_per_kib = spec.work_ns_per_kib;
+        let transfer = match self {
             Self::Read(reader, kernel) => {
                 let tally = Tally::new(*kernel);
                 let transfer = if ns_per_kib == 0 {
@@ -152,34 +160,52 @@ impl Prepared {
                         },
                     )?
                 };
-                (transfer, Some(tally.answer()))
+                done.answers.push(tally.answer());
+                transfer
             }
             Self::Write(writer, producer, destination) => {
                 let producer = BusyProducer {
                     inner: &**producer,
                     ns_per_kib,
                 };
-                (writer.write(target, *destination, job.bytes, &producer)?, None)
+                writer.write(target, *destination, job.bytes, &producer)?
             }
-            Self::Copy(copier, destination) => (copier.copy(source, target, *destination)?, None),
-            Self::Command(argv) => {
-                run_command(argv, source, target)?;
-                let fsync = if sync_target {
+            Self::Copy(copier, destination) => copier.copy(source, target, *destination)?,
+            Self::Compare(comparer) => {
+                let comparison = comparer.compare(source, job.other.as_path())?;
+                done.compared.push(Compared {
+                    found: match comparison.verdict {
+                        Verdict::Equal => Found::Equal,
+                        Verdict::Differ { offset } => Found::Differ(Some(offset)),
+                        Verdict::Ended { offset, .. } => Found::Ended(offset),
+                    },
+                    newlines: comparison.newlines,
+                    unread_bytes: comparison.unread_bytes,
+                });
+                Transfer {
+                    bytes: job.bytes,
+                    calls: comparison.calls,
+                    ..Transfer::default()
+                }
+            }
+            Self::Command(command) => {
+                done.compared.extend(run_judging(command, job)?);
+                let fsync = if spec.sync_target {
                     sync_file(target)?
                 } else {
                     Duration::ZERO
                 };
-                let bytes = job.bytes;
-                (
-                    Transfer {
-                        bytes,
-                        fsync,
-                        ..Transfer::default()
-                    },
-                    None,
-                )
+                Transfer {
+                    bytes: job.bytes,
+                    fsync,
+                    ..Transfer::default()
+                }
             }
-        })
+        };
+        done.transfer.bytes += transfer.bytes;
+        done.transfer.calls += transfer.calls;
+        done.transfer.fsync += transfer.fsync;
+        Ok(())
     }
 }
 
@@ -201,34 +227,64 @@ fn sync_file(path: &Path) -> Result<Duration, TrialError> {
     Ok(start.elapsed())
 }
 
-/// Runs an external command, its output thrown away.
-fn run_command(argv: &[String], source: &Path, target: &Path) -> Result<(), TrialError> {
-    let name = argv.first().cloned().unwrap_or_default();
-    let mut command = Command::new(&name);
-    command.args(argv.iter().skip(1).map(|argument| fill_in(argument, source, target)));
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    let status = command
-        .status()
-        .map_err(|error| TrialError::Command(name.clone(), error))?;
+/// Runs an external command that is to succeed, its output thrown away.
+fn succeed(argv: &[String], job: &Job) -> Result<(), TrialError> {
+    let status = status_of(argv, job, Stdio::null())?;
     if status.success() {
         Ok(())
     } else {
-        Err(TrialError::Status(name, status))
+        Err(TrialError::Status(argv.first().cloned().unwrap_or_default(), status))
     }
 }
 
-/// An argument with the paths in place of `{file}` and `{target}`, wherever in it these stand.
-fn fill_in(argument: &str, source: &Path, target: &Path) -> OsString {
+/// Runs a command, and takes its verdict from how it ends, if that tells one.
+fn run_judging(command: &record::Command, job: &Job) -> Result<Option<Compared>, TrialError> {
+    if command.exit_code == ExitCode::Success {
+        return succeed(&command.argv, job).map(|()| None);
+    }
+    // Where it sees that nobody looks at its output, cmp(1) leaves out what else it does.
+    let status = status_of(&command.argv, job, Stdio::piped())?;
+    let found = match status.code() {
+        Some(0) => Found::Equal,
+        Some(1) => Found::Differ(None),
+        _ => return Err(TrialError::Status(command.name.clone(), status)),
+    };
+    Ok(Some(Compared {
+        found,
+        newlines: None,
+        unread_bytes: 0,
+    }))
+}
+
+fn status_of(argv: &[String], job: &Job, output: Stdio) -> Result<ExitStatus, TrialError> {
+    let name = argv.first().cloned().unwrap_or_default();
+    let mut command = Command::new(&name);
+    command.args(argv.iter().skip(1).map(|argument| fill_in(argument, job)));
+    command.stdin(Stdio::null()).stdout(output);
+    let ended = command.spawn().and_then(process::Child::wait_with_output);
+    ended
+        .map(|output| output.status)
+        .map_err(|error| TrialError::Command(name, error))
+}
+
+/// An argument with the paths in place of `{file}`, `{target}`, `{one}` and `{other}`, wherever in it these stand.
+fn fill_in(argument: &str, job: &Job) -> OsString {
+    let places = [
+        ("{file}", &job.source),
+        ("{one}", &job.source),
+        ("{other}", &job.other),
+        ("{target}", &job.target),
+    ];
     let mut filled = OsString::new();
     let mut rest = argument;
     while let Some(at) = rest.find('{') {
         let (before, from) = rest.split_at(at);
         filled.push(before);
-        if let Some(behind) = from.strip_prefix("{file}") {
-            filled.push(source);
-            rest = behind;
-        } else if let Some(behind) = from.strip_prefix("{target}") {
-            filled.push(target);
+        let place = places
+            .iter()
+            .find_map(|(name, path)| Some((from.strip_prefix(name)?, path)));
+        if let Some((behind, path)) = place {
+            filled.push(path.as_path());
             rest = behind;
         } else {
             filled.push("{");
@@ -257,12 +313,26 @@ impl Counters {
             usage: sys::usage(whose).unwrap_or_default(),
             // What a command read and wrote is added to its parent's account when it has ended.
             io: sys::process_io().ok().and_then(sys::Support::available),
-            device: spec
-                .device_folder
-                .as_ref()
-                .and_then(|folder| device_use(folder.as_path())),
+            device: devices_use(spec),
         }
     }
+}
+
+/// What all devices of a trial did together; `None` where one of them does not tell.
+fn devices_use(spec: &Spec) -> Option<DeviceUse> {
+    let mut devices = spec.device_folders.iter().map(|folder| device_use(folder.as_path()));
+    let first = devices.next()??;
+    devices.try_fold(first, |sum, next| {
+        let next = next?;
+        Some(DeviceUse {
+            reads: sum.reads + next.reads,
+            read_bytes: sum.read_bytes + next.read_bytes,
+            read_merges: Some(sum.read_merges? + next.read_merges?),
+            writes: sum.writes + next.writes,
+            write_bytes: sum.write_bytes + next.write_bytes,
+            reliable: false,
+        })
+    })
 }
 
 /// Reads a device's `stat` (the kernel's Documentation/block/stat.rst): requests and sectors of 512 bytes.
@@ -274,6 +344,7 @@ fn device_use(folder: &Path) -> Option<DeviceUse> {
         .collect();
     Some(DeviceUse {
         reads: *numbers.first()?,
+        read_merges: numbers.get(1).copied(),
         read_bytes: numbers.get(2)? * 512,
         writes: *numbers.get(4)?,
         write_bytes: numbers.get(6)? * 512,
@@ -307,11 +378,16 @@ fn measure(spec: &Spec, prepared: &mut Prepared, setup: Duration) -> Result<Repo
         device: after.device.zip(before.device).map(|(after, before)| DeviceUse {
             reads: after.reads.saturating_sub(before.reads),
             read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
+            read_merges: after
+                .read_merges
+                .zip(before.read_merges)
+                .map(|(after, before)| after.saturating_sub(before)),
             writes: after.writes.saturating_sub(before.writes),
             write_bytes: after.write_bytes.saturating_sub(before.write_bytes),
             reliable: false,
         }),
         answers: done.answers,
+        compared: done.compared,
     })
 }
 
@@ -321,10 +397,17 @@ mod tests {
 
     #[test]
     fn paths_are_filled_in_wherever_they_stand() {
-        let filled = |argument| fill_in(argument, Path::new("/a b"), Path::new("/c"));
+        let job = Job {
+            source: Path::new("/a b").into(),
+            other: Path::new("/o").into(),
+            target: Path::new("/c").into(),
+            bytes: 0,
+        };
+        let filled = |argument| fill_in(argument, &job);
         assert_eq!(filled("if={file}"), "if=/a b");
         assert_eq!(filled("{file}{target}"), "/a b/c");
         assert_eq!(filled("awk {print} {"), "awk {print} {");
+        assert_eq!(filled("{one} {other}{"), "/a b /o{");
         assert_eq!(filled(""), "");
     }
 }

@@ -14,7 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use seekless::{Answer, Kernel, Method};
-use seekless_record::{DeviceUse, Target};
+use seekless_record::{Command, DeviceUse, Target};
 use serde::{Deserialize, Serialize};
 
 pub use launch::{Child, LaunchError, Stop};
@@ -28,8 +28,8 @@ pub struct Spec {
     pub jobs: Vec<Job>,
     /// Extra work of consumer or producer, in nanoseconds per KiB.
     pub work_ns_per_kib: u64,
-    /// The device's folder in `/sys`, whose requests are counted.
-    pub device_folder: Option<FilePath>,
+    /// The devices' folders in `/sys`, whose requests are counted together.
+    pub device_folders: Vec<FilePath>,
     /// A memory control group to join first.
     pub cgroup: Option<FilePath>,
     /// Whether the target of a command is synced inside the clock, as the methods beside it sync theirs.
@@ -47,8 +47,10 @@ pub enum Action {
     Write(Method, Content, Target),
     /// A method of copying.
     Copy(Method, Target),
-    /// An external command; `{file}` and `{target}` are replaced.
-    Command(Vec<String>),
+    /// A method of comparing.
+    Compare(Method),
+    /// An external command; `{file}`, `{target}`, `{one}` and `{other}` are replaced.
+    Command(Command),
 }
 
 /// What a write puts into its file.
@@ -66,6 +68,8 @@ pub enum Content {
 pub struct Job {
     /// What is read; unused by writes.
     pub source: FilePath,
+    /// What it is compared with; used by comparisons only.
+    pub other: FilePath,
     /// What is written; unused by reads.
     pub target: FilePath,
     /// The size.
@@ -131,6 +135,30 @@ pub struct Report {
     pub device: Option<DeviceUse>,
     /// What the kernel found, for each job.
     pub answers: Vec<Answer>,
+    /// What comparing found, for each job.
+    pub compared: Vec<Compared>,
+}
+
+/// What comparing two files found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compared {
+    /// The verdict.
+    pub found: Found,
+    /// Lines of the part that is equal; `None` for a method that does not count them.
+    pub newlines: Option<u64>,
+    /// Bytes that were taken for equal without being read.
+    pub unread_bytes: u64,
+}
+
+/// Whether two files are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Found {
+    /// They are.
+    Equal,
+    /// They differ, first in this byte; a command does not tell in which.
+    Differ(Option<u64>),
+    /// One ends before the other, after so many bytes.
+    Ended(u64),
 }
 
 /// What a child says at last: its report, or why there is none.

@@ -6,8 +6,8 @@ use seekless::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_lab::ranking::conclude;
 use seekless_record::{
-    CURRENT_VERSION, Cache, Contest, Device, Ended, Entry, LabCost, Machine, NoiseFloor, Phase, Run, Status, Storage,
-    Trial,
+    CURRENT_VERSION, Cache, Contest, Device, Differ, Ended, Entry, LabCost, Machine, NoiseFloor, Phase, Run, Status,
+    Storage, Trial,
 };
 
 /// Rounds of everything, and of those that are near the best.
@@ -55,6 +55,7 @@ fn measure(run: &mut Run, plan: &ContestPlan, bytes: u64, cache: Cache, random: 
         }
     };
     let entries = plan.methods.iter().zip(&seconds).map(|(method, &seconds)| Entry {
+        label: None,
         method: method.to_string(),
         command: None,
         status: status(seconds),
@@ -79,12 +80,15 @@ fn measure(run: &mut Run, plan: &ContestPlan, bytes: u64, cache: Cache, random: 
         experiment: "methods-2014".to_owned(),
         operation: plan.operation.name().to_owned(),
         storage: 0,
+        other_storage: None,
         size_bytes: bytes,
         files: 1,
         cache,
         target: plan.target,
         kernel: plan.kernel.name().to_owned(),
         work_ns_per_kib: 0,
+        differ: Differ::None,
+        read_ahead_kib: None,
         shared_blocks: false,
         durability: if plan.operation == Operation::Read {
             "none"

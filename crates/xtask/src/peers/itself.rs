@@ -14,7 +14,7 @@ use seekless::{Kernel, Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Event, Watch};
-use seekless_record::{Cache, Contest, Run, Target, Verdict};
+use seekless_record::{Cache, Contest, Differ, Run, Target, Verdict};
 
 use crate::peers::ours::Ours;
 use crate::peers::statistics::median;
@@ -139,7 +139,10 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64, cache: Cache, method: 
     let contest = ContestPlan {
         operation: Operation::Read,
         methods: vec![method, method],
+        labels: Vec::new(),
         commands: Vec::new(),
+        differs: vec![Differ::None],
+        read_ahead_kib: vec![None],
         sizes: vec![Size::Bytes(SIZE_BYTES)],
         caches: vec![cache],
         target: Target::Fresh,
@@ -154,6 +157,7 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64, cache: Cache, method: 
             published: Vec::new(),
         }],
         folders: vec![arguments.dir.clone()],
+        other: None,
         budget: Duration::from_mins(10),
         rounds: Some(ROUNDS),
         sizes: Vec::new(),

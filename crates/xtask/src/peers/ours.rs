@@ -67,11 +67,12 @@ impl Ours {
             action,
             jobs: vec![Job {
                 source: FilePath::from(file),
+                other: FilePath::from(file),
                 target: FilePath::from(file),
                 bytes,
             }],
             work_ns_per_kib: 0,
-            device_folder: None,
+            device_folders: Vec::new(),
             cgroup: None,
             sync_target: false,
             rehearse: false,

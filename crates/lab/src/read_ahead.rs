@@ -1,0 +1,85 @@
+//! The device's read-ahead window, set for as long as a trial takes and put back on any exit that can be caught.
+
+use std::fs;
+use std::path::PathBuf;
+
+use seekless::StorageFacts;
+
+/// A read-ahead window that was set. Dropping it puts the one before back.
+#[derive(Debug)]
+pub struct ReadAhead {
+    path: PathBuf,
+    before: String,
+}
+
+impl ReadAhead {
+    /// Sets the window of the device of a storage, in KiB. Files that are opened from now on have it.
+    ///
+    /// # Errors
+    /// Why it cannot be set, in words.
+    pub fn set(facts: &StorageFacts, kib: u64) -> Result<Self, String> {
+        let path = window_file(facts)?;
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let before = fs::read_to_string(&path).map_err(failed)?;
+        fs::write(&path, kib.to_string()).map_err(failed)?;
+        let set = Self { path, before };
+        // Drivers round it, or keep to a least of their own.
+        let now = fs::read_to_string(&set.path).unwrap_or_default();
+        if now.trim() == kib.to_string() {
+            Ok(set)
+        } else {
+            Err(format!("the device made {} KiB of {kib}", now.trim()))
+        }
+    }
+
+    /// Why the window of a storage cannot be set; `None` where it can.
+    #[must_use]
+    pub fn refuses(facts: &StorageFacts) -> Option<String> {
+        let path = match window_file(facts) {
+            Ok(path) => path,
+            Err(why) => return Some(why),
+        };
+        // Opening it for writing changes nothing.
+        let opened = fs::File::options().write(true).open(&path);
+        opened
+            .err()
+            .map(|error| format!("the read-ahead window cannot be set ({error}): it needs root"))
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        if let Err(error) = fs::write(&self.path, self.before.trim()) {
+            tracing::warn!(path = %self.path.display(), %error, window = self.before.trim(), "the read-ahead window was not put back");
+        }
+    }
+}
+
+/// The file of the window of a storage's device.
+fn window_file(facts: &StorageFacts) -> Result<PathBuf, String> {
+    let device = facts
+        .device
+        .as_ref()
+        .ok_or("there is no device whose read-ahead window could be set")?;
+    // A partition has the window of its disk.
+    let folders = [device.sys_folder.clone(), device.sys_folder.join("..")];
+    let mut files = folders.iter().map(|folder| folder.join("queue/read_ahead_kb"));
+    let file = files
+        .find(|file| file.exists())
+        .ok_or("the device has no read-ahead window")?;
+    let number = fs::read_to_string(device.sys_folder.join("dev")).unwrap_or_default();
+    let device_number = facts.device_number;
+    let own = format!(
+        "{}:{}",
+        rustix::fs::major(device_number),
+        rustix::fs::minor(device_number)
+    );
+    if number.trim() == own {
+        Ok(file)
+    } else {
+        Err(format!(
+            "{} has a read-ahead window of its own, not that of {}",
+            facts.file_system, device.name
+        ))
+    }
+}
