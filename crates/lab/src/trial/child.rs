@@ -116,6 +116,10 @@ fn prepare(spec: &Spec) -> Result<Prepared, TrialError> {
         Action::Command(command) => {
             for job in spec.jobs.iter().filter(|_| !command.before.is_empty()) {
                 succeed(&command.before, job)?;
+                // What it made must not be on its way to the device while the clock runs.
+                if job.target.as_path().exists() {
+                    sync_file(job.target.as_path())?;
+                }
             }
             Prepared::Command(command.clone())
         }
