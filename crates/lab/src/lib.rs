@@ -28,5 +28,5 @@ mod work;
 
 pub use cache_state::Drop;
 pub use machine::machine;
-pub use runner::{Bench, BenchError, Event, Watch, run, title};
+pub use runner::{Bench, BenchError, Event, Watch, ends_early, label_of, run, title};
 pub use scratch::Scratch;

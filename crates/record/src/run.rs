@@ -82,6 +82,9 @@ pub struct Finding {
     pub method: String,
     /// The buffer, in the words it was published with; `None` where the method has none.
     pub block: Option<String>,
+    /// The state of the page cache it is about; `None` for any.
+    #[serde(default)]
+    pub cache: Option<Cache>,
     /// The seconds it took, where these were published.
     #[serde(default)]
     pub seconds: Option<f64>,

@@ -3,10 +3,11 @@
 use std::io::Write;
 
 use anstyle::Style;
+use seekless_lab::{ends_early, label_of};
 use seekless_record::{Conclusion, Contest, Entry, Interval, Status, Summary, Verdict};
 
 use super::table::{Row, print_ranking};
-use super::units::rate;
+use super::units::{rate, seconds};
 use super::width::{Width, wrapped};
 use super::{DIM, GOOD, WARNING};
 
@@ -72,36 +73,92 @@ pub fn show_contest(
         .iter()
         .enumerate()
         .map(|(index, (entry, summary))| Row {
-            name: short_name(&entry.method, contest),
+            name: table_name(&entry.method, contest),
             part: summary.bytes_per_second / best,
-            figures: figures(summary, syncs),
+            figures: figures(contest, summary, syncs),
             verdict: verdict(entry),
             style: style_of(entry),
             before: (first_dropped == Some(index)).then_some("no longer measured:"),
         })
         .collect();
-    let heads: &[&str] = if syncs {
-        &["", "95 %", "cpu", "fsync", "rounds"]
-    } else {
-        &["", "95 %", "cpu", "rounds"]
+    let heads: &[&str] = match (contest.operation.as_str(), syncs) {
+        ("compare", _) => &["", "95 %", "user", "system", "requests", "rounds"],
+        (_, true) => &["", "95 %", "cpu", "fsync", "rounds"],
+        (_, false) => &["", "95 %", "cpu", "rounds"],
     };
     print_ranking(out, title, heads, &rows, width)?;
+    show_names(out, contest, &ranked[..shown], width)?;
     show_rest(out, contest, ranked.len() - shown, all, width)?;
     show_conclusion(out, contest, all, width)
 }
 
-fn figures(summary: &Summary, syncs: bool) -> Vec<String> {
+fn figures(contest: &Contest, summary: &Summary, syncs: bool) -> Vec<String> {
     let part = |seconds: f64| format!("{:.0} %", 100.0 * seconds / summary.seconds.median);
-    let mut figures = vec![
-        rate(summary.bytes_per_second),
-        spread(&summary.seconds),
-        part(summary.cpu_seconds),
-    ];
-    if syncs {
-        figures.push(part(summary.fsync_seconds));
+    let mut figures = vec![speed(contest, summary), spread(&summary.seconds)];
+    if contest.operation == "compare" {
+        let time = |time: Option<f64>| time.map_or_else(String::new, seconds);
+        figures.extend([
+            time(summary.user_seconds),
+            time(summary.system_seconds),
+            requests(summary),
+        ]);
+    } else {
+        figures.push(part(summary.cpu_seconds));
+        if syncs {
+            figures.push(part(summary.fsync_seconds));
+        }
     }
     figures.push(summary.rounds.to_string());
     figures
+}
+
+/// The rate, or the time where a rate tells nothing.
+pub fn speed(contest: &Contest, summary: &Summary) -> String {
+    if ends_early(contest) {
+        seconds(summary.seconds.median)
+    } else {
+        rate(summary.bytes_per_second)
+    }
+}
+
+/// The requests that the device completed, with their mean size.
+fn requests(summary: &Summary) -> String {
+    let Some(reads) = summary.device_reads else {
+        return String::new();
+    };
+    let size = summary
+        .device_request_bytes
+        .map_or_else(String::new, |bytes| format!(" x {:.0}K", bytes / 1024.0));
+    format!("{reads:.0}{size}")
+}
+
+/// The name under which a method was published, or what tells it from the others of its contest.
+pub fn table_name(method: &str, contest: &Contest) -> String {
+    label_of(contest, method).map_or_else(|| short_name(method, contest), str::to_owned)
+}
+
+/// What published names stand for, and what is to be known of commands.
+fn show_names(
+    out: &mut dyn Write,
+    contest: &Contest,
+    shown: &[(&Entry, &Summary)],
+    width: Width,
+) -> std::io::Result<()> {
+    for (entry, _) in shown {
+        let note = entry.command.as_ref().and_then(|command| command.note.as_ref());
+        if let Some(note) = note {
+            aside(
+                out,
+                DIM,
+                &format!("{}: {note}", short_name(&entry.method, contest)),
+                width,
+            )?;
+        }
+        if let Some(label) = &entry.label {
+            aside(out, DIM, &format!("{label}: {}", entry.method), width)?;
+        }
+    }
+    Ok(())
 }
 
 /// The method without what the heading says: its operation and its durability.
@@ -212,7 +269,7 @@ fn show_conclusion(out: &mut dyn Write, contest: &Contest, all: bool, width: Wid
 
 /// What else was found, a line each.
 fn findings(conclusion: &Conclusion, contest: &Contest, all: bool) -> Vec<String> {
-    let short = |method: &str| short_name(method, contest);
+    let short = |method: &str| table_name(method, contest);
     let Conclusion {
         best_synchronous,
         best_overlapping,
@@ -227,8 +284,16 @@ fn findings(conclusion: &Conclusion, contest: &Contest, all: bool) -> Vec<String
         )
     });
     let confirmed = conclusion.confirmed_bytes_per_second.as_ref().map(|confirmed| {
-        let (low, high) = (rate(confirmed.low), rate(confirmed.high));
-        format!("measured again: {} ({low} to {high})", rate(confirmed.median))
+        let bytes = contest.size_bytes as f64 * f64::from(contest.files);
+        let shown = |speed: f64| {
+            if ends_early(contest) {
+                seconds(bytes / speed)
+            } else {
+                rate(speed)
+            }
+        };
+        let (low, high) = (shown(confirmed.low), shown(confirmed.high));
+        format!("measured again: {} ({low} to {high})", shown(confirmed.median))
     });
     let effects = conclusion.effects.iter().filter_map(|effect| {
         let words = effect_words(&effect.ratio, all)?;

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
+use seekless::method::format_size;
 use seekless_lab::{ranking, title};
 use seekless_record::{Contest, Ended, Entry, Run, Status, Storage};
 
-use super::contest::{cut, ranked, short_name, show_contest, verdict};
+use super::contest::{cut, ranked, show_contest, speed, table_name, verdict};
 use super::table::{Across, print_across};
 use super::units::{rate, seconds};
 use super::visible_run::visible_run;
@@ -153,6 +154,8 @@ fn machine_line(run: &Run) -> String {
         if machine.processors == 1 { "core" } else { "cores" }
     )];
     words.extend(memory);
+    let caches = machine.level_1_cache_bytes.zip(machine.level_2_cache_bytes);
+    words.extend(caches.map(|(one, two)| format!("caches of {} and {}", format_size(one), format_size(two))));
     words.push(format!("{} {}", machine.system, machine.kernel));
     let percent = |name: &str, part: Option<f64>| part.map(|part| format!("{:.1} % {name}", part * 100.0));
     let noise = [
@@ -211,13 +214,13 @@ fn show_side_by_side(
     let cell = |contest: &Contest, method: &str| {
         let entry = contest.entries.iter().find(|entry| entry.method == method);
         let summary = entry.and_then(|entry| entry.summary.as_ref());
-        let rate = summary.map_or_else(|| "-".to_owned(), |summary| rate(summary.bytes_per_second));
+        let rate = summary.map_or_else(|| "-".to_owned(), |summary| speed(contest, summary));
         (rate, entry.map_or_else(String::new, verdict))
     };
     let rows: Vec<Across> = methods
         .iter()
         .map(|method| Across {
-            name: short_name(method, contests[0]),
+            name: table_name(method, contests[0]),
             cells: contests.iter().map(|contest| cell(contest, method)).collect(),
         })
         .collect();

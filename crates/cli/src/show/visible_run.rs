@@ -120,9 +120,12 @@ fn each_text_of_contest(contest: &mut Contest, visit: &mut Visit<'_>) {
 
 fn each_text_of_entry(entry: &mut Entry, visit: &mut Visit<'_>) {
     visit(&mut entry.method);
+    entry.label.iter_mut().for_each(&mut *visit);
     if let Some(command) = &mut entry.command {
         visit(&mut command.name);
         command.argv.iter_mut().for_each(&mut *visit);
+        command.before.iter_mut().for_each(&mut *visit);
+        command.note.iter_mut().for_each(&mut *visit);
     }
     match &mut entry.status {
         Status::Measured => {}

@@ -35,7 +35,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is too large a size"))
 }
 
-/// Writes a size so that [`parse_size`] reads the same: in the largest unit of 1024 that divides it.
+/// Writes a size so that [`parse_size`] reads the same: in the largest unit of 1024 that divides it, or in `MB`.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
     for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
@@ -43,7 +43,10 @@ pub fn format_size(bytes: u64) -> String {
             return format!("{}{unit}", bytes >> shift);
         }
     }
-    bytes.to_string()
+    match bytes {
+        mega if mega != 0 && mega.is_multiple_of(1_000_000) => format!("{}MB", mega / 1_000_000),
+        other => other.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,15 @@ macro_rules! texts {
 }
 
 /// Names and texts. A test compares the list with the folder.
-pub(super) const TEXTS: &[(&str, &str)] = texts!["read", "write", "copy", "compare", "preload-2009", "cmp-2012", "methods-2014"];
+pub(super) const TEXTS: &[(&str, &str)] = texts![
+    "read",
+    "write",
+    "copy",
+    "compare",
+    "preload-2009",
+    "cmp-2012",
+    "methods-2014"
+];
 
 pub(super) fn find(name: &str) -> Result<Experiment, ExperimentError> {
     let Some((name, text)) = TEXTS.iter().find(|(known, _)| *known == name) else {

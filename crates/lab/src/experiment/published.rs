@@ -1,7 +1,7 @@
 //! The findings of others that an experiment gives: `[[published]]`.
 
 use seekless::Operation;
-use seekless_record::{Finding, FindingKind, Published};
+use seekless_record::{Cache, Finding, FindingKind, Published};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -24,6 +24,7 @@ struct FindingText {
     below: Option<Spanned<String>>,
     method: String,
     block: Option<String>,
+    cache: Option<Spanned<String>>,
     seconds: Option<Spanned<f64>>,
     cpu_seconds: Option<Spanned<f64>>,
     bytes_per_second: Option<Spanned<f64>>,
@@ -63,6 +64,10 @@ fn finding(text: FindingText) -> Checked<Finding> {
         below_bytes: size(text.below)?,
         method: text.method,
         block: text.block,
+        cache: text
+            .cache
+            .map(|word| one_of(&word, "cache state", &[("cold", Cache::Cold), ("warm", Cache::Warm)]))
+            .transpose()?,
         seconds: figure(text.seconds.as_ref())?,
         cpu_seconds: figure(text.cpu_seconds.as_ref())?,
         bytes_per_second: figure(text.bytes_per_second.as_ref())?,

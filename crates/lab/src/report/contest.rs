@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use seekless_record::{Conclusion, Contest};
 
 use super::view::View;
-use super::words::{breaking, heading, rate, short_name, shown, sound};
+use super::words::{breaking, heading, short_name, shown, sound, speed};
 use super::{drift, heatmap, pairs, ranked, tables};
 use crate::runner::pair_words;
 
@@ -139,7 +139,7 @@ fn said(contest: &Contest, conclusion: &Conclusion) -> Markup {
                 span.m { (breaking(&short_name(overlapping, contest))) } ". "
             }
             @if let Some(rates) = confirmed {
-                "Measured again on fresh rounds: " (rate(rates.median)) " (" (rate(rates.low)) " to " (rate(rates.high)) ")."
+                "Measured again on fresh rounds: " (speed(contest, rates.median)) " (" (speed(contest, rates.low)) " to " (speed(contest, rates.high)) ")."
             }
         }
     }

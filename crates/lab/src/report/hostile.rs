@@ -32,6 +32,7 @@ fn page(run: &Run) -> String {
 
 fn published(method: &str, kind: FindingKind) -> Published {
     let finding = Finding {
+        cache: None,
         seconds: None,
         cpu_seconds: None,
         bytes_per_second: None,

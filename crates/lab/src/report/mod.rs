@@ -8,6 +8,7 @@ mod answers;
 mod contest;
 mod download;
 mod drift;
+mod figures;
 mod heatmap;
 #[cfg(test)]
 mod hostile;

@@ -3,12 +3,13 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use seekless::method::format_size;
 use seekless_record::{Contest, Ended, Run, Storage};
 use sha2::{Digest, Sha256};
 
 use super::download::{self, Raw};
 use super::view::{View, place_of, rate_of};
-use super::words::{breaking, duration, heading, rate, seconds, short_name, shown, sound, three_digits};
+use super::words::{breaking, duration, heading, rate, seconds, short_name, shown, sound, speed, three_digits};
 use super::{answers, contest, published};
 
 const STYLE: &str = include_str!("style.css");
@@ -180,7 +181,7 @@ fn card(view: &View<'_>, index: usize, contest: &Contest, with_sentence: bool) -
                         @if let Some(leader) = leader { span.leader { span.m { (breaking(&short_name(leader, contest))) } " leads" } }
                     },
                 }
-                @if let Some(at) = at { span.at { (rate(at)) } }
+                @if let Some(at) = at { span.at { (speed(contest, at)) } }
             }
             @if with_sentence { @if let Some(conclusion) = conclusion { p.sentence { (shown(&conclusion.sentence)) } } }
         }
@@ -221,6 +222,14 @@ fn about(run: &Run) -> Markup {
         ),
         ("Read from the device by others", run.noise.other_io.map(percent)),
         ("Processor time the host took away", run.noise.stolen.map(percent)),
+        (
+            "First cache of a processor",
+            run.machine.level_1_cache_bytes.map(format_size),
+        ),
+        (
+            "Second cache of a processor",
+            run.machine.level_2_cache_bytes.map(format_size),
+        ),
         ("Hypervisor", run.machine.hypervisor.as_deref().map(shown)),
         ("Frequency governor", run.machine.governor.as_deref().map(shown)),
         ("Page cache dropped by", Some(shown(&run.drop))),
@@ -250,6 +259,7 @@ fn storage_facts(storage: &Storage) -> Markup {
         .map(|rotates| if rotates { "to rotate" } else { "not to rotate" });
     let figures = [
         ("File system", Some(shown(&storage.file_system))),
+        ("Its block", storage.block_bytes.map(format_size)),
         ("Mount", storage.mount_options.as_deref().map(shown)),
         ("Device", device.map(|device| shown(&device.name))),
         (

@@ -5,6 +5,7 @@ use seekless::Method;
 use seekless::method::{differing_options, format_size};
 use seekless_record::{Contest, Finding, FindingKind, Published, Status};
 
+use super::figures;
 use super::tables::{figure, table};
 use super::view::{View, place_of, rate_of};
 use super::words::{breaking, heading, rate, short_name, shown, state, times, times_with_bounds};
@@ -33,16 +34,22 @@ enum Outcome<'a> {
 
 /// The section; nothing where nothing was published.
 pub(super) fn published(view: &View<'_>) -> Markup {
-    let sources = &view.run.published;
+    let sources: Vec<&Published> = view
+        .run
+        .published
+        .iter()
+        .filter(|source| !source.findings.iter().all(figures::is_figure))
+        .collect();
     html! {
-        @if !sources.is_empty() {
+        @if !view.run.published.is_empty() {
             section id="published" {
                 h2 { "Published, and here" }
-                p.aside {
+                (figures::figures(view))
+                @if !sources.is_empty() { p.aside {
                     "What others recommend, and how the same methods do on this machine. A published method ties where the \
                      lower bound of its time over that of the best of its kind is at most " (TIE_RATIO) "; of a method that was \
                      published with several blocks the best one here is taken."
-                }
+                } }
                 @for (index, source) in sources.iter().take(MOST_SOURCES).enumerate() { (source_section(view, index, source)) }
             }
         }
@@ -53,6 +60,7 @@ fn source_section(view: &View<'_>, index: usize, source: &Published) -> Markup {
     let findings: Vec<(&Finding, Vec<Here<'_>>)> = source
         .findings
         .iter()
+        .filter(|finding| !figures::is_figure(finding))
         .take(MOST_FINDINGS)
         .map(|finding| (finding, here(view, source, finding)))
         .collect();

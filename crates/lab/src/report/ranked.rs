@@ -5,7 +5,7 @@ use seekless_record::{Contest, Entry, Interval, Summary};
 
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, mark, picture};
 use super::view::{ranking, rates_of, verdict_of};
-use super::words::{class, clipped, rate, rate_unit, short_name, standing};
+use super::words::{class, clipped, rate_unit, short_name, speed, standing};
 
 /// More are in the table.
 const MOST_ROWS: usize = 16;
@@ -43,7 +43,7 @@ pub(super) fn ranked(id: &str, title: &str, contest: &Contest) -> Markup {
         format!(
             "{} leads with {}.",
             short_name(&entry.method, contest),
-            rate(rates.median)
+            speed(contest, rates.median)
         )
     });
     let about = format!(
@@ -73,14 +73,14 @@ fn row(contest: &Contest, entry: &Entry, rates: &Interval, scale: &Scale, y: f64
     };
     html! {
         g {
-            title { (super::words::shown(&entry.method)) ": " (rate(rates.low)) " to " (rate(rates.high)) }
+            title { (super::words::shown(&entry.method)) ": " (speed(contest, rates.low)) " to " (speed(contest, rates.high)) }
             text class={"label " (class)} x=(at(label - 12.0)) y=(at(y + 4.0)) text-anchor="end" {
                 (clipped(&short_name(&entry.method, contest), LONGEST_LABEL))
             }
             rect class={"bar " (class)} x=(at(zero)) y=(at(y - 7.0)) width=(at(median - zero)) height="14" rx="2" {}
             path class=(range) d={"M" (at(low)) " " (at(y)) "H" (at(high))} {}
             (mark(class, median, y))
-            text.figure x=(at(WIDTH - FIGURES + 88.0)) y=(at(y + 4.0)) text-anchor="end" { (rate(rates.median)) }
+            text.figure x=(at(WIDTH - FIGURES + 88.0)) y=(at(y + 4.0)) text-anchor="end" { (speed(contest, rates.median)) }
             text class={"figure " (class)} x=(at(WIDTH - FIGURES + 102.0)) y=(at(y + 4.0)) { (sign) " " (word) }
         }
     }

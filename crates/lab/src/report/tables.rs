@@ -51,7 +51,10 @@ pub(super) fn figures(title: &str, contest: &Contest) -> Markup {
         return html! {};
     }
     let syncs = ranked.iter().any(|(_, _, summary)| summary.fsync_seconds > 0.0);
-    let mut heads = vec!["#Rank", "Method", "#Rate", "#95 %", "#Time", "#Mean", "#CPU"];
+    let mut heads = vec![
+        "#Rank", "Method", "#Rate", "#95 %", "#Time", "#Mean", "#CPU", "#User", "#System",
+    ];
+    heads.extend(["#Calls", "#Device's requests", "#Bytes of one"]);
     if syncs {
         heads.push("#fsync");
     }
@@ -80,12 +83,19 @@ fn row(contest: &Contest, (rank, entry, summary): (u32, &Entry, &Summary), syncs
     html! {
         tr {
             (figure(&rank.to_string(), f64::from(rank)))
-            td.m { (breaking(&short_name(&entry.method, contest))) }
+            td.m { (name(contest, entry)) }
             (figure(&rate(summary.bytes_per_second), summary.bytes_per_second))
             (figure(&spread(&summary.seconds), (summary.seconds.high - summary.seconds.low) / median))
             (figure(&seconds(median), median))
             (figure(&format!("{}{}", seconds(summary.mean_seconds), deviation.unwrap_or_default()), summary.mean_seconds))
             (part(summary.cpu_seconds))
+            @for time in [summary.user_seconds, summary.system_seconds] {
+                (figure(&time.map_or_else(|| "–".to_owned(), seconds), time.unwrap_or(f64::NAN)))
+            }
+            @for count in [summary.calls, summary.device_reads] {
+                (figure(&count.map_or_else(|| "–".to_owned(), |count| format!("{count:.0}")), count.unwrap_or(f64::NAN)))
+            }
+            (figure(&request_bytes(summary), summary.device_request_bytes.unwrap_or(f64::NAN)))
             @if syncs { (part(summary.fsync_seconds)) }
             (figure(&seconds(summary.setup_seconds), summary.setup_seconds))
             (figure(&rounds, f64::from(summary.rounds)))
@@ -93,6 +103,23 @@ fn row(contest: &Contest, (rank, entry, summary): (u32, &Entry, &Summary), syncs
             td class=(class(verdict_of(entry))) { (sign) " " (word) @if dropped { ", dropped" } }
         }
     }
+}
+
+/// The name of an entry, with what it stands for and what is to be known of it.
+fn name(contest: &Contest, entry: &Entry) -> Markup {
+    let note = entry.command.as_ref().and_then(|command| command.note.as_deref());
+    html! {
+        (breaking(&short_name(&entry.method, contest)))
+        @if entry.label.is_some() { br; small { (breaking(&shown(&entry.method))) } }
+        @if let Some(note) = note { br; small { (shown(note)) } }
+    }
+}
+
+/// The mean size of the device's requests, in KiB.
+fn request_bytes(summary: &Summary) -> String {
+    summary
+        .device_request_bytes
+        .map_or_else(|| "–".to_owned(), |bytes| format!("{}K", three_digits(bytes / 1024.0)))
 }
 
 /// What each option of a contest did alone.

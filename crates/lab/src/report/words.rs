@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use seekless_record::{Cache, Contest, Entry, Interval, Status, Target, Verdict};
 
 use super::view::verdict_of;
+use crate::runner::{ends_early, label_of};
 
 /// Longer texts are clipped: the run inside the page has them whole.
 const LONGEST_TEXT: usize = 1200;
@@ -122,8 +123,21 @@ pub(super) fn times_with_bounds(ratio: &Interval) -> String {
     format!("{} ({low} to {high}{range})", times(ratio.median))
 }
 
-/// A method without what the title of its contest says: its operation and its durability.
+/// The rate at a number of seconds, or the seconds where a rate over the file's size tells nothing.
+pub(super) fn speed(contest: &Contest, bytes_per_second: f64) -> String {
+    if ends_early(contest) {
+        seconds(contest.size_bytes as f64 * f64::from(contest.files) / bytes_per_second)
+    } else {
+        rate(bytes_per_second)
+    }
+}
+
+/// The name under which a method was published, or the method without what the title of its contest says: its operation
+/// and its durability.
 pub(super) fn short_name(method: &str, contest: &Contest) -> String {
+    if let Some(label) = label_of(contest, method) {
+        return shown(label);
+    }
     without(method, |option| option == contest.durability)
 }
 

@@ -25,7 +25,7 @@ use crate::noise::{self, CpuTime};
 use crate::trial::Stop;
 use group::Group;
 use place::Place;
-pub use verdict::title;
+pub use verdict::{ends_early, label_of, title};
 pub(crate) use verdict::{is_same_description, pair_words};
 
 /// What is asked of the lab.

@@ -60,6 +60,19 @@ pub(crate) fn pair_words(contest: &Contest) -> String {
     format!("{}{apart}{ahead}", differ_words(contest))
 }
 
+/// Whether the answer comes before the end of the files, so that a rate over their size tells nothing.
+#[must_use]
+pub fn ends_early(contest: &Contest) -> bool {
+    matches!(contest.differ, Differ::First | Differ::Early | Differ::Middle)
+}
+
+/// The name under which a document published a method of a contest.
+#[must_use]
+pub fn label_of<'a>(contest: &'a Contest, method: &str) -> Option<&'a str> {
+    let mut entries = contest.entries.iter();
+    entries.find(|entry| entry.method == method)?.label.as_deref()
+}
+
 /// What the second file of a comparison is.
 fn differ_words(contest: &Contest) -> &'static str {
     match contest.differ {

@@ -1,0 +1,196 @@
+//! Published figures beside this machine's: the seconds and rates that documents give for methods by name, and what the
+//! processor's time and the device's requests tell about the question that the 2009 document left open.
+
+use maud::{Markup, html};
+use seekless::method::format_size;
+use seekless_record::{Contest, Entry, Finding, Published, Summary};
+
+use super::tables::table;
+use super::view::View;
+use super::words::{breaking, heading, rate, seconds, shown, three_digits};
+
+/// More rows and columns than any experiment gives.
+const MOST_ROWS: usize = 100;
+const MOST_COLUMNS: usize = 12;
+
+/// Whether a finding is a figure, and not the best method of a task.
+pub(super) fn is_figure(finding: &Finding) -> bool {
+    finding.seconds.is_some() || finding.cpu_seconds.is_some() || finding.bytes_per_second.is_some()
+}
+
+/// Tables of all published figures, one for each operation of an experiment, and the answer to the question of 2009.
+pub(super) fn figures(view: &View<'_>) -> Markup {
+    let mut tasks: Vec<(&str, &str)> = Vec::new();
+    for source in &view.run.published {
+        for finding in source.findings.iter().filter(|finding| is_figure(finding)) {
+            let task = (source.experiment.as_str(), finding.operation.as_str());
+            if !tasks.contains(&task) {
+                tasks.push(task);
+            }
+        }
+    }
+    html! {
+        @for (index, (experiment, operation)) in tasks.iter().take(MOST_COLUMNS).enumerate() {
+            h3 id={"figures-" (index)} { (heading(operation)) ": published figures, and here" }
+            (of_task(view, experiment, operation))
+        }
+        (question_of_2009(view))
+    }
+}
+
+fn of_task(view: &View<'_>, experiment: &str, operation: &str) -> Markup {
+    let sources: Vec<(&Published, Vec<&Finding>)> = view
+        .run
+        .published
+        .iter()
+        .filter(|source| source.experiment == experiment)
+        .map(|source| {
+            let findings = source.findings.iter();
+            let meant = findings.filter(|finding| is_figure(finding) && finding.operation == operation);
+            (source, meant.collect())
+        })
+        .filter(|(_, findings): &(_, Vec<&Finding>)| !findings.is_empty())
+        .take(MOST_COLUMNS)
+        .collect();
+    let mut rows: Vec<&Finding> = Vec::new();
+    for finding in sources.iter().flat_map(|(_, findings)| findings) {
+        if rows.iter().all(|known| known.method != finding.method) && rows.len() < MOST_ROWS {
+            rows.push(finding);
+        }
+    }
+    let contests: Vec<&Contest> = view
+        .contests_of(operation)
+        .map(|(_, contest)| contest)
+        .filter(|contest| contest.experiment == experiment && contest.read_ahead_kib.is_none())
+        .filter(|contest| rows.iter().any(|finding| entry_of(contest, finding).is_some()))
+        .take(MOST_COLUMNS)
+        .collect();
+    let mut heads = vec!["Program".to_owned()];
+    heads.extend(sources.iter().map(|(source, _)| shown(&source.machine)));
+    heads.extend(contests.iter().map(|contest| format!("Here: {}", view.title(contest))));
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let body = html! {
+        @for row in &rows {
+            tr {
+                td.m { (breaking(&shown(row.method.strip_prefix("command/").unwrap_or(&row.method)))) }
+                @for (_, findings) in &sources {
+                    td { (findings.iter().find(|finding| finding.method == row.method).map_or_else(|| "–".to_owned(), |finding| as_published(finding))) }
+                }
+                @for contest in &contests {
+                    td { (entry_of(contest, row).and_then(|entry| entry.summary.as_ref()).map_or_else(|| "–".to_owned(), |summary| as_measured(row, summary))) }
+                }
+            }
+        }
+    };
+    html! {
+        @for source in distinct_sources(&sources) { p.aside { (shown(source)) } }
+        (table(&format!("{}: published figures, and here", heading(operation)), &heads, None, &body))
+    }
+}
+
+fn distinct_sources<'a>(sources: &[(&'a Published, Vec<&Finding>)]) -> Vec<&'a str> {
+    let mut texts: Vec<&str> = sources.iter().map(|(source, _)| source.source.as_str()).collect();
+    texts.dedup();
+    texts
+}
+
+/// What was measured of a published program: by its published name, or as the method or command that it is.
+fn entry_of<'a>(contest: &'a Contest, finding: &Finding) -> Option<&'a Entry> {
+    let is_cache = finding.cache.is_none_or(|cache| contest.cache == cache);
+    let mut entries = contest.entries.iter();
+    let is_named = |entry: &&Entry| entry.label.as_deref() == Some(&finding.method) || entry.method == finding.method;
+    entries.find(is_named).filter(|_| is_cache)
+}
+
+fn as_published(finding: &Finding) -> String {
+    let parts = [
+        finding.seconds.map(seconds),
+        finding.cpu_seconds.map(|cpu| format!("{} of CPU", seconds(cpu))),
+        finding.bytes_per_second.map(rate),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// The same figures as were published.
+fn as_measured(finding: &Finding, summary: &Summary) -> String {
+    if finding.bytes_per_second.is_some() {
+        return rate(summary.bytes_per_second);
+    }
+    format!(
+        "{}, {} of CPU",
+        seconds(summary.seconds.median),
+        seconds(summary.cpu_seconds)
+    )
+}
+
+/// Two programs of 2009 that both read each file an extra time; the second was faster, and why was not known.
+const SLOWER_2009: &str = "compare-with-extra-read";
+const FASTER_2009: &str = "block-compare-with-extra-read-4k";
+
+/// Why the block version with the extra read beats the one that takes byte after byte from stdio: how much of the
+/// difference is the processor's time, and how the device was asked.
+fn question_of_2009(view: &View<'_>) -> Markup {
+    let labelled = |contest: &Contest, label: &str| -> Option<Summary> {
+        let mut entries = contest.entries.iter();
+        entries
+            .find(|entry| entry.label.as_deref() == Some(label))?
+            .summary
+            .clone()
+    };
+    let pairs = view.run.contests.iter().filter_map(|contest| {
+        let pair = labelled(contest, SLOWER_2009).zip(labelled(contest, FASTER_2009))?;
+        (!crate::runner::ends_early(contest)).then_some((contest, pair))
+    });
+    let pairs: Vec<(&Contest, (Summary, Summary))> = pairs.take(MOST_COLUMNS).collect();
+    html! {
+        @if !pairs.is_empty() {
+            h3 { "Why " (FASTER_2009) " beats " (SLOWER_2009) }
+            @for (contest, (slower, faster)) in &pairs { p { (view.title(contest)) ": " (because(slower, faster)) } }
+        }
+    }
+}
+
+fn because(slower: &Summary, faster: &Summary) -> String {
+    let saved = slower.seconds.median - faster.seconds.median;
+    let cpu = slower.cpu_seconds - faster.cpu_seconds;
+    let use_of = |summary: &Summary| {
+        let time = |time: Option<f64>| time.map_or_else(|| "?".to_owned(), seconds);
+        let requests = summary.device_reads.zip(summary.device_request_bytes);
+        let requests = requests.map_or_else(
+            || "requests of the device that are not known apart from those of others".to_owned(),
+            |(reads, bytes)| format!("{reads:.0} requests of {} on average", kib(bytes)),
+        );
+        format!(
+            "{} of user time, {} of system time, {requests}",
+            time(summary.user_seconds),
+            time(summary.system_seconds)
+        )
+    };
+    let part = cpu / saved;
+    let verdict = if saved <= 0.0 {
+        "here it does not".to_owned()
+    } else if part >= 0.5 {
+        format!(
+            "it saves {}, and of CPU {} ({} % of it): what is saved is the work for each byte, not seeks",
+            seconds(saved),
+            seconds(cpu),
+            three_digits(part * 100.0)
+        )
+    } else {
+        format!(
+            "it saves {}, and of CPU only {}: what is saved is time at the device",
+            seconds(saved),
+            seconds(cpu)
+        )
+    };
+    format!(
+        "{verdict}. {SLOWER_2009}: {}. {FASTER_2009}: {}. Both ask the device for each file in turn.",
+        use_of(slower),
+        use_of(faster)
+    )
+}
+
+fn kib(bytes: f64) -> String {
+    let rounded = bytes.clamp(0.0, 1e15) as u64 / 1024 * 1024;
+    format_size(rounded.max(1))
+}
