@@ -225,3 +225,34 @@ fn check(
     }
     Ok(Ok(()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_file_differs_in_the_byte_that_is_said_and_in_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = folder.path().join("original");
+        TestFile::create(&first, 5000, 7).unwrap();
+        let bytes = fs::read(&first).unwrap();
+        for differ in [Differ::None, Differ::First, Differ::Early, Differ::Middle, Differ::Last] {
+            let path = folder.path().join(differ.name());
+            let other = OtherFile::create(&path, 5000, 7, differ).unwrap();
+            let found = fs::read(&path).unwrap();
+            let differing: Vec<usize> = (0..5000).filter(|&at| bytes[at] != found[at]).collect();
+            let expected: Vec<usize> = other.offset.iter().map(|&at| at as usize).collect();
+            assert_eq!(differing, expected, "{}", differ.name());
+            let equal = &bytes[..expected.first().copied().unwrap_or(5000)];
+            let lines = equal.iter().filter(|&&byte| byte == b'\n').count() as u64;
+            assert_eq!(other.newlines, lines, "{}", differ.name());
+        }
+    }
+
+    #[test]
+    fn a_file_of_one_byte_differs_in_it() {
+        for differ in [Differ::First, Differ::Early, Differ::Middle, Differ::Last] {
+            assert_eq!(offset_of(differ, 1), Some(0));
+        }
+    }
+}

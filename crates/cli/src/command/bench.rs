@@ -23,7 +23,7 @@ use crate::show::{Progress, Width, show_run, visible, wrapped};
 use crate::signals::on_signal;
 use crate::store::{open_store, too_large};
 
-/// Measures which method of reading, writing and copying is fastest on a storage.
+/// Measures which method of reading, writing, copying and comparing is fastest on a storage.
 ///
 /// Every trial runs in a fresh process, in a cache state that is verified; the rounds are shuffled and compared in
 /// pairs. Test files are made in a folder of their own, which is removed on any exit. The run is saved with every sample.
@@ -33,6 +33,8 @@ Examples:
   seekless bench                              all, under this folder: a minute
   seekless bench read --budget 20s --size 1G  only reading, files of 1 GiB
   seekless bench copy --dir /ssd --dir /disk  two storages in the same rounds
+  seekless bench compare --other /disk        two files, the second on another storage
+  seekless bench preload-2009 --rounds 10     what a document of 2009 measured, here
   seekless bench read --file big.iso          your file; nothing is written
   seekless bench read --methods '*direct*'    some of `seekless methods` only
   seekless bench mine.toml --export-csv r.csv an experiment of your own

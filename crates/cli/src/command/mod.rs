@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Finds out how this storage likes to be read, written and copied.
+/// Finds out how this storage likes to be read, written, copied and compared.
 #[derive(Debug, Parser)]
 #[command(name = "seekless", version, about, max_term_width = 100, after_help = EXAMPLES)]
 pub struct Cli {

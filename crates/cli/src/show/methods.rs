@@ -203,12 +203,12 @@ pub fn methods_page() -> String {
         }
     }
     page.push_str(include_str!("methods-options.md"));
-    page.push_str("\n| name in 2014 | list | here | note |\n|---|---|---|---|\n");
+    page.push_str("\n| name | year | list | here | note |\n|---|---|---|---|---|\n");
     for alias in ALIASES {
         let _ = writeln!(
             page,
-            "| `{}` | {} | `{}` | {} |",
-            alias.name, alias.listed, alias.method, alias.note
+            "| `{}` | {} | {} | `{}` | {} |",
+            alias.name, alias.document, alias.listed, alias.method, alias.note
         );
     }
     page

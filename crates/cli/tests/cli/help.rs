@@ -50,7 +50,18 @@ fn the_list_names_every_built_in_experiment() {
     let place = Place::new();
     let list = place.run(&["bench", "--list"]).succeeded().stdout;
     let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(names, ["read", "write", "copy", "methods-2014"]);
+    assert_eq!(
+        names,
+        [
+            "read",
+            "write",
+            "copy",
+            "compare",
+            "preload-2009",
+            "cmp-2012",
+            "methods-2014"
+        ]
+    );
     assert!(place.content().is_empty() && place.saved().is_empty());
 }
 

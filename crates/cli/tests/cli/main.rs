@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod cache;
+mod comparing;
 mod experiments;
 mod exports;
 mod given_files;

@@ -53,8 +53,8 @@ const fn of_cmp(name: &'static str, method: &'static str, note: &'static str) ->
 
 const GETC: &str = "getc of both files in turn";
 const EXTRA_READ: &str = "each file is read once before, and nothing done with it";
-const BLOCKS: &str = "its source is lost: memcmp of each pair of blocks is assumed, for 0.10 s on an SSD leave no time \
-    for a loop over bytes";
+const BLOCKS: &str = "how it looked at a pair of blocks is not told: memcmp is assumed, for 0.10 s on an SSD leave hardly \
+    any time for a loop over bytes";
 
 const FADVISE: &str = "its fadvise was SEQUENTIAL and NOREUSE together";
 const MAPPED_DIRECT: &str = "a map of an O_DIRECT descriptor is a plain map, so `direct` has no meaning here";

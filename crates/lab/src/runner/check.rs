@@ -148,3 +148,66 @@ fn used_cache(method: Option<&Method>, contest: &Contest, resident_after: Option
     let is_looked_at = contest.cache == Cache::Cold || contest.operation == "write";
     (direct && stayed && is_looked_at).then(|| "direct I/O left the file in the page cache".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testfile::TestFile;
+
+    fn other(offset: Option<u64>) -> OtherFile {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        OtherFile {
+            file: TestFile::create(&path, 10, 1).expect("a file"),
+            offset,
+            newlines: 3,
+        }
+    }
+
+    fn compared(found: Found) -> Compared {
+        Compared {
+            found,
+            newlines: None,
+            unread_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn only_the_true_verdict_is_right() {
+        let equal = other(None);
+        let differing = other(Some(7));
+        for (found, of_equal, of_differing) in [
+            (Found::Equal, true, false),
+            (Found::Differ(None), false, true),
+            (Found::Differ(Some(7)), false, true),
+            (Found::Differ(Some(6)), false, false),
+            (Found::Ended(7), false, false),
+        ] {
+            assert_eq!(wrong_verdict(&compared(found), &equal).is_none(), of_equal, "{found:?}");
+            assert_eq!(
+                wrong_verdict(&compared(found), &differing).is_none(),
+                of_differing,
+                "{found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn wrong_lines_and_unread_bytes_are_found_out() {
+        let equal = other(None);
+        let lines = |newlines| {
+            let compared = Compared {
+                newlines: Some(newlines),
+                ..compared(Found::Equal)
+            };
+            wrong_verdict(&compared, &equal)
+        };
+        assert_eq!(lines(3), None);
+        assert!(lines(4).unwrap().contains("4 lines"));
+        let unread = Compared {
+            unread_bytes: 5,
+            ..compared(Found::Equal)
+        };
+        assert!(wrong_verdict(&unread, &equal).unwrap().contains("5 bytes"));
+    }
+}

@@ -118,6 +118,57 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
+fn a_comparison_says_where_its_files_differ() {
+    let text = with(
+        r#"operation = "compare"
+methods = ["compare/sync", "simple-compare", "unlocked-compare,hint=sequential"]
+differ = ["none", "last", "none"]
+read-ahead-kib = [0, 128, 0]
+[[contest.command]]
+name = "cmp"
+argv = ["cmp", "{one}", "{other}"]
+note = "as usual"
+[[contest.command]]
+name = "wc"
+before = ["cp", "{one}", "{target}"]
+argv = ["wc", "{target}"]
+exit-code = "success""#,
+    );
+    let contest = &parsed(&text).contests[0];
+    assert_eq!(contest.differs, [Differ::None, Differ::Last]);
+    assert_eq!(contest.read_ahead_kib, [Some(0), Some(128)]);
+    assert_eq!(contest.commands[0].exit_code, ExitCode::Verdict);
+    assert_eq!(contest.commands[1].exit_code, ExitCode::Success);
+    let labels: Vec<&str> = contest.labels.iter().map(|(_, label)| label.as_str()).collect();
+    assert_eq!(labels, ["simple-compare"]);
+}
+
+#[test]
+fn comparisons_that_make_no_sense_are_refused() {
+    let compare = |line: &str| {
+        refused(&with(&format!(
+            "operation = \"compare\"\nmethods = [\"compare/sync\"]\n{line}"
+        )))
+    };
+    assert!(compare("differ = [\"itself\"]").contains("identity=ignore"));
+    assert!(compare("differ = [\"frist\"]").contains("did you mean `first`?"));
+    assert!(compare("differ = []").contains("at least one"));
+    assert!(compare("kernel = \"count\"").contains("option of each method"));
+    assert!(compare("target = \"fresh\"").contains("no target"));
+    assert!(compare("work = 1").contains("no work"));
+    assert!(compare("read-ahead-kib = [2_000_000]").contains("at most"));
+    let command = |lines: &str| compare(&format!("[[contest.command]]\nname = \"cmp\"\n{lines}"));
+    assert!(command("argv = [\"cmp\", \"{one}\"]").contains("`{other}`"));
+    assert!(command("argv = [\"cmp\", \"{one}\", \"{other}\"]\nbefore = []").contains("program"));
+    assert!(command("argv = [\"cmp\", \"{one}\", \"{other}\"]\nexit-code = \"0\"").contains("success, verdict"));
+    let read = "operation = \"read\"\nmethods = [\"read/sync\"]\n";
+    assert!(refused(&with(&format!("{read}differ = [\"first\"]"))).contains("no second file"));
+    let command = "[[contest.command]]\nname = \"a\"\nargv = [\"a\", \"{file}\"]\n";
+    assert!(refused(&with(&format!("{read}{command}exit-code = \"verdict\""))).contains("verdict"));
+    assert!(refused(&with(&format!("{read}{command}before = [\"a\"]"))).contains("beforehand"));
+}
+
+#[test]
 fn only_regular_files_of_a_sensible_size_are_read() {
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(read(folder.path()), Err(ExperimentError::NotRegular { .. })));
