@@ -53,10 +53,6 @@ pub fn compare(facts: &CompareFacts) -> Plan {
         let why = "both files are in the page cache, where maps in windows save a copy of the bytes";
         return plan(&mapped, &read, why.to_owned());
     }
-    if facts.is_sparse {
-        let why = "the files have holes and are not in the page cache: the data between is asked for ahead";
-        return plan("compare/sync,block=128K,hint=willneed", plain, why.to_owned());
-    }
     let through_cache = with_threads("compare/sync,block=1M", threads.min(2));
     let cold = resident.iter().all(|&part| part <= COLD_PART);
     match (facts.is_one_device, facts.alternating_ratio) {
