@@ -203,9 +203,10 @@ mod tests {
                 "sparse",
                 CompareFacts {
                     is_sparse: true,
+                    resident: warm,
                     ..FACTS
                 },
-                "compare/sync,block=128K,hint=willneed",
+                "compare/sync,threads=2,block=1M",
             ),
         ];
         for (name, facts, method) in table {

@@ -17,7 +17,8 @@ use crate::transfer::MEMORY_ALIGNMENT;
 pub struct CompareFacts {
     /// Bytes to be compared of each.
     pub bytes: u64,
-    /// The part of each file that is in the page cache, 0 to 1; `None` where that cannot be known.
+    /// The part of each file, as far as it has blocks, that is in the page cache, 0 to 1; `None` where that cannot be
+    /// known.
     pub resident: [Option<f64>; 2],
     /// Whether both are on one file system.
     pub is_one_device: bool,
@@ -82,8 +83,17 @@ fn look_at(part: &Part<'_>, file: &File) -> Result<(u64, Option<f64>, bool)> {
         .metadata()
         .map_err(|error| Error::system(part.path, "looking at it", error))?;
     let asked = sys::residency(file).ok().and_then(Support::available);
-    let resident = asked.map(|found| found.resident_bytes as f64 / found.total_bytes.max(1) as f64);
-    let is_sparse = metadata.blocks().saturating_mul(512) < metadata.len();
+    let allocated_bytes = metadata.blocks().saturating_mul(512);
+    let is_sparse = allocated_bytes < metadata.len();
+    // Of a file with holes, what can be read from the device counts, not its length.
+    let resident = asked.map(|found| {
+        let whole = if is_sparse { allocated_bytes } else { found.total_bytes };
+        if whole == 0 {
+            1.0
+        } else {
+            (found.resident_bytes as f64 / whole as f64).min(1.0)
+        }
+    });
     Ok((metadata.dev(), resident, is_sparse))
 }
 
