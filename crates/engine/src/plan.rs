@@ -42,12 +42,13 @@ pub fn compare(facts: &CompareFacts) -> Plan {
     let resident = facts.resident.map(|part| part.unwrap_or(0.5));
     if resident.iter().all(|&part| part >= WARM_PART) {
         let read = with_threads("compare/sync,block=1M", threads);
+        if facts.is_sparse {
+            let why = "both files are in the page cache and have holes: mapping each piece of data would take longer";
+            return plan(&read, plain, why.to_owned());
+        }
         if !facts.can_map {
-            return plan(
-                &read,
-                plain,
-                "both files are in the page cache; maps are not allowed here".to_owned(),
-            );
+            let why = "both files are in the page cache; maps are not allowed in this process";
+            return plan(&read, plain, why.to_owned());
         }
         let mapped = with_threads("compare/mmap,block=8M", threads);
         let why = "both files are in the page cache, where maps in windows save a copy of the bytes";
