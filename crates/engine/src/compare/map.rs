@@ -116,7 +116,7 @@ impl Runs<'_> {
         }
         for file in 0..2 {
             if self.known[file].until <= at {
-                self.known[file] = ask(self.pair, file, at)?;
+                self.known[file] = ask(self.pair, file, at, self.known[file])?;
             }
         }
         let [one, other] = self.known;
@@ -151,23 +151,26 @@ impl Runs<'_> {
 }
 
 /// Asks whether there is data or a hole at an offset of the pair, and until where.
-fn ask(pair: &Pair<'_>, file: usize, at: u64) -> Result<Stretch> {
+fn ask(pair: &Pair<'_>, file: usize, at: u64, last: Stretch) -> Result<Stretch> {
     let (side, start) = (&pair.sides[file], pair.starts[file]);
     let failed = |error| side.failed_at("asking for holes", start + at, error);
     let all_data = Stretch {
         is_data: true,
         until: u64::MAX,
     };
-    side.count_call();
-    let data = match sys::next_data(&side.file, start + at).map_err(failed)? {
-        Support::Unavailable(_) => return Ok(all_data),
-        Support::Available(data) => data.map_or(u64::MAX, |data| data - start),
-    };
-    if data > at {
-        return Ok(Stretch {
-            is_data: false,
-            until: data,
-        });
+    // Behind a hole there is data: that was the answer to the last question.
+    if last.is_data || last.until != at {
+        side.count_call();
+        let data = match sys::next_data(&side.file, start + at).map_err(failed)? {
+            Support::Unavailable(_) => return Ok(all_data),
+            Support::Available(data) => data.map_or(u64::MAX, |data| data - start),
+        };
+        if data > at {
+            return Ok(Stretch {
+                is_data: false,
+                until: data,
+            });
+        }
     }
     side.count_call();
     Ok(match sys::next_hole(&side.file, start + at).map_err(failed)? {

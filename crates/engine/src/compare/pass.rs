@@ -4,13 +4,13 @@
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 
-use seekless_sys::{self as sys, Buffer, MappedBytes};
+use seekless_sys::{Buffer, MappedBytes};
 
 use super::CompareBytes;
 use super::map::{Kind, Map, Runs, shared};
 use super::pair::Pair;
 use crate::error::Result;
-use crate::method::{Comparing, Hint, Order};
+use crate::method::{Comparing, Order};
 use crate::transfer::MEMORY_ALIGNMENT;
 
 /// What is read at a time where one file has a hole and the other data.
@@ -79,9 +79,7 @@ impl<'a> Pass<'a> {
             }
         }
         let mut runs = map.runs(self.pair);
-        let mut ahead = Lookahead::new(self.pair, map);
         while let Some((kind, range)) = runs.next()? {
-            ahead.reached(range.start)?;
             let found = match kind {
                 Kind::Data => self.data(order, range)?,
                 Kind::DataIn(file) => self.zeros(file, range)?,
@@ -210,63 +208,5 @@ impl<'a> Pass<'a> {
         let allocated = metadata.blocks().saturating_mul(512);
         let most = metadata.len().saturating_sub(self.claimed_bytes[file]);
         self.claimed_bytes[file] > 0 && allocated > most + most / 8 + OVERHEAD_BYTES
-    }
-}
-
-/// With `hint=willneed`, tells the kernel of the data behind holes before it is reached, so that scattered blocks are on
-/// their way together.
-struct Lookahead<'a> {
-    pair: &'a Pair<'a>,
-    runs: Option<Runs<'a>>,
-    told_until: u64,
-    /// Where each stretch begins that was told and not reached.
-    waiting: std::collections::VecDeque<u64>,
-}
-
-/// Stretches told of at a time.
-const STRETCHES_AHEAD: usize = 128;
-/// Longer ones are told piece by piece as they are read.
-const SHORT_BYTES: u64 = 128 << 10;
-
-impl<'a> Lookahead<'a> {
-    fn new(pair: &'a Pair<'a>, map: &'a Map) -> Self {
-        let is_wanted = pair.sides[0].method.options().hint == Hint::WillNeed;
-        Self {
-            pair,
-            runs: is_wanted.then(|| map.runs(pair)),
-            told_until: 0,
-            waiting: std::collections::VecDeque::new(),
-        }
-    }
-
-    fn reached(&mut self, at: u64) -> Result<()> {
-        while self.waiting.front().is_some_and(|&start| start <= at) {
-            self.waiting.pop_front();
-        }
-        let Some(runs) = &mut self.runs else { return Ok(()) };
-        while self.waiting.len() < STRETCHES_AHEAD {
-            let Some((kind, range)) = runs.next()? else {
-                self.runs = None;
-                return Ok(());
-            };
-            let files: &[usize] = match kind {
-                Kind::Data => &[0, 1],
-                Kind::DataIn(0) => &[0],
-                Kind::DataIn(_) => &[1],
-                Kind::Hole | Kind::Shared => continue,
-            };
-            self.told_until = range.end;
-            self.waiting.push_back(range.start);
-            if range.end - range.start > SHORT_BYTES {
-                continue;
-            }
-            for &file in files {
-                let (side, place) = (&self.pair.sides[file], self.pair.place(file, &range));
-                side.count_call();
-                let told = sys::advise(&side.file, sys::Advice::WillNeed, place.start, place.end - place.start);
-                side.support("giving the read-ahead hint", told)?;
-            }
-        }
-        Ok(())
     }
 }

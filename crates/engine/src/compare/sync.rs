@@ -65,9 +65,10 @@ impl CompareBytes for Sync {
     }
 
     fn compare(&mut self, pair: &Pair<'_>, range: Range<u64>, newlines: &mut u64) -> Result<Option<u64>> {
+        let step = self.setup.block_bytes as u64;
         match &self.pool {
-            Some(pool) if self.buffers.len() > 1 => {
-                let step = self.setup.block_bytes as u64;
+            // Of a single block the others would have nothing to do.
+            Some(pool) if self.buffers.len() > 1 && range.end - range.start > step => {
                 for file in 0..2 {
                     Ahead::within(&pair.sides[file], pair.place(file, &range))?;
                 }
@@ -80,7 +81,10 @@ impl CompareBytes for Sync {
                     Ok(found.map(|at| block.start + at))
                 })
             }
-            pool => one_thread(pair, range, &mut self.buffers[0], pool.as_ref(), newlines),
+            pool => {
+                let helper = pool.as_ref().filter(|_| self.buffers.len() == 1);
+                one_thread(pair, range, &mut self.buffers[0], helper, newlines)
+            }
         }
     }
 }
