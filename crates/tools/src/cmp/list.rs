@@ -1,0 +1,85 @@
+//! Every difference of two streams, a row each.
+
+use std::io::Write;
+
+use super::error::Error;
+use super::lockstep::{Lockstep, Step};
+use super::mismatch::mismatch;
+use super::row::Rows;
+use super::{End, Verdict};
+
+/// Rows are written in pieces of this size, as large as the pipes of most systems may be.
+const PIECE_BYTES: usize = 256 << 10;
+/// What is not more than this is left to the caller, who may have to say something first: so much does C's standard
+/// output hold back.
+const HELD_BACK_BYTES: usize = 4096;
+/// Within a stretch this short, differences are looked for byte by byte: setting out to search would cost more.
+const NEAR_BYTES: usize = 16;
+
+/// Writes a row for each difference and returns what the streams came to, how many bytes were looked at, and the rows
+/// that are not written yet.
+pub(super) fn list(
+    streams: &mut Lockstep<'_>,
+    rows: &mut Rows,
+    out: &mut dyn Write,
+) -> Result<(Verdict, u64, Vec<u8>), Error> {
+    let mut text = Vec::with_capacity(HELD_BACK_BYTES);
+    let (mut offset, mut differences, mut has_written) = (0, 0, false);
+    let end = loop {
+        let (one, other) = match streams.next()? {
+            Step::Bytes(one, other) => (one, other),
+            Step::End => break None,
+            Step::Ended(side) => break Some(side),
+        };
+        // A few thousand bytes at once, so that the text stays near its piece's size.
+        for (one, other) in one.chunks(PIECE_BYTES / 64).zip(other.chunks(PIECE_BYTES / 64)) {
+            differences += push_differences(one, other, offset, rows, &mut text);
+            offset += one.len() as u64;
+            if text.len() >= PIECE_BYTES {
+                out.write_all(&text).map_err(Error::Write)?;
+                text.clear();
+                has_written = true;
+            }
+        }
+    };
+    if has_written || text.len() > HELD_BACK_BYTES {
+        out.write_all(&text).map_err(Error::Write)?;
+        text.clear();
+    }
+    let verdict = match (end, differences) {
+        (Some(side), _) => Verdict::Ended(End {
+            side,
+            offset,
+            newlines: None,
+            is_within_line: false,
+        }),
+        (None, 0) => Verdict::Equal,
+        (None, differences) => Verdict::Listed { differences },
+    };
+    Ok((verdict, offset, text))
+}
+
+fn push_differences(one: &[u8], other: &[u8], offset: u64, rows: &mut Rows, text: &mut Vec<u8>) -> u64 {
+    let mut differences = 0;
+    let mut start = 0;
+    while let Some(equal) = mismatch(&one[start..], &other[start..]) {
+        start += equal;
+        // Where one byte differs, the next ones often do.
+        let mut equal_since = 0;
+        for (one, other) in one[start..].iter().zip(&other[start..]) {
+            if one == other {
+                equal_since += 1;
+                if equal_since == NEAR_BYTES {
+                    start += 1;
+                    break;
+                }
+            } else {
+                equal_since = 0;
+                differences += 1;
+                rows.push(text, offset + start as u64, *one, *other);
+            }
+            start += 1;
+        }
+    }
+    differences
+}
