@@ -16,7 +16,7 @@ use std::thread;
 use case::Case;
 use run::{Bench, Ended};
 
-const CASES: u64 = 3000;
+const CASES: u64 = 6000;
 const SEED: u64 = 2012;
 /// After so many, there is enough to think about.
 const FAILURES_MAX: usize = 5;

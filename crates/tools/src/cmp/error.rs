@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
+use super::End;
+
 /// Why there is no verdict. The texts are those that cmp(1) prints after its own name.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -31,12 +33,38 @@ pub enum Error {
         /// The other one.
         name: OsString,
     },
+    /// A file changed its size while it was compared, so that nothing can be said of it.
+    #[error("{}: the file changed from {expected_bytes} to {found_bytes} bytes while it was compared", name.display())]
+    Changed {
+        /// The file as it was named.
+        name: OsString,
+        /// Its size when it was opened.
+        expected_bytes: u64,
+        /// Its size afterwards.
+        found_bytes: u64,
+    },
+    /// A method was asked for that has regular files to compare.
+    #[error("{}: is no regular file, which a method of comparing needs", name.display())]
+    NotRegular {
+        /// The file as it was named.
+        name: OsString,
+    },
     /// The method did not come to a verdict.
-    #[error(transparent)]
-    Engine(#[from] seekless::Error),
+    #[error("{}: {reason}", name.display())]
+    Method {
+        /// The file as it was named.
+        name: OsString,
+        /// What the method was doing, and the system's reason.
+        reason: String,
+    },
     /// The listing could not be written.
     #[error("write failed")]
-    Write(#[source] io::Error),
+    Write {
+        /// The system's reason.
+        source: io::Error,
+        /// The end of the shorter file, where one ended before the other.
+        end: Option<End>,
+    },
 }
 
 impl Error {
@@ -44,7 +72,13 @@ impl Error {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let text = self.to_string();
-        let (Self::Open { name, .. } | Self::Read { name, .. } | Self::NotALink { name }) = self else {
+        let (Self::Open { name, .. }
+        | Self::Read { name, .. }
+        | Self::NotALink { name }
+        | Self::NotRegular { name }
+        | Self::Changed { name, .. }
+        | Self::Method { name, .. }) = self
+        else {
             return text.into_bytes();
         };
         let shown = name.display().to_string();

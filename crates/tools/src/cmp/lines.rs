@@ -2,18 +2,23 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use memchr::memchr_iter;
+use rustix::fs::SeekFrom;
 
 const BLOCK_BYTES: usize = 128 << 10;
 
 /// How many newlines are in the `len` bytes from `start`, and the last byte. Counts what is there where the file is
-/// shorter by now.
+/// shorter by now. Holes, which are zeros, are not read, except for their last byte.
 pub(super) fn count_newlines(file: &File, start: u64, len: u64) -> io::Result<(u64, Option<u8>)> {
     let mut buffer = vec![0; BLOCK_BYTES];
     let (mut newlines, mut last_byte, mut offset) = (0, None, start);
+    let is_sparse = file.metadata()?.blocks().saturating_mul(512) < len;
     while offset < start + len {
+        if is_sparse && let Ok(data) = rustix::fs::seek(file, SeekFrom::Data(offset)) {
+            offset = data.clamp(offset, start + len - 1);
+        }
         let wanted = (start + len - offset).min(BLOCK_BYTES as u64) as usize;
         match file.read_at(&mut buffer[..wanted], offset) {
             Ok(0) => break,

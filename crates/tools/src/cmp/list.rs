@@ -1,6 +1,6 @@
 //! Every difference of two streams, a row each.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use super::error::Error;
 use super::lockstep::{Lockstep, Step};
@@ -25,6 +25,7 @@ pub(super) fn list(
 ) -> Result<(Verdict, u64, Vec<u8>), Error> {
     let mut text = Vec::with_capacity(HELD_BACK_BYTES);
     let (mut offset, mut differences, mut has_written) = (0, 0, false);
+    let mut failed = None;
     let end = loop {
         let (one, other) = match streams.next()? {
             Step::Bytes(one, other) => (one, other),
@@ -36,27 +37,44 @@ pub(super) fn list(
             differences += push_differences(one, other, offset, rows, &mut text);
             offset += one.len() as u64;
             if text.len() >= PIECE_BYTES {
-                out.write_all(&text).map_err(Error::Write)?;
-                text.clear();
+                write(out, &mut text, &mut failed)?;
                 has_written = true;
             }
         }
     };
     if has_written || text.len() > HELD_BACK_BYTES {
-        out.write_all(&text).map_err(Error::Write)?;
-        text.clear();
+        write(out, &mut text, &mut failed)?;
+    }
+    let end = end.map(|side| End {
+        side,
+        offset,
+        newlines: None,
+        is_within_line: false,
+    });
+    if let Some(source) = failed {
+        return Err(Error::Write { source, end });
     }
     let verdict = match (end, differences) {
-        (Some(side), _) => Verdict::Ended(End {
-            side,
-            offset,
-            newlines: None,
-            is_within_line: false,
-        }),
+        (Some(end), _) => Verdict::Ended(end),
         (None, 0) => Verdict::Equal,
         (None, differences) => Verdict::Listed { differences },
     };
     Ok((verdict, offset, text))
+}
+
+/// Writes the text. Where it does not go through, the files are read on: which of them is shorter is told all the same,
+/// unless nobody is there to be told.
+fn write(out: &mut dyn Write, text: &mut Vec<u8>, failed: &mut Option<io::Error>) -> Result<(), Error> {
+    if failed.is_none() {
+        match out.write_all(text) {
+            Err(source) if source.kind() == io::ErrorKind::BrokenPipe => {
+                return Err(Error::Write { source, end: None });
+            }
+            written => *failed = written.err(),
+        }
+    }
+    text.clear();
+    Ok(())
 }
 
 fn push_differences(one: &[u8], other: &[u8], offset: u64, rows: &mut Rows, text: &mut Vec<u8>) -> u64 {

@@ -19,6 +19,7 @@
 mod amount;
 mod error;
 mod first;
+mod large;
 mod lines;
 mod list;
 mod lockstep;
@@ -163,12 +164,17 @@ impl Way {
     }
 }
 
+/// Files up to this size are read as streams, and of larger ones so much is, before a method is chosen: a difference
+/// near the start of cold files costs only these reads.
+const FIRST_LOOK_BYTES: u64 = 64 << 10;
+
 /// Compares. Rows go to `out`, except for a last part that may be left in the outcome.
 ///
 /// # Errors
 /// What cannot be opened, read or written, with its name; files that change their size meanwhile.
 pub fn compare(request: &Request, out: &mut dyn Write) -> Result<Outcome, Error> {
-    let mut sides = match open(request, true)? {
+    let identity_counts = !request.method.is_some_and(|method| method.options().identity_ignored);
+    let mut sides = match open(request, identity_counts)? {
         Opened::Same => {
             let way = Way::new("identity", "both names lead to one file, and to one place in it");
             return Ok(unread(Verdict::Equal, way));
@@ -180,27 +186,35 @@ pub fn compare(request: &Request, out: &mut dyn Write) -> Result<Outcome, Error>
         let way = Way::new("sizes", "regular files of different sizes differ");
         return Ok(unread(Verdict::SizesDiffer, way));
     }
-    let way = Way::new("stream", "read side by side until one ends");
     if let Wanted::Every(style) = request.wanted {
         let mut rows = Rows::new(style, last_number(&sides, request.limit_bytes));
         let (verdict, compared_bytes, rows) = list(&mut Lockstep::new(&mut sides, limit_bytes), &mut rows, out)?;
         return Ok(Outcome {
-            verdict,
-            compared_bytes,
-            unread_bytes: 0,
-            way,
             rows,
+            ..read(verdict, compared_bytes)
         });
     }
+    if let Some(method) = request.method {
+        return large::compare_by(&method, "it was asked for", &sides, request, 0);
+    }
     let counts_lines = request.wanted == Wanted::Difference;
-    let found = first_difference(&mut Lockstep::new(&mut sides, limit_bytes), counts_lines)?;
-    Ok(Outcome {
-        verdict: found.verdict,
-        compared_bytes: found.equal_bytes,
-        unread_bytes: 0,
-        way,
-        rows: Vec::new(),
-    })
+    let is_large = |side: &Side| side.regular().is_some_and(|(.., bytes)| bytes > FIRST_LOOK_BYTES);
+    if limit_bytes <= FIRST_LOOK_BYTES || !sides.iter().all(is_large) {
+        let found = first_difference(&mut Lockstep::new(&mut sides, limit_bytes), counts_lines)?;
+        return Ok(read(found.verdict, found.equal_bytes));
+    }
+    let found = first_difference(&mut Lockstep::new(&mut sides, FIRST_LOOK_BYTES), counts_lines)?;
+    if found.verdict != Verdict::Equal {
+        return Ok(read(found.verdict, found.equal_bytes));
+    }
+    large::compare(&sides, request, found.equal_bytes)
+}
+
+fn read(verdict: Verdict, compared_bytes: u64) -> Outcome {
+    Outcome {
+        compared_bytes,
+        ..unread(verdict, Way::new("stream", "read side by side until one ends"))
+    }
 }
 
 fn unread(verdict: Verdict, way: Way) -> Outcome {

@@ -66,6 +66,16 @@ pub(super) fn open(request: &Request, identity_counts: bool) -> Result<Opened, E
     if same_name {
         return Ok(Opened::Same);
     }
+    if is_standard_input(one) && is_standard_input(other) {
+        // One stream cannot be read at two places.
+        let source = io::Error::from(rustix::io::Errno::BADF);
+        let name = one.clone();
+        return Err(Error::Read {
+            name,
+            offset: 0,
+            source,
+        });
+    }
     let second = Side::open(other, request.skip_bytes[1])?;
     if identity_counts && first.is_same_as(&second) {
         return Ok(Opened::Same);

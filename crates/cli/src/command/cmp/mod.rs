@@ -18,7 +18,7 @@ use seekless_tools::cmp::{Error, Verdict, Wanted, compare, reason};
 use signal_hook::consts::SIGPIPE;
 
 use options::{Asked, TABLE, parse};
-use words::{explanation, object, words};
+use words::{ended, explanation, object, words};
 
 const EXIT_DIFFERENT: u8 = 1;
 const EXIT_TROUBLE: u8 = 2;
@@ -79,6 +79,8 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     if !is_seen {
         request.wanted = Wanted::Offset;
     }
+    // This program owns its signals. Where the handler cannot be had, no method is chosen that maps files.
+    let _ = seekless::allow_mapping();
     let mut out = Output;
     let result = compare(&request, &mut out);
     let exit_code = match &result {
@@ -98,9 +100,16 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
                 output = said.output;
             }
         }
-        Err(Error::Write(error)) if error.kind() == ErrorKind::BrokenPipe => end_by_closed_pipe(),
         Err(Error::Open { .. }) if arguments.is_silent => {}
-        Err(error) => complain(&[prefix.as_bytes(), b": ", &error.to_bytes(), b"\n"].concat()),
+        Err(error) => {
+            if let Error::Write { source, end } = error {
+                if source.kind() == ErrorKind::BrokenPipe {
+                    end_by_closed_pipe();
+                }
+                complain(&end.map_or_else(Vec::new, |end| ended(&request.names, &end, prefix)));
+            }
+            complain(&[prefix.as_bytes(), b": ", &error.to_bytes(), b"\n"].concat());
+        }
     }
     if arguments.json {
         output = object(arguments, result.as_ref(), exit_code);

@@ -323,9 +323,9 @@ impl Parsed {
     fn ignore_initial(&mut self, text: &[u8]) -> Result<(), Misused> {
         match text.iter().position(|&byte| byte == b':') {
             None => {
-                let skip = skip(text, text)?;
-                self.skip(0, skip);
-                self.skip(1, skip);
+                // The second is never less than the first, which an earlier `SKIP:SKIP` may have set.
+                self.skip(0, skip(text, text)?);
+                self.skip(1, self.skip_bytes[0]);
             }
             Some(colon) => {
                 let first = skip(&text[..colon], text)?;

@@ -74,7 +74,8 @@ fn unit() -> &'static str {
     }
 }
 
-fn ended(names: &[OsString; 2], end: &End, prefix: &OsStr) -> Vec<u8> {
+/// The end of the shorter one.
+pub(super) fn ended(names: &[OsString; 2], end: &End, prefix: &OsStr) -> Vec<u8> {
     let name = names[end.side].as_bytes();
     let place = match (end.offset, end.newlines) {
         (0, _) => " which is empty".to_owned(),
