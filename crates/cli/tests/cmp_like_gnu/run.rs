@@ -93,6 +93,12 @@ impl Bench {
     }
 
     fn run(&self, program: &Path, case: &Case) -> Ended {
+        for side in (0..2).filter(|&side| case.sources[side] == Source::Fifo) {
+            // A new one, for what is left in one may outlive its users in a process that is being started elsewhere.
+            let path = self.path(NAMES[side]);
+            fs::remove_file(&path).expect("the FIFO is there");
+            mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).expect("a FIFO");
+        }
         let mut command = Command::new(program);
         command
             .arg0("cmp")

@@ -243,8 +243,10 @@ fn sizes_differ(request: &Request, sides: &[Side; 2], limit_bytes: u64) -> bool 
     request.wanted == Wanted::Verdict && are_believed && one != other && one.min(other) < limit_bytes
 }
 
-/// The greatest number that a row is expected to begin with: by the limit, and by the sizes of regular files.
+/// The greatest number that a row is expected to begin with: by the limit, and by the sizes of regular files. A skip
+/// behind the end, which matters in /proc only, counts with its digits, as in GNU's cmp.
 fn last_number(sides: &[Side; 2], limit_bytes: Option<u64>) -> u64 {
-    let largest = limit_bytes.unwrap_or(u64::MAX).min(i64::MAX as u64);
-    sides.iter().filter_map(Side::bytes_ahead).fold(largest, u64::min)
+    let largest = i128::from(limit_bytes.unwrap_or(u64::MAX).min(i64::MAX as u64));
+    let least = sides.iter().filter_map(Side::bytes_ahead).fold(largest, i128::min);
+    u64::try_from(least.unsigned_abs()).unwrap_or(u64::MAX)
 }

@@ -140,10 +140,11 @@ impl Side {
         }
     }
 
-    /// How many bytes there are to compare, where the size tells it.
-    pub(super) fn bytes_ahead(&self) -> Option<u64> {
+    /// How many bytes there are behind the position, where the size tells it; less than none where it is behind the end.
+    pub(super) fn bytes_ahead(&self) -> Option<i128> {
         let position = self.position.unwrap_or(0);
-        self.regular_bytes().map(|bytes| bytes.saturating_sub(position))
+        self.regular_bytes()
+            .map(|bytes| i128::from(bytes) - i128::from(position))
     }
 
     fn is_same_as(&self, other: &Self) -> bool {
