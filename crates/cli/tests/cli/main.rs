@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod cache;
+mod cmp;
 mod experiments;
 mod exports;
 mod given_files;

@@ -90,7 +90,7 @@ impl Case {
         if random.u8(..) < 12 {
             // What no option or operand is.
             let at = random.usize(0..=words.len());
-            words.insert(at, odd_word(random).into());
+            words.insert(at, odd_word(random));
         }
         let sink = match random.u8(..) {
             0..20 => Sink::Null,

@@ -53,7 +53,7 @@ mod tests {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&content).unwrap();
             let part = content.get(start..).unwrap_or_default();
-            let naive = part.iter().filter(|&&byte| byte == b'\n').count() as u64;
+            let naive = part.iter().fold(0, |count, &byte| count + u64::from(byte == b'\n'));
             let (newlines, last) = count_newlines(&file, start as u64, part.len() as u64).unwrap();
             prop_assert_eq!((newlines, last), (naive, part.last().copied()));
         }

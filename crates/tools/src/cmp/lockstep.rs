@@ -12,7 +12,7 @@ use super::side::{Bytes, Side};
 /// Blocks grow, so that a difference near the start is found before much is read.
 const FIRST_BLOCK_BYTES: usize = 16 << 10;
 /// As much as a pipe holds; both blocks stay in the nearest caches of the processor.
-pub(super) const BLOCK_BYTES: usize = 64 << 10;
+const BLOCK_BYTES: usize = 64 << 10;
 
 /// Both streams.
 pub(super) struct Lockstep<'a> {
@@ -88,7 +88,7 @@ impl<'a> Feed<'a> {
             left_bytes: limit_bytes,
             read_bytes: 0,
             position: side.position.unwrap_or(0),
-            buffer: vec![0; BLOCK_BYTES],
+            buffer: vec![0; FIRST_BLOCK_BYTES],
             start: 0,
             end: 0,
             has_ended: false,
@@ -113,19 +113,17 @@ impl<'a> Feed<'a> {
             }
             self.unskipped_bytes -= read as u64;
         }
-        let block = if self.read_bytes == 0 {
-            FIRST_BLOCK_BYTES
-        } else {
-            BLOCK_BYTES
-        };
-        let wanted = self.left_bytes.min(block as u64) as usize;
+        if self.end == self.buffer.len() {
+            self.buffer.resize(BLOCK_BYTES, 0);
+        }
+        let wanted = self.left_bytes.min(self.buffer.len() as u64) as usize;
         // Even nothing is read once: what cannot be read at all is an error under a limit of 0, too.
         if wanted == 0 && self.read_bytes > 0 {
             self.has_ended = true;
             return Ok(());
         }
-        self.start = 0;
         self.end = self.read(wanted)?;
+        self.start = 0;
         self.left_bytes -= self.end as u64;
         self.has_ended = self.end == 0;
         Ok(())

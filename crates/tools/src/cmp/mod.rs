@@ -56,8 +56,10 @@ pub struct Request {
     pub sizes_first: bool,
     /// Whether symbolic links stand for their files; else two links are compared by their texts.
     pub follow_links: bool,
-    /// The method of comparing larger regular files; else one is chosen.
+    /// The method of comparing regular files; else one is chosen for larger ones.
     pub method: Option<Method>,
+    /// Called before a method is chosen or run: there the program may allow maps, which small files need not wait for.
+    pub before_method: fn(),
 }
 
 impl Request {
@@ -72,6 +74,7 @@ impl Request {
             sizes_first: false,
             follow_links: true,
             method: None,
+            before_method: || {},
         }
     }
 }
@@ -195,6 +198,7 @@ pub fn compare(request: &Request, out: &mut dyn Write) -> Result<Outcome, Error>
         });
     }
     if let Some(method) = request.method {
+        (request.before_method)();
         return large::compare_by(&method, "it was asked for", &sides, request, 0);
     }
     let counts_lines = request.wanted == Wanted::Difference;
@@ -207,6 +211,7 @@ pub fn compare(request: &Request, out: &mut dyn Write) -> Result<Outcome, Error>
     if found.verdict != Verdict::Equal {
         return Ok(read(found.verdict, found.equal_bytes));
     }
+    (request.before_method)();
     large::compare(&sides, request, found.equal_bytes)
 }
 

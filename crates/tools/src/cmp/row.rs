@@ -217,7 +217,7 @@ mod tests {
                 let (mut out, mut expected, mut offset) = (Vec::new(), String::new(), start);
                 for step in &steps {
                     rows.push(&mut out, offset, one, other);
-                    expected += &match style {
+                    let row = match style {
                         RowStyle::Octal => format!("{:>width$} {one:>3o} {other:>3o}\n", offset + 1),
                         RowStyle::OctalAndCharacters => {
                             let (shown, next) = (text(one), text(other));
@@ -225,6 +225,7 @@ mod tests {
                         }
                         RowStyle::Hexadecimal => format!("{offset:08x} {one:02x} {other:02x}\n"),
                     };
+                    expected.push_str(&row);
                     offset += step;
                 }
                 prop_assert_eq!(String::from_utf8(out).unwrap(), expected);

@@ -80,7 +80,7 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
         request.wanted = Wanted::Offset;
     }
     // This program owns its signals. Where the handler cannot be had, no method is chosen that maps files.
-    let _ = seekless::allow_mapping();
+    request.before_method = || drop(seekless::allow_mapping());
     let mut out = Output;
     let result = compare(&request, &mut out);
     let exit_code = match &result {

@@ -1,9 +1,10 @@
-//! The options of cmp: one table, from which arguments are parsed as GNU's getopt_long(3) does, and from which come
+//! The options of cmp: one table, from which arguments are parsed as GNU's `getopt_long(3)` does, and from which come
 //! help, man page and completions.
 //!
 //! clap does not parse here: starting it takes longer than comparing two small files, and its messages are its own.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use lexopt::{Arg, Parser};
@@ -29,6 +30,7 @@ enum Flag {
 }
 
 /// An option.
+#[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub(super) short: Option<char>,
     pub(super) long: Option<&'static str>,
@@ -225,14 +227,14 @@ fn short(letter: char) -> Result<&'static Entry, Misused> {
 
 /// The option of that name, or of the only one that begins so.
 fn long(name: &str, parser: &mut Parser) -> Result<&'static Entry, Misused> {
-    let named = |wanted: &dyn Fn(&str) -> bool, gnu: bool| -> Vec<&'static Entry> {
+    let matching = |wanted: &dyn Fn(&str) -> bool, gnu: bool| -> Vec<&'static Entry> {
         let entries = TABLE.iter().filter(|entry| !gnu || entry.is_gnu);
         entries.filter(|entry| entry.long.is_some_and(wanted)).collect()
     };
-    let mut found = named(&|long| long == name, false);
+    let mut found = matching(&|long| long == name, false);
     for gnu in [true, false] {
         if found.is_empty() {
-            found = named(&|long| long.starts_with(name), gnu);
+            found = matching(&|long| long.starts_with(name), gnu);
         }
     }
     match found.as_slice() {
@@ -257,13 +259,15 @@ fn long(name: &str, parser: &mut Parser) -> Result<&'static Entry, Misused> {
             if none_or_many.is_empty() {
                 return Err(misused(&[b"unrecognized option '--", &written, b"'"]));
             }
-            let names = none_or_many.iter().filter_map(|entry| entry.long);
-            let names: String = names.map(|name| format!(" '--{name}'")).collect();
+            let mut possible = String::new();
+            for long in none_or_many.iter().filter_map(|entry| entry.long) {
+                let _ = write!(possible, " '--{long}'");
+            }
             Err(misused(&[
                 b"option '--",
                 &written,
                 b"' is ambiguous; possibilities:",
-                names.as_bytes(),
+                possible.as_bytes(),
             ]))
         }
     }
