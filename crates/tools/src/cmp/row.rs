@@ -13,10 +13,12 @@ pub enum RowStyle {
     Hexadecimal,
 }
 
-/// No row is longer: 20 digits, and twice four characters with blanks and octal digits.
-const ROW_BYTES_MAX: usize = 48;
 /// The digits of `u64::MAX`.
 const DIGITS_MAX: usize = 20;
+/// The longest octal row: a number, two bytes, a newline.
+const ROW_BYTES_MAX: usize = DIGITS_MAX + 4 + 4 + 1;
+/// Copied for each row, whatever its length: a copy of fixed length is two moves.
+const COPIED_BYTES: usize = 32;
 /// FreeBSD's cmp pads offsets to so many hexadecimal digits.
 const HEXADECIMAL_WIDTH: usize = 8;
 
@@ -25,8 +27,8 @@ pub(super) struct Rows {
     style: RowStyle,
     width: usize,
     octal: [[u8; 4]; 256],
-    /// The last number that was written, right-aligned among blanks, and where it begins.
-    digits: [u8; DIGITS_MAX],
+    /// The last number that was written, right-aligned among blanks, and room for the rest of an octal row behind it.
+    row: [u8; DIGITS_MAX + COPIED_BYTES],
     first_digit: usize,
     number: u64,
 }
@@ -43,7 +45,7 @@ impl Rows {
             style,
             width,
             octal,
-            digits: [b' '; DIGITS_MAX],
+            row: [b' '; DIGITS_MAX + COPIED_BYTES],
             first_digit: DIGITS_MAX,
             number: 0,
         };
@@ -57,19 +59,17 @@ impl Rows {
             RowStyle::Octal => {
                 self.count_to(offset + 1);
                 let from = self.first_digit.min(DIGITS_MAX - self.width);
-                let digits = DIGITS_MAX - from;
-                // One row in one piece of fixed length: the part after its end is cut off again.
-                let mut row = [0; ROW_BYTES_MAX];
-                row[..digits].copy_from_slice(&self.digits[from..]);
-                row[digits..digits + 4].copy_from_slice(&self.octal[usize::from(one)]);
-                row[digits + 4..digits + 8].copy_from_slice(&self.octal[usize::from(other)]);
-                row[digits + 8] = b'\n';
-                out.extend_from_slice(&row[..digits + 9]);
+                self.row[DIGITS_MAX..DIGITS_MAX + 4].copy_from_slice(&self.octal[usize::from(one)]);
+                self.row[DIGITS_MAX + 4..DIGITS_MAX + 8].copy_from_slice(&self.octal[usize::from(other)]);
+                self.row[ROW_BYTES_MAX - 1] = b'\n';
+                let end = out.len() + ROW_BYTES_MAX - from;
+                out.extend_from_slice(&self.row[from..from + COPIED_BYTES]);
+                out.truncate(end);
             }
             RowStyle::OctalAndCharacters => {
                 self.count_to(offset + 1);
                 let from = self.first_digit.min(DIGITS_MAX - self.width);
-                out.extend_from_slice(&self.digits[from..]);
+                out.extend_from_slice(&self.row[from..DIGITS_MAX]);
                 out.extend_from_slice(&self.octal[usize::from(one)]);
                 let (shown, len) = visible_byte(one);
                 out.push(b' ');
@@ -101,26 +101,26 @@ impl Rows {
         }
         self.number = number;
         let mut place = DIGITS_MAX - 1;
-        while self.digits[place] == b'9' {
-            self.digits[place] = b'0';
+        while self.row[place] == b'9' {
+            self.row[place] = b'0';
             // 2^64 has no more digits than there are places.
             place -= 1;
         }
-        if self.digits[place] == b' ' {
-            self.digits[place] = b'0';
+        if self.row[place] == b' ' {
+            self.row[place] = b'0';
             self.first_digit = place;
         }
-        self.digits[place] += 1;
+        self.row[place] += 1;
     }
 
     fn set_number(&mut self, number: u64) {
         self.number = number;
-        self.digits = [b' '; DIGITS_MAX];
+        self.row[..DIGITS_MAX].fill(b' ');
         self.first_digit = DIGITS_MAX;
         let mut rest = number;
         loop {
             self.first_digit -= 1;
-            self.digits[self.first_digit] = b'0' + (rest % 10) as u8;
+            self.row[self.first_digit] = b'0' + (rest % 10) as u8;
             rest /= 10;
             if rest == 0 {
                 break;
