@@ -9,7 +9,6 @@ use std::env::args_os;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -119,11 +118,9 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
 
 /// Whether standard output goes nowhere: then the first difference says it all.
 fn output_is_null_device() -> bool {
-    let identity = |file: io::Result<std::fs::Metadata>| file.map(|file| (file.dev(), file.ino())).ok();
-    let output = rustix::fs::fstat(io::stdout())
-        .map(|stat| (stat.st_dev, stat.st_ino))
-        .ok();
-    output.is_some() && output == identity(std::fs::metadata("/dev/null"))
+    let identity = |stat: rustix::io::Result<rustix::fs::Stat>| stat.map(|stat| (stat.st_dev, stat.st_ino)).ok();
+    let output = identity(rustix::fs::fstat(io::stdout()));
+    output.is_some() && output == identity(rustix::fs::stat("/dev/null"))
 }
 
 /// Standard output without the line buffer of std.
