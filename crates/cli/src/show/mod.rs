@@ -26,7 +26,7 @@ pub use run::show_run;
 pub use runs::{list_runs, runs_json};
 pub use storage::{Described, show_storage, storage_json};
 pub use units::bytes;
-pub use visible::{json_text, visible, visible_lines, visible_path};
+pub use visible::{insert_path, json_text, visible, visible_lines, visible_path};
 pub use width::{Width, wrapped};
 
 const BOLD: Style = Style::new().bold();

@@ -6,6 +6,7 @@
 mod bad_input;
 mod cache;
 mod comparing;
+mod cmp;
 mod experiments;
 mod exports;
 mod given_files;
