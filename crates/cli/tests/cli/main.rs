@@ -5,8 +5,8 @@
 
 mod bad_input;
 mod cache;
-mod comparing;
 mod cmp;
+mod comparing;
 mod experiments;
 mod exports;
 mod given_files;
