@@ -1,5 +1,7 @@
 //! The read-ahead hint of a method: given once, or piece by piece ahead of the reading.
 
+use std::ops::Range;
+
 use seekless_sys::{self as sys, Advice, Support};
 
 use crate::error::Result;
@@ -16,15 +18,28 @@ const PIECE_BYTES: u64 = 128 << 10;
 pub(crate) struct Ahead<'a> {
     side: &'a Side<'a>,
     told: u64,
+    end: u64,
 }
 
 impl<'a> Ahead<'a> {
-    /// Gives what is given once.
+    /// Gives what is given once, for all of the source.
     pub fn new(side: &'a Side<'a>) -> Result<Self> {
+        Self::within(side, 0..side.bytes)
+    }
+
+    /// Gives what is given once; piece by piece it will be told of a range of the source.
+    pub fn within(side: &'a Side<'a>, range: Range<u64>) -> Result<Self> {
+        let end = range.end;
         let advise = |advice| sys::advise(&side.file, advice, 0, 0);
         let given = match side.method.options().hint {
-            Hint::None | Hint::Populate => return Ok(Self { side, told: u64::MAX }),
-            Hint::WillNeed | Hint::ReadAhead | Hint::RdAdvise => return Ok(Self { side, told: 0 }),
+            Hint::None | Hint::Populate => return Ok(Self::done(side)),
+            Hint::WillNeed | Hint::ReadAhead | Hint::RdAdvise => {
+                return Ok(Self {
+                    side,
+                    told: range.start,
+                    end,
+                });
+            }
             Hint::Sequential => advise(Advice::Sequential),
             Hint::SequentialNoReuse => match advise(Advice::Sequential) {
                 Ok(Support::Available(())) => advise(Advice::NoReuse),
@@ -34,21 +49,30 @@ impl<'a> Ahead<'a> {
         };
         side.count_call();
         side.support(GIVING, given)?;
-        Ok(Self { side, told: u64::MAX })
+        Ok(Self::done(side))
+    }
+
+    /// Nothing is left to be told.
+    fn done(side: &'a Side<'a>) -> Self {
+        Self {
+            side,
+            told: u64::MAX,
+            end: 0,
+        }
     }
 
     /// The same for a source that is mapped: the hints for maps are given to the map.
     pub fn for_map(side: &'a Side<'a>) -> Result<Self> {
         match side.method.options().hint {
             Hint::RdAhead | Hint::RdAdvise => Self::new(side),
-            _ => Ok(Self { side, told: u64::MAX }),
+            _ => Ok(Self::done(side)),
         }
     }
 
     /// Tells of what will be read behind `offset`.
     pub fn reading_at(&mut self, offset: u64) -> Result<()> {
         let side = self.side;
-        while self.told < side.bytes && self.told < offset.saturating_add(AHEAD_BYTES) {
+        while self.told < self.end && self.told < offset.saturating_add(AHEAD_BYTES) {
             let given = match side.method.options().hint {
                 Hint::ReadAhead => sys::readahead(&side.file, self.told, PIECE_BYTES as usize),
                 Hint::RdAdvise => sys::read_advice(&side.file, self.told, PIECE_BYTES),

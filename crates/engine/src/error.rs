@@ -49,6 +49,22 @@ pub enum Error {
         /// Its size now, or the byte where it ended.
         found_bytes: u64,
     },
+    /// The file grew while it was used, so that what was seen is not all of it.
+    #[error(
+        "{}: the file grew from {expected_bytes} to {found_bytes} bytes while it was read{}; \
+         try again when nothing writes to it",
+        path.display(), by(Some(*method))
+    )]
+    Grew {
+        /// The file.
+        path: PathBuf,
+        /// The method.
+        method: Method,
+        /// Its size when it was opened.
+        expected_bytes: u64,
+        /// Its size now.
+        found_bytes: u64,
+    },
     /// The producer of a write could not make its bytes.
     #[error("{}: the bytes at {offset} could not be produced, so {method} ended: {source}", path.display())]
     Producer {

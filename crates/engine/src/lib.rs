@@ -1,4 +1,4 @@
-//! Read, write and copy files by any method that the system offers, and find out what a storage supports.
+//! Read, write, copy and compare files by any method that the system offers, and find out what a storage supports.
 //!
 //! A [`Method`] is data with one text form, `OPERATION/MECHANISM[,OPTION...]`. It is parsed, enumerated, tried on a
 //! storage ([`Probe`]) and run; the same text stands in measurements, profiles and plans.
@@ -22,13 +22,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Not here: measuring (the crate `seekless-lab`) and jobs such as comparing trees. All system calls that need unsafe
+//! Not here: measuring (the crate `seekless-lab`) and jobs such as comparing trees of files. All system calls that need unsafe
 //! code are in `seekless-sys`.
 
 pub mod method;
 
 mod ahead;
 mod chunk;
+mod compare;
 mod consumer;
 mod copy;
 mod error;
@@ -44,6 +45,7 @@ mod transfer;
 mod write;
 
 pub use chunk::Chunk;
+pub use compare::{Comparer, Comparison, Part, Verdict, Which};
 pub use consumer::{Consumer, Sequential, sequential};
 pub use copy::Copier;
 pub use error::{Error, Result};

@@ -65,6 +65,26 @@ impl<'a> Side<'a> {
         Ok(side)
     }
 
+    /// Takes a source that is open already. The method's cache policy must be one that a descriptor has by itself.
+    pub fn of_open_source(file: Arc<File>, path: &'a Path, method: &'a Method) -> Result<Self> {
+        let mut side = Self {
+            file,
+            path,
+            method,
+            bytes: 0,
+            alignment: 1,
+            // Looking at what is open.
+            calls: AtomicU64::new(1),
+        };
+        if method.options().cache == CachePolicy::Direct {
+            return Err(side.unavailable("a file that is open already is read through the page cache"));
+        }
+        let metadata = side.metadata()?;
+        require_regular(path, &metadata)?;
+        side.bytes = metadata.len();
+        Ok(side)
+    }
+
     /// Makes or opens a target as the method says.
     pub fn open_target(path: &'a Path, method: &'a Method, destination: Destination, bytes: u64) -> Result<Self> {
         let access = match destination {
@@ -146,7 +166,7 @@ impl<'a> Side<'a> {
         Ok(offset_bytes)
     }
 
-    fn metadata(&self) -> Result<Metadata> {
+    pub fn metadata(&self) -> Result<Metadata> {
         self.file
             .metadata()
             .map_err(|error| self.failed("looking at it", error))
@@ -227,8 +247,28 @@ impl<'a> Side<'a> {
 
     /// Fails where the source is shorter now than when it was opened.
     pub fn check_not_shrunk(&self) -> Result<()> {
+        self.check_reaches(self.bytes)
+    }
+
+    /// Fails where the source is shorter now than so many bytes.
+    pub fn check_reaches(&self, end: u64) -> Result<()> {
         self.count_call();
         let now = self.metadata()?.len();
+        if now < end { Err(self.shrank(now)) } else { Ok(()) }
+    }
+
+    /// Fails where the source is shorter or longer now than when it was opened.
+    pub fn check_same_size(&self) -> Result<()> {
+        self.count_call();
+        let now = self.metadata()?.len();
+        if now > self.bytes {
+            return Err(Error::Grew {
+                path: self.path.to_owned(),
+                method: *self.method,
+                expected_bytes: self.bytes,
+                found_bytes: now,
+            });
+        }
         if now < self.bytes {
             Err(self.shrank(now))
         } else {

@@ -2,7 +2,7 @@
 //!
 //! A `&[u8]` promises that nobody writes while it lives, and nobody can promise that for a shared mapping; so these types
 //! stay raw pointers, and each method reads a byte once and trusts it no further than "some `u8`". What can be done with
-//! bytes that hold still (the kernels over slices) is the engine's.
+//! bytes that hold still (the kernels over slices) is the engine's; where two runs of bytes differ is in `difference`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -36,6 +36,11 @@ impl MappedBytes<'_> {
             len,
             map: PhantomData,
         }
+    }
+
+    /// Where they begin.
+    pub(crate) fn start(&self) -> *const u8 {
+        self.start
     }
 
     /// How many bytes there are.
@@ -121,6 +126,14 @@ impl MappedBytes<'_> {
         for (byte, count) in histogram.iter_mut().enumerate() {
             *count += tables.iter().map(|table| table[byte]).sum::<u64>();
         }
+    }
+}
+
+/// Memory that holds still is a special case of bytes that may change.
+impl<'a> From<&'a [u8]> for MappedBytes<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        // SAFETY: a slice is live and readable for its lifetime, and memory of ours raises no SIGBUS.
+        unsafe { Self::new(bytes.as_ptr(), bytes.len()) }
     }
 }
 

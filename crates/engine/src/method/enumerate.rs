@@ -1,6 +1,6 @@
 //! Which methods there are: the operations' tables, and the variants of a mechanism.
 
-use super::{CachePolicy, Durability, Hint, Mechanism, Method, Options};
+use super::{CachePolicy, Comparing, Durability, Hint, Mechanism, Method, Options, Order};
 
 /// The sixteen buffer sizes of the 2014 document, in bytes.
 pub const BLOCKS_2014: [u64; 16] = [
@@ -24,33 +24,53 @@ pub const BLOCKS_2014: [u64; 16] = [
 
 /// All mechanisms of all operations and platforms, in the order of the tables.
 pub fn mechanisms() -> impl Iterator<Item = &'static Mechanism> {
-    [crate::read::TABLE, crate::write::TABLE, crate::copy::TABLE]
-        .into_iter()
-        .flatten()
-        .copied()
+    let tables = [
+        crate::read::TABLE,
+        crate::write::TABLE,
+        crate::copy::TABLE,
+        crate::compare::TABLE,
+    ];
+    tables.into_iter().flatten().copied()
 }
 
 /// All methods of a mechanism with the default block, depth and number of threads: each combination of the other
-/// options that it accepts.
+/// options that it accepts, and where two files are compared each order and each kernel for itself.
 pub fn variants(mechanism: &'static Mechanism) -> impl Iterator<Item = Method> {
     let accepts = mechanism.accepts;
     let policies = std::iter::once(CachePolicy::Cached).chain(accepts.cache.iter().copied());
-    policies.flat_map(move |cache| {
+    let combined = policies.flat_map(move |cache| {
         let hints = std::iter::once(Hint::None).chain(accepts.hints.iter().copied());
         hints.flat_map(move |hint| {
             accepts.preallocate.iter().flat_map(move |&preallocate| {
                 let durabilities = std::iter::once(Durability::None).chain(accepts.durability.iter().copied());
-                durabilities.filter_map(move |durability| {
-                    let options = Options {
-                        cache,
-                        hint,
-                        preallocate,
-                        durability,
-                        ..Options::default()
-                    };
-                    Method::new(mechanism, options).ok()
+                durabilities.map(move |durability| Options {
+                    cache,
+                    hint,
+                    preallocate,
+                    durability,
+                    ..Options::default()
                 })
             })
         })
-    })
+    });
+    let of_order = |&order: &Order| Options {
+        order,
+        ..Options::default()
+    };
+    let of_kernel = |&comparing: &Comparing| Options {
+        comparing: Some(comparing),
+        ..Options::default()
+    };
+    let threaded = accepts
+        .threads
+        .filter(|_| !accepts.comparing.is_empty())
+        .map(|_| Options {
+            threads: Some(2),
+            ..Options::default()
+        });
+    combined
+        .chain(accepts.orders.iter().map(of_order))
+        .chain(accepts.comparing.iter().skip(1).map(of_kernel))
+        .chain(threaded)
+        .filter_map(move |options| Method::new(mechanism, options).ok())
 }

@@ -15,10 +15,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use alias::{ALIASES, Alias};
 pub use enumerate::{BLOCKS_2014, mechanisms, variants};
-pub use options::{Accepts, CachePolicy, Durability, Hint, Options, Preallocate, differing_options};
+pub use options::{Accepts, CachePolicy, Comparing, Durability, Hint, Options, Order, Preallocate, differing_options};
 pub use parse::ParseError;
 pub use size::{format_size, parse_size};
 
+use crate::compare::PrepareCompare;
 use crate::copy::PrepareCopy;
 use crate::read::PrepareRead;
 use crate::write::PrepareWrite;
@@ -32,11 +33,13 @@ pub enum Operation {
     Write,
     /// Bytes of one file reach another.
     Copy,
+    /// Bytes of two files are looked at together, up to the first difference.
+    Compare,
 }
 
 impl Operation {
     /// All operations.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Copy];
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Copy, Self::Compare];
 
     /// Its word in a method's text.
     #[must_use]
@@ -45,6 +48,7 @@ impl Operation {
             Self::Read => "read",
             Self::Write => "write",
             Self::Copy => "copy",
+            Self::Compare => "compare",
         }
     }
 }
@@ -119,6 +123,7 @@ pub(crate) enum Prepare {
     Read(PrepareRead),
     Write(PrepareWrite),
     Copy(PrepareCopy),
+    Compare(PrepareCompare),
 }
 
 impl PartialEq for Mechanism {
@@ -197,7 +202,7 @@ impl Method {
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.mechanism.operation, self.mechanism.name)?;
-        self.options.write_text(f)
+        self.options.write_text(self.mechanism, f)
     }
 }
 

@@ -94,6 +94,59 @@ words! {
     }
 }
 
+words! {
+    /// What finds the first difference.
+    Comparing {
+        /// memcmp(3): the widest vectors that the processor has.
+        #[default]
+        Memcmp = "memcmp",
+        /// A loop that looks at one byte of each after the other.
+        Bytewise = "bytewise",
+        /// The same, counting the lines on the way: what cmp did in 2012.
+        Linewise = "linewise",
+    }
+}
+
+/// In which order two files are read that are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// A block of each in turn.
+    #[default]
+    Alternate,
+    /// Each file once through the page cache, one after the other, and then in turn: what the 2009 document found faster.
+    Preload,
+    /// The same in windows of so many bytes.
+    Window(u64),
+    /// Both at once.
+    Parallel,
+}
+
+impl Order {
+    /// All of them, with the window that has no size given.
+    pub const ALL: &'static [Self] = &[Self::Alternate, Self::Preload, Self::Window(64 << 20), Self::Parallel];
+
+    /// As it is written in a method's text.
+    #[must_use]
+    pub fn text(self) -> String {
+        match self {
+            Self::Alternate => "order=alternate".to_owned(),
+            Self::Preload => "order=preload".to_owned(),
+            Self::Window(bytes) => format!("window={}", format_size(bytes)),
+            Self::Parallel => "order=parallel".to_owned(),
+        }
+    }
+
+    /// Whether it reads through the page cache before it compares.
+    #[must_use]
+    pub fn preloads(self) -> bool {
+        matches!(self, Self::Preload | Self::Window(_))
+    }
+
+    fn is_like(self, other: Self) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+}
+
 /// The options of a method. `None` where a mechanism does not take an option, or moves all at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Options {
@@ -111,13 +164,23 @@ pub struct Options {
     pub preallocate: Preallocate,
     /// The durability of what is written.
     pub durability: Durability,
+    /// The order in which two files are read.
+    pub order: Order,
+    /// What finds the first difference.
+    pub comparing: Option<Comparing>,
+    /// Whether a file is compared with itself for real, which is equal at once otherwise.
+    pub identity_ignored: bool,
+    /// Whether holes and shared extents are read like everything else.
+    pub holes_ignored: bool,
 }
 
 impl Options {
     /// Writes `,NAME=VALUE` for every option that is set, in the canonical order.
-    pub(super) fn write_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(threads) = self.threads {
-            write!(f, "={threads}")?;
+    pub(super) fn write_text(&self, mechanism: &Mechanism, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.threads {
+            Some(threads) if mechanism.name == "threads" => write!(f, "={threads}")?,
+            Some(threads) if threads > 1 => write!(f, ",threads={threads}")?,
+            _ => {}
         }
         if let Some(depth) = self.depth {
             write!(f, ",depth={depth}")?;
@@ -137,6 +200,20 @@ impl Options {
         if self.durability != Durability::None {
             write!(f, ",{}", self.durability.name())?;
         }
+        if self.order != Order::Alternate {
+            write!(f, ",{}", self.order.text())?;
+        }
+        if let Some(comparing) = self.comparing
+            && mechanism.accepts.comparing.first() != Some(&comparing)
+        {
+            write!(f, ",kernel={}", comparing.name())?;
+        }
+        if self.identity_ignored {
+            f.write_str(",identity=ignore")?;
+        }
+        if self.holes_ignored {
+            f.write_str(",holes=ignore")?;
+        }
         Ok(())
     }
 
@@ -144,6 +221,7 @@ impl Options {
         u32::from(self.cache != CachePolicy::Cached)
             + u32::from(self.hint != Hint::None)
             + u32::from(self.preallocate != Preallocate::None)
+            + u32::from(self.order != Order::Alternate)
     }
 }
 
@@ -164,6 +242,10 @@ pub struct Accepts {
     pub preallocate: &'static [Preallocate],
     /// The durabilities beside `none`.
     pub durability: &'static [Durability],
+    /// The orders beside `alternate`, a window standing for all.
+    pub orders: &'static [Order],
+    /// What may find the first difference; the first is the default. Empty where nothing is compared.
+    pub comparing: &'static [Comparing],
 }
 
 /// The largest block: what one call can move on Linux, rounded down to a power of two.
@@ -181,6 +263,8 @@ impl Accepts {
         hints: &[],
         preallocate: &[Preallocate::None],
         durability: &[],
+        orders: &[],
+        comparing: &[],
     };
 
     /// Checks options and fills in the defaults.
@@ -221,7 +305,53 @@ impl Accepts {
         if given.durability != Durability::None && !self.durability.contains(&given.durability) {
             return Err(refuse(given.durability.name(), self.in_words()));
         }
+        self.complete_comparing(&mut options)
+            .map_err(|option| refuse(&option, self.in_words()))?;
         Ok(options)
+    }
+
+    /// The same for the options that two files have; the error is what is refused.
+    fn complete_comparing(&self, options: &mut Options) -> Result<(), String> {
+        let Some(&default) = self.comparing.first() else {
+            let text = match options {
+                Options { order, .. } if *order != Order::Alternate => order.text(),
+                Options {
+                    comparing: Some(comparing),
+                    ..
+                } => format!("kernel={}", comparing.name()),
+                Options {
+                    identity_ignored: true, ..
+                } => "identity=ignore".to_owned(),
+                Options {
+                    holes_ignored: true, ..
+                } => "holes=ignore".to_owned(),
+                _ => return Ok(()),
+            };
+            return Err(text);
+        };
+        let comparing = options.comparing.unwrap_or(default);
+        if !self.comparing.contains(&comparing) {
+            return Err(format!("kernel={}", comparing.name()));
+        }
+        options.comparing = Some(comparing);
+        let order = options.order;
+        if order != Order::Alternate && !self.orders.iter().any(|known| known.is_like(order)) {
+            return Err(order.text());
+        }
+        if order.preloads() && options.cache != CachePolicy::Cached {
+            return Err(format!("{} with {}", order.text(), options.cache.name()));
+        }
+        if matches!(order, Order::Window(bytes) if !(4096..=1 << 40).contains(&bytes)) {
+            return Err(format!("{} (a window has 4K to 1T)", order.text()));
+        }
+        if options.threads.is_some_and(|threads| threads > 1) {
+            if comparing == Comparing::Linewise || order == Order::Parallel {
+                return Err("several threads with kernel=linewise or order=parallel".to_owned());
+            }
+            // Threads take windows in turn: there are none where the file is mapped whole.
+            options.block_bytes = options.block_bytes.or(Some(8 << 20));
+        }
+        Ok(())
     }
 
     /// The accepted options as a list for people.
@@ -234,6 +364,9 @@ impl Accepts {
         if self.depth.is_some() {
             words.push("depth=N".to_owned());
         }
+        if self.threads.is_some() && !self.comparing.is_empty() {
+            words.push("threads=N".to_owned());
+        }
         words.extend(self.cache.iter().map(|policy| policy.name().to_owned()));
         if !self.hints.is_empty() {
             words.push(format!("hint={}", joined(self.hints.iter().map(|hint| hint.name()))));
@@ -244,6 +377,22 @@ impl Accepts {
             words.push(format!("preallocate={preallocations}"));
         }
         words.extend(self.durability.iter().map(|durability| durability.name().to_owned()));
+        let orders = self.orders.iter().filter(|order| !matches!(order, Order::Window(_)));
+        let orders: Vec<_> = orders.map(|order| order.text().replace("order=", "")).collect();
+        if !orders.is_empty() {
+            words.push(format!("order={}", orders.join("|")));
+        }
+        if self.orders.iter().any(|order| matches!(order, Order::Window(_))) {
+            words.push("window=SIZE".to_owned());
+        }
+        if !self.comparing.is_empty() {
+            let kernels = joined(self.comparing.iter().map(|kernel| kernel.name()));
+            words.extend([
+                format!("kernel={kernels}"),
+                "identity=ignore".to_owned(),
+                "holes=ignore".to_owned(),
+            ]);
+        }
         if words.is_empty() {
             "no options".to_owned()
         } else {
@@ -283,5 +432,9 @@ pub fn differing_options(one: &Method, other: &Method) -> Vec<&'static str> {
     note(a.hint != b.hint, "hint");
     note(a.preallocate != b.preallocate, "preallocate");
     note(a.durability != b.durability, "durability");
+    note(a.order != b.order, "order");
+    note(a.comparing != b.comparing, "kernel");
+    note(a.identity_ignored != b.identity_ignored, "identity");
+    note(a.holes_ignored != b.holes_ignored, "holes");
     names
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::alias::ALIASES;
 use super::enumerate::mechanisms;
 use super::size::parse_size;
-use super::{CachePolicy, Durability, Hint, Mechanism, Method, Operation, Options, Preallocate};
+use super::{CachePolicy, Comparing, Durability, Hint, Mechanism, Method, Operation, Options, Order, Preallocate};
 
 /// Why a text is no method, with the nearest names where there are any.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,6 +67,17 @@ fn read_options(text: &str, mut options: Options, rest: &str) -> Result<Options,
                 options.preallocate = Preallocate::from_name(value).ok_or_else(|| wrong(option, OPTIONS))?;
             }
             "durability" => options.durability = Durability::from_name(value).ok_or_else(|| wrong(option, OPTIONS))?,
+            "kernel" => {
+                options.comparing = Some(Comparing::from_name(value).ok_or_else(|| wrong(option, OPTIONS))?);
+            }
+            "window" => options.order = Order::Window(parse_size(value).map_err(ParseError::new)?),
+            "order" => {
+                let mut known = Order::ALL.iter().filter(|order| !matches!(order, Order::Window(_)));
+                let order = known.find(|order| order.text() == option);
+                options.order = *order.ok_or_else(|| wrong(option, OPTIONS))?;
+            }
+            "identity" if value == "ignore" => options.identity_ignored = true,
+            "holes" if value == "ignore" => options.holes_ignored = true,
             word => match (CachePolicy::from_name(word), Durability::from_name(word)) {
                 (Some(policy), _) if value.is_empty() => options.cache = policy,
                 (_, Some(durability)) if value.is_empty() && word != "none" => options.durability = durability,
@@ -78,7 +89,9 @@ fn read_options(text: &str, mut options: Options, rest: &str) -> Result<Options,
 }
 
 const OPTIONS: &str = "block=SIZE, depth=N, cached, direct, dontcache, hint=WORD, \
-    preallocate=allocate|truncate|both, fsync, write-through";
+    preallocate=allocate|truncate|both, fsync, write-through, \
+    and of compare threads=N, order=alternate|preload|parallel, window=SIZE, kernel=memcmp|bytewise|linewise, \
+    identity=ignore, holes=ignore";
 /// What options are written as, for those who mistype one.
 const WORDS: &[&str] = &[
     "block=",
@@ -101,6 +114,15 @@ const WORDS: &[&str] = &[
     "preallocate=both",
     "fsync",
     "write-through",
+    "order=alternate",
+    "order=preload",
+    "order=parallel",
+    "window=",
+    "kernel=memcmp",
+    "kernel=bytewise",
+    "kernel=linewise",
+    "identity=ignore",
+    "holes=ignore",
 ];
 const HINTS: &str = "hint=none|sequential|sequential-noreuse|willneed|readahead|populate|rdahead|rdadvise";
 
@@ -168,6 +190,16 @@ mod tests {
         assert_eq!(canonical("read/threads=4"), "read/threads=4,block=1M");
         assert_eq!(canonical("write/sync,fsync,block=4096"), "write/sync,block=4K,fsync");
         assert_eq!(canonical("write/mmap"), "write/mmap,preallocate=truncate");
+        assert_eq!(
+            canonical("compare/sync,order=alternate,threads=1"),
+            "compare/sync,block=128K"
+        );
+        assert_eq!(
+            canonical("compare/sync,holes=ignore,window=64M,kernel=bytewise"),
+            "compare/sync,block=128K,window=64M,kernel=bytewise,holes=ignore"
+        );
+        assert_eq!(canonical("compare/mmap,threads=2"), "compare/mmap,threads=2,block=8M");
+        assert_eq!(canonical("compare/stdio,kernel=bytewise"), "compare/stdio");
     }
 
     #[test]
@@ -194,6 +226,10 @@ mod tests {
         assert!(canonical("read/sync,depth=8").contains("does not take"));
         assert!(canonical("read/sync,blok=8").contains("is no option"));
         assert!(canonical("read/null,direct").contains("no options"));
+        assert!(canonical("read/sync,order=preload").contains("does not take order=preload"));
+        assert!(canonical("compare/sync,direct,window=1M").contains("does not take window=1M with direct"));
+        assert!(canonical("compare/sync,order=window").contains("is no option"));
+        assert!(canonical("compare/stdio,kernel=memcmp").contains("does not take"));
     }
 
     #[test]
@@ -216,7 +252,7 @@ mod tests {
         fn no_text_of_our_words_panics_and_what_parses_round_trips(
             words in proptest::collection::vec(
                 proptest::sample::select(vec![
-                    "read", "write", "copy", "/", "sync", "io_uring", "mmap", "threads", "=", "4", "block", "64K", ",",
+                    "read", "write", "copy", "compare", "/", "sync", "order=preload", "window=", "kernel=", "bytewise", "io_uring", "mmap", "threads", "=", "4", "block", "64K", ",",
                     "direct", "hint", "sequential", "fsync", "depth", "preallocate", "both", "none", "0",
                 ]),
                 1..12,

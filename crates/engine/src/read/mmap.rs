@@ -60,7 +60,7 @@ pub(crate) fn window_bytes(side: &Side<'_>) -> u64 {
 }
 
 /// A page, as far as offsets of maps go. Some machines have pages of 64K.
-fn page_bytes() -> u64 {
+pub(crate) fn page_bytes() -> u64 {
     seekless_sys::page_bytes().max(MEMORY_ALIGNMENT) as u64
 }
 

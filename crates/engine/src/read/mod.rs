@@ -11,9 +11,9 @@ mod threads;
 use std::path::Path;
 
 pub(crate) use io_uring::{flags as ring_flags, ring};
-pub(crate) use mmap::{MAP_HINTS, STEP_BYTES, fault as map_fault, map_source, require_guard, window_bytes};
+pub(crate) use mmap::{MAP_HINTS, STEP_BYTES, fault as map_fault, map_source, page_bytes, require_guard, window_bytes};
 pub(crate) use posix_aio::slot as aio_slot;
-pub(crate) use sync::HINTS as DESCRIPTOR_HINTS;
+pub(crate) use sync::{ACCEPTS, HINTS as DESCRIPTOR_HINTS};
 
 use crate::Consumer;
 use crate::consumer::Delivered;

@@ -19,7 +19,7 @@ pub(crate) const HINTS: &[Hint] = &[
 ];
 
 /// What calls that read blocks of a descriptor accept.
-pub(super) const ACCEPTS: Accepts = Accepts {
+pub(crate) const ACCEPTS: Accepts = Accepts {
     block: Some(Some(128 << 10)),
     depth: None,
     threads: None,
@@ -27,6 +27,8 @@ pub(super) const ACCEPTS: Accepts = Accepts {
     hints: HINTS,
     preallocate: &[Preallocate::None],
     durability: &[],
+    orders: &[],
+    comparing: &[],
 };
 
 const PREPARE: PrepareRead = |setup| {

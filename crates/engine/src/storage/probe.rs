@@ -12,7 +12,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 use super::cache::{self, Resident};
 use crate::error::{Error, Result};
 use crate::method::{CachePolicy, Method, Operation, Options};
-use crate::{Copier, Destination, Generator, Kernel, Reader, Tally, Writer};
+use crate::{Comparer, Copier, Destination, Generator, Kernel, Reader, Tally, Verdict, Writer};
 
 /// Whether a method is to be had on a storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +122,7 @@ impl Probe {
         match method.operation() {
             Operation::Read => self.read(method),
             Operation::Write | Operation::Copy => self.write(method),
+            Operation::Compare => self.compare(method),
         }
     }
 
@@ -129,6 +130,25 @@ impl Probe {
         let tally = Tally::new(Kernel::Count);
         Reader::prepare(method)?.read(&self.source, &tally)?;
         if method.options().cache != CachePolicy::Cached && !is_empty(&cache::resident(&self.source)?) {
+            return Ok(Some("it was accepted, and the page cache used all the same".to_owned()));
+        }
+        Ok(None)
+    }
+
+    /// Compares the file with its like.
+    fn compare(&self, method: &Method) -> Result<Option<String>> {
+        let (writer, generator) = (Method::known("write/sync"), Generator::new(1));
+        Writer::prepare(&writer)?.write(&self.target, Destination::New, PROBE_BYTES, &generator)?;
+        let past_cache = method.options().cache != CachePolicy::Cached;
+        if past_cache {
+            cache::drop_file(&self.target)?;
+        }
+        let comparison = Comparer::prepare(method)?.compare(&self.source, &self.target)?;
+        if comparison.verdict != Verdict::Equal {
+            return Ok(Some(format!("it found equal files to be {:?}", comparison.verdict)));
+        }
+        let stayed = !is_empty(&cache::resident(&self.source)?) || !is_empty(&cache::resident(&self.target)?);
+        if past_cache && stayed {
             return Ok(Some("it was accepted, and the page cache used all the same".to_owned()));
         }
         Ok(None)

@@ -16,6 +16,8 @@ pub(crate) const ACCEPTS: Accepts = Accepts {
     hints: &[],
     preallocate: Preallocate::ALL,
     durability: &[Durability::Fsync, Durability::WriteThrough],
+    orders: &[],
+    comparing: &[],
 };
 
 const PREPARE: PrepareWrite = |setup| {

@@ -4,6 +4,7 @@
 //! Runs in a temporary folder, or in each of the folders of `SEEKLESS_TEST_DIRS` (separated by colons).
 
 mod changing;
+mod comparing;
 mod copying;
 mod hugefiles;
 mod reading;

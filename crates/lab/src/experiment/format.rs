@@ -143,6 +143,9 @@ fn contest(text: Spanned<ContestText>) -> Checked<ContestPlan> {
         "operation",
         &Operation::ALL.map(|known| (known.name(), known)),
     )?;
+    if operation == Operation::Compare {
+        return problem(&text.operation, "the lab does not measure comparing yet");
+    }
     let target = target(operation, text.target.as_ref())?;
     let commands = commands(operation, &text.command)?;
     Ok(ContestPlan {
@@ -294,6 +297,7 @@ fn commands(operation: Operation, texts: &[CommandText]) -> Checked<Vec<Command>
         Operation::Read => &["{file}"],
         Operation::Write => &["{target}"],
         Operation::Copy => &["{file}", "{target}"],
+        Operation::Compare => &["{one}", "{other}"],
     };
     let mut commands: Vec<Command> = Vec::new();
     for text in texts {

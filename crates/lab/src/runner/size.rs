@@ -79,6 +79,7 @@ pub(super) fn trial_cost(operation: Operation, cache: Cache, bytes: u64, speeds:
     };
     let seconds = match operation {
         Operation::Read => read,
+        Operation::Compare => 2.0 * read,
         Operation::Write => bytes / speeds.write + bytes / CHECK_SPEED,
         Operation::Copy => read + bytes / speeds.write + bytes / CHECK_SPEED,
     };

@@ -315,6 +315,7 @@ fn action(contest: &Contest, entry: &Entry, seed: u64) -> Action {
         seekless::Operation::Read => Action::Read(method, contest.kernel.parse().unwrap_or_default()),
         seekless::Operation::Write => Action::Write(method, Content::Stream(seed), contest.target),
         seekless::Operation::Copy => Action::Copy(method, contest.target),
+        seekless::Operation::Compare => unreachable!("no contest compares yet"),
     }
 }
 

@@ -168,7 +168,17 @@ pub fn extents(_file: &File) -> io::Result<Support<Vec<Extent>>> {
 }
 
 /// `Unavailable`: Linux only.
+pub fn extents_as_known(_file: &File) -> io::Result<Support<Vec<Extent>>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux only.
 pub fn next_hole(_file: &File, _offset: u64) -> io::Result<Support<u64>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux only.
+pub fn next_data(_file: &File, _offset: u64) -> io::Result<Support<Option<u64>>> {
     Ok(Support::Unavailable(MISSING))
 }
 

@@ -18,6 +18,20 @@ pub fn next_hole(file: &File, offset: u64) -> io::Result<Support<u64>> {
     })
 }
 
+/// Where the first data at or after `offset` begins, `None` where only a hole is left: lseek(2) `SEEK_DATA`.
+///
+/// Moves the file's position. A file system that does not know its holes answers with `offset`.
+pub fn next_data(file: &File, offset: u64) -> io::Result<Support<Option<u64>>> {
+    attempt(
+        &[Errno::INVAL],
+        "the file system does not tell where holes are",
+        || match rustix::fs::seek(file, SeekFrom::Data(offset)) {
+            Err(Errno::NXIO) => Ok(None),
+            other => other.map(Some),
+        },
+    )
+}
+
 /// Frees the blocks of a range, which then reads as zeros; the size stays: fallocate(2) `FALLOC_FL_PUNCH_HOLE`.
 pub fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<Support<()>> {
     attempt(ABSENT, "the file system cannot punch holes", || {
@@ -64,6 +78,9 @@ mod tests {
             return;
         }
         assert_eq!(next_hole(&file, 0).unwrap(), Support::Available(64 << 10));
+        let data = |offset| next_data(&file, offset).unwrap().available().unwrap();
+        assert_eq!((data(100), data(64 << 10)), (Some(100), Some(128 << 10)));
+        assert_eq!(data(256 << 10), None, "nothing behind the end");
         assert_eq!(
             next_hole(&file, 128 << 10).unwrap(),
             Support::Available(256 << 10),

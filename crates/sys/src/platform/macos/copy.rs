@@ -70,6 +70,11 @@ pub fn extents(_file: &File) -> io::Result<Support<Vec<Extent>>> {
     Ok(Support::Unavailable("macOS does not tell where data lies"))
 }
 
+/// `Unavailable`: there is no FIEMAP.
+pub fn extents_as_known(_file: &File) -> io::Result<Support<Vec<Extent>>> {
+    Ok(Support::Unavailable("macOS does not tell where data lies"))
+}
+
 fn last_errno() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

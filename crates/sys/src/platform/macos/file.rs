@@ -90,6 +90,11 @@ pub fn next_hole(_file: &File, _offset: u64) -> io::Result<Support<u64>> {
 }
 
 /// `Unavailable`: not written for this system yet.
+pub fn next_data(_file: &File, _offset: u64) -> io::Result<Support<Option<u64>>> {
+    Ok(Support::Unavailable("holes are not looked for on macOS yet"))
+}
+
+/// `Unavailable`: not written for this system yet.
 pub fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
     Ok(Support::Unavailable("holes are not punched on macOS yet"))
 }

@@ -1,0 +1,313 @@
+//! What of two files need not be read: where both have holes, and where they share extents. A claim of the file system,
+//! which is used only where it is found to be so before and after (see `Pass::must_look_again`).
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+
+use seekless_sys::{self as sys, Extent, Support};
+
+use super::pair::Pair;
+use crate::error::Result;
+
+/// Files shorter than this are read, whatever they share: that is quicker than asking.
+const SHARED_FROM_BYTES: u64 = 128 << 10;
+/// More extents than this are not matched: the file is in pieces, and lists of them take memory.
+const EXTENTS_MAX: usize = 1 << 18;
+
+/// How a stretch of the two is to be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// Data in both.
+    Data,
+    /// A hole in one; the other, whose number this is, has data, which must be zeros.
+    DataIn(usize),
+    /// A hole in both.
+    Hole,
+    /// The same extents.
+    Shared,
+}
+
+/// What of two files need not be read.
+pub(super) struct Map {
+    holes: bool,
+    /// In order, and not touching each other.
+    shared: Vec<Range<u64>>,
+}
+
+impl Map {
+    /// Everything is read.
+    pub fn without_holes() -> Self {
+        Self {
+            holes: false,
+            shared: Vec::new(),
+        }
+    }
+
+    pub fn of(pair: &Pair<'_>) -> Result<Self> {
+        if pair.sides[0].method.options().holes_ignored {
+            return Ok(Self::without_holes());
+        }
+        Ok(Self {
+            holes: true,
+            shared: shared(pair)?,
+        })
+    }
+
+    /// Whether it names ranges that both share.
+    pub fn has_shared(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
+    /// The stretches of the two, in order.
+    pub fn runs<'a>(&'a self, pair: &'a Pair<'a>) -> Runs<'a> {
+        Runs {
+            pair,
+            at: 0,
+            known: [0, 1].map(|file| Stretch::start(self.holes && may_have_holes(pair, file))),
+            shared: &self.shared,
+            hasher: DefaultHasher::new(),
+        }
+    }
+}
+
+/// Whether a file has fewer blocks than bytes; else asking where its holes are is in vain.
+fn may_have_holes(pair: &Pair<'_>, file: usize) -> bool {
+    let metadata = pair.metadata(file);
+    metadata.blocks().saturating_mul(512) < metadata.len()
+}
+
+/// A run of data or a hole of one file, in offsets of the pair.
+#[derive(Clone, Copy)]
+struct Stretch {
+    is_data: bool,
+    until: u64,
+}
+
+impl Stretch {
+    /// Nothing is known yet, or all of the file counts as data.
+    fn start(ask: bool) -> Self {
+        Self {
+            is_data: true,
+            until: if ask { 0 } else { u64::MAX },
+        }
+    }
+}
+
+/// The stretches of two files, each as long as it can be said in one word.
+pub(super) struct Runs<'a> {
+    pair: &'a Pair<'a>,
+    at: u64,
+    known: [Stretch; 2],
+    shared: &'a [Range<u64>],
+    hasher: DefaultHasher,
+}
+
+impl Runs<'_> {
+    /// A number that differs where what was said so far differs.
+    pub fn signature(&self) -> u64 {
+        self.hasher.finish()
+    }
+
+    pub fn next(&mut self) -> Result<Option<(Kind, Range<u64>)>> {
+        let at = self.at;
+        if at >= self.pair.bytes {
+            return Ok(None);
+        }
+        for file in 0..2 {
+            if self.known[file].until <= at {
+                self.known[file] = ask(self.pair, file, at)?;
+            }
+        }
+        let [one, other] = self.known;
+        let mut until = one.until.min(other.until).min(self.pair.bytes);
+        let kind = match (one.is_data, other.is_data) {
+            (true, true) => {
+                let (kind, end) = self.data_or_shared(at);
+                until = until.min(end);
+                kind
+            }
+            (true, false) => Kind::DataIn(0),
+            (false, true) => Kind::DataIn(1),
+            (false, false) => Kind::Hole,
+        };
+        self.at = until;
+        (kind, at, until).hash(&mut self.hasher);
+        Ok(Some((kind, at..until)))
+    }
+
+    fn data_or_shared(&mut self, at: u64) -> (Kind, u64) {
+        while let Some(first) = self.shared.first()
+            && first.end <= at
+        {
+            self.shared = &self.shared[1..];
+        }
+        match self.shared.first() {
+            Some(first) if first.start <= at => (Kind::Shared, first.end),
+            Some(first) => (Kind::Data, first.start),
+            None => (Kind::Data, u64::MAX),
+        }
+    }
+}
+
+/// Asks whether there is data or a hole at an offset of the pair, and until where.
+fn ask(pair: &Pair<'_>, file: usize, at: u64) -> Result<Stretch> {
+    let (side, start) = (&pair.sides[file], pair.starts[file]);
+    let failed = |error| side.failed_at("asking for holes", start + at, error);
+    let all_data = Stretch {
+        is_data: true,
+        until: u64::MAX,
+    };
+    side.count_call();
+    let data = match sys::next_data(&side.file, start + at).map_err(failed)? {
+        Support::Unavailable(_) => return Ok(all_data),
+        Support::Available(data) => data.map_or(u64::MAX, |data| data - start),
+    };
+    if data > at {
+        return Ok(Stretch {
+            is_data: false,
+            until: data,
+        });
+    }
+    side.count_call();
+    Ok(match sys::next_hole(&side.file, start + at).map_err(failed)? {
+        Support::Unavailable(_) => all_data,
+        // A hole that begins where there is data: the file changes, or its map makes no sense.
+        Support::Available(hole) if hole <= start + at => all_data,
+        Support::Available(hole) => Stretch {
+            is_data: true,
+            until: hole - start,
+        },
+    })
+}
+
+/// The ranges in which both files have the same extents, and nothing about these is in doubt.
+pub(super) fn shared(pair: &Pair<'_>) -> Result<Vec<Range<u64>>> {
+    if pair.bytes < SHARED_FROM_BYTES || !pair.is_on_one_device() || pair.is_one_file() {
+        return Ok(Vec::new());
+    }
+    // First without writing back what is dirty, which takes time and is in vain where nothing is shared.
+    let known = [0, 1].map(|file| sys::extents_as_known(&pair.sides[file].file));
+    if matching(pair, known)?.is_empty() {
+        return Ok(Vec::new());
+    }
+    matching(pair, [0, 1].map(|file| sys::extents(&pair.sides[file].file)))
+}
+
+type Asked = std::io::Result<Support<Vec<Extent>>>;
+
+fn matching(pair: &Pair<'_>, asked: [Asked; 2]) -> Result<Vec<Range<u64>>> {
+    let mut lists = Vec::with_capacity(2);
+    for (file, asked) in asked.into_iter().enumerate() {
+        pair.sides[file].count_call();
+        match asked {
+            Ok(Support::Available(list)) if list.len() <= EXTENTS_MAX => lists.push(list),
+            Ok(_) => return Ok(Vec::new()),
+            Err(error) => return Err(pair.sides[file].failed("asking for its extents", error)),
+        }
+    }
+    Ok(common_ranges([&lists[0], &lists[1]], pair.starts, pair.bytes))
+}
+
+/// Where two lists of extents name the same place on the device at the same offset behind the starts. Pure.
+fn common_ranges(lists: [&[Extent]; 2], starts: [u64; 2], bytes: u64) -> Vec<Range<u64>> {
+    let usable = |n: usize| {
+        let sure = lists[n]
+            .iter()
+            .filter(|extent| extent.flags.is_shared() && !extent.flags.is_doubtful());
+        sure.filter_map(move |extent| {
+            let end = (extent.logical + extent.length).checked_sub(starts[n])?;
+            let begin = extent.logical.max(starts[n]);
+            let physical = extent.physical + (begin - extent.logical);
+            Some((begin - starts[n]..end.min(bytes), physical)).filter(|(range, _)| !range.is_empty())
+        })
+    };
+    let (mut one, mut other) = (usable(0).peekable(), usable(1).peekable());
+    let mut found: Vec<Range<u64>> = Vec::new();
+    while let (Some((a, a_physical)), Some((b, b_physical))) = (one.peek(), other.peek()) {
+        let both = a.start.max(b.start)..a.end.min(b.end);
+        if !both.is_empty() && a_physical + (both.start - a.start) == b_physical + (both.start - b.start) {
+            match found.last_mut() {
+                Some(last) if last.end == both.start => last.end = both.end,
+                _ => found.push(both),
+            }
+        }
+        if a.end <= b.end {
+            one.next();
+        } else {
+            other.next();
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use seekless_sys::ExtentFlags;
+
+    use super::*;
+
+    fn extent(logical: u64, physical: u64, length: u64, flags: ExtentFlags) -> Extent {
+        Extent {
+            logical,
+            physical,
+            length,
+            flags,
+        }
+    }
+
+    #[test]
+    fn only_sure_extents_at_one_place_count_as_common() {
+        let shared = |logical, physical, length| extent(logical, physical, length, ExtentFlags::SHARED);
+        let common = |a: &[Extent], b: &[Extent]| {
+            common_ranges([a, b], [0, 0], 1000)
+                .iter()
+                .map(|range| (range.start, range.end))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(common(&[shared(0, 50, 100)], &[shared(0, 50, 100)]), [(0, 100)]);
+        assert_eq!(common(&[shared(0, 50, 100)], &[shared(40, 90, 300)]), [(40, 100)]);
+        assert_eq!(common(&[shared(0, 50, 100)], &[shared(0, 60, 100)]), []);
+        let encoded = extent(0, 50, 100, ExtentFlags(ExtentFlags::SHARED.0 | ExtentFlags::ENCODED.0));
+        assert_eq!(common(&[encoded], &[encoded]), []);
+        let unshared = extent(0, 50, 100, ExtentFlags::LAST);
+        assert_eq!(
+            common(&[unshared], &[unshared]),
+            [],
+            "what is not shared cannot be the same"
+        );
+        let pieces = [shared(0, 50, 60), shared(60, 110, 60)];
+        assert_eq!(common(&pieces, &[shared(0, 50, 200)]), [(0, 120)]);
+    }
+
+    proptest! {
+        #[test]
+        fn common_ranges_are_those_of_looking_at_each_byte(
+            cuts in proptest::collection::vec((1u64..6, 0u64..3, any::<bool>()), 1..12),
+            others in proptest::collection::vec((1u64..6, 0u64..3, any::<bool>()), 1..12),
+            starts: (prop::sample::Index, prop::sample::Index),
+        ) {
+            let list = |cuts: &[(u64, u64, bool)]| {
+                let mut at = 0;
+                cuts.iter().map(|&(length, shift, shared)| {
+                    let flags = if shared { ExtentFlags::SHARED } else { ExtentFlags::default() };
+                    at += length;
+                    extent(at - length, at - length + shift, length, flags)
+                }).collect::<Vec<_>>()
+            };
+            let (a, b) = (list(&cuts), list(&others));
+            let starts = [starts.0.index(4) as u64, starts.1.index(4) as u64];
+            let bytes = 20;
+            let place = |list: &[Extent], at: u64| list.iter()
+                .find(|e| e.flags.is_shared() && (e.logical..e.logical + e.length).contains(&at))
+                .map(|e| e.physical + at - e.logical);
+            let naive: Vec<u64> = (0..bytes).filter(|at| {
+                let one = place(&a, at + starts[0]);
+                one.is_some() && one == place(&b, at + starts[1])
+            }).collect();
+            let found: Vec<u64> = common_ranges([&a, &b], starts, bytes).into_iter().flatten().collect();
+            prop_assert_eq!(found, naive);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Comparing: the bytes of two files are looked at together, up to the first difference. One file a mechanism; the table
+//! below is the only list.
+//!
+//! What is common to all is here and in three files: `pair` opens the two, `map` knows what of them need not be read,
+//! `pass` goes over the rest in the method's order. A mechanism compares one stretch that is data in both.
+
+mod double_buffer;
+mod io_uring;
+mod map;
+mod mmap;
+mod null;
+mod pair;
+mod pass;
+mod stdio;
+mod sync;
+mod windows;
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::method::{Mechanism, Method, Operation, Prepare};
+use crate::setup::Setup;
+use map::Map;
+use pair::Pair;
+use pass::Pass;
+
+/// The mechanisms of comparing.
+pub(crate) static TABLE: &[&Mechanism] = &[
+    &sync::MECHANISM,
+    &double_buffer::MECHANISM,
+    &io_uring::MECHANISM,
+    &mmap::MECHANISM,
+    &stdio::LOCKED,
+    &stdio::UNLOCKED,
+    &null::MECHANISM,
+];
+
+/// Makes a mechanism's buffers, rings and threads, outside any clock.
+pub(crate) type PrepareCompare = fn(Setup) -> Result<Box<dyn CompareBytes>>;
+
+/// A prepared mechanism of comparing.
+pub(crate) trait CompareBytes: Send {
+    /// Brings a stretch of one file (0 or 1) into the page cache, as the mechanism reads.
+    fn preload(&mut self, pair: &Pair<'_>, file: usize, range: Range<u64>) -> Result<()>;
+
+    /// Compares a stretch of both: where they differ first. Newlines in the equal part are added by the kernel that counts
+    /// them.
+    fn compare(&mut self, pair: &Pair<'_>, range: Range<u64>, newlines: &mut u64) -> Result<Option<u64>>;
+}
+
+/// One of two files, or a part of it.
+#[derive(Clone, Debug)]
+pub struct Part<'a> {
+    /// Its path, by which it is opened where it is not open, and named in errors.
+    pub path: &'a Path,
+    /// The file, where it is open already. Then the method's cache policy must be `cached`.
+    pub file: Option<Arc<File>>,
+    /// Where the part begins, in bytes; what is behind the end is empty.
+    pub start: u64,
+}
+
+impl<'a> Part<'a> {
+    /// All of a file.
+    #[must_use]
+    pub fn whole(path: &'a Path) -> Self {
+        Self {
+            path,
+            file: None,
+            start: 0,
+        }
+    }
+}
+
+/// The first or the second of two files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The first.
+    One,
+    /// The second.
+    Other,
+}
+
+/// What a comparison found. Offsets count from the starts of the two parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All bytes are equal.
+    Equal,
+    /// The first bytes that differ.
+    Differ {
+        /// How many bytes before them are equal.
+        offset: u64,
+    },
+    /// One ends where the other goes on, and they are equal up to there.
+    Ended {
+        /// Which is shorter.
+        side: Which,
+        /// Its length.
+        offset: u64,
+    },
+}
+
+/// What was done to compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// What was found.
+    pub verdict: Verdict,
+    /// Bytes of each file that are known to be equal.
+    pub bytes: u64,
+    /// How many of these were not read: holes in both, shared extents, a file compared with itself. Of a hole against
+    /// data one side was read, and it does not count here.
+    pub unread_bytes: u64,
+    /// Calls made, those that open and close included.
+    pub calls: u64,
+    /// Newlines in the equal part, where the kernel is `linewise`.
+    pub newlines: Option<u64>,
+}
+
+/// Compares files by one method. Buffers, rings and threads are made once, before the first comparison.
+///
+/// ```
+/// use seekless::{Comparer, Method, Verdict};
+/// # let folder = tempfile::tempdir()?;
+/// # let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+/// # std::fs::write(&one, b"the same, and then not")?;
+/// # std::fs::write(&other, b"the same, but then so")?;
+/// let method: Method = "compare/sync,order=parallel".parse()?;
+/// let comparison = Comparer::prepare(&method)?.compare(&one, &other)?;
+/// assert_eq!(comparison.verdict, Verdict::Differ { offset: 10 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Comparer {
+    method: Method,
+    longest_file_bytes: u64,
+    mechanism: Box<dyn CompareBytes>,
+}
+
+impl Comparer {
+    /// Prepares a method for files of any size.
+    ///
+    /// # Errors
+    /// [`Error::WrongOperation`] for a method that does not compare, [`Error::Unavailable`] where the system lacks it, and
+    /// the system's error where there is no memory.
+    pub fn prepare(method: &Method) -> Result<Self> {
+        Self::prepare_for(method, u64::MAX >> 1)
+    }
+
+    /// Prepares a method for files of up to so many bytes, with buffers no longer than these need. Longer ones are
+    /// compared all the same, after preparing again.
+    ///
+    /// # Errors
+    /// As [`Comparer::prepare`].
+    pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
+        Ok(Self {
+            method: *method,
+            longest_file_bytes,
+            mechanism: prepare(method, longest_file_bytes)?,
+        })
+    }
+
+    /// Compares two regular files as they are, from end to end.
+    ///
+    /// # Errors
+    /// As [`Comparer::compare_parts`].
+    pub fn compare(&mut self, one: &Path, other: &Path) -> Result<Comparison> {
+        self.compare_parts(&Part::whole(one), &Part::whole(other), None)
+    }
+
+    /// Compares parts of two regular files, up to `limit_bytes` where that is given. Sizes are those that the files have
+    /// when they are opened; a verdict that rests on a size is given only if it still is the size at the end.
+    ///
+    /// A file compared with itself is equal at once by device and inode, unless the method says `identity=ignore`. Holes in
+    /// both and extents that they share are equal unread, where what the file system says of them is found to be so before
+    /// and after, unless the method says `holes=ignore`.
+    ///
+    /// # Errors
+    /// Every [`Error`]; [`Error::Shrank`] and [`Error::Grew`] where a file changes its size meanwhile, so that nothing can
+    /// be said.
+    pub fn compare_parts(&mut self, one: &Part<'_>, other: &Part<'_>, limit_bytes: Option<u64>) -> Result<Comparison> {
+        let nothing = Comparison {
+            verdict: Verdict::Equal,
+            bytes: 0,
+            unread_bytes: 0,
+            calls: 0,
+            newlines: None,
+        };
+        if self.method.mechanism() == &null::MECHANISM {
+            return Ok(nothing);
+        }
+        let pair = Pair::open([one, other], &self.method, limit_bytes)?;
+        if pair.longest_bytes() > self.longest_file_bytes {
+            self.mechanism = prepare(&self.method, pair.longest_bytes())?;
+            self.longest_file_bytes = pair.longest_bytes();
+        }
+        if pair.is_one_file() && !self.method.options().identity_ignored {
+            return Ok(Comparison {
+                bytes: pair.bytes,
+                unread_bytes: pair.bytes,
+                calls: pair.calls(),
+                ..nothing
+            });
+        }
+        let mut pass = Pass::new(&pair, &mut *self.mechanism);
+        let mut found = pass.run(&Map::of(&pair)?)?;
+        if found.is_none() && pass.must_look_again()? {
+            tracing::debug!(one = %one.path.display(), other = %other.path.display(), "the map of holes changed or was wrong");
+            pass = Pass::new(&pair, &mut *self.mechanism);
+            found = pass.run(&Map::without_holes())?;
+        }
+        let (unread_bytes, newlines) = (pass.unread_bytes(), pass.newlines());
+        Ok(Comparison {
+            verdict: pair.verdict(found)?,
+            bytes: found.unwrap_or(pair.bytes),
+            unread_bytes,
+            calls: pair.calls(),
+            newlines,
+        })
+    }
+}
+
+fn prepare(method: &Method, longest_file_bytes: u64) -> Result<Box<dyn CompareBytes>> {
+    let Prepare::Compare(prepare) = method.mechanism().prepare else {
+        return Err(Error::WrongOperation {
+            method: *method,
+            wanted: Operation::Compare.name(),
+        });
+    };
+    let setup = Setup::new(method, longest_file_bytes);
+    setup.require_here()?;
+    prepare(setup)
+}

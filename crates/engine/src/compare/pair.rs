@@ -1,0 +1,144 @@
+//! The two files of a comparison: opened as the method says, read at offsets that count from their starts, and looked at
+//! again before a verdict.
+
+use std::fs::Metadata;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+
+use seekless_sys::MappedBytes;
+
+use super::{Part, Verdict, Which};
+use crate::error::Result;
+use crate::method::{Comparing, Method};
+use crate::transfer::Side;
+
+/// Two open files, and what of them is compared.
+pub(crate) struct Pair<'a> {
+    pub sides: [Side<'a>; 2],
+    pub starts: [u64; 2],
+    /// Bytes that are compared of each, if they are all equal.
+    pub bytes: u64,
+    /// What there is of each behind its start, but no more than the limit.
+    lengths: [u64; 2],
+    comparing: Comparing,
+    metadata: [Metadata; 2],
+}
+
+impl<'a> Pair<'a> {
+    pub fn open(parts: [&Part<'a>; 2], method: &'a Method, limit_bytes: Option<u64>) -> Result<Self> {
+        let open = |part: &Part<'a>| {
+            let side = match &part.file {
+                None => Side::open_source(part.path, method)?,
+                Some(file) => Side::of_open_source(Arc::clone(file), part.path, method)?,
+            };
+            if part.start.is_multiple_of(side.alignment) {
+                return Ok(side);
+            }
+            Err(side.unavailable(&format!("direct I/O begins at a multiple of {}", side.alignment)))
+        };
+        let sides = [open(parts[0])?, open(parts[1])?];
+        let starts = [parts[0].start, parts[1].start];
+        let length = |n: usize| {
+            let behind_start = sides[n].bytes.saturating_sub(starts[n]);
+            behind_start.min(limit_bytes.unwrap_or(u64::MAX))
+        };
+        let lengths = [length(0), length(1)];
+        Ok(Self {
+            metadata: [sides[0].metadata()?, sides[1].metadata()?],
+            sides,
+            starts,
+            bytes: lengths[0].min(lengths[1]),
+            lengths,
+            comparing: method.options().comparing.unwrap_or_default(),
+        })
+    }
+
+    /// Whether both are the same part of the same file.
+    pub fn is_one_file(&self) -> bool {
+        let [one, other] = &self.metadata;
+        (one.dev(), one.ino(), self.starts[0]) == (other.dev(), other.ino(), self.starts[1])
+    }
+
+    /// Whether both are on one file system.
+    pub fn is_on_one_device(&self) -> bool {
+        self.metadata[0].dev() == self.metadata[1].dev()
+    }
+
+    /// Bytes of the longer file.
+    pub fn longest_bytes(&self) -> u64 {
+        self.sides[0].bytes.max(self.sides[1].bytes)
+    }
+
+    pub fn calls(&self) -> u64 {
+        self.sides[0].calls() + self.sides[1].calls()
+    }
+
+    /// What both must be aligned to, so that both can go on from an offset; 1 where nothing is direct.
+    pub fn alignment(&self) -> u64 {
+        self.sides[0].alignment.max(self.sides[1].alignment)
+    }
+
+    /// What was known of a file when it was opened.
+    pub fn metadata(&self, file: usize) -> &Metadata {
+        &self.metadata[file]
+    }
+
+    /// Where a stretch lies in one of the files.
+    pub fn place(&self, file: usize, range: &Range<u64>) -> Range<u64> {
+        range.start + self.starts[file]..range.end + self.starts[file]
+    }
+
+    /// Reads `length` bytes of one of the files.
+    pub fn read(&self, file: usize, buffer: &mut [u8], offset: u64, length: usize) -> Result<()> {
+        self.sides[file].read_block(buffer, self.starts[file] + offset, length)
+    }
+
+    /// Where two runs of bytes differ first, by the method's kernel.
+    pub fn difference<'b>(
+        &self,
+        one: impl Into<MappedBytes<'b>>,
+        other: impl Into<MappedBytes<'b>>,
+        newlines: &mut u64,
+    ) -> Option<u64> {
+        let (one, other) = (one.into(), other.into());
+        let found = match self.comparing {
+            Comparing::Memcmp => one.mismatch(&other),
+            Comparing::Bytewise => one.mismatch_bytewise(&other),
+            Comparing::Linewise => one.mismatch_linewise(&other, newlines),
+        };
+        found.map(|at| at as u64)
+    }
+
+    /// Turns what was found into a verdict, if the files still have the sizes on which it rests.
+    pub fn verdict(&self, found: Option<u64>) -> Result<Verdict> {
+        if let Some(offset) = found {
+            for (side, start) in self.sides.iter().zip(self.starts) {
+                // Of a map, what was behind the new end seemed to be zeros.
+                side.check_reaches(start + offset + 1)?;
+            }
+            return Ok(Verdict::Differ { offset });
+        }
+        for n in 0..2 {
+            let side = &self.sides[n];
+            let end = self.starts[n].saturating_add(self.lengths[n]);
+            if end < side.bytes {
+                side.check_reaches(end)?;
+            } else {
+                side.check_same_size()?;
+            }
+        }
+        let [one, other] = self.lengths;
+        Ok(match one.cmp(&other) {
+            std::cmp::Ordering::Equal => Verdict::Equal,
+            std::cmp::Ordering::Less => Verdict::Ended {
+                side: Which::One,
+                offset: one,
+            },
+            std::cmp::Ordering::Greater => Verdict::Ended {
+                side: Which::Other,
+                offset: other,
+            },
+        })
+    }
+}

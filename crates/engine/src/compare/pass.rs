@@ -1,0 +1,272 @@
+//! One pass over two files in the method's order: what must be read goes to the mechanism, what a map says need not be is
+//! passed over, and the map is tried at some places and looked at again afterwards.
+
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+
+use seekless_sys::{self as sys, Buffer, MappedBytes};
+
+use super::CompareBytes;
+use super::map::{Kind, Map, Runs, shared};
+use super::pair::Pair;
+use crate::error::Result;
+use crate::method::{Comparing, Hint, Order};
+use crate::transfer::MEMORY_ALIGNMENT;
+
+/// What is read at a time where one file has a hole and the other data.
+const BLOCK_BYTES: usize = 128 << 10;
+/// In how many holes a page is looked at, to see whether the map lies.
+const SAMPLES: u64 = 8;
+const SAMPLE_BYTES: u64 = 4096;
+/// Blocks of the file system's own that a file may have beside its data.
+const OVERHEAD_BYTES: u64 = 16 << 20;
+
+/// One pass over two files.
+pub(super) struct Pass<'a> {
+    pair: &'a Pair<'a>,
+    mechanism: &'a mut dyn CompareBytes,
+    buffer: Option<Buffer>,
+    newlines: u64,
+    shared_bytes: u64,
+    hole_bytes: u64,
+    /// Bytes of each file that the map says are holes.
+    claimed_bytes: [u64; 2],
+    holes: u64,
+    /// What the map said, and whether a look at a hole found something.
+    signature: u64,
+    lied: bool,
+    used_shared: bool,
+}
+
+impl<'a> Pass<'a> {
+    pub fn new(pair: &'a Pair<'a>, mechanism: &'a mut dyn CompareBytes) -> Self {
+        Self {
+            pair,
+            mechanism,
+            buffer: None,
+            newlines: 0,
+            shared_bytes: 0,
+            hole_bytes: 0,
+            claimed_bytes: [0; 2],
+            holes: 0,
+            signature: 0,
+            lied: false,
+            used_shared: false,
+        }
+    }
+
+    /// Bytes of each file that nobody read.
+    pub fn unread_bytes(&self) -> u64 {
+        self.shared_bytes + self.hole_bytes
+    }
+
+    /// Newlines in the equal part, where they were counted. Holes and zeros have none.
+    pub fn newlines(&self) -> Option<u64> {
+        let comparing = self.pair.sides[0].method.options().comparing;
+        (comparing == Some(Comparing::Linewise)).then_some(self.newlines)
+    }
+
+    /// Compares: the first difference, if there is one.
+    pub fn run(&mut self, map: &Map) -> Result<Option<u64>> {
+        self.used_shared = map.has_shared();
+        let order = self.pair.sides[0].method.options().order;
+        if order == Order::Preload {
+            for file in 0..2 {
+                let mut runs = map.runs(self.pair);
+                while let Some((kind, range)) = runs.next()? {
+                    self.preload(file, kind, range)?;
+                }
+            }
+        }
+        let mut runs = map.runs(self.pair);
+        let mut ahead = Lookahead::new(self.pair, map);
+        while let Some((kind, range)) = runs.next()? {
+            ahead.reached(range.start)?;
+            let found = match kind {
+                Kind::Data => self.data(order, range)?,
+                Kind::DataIn(file) => self.zeros(file, range)?,
+                Kind::Hole | Kind::Shared => self.pass_over(kind, &range)?,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        self.signature = runs.signature();
+        Ok(None)
+    }
+
+    /// Compares a stretch of data, in windows where the method says so.
+    fn data(&mut self, order: Order, range: Range<u64>) -> Result<Option<u64>> {
+        // Direct I/O begins where the device can; what was a hole in both is then read as zeros.
+        let start = range.start - range.start % self.pair.alignment();
+        let Order::Window(window_bytes) = order else {
+            return self.mechanism.compare(self.pair, start..range.end, &mut self.newlines);
+        };
+        for start in (start..range.end).step_by(window_bytes as usize) {
+            let window = start..(start + window_bytes).min(range.end);
+            for file in 0..2 {
+                self.preload(file, Kind::Data, window.clone())?;
+            }
+            let found = self.mechanism.compare(self.pair, window, &mut self.newlines)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    fn preload(&mut self, file: usize, kind: Kind, range: Range<u64>) -> Result<()> {
+        match kind {
+            Kind::Data => self.mechanism.preload(self.pair, file, range),
+            Kind::DataIn(data) if data == file => self.mechanism.preload(self.pair, file, range),
+            Kind::DataIn(_) | Kind::Hole | Kind::Shared => Ok(()),
+        }
+    }
+
+    /// A hole in one file: the other's data must be zeros.
+    fn zeros(&mut self, file: usize, range: Range<u64>) -> Result<Option<u64>> {
+        self.note_hole(1 - file, &range)?;
+        let start = range.start - range.start % self.pair.alignment();
+        for at in (start..range.end).step_by(BLOCK_BYTES) {
+            let length = (BLOCK_BYTES as u64).min(range.end - at) as usize;
+            let bytes = self.read(file, at, length)?;
+            // An aligned start may lie before the hole, where the two are known to be equal.
+            let skipped = range.start.saturating_sub(at) as usize;
+            if let Some(found) = bytes.slice(skipped..length).first_nonzero() {
+                return Ok(Some(at + (skipped + found) as u64));
+            }
+        }
+        Ok(None)
+    }
+
+    fn pass_over(&mut self, kind: Kind, range: &Range<u64>) -> Result<Option<u64>> {
+        let length = range.end - range.start;
+        if kind == Kind::Shared {
+            self.shared_bytes += length;
+            return Ok(None);
+        }
+        self.hole_bytes += length;
+        self.note_hole(0, range)?;
+        self.note_hole(1, range)?;
+        Ok(None)
+    }
+
+    /// Notes what the map says of a file, and looks at a page in the middle of the first holes.
+    fn note_hole(&mut self, file: usize, range: &Range<u64>) -> Result<()> {
+        self.claimed_bytes[file] += range.end - range.start;
+        self.holes += 1;
+        if self.holes > SAMPLES {
+            return Ok(());
+        }
+        let middle = range.start + (range.end - range.start) / 2;
+        let at = (middle - middle % SAMPLE_BYTES).max(range.start - range.start % self.pair.alignment());
+        let length = SAMPLE_BYTES.min(range.end - at) as usize;
+        let skipped = range.start.saturating_sub(at) as usize;
+        let bytes = self.read(file, at, length)?;
+        self.lied |= bytes.slice(skipped..length).first_nonzero().is_some();
+        Ok(())
+    }
+
+    fn read(&mut self, file: usize, at: u64, length: usize) -> Result<MappedBytes<'_>> {
+        let pair = self.pair;
+        if self.buffer.is_none() {
+            let made = Buffer::new(BLOCK_BYTES, MEMORY_ALIGNMENT);
+            self.buffer = Some(made.map_err(|error| pair.sides[file].failed("making a buffer", error))?);
+        }
+        let buffer = self.buffer.as_mut().expect("it was just made");
+        pair.read(file, buffer, at, length)?;
+        Ok(MappedBytes::from(&buffer[..length]))
+    }
+
+    /// Whether what the map said cannot be relied on: a look at a hole found something, a file has more blocks than its
+    /// holes leave room for, or it is another map now, or the files were changed meanwhile.
+    pub fn must_look_again(&self) -> Result<bool> {
+        if self.claimed_bytes == [0; 2] && self.shared_bytes == 0 {
+            return Ok(false);
+        }
+        if self.lied || (0..2).any(|file| self.has_too_many_blocks(file)) {
+            return Ok(true);
+        }
+        let map = Map::of(self.pair)?;
+        let mut runs: Runs<'_> = map.runs(self.pair);
+        while runs.next()?.is_some() {}
+        if runs.signature() != self.signature || (self.used_shared && shared(self.pair)?.is_empty()) {
+            return Ok(true);
+        }
+        // Last, so that whatever changed while the map was read is seen.
+        for file in 0..2 {
+            let (before, now) = (self.pair.metadata(file), self.pair.sides[file].metadata()?);
+            let times = |m: &std::fs::Metadata| (m.ctime(), m.ctime_nsec(), m.mtime(), m.mtime_nsec());
+            if times(before) != times(&now) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a file whose holes are where the map says could not have as many blocks as it has.
+    fn has_too_many_blocks(&self, file: usize) -> bool {
+        let metadata = self.pair.metadata(file);
+        let allocated = metadata.blocks().saturating_mul(512);
+        let most = metadata.len().saturating_sub(self.claimed_bytes[file]);
+        self.claimed_bytes[file] > 0 && allocated > most + most / 8 + OVERHEAD_BYTES
+    }
+}
+
+/// With `hint=willneed`, tells the kernel of the data behind holes before it is reached, so that scattered blocks are on
+/// their way together.
+struct Lookahead<'a> {
+    pair: &'a Pair<'a>,
+    runs: Option<Runs<'a>>,
+    told_until: u64,
+    /// Where each stretch begins that was told and not reached.
+    waiting: std::collections::VecDeque<u64>,
+}
+
+/// Stretches told of at a time.
+const STRETCHES_AHEAD: usize = 128;
+/// Longer ones are told piece by piece as they are read.
+const SHORT_BYTES: u64 = 128 << 10;
+
+impl<'a> Lookahead<'a> {
+    fn new(pair: &'a Pair<'a>, map: &'a Map) -> Self {
+        let is_wanted = pair.sides[0].method.options().hint == Hint::WillNeed;
+        Self {
+            pair,
+            runs: is_wanted.then(|| map.runs(pair)),
+            told_until: 0,
+            waiting: std::collections::VecDeque::new(),
+        }
+    }
+
+    fn reached(&mut self, at: u64) -> Result<()> {
+        while self.waiting.front().is_some_and(|&start| start <= at) {
+            self.waiting.pop_front();
+        }
+        let Some(runs) = &mut self.runs else { return Ok(()) };
+        while self.waiting.len() < STRETCHES_AHEAD {
+            let Some((kind, range)) = runs.next()? else {
+                self.runs = None;
+                return Ok(());
+            };
+            let files: &[usize] = match kind {
+                Kind::Data => &[0, 1],
+                Kind::DataIn(0) => &[0],
+                Kind::DataIn(_) => &[1],
+                Kind::Hole | Kind::Shared => continue,
+            };
+            self.told_until = range.end;
+            self.waiting.push_back(range.start);
+            if range.end - range.start > SHORT_BYTES {
+                continue;
+            }
+            for &file in files {
+                let (side, place) = (&self.pair.sides[file], self.pair.place(file, &range));
+                side.count_call();
+                let told = sys::advise(&side.file, sys::Advice::WillNeed, place.start, place.end - place.start);
+                side.support("giving the read-ahead hint", told)?;
+            }
+        }
+        Ok(())
+    }
+}

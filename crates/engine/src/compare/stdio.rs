@@ -1,0 +1,77 @@
+//! `compare/stdio` and `compare/stdio-unlocked`: getc(3) of each in turn, as programs of 2009 did. One loop; the two differ
+//! in the lock that each call takes.
+
+use std::ops::Range;
+
+use seekless_sys::{Locking, Stdio, StdioEnd};
+
+use super::pair::Pair;
+use super::{CompareBytes, PrepareCompare};
+use crate::error::Result;
+use crate::method::{Accepts, Comparing, Hint, Mechanism, Operation, Order, Platform, Prepare};
+
+const LOCKED_PREPARE: PrepareCompare = |_| Ok(Box::new(Streams(Locking::Locked)));
+const UNLOCKED_PREPARE: PrepareCompare = |_| Ok(Box::new(Streams(Locking::Unlocked)));
+
+pub(super) static LOCKED: Mechanism = mechanism("stdio", "getc(3) of each in turn", LOCKED_PREPARE);
+pub(super) static UNLOCKED: Mechanism = mechanism(
+    "stdio-unlocked",
+    "getc_unlocked(3) of each in turn, without the stream's lock",
+    UNLOCKED_PREPARE,
+);
+
+const fn mechanism(name: &'static str, about: &'static str, prepare: PrepareCompare) -> Mechanism {
+    Mechanism {
+        operation: Operation::Compare,
+        name,
+        about,
+        accepts: Accepts {
+            orders: &[Order::Preload, Order::Window(64 << 20)],
+            comparing: &[Comparing::Bytewise, Comparing::Linewise],
+            hints: &[Hint::Sequential],
+            ..Accepts::NOTHING
+        },
+        overlapping: false,
+        platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
+        simplicity_rank: 3,
+        prepare: Prepare::Compare(prepare),
+    }
+}
+
+struct Streams(Locking);
+
+impl CompareBytes for Streams {
+    fn preload(&mut self, pair: &Pair<'_>, file: usize, range: Range<u64>) -> Result<()> {
+        let side = &pair.sides[file];
+        let place = pair.place(file, &range);
+        let length = place.end - place.start;
+        let skipped = open(pair, file, range.start)?.skip(self.0, length);
+        let skipped = skipped.map_err(|error| side.failed_at("getc behind", place.start, error))?;
+        if skipped < length {
+            return Err(side.shrank(place.start + skipped));
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, pair: &Pair<'_>, range: Range<u64>, newlines: &mut u64) -> Result<Option<u64>> {
+        let (mut one, mut other) = (open(pair, 0, range.start)?, open(pair, 1, range.start)?);
+        let counts = pair.sides[0].method.options().comparing == Some(Comparing::Linewise);
+        let length = range.end - range.start;
+        let end = one.compare(&mut other, self.0, length, counts.then_some(newlines));
+        let end = end.map_err(|error| pair.sides[0].failed_at("getc of both behind", range.start, error))?;
+        match end {
+            StdioEnd::Equal => Ok(None),
+            StdioEnd::Differ(at) => Ok(Some(range.start + at)),
+            StdioEnd::FirstEnded(at) => Err(pair.sides[0].shrank(pair.starts[0] + range.start + at)),
+            StdioEnd::SecondEnded(at) => Err(pair.sides[1].shrank(pair.starts[1] + range.start + at)),
+        }
+    }
+}
+
+fn open(pair: &Pair<'_>, file: usize, at: u64) -> Result<Stdio> {
+    let side = &pair.sides[file];
+    crate::ahead::Ahead::new(side)?;
+    // dup, fdopen's fcntl, lseek and close; the reads are the C library's own.
+    side.count_calls(4);
+    Stdio::new(&side.file, pair.starts[file] + at).map_err(|error| side.failed("opening a stream", error))
+}

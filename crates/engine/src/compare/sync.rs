@@ -1,0 +1,137 @@
+//! `compare/sync`: pread(2) of a block of each, and memcmp(3); in one thread, or in several that take blocks in turn.
+
+use std::ops::Range;
+
+use rayon::ThreadPool;
+use seekless_sys::Buffer;
+
+use super::pair::Pair;
+use super::windows::first_difference;
+use super::{CompareBytes, PrepareCompare};
+use crate::ahead::Ahead;
+use crate::error::Result;
+use crate::method::{Accepts, Comparing, Mechanism, Operation, Order, Platform, Prepare};
+use crate::pool::pool;
+use crate::setup::Setup;
+
+/// What calls that read blocks of two descriptors accept.
+pub(super) const ACCEPTS: Accepts = Accepts {
+    orders: &[Order::Preload, Order::Window(64 << 20), Order::Parallel],
+    comparing: &[Comparing::Memcmp, Comparing::Bytewise, Comparing::Linewise],
+    ..crate::read::ACCEPTS
+};
+
+const PREPARE: PrepareCompare = |setup| {
+    let options = setup.method.options();
+    let threads = options.threads.unwrap_or(1) as usize;
+    let helpers = match options.order {
+        Order::Parallel => Some(1),
+        _ if threads > 1 => Some(threads),
+        _ => None,
+    };
+    let buffers = || Ok([setup.buffer()?, setup.buffer()?]);
+    Ok(Box::new(Sync {
+        setup,
+        pool: helpers.map(|threads| pool(&setup, threads)).transpose()?,
+        buffers: (0..threads).map(|_| buffers()).collect::<Result<_>>()?,
+    }))
+};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    operation: Operation::Compare,
+    name: "sync",
+    about: "pread(2) of a block of each",
+    accepts: Accepts {
+        threads: Some(1),
+        ..ACCEPTS
+    },
+    overlapping: false,
+    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
+    simplicity_rank: 2,
+    prepare: Prepare::Compare(PREPARE),
+};
+
+struct Sync {
+    setup: Setup,
+    /// Where there is more than one thread, or one that reads the second file while the first is read.
+    pool: Option<ThreadPool>,
+    /// A block of each file, for each thread.
+    buffers: Vec<[Buffer; 2]>,
+}
+
+impl CompareBytes for Sync {
+    fn preload(&mut self, pair: &Pair<'_>, file: usize, range: Range<u64>) -> Result<()> {
+        preload_blocks(pair, file, range, &mut self.buffers[0][0])
+    }
+
+    fn compare(&mut self, pair: &Pair<'_>, range: Range<u64>, newlines: &mut u64) -> Result<Option<u64>> {
+        match &self.pool {
+            Some(pool) if self.buffers.len() > 1 => {
+                let step = self.setup.block_bytes as u64;
+                for file in 0..2 {
+                    Ahead::within(&pair.sides[file], pair.place(file, &range))?;
+                }
+                first_difference(pool, range, step, &mut self.buffers, |buffers, block| {
+                    let length = (block.end - block.start) as usize;
+                    let [one, other] = buffers;
+                    pair.read(0, one, block.start, length)?;
+                    pair.read(1, other, block.start, length)?;
+                    let found = pair.difference(&one[..length], &other[..length], &mut 0);
+                    Ok(found.map(|at| block.start + at))
+                })
+            }
+            pool => one_thread(pair, range, &mut self.buffers[0], pool.as_ref(), newlines),
+        }
+    }
+}
+
+/// A block of each after the other; with a helper, both at once.
+fn one_thread(
+    pair: &Pair<'_>,
+    range: Range<u64>,
+    [one, other]: &mut [Buffer; 2],
+    helper: Option<&ThreadPool>,
+    newlines: &mut u64,
+) -> Result<Option<u64>> {
+    let ahead = |file: usize| Ahead::within(&pair.sides[file], pair.place(file, &range));
+    let mut aheads = [ahead(0)?, ahead(1)?];
+    let mut at = range.start;
+    while at < range.end {
+        let length = (one.len() as u64).min(range.end - at) as usize;
+        for (ahead, start) in aheads.iter_mut().zip(pair.starts) {
+            ahead.reading_at(start + at)?;
+        }
+        match helper {
+            None => {
+                pair.read(0, one, at, length)?;
+                pair.read(1, other, at, length)?;
+            }
+            Some(helper) => {
+                let mut second = Ok(());
+                let first = helper.in_place_scope(|scope| {
+                    scope.spawn(|_| second = pair.read(1, other, at, length));
+                    pair.read(0, one, at, length)
+                });
+                first.and(second)?;
+            }
+        }
+        if let Some(found) = pair.difference(&one[..length], &other[..length], newlines) {
+            return Ok(Some(at + found));
+        }
+        at += length as u64;
+    }
+    Ok(None)
+}
+
+/// Reads a stretch of one file into a buffer, block by block, only so that it is in the page cache.
+pub(super) fn preload_blocks(pair: &Pair<'_>, file: usize, range: Range<u64>, buffer: &mut Buffer) -> Result<()> {
+    let mut ahead = Ahead::within(&pair.sides[file], pair.place(file, &range))?;
+    let mut at = range.start;
+    while at < range.end {
+        let length = (buffer.len() as u64).min(range.end - at) as usize;
+        ahead.reading_at(pair.starts[file] + at)?;
+        pair.read(file, buffer, at, length)?;
+        at += length as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Several threads on one stretch: each takes the next window, and the difference that lies first wins.
+
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rayon::ThreadPool;
+
+use crate::error::Result;
+
+/// Has each worker look at windows of `window_bytes` until none is left or all before a difference are looked at. Gives the
+/// first difference, or the error of a window that lies before it.
+pub(super) fn first_difference<W: Send>(
+    pool: &ThreadPool,
+    range: Range<u64>,
+    window_bytes: u64,
+    workers: &mut [W],
+    look: impl Fn(&mut W, Range<u64>) -> Result<Option<u64>> + Sync,
+) -> Result<Option<u64>> {
+    let next = AtomicU64::new(range.start);
+    // Windows from here on need no look: something was found before them.
+    let needed_until = AtomicU64::new(range.end);
+    let first: Mutex<Option<(u64, Result<u64>)>> = Mutex::new(None);
+    let work = |worker: &mut W| {
+        loop {
+            let start = next.fetch_add(window_bytes, Ordering::Relaxed);
+            if start >= needed_until.load(Ordering::Relaxed) {
+                return;
+            }
+            let (at, outcome) = match look(worker, start..(start + window_bytes).min(range.end)) {
+                Ok(None) => continue,
+                Ok(Some(at)) => (at, Ok(at)),
+                Err(error) => (start, Err(error)),
+            };
+            needed_until.fetch_min(at, Ordering::Relaxed);
+            let mut first = first.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if first.as_ref().is_none_or(|(earliest, _)| at < *earliest) {
+                *first = Some((at, outcome));
+            }
+        }
+    };
+    pool.in_place_scope(|scope| {
+        for worker in workers {
+            let work = &work;
+            scope.spawn(move |_| work(worker));
+        }
+    });
+    let first = first.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    first.map(|(_, outcome)| outcome).transpose()
+}

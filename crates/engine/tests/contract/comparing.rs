@@ -1,0 +1,321 @@
+//! Comparing: the verdict is that of looking at each byte, whatever the method, the sizes, the starts and the limit.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use seekless::method::{CachePolicy, Comparing, Operation};
+use seekless::{Comparer, Comparison, Error, Method, Options, Part, Verdict, Which};
+use tempfile::TempDir;
+
+use crate::{cases, file_of, folders, methods, sample, with_block};
+
+/// The oracle: a loop over bytes.
+fn naive(one: &[u8], other: &[u8]) -> Verdict {
+    let differ = one.iter().zip(other).position(|(a, b)| a != b);
+    let ended = |side, bytes: &[u8]| Verdict::Ended {
+        side,
+        offset: bytes.len() as u64,
+    };
+    match differ {
+        Some(offset) => Verdict::Differ { offset: offset as u64 },
+        None if one.len() < other.len() => ended(Which::One, one),
+        None if one.len() > other.len() => ended(Which::Other, other),
+        None => Verdict::Equal,
+    }
+}
+
+fn compare(method: &Method, one: &Path, other: &Path) -> Comparison {
+    let compared = Comparer::prepare(method).and_then(|mut comparer| comparer.compare(one, other));
+    compared.unwrap_or_else(|error| panic!("{method}: {error}"))
+}
+
+/// Places at which the second file is made to differ: around every edge of a block.
+fn places(size: usize, block: usize) -> Vec<Option<usize>> {
+    let edges = [
+        0,
+        1,
+        511,
+        512,
+        4095,
+        4096,
+        block - 1,
+        block,
+        2 * block,
+        size.wrapping_sub(1),
+    ];
+    let mut places: Vec<_> = edges.into_iter().filter(|&at| at < size).map(Some).collect();
+    places.push(None);
+    places.dedup();
+    places
+}
+
+#[test]
+fn every_method_finds_the_first_difference_or_none() {
+    for folder in folders() {
+        let mut checked = 0;
+        for method in methods(Operation::Compare, folder.path()) {
+            for (method, size) in cases(&method) {
+                let bytes = sample(size);
+                let one = file_of(&folder, "one", &bytes);
+                let block = method.options().block_bytes.unwrap_or(4096) as usize;
+                let mut comparer = Comparer::prepare_for(&method, size as u64).unwrap();
+                for place in places(size, block) {
+                    let mut changed = bytes.clone();
+                    if let Some(place) = place {
+                        changed[place] ^= 1;
+                        *changed.last_mut().unwrap() ^= 2;
+                    }
+                    let other = file_of(&folder, "other", &changed);
+                    let found = comparer.compare(&one, &other);
+                    let found = found.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
+                    assert_eq!(
+                        found.verdict,
+                        naive(&bytes, &changed),
+                        "{method}, {size} bytes, {place:?}"
+                    );
+                    if method.options().comparing == Some(Comparing::Linewise) {
+                        let equal = &bytes[..found.bytes as usize];
+                        let lines = equal.split(|&byte| byte == b'\n').count() - 1;
+                        assert_eq!(found.newlines, Some(lines as u64), "{method}, {size} bytes");
+                    }
+                    checked += 1;
+                }
+            }
+        }
+        println!("{checked} comparisons in {}", folder.path().display());
+    }
+}
+
+#[test]
+fn the_shorter_file_is_named_and_unequal_lengths_of_equal_bytes_are_no_difference() {
+    for folder in folders() {
+        for method in methods(Operation::Compare, folder.path()) {
+            let bytes = sample(200_000);
+            for (one_bytes, other_bytes) in [(200_000, 131_072), (131_071, 200_000), (0, 1), (1, 0), (0, 0)] {
+                let one = file_of(&folder, "one", &bytes[..one_bytes]);
+                let other = file_of(&folder, "other", &bytes[..other_bytes]);
+                let found = compare(&method, &one, &other);
+                let expected = naive(&bytes[..one_bytes], &bytes[..other_bytes]);
+                assert_eq!(found.verdict, expected, "{method}, {one_bytes} against {other_bytes}");
+                assert_eq!(found.bytes, one_bytes.min(other_bytes) as u64);
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_begin_and_end_where_they_are_told_to() {
+    for folder in folders() {
+        let bytes = sample(300_000);
+        let shifted = [&[7; 4097][..], &bytes].concat();
+        let one = file_of(&folder, "one", &bytes);
+        let other = file_of(&folder, "other", &shifted);
+        for method in methods(Operation::Compare, folder.path()) {
+            let mut comparer = Comparer::prepare(&method).unwrap();
+            let mut parts = |one_start: u64, other_start: u64, limit| {
+                let part = |path, start| Part {
+                    start,
+                    ..Part::whole(path)
+                };
+                comparer.compare_parts(&part(&one, one_start), &part(&other, other_start), limit)
+            };
+            if method.options().cache == CachePolicy::Direct {
+                // Aligned starts only, and these are unequal.
+                let found = parts(4096, 8192, Some(8192));
+                assert_eq!(
+                    found.unwrap().verdict,
+                    naive(&bytes[4096..12_288], &shifted[8192..16_384]),
+                    "{method}"
+                );
+                let refused = parts(0, 4097, None);
+                if let Err(error) = refused {
+                    assert!(error.is_unavailable(), "{method}: {error}");
+                }
+                continue;
+            }
+            for (one_start, other_start, limit) in [
+                (0, 4097, None),
+                (100, 4197, None),
+                (131_072, 135_169, Some(70_001)),
+                (5, 4102, Some(0)),
+                (299_999, 304_096, None),
+                (300_000, 304_097, None),
+                (400_000, 5, None),
+                (u64::MAX, u64::MAX, None),
+                (0, 4096, Some(1)),
+            ] {
+                let found = parts(one_start, other_start, limit).unwrap_or_else(|error| panic!("{method}: {error}"));
+                let end = |bytes: &'_ [u8], start: u64| {
+                    let rest = bytes[(start as usize).min(bytes.len())..].to_vec();
+                    rest[..limit.map_or(rest.len(), |limit: u64| rest.len().min(limit as usize))].to_vec()
+                };
+                let expected = naive(&end(&bytes, one_start), &end(&shifted, other_start));
+                assert_eq!(
+                    found.verdict, expected,
+                    "{method}: {one_start}, {other_start}, {limit:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_open_already_is_compared_from_its_start() {
+    let folder = tempfile::tempdir().unwrap();
+    seekless::allow_mapping().unwrap();
+    let bytes = sample(100_000);
+    let (one, other) = (file_of(&folder, "one", &bytes), file_of(&folder, "other", &bytes[10..]));
+    for method in methods(Operation::Compare, folder.path()) {
+        let part = |path, start| Part {
+            path,
+            file: Some(Arc::new(File::open(path).unwrap())),
+            start,
+        };
+        let found = Comparer::prepare(&method).unwrap();
+        let found = { found }.compare_parts(&part(&one, 10), &part(&other, 0), None);
+        if method.options().cache == CachePolicy::Direct {
+            assert!(found.unwrap_err().is_unavailable());
+        } else {
+            assert_eq!(found.unwrap().verdict, Verdict::Equal, "{method}");
+        }
+    }
+}
+
+#[test]
+fn a_file_is_equal_to_itself_at_once_unless_identity_is_ignored() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = file_of(&folder, "one", &sample(100_000));
+    let link = folder.path().join("link");
+    std::fs::hard_link(&one, &link).unwrap();
+    let found = compare(&Method::known("compare/sync"), &one, &link);
+    assert_eq!((found.verdict, found.unread_bytes), (Verdict::Equal, 100_000));
+    let found = compare(&Method::known("compare/sync,identity=ignore"), &one, &link);
+    assert_eq!((found.verdict, found.unread_bytes), (Verdict::Equal, 0));
+}
+
+/// A sparse file: `bytes` long, with data at these places.
+fn sparse(folder: &TempDir, name: &str, bytes: u64, data: &[(u64, &[u8])]) -> std::path::PathBuf {
+    let path = folder.path().join(name);
+    let file = File::create(&path).unwrap();
+    file.set_len(bytes).unwrap();
+    for (at, bytes) in data {
+        file.write_all_at(bytes, *at).unwrap();
+    }
+    path
+}
+
+#[test]
+fn holes_are_equal_to_holes_and_to_zeros_and_to_nothing_else() {
+    const BYTES: u64 = 3 << 20;
+    let zeros = vec![0; 256 << 10];
+    let data = sample(64 << 10);
+    let mut nearly = zeros.clone();
+    nearly[200_001] = 1;
+    for folder in folders() {
+        let one = sparse(&folder, "one", BYTES, &[(1 << 20, &data)]);
+        let same = sparse(&folder, "same", BYTES, &[(1 << 20, &data), (2 << 20, &zeros)]);
+        let unlike = sparse(&folder, "unlike", BYTES, &[(1 << 20, &data), (2 << 20, &nearly)]);
+        let early = sparse(&folder, "early", BYTES, &[(4096, b"x")]);
+        for method in methods(Operation::Compare, folder.path()) {
+            for ignored in [false, true] {
+                let options = Options {
+                    holes_ignored: ignored,
+                    ..*method.options()
+                };
+                let method = Method::new(method.mechanism(), options).unwrap();
+                for (a, b) in [(&one, &same), (&same, &one)] {
+                    let found = compare(&method, a, b);
+                    assert_eq!(found.verdict, Verdict::Equal, "{method}");
+                    assert!(!ignored || found.unread_bytes == 0, "{method}: {found:?}");
+                }
+                let at = (2 << 20) + 200_001;
+                assert_eq!(
+                    compare(&method, &one, &unlike).verdict,
+                    Verdict::Differ { offset: at },
+                    "{method}"
+                );
+                assert_eq!(
+                    compare(&method, &unlike, &one).verdict,
+                    Verdict::Differ { offset: at },
+                    "{method}"
+                );
+                assert_eq!(
+                    compare(&method, &early, &one).verdict,
+                    Verdict::Differ { offset: 4096 },
+                    "{method}"
+                );
+            }
+        }
+        let found = compare(&Method::known("compare/sync"), &one, &same);
+        println!(
+            "{}: {} of {BYTES} bytes unread",
+            folder.path().display(),
+            found.unread_bytes
+        );
+    }
+}
+
+#[test]
+fn a_clone_is_equal_unread_until_it_is_written_to() {
+    for folder in folders() {
+        let bytes = sample(1 << 20);
+        let one = file_of(&folder, "one", &bytes);
+        let clone = folder.path().join("clone");
+        let reflink = seekless::Copier::prepare(&Method::known("copy/reflink")).unwrap();
+        if let Err(error) = { reflink }.copy(&one, &clone, seekless::Destination::New) {
+            println!("skipped: no clones in {}: {error}", folder.path().display());
+            continue;
+        }
+        File::open(&one).unwrap().sync_all().unwrap();
+        let method = Method::known("compare/sync");
+        let found = compare(&method, &one, &clone);
+        assert_eq!(found.verdict, Verdict::Equal);
+        assert!(found.unread_bytes > 1 << 19, "{found:?} in {}", folder.path().display());
+        assert_eq!(
+            compare(&Method::known("compare/sync,holes=ignore"), &one, &clone).unread_bytes,
+            0
+        );
+        // Without FIEMAP_FLAG_SYNC the file system still reports the extent from before.
+        let file = File::options().write(true).open(&clone).unwrap();
+        file.write_all_at(&[bytes[500_000] ^ 1], 500_000).unwrap();
+        assert_eq!(
+            compare(&method, &one, &clone).verdict,
+            Verdict::Differ { offset: 500_000 }
+        );
+    }
+}
+
+#[test]
+fn a_file_that_changes_its_size_is_named_and_not_called_equal() {
+    let folder = tempfile::tempdir().unwrap();
+    seekless::allow_mapping().unwrap();
+    let bytes = sample(3 << 20);
+    for method in methods(Operation::Compare, folder.path()) {
+        let method = with_block(&method, 4096).unwrap_or(method);
+        let one = file_of(&folder, "one", &bytes);
+        let other = file_of(&folder, "other", &bytes);
+        // A FIFO would do it more exactly; a regular file needs somebody who changes it while it is read.
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let file = File::options().write(true).open(&other).unwrap();
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    file.set_len(1 << 20).unwrap();
+                    file.write_all_at(&bytes[1 << 20..], 1 << 20).unwrap();
+                }
+            });
+            let mut comparer = Comparer::prepare(&method).unwrap();
+            for _ in 0..5 {
+                match comparer.compare(&one, &other) {
+                    Err(Error::Shrank { path, .. } | Error::Grew { path, .. }) => assert_eq!(path, other),
+                    Err(error) => panic!("{method}: {error}"),
+                    // Sizes that the other thread gave it, and its bytes, which may be zeros for a moment.
+                    Ok(found) => assert_ne!(found.verdict, Verdict::Differ { offset: 0 }, "{method}"),
+                }
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+    }
+}
