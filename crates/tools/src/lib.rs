@@ -5,3 +5,4 @@
 //! command.
 
 pub mod cache;
+pub mod tree;

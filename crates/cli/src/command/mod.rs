@@ -2,6 +2,8 @@
 
 mod bench;
 mod cache;
+#[path = "cmp/tree.rs"]
+mod compare_trees;
 mod generate;
 mod methods;
 mod report;
@@ -43,6 +45,8 @@ enum Command {
     Runs(runs::Arguments),
     Report(report::Arguments),
     Generate(generate::Arguments),
+    #[command(hide = true)]
+    CompareTrees(compare_trees::Arguments),
     /// Runs one trial that a parent describes on standard input.
     #[command(hide = true)]
     Trial,
@@ -74,6 +78,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Runs(arguments) => runs::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
+        Command::CompareTrees(arguments) => compare_trees::run(&arguments),
         Command::Trial => trial::run(),
     }
 }

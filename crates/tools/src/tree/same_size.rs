@@ -1,0 +1,1 @@
+//! How often large files of one size are equal.
