@@ -26,6 +26,7 @@
 //! code are in `seekless-sys`.
 
 pub mod method;
+pub mod plan;
 
 mod ahead;
 mod chunk;
@@ -45,7 +46,7 @@ mod transfer;
 mod write;
 
 pub use chunk::Chunk;
-pub use compare::{Comparer, Comparison, Part, Verdict, Which};
+pub use compare::{CompareFacts, Comparer, Comparison, Part, Verdict, Which};
 pub use consumer::{Consumer, Sequential, sequential};
 pub use copy::Copier;
 pub use error::{Error, Result};

@@ -5,6 +5,7 @@
 //! `pass` goes over the rest in the method's order. A mechanism compares one stretch that is data in both.
 
 mod double_buffer;
+mod facts;
 mod io_uring;
 mod map;
 mod mmap;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::method::{Mechanism, Method, Operation, Prepare};
 use crate::setup::Setup;
+pub use facts::CompareFacts;
 use map::Map;
 use pair::Pair;
 use pass::Pass;

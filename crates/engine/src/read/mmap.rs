@@ -122,7 +122,7 @@ pub(crate) fn fault(side: &Side<'_>, offset: u64) -> crate::Error {
         Ok(()) => side.failed_at(
             "reading through the map",
             offset,
-            std::io::Error::other("input/output error"),
+            std::io::Error::other("input/output error, or the file was shorter for a moment"),
         ),
     }
 }

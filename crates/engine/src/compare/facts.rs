@@ -1,0 +1,178 @@
+//! What is found out about two files before they are compared, in at most 50 ms: are they in the page cache, and does it
+//! cost anything here to read them in turn?
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use seekless_sys::{self as sys, Access, Buffer, Opening, Support};
+
+use super::Part;
+use crate::error::{Error, Result};
+use crate::transfer::MEMORY_ALIGNMENT;
+
+/// What a plan for comparing rests on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CompareFacts {
+    /// Bytes to be compared of each.
+    pub bytes: u64,
+    /// The part of each file that is in the page cache, 0 to 1; `None` where that cannot be known.
+    pub resident: [Option<f64>; 2],
+    /// Whether both are on one file system.
+    pub is_one_device: bool,
+    /// How many times as long it takes to read the two in turn as one after the other. Measured; `None` where it was not.
+    pub alternating_ratio: Option<f64>,
+    /// Whether either has fewer blocks than bytes.
+    pub is_sparse: bool,
+    /// Whether files may be mapped in this process.
+    pub can_map: bool,
+    /// Threads that run at once.
+    pub processors: usize,
+}
+
+/// Files shorter than this are not measured: that would take longer than it can save.
+const MEASURED_FROM_BYTES: u64 = 64 << 20;
+/// The time after which no more reads are begun: one takes up to 15 ms where a head must move.
+const PROBE_TIME: Duration = Duration::from_millis(30);
+const PROBE_BLOCK_BYTES: u64 = 64 << 10;
+/// Blocks that are read of one file, and then of both in turn.
+const RUN: u64 = 4;
+const RUNS: u64 = 6;
+
+impl CompareFacts {
+    /// Finds out about two files, of which so many bytes from their starts are to be compared.
+    ///
+    /// # Errors
+    /// The system's, where a file cannot be opened or looked at.
+    pub fn of(one: &Part<'_>, other: &Part<'_>, bytes: u64) -> Result<Self> {
+        let (one_open, other_open) = (open(one)?, open(other)?);
+        let facts = [look_at(one, &one_open)?, look_at(other, &other_open)?];
+        let [
+            (one_device, one_resident, one_sparse),
+            (other_device, other_resident, other_sparse),
+        ] = facts;
+        let is_one_device = one_device == other_device;
+        let cold = |resident: Option<f64>| resident.is_some_and(|part| part < 0.5);
+        let worth_it = bytes >= MEASURED_FROM_BYTES && is_one_device && cold(one_resident) && cold(other_resident);
+        Ok(Self {
+            bytes,
+            resident: [one_resident, other_resident],
+            is_one_device,
+            alternating_ratio: worth_it.then(|| alternating_ratio([one, other], bytes)).flatten(),
+            is_sparse: one_sparse || other_sparse,
+            can_map: sys::guard_installed(),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+        })
+    }
+}
+
+fn open(part: &Part<'_>) -> Result<std::sync::Arc<File>> {
+    match &part.file {
+        Some(file) => Ok(std::sync::Arc::clone(file)),
+        None => File::open(part.path)
+            .map(std::sync::Arc::new)
+            .map_err(|error| Error::system(part.path, "opening it", error)),
+    }
+}
+
+/// The file system's number, the part that is resident, and whether there are holes.
+fn look_at(part: &Part<'_>, file: &File) -> Result<(u64, Option<f64>, bool)> {
+    let metadata = file
+        .metadata()
+        .map_err(|error| Error::system(part.path, "looking at it", error))?;
+    let asked = sys::residency(file).ok().and_then(Support::available);
+    let resident = asked.map(|found| found.resident_bytes as f64 / found.total_bytes.max(1) as f64);
+    let is_sparse = metadata.blocks().saturating_mul(512) < metadata.len();
+    Ok((metadata.dev(), resident, is_sparse))
+}
+
+/// Times direct reads: runs of blocks of one file against runs of the two in turn. `None` where there is no direct I/O, or
+/// too few reads could be made to tell.
+fn alternating_ratio(parts: [&Part<'_>; 2], bytes: u64) -> Option<f64> {
+    let [one, other] = parts.map(|part| open_direct(part.path));
+    let (one, other) = (one?, other?);
+    let mut buffer = Buffer::new(PROBE_BLOCK_BYTES as usize, MEMORY_ALIGNMENT).ok()?;
+    let begin = Instant::now();
+    let mut read = |file: &File, block: u64| {
+        if begin.elapsed() > PROBE_TIME {
+            return None;
+        }
+        let start = Instant::now();
+        file.read_exact_at(&mut buffer, block * PROBE_BLOCK_BYTES).ok()?;
+        Some(start.elapsed())
+    };
+    let (mut in_turn, mut in_a_row) = (Vec::new(), Vec::new());
+    // Behind the starts, each run at a place of its own, away from the last one's read-ahead in the device.
+    let apart = bytes / PROBE_BLOCK_BYTES / (RUNS + 1);
+    'runs: for run in 0..RUNS {
+        let first = parts.map(|part| part.start.div_ceil(PROBE_BLOCK_BYTES) + run * apart);
+        for step in 0..RUN {
+            let Some(time) = read(&one, first[0] + step) else {
+                break 'runs;
+            };
+            // The first read of a run goes to a new place.
+            if step > 0 {
+                in_a_row.push(time);
+            }
+        }
+        for step in 0..RUN {
+            let (Some(a), Some(b)) = (read(&other, first[1] + step), read(&one, first[0] + RUN + step)) else {
+                break 'runs;
+            };
+            in_turn.extend([a, b]);
+        }
+    }
+    (in_turn.len() >= 3 && in_a_row.len() >= 3).then(|| median(in_turn) / median(in_a_row))
+}
+
+fn open_direct(path: &Path) -> Option<File> {
+    let opening = Opening {
+        access: Access::Read,
+        direct: true,
+        write_through: false,
+    };
+    sys::open(path, opening).ok()?.available()
+}
+
+/// The middle one, in seconds.
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort();
+    times[times.len() / 2].as_secs_f64().max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_are_found_within_their_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name| folder.path().join(name);
+        for name in ["one", "other"] {
+            std::fs::write(path(name), vec![1; 70 << 20]).unwrap();
+        }
+        let (one, other) = (path("one"), path("other"));
+        let facts = || CompareFacts::of(&Part::whole(&one), &Part::whole(&other), 70 << 20).unwrap();
+        assert!(facts().is_one_device && !facts().is_sparse);
+        assert_eq!(facts().alternating_ratio, None, "files in memory are not measured");
+        for path in [&one, &other] {
+            crate::cache::drop_file(path).unwrap();
+        }
+        let begin = Instant::now();
+        let found = facts();
+        println!("{found:?} in {:?}", begin.elapsed());
+        assert!(found.alternating_ratio.is_none_or(|ratio| ratio > 0.0));
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let error = CompareFacts::of(&Part::whole(Path::new("/nonexistent")), &Part::whole(Path::new("/")), 1);
+        assert!(
+            error
+                .unwrap_err()
+                .to_string()
+                .starts_with("/nonexistent: opening it failed")
+        );
+    }
+}
