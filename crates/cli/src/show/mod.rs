@@ -26,7 +26,7 @@ pub use rankings::show_rankings;
 pub use run::show_run;
 pub use runs::{list_runs, runs_json};
 pub use storage::{Described, show_storage, storage_json};
-pub use tree::{Differences, Form};
+pub use tree::{Differences, Form, show_same_size};
 pub use units::{bytes, rate};
 pub use visible::{json_text, visible, visible_lines, visible_path};
 pub use width::{Width, wrapped};

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use seekless_tools::tree::{Attribute, Contents, Difference, Found, Kind, Side, Summary, What};
+use seekless_tools::tree::{self, Attribute, Contents, Difference, Found, Kind, SameSize, Side, Summary, What};
 use serde_json::{Map, Value, json};
 
 use super::cache::{count, files};
@@ -319,6 +319,37 @@ fn summary_json(summary: &Summary, elapsed_seconds: f64) -> Value {
         "seconds": elapsed_seconds,
         "stopped": summary.is_stopped,
     })
+}
+
+/// How often files of one size are equal: a sentence or an object.
+pub fn show_same_size(out: &mut dyn Write, result: &SameSize, is_json: bool) -> io::Result<()> {
+    if is_json {
+        let object = json!({
+            "kind": "same_size",
+            "smallest_bytes": tree::SMALLEST_BYTES,
+            "files": result.files,
+            "sizes": result.sizes,
+            "pairs": result.pairs,
+            "equal_pairs": result.equal_pairs,
+            "bytes": result.bytes,
+            "failed": result.failures,
+            "stopped": result.is_stopped,
+        });
+        return writeln!(out, "{object}");
+    }
+    let part = match result.pairs {
+        0 => String::new(),
+        pairs => format!(" ({:.0} %)", result.equal_pairs as f64 / pairs as f64 * 100.0),
+    };
+    writeln!(
+        out,
+        "{} of 1 MiB or more, {} sizes that several have: of {} pairs {} are equal{part}, {} compared.",
+        files(result.files),
+        count(result.sizes),
+        count(result.pairs),
+        count(result.equal_pairs),
+        bytes(result.bytes as f64)
+    )
 }
 
 #[cfg(test)]

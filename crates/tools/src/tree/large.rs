@@ -2,11 +2,13 @@
 //! or all processors busy.
 
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seekless::{Comparer, Error, Method, Part, Verdict};
+use seekless::method::CachePolicy;
+use seekless::{CompareFacts, Comparer, Error, Method, Part, Verdict, plan};
 
 use super::{Side, What};
 
@@ -15,51 +17,44 @@ pub(super) const LARGE_BYTES: u64 = 8 << 20;
 /// After so many bytes it is looked whether to stop.
 const PIECE_BYTES: u64 = 256 << 20;
 
-/// The method of large files, prepared when the first is met.
+/// The methods of large files, each prepared when it is first planned.
 #[derive(Default)]
 pub(super) struct Large {
-    prepared: Mutex<Option<Prepared>>,
+    prepared: Mutex<Vec<Prepared>>,
 }
 
 struct Prepared {
     comparer: Comparer,
-    method: String,
+    method: Method,
     why: String,
     files: u64,
 }
 
-/// Two open files, and what they are called in errors.
+/// Two open files, and what they are called.
 pub(super) struct LargePair<'a> {
     pub paths: [PathBuf; 2],
     pub files: &'a [Arc<File>; 2],
-    /// From here on it is not known whether they are equal.
-    pub start: u64,
     /// Both have so many bytes at least.
-    pub end: u64,
+    pub bytes: u64,
 }
 
 impl Large {
-    /// Where the files differ first before `end`, if they do; `Err(None)` where all was to stop.
-    pub fn compare(&self, pair: &LargePair<'_>, stop: &AtomicBool) -> Result<Option<u64>, Option<What>> {
-        let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        let prepared = match &mut *prepared {
-            Some(prepared) => prepared,
-            none => none.insert(Prepared::new(pair).map_err(|error| Some(what(&error, pair)))?),
-        };
+    /// Where the files differ first, if they do; `Err(None)` where all was to stop.
+    pub fn compare(&self, mut pair: LargePair<'_>, stop: &AtomicBool) -> Result<Option<u64>, Option<What>> {
+        // One pair at a time.
+        let mut all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        pair.name_by_handles();
+        let prepared = planned(&mut all, &pair).map_err(|error| Some(what(&error, &pair)))?;
         prepared.files += 1;
-        let mut at = pair.start;
-        while at < pair.end {
+        let mut at = 0;
+        while at < pair.bytes {
             if stop.load(Ordering::Relaxed) {
                 return Err(None);
             }
-            let limit = PIECE_BYTES.min(pair.end - at);
-            let part = |side: usize| Part {
-                path: &pair.paths[side],
-                file: Some(Arc::clone(&pair.files[side])),
-                start: at,
-            };
-            let compared = prepared.comparer.compare_parts(&part(0), &part(1), Some(limit));
-            match compared.map_err(|error| Some(what(&error, pair)))?.verdict {
+            let limit = PIECE_BYTES.min(pair.bytes - at);
+            let [one, other] = pair.parts(at, prepared.method);
+            let compared = prepared.comparer.compare_parts(&one, &other, Some(limit));
+            match compared.map_err(|error| Some(what(&error, &pair)))?.verdict {
                 Verdict::Equal => at += limit,
                 Verdict::Differ { offset } => return Ok(Some(at + offset)),
                 // One has become shorter than it was; the sizes are looked at again by whoever asked.
@@ -71,35 +66,67 @@ impl Large {
 
     /// The methods that were used, why, and for how many files.
     pub fn used(&self) -> Vec<(String, String, u64)> {
-        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = prepared.iter();
-        used.map(|prepared| (prepared.method.clone(), prepared.why.clone(), prepared.files))
+        let all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = all.iter();
+        used.map(|one| (one.method.to_string(), one.why.clone(), one.files))
             .collect()
     }
 }
 
-/// Read by calls, so that a file that shrinks is an error of its own and no program must allow mapping.
-const METHOD: &str = "compare/sync,block=256K,threads=2";
+impl LargePair<'_> {
+    /// Where the system has names for open files, these are never too long, and lead to no other file meanwhile.
+    fn name_by_handles(&mut self) {
+        for (path, file) in self.paths.iter_mut().zip(self.files) {
+            let handle = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            if handle.exists() {
+                *path = handle;
+            }
+        }
+    }
 
-impl Prepared {
-    fn new(_pair: &LargePair<'_>) -> Result<Self, Error> {
-        let (method, why) = (
-            METHOD.to_owned(),
-            "two ranges at once keep processors and device busy".to_owned(),
-        );
-        let parsed: Method = method.parse().map_err(|error| Error::System {
-            path: PathBuf::new(),
-            action: format!("choosing {method}"),
-            method: None,
-            source: std::io::Error::other(format!("{error}")),
-        })?;
-        Ok(Self {
-            comparer: Comparer::prepare(&parsed)?,
-            method,
-            why,
-            files: 0,
+    /// Both from a byte on: the open files, or for direct reads, which are an open file's own, what they are called.
+    fn parts(&self, start: u64, method: Method) -> [Part<'_>; 2] {
+        let is_cached = method.options().cache == CachePolicy::Cached;
+        [0, 1].map(|side: usize| Part {
+            path: &self.paths[side],
+            file: is_cached.then(|| Arc::clone(&self.files[side])),
+            start,
         })
     }
+}
+
+/// The method that suits two files, ready.
+fn planned<'p>(all: &'p mut Vec<Prepared>, pair: &LargePair<'_>) -> Result<&'p mut Prepared, Error> {
+    let [one, other] = [0, 1].map(|side: usize| Part {
+        path: &pair.paths[side],
+        file: Some(Arc::clone(&pair.files[side])),
+        start: 0,
+    });
+    let plan = plan::compare(&CompareFacts::of(&one, &other, pair.bytes)?);
+    for method in [plan.method, plan.otherwise] {
+        if let Some(index) = all.iter().position(|prepared| prepared.method == method) {
+            return Ok(&mut all[index]);
+        }
+        match Comparer::prepare(&method) {
+            Err(error) if error.is_unavailable() && method != plan.otherwise => {}
+            Err(error) => return Err(error),
+            Ok(comparer) => {
+                all.push(Prepared {
+                    comparer,
+                    method,
+                    why: plan.why,
+                    files: 0,
+                });
+                let last = all.len() - 1;
+                return Ok(&mut all[last]);
+            }
+        }
+    }
+    Err(Error::Unavailable {
+        path: pair.paths[0].clone(),
+        method: plan.otherwise,
+        reason: "no method that was planned is to be had".to_owned(),
+    })
 }
 
 /// An error of the engine's as a failure of one side.

@@ -46,6 +46,7 @@ use std::sync::atomic::AtomicBool;
 
 pub use look::Attribute;
 pub use queue::{Scheme, compare};
+pub use same_size::{SMALLEST_BYTES, SameSize, same_size};
 
 /// One of the two trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

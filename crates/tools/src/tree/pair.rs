@@ -135,28 +135,20 @@ impl Opened {
         means: &Means<'_>,
         bytes: &mut u64,
     ) -> Result<Option<Contents>, Option<What>> {
-        let sizes = [self.facts[0].bytes, self.facts[1].bytes];
-        let common = sizes[0].min(sizes[1]);
-        let found = if common.saturating_sub(start) >= LARGE_BYTES {
+        let common = self.facts[0].bytes.min(self.facts[1].bytes);
+        let mut at = start;
+        if common >= LARGE_BYTES {
             let pair = LargePair {
                 paths: paths(),
                 files: &self.files,
-                start,
-                end: common,
+                bytes: common,
             };
-            means.large.compare(&pair, means.stop)?
-        } else {
-            None
-        };
-        if let Some(offset) = found {
-            *bytes += offset.saturating_sub(start);
-            return Ok(Some(Contents::At(offset)));
+            if let Some(offset) = means.large.compare(pair, means.stop)? {
+                *bytes += offset.saturating_sub(start);
+                return Ok(Some(Contents::At(offset)));
+            }
+            at = common;
         }
-        let at = if common.saturating_sub(start) >= LARGE_BYTES {
-            common
-        } else {
-            start
-        };
         let contents = self.read_on(at, buffers, means.stop)?;
         let end = match contents {
             Some(Contents::At(offset) | Contents::Ends(_, offset)) => offset,

@@ -139,8 +139,10 @@ pub fn compare(
     std::thread::scope(|scope| {
         // Whatever happens to the teller, the threads end.
         let _end = End(&shared);
-        shared.lock().folders.push(Arc::clone(&root));
-        for _ in 0..shared.scheme.threads {
+        if root.claim() {
+            shared.list(&root);
+        }
+        for _ in 0..shared.threads_for_roots() {
             let shared = &shared;
             // Fewer threads are slower, and the teller alone is enough in the end.
             let _ = std::thread::Builder::new().spawn_scoped(scope, move || shared.work());
@@ -247,6 +249,17 @@ impl<'a> Shared<'a> {
         below.extend_from_slice(name);
         let below = PathBuf::from(OsString::from_vec(below));
         self.roots.map(|root| root.join(&below))
+    }
+
+    /// Threads that have something to do after the roots were listed.
+    fn threads_for_roots(&self) -> usize {
+        let queue = self.lock();
+        let most = self.scheme.threads;
+        if queue.folders.is_empty() {
+            queue.waiting_pairs.div_ceil(self.scheme.batch).min(most)
+        } else {
+            most
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {

@@ -1,6 +1,6 @@
 //! `seekless cmp -r`: what differs in two trees.
 
-use std::io::{BufWriter, IsTerminal};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit};
 use seekless_tools::tree::{self, Control, Found, Options, Scheme, Summary, Watch, What};
 
 use crate::command::Failure;
-use crate::show::{Differences, Form, Sentences, Width, bytes, files};
+use crate::show::{Differences, Form, Sentences, Width, bytes, files, rate, show_same_size, visible, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Compares two trees: names, types, contents, targets of symbolic links.
@@ -66,8 +66,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let control = Control::default();
     let stop = control.stop.clone();
     let caught = on_signal(move |_| stop.store(true, Ordering::Relaxed))?;
+    if let Some(tree) = &arguments.same_size {
+        return same_size(tree, arguments.json, &control, &caught);
+    }
     let [one, other] = arguments.trees.as_slice() else {
-        return Ok(ExitCode::from(TROUBLE));
+        return Err(anyhow::anyhow!("two trees are compared").into());
     };
     compare(arguments, [one, other], &control, &caught)
 }
@@ -97,7 +100,13 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], control: &Control, caught: 
         metadata: arguments.metadata,
         brief: arguments.brief || arguments.null || arguments.quiet,
     };
-    let mut out = BufWriter::new(anstream::stdout().lock());
+    // What shows text on a terminal would take zero bytes away.
+    let plain: Box<dyn Write> = if form == Form::Null {
+        Box::new(std::io::stdout().lock())
+    } else {
+        Box::new(anstream::stdout().lock())
+    };
+    let mut out = BufWriter::new(plain);
     let mut shown = Shown {
         differences: Differences::new(&mut out, roots, form),
         bar: bar(form),
@@ -121,6 +130,23 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], control: &Control, caught: 
         Some(signal) => Err(Failure::Stopped(signal)),
         None if summary.failures > 0 => Ok(ExitCode::from(TROUBLE)),
         None if summary.differences > 0 => Ok(ExitCode::from(DIFFERENT)),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn same_size(root: &Path, json: bool, control: &Control, caught: &Caught) -> Result<ExitCode, Failure> {
+    let result = tree::same_size(root, control, &mut |path, reason| {
+        let _ = writeln!(
+            anstream::stderr(),
+            "seekless: {}: {}",
+            visible_path(path),
+            visible(reason)
+        );
+    })?;
+    show_same_size(&mut anstream::stdout().lock(), &result, json)?;
+    match caught.signal() {
+        Some(signal) => Err(Failure::Stopped(signal)),
+        None if result.failures > 0 => Ok(ExitCode::from(TROUBLE)),
         None => Ok(ExitCode::SUCCESS),
     }
 }
@@ -162,7 +188,7 @@ impl Watch for Shown<'_> {
             "{}, {} ({}), {} differ",
             files(so_far.files),
             bytes(so_far.bytes as f64),
-            crate::show::rate(so_far.bytes as f64 / seconds),
+            rate(so_far.bytes as f64 / seconds),
             so_far.differences
         ));
         self.bar.tick();
