@@ -4,11 +4,13 @@ use std::ffi::CStr;
 
 use rustix::io::{Errno, Result};
 
+use crate::types::ExtendedAttributes;
+
 /// All attributes, sorted by name. One that goes away between the list and its value is not among them.
 pub(crate) fn attributes(
     list: impl Fn(&mut [u8]) -> Result<usize>,
     get: impl Fn(&CStr, &mut [u8]) -> Result<usize>,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+) -> Result<ExtendedAttributes> {
     let names = match whole(&list) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
         other => other?,

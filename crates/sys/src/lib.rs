@@ -54,6 +54,6 @@ pub use ring::Ring;
 pub use stdio::{Locking, Stdio, StdioEnd};
 pub use support::Support;
 pub use types::{
-    Access, Advice, Alignment, Completed, Extent, ExtentFlags, FileSystem, MapAdvice, MapMode, Memory, Opening,
-    ProcessIo, Residency, ResidencySource, RingFlags, Usage, Whose,
+    Access, Advice, Alignment, Completed, ExtendedAttributes, Extent, ExtentFlags, FileSystem, MapAdvice, MapMode,
+    Memory, Opening, ProcessIo, Residency, ResidencySource, RingFlags, Usage, Whose,
 };

@@ -17,4 +17,5 @@ mod report;
 mod resume;
 mod runs;
 mod storage;
+mod trees;
 mod unprivileged;

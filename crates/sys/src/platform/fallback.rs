@@ -13,7 +13,9 @@ use std::path::Path;
 use rustix::fs::{Dir, FileType, StatVfsMountFlags};
 
 use crate::support::Support;
-use crate::types::{Access, Advice, Alignment, Extent, FileSystem, MapAdvice, Memory, Opening, ProcessIo, Residency};
+use crate::types::{
+    Access, Advice, Alignment, ExtendedAttributes, Extent, FileSystem, MapAdvice, Memory, Opening, ProcessIo, Residency,
+};
 
 const MISSING: &str = "not used on this system";
 
@@ -281,11 +283,11 @@ pub fn list_folder(folder: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, File
 }
 
 /// `Unavailable`: those of other systems have other names and calls.
-pub fn extended_attributes(_file: BorrowedFd<'_>) -> io::Result<Support<Vec<(Vec<u8>, Vec<u8>)>>> {
+pub fn extended_attributes(_file: BorrowedFd<'_>) -> io::Result<Support<ExtendedAttributes>> {
     Ok(Support::Unavailable(MISSING))
 }
 
 /// `Unavailable`, as above.
-pub fn extended_attributes_at(_folder: BorrowedFd<'_>, _name: &CStr) -> io::Result<Support<Vec<(Vec<u8>, Vec<u8>)>>> {
+pub fn extended_attributes_at(_folder: BorrowedFd<'_>, _name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
     Ok(Support::Unavailable(MISSING))
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use seekless_sys::{Ring, RingFlags, Support};
 
@@ -25,8 +25,6 @@ use super::queue::Shared;
 pub(super) const BATCH: usize = 32;
 /// Bytes of a slot. Most files are not longer; of those that are, reading so much makes the system read ahead.
 const SLOT_BYTES: usize = 16 << 10;
-/// A pair in memory takes 10 microseconds, one that is not several times this.
-const PATIENCE: Duration = Duration::from_micros(100);
 /// A ring does not pay for fewer pairs.
 const FEWEST: usize = 3;
 
@@ -35,7 +33,7 @@ pub(super) struct Pairs {
     pub folder: Arc<Folder>,
     pub names: Names,
     /// In the order of their inodes.
-    pub pairs: Vec<Matched>,
+    pub matched: Vec<Matched>,
 }
 
 /// Two entries of one name and kind.
@@ -108,7 +106,7 @@ impl<'a> Bench<'a> {
         for piece in pieces {
             let mut done = Vec::new();
             match piece.pairs.folder.pair(&self.shared.open) {
-                Ok(folders) => jobs.extend(piece.pairs.pairs[piece.range.clone()].iter().map(|matched| {
+                Ok(folders) => jobs.extend(piece.pairs.matched[piece.range.clone()].iter().map(|matched| {
                     let job = Job {
                         piece,
                         matched: *matched,
@@ -117,7 +115,7 @@ impl<'a> Bench<'a> {
                     (results.len(), job)
                 })),
                 Err((side, error)) => {
-                    for matched in &piece.pairs.pairs[piece.range.clone()] {
+                    for matched in &piece.pairs.matched[piece.range.clone()] {
                         let found = vec![failed(side, "opening its folder again", error)];
                         let compared = Compared {
                             found,
@@ -136,7 +134,7 @@ impl<'a> Bench<'a> {
             let compared = self.one(job);
             results[*piece].push((job.matched.entry, compared));
             next += 1;
-            let is_worth_it = begun.elapsed() > PATIENCE && jobs.len() - next >= FEWEST;
+            let is_worth_it = begun.elapsed() > self.shared.scheme.patience && jobs.len() - next >= FEWEST;
             if is_worth_it && let Some(mut ring) = self.take_ring() {
                 self.at_once(&mut ring, &jobs[next..], &mut results);
                 // One that could not be waited for is not used again.
@@ -243,14 +241,14 @@ impl<'a> Bench<'a> {
                 found.push((entry, compared.found));
             }
         }
-        let files = pairs.pairs[piece.range.clone()]
+        let files = pairs.matched[piece.range.clone()]
             .iter()
             .filter(|pair| pair.kind == Kind::File)
             .count() as u64;
         self.shared
             .count_files(files, piece.range.len() as u64 - files, bytes, identical);
         let name_of = |entry| {
-            let mut all = pairs.pairs[piece.range.clone()].iter();
+            let mut all = pairs.matched[piece.range.clone()].iter();
             let matched = all.find(|matched| matched.entry == entry);
             matched.map_or_else(Box::default, |matched| Box::from(pairs.names.bytes(matched.name)))
         };

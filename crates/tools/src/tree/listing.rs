@@ -30,8 +30,28 @@ pub(super) struct Name {
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub inode: u64,
-    pub name: Name,
+    start: u32,
+    length: u16,
     pub kind: Kind,
+}
+
+impl Entry {
+    fn new(inode: u64, name: Name, kind: Kind) -> Self {
+        Self {
+            inode,
+            start: name.start,
+            length: name.length,
+            kind,
+        }
+    }
+
+    /// Where its name is, in the listing that it is of.
+    pub fn name(&self) -> Name {
+        Name {
+            start: self.start,
+            length: self.length,
+        }
+    }
 }
 
 impl Names {
@@ -74,11 +94,7 @@ impl Listing {
                 known => known,
             };
             match listing.names.push(name) {
-                Some(name) => listing.entries.push(Entry {
-                    inode,
-                    name,
-                    kind: kind.into(),
-                }),
+                Some(name) => listing.entries.push(Entry::new(inode, name, kind.into())),
                 None => failed = Some(io::Error::other("the names in it take more than 4 GiB")),
             }
         })?;
@@ -86,17 +102,17 @@ impl Listing {
             return Err(error);
         }
         let Self { names, entries } = &mut listing;
-        entries.sort_unstable_by(|one, other| names.bytes(one.name).cmp(names.bytes(other.name)));
-        entries.dedup_by(|one, other| names.bytes(one.name) == names.bytes(other.name));
+        entries.sort_unstable_by(|one, other| names.bytes(one.name()).cmp(names.bytes(other.name())));
+        entries.dedup_by(|one, other| names.bytes(one.name()) == names.bytes(other.name()));
         Ok(listing)
     }
 
     pub fn name(&self, entry: &Entry) -> &[u8] {
-        self.names.bytes(entry.name)
+        self.names.bytes(entry.name())
     }
 
     pub fn c_str(&self, entry: &Entry) -> &CStr {
-        self.names.c_str(entry.name)
+        self.names.c_str(entry.name())
     }
 
     /// Lets go of all but the names.
@@ -132,11 +148,7 @@ mod tests {
         let mut listing = Listing::default();
         for name in names {
             let name = listing.names.push(name).unwrap();
-            listing.entries.push(Entry {
-                inode: 1,
-                name,
-                kind: Kind::File,
-            });
+            listing.entries.push(Entry::new(1, name, Kind::File));
         }
         listing
     }

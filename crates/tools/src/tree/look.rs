@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, FileType, Stat};
-use seekless_sys::Support;
+use seekless_sys::{ExtendedAttributes, Support};
 
 use super::{Difference, Kind, Side, What};
 
@@ -128,12 +128,9 @@ pub(super) fn compare_metadata_at(
     compare_all(facts, get, found);
 }
 
-/// Extended attributes: names and values, sorted.
-type Extended = Vec<(Vec<u8>, Vec<u8>)>;
-
 fn compare_all(
     facts: &[Facts; 2],
-    get: impl FnMut(Side) -> rustix::io::Result<Support<Extended>>,
+    get: impl FnMut(Side) -> rustix::io::Result<Support<ExtendedAttributes>>,
     found: &mut Vec<What>,
 ) {
     let [one, other] = facts;
@@ -163,8 +160,8 @@ fn compare_all(
 }
 
 /// The names that only one has, or with another value; both are sorted.
-fn names_that_differ(one: &Extended, other: &Extended) -> Vec<Vec<u8>> {
-    let lacks = |all: &Extended, attribute| all.binary_search(attribute).is_err();
+fn names_that_differ(one: &ExtendedAttributes, other: &ExtendedAttributes) -> Vec<Vec<u8>> {
+    let lacks = |all: &ExtendedAttributes, attribute| all.binary_search(attribute).is_err();
     let only_one = one.iter().filter(|attribute| lacks(other, attribute));
     let only_other = other.iter().filter(|attribute| lacks(one, attribute));
     let mut names: Vec<_> = only_one.chain(only_other).map(|(name, _)| name.clone()).collect();

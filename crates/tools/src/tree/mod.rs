@@ -32,11 +32,13 @@
 mod batch;
 mod folder;
 mod large;
+mod list;
 mod listing;
 mod look;
 mod pair;
 mod queue;
 mod same_size;
+mod scheme;
 mod tell;
 
 use std::ops::ControlFlow;
@@ -45,8 +47,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub use look::Attribute;
-pub use queue::{Scheme, compare};
+pub use queue::compare;
 pub use same_size::{SMALLEST_BYTES, SameSize, same_size};
+pub use scheme::Scheme;
 
 /// One of the two trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

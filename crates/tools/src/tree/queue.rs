@@ -15,67 +15,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::process::Resource;
 
 use super::batch::{BATCH, Bench, Matched, Pairs, Piece};
 use super::folder::{Folder, Pair};
 use super::large::Large;
-use super::listing::{Listing, merge};
-use super::look::{Facts, compare_metadata, failed};
+use super::list::FOLDER_WEIGHT;
+use super::listing::Listing;
+use super::look::Facts;
 use super::pair::Means;
+use super::scheme::Scheme;
 use super::tell::Teller;
-use super::{Control, Difference, Kind, Options, Side, Summary, TreeError, Watch, What};
+use super::{Control, Difference, Kind, Options, Summary, TreeError, Watch, What};
 
-/// Threads where `io_uring` reads for them, and where it does not.
-const THREADS: usize = 16;
-const THREADS_WITHOUT_RINGS: usize = 32;
 /// Pairs that wait before folders are listed ahead no more.
-const PAIRS_AHEAD: usize = 4 * THREADS * BATCH;
-/// Entries of folders that were listed and not told yet, before only the next to be told is listed.
-const ENTRIES_AHEAD: u64 = 1 << 18;
-/// What a folder takes beside its entries, in entries.
-const FOLDER_WEIGHT: u64 = 8;
-
-/// How trees are compared here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scheme {
-    /// Threads that list folders and compare files.
-    pub threads: usize,
-    /// Whether cold files are read many in one call of `io_uring`.
-    pub has_rings: bool,
-    /// Pairs of files in a batch.
-    pub batch: usize,
-    /// Folders on each side that are open at a time, beside those at work.
-    pub open_folders: usize,
-}
-
-impl Scheme {
-    /// What this process may have.
-    #[must_use]
-    pub fn here() -> Self {
-        let ring = seekless_sys::Ring::new(1, 1, 1);
-        let has_rings = matches!(ring, Ok(seekless_sys::Support::Available(_)));
-        let threads = if has_rings { THREADS } else { THREADS_WITHOUT_RINGS };
-        let limit = rustix::process::getrlimit(Resource::Nofile).current;
-        let limit = usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-        // Some are the program's own.
-        let spare = limit.saturating_sub(64);
-        let batch = (spare / 2 / (2 * threads)).clamp(1, BATCH);
-        let open_folders = (spare.saturating_sub(2 * threads * (batch + 1)) / 4).clamp(1, 1024);
-        Self {
-            threads,
-            has_rings,
-            batch,
-            open_folders,
-        }
-    }
-}
-
+const PAIRS_AHEAD: usize = 64 * BATCH;
 /// What all threads share.
 pub(super) struct Shared<'a> {
     roots: [&'a Path; 2],
-    options: Options,
-    scheme: Scheme,
+    pub options: Options,
+    pub scheme: Scheme,
     stop: &'a AtomicBool,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -84,12 +42,12 @@ pub(super) struct Shared<'a> {
     pub open: Arc<AtomicUsize>,
     pub rings: AtomicUsize,
     /// Entries that were listed and not told yet.
-    untold: AtomicU64,
+    pub untold: AtomicU64,
     files: AtomicU64,
-    folders: AtomicU64,
+    pub folders: AtomicU64,
     others: AtomicU64,
     bytes: AtomicU64,
-    identical: AtomicU64,
+    pub identical: AtomicU64,
 }
 
 #[derive(Default)]
@@ -118,13 +76,24 @@ pub fn compare(
     control: &Control,
     watch: &mut dyn Watch,
 ) -> Result<Summary, TreeError> {
-    let roots = [one, other];
+    compare_by(Scheme::here(), [one, other], *options, control, watch)
+}
+
+/// The same by a given scheme.
+pub(super) fn compare_by(
+    scheme: Scheme,
+    roots: [&Path; 2],
+    options: Options,
+    control: &Control,
+    watch: &mut dyn Watch,
+) -> Result<Summary, TreeError> {
+    let [one, other] = roots;
     let mut kinds = [Kind::Unknown; 2];
     for (kind, path) in kinds.iter_mut().zip(roots) {
         let metadata = fs::metadata(path).map_err(|source| root_error(path, "looking at it", source))?;
         *kind = Facts::kind_of(&metadata);
     }
-    let shared = Shared::new(roots, *options, &control.stop);
+    let shared = Shared::new(scheme, roots, options, &control.stop);
     if kinds != [Kind::Folder; 2] {
         if !kinds.contains(&Kind::Folder) {
             let (one, other) = (one.to_owned(), other.to_owned());
@@ -180,11 +149,11 @@ fn open_root(path: &Path) -> Result<OwnedFd, TreeError> {
 }
 
 impl<'a> Shared<'a> {
-    fn new(roots: [&'a Path; 2], options: Options, stop: &'a AtomicBool) -> Self {
+    fn new(scheme: Scheme, roots: [&'a Path; 2], options: Options, stop: &'a AtomicBool) -> Self {
         Self {
             roots,
             options,
-            scheme: Scheme::here(),
+            scheme,
             stop,
             queue: Mutex::default(),
             changed: Condvar::new(),
@@ -282,7 +251,8 @@ impl<'a> Shared<'a> {
             if queue.is_ended || self.is_stopped() {
                 return None;
             }
-            let may_list = queue.waiting_pairs < PAIRS_AHEAD && self.untold.load(Ordering::Relaxed) < ENTRIES_AHEAD;
+            let may_list =
+                queue.waiting_pairs < PAIRS_AHEAD && self.untold.load(Ordering::Relaxed) < self.scheme.entries_ahead;
             if may_list && let Some(folder) = queue.folders.pop() {
                 if folder.claim() {
                     return Some(Job::List(folder));
@@ -301,109 +271,14 @@ impl<'a> Shared<'a> {
     /// Says that a folder was told, which makes room for others.
     pub fn told(&self, entries: u64) {
         let before = self.untold.fetch_sub(entries + FOLDER_WEIGHT, Ordering::Relaxed);
-        if before >= ENTRIES_AHEAD {
+        if before >= self.scheme.entries_ahead {
             drop(self.lock());
             self.changed.notify_all();
         }
     }
 
-    /// Lists a folder that the caller has claimed: what is there on one side only is found, what is there on both is
-    /// queued.
-    pub fn list(&self, folder: &Arc<Folder>) {
-        let mut found = Vec::new();
-        let listed = self.open_and_list(folder, &mut found);
-        self.folders.fetch_add(1, Ordering::Relaxed);
-        let Some([one, other]) = listed else {
-            self.untold.fetch_add(FOLDER_WEIGHT, Ordering::Relaxed);
-            folder.update(|state| {
-                state.is_listed = true;
-                state.add(0, b"", found);
-            });
-            return;
-        };
-        let mut pairs = Vec::new();
-        let mut children = Vec::new();
-        let mut alone = Vec::new();
-        let mut last = 0;
-        for met in merge(&one, &other) {
-            last += 1;
-            let (name, difference) = match met {
-                (Some(left), Some(right)) if left.kind != right.kind => {
-                    (one.name(left), Difference::Kinds([left.kind, right.kind]))
-                }
-                (Some(left), Some(_)) if left.kind == Kind::Folder => {
-                    children.push((last, folder.child(one.c_str(left))));
-                    continue;
-                }
-                (Some(left), Some(_)) => {
-                    pairs.push(Matched {
-                        inode: left.inode,
-                        name: left.name,
-                        entry: last,
-                        kind: left.kind,
-                    });
-                    continue;
-                }
-                (Some(left), None) => (one.name(left), Difference::OnlyIn(Side::One, left.kind)),
-                (None, Some(right)) => (other.name(right), Difference::OnlyIn(Side::Other, right.kind)),
-                (None, None) => continue,
-            };
-            alone.push((last, Box::<[u8]>::from(name), vec![What::Difference(difference)]));
-        }
-        pairs.sort_unstable_by_key(|pair| pair.inode);
-        self.untold
-            .fetch_add(u64::from(last) + FOLDER_WEIGHT, Ordering::Relaxed);
-        folder.keep(pairs.len());
-        folder.release(1, self.is_crowded());
-        folder.update(|state| {
-            state.is_listed = true;
-            state.last = last;
-            if !pairs.is_empty() {
-                state.is_waited_for = vec![false; last as usize + 1];
-                state.waited_for = pairs.len();
-            }
-            for pair in &pairs {
-                state.is_waited_for[pair.entry as usize] = true;
-            }
-            state.add(0, b"", found);
-            for (entry, name, what) in alone {
-                state.add(entry, &name, what);
-            }
-            state.children = children
-                .iter()
-                .map(|(entry, child)| (*entry, Arc::clone(child)))
-                .collect();
-        });
-        self.push(folder, pairs, one, children);
-    }
-
-    fn open_and_list(&self, folder: &Arc<Folder>, found: &mut Vec<What>) -> Option<[Listing; 2]> {
-        let (pair, facts) = folder.open(&self.open, found)?;
-        let folders = pair.borrowed();
-        if self.options.metadata {
-            compare_metadata(&facts, folders, found);
-        }
-        let listed = if facts[0].is_same(&facts[1]) {
-            self.identical.fetch_add(1, Ordering::Relaxed);
-            None
-        } else {
-            let mut list = |side: Side| {
-                let listed = Listing::of(folders[side as usize]);
-                listed.map_err(|error| found.push(failed(side, "listing", error))).ok()
-            };
-            let listed = Side::BOTH.map(&mut list);
-            match listed {
-                [Some(one), Some(other)] => Some([one, other]),
-                _ => None,
-            }
-        };
-        if listed.is_none() {
-            folder.release(1, false);
-        }
-        listed
-    }
-
-    fn push(&self, folder: &Arc<Folder>, pairs: Vec<Matched>, listing: Listing, children: Vec<(u32, Arc<Folder>)>) {
+    /// Queues what a folder holds on both sides.
+    pub fn push(&self, folder: &Arc<Folder>, pairs: Vec<Matched>, listing: Listing, children: Vec<(u32, Arc<Folder>)>) {
         let batches = pairs.len().div_ceil(BATCH);
         let mut queue = self.lock();
         if queue.is_ended {
@@ -416,7 +291,7 @@ impl<'a> Shared<'a> {
             let pairs = Pairs {
                 folder: Arc::clone(folder),
                 names: listing.into_names(),
-                pairs,
+                matched: pairs,
             };
             queue.pairs.push_back((Arc::new(pairs), 0));
         }
@@ -440,7 +315,7 @@ impl Queue {
         while room > 0
             && let Some((pairs, next)) = self.pairs.front_mut()
         {
-            let end = pairs.pairs.len().min(*next + room);
+            let end = pairs.matched.len().min(*next + room);
             room -= end - *next;
             self.waiting_pairs -= end - *next;
             pieces.push(Piece {
@@ -448,7 +323,7 @@ impl Queue {
                 range: *next..end,
             });
             *next = end;
-            if end == pairs.pairs.len() {
+            if end == pairs.matched.len() {
                 self.pairs.pop_front();
             }
         }

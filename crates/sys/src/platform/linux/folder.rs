@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use crate::attributes::attributes;
 use crate::support::Support;
+use crate::types::ExtendedAttributes;
 
 /// What the kernel fills at a call: some 2,000 entries.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -29,7 +30,7 @@ pub fn list_folder(folder: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, File
 }
 
 /// The extended attributes of an open file, sorted by name: flistxattr(2), fgetxattr(2). None where the file system has none.
-pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<Vec<(Vec<u8>, Vec<u8>)>>> {
+pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<ExtendedAttributes>> {
     let attributes = attributes(
         |buffer| rustix::fs::flistxattr(file, buffer),
         |name, buffer| rustix::fs::fgetxattr(file, name, buffer),
@@ -39,7 +40,7 @@ pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<Vec<(Vec<
 
 /// The same of an entry that cannot be opened or must not be, a symbolic link or a device: llistxattr(2), lgetxattr(2)
 /// below `/proc/self/fd`, as there is no call relative to a folder before Linux 6.13.
-pub fn extended_attributes_at(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<Support<Vec<(Vec<u8>, Vec<u8>)>>> {
+pub fn extended_attributes_at(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
     let mut path = format!("/proc/self/fd/{}/", folder.as_raw_fd()).into_bytes();
     path.extend_from_slice(name.to_bytes());
     let path = path.as_slice();

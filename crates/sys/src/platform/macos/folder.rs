@@ -8,6 +8,7 @@ use rustix::fs::{Dir, FileType};
 
 use crate::attributes::attributes;
 use crate::support::Support;
+use crate::types::ExtendedAttributes;
 
 /// Tells every entry of an open folder with its inode and type, from the beginning, but for `.` and `..`: readdir(3).
 pub fn list_folder(folder: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, FileType)) -> io::Result<()> {
@@ -22,7 +23,7 @@ pub fn list_folder(folder: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, File
 }
 
 /// The extended attributes of an open file, sorted by name: flistxattr(2), fgetxattr(2). None where the file system has none.
-pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<Vec<(Vec<u8>, Vec<u8>)>>> {
+pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<ExtendedAttributes>> {
     let attributes = attributes(
         |buffer| rustix::fs::flistxattr(file, buffer),
         |name, buffer| rustix::fs::fgetxattr(file, name, buffer),
@@ -31,7 +32,7 @@ pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<Vec<(Vec<
 }
 
 /// `Unavailable`: there is no call relative to a folder.
-pub fn extended_attributes_at(_folder: BorrowedFd<'_>, _name: &CStr) -> io::Result<Support<Vec<(Vec<u8>, Vec<u8>)>>> {
+pub fn extended_attributes_at(_folder: BorrowedFd<'_>, _name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
     Ok(Support::Unavailable(
         "those of links and devices cannot be asked for here",
     ))
