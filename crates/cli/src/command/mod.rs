@@ -30,6 +30,7 @@ Examples:
   seekless storage                    what lies below this folder, what works
   seekless cache show .               what of its files is in memory
   seekless cmp one other              do two files differ, and where
+  seekless cmp -r photos backup       what differs in two trees
   seekless runs                       what was measured, and what came of it
   seekless report latest              the newest run as a page with plots
 
@@ -74,8 +75,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Methods(arguments) => methods::run(&arguments),
         Command::Storage(arguments) => storage::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),
-        // Parsed before clap, by the same table.
-        Command::Cmp(_) => Ok(cmp::dispatched().unwrap_or(ExitCode::from(crate::EXIT_ERROR))),
+        // Words behind `cmp` are taken before clap sees any.
+        Command::Cmp(_) => Err(anyhow::anyhow!("cmp was not called as a command of its own").into()),
         Command::Runs(arguments) => runs::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),

@@ -10,6 +10,7 @@ mod run;
 mod runs;
 mod storage;
 mod table;
+mod tree;
 mod units;
 mod visible;
 mod visible_run;
@@ -25,7 +26,8 @@ pub use rankings::show_rankings;
 pub use run::show_run;
 pub use runs::{list_runs, runs_json};
 pub use storage::{Described, show_storage, storage_json};
-pub use units::bytes;
+pub use tree::{Differences, Form, show_same_size};
+pub use units::{bytes, rate};
 pub use visible::{insert_path, json_text, visible, visible_lines, visible_path};
 pub use width::{Width, wrapped};
 

@@ -19,4 +19,5 @@ mod report;
 mod resume;
 mod runs;
 mod storage;
+mod trees;
 mod unprivileged;

@@ -1,8 +1,10 @@
 //! `seekless cmp`, and this program under the name `cmp`: two files compared, in the words of GNU's cmp.
 //!
-//! It runs before clap, logging and everything else that a comparison of two small files would have to wait for.
+//! It runs before clap, logging and everything else that a comparison of two small files would have to wait for. Trees,
+//! which are told apart by `-r`, have the time: they are compared by `tree`.
 
 mod options;
+mod tree;
 mod words;
 
 use std::env::args_os;
@@ -12,11 +14,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser};
 use seekless_tools::cmp::{Error, Verdict, Wanted, compare, reason};
 use signal_hook::consts::SIGPIPE;
 
 use options::{Asked, TABLE, parse};
+
+use super::Failure;
 use words::{ended, explanation, object, words};
 
 const EXIT_DIFFERENT: u8 = 1;
@@ -25,7 +29,7 @@ const EXIT_TROUBLE: u8 = 2;
 const ABOUT: &str = "Compares two files byte by byte: a faster cmp";
 const LONG_ABOUT: &str = "\
 Compares two files byte by byte, with the options, words and exit codes of GNU's cmp, and those of FreeBSD's that GNU \
-lacks.
+lacks; with -r, what differs in two trees (`seekless cmp -r --help`).
 
 A FILE of `-`, and one that is left away, is standard input. SKIP1 and SKIP2 pass over bytes of the first and of the \
 second. SKIP and LIMIT may have suffixes: kB is 1000 and K 1024, MB 1,000,000 and M 1,048,576, and so on for G, T, P \
@@ -39,18 +43,53 @@ Examples:
   seekless cmp -lb one other | less  all differences, with characters
   seekless cmp -i 1K:0 disk.img -    one from byte 1024, with stdin
   seekless cmp --explain one other   which method was used, and why
+  seekless cmp -r photos backup      what differs in two trees
   ln -s \"$(command -v seekless)\" ~/bin/cmp
                                      as the cmp of your scripts";
 
-/// Runs cmp where this program was called for it, and returns its exit code.
-pub fn dispatched() -> Option<ExitCode> {
+/// What this program was called for, where that is cmp.
+pub enum Called {
+    /// Two files, which are compared by now.
+    Files(ExitCode),
+    /// Trees, by these words, which are to be compared by [`compare_trees`].
+    Trees(Vec<OsString>),
+}
+
+/// Compares two files where this program was called for it.
+pub fn called() -> Option<Called> {
     let mut words = args_os();
-    let program = words.next()?;
-    if Path::new(&program).file_name() == Some(OsStr::new("cmp")) {
-        return Some(run(&program, words.collect()));
+    let mut program = words.next()?;
+    if Path::new(&program).file_name() != Some(OsStr::new("cmp")) {
+        if words.next()? != "cmp" {
+            return None;
+        }
+        program = OsString::from("seekless cmp");
     }
-    let command = words.next()?;
-    (command == "cmp").then(|| run(OsStr::new("seekless cmp"), words.collect()))
+    let words: Vec<_> = words.collect();
+    if words
+        .iter()
+        .take_while(|word| *word != "--")
+        .any(|word| is_for_trees(word))
+    {
+        return Some(Called::Trees(words));
+    }
+    Some(Called::Files(run(&program, words)))
+}
+
+/// Whether an option says that it is about trees: `-r`, alone or with letters that trees have too.
+fn is_for_trees(word: &OsStr) -> bool {
+    let word = word.as_bytes();
+    let letters = word.strip_prefix(b"-").filter(|letters| letters.contains(&b'r'));
+    word == b"--recursive"
+        || word.starts_with(b"--same-size")
+        || letters.is_some_and(|letters| letters.iter().all(|letter| b"rsq0".contains(letter)))
+}
+
+/// Compares trees as the words say.
+pub fn compare_trees(words: Vec<OsString>) -> Result<ExitCode, Failure> {
+    tree::run(&tree::Arguments::parse_from(
+        [OsString::from("seekless cmp")].into_iter().chain(words),
+    ))
 }
 
 fn run(prefix: &OsStr, arguments: Vec<OsString>) -> ExitCode {
@@ -216,11 +255,35 @@ impl Args for Arguments {
             .disable_version_flag(true)
             .args(operands)
             .args(options)
+            .args(options_of_trees())
     }
 
     fn augment_args_for_update(command: Command) -> Command {
         Self::augment_args(command)
     }
+}
+
+/// The options that only trees have.
+fn options_of_trees() -> Vec<Arg> {
+    let command = tree::Arguments::command();
+    let known = |long: Option<&str>| TABLE.iter().any(|entry| entry.long == long);
+    let own = command
+        .get_arguments()
+        .filter(|option| option.get_long().is_some() && !known(option.get_long()));
+    let own = own.map(|option| {
+        let alone = Arg::new(option.get_id().clone()).long(option.get_long().map(str::to_owned).unwrap_or_default());
+        let help = option.get_help().cloned().unwrap_or_default();
+        let alone = alone
+            .help(help)
+            .help_heading("Trees")
+            .action(option.get_action().clone());
+        let alone = option.get_short().map_or(alone.clone(), |letter| alone.short(letter));
+        match option.get_value_names() {
+            Some(names) if option.get_action().takes_values() => alone.value_names(names.to_vec()),
+            _ => alone,
+        }
+    });
+    own.collect()
 }
 
 impl FromArgMatches for Arguments {
