@@ -2,10 +2,9 @@
 //! processor's time and the device's requests tell about the question that the 2009 document left open.
 
 use maud::{Markup, html};
-use seekless::method::format_size;
 use seekless_record::{Contest, Entry, Finding, Published, Summary};
 
-use super::tables::table;
+use super::tables::{request_bytes, table};
 use super::view::View;
 use super::words::{breaking, heading, rate, seconds, shown, three_digits};
 
@@ -155,10 +154,9 @@ fn because(slower: &Summary, faster: &Summary) -> String {
     let cpu = slower.cpu_seconds - faster.cpu_seconds;
     let use_of = |summary: &Summary| {
         let time = |time: Option<f64>| time.map_or_else(|| "?".to_owned(), seconds);
-        let requests = summary.device_reads.zip(summary.device_request_bytes);
-        let requests = requests.map_or_else(
+        let requests = summary.device_reads.map_or_else(
             || "requests of the device that are not known apart from those of others".to_owned(),
-            |(reads, bytes)| format!("{reads:.0} requests of {} on average", kib(bytes)),
+            |reads| format!("{reads:.0} requests of {} on average", request_bytes(summary)),
         );
         format!(
             "{} of user time, {} of system time, {requests}",
@@ -188,9 +186,4 @@ fn because(slower: &Summary, faster: &Summary) -> String {
         use_of(slower),
         use_of(faster)
     )
-}
-
-fn kib(bytes: f64) -> String {
-    let rounded = bytes.clamp(0.0, 1e15) as u64 / 1024 * 1024;
-    format_size(rounded.max(1))
 }
