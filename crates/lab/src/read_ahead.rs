@@ -1,7 +1,8 @@
-//! The device's read-ahead window, set for as long as a trial takes and put back on any exit that can be caught.
+//! The device's read-ahead window, set for as long as a trial takes and put back on any exit. After a kill the next run in
+//! the same folder puts it back, by a note in the scratch folder.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use seekless::StorageFacts;
 
@@ -10,19 +11,29 @@ use seekless::StorageFacts;
 pub struct ReadAhead {
     path: PathBuf,
     before: String,
+    note: Option<PathBuf>,
 }
 
+/// The name of the note of what to put back where.
+pub const NOTE: &str = "read-ahead-before";
+
 impl ReadAhead {
-    /// Sets the window of the device of a storage, in KiB. Files that are opened from now on have it.
+    /// Sets the window of the device of a storage, in KiB. Files that are opened from now on have it. What to put back is noted
+    /// in `scratch`.
     ///
     /// # Errors
     /// Why it cannot be set, in words.
-    pub fn set(facts: &StorageFacts, kib: u64) -> Result<Self, String> {
+    pub fn set(facts: &StorageFacts, kib: u64, scratch: Option<&Path>) -> Result<Self, String> {
         let path = window_file(facts)?;
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         let before = fs::read_to_string(&path).map_err(failed)?;
+        let note = scratch.map(|folder| folder.join(NOTE));
+        if let Some(note) = &note {
+            let written = fs::write(note, format!("{}\n{}\n", path.display(), before.trim()));
+            written.map_err(|error| format!("{}: {error}", note.display()))?;
+        }
         fs::write(&path, kib.to_string()).map_err(failed)?;
-        let set = Self { path, before };
+        let set = Self { path, before, note };
         // Drivers round it, or keep to a least of their own.
         let now = fs::read_to_string(&set.path).unwrap_or_default();
         if now.trim() == kib.to_string() {
@@ -51,7 +62,21 @@ impl Drop for ReadAhead {
     fn drop(&mut self) {
         if let Err(error) = fs::write(&self.path, self.before.trim()) {
             tracing::warn!(path = %self.path.display(), %error, window = self.before.trim(), "the read-ahead window was not put back");
+        } else if let Some(note) = &self.note {
+            let _ = fs::remove_file(note);
         }
+    }
+}
+
+/// Puts back what a note says, if it can be one of ours.
+pub fn put_back(note: &str) {
+    let mut lines = note.lines();
+    let (Some(path), Some(kib)) = (lines.next(), lines.next()) else {
+        return;
+    };
+    let is_window = path.starts_with("/sys/") && path.ends_with("/queue/read_ahead_kb") && !path.contains("..");
+    if let (true, Ok(kib)) = (is_window, kib.parse::<u64>()) {
+        let _ = fs::write(path, kib.to_string());
     }
 }
 
@@ -75,7 +100,7 @@ fn window_file(facts: &StorageFacts) -> Result<PathBuf, String> {
         rustix::fs::minor(device_number)
     );
     if number.trim() == own {
-        Ok(file)
+        fs::canonicalize(&file).map_err(|error| format!("{}: {error}", file.display()))
     } else {
         Err(format!(
             "{} has a read-ahead window of its own, not that of {}",

@@ -155,10 +155,15 @@ fn newlines_before(path: &Path, bytes: u64) -> seekless::Result<u64> {
             if read == 0 {
                 return Ok(newlines);
             }
-            newlines += piece[..read].iter().filter(|&&byte| byte == b'\n').count() as u64;
+            newlines += lines_in(&piece[..read]);
         }
     };
     counted().map_err(|source| failed(path, "counting lines", source))
+}
+
+/// How many newlines there are.
+fn lines_in(bytes: &[u8]) -> u64 {
+    bytes.split(|&byte| byte == b'\n').count() as u64 - 1
 }
 
 fn failed(path: &Path, action: &str, source: io::Error) -> seekless::Error {
@@ -244,8 +249,14 @@ mod tests {
             let expected: Vec<usize> = other.offset.iter().map(|&at| at as usize).collect();
             assert_eq!(differing, expected, "{}", differ.name());
             let equal = &bytes[..expected.first().copied().unwrap_or(5000)];
-            let lines = equal.iter().filter(|&&byte| byte == b'\n').count() as u64;
-            assert_eq!(other.newlines, lines, "{}", differ.name());
+            assert_eq!(other.newlines, lines_in(equal), "{}", differ.name());
+        }
+    }
+
+    #[test]
+    fn lines_are_counted_by_their_ends() {
+        for (bytes, lines) in [(&b""[..], 0), (b"a", 0), (b"\n", 1), (b"a\n\nb", 2)] {
+            assert_eq!(lines_in(bytes), lines);
         }
     }
 

@@ -33,8 +33,8 @@ Examples:
   seekless bench                              all, under this folder: a minute
   seekless bench read --budget 20s --size 1G  only reading, files of 1 GiB
   seekless bench copy --dir /ssd --dir /disk  two storages in the same rounds
-  seekless bench compare --other /disk        two files, the second on another storage
-  seekless bench preload-2009 --rounds 10     what a document of 2009 measured, here
+  seekless bench compare --other /disk        second files on another storage
+  seekless bench preload-2009 --rounds 10     a document of 2009, measured here
   seekless bench read --file big.iso          your file; nothing is written
   seekless bench read --methods '*direct*'    some of `seekless methods` only
   seekless bench mine.toml --export-csv r.csv an experiment of your own

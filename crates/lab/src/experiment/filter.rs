@@ -37,8 +37,17 @@ impl<'a> Choice<'a> {
         self.glob.is_match(format!("command/{name}"))
     }
 
+    /// The same for a method that may have a published name.
+    fn takes_method_of(&self, contest: &ContestPlan, method: &Method) -> bool {
+        let mut labels = contest.labels.iter().filter(|(known, _)| known == method);
+        self.takes_method(method) || labels.any(|(_, label)| self.glob.is_match(label))
+    }
+
     fn takes_any(&self, contest: &ContestPlan) -> bool {
-        contest.methods.iter().any(|method| self.takes_method(method))
+        contest
+            .methods
+            .iter()
+            .any(|method| self.takes_method_of(contest, method))
             || contest.commands.iter().any(|command| self.takes_command(&command.name))
     }
 }
@@ -71,10 +80,10 @@ pub fn filter(experiments: &[Experiment], globs: &[String]) -> Result<Vec<Experi
 
 fn choose(experiment: &Experiment, choices: &[Choice<'_>]) -> Experiment {
     let contests = experiment.contests.iter().map(|contest| {
-        let mut contest = contest.clone();
-        contest
-            .methods
-            .retain(|method| choices.iter().any(|choice| choice.takes_method(method)));
+        let all = contest;
+        let mut contest = all.clone();
+        let is_taken = |method: &Method| choices.iter().any(|choice| choice.takes_method_of(all, method));
+        contest.methods.retain(is_taken);
         contest
             .commands
             .retain(|command| choices.iter().any(|choice| choice.takes_command(&command.name)));
@@ -143,6 +152,16 @@ mod tests {
             Ok(vec!["read/mmap".to_owned(), "cat".to_owned()])
         );
         assert_eq!(chosen(&[]).map(|all| all.len()), Ok(4));
+    }
+
+    #[test]
+    fn globs_match_published_names_too() {
+        let text = "name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"compare\"\n\
+                    methods = [\"block-compare-4k\", \"block-compare-1M\", \"compare/mmap\"]\n";
+        let experiment = Experiment::from_toml(text, "x").unwrap();
+        let chosen = experiment.filtered(&["block-*4k".to_owned()]).unwrap();
+        let methods: Vec<String> = chosen.contests[0].methods.iter().map(ToString::to_string).collect();
+        assert_eq!(methods, ["compare/sync,block=4K"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use seekless_record::{Contest, OptionEffect};
 
 use super::tables::{effect_word, figure, plain, table};
 use super::view::{View, place_of, rate_of};
-use super::words::{breaking, heading, rate, short_name, shown, sound, times, times_with_bounds};
+use super::words::{breaking, heading, short_name, shown, sound, speed, times, times_with_bounds};
 use crate::ranking::{Comparison, crossovers};
 
 /// The section.
@@ -68,7 +68,7 @@ fn method(contest: &Contest, method: Option<&str>) -> Markup {
     let rate_here = entry.and_then(rate_of);
     html! {
         td.m { @match method { Some(method) => { (breaking(&short_name(method, contest))) }, None => { "–" } } }
-        (figure(&rate_here.map_or_else(|| "–".to_owned(), rate), rate_here.unwrap_or(f64::NAN)))
+        (figure(&rate_here.map_or_else(|| "–".to_owned(), |rate| speed(contest, rate)), rate_here.unwrap_or(f64::NAN)))
     }
 }
 

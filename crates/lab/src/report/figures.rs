@@ -2,12 +2,12 @@
 //! processor's time and the device's requests tell about the question that the 2009 document left open.
 
 use maud::{Markup, html};
-use seekless::method::format_size;
 use seekless_record::{Contest, Entry, Finding, Published, Summary};
 
-use super::tables::table;
+use super::tables::{request_bytes, table};
 use super::view::View;
-use super::words::{breaking, heading, rate, seconds, shown, three_digits};
+use super::words::{breaking, heading, rate, seconds, shown, state, three_digits};
+use crate::runner::{ends_early, pair_words};
 
 /// More rows and columns than any experiment gives.
 const MOST_ROWS: usize = 100;
@@ -62,12 +62,14 @@ fn of_task(view: &View<'_>, experiment: &str, operation: &str) -> Markup {
         .contests_of(operation)
         .map(|(_, contest)| contest)
         .filter(|contest| contest.experiment == experiment && contest.read_ahead_kib.is_none())
+        // What was published is about files that are read to their end.
+        .filter(|contest| !ends_early(contest))
         .filter(|contest| rows.iter().any(|finding| entry_of(contest, finding).is_some()))
         .take(MOST_COLUMNS)
         .collect();
     let mut heads = vec!["Program".to_owned()];
-    heads.extend(sources.iter().map(|(source, _)| shown(&source.machine)));
-    heads.extend(contests.iter().map(|contest| format!("Here: {}", view.title(contest))));
+    heads.extend(sources.iter().map(|(source, _)| shown(short_machine(&source.machine))));
+    heads.extend(contests.iter().map(|contest| here(view, contest)));
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let body = html! {
         @for row in &rows {
@@ -84,6 +86,7 @@ fn of_task(view: &View<'_>, experiment: &str, operation: &str) -> Markup {
     };
     html! {
         @for source in distinct_sources(&sources) { p.aside { (shown(source)) } }
+        ul { @for (source, _) in &sources { li { (shown(&source.machine)) } } }
         (table(&format!("{}: published figures, and here", heading(operation)), &heads, None, &body))
     }
 }
@@ -92,6 +95,19 @@ fn distinct_sources<'a>(sources: &[(&'a Published, Vec<&Finding>)]) -> Vec<&'a s
     let mut texts: Vec<&str> = sources.iter().map(|(source, _)| source.source.as_str()).collect();
     texts.dedup();
     texts
+}
+
+/// What a column of this machine is about, in as few words as tell it from the others.
+fn here(view: &View<'_>, contest: &Contest) -> String {
+    let storages = &view.run.storages;
+    let place = storages.get(contest.storage).filter(|_| storages.len() > 1);
+    let place = place.map_or_else(String::new, |storage| format!(", {}", storage.path));
+    shown(&format!("Here, {}{}{place}", state(contest), pair_words(contest)))
+}
+
+/// The name of a machine that is described behind a colon, as in `HDD 2009: a Pentium 4 with a SATA disk`.
+fn short_machine(machine: &str) -> &str {
+    machine.split_once(':').map_or(machine, |(name, _)| name)
 }
 
 /// What was measured of a published program: by its published name, or as the method or command that it is.
@@ -139,7 +155,7 @@ fn question_of_2009(view: &View<'_>) -> Markup {
     };
     let pairs = view.run.contests.iter().filter_map(|contest| {
         let pair = labelled(contest, SLOWER_2009).zip(labelled(contest, FASTER_2009))?;
-        (!crate::runner::ends_early(contest)).then_some((contest, pair))
+        (!ends_early(contest)).then_some((contest, pair))
     });
     let pairs: Vec<(&Contest, (Summary, Summary))> = pairs.take(MOST_COLUMNS).collect();
     html! {
@@ -155,10 +171,9 @@ fn because(slower: &Summary, faster: &Summary) -> String {
     let cpu = slower.cpu_seconds - faster.cpu_seconds;
     let use_of = |summary: &Summary| {
         let time = |time: Option<f64>| time.map_or_else(|| "?".to_owned(), seconds);
-        let requests = summary.device_reads.zip(summary.device_request_bytes);
-        let requests = requests.map_or_else(
+        let requests = summary.device_reads.map_or_else(
             || "requests of the device that are not known apart from those of others".to_owned(),
-            |(reads, bytes)| format!("{reads:.0} requests of {} on average", kib(bytes)),
+            |reads| format!("{reads:.0} requests of {} on average", request_bytes(summary)),
         );
         format!(
             "{} of user time, {} of system time, {requests}",
@@ -188,9 +203,4 @@ fn because(slower: &Summary, faster: &Summary) -> String {
         use_of(slower),
         use_of(faster)
     )
-}
-
-fn kib(bytes: f64) -> String {
-    let rounded = bytes.clamp(0.0, 1e15) as u64 / 1024 * 1024;
-    format_size(rounded.max(1))
 }

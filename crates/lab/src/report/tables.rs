@@ -116,7 +116,7 @@ fn name(contest: &Contest, entry: &Entry) -> Markup {
 }
 
 /// The mean size of the device's requests, in KiB.
-fn request_bytes(summary: &Summary) -> String {
+pub(super) fn request_bytes(summary: &Summary) -> String {
     summary
         .device_request_bytes
         .map_or_else(|| "–".to_owned(), |bytes| format!("{}K", three_digits(bytes / 1024.0)))

@@ -14,6 +14,7 @@ use super::{BenchError, Event, Runner};
 use crate::cache_state::{self, State};
 use crate::cgroup::MemoryGroup;
 use crate::read_ahead::ReadAhead;
+use crate::scratch::Scratch;
 use crate::testfile::{OtherFile, TestFile};
 use crate::trial::account;
 use crate::trial::{Action, Child, Content, FilePath, Job, LaunchError, Outcome, Report, Spec};
@@ -178,7 +179,10 @@ impl Runner<'_> {
             _ => None,
         };
         settle(place);
-        let _read_ahead = match contest.read_ahead_kib.map(|kib| ReadAhead::set(&place.facts, kib)) {
+        let _read_ahead = match contest.read_ahead_kib.map(|kib| {
+            let scratch = place.scratch.as_ref().map(Scratch::path);
+            ReadAhead::set(&place.facts, kib, scratch)
+        }) {
             None => None,
             Some(Ok(set)) => Some(set),
             Some(Err(why)) => return Ok(unavailable(why)),
