@@ -28,36 +28,12 @@ impl Shared<'_> {
             });
             return;
         };
-        let mut pairs = Vec::new();
-        let mut children = Vec::new();
-        let mut alone = Vec::new();
-        let mut last = 0;
-        for met in merge(&one, &other) {
-            last += 1;
-            let (name, difference) = match met {
-                (Some(left), Some(right)) if left.kind != right.kind => {
-                    (one.name(left), Difference::Kinds([left.kind, right.kind]))
-                }
-                (Some(left), Some(_)) if left.kind == Kind::Folder => {
-                    children.push((last, folder.child(one.c_str(left))));
-                    continue;
-                }
-                (Some(left), Some(_)) => {
-                    pairs.push(Matched {
-                        inode: left.inode,
-                        name: left.name(),
-                        entry: last,
-                        kind: left.kind,
-                    });
-                    continue;
-                }
-                (Some(left), None) => (one.name(left), Difference::OnlyIn(Side::One, left.kind)),
-                (None, Some(right)) => (other.name(right), Difference::OnlyIn(Side::Other, right.kind)),
-                (None, None) => continue,
-            };
-            alone.push((last, Box::<[u8]>::from(name), vec![What::Difference(difference)]));
-        }
-        pairs.sort_unstable_by_key(|pair| pair.inode);
+        let SortedOut {
+            last,
+            pairs,
+            children,
+            alone,
+        } = sort_out(folder, &one, &other);
         self.untold
             .fetch_add(u64::from(last) + FOLDER_WEIGHT, Ordering::Relaxed);
         folder.keep(pairs.len());
@@ -109,4 +85,51 @@ impl Shared<'_> {
         }
         listed
     }
+}
+
+/// The entries of two folders, by what is to be done with them, each with its number in the order of names.
+#[derive(Default)]
+struct SortedOut {
+    /// The last number.
+    last: u32,
+    /// To be compared, in the order of their inodes.
+    pairs: Vec<Matched>,
+    /// To be listed.
+    children: Vec<(u32, Arc<Folder>)>,
+    /// Found to differ by being there, or by their kinds.
+    alone: Vec<(u32, Box<[u8]>, Vec<What>)>,
+}
+
+fn sort_out(folder: &Arc<Folder>, one: &Listing, other: &Listing) -> SortedOut {
+    let mut sorted = SortedOut::default();
+    for met in merge(one, other) {
+        sorted.last += 1;
+        let entry = sorted.last;
+        let (name, difference) = match met {
+            (Some(left), Some(right)) if left.kind != right.kind => {
+                (one.name(left), Difference::Kinds([left.kind, right.kind]))
+            }
+            (Some(left), Some(_)) if left.kind == Kind::Folder => {
+                sorted.children.push((entry, folder.child(one.c_str(left))));
+                continue;
+            }
+            (Some(left), Some(_)) => {
+                sorted.pairs.push(Matched {
+                    inode: left.inode,
+                    name: left.name(),
+                    entry,
+                    kind: left.kind,
+                });
+                continue;
+            }
+            (Some(left), None) => (one.name(left), Difference::OnlyIn(Side::One, left.kind)),
+            (None, Some(right)) => (other.name(right), Difference::OnlyIn(Side::Other, right.kind)),
+            (None, None) => continue,
+        };
+        sorted
+            .alone
+            .push((entry, name.into(), vec![What::Difference(difference)]));
+    }
+    sorted.pairs.sort_unstable_by_key(|pair| pair.inode);
+    sorted
 }

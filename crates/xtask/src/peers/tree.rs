@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -199,7 +199,10 @@ fn make_trees(folder: &Path, files: u32, random: &mut fastrand::Rng) -> Result<(
             for file in 0..files / FOLDERS {
                 let length = random.usize(..=LARGEST_BYTES);
                 random.fill(&mut block[..length]);
-                File::create_new(below.join(format!("file-{file}.dat")))?.write_all(&block[..length])?;
+                let mut made = File::create_new(below.join(format!("file-{file}.dat")))?;
+                made.write_all(&block[..length])?;
+                // tar d compares it, too.
+                made.set_modified(SystemTime::UNIX_EPOCH)?;
             }
         }
         sync(folder)?;
