@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use memchr::memchr_iter;
 use rustix::fs::SeekFrom;
+use rustix::io::Errno;
 
 const BLOCK_BYTES: usize = 128 << 10;
 
@@ -16,7 +17,13 @@ pub(super) fn count_newlines(file: &File, start: u64, len: u64) -> io::Result<(u
     let (mut newlines, mut last_byte, mut offset) = (0, None, start);
     let is_sparse = file.metadata()?.blocks().saturating_mul(512) < len;
     while offset < start + len {
-        if is_sparse && let Ok(data) = rustix::fs::seek(file, SeekFrom::Data(offset)) {
+        if is_sparse {
+            let data = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
+                Ok(data) => data,
+                // There is no data any more.
+                Err(Errno::NXIO) => u64::MAX,
+                Err(_) => offset,
+            };
             offset = data.clamp(offset, start + len - 1);
         }
         let wanted = (start + len - offset).min(BLOCK_BYTES as u64) as usize;
@@ -41,6 +48,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn holes_are_passed_over_and_end_with_a_zero() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 40).unwrap();
+        assert_eq!(count_newlines(&file, 0, 1 << 40).unwrap(), (0, Some(0)));
+        file.write_all(b"a\nb\n").unwrap();
+        file.write_all_at(b"\n\n", 1 << 39).unwrap();
+        assert_eq!(count_newlines(&file, 0, 1 << 40).unwrap(), (4, Some(0)));
+        assert_eq!(count_newlines(&file, 3, (1 << 39) - 2).unwrap(), (2, Some(b'\n')));
+    }
 
     proptest! {
         #[test]
