@@ -17,9 +17,9 @@ pub struct Plan {
     pub why: String,
 }
 
-/// Shorter files are read in one go: nothing else pays.
+/// Less than this is read in one go: nothing else pays.
 const SMALL_BYTES: u64 = 1 << 20;
-/// Shorter files are compared by one thread: handing over to others costs more.
+/// Less than this is compared by one thread: making others costs more.
 const THREADED_BYTES: u64 = 8 << 20;
 /// From here on a file counts as being in the page cache.
 const WARM_PART: f64 = 0.9;
@@ -34,11 +34,11 @@ const THREADS_MAX: usize = 4;
 #[must_use]
 pub fn compare(facts: &CompareFacts) -> Plan {
     let plain = "compare/sync,block=128K";
-    if facts.bytes < SMALL_BYTES {
-        return plan(plain, plain, "the files are small".to_owned());
+    if facts.data_bytes < SMALL_BYTES {
+        return plan(plain, plain, "there is little to read".to_owned());
     }
     let threads = facts.processors.clamp(1, THREADS_MAX);
-    let threads = if facts.bytes < THREADED_BYTES { 1 } else { threads };
+    let threads = if facts.data_bytes < THREADED_BYTES { 1 } else { threads };
     let resident = facts.resident.map(|part| part.unwrap_or(0.5));
     if resident.iter().all(|&part| part >= WARM_PART) {
         let read = with_threads("compare/sync,block=1M", threads);
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     const FACTS: CompareFacts = CompareFacts {
-        bytes: 1 << 30,
+        data_bytes: 1 << 30,
         resident: [Some(0.0); 2],
         is_one_device: true,
         alternating_ratio: Some(1.0),
@@ -129,7 +129,10 @@ mod tests {
         let table = [
             (
                 "small",
-                CompareFacts { bytes: 1000, ..FACTS },
+                CompareFacts {
+                    data_bytes: 1000,
+                    ..FACTS
+                },
                 "compare/sync,block=128K",
             ),
             (

@@ -15,8 +15,8 @@ use crate::transfer::MEMORY_ALIGNMENT;
 /// What a plan for comparing rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CompareFacts {
-    /// Bytes to be compared of each.
-    pub bytes: u64,
+    /// Bytes to be compared of each, less those for which neither file has blocks.
+    pub data_bytes: u64,
     /// The part of each file, as far as it has blocks, that is in the page cache, 0 to 1; `None` where that cannot be
     /// known.
     pub resident: [Option<f64>; 2],
@@ -77,14 +77,21 @@ fn open(part: &Part<'_>) -> Result<std::sync::Arc<File>> {
     }
 }
 
-/// The file system's number, the part that is resident, and whether there are holes.
-fn look_at(part: &Part<'_>, file: &File) -> Result<(u64, Option<f64>, bool)> {
+/// What is found out about one file.
+struct Looked {
+    device: u64,
+    allocated_bytes: u64,
+    is_sparse: bool,
+    resident: Option<f64>,
+}
+
+fn look_at(part: &Part<'_>, file: &File) -> Result<Looked> {
     let metadata = file
         .metadata()
         .map_err(|error| Error::system(part.path, "looking at it", error))?;
-    let asked = sys::residency(file).ok().and_then(Support::available);
     let allocated_bytes = metadata.blocks().saturating_mul(512);
     let is_sparse = allocated_bytes < metadata.len();
+    let asked = sys::residency(file).ok().and_then(Support::available);
     // Of a file with holes, what can be read from the device counts, not its length.
     let resident = asked.map(|found| {
         let whole = if is_sparse { allocated_bytes } else { found.total_bytes };
@@ -94,7 +101,12 @@ fn look_at(part: &Part<'_>, file: &File) -> Result<(u64, Option<f64>, bool)> {
             (found.resident_bytes as f64 / whole as f64).min(1.0)
         }
     });
-    Ok((metadata.dev(), resident, is_sparse))
+    Ok(Looked {
+        device: metadata.dev(),
+        allocated_bytes,
+        is_sparse,
+        resident,
+    })
 }
 
 /// Times direct reads: runs of blocks of one file against runs of the two in turn. `None` where there is no direct I/O, or

@@ -202,7 +202,7 @@ fn other_cases(folder: &Path) -> [Case; 6] {
             ours: &[],
             peers: &[CMP],
             rounds: 301,
-            ..case("start-up", "tiny", warm, &[Goal::More("cmp", 0.0003)])
+            ..case("start-up", "tiny", None, &[Goal::More("cmp", 0.0003)])
         },
     ]
 }
