@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
+use command::cmp::Called;
 use command::{Cli, Failure};
 
 /// What was asked for is done but for a part.
@@ -22,6 +23,12 @@ const EXIT_PARTLY: u8 = 1;
 const EXIT_ERROR: u8 = 2;
 
 fn main() -> ExitCode {
+    // Two small files are compared in less time than the rest here takes.
+    let trees = match command::cmp::called() {
+        Some(Called::Files(code)) => return code,
+        Some(Called::Trees(words)) => Some(words),
+        None => None,
+    };
     let filter = EnvFilter::try_from_env("SEEKLESS_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -34,7 +41,11 @@ fn main() -> ExitCode {
     if let Err(error) = seekless::allow_mapping() {
         tracing::warn!(%error, "mmap methods are not available");
     }
-    match command::run(Cli::parse()) {
+    let done = match trees {
+        Some(words) => command::cmp::compare_trees(words),
+        None => command::run(Cli::parse()),
+    };
+    match done {
         Ok(code) => code,
         Err(Failure::Stopped(signal)) => ExitCode::from(128 + signal),
         // Whoever read our output has seen enough.

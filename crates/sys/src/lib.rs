@@ -12,6 +12,8 @@
 compile_error!("seekless needs 64-bit addresses: it maps whole files and keeps lengths of files in memory as usize");
 
 mod aio;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod attributes;
 mod buffer;
 mod bytes;
 mod difference;
@@ -43,14 +45,15 @@ pub use machine::{host_name, kernel_release, kill_group, page_bytes, system_name
 pub use map::Map;
 pub use platform::{
     Pipe, advise, allocate, clone_file, clone_path, copy_file_range, copy_path_data, die_with_parent, direct_alignment,
-    drop_from_cache, drop_system_caches, enable_read_ahead, extents, extents_as_known, file_system, memory, next_data,
-    next_hole, open, process_io, punch_hole, read_advice, read_at_dontcache, readahead, residency, sendfile, sync,
-    sync_file_system, take_write_lease, write_at_dontcache,
+    drop_from_cache, drop_system_caches, enable_read_ahead, extended_attributes, extended_attributes_at, extents,
+    extents_as_known, file_system, list_folder, memory, next_data, next_hole, open, process_io, punch_hole,
+    read_advice, read_at_dontcache, readahead, residency, sendfile, sync, sync_file_system, take_write_lease,
+    write_at_dontcache,
 };
 pub use ring::Ring;
 pub use stdio::{Locking, Stdio, StdioEnd};
 pub use support::Support;
 pub use types::{
-    Access, Advice, Alignment, Completed, Extent, ExtentFlags, FileSystem, MapAdvice, MapMode, Memory, Opening,
-    ProcessIo, Residency, ResidencySource, RingFlags, Usage, Whose,
+    Access, Advice, Alignment, Completed, ExtendedAttributes, Extent, ExtentFlags, FileSystem, MapAdvice, MapMode,
+    Memory, Opening, ProcessIo, Residency, ResidencySource, RingFlags, Usage, Whose,
 };

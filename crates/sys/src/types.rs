@@ -242,3 +242,6 @@ pub struct Completed {
     /// The bytes moved (0 at the end of the file), or why not.
     pub result: std::io::Result<usize>,
 }
+
+/// Extended attributes of a file: names and values, sorted by name.
+pub type ExtendedAttributes = Vec<(Vec<u8>, Vec<u8>)>;

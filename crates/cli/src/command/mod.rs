@@ -2,6 +2,7 @@
 
 mod bench;
 mod cache;
+pub mod cmp;
 mod generate;
 mod methods;
 mod report;
@@ -28,6 +29,8 @@ Examples:
   seekless methods copy               what there is to copy with, here
   seekless storage                    what lies below this folder, what works
   seekless cache show .               what of its files is in memory
+  seekless cmp one other              do two files differ, and where
+  seekless cmp -r photos backup       what differs in two trees
   seekless runs                       what was measured, and what came of it
   seekless report latest              the newest run as a page with plots
 
@@ -40,6 +43,7 @@ enum Command {
     Methods(methods::Arguments),
     Storage(storage::Arguments),
     Cache(cache::Arguments),
+    Cmp(cmp::Arguments),
     Runs(runs::Arguments),
     Report(report::Arguments),
     Generate(generate::Arguments),
@@ -71,6 +75,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Methods(arguments) => methods::run(&arguments),
         Command::Storage(arguments) => storage::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),
+        // Words behind `cmp` are taken before clap sees any.
+        Command::Cmp(_) => Err(anyhow::anyhow!("cmp was not called as a command of its own").into()),
         Command::Runs(arguments) => runs::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),

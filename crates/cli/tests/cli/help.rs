@@ -16,6 +16,8 @@ fn the_help_of_every_command_has_examples() {
         &["cache", "show", "--help"],
         &["cache", "drop", "--help"],
         &["cache", "warm", "--help"],
+        &["cmp", "--help"],
+        &["help", "cmp"],
         &["generate", "--help"],
         &["runs", "--help"],
         &["runs", "show", "--help"],
@@ -91,6 +93,7 @@ fn man_pages_are_generated_for_every_command() {
         "seekless-storage",
         "seekless-cache",
         "seekless-cache-drop",
+        "seekless-cmp",
         "seekless-report",
         "seekless-generate",
     ] {

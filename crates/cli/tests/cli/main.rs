@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod cache;
+mod cmp;
 mod comparing;
 mod experiments;
 mod exports;
@@ -18,4 +19,5 @@ mod report;
 mod resume;
 mod runs;
 mod storage;
+mod trees;
 mod unprivileged;

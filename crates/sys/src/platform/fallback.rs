@@ -3,15 +3,19 @@
 //! A system that turns out to matter gets a folder of its own beside `linux` and `macos`.
 
 use std::convert::Infallible;
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::StatVfsMountFlags;
+use rustix::fs::{Dir, FileType, StatVfsMountFlags};
 
 use crate::support::Support;
-use crate::types::{Access, Advice, Alignment, Extent, FileSystem, MapAdvice, Memory, Opening, ProcessIo, Residency};
+use crate::types::{
+    Access, Advice, Alignment, ExtendedAttributes, Extent, FileSystem, MapAdvice, Memory, Opening, ProcessIo, Residency,
+};
 
 const MISSING: &str = "not used on this system";
 
@@ -264,4 +268,26 @@ pub(crate) fn errno_location() -> *mut libc::c_int {
     use libc::__error as location;
     // SAFETY: always safe to call; the C library gives the address of the calling thread's own variable.
     unsafe { location() }
+}
+
+/// Tells every entry of an open folder with its inode and type, from the beginning, but for `.` and `..`: readdir(3).
+pub fn list_folder(folder: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, FileType)) -> io::Result<()> {
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name != c"." && name != c".." {
+            each(name, entry.ino(), entry.file_type());
+        }
+    }
+    Ok(())
+}
+
+/// `Unavailable`: those of other systems have other names and calls.
+pub fn extended_attributes(_file: BorrowedFd<'_>) -> io::Result<Support<ExtendedAttributes>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`, as above.
+pub fn extended_attributes_at(_folder: BorrowedFd<'_>, _name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
+    Ok(Support::Unavailable(MISSING))
 }

@@ -9,6 +9,7 @@ mod lab;
 mod ours;
 mod report;
 mod statistics;
+mod tree;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -21,6 +22,8 @@ pub enum Peers {
     /// The lab with itself: does one method under two names tie, and what does the clock cost?
     #[command(name = "self")]
     Itself(itself::Arguments),
+    /// Comparing trees of small files with `diff -rq`, `rsync -rcn` and `tar | tar d`
+    Tree(tree::Arguments),
 }
 
 /// Compares.
@@ -28,5 +31,6 @@ pub fn run(peers: &Peers) -> Result<()> {
     match peers {
         Peers::Lab(arguments) => lab::run(arguments),
         Peers::Itself(arguments) => itself::run(arguments),
+        Peers::Tree(arguments) => tree::run(arguments),
     }
 }

@@ -1,0 +1,297 @@
+//! `seekless cmp`, and this program under the name `cmp`: two files compared, in the words of GNU's cmp.
+//!
+//! It runs before clap, logging and everything else that a comparison of two small files would have to wait for. Trees,
+//! which are told apart by `-r`, have the time: they are compared by `tree`.
+
+mod options;
+mod tree;
+mod words;
+
+use std::env::args_os;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser};
+use seekless_tools::cmp::{Error, Verdict, Wanted, compare, reason};
+use signal_hook::consts::SIGPIPE;
+
+use options::{Asked, TABLE, parse};
+
+use super::Failure;
+use words::{ended, explanation, object, words};
+
+const EXIT_DIFFERENT: u8 = 1;
+const EXIT_TROUBLE: u8 = 2;
+
+const ABOUT: &str = "Compares two files byte by byte: a faster cmp";
+const LONG_ABOUT: &str = "\
+Compares two files byte by byte, with the options, words and exit codes of GNU's cmp, and those of FreeBSD's that GNU \
+lacks; with -r, what differs in two trees (`seekless cmp -r --help`).
+
+A FILE of `-`, and one that is left away, is standard input. SKIP1 and SKIP2 pass over bytes of the first and of the \
+second. SKIP and LIMIT may have suffixes: kB is 1000 and K 1024, MB 1,000,000 and M 1,048,576, and so on for G, T, P \
+and E.
+
+Exit code: 0 equal, 1 different, 2 trouble. Called by a link named `cmp`, seekless is this command.";
+const EXAMPLES: &str = "\
+Examples:
+  seekless cmp one other             where do they differ first?
+  seekless cmp -s one other && ...   do they?
+  seekless cmp -lb one other | less  all differences, with characters
+  seekless cmp -i 1K:0 disk.img -    one from byte 1024, with stdin
+  seekless cmp --explain one other   which method was used, and why
+  seekless cmp -r photos backup      what differs in two trees
+  ln -s \"$(command -v seekless)\" ~/bin/cmp
+                                     as the cmp of your scripts";
+
+/// What this program was called for, where that is cmp.
+pub enum Called {
+    /// Two files, which are compared by now.
+    Files(ExitCode),
+    /// Trees, by these words, which are to be compared by [`compare_trees`].
+    Trees(Vec<OsString>),
+}
+
+/// Compares two files where this program was called for it.
+pub fn called() -> Option<Called> {
+    let mut words = args_os();
+    let mut program = words.next()?;
+    if Path::new(&program).file_name() != Some(OsStr::new("cmp")) {
+        if words.next()? != "cmp" {
+            return None;
+        }
+        program = OsString::from("seekless cmp");
+    }
+    let words: Vec<_> = words.collect();
+    if words
+        .iter()
+        .take_while(|word| *word != "--")
+        .any(|word| is_for_trees(word))
+    {
+        return Some(Called::Trees(words));
+    }
+    Some(Called::Files(run(&program, words)))
+}
+
+/// Whether an option says that it is about trees: `-r`, alone or with letters that trees have too.
+fn is_for_trees(word: &OsStr) -> bool {
+    let word = word.as_bytes();
+    let letters = word.strip_prefix(b"-").filter(|letters| letters.contains(&b'r'));
+    word == b"--recursive"
+        || word.starts_with(b"--same-size")
+        || letters.is_some_and(|letters| letters.iter().all(|letter| b"rsq0".contains(letter)))
+}
+
+/// Compares trees as the words say.
+pub fn compare_trees(words: Vec<OsString>) -> Result<ExitCode, Failure> {
+    tree::run(&tree::Arguments::parse_from(
+        [OsString::from("seekless cmp")].into_iter().chain(words),
+    ))
+}
+
+fn run(prefix: &OsStr, arguments: Vec<OsString>) -> ExitCode {
+    let last = arguments.last().cloned().unwrap_or_else(|| prefix.to_owned());
+    let code = match parse(arguments, &last) {
+        Ok(Asked::Compare(arguments)) => run_comparison(&arguments, prefix),
+        Ok(Asked::Help) => print(&help(prefix), prefix).unwrap_or(0),
+        Ok(Asked::Version) => {
+            let text = format!("cmp (seekless) {}\n", env!("CARGO_PKG_VERSION"));
+            print(text.as_bytes(), prefix).unwrap_or(0)
+        }
+        Err(misused) => {
+            let prefix = prefix.as_bytes();
+            let hint = [b": Try '", prefix, b" --help' for more information.\n"].concat();
+            complain(&[prefix, b": ", &misused.0, b"\n", prefix, &hint].concat());
+            EXIT_TROUBLE
+        }
+    };
+    ExitCode::from(code)
+}
+
+fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
+    let mut request = arguments.request.clone();
+    let is_seen = arguments.is_silent || arguments.json || !output_is_null_device();
+    if !is_seen {
+        request.wanted = Wanted::Offset;
+    }
+    // This program owns its signals. Where the handler cannot be had, no method is chosen that maps files.
+    request.before_method = || drop(seekless::allow_mapping());
+    let mut out = Output;
+    let result = compare(&request, &mut out);
+    let exit_code = match &result {
+        Ok(outcome) if outcome.verdict == Verdict::Equal => 0,
+        Ok(_) => EXIT_DIFFERENT,
+        Err(_) => EXIT_TROUBLE,
+    };
+    let mut output = Vec::new();
+    match &result {
+        Ok(outcome) => {
+            if arguments.explain {
+                complain(&explanation(outcome, prefix));
+            }
+            if !arguments.json {
+                let said = words(arguments, outcome, prefix, is_seen);
+                complain(&said.complaint);
+                output = said.output;
+            }
+        }
+        Err(Error::Open { .. }) if arguments.is_silent => {}
+        Err(error) => {
+            if let Error::Write { source, end } = error {
+                if source.kind() == ErrorKind::BrokenPipe {
+                    end_by_closed_pipe();
+                }
+                complain(&end.map_or_else(Vec::new, |end| ended(&request.names, &end, prefix)));
+            }
+            complain(&[prefix.as_bytes(), b": ", &error.to_bytes(), b"\n"].concat());
+        }
+    }
+    if arguments.json {
+        output = object(arguments, result.as_ref(), exit_code);
+    }
+    print(&output, prefix).unwrap_or(exit_code)
+}
+
+/// Whether standard output goes nowhere: then the first difference says it all.
+fn output_is_null_device() -> bool {
+    let identity = |stat: rustix::io::Result<rustix::fs::Stat>| stat.map(|stat| (stat.st_dev, stat.st_ino)).ok();
+    let output = identity(rustix::fs::fstat(io::stdout()));
+    output.is_some() && output == identity(rustix::fs::stat("/dev/null"))
+}
+
+/// Standard output without the line buffer of std.
+struct Output;
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::write(io::stdout(), bytes)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes what is left to be written; the exit code where that fails.
+fn print(text: &[u8], prefix: &OsStr) -> Option<u8> {
+    let error = Output.write_all(text).err()?;
+    if error.kind() == ErrorKind::BrokenPipe {
+        end_by_closed_pipe();
+    }
+    let reason = format!(": standard output: {}\n", reason(&error));
+    complain(&[prefix.as_bytes(), reason.as_bytes()].concat());
+    Some(EXIT_TROUBLE)
+}
+
+/// Ends as programs do that never heard of the signal, which Rust ignores at the start.
+fn end_by_closed_pipe() {
+    let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
+}
+
+fn complain(text: &[u8]) {
+    if !text.is_empty() {
+        // Nobody is left to be told where this fails.
+        let _ = io::stderr().write_all(text);
+    }
+}
+
+fn help(prefix: &OsStr) -> Vec<u8> {
+    let name = prefix.to_string_lossy().into_owned();
+    let command = Arguments::augment_args(Command::new("cmp").bin_name(name)).max_term_width(100);
+    let help = command.about(LONG_ABOUT).render_help();
+    if io::IsTerminal::is_terminal(&io::stdout()) {
+        help.ansi().to_string().into_bytes()
+    } else {
+        help.to_string().into_bytes()
+    }
+}
+
+/// The command as clap knows it, for help, man pages and completions. Words given to it are parsed by [`dispatched`].
+#[derive(Debug)]
+pub struct Arguments;
+
+impl Args for Arguments {
+    fn augment_args(command: Command) -> Command {
+        let files = [
+            ("FILE1", "A file, or - for standard input", true),
+            ("FILE2", "The other one; standard input without it", false),
+            ("SKIP1", "Pass over so many bytes of FILE1", false),
+            ("SKIP2", "Pass over so many bytes of FILE2", false),
+        ];
+        let operands = files.map(|(name, help, is_required)| {
+            let hint = if name.starts_with("FILE") {
+                clap::ValueHint::FilePath
+            } else {
+                clap::ValueHint::Other
+            };
+            Arg::new(name).help(help).required(is_required).value_hint(hint)
+        });
+        let options = TABLE.iter().filter_map(|entry| {
+            let help = entry.help?;
+            let mut option = Arg::new(entry.long.map_or_else(|| format!("-{:?}", entry.short), str::to_owned))
+                .help(help)
+                .action(ArgAction::SetTrue);
+            option = match (entry.short, entry.long) {
+                // Two names of one option: the help shows the letter with the one that it chose.
+                (None, Some("quiet")) => option.short('s').long("quiet").visible_alias("silent"),
+                (short, long) => {
+                    let option = short.map_or(option.clone(), |short| option.short(short));
+                    long.map_or(option.clone(), |long| option.long(long))
+                }
+            };
+            Some(match entry.value {
+                Some(value) => option.action(ArgAction::Set).value_name(value),
+                None => option,
+            })
+        });
+        command
+            .about(ABOUT)
+            .long_about(LONG_ABOUT)
+            .after_help(EXAMPLES)
+            .disable_help_flag(true)
+            .disable_version_flag(true)
+            .args(operands)
+            .args(options)
+            .args(options_of_trees())
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// The options that only trees have.
+fn options_of_trees() -> Vec<Arg> {
+    let command = tree::Arguments::command();
+    let known = |long: Option<&str>| TABLE.iter().any(|entry| entry.long == long);
+    let own = command
+        .get_arguments()
+        .filter(|option| option.get_long().is_some() && !known(option.get_long()));
+    let own = own.map(|option| {
+        let alone = Arg::new(option.get_id().clone()).long(option.get_long().map(str::to_owned).unwrap_or_default());
+        let help = option.get_help().cloned().unwrap_or_default();
+        let alone = alone
+            .help(help)
+            .help_heading("Trees")
+            .action(option.get_action().clone());
+        let alone = option.get_short().map_or(alone.clone(), |letter| alone.short(letter));
+        match option.get_value_names() {
+            Some(names) if option.get_action().takes_values() => alone.value_names(names.to_vec()),
+            _ => alone,
+        }
+    });
+    own.collect()
+}
+
+impl FromArgMatches for Arguments {
+    fn from_arg_matches(_: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), clap::Error> {
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! `seekless cmp -r`: what differs in two trees.
+
+use std::io::{BufWriter, IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::process::{Resource, Rlimit};
+use seekless_tools::tree::{self, Control, Found, Options, Scheme, Summary, Watch, What};
+
+use crate::command::Failure;
+use crate::show::{Differences, Form, Sentences, Width, bytes, files, rate, show_same_size, visible, visible_path};
+use crate::signals::{Caught, on_signal};
+
+/// Compares two trees: names, types, contents, targets of symbolic links.
+///
+/// Symbolic links are not followed, except for the two that are named. Folders of other file systems are entered. What
+/// cannot be read is named on standard error, and the rest goes on. The exit code is 0 where nothing differs, 1 where
+/// something does, and 2 where something could not be compared.
+#[derive(Debug, Parser)]
+#[command(
+    name = "seekless cmp",
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  seekless cmp -r photos /mnt/backup/photos      what differs, and where
+  seekless cmp -r --metadata / /mnt/root         modes, owners, times and attributes, too
+  seekless cmp -r -0 a b | xargs -0 ls -ld       names alone, for other programs
+  seekless cmp -r --quiet a b && echo the same   the exit code alone
+  seekless cmp --same-size photos                how often large files of one size are equal"
+)]
+pub struct Arguments {
+    /// Folders
+    #[arg(value_name = "TREE", num_args = 2, required_unless_present = "same_size")]
+    trees: Vec<PathBuf>,
+    /// Compare trees
+    #[arg(long, short)]
+    recursive: bool,
+    /// Mode, owner, group, time of modification and extended attributes, too
+    #[arg(long)]
+    metadata: bool,
+    /// The names of what differs, and nothing else
+    #[arg(long)]
+    brief: bool,
+    /// Nothing but the exit code, and no more work than it takes
+    #[arg(long, short, visible_short_alias = 's', visible_alias = "silent", conflicts_with_all = ["json", "null"])]
+    quiet: bool,
+    /// As JSON: an object on each line
+    #[arg(long, conflicts_with = "null")]
+    json: bool,
+    /// The names of what differs as they are, each ended by a zero byte
+    #[arg(long, short = '0')]
+    null: bool,
+    /// How it was done, and why so
+    #[arg(long)]
+    explain: bool,
+    /// How often files of 1 MiB and more that have one size are equal, in one tree
+    #[arg(long, value_name = "TREE", conflicts_with_all = ["trees", "metadata", "brief", "quiet", "null", "explain"])]
+    same_size: Option<PathBuf>,
+}
+
+/// Something differs.
+const DIFFERENT: u8 = 1;
+/// Something could not be compared.
+const TROUBLE: u8 = 2;
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    raise_open_files();
+    let control = Control::default();
+    let stop = control.stop.clone();
+    let caught = on_signal(move |_| stop.store(true, Ordering::Relaxed))?;
+    if let Some(tree) = &arguments.same_size {
+        return same_size(tree, arguments.json, &control, &caught);
+    }
+    let [one, other] = arguments.trees.as_slice() else {
+        return Err(anyhow::anyhow!("two trees are compared").into());
+    };
+    compare(arguments, [one, other], &control, &caught)
+}
+
+/// Folders are held open; how many a process may open is a wish of long ago, which the hard limit may lift.
+fn raise_open_files() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // Without it fewer folders are open at a time.
+    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
+        tracing::debug!(%error, "the limit of open files stays");
+    }
+}
+
+fn compare(arguments: &Arguments, roots: [&Path; 2], control: &Control, caught: &Caught) -> Result<ExitCode, Failure> {
+    let form = match () {
+        () if arguments.quiet => Form::Silent,
+        () if arguments.json => Form::Json,
+        () if arguments.null => Form::Null,
+        () if arguments.brief => Form::Names,
+        () => Form::Lines,
+    };
+    let options = Options {
+        metadata: arguments.metadata,
+        brief: arguments.brief || arguments.null || arguments.quiet,
+    };
+    // What shows text on a terminal would take zero bytes away.
+    let plain: Box<dyn Write> = if form == Form::Null {
+        Box::new(std::io::stdout().lock())
+    } else {
+        Box::new(anstream::stdout().lock())
+    };
+    let mut out = BufWriter::new(plain);
+    let mut shown = Shown {
+        differences: Differences::new(&mut out, roots, form),
+        bar: bar(form),
+        is_watched: std::io::stdout().is_terminal(),
+        is_quiet: arguments.quiet,
+        begun: Instant::now(),
+        broken: None,
+    };
+    let compared = tree::compare(roots[0], roots[1], &options, control, &mut shown);
+    shown.bar.finish_and_clear();
+    let summary = compared?;
+    if let Some(error) = shown.broken {
+        return Err(error.into());
+    }
+    let elapsed = shown.begun.elapsed().as_secs_f64();
+    shown.differences.finish(&summary, elapsed)?;
+    if arguments.explain {
+        explain(&summary)?;
+    }
+    match caught.signal() {
+        Some(signal) => Err(Failure::Stopped(signal)),
+        None if summary.failures > 0 => Ok(ExitCode::from(TROUBLE)),
+        None if summary.differences > 0 => Ok(ExitCode::from(DIFFERENT)),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn same_size(root: &Path, json: bool, control: &Control, caught: &Caught) -> Result<ExitCode, Failure> {
+    let result = tree::same_size(root, control, &mut |path, reason| {
+        let _ = writeln!(
+            anstream::stderr(),
+            "seekless: {}: {}",
+            visible_path(path),
+            visible(reason)
+        );
+    })?;
+    show_same_size(&mut anstream::stdout().lock(), &result, json)?;
+    match caught.signal() {
+        Some(signal) => Err(Failure::Stopped(signal)),
+        None if result.failures > 0 => Ok(ExitCode::from(TROUBLE)),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Shows what is found as it comes.
+struct Shown<'a> {
+    differences: Differences<'a>,
+    bar: ProgressBar,
+    /// Whether somebody looks at the lines.
+    is_watched: bool,
+    is_quiet: bool,
+    begun: Instant,
+    broken: Option<std::io::Error>,
+}
+
+impl Watch for Shown<'_> {
+    fn found(&mut self, found: &Found<'_>) -> ControlFlow<()> {
+        let is_on_screen = self.is_watched || matches!(found.what, What::Failed { .. });
+        let written = if is_on_screen {
+            let (bar, differences) = (&self.bar, &mut self.differences);
+            bar.suspend(|| differences.write(found).and_then(|()| differences.flush()))
+        } else {
+            self.differences.write(found)
+        };
+        if let Err(error) = written {
+            self.broken = Some(error);
+            return ControlFlow::Break(());
+        }
+        // A failure makes the exit code another one, so that it may yet come is no reason to go on.
+        if self.is_quiet {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn progress(&mut self, so_far: &Summary) {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        self.bar.set_message(format!(
+            "{}, {} ({}), {} differ",
+            files(so_far.files),
+            bytes(so_far.bytes as f64),
+            rate(so_far.bytes as f64 / seconds),
+            so_far.differences
+        ));
+        self.bar.tick();
+        // Whoever reads what is found need not wait for more of it.
+        if let Err(error) = self.differences.flush() {
+            self.broken.get_or_insert(error);
+        }
+    }
+}
+
+/// A line on standard error, where that is a terminal.
+fn bar(form: Form) -> ProgressBar {
+    if !std::io::stderr().is_terminal() || form == Form::Silent {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn explain(summary: &Summary) -> std::io::Result<()> {
+    let scheme = Scheme::here();
+    let mut err = anstream::stderr().lock();
+    let mut sentences = Sentences::new(&mut err, Width::of_stdout());
+    let rings = if summary.rings > 0 {
+        format!(
+            "{} of them met files that were not in memory, and read these up to {} at once in one call of io_uring, so that \
+             neighbours on the device come in one request.",
+            summary.rings,
+            2 * scheme.batch
+        )
+    } else if scheme.has_rings {
+        "All files were in memory, or too few for io_uring to pay.".to_owned()
+    } else {
+        "io_uring is not to be had here, so each thread waits for one file at a time.".to_owned()
+    };
+    sentences.note(&format!(
+        "{} threads listed folders ahead and compared files in batches of {}, in the order of their inodes. {rings}",
+        scheme.threads, scheme.batch
+    ))?;
+    for (method, why, number) in &summary.large {
+        sentences.note(&format!("{} of 8 MiB or more: {method}, as {why}.", files(*number)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! What cmp says: GNU's words for GNU's results, and those of FreeBSD and ours for theirs.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use seekless_tools::cmp::{Difference, End, Error, Outcome, Verdict, octal_digits, visible_byte};
+use serde_json::{Map, Value, json};
+
+use super::options::Arguments;
+
+/// What goes to the two outputs.
+#[derive(Default)]
+pub(super) struct Said {
+    pub(super) output: Vec<u8>,
+    pub(super) complaint: Vec<u8>,
+}
+
+/// The result in words. `is_seen` is whether anybody reads standard output.
+pub(super) fn words(arguments: &Arguments, outcome: &Outcome, prefix: &OsStr, is_seen: bool) -> Said {
+    let mut said = Said {
+        output: outcome.rows.clone(),
+        complaint: Vec::new(),
+    };
+    if arguments.is_silent {
+        return said;
+    }
+    let [one, other] = &arguments.request.names;
+    match &outcome.verdict {
+        Verdict::Equal | Verdict::Listed { .. } => {}
+        Verdict::SizesDiffer => said.output = line(&[one.as_bytes(), b" ", other.as_bytes(), b" differ: size"]),
+        Verdict::Differ(difference) => {
+            if is_seen {
+                said.output = differ(one, other, difference, arguments.print_bytes);
+            }
+        }
+        Verdict::Ended(end) => said.complaint = ended(&arguments.request.names, end, prefix),
+    }
+    said
+}
+
+fn line(parts: &[&[u8]]) -> Vec<u8> {
+    let mut line = parts.concat();
+    line.push(b'\n');
+    line
+}
+
+fn differ(one: &OsStr, other: &OsStr, difference: &Difference, print_bytes: bool) -> Vec<u8> {
+    let number = difference.offset + 1;
+    let line_number = difference.newlines.unwrap_or(0) + 1;
+    let unit = if print_bytes { "byte" } else { unit() };
+    let place = format!(" differ: {unit} {number}, line {line_number}");
+    let mut text = [one.as_bytes(), b" ", other.as_bytes(), place.as_bytes()].concat();
+    if print_bytes {
+        text.extend(b" is");
+        for byte in difference.bytes {
+            let (shown, len) = visible_byte(byte);
+            text.push(b' ');
+            text.extend(octal_digits(byte));
+            text.push(b' ');
+            text.extend(&shown[..len]);
+        }
+    }
+    text.push(b'\n');
+    text
+}
+
+/// POSIX has `char` for the bytes of its own locale; GNU says `byte` in every other.
+fn unit() -> &'static str {
+    let set = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter();
+    let locale: Option<OsString> = set.filter_map(std::env::var_os).find(|name| !name.is_empty());
+    match locale {
+        Some(name) if name != "C" && name != "POSIX" => "byte",
+        _ => "char",
+    }
+}
+
+/// The end of the shorter one.
+pub(super) fn ended(names: &[OsString; 2], end: &End, prefix: &OsStr) -> Vec<u8> {
+    let name = names[end.side].as_bytes();
+    let place = match (end.offset, end.newlines) {
+        (0, _) => " which is empty".to_owned(),
+        (bytes, None) => format!(" after byte {bytes}"),
+        (bytes, Some(newlines)) if end.is_within_line => format!(" after byte {bytes}, in line {}", newlines + 1),
+        (bytes, Some(newlines)) => format!(" after byte {bytes}, line {newlines}"),
+    };
+    line(&[prefix.as_bytes(), b": EOF on ", name, place.as_bytes()])
+}
+
+/// How they were compared.
+pub(super) fn explanation(outcome: &Outcome, prefix: &OsStr) -> Vec<u8> {
+    let unread = match outcome.unread_bytes {
+        0 => String::new(),
+        unread => format!(", {unread} of them unread"),
+    };
+    let way = &outcome.way;
+    let text = format!(
+        ": {}: {}; {} bytes compared{unread}",
+        way.method, way.why, outcome.compared_bytes
+    );
+    line(&[prefix.as_bytes(), text.as_bytes()])
+}
+
+/// The result for programs.
+pub(super) fn object(arguments: &Arguments, result: Result<&Outcome, &Error>, exit_code: u8) -> Vec<u8> {
+    let mut object = Map::new();
+    for (key, name) in ["one", "other"].into_iter().zip(&arguments.request.names) {
+        crate::show::insert_path(&mut object, key, name.as_ref());
+    }
+    let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
+    put("exit_code", exit_code.into());
+    match result {
+        Err(error) => {
+            put("verdict", "failed".into());
+            put("reason", error.to_string().into());
+        }
+        Ok(outcome) => {
+            verdict(&outcome.verdict, &mut put);
+            put("compared_bytes", outcome.compared_bytes.into());
+            put("unread_bytes", outcome.unread_bytes.into());
+            put("method", outcome.way.method.clone().into());
+            put("why", outcome.way.why.clone().into());
+        }
+    }
+    line(&[Value::from(object).to_string().as_bytes()])
+}
+
+fn verdict(verdict: &Verdict, put: &mut dyn FnMut(&str, Value)) {
+    let word = match verdict {
+        Verdict::Equal => "equal",
+        Verdict::Differ(_) | Verdict::Listed { .. } => "differ",
+        Verdict::Ended(_) => "ended",
+        Verdict::SizesDiffer => "sizes differ",
+    };
+    put("verdict", word.into());
+    match verdict {
+        Verdict::Differ(difference) => {
+            put("offset", difference.offset.into());
+            put("line", json!(difference.newlines.map(|newlines| newlines + 1)));
+            put("bytes", json!(difference.bytes));
+        }
+        Verdict::Ended(end) => {
+            put("offset", end.offset.into());
+            put("shorter", ["one", "other"][end.side].into());
+        }
+        _ => {}
+    }
+}

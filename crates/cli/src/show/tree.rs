@@ -1,0 +1,407 @@
+//! What differs in two trees: a line or an object for each, and a summary.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use seekless_tools::tree::{self, Attribute, Contents, Difference, Found, Kind, SameSize, Side, Summary, What};
+use serde_json::{Map, Value, json};
+
+use super::cache::{count, files};
+use super::units::{bytes, rate, seconds};
+use super::visible::{insert_path, visible, visible_path};
+
+/// How differences are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A sentence for each.
+    Lines,
+    /// Names alone, one a line.
+    Names,
+    /// Names alone, as they are, each ended by a zero byte.
+    Null,
+    /// An object a line.
+    Json,
+    /// Nothing.
+    Silent,
+}
+
+/// Writes what is found in two trees.
+pub struct Differences<'a> {
+    out: &'a mut dyn Write,
+    roots: [PathBuf; 2],
+    form: Form,
+    /// The name that was written last, of one that differs in several ways.
+    last: Option<PathBuf>,
+}
+
+impl<'a> Differences<'a> {
+    /// Differences of two trees, by what they were called.
+    pub fn new(out: &'a mut dyn Write, roots: [&Path; 2], form: Form) -> Self {
+        Self {
+            out,
+            roots: roots.map(Path::to_owned),
+            form,
+            last: None,
+        }
+    }
+
+    /// Writes what was found; a failure to standard error, too.
+    pub fn write(&mut self, found: &Found<'_>) -> io::Result<()> {
+        let paths = [0, 1].map(|side: usize| below(&self.roots[side], found.path));
+        match (found.what, self.form) {
+            (_, Form::Silent) => Ok(()),
+            (What::Failed { side, action, reason }, form) => {
+                let path = &paths[*side as usize];
+                let sentence = format!("{}: {action} failed: {}", visible_path(path), visible(reason));
+                // Standard error may be gone.
+                let _ = writeln!(anstream::stderr(), "seekless: {sentence}");
+                if form == Form::Json {
+                    writeln!(self.out, "{}", failed_json(path, action, reason))?;
+                }
+                Ok(())
+            }
+            (What::Difference(difference), Form::Lines) => writeln!(self.out, "{}", line(difference, &paths)),
+            (What::Difference(difference), Form::Json) => writeln!(self.out, "{}", difference_json(difference, &paths)),
+            (What::Difference(difference), form) => self.write_name(difference, paths, form),
+        }
+    }
+
+    fn write_name(&mut self, difference: &Difference, paths: [PathBuf; 2], form: Form) -> io::Result<()> {
+        let [one, other] = paths;
+        let path = match difference {
+            Difference::OnlyIn(Side::Other, _) => other,
+            _ => one,
+        };
+        if self.last.as_ref() == Some(&path) {
+            return Ok(());
+        }
+        if form == Form::Null {
+            self.out.write_all(path.as_os_str().as_bytes())?;
+            self.out.write_all(&[0])?;
+        } else {
+            writeln!(self.out, "{}", visible_path(&path))?;
+        }
+        self.last = Some(path);
+        Ok(())
+    }
+
+    /// Writes what was done, in the forms that have room for it.
+    pub fn finish(self, summary: &Summary, elapsed_seconds: f64) -> io::Result<()> {
+        match self.form {
+            Form::Lines => writeln!(self.out, "{}", summary_sentence(summary, elapsed_seconds))?,
+            Form::Json => writeln!(self.out, "{}", summary_json(summary, elapsed_seconds))?,
+            Form::Names | Form::Null | Form::Silent => {}
+        }
+        self.out.flush()
+    }
+
+    /// Lets what was written be seen.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A path below a root, which may be the root itself.
+fn below(root: &Path, path: &Path) -> PathBuf {
+    if path.as_os_str().is_empty() {
+        root.to_owned()
+    } else {
+        root.join(path)
+    }
+}
+
+/// A difference in the words of `diff -rq`, and what it leaves out.
+fn line(difference: &Difference, paths: &[PathBuf; 2]) -> String {
+    let [one, other] = paths.each_ref().map(|path| visible_path(path));
+    match difference {
+        Difference::OnlyIn(side, _) => {
+            let path = &paths[*side as usize];
+            let folder = path.parent().unwrap_or(Path::new(""));
+            let name = Path::new(path.file_name().unwrap_or(OsStr::new("")));
+            format!("Only in {}: {}", visible_path(folder), visible_path(name))
+        }
+        Difference::Kinds(kinds) => format!(
+            "File {one} is {} while file {other} is {}",
+            kind_words(kinds[0]),
+            kind_words(kinds[1])
+        ),
+        Difference::Contents(Contents::At(offset)) => format!("Files {one} and {other} differ: byte {}", offset + 1),
+        Difference::Contents(Contents::Ends(side, after)) => {
+            let shorter = if *side == Side::One { &one } else { &other };
+            format!("Files {one} and {other} differ: {shorter} ends after byte {after}")
+        }
+        Difference::Contents(Contents::Sizes(sizes)) => {
+            format!("Files {one} and {other} differ: {} and {} bytes", sizes[0], sizes[1])
+        }
+        Difference::Targets(targets) => {
+            let [left, right] = targets.each_ref().map(|target| visible_path(target));
+            format!("Symbolic links {one} and {other} differ: {left} and {right}")
+        }
+        Difference::Devices(kind, numbers) => {
+            let kind = match kind {
+                Kind::BlockDevice => "Block",
+                _ => "Character",
+            };
+            let [left, right] = numbers.map(|(major, minor)| format!("{major}:{minor}"));
+            format!("{kind} special files {one} and {other} differ: {left} and {right}")
+        }
+        Difference::Metadata(attributes) => {
+            let attributes: Vec<String> = attributes.iter().map(attribute_words).collect();
+            format!("Metadata of {one} and {other} differ: {}", attributes.join(", "))
+        }
+    }
+}
+
+fn kind_words(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "a regular file",
+        Kind::Folder => "a directory",
+        Kind::Link => "a symbolic link",
+        Kind::Fifo => "a fifo",
+        Kind::Socket => "a socket",
+        Kind::CharacterDevice => "a character special file",
+        Kind::BlockDevice => "a block special file",
+        Kind::Unknown => "a weird file",
+    }
+}
+
+fn attribute_words(attribute: &Attribute) -> String {
+    let time = |(seconds, nanoseconds): (i64, u32)| match jiff::Timestamp::new(seconds, 0) {
+        // Before 1970 the nanoseconds still count forwards.
+        Ok(time) => format!("{}.{nanoseconds:09}Z", time.strftime("%Y-%m-%dT%H:%M:%S")),
+        Err(_) => format!("{seconds}.{nanoseconds:09}"),
+    };
+    match attribute {
+        Attribute::Mode([one, other]) => format!("mode {one:04o} and {other:04o}"),
+        Attribute::Owner([one, other]) => format!("owner {one} and {other}"),
+        Attribute::Group([one, other]) => format!("group {one} and {other}"),
+        Attribute::Modified([one, other]) => format!("modified {} and {}", time(*one), time(*other)),
+        Attribute::Extended(name) => {
+            format!("attribute {}", visible_path(Path::new(OsStr::from_bytes(name))))
+        }
+    }
+}
+
+fn summary_sentence(summary: &Summary, elapsed_seconds: f64) -> String {
+    let pairs = |number: u64, one: &str, several: &str| match number {
+        1 => format!("1 {one}"),
+        number => format!("{} {several}", count(number)),
+    };
+    let mut sentence = format!(
+        "{}, {} on each side, in {}",
+        files(summary.files),
+        bytes(summary.bytes as f64),
+        pairs(summary.folders, "folder", "folders")
+    );
+    if summary.others > 0 {
+        sentence = format!(
+            "{sentence}, {}",
+            pairs(summary.others, "link or device", "links and devices")
+        );
+    }
+    sentence = format!(
+        "{sentence}: {} in {} ({})",
+        pairs(summary.differences, "difference", "differences"),
+        seconds(elapsed_seconds),
+        rate(summary.bytes as f64 / elapsed_seconds.max(1e-9))
+    );
+    if summary.failures > 0 {
+        sentence = format!("{sentence}; {} could not be compared", count(summary.failures));
+    }
+    let end = if summary.is_stopped { "; stopped" } else { "" };
+    format!("{sentence}{end}.")
+}
+
+fn failed_json(path: &Path, action: &str, reason: &str) -> Value {
+    let mut object = Map::new();
+    object.insert("kind".to_owned(), "failed".into());
+    insert_path(&mut object, "path", path);
+    object.insert("action".to_owned(), action.into());
+    object.insert("reason".to_owned(), reason.into());
+    object.into()
+}
+
+fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Folder => "folder",
+        Kind::Link => "link",
+        Kind::Fifo => "fifo",
+        Kind::Socket => "socket",
+        Kind::CharacterDevice => "character_device",
+        Kind::BlockDevice => "block_device",
+        Kind::Unknown => "unknown",
+    }
+}
+
+fn side_word(side: Side) -> &'static str {
+    match side {
+        Side::One => "one",
+        Side::Other => "other",
+    }
+}
+
+fn difference_json(difference: &Difference, paths: &[PathBuf; 2]) -> Value {
+    let mut object = Map::new();
+    object.insert("kind".to_owned(), "difference".into());
+    let mut insert = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));
+    match difference {
+        Difference::OnlyIn(side, kind) => {
+            insert("what", "only_in".into());
+            insert("side", side_word(*side).into());
+            insert("type", kind_word(*kind).into());
+            insert_path(&mut object, "path", &paths[*side as usize]);
+            return object.into();
+        }
+        Difference::Kinds(kinds) => {
+            insert("what", "type".into());
+            insert("types", json!(kinds.map(kind_word)));
+        }
+        Difference::Contents(contents) => {
+            insert("what", "contents".into());
+            match contents {
+                Contents::At(offset) => insert("offset", json!(offset)),
+                Contents::Ends(side, after) => {
+                    insert("offset", json!(after));
+                    insert("shorter", side_word(*side).into());
+                }
+                Contents::Sizes(sizes) => insert("bytes", json!(sizes)),
+            }
+        }
+        Difference::Targets(targets) => {
+            insert("what", "target".into());
+            for (name, target) in ["target_one", "target_other"].into_iter().zip(targets) {
+                insert_path(&mut object, name, target);
+            }
+        }
+        Difference::Devices(_, numbers) => {
+            insert("what", "device".into());
+            insert("numbers", json!(numbers));
+        }
+        Difference::Metadata(attributes) => {
+            insert("what", "metadata".into());
+            insert("attributes", attributes.iter().map(attribute_json).collect());
+        }
+    }
+    for (name, path) in ["path_one", "path_other"].into_iter().zip(paths) {
+        insert_path(&mut object, name, path);
+    }
+    object.into()
+}
+
+fn attribute_json(attribute: &Attribute) -> Value {
+    match attribute {
+        Attribute::Mode(values) => json!({"name": "mode", "values": values}),
+        Attribute::Owner(values) => json!({"name": "owner", "values": values}),
+        Attribute::Group(values) => json!({"name": "group", "values": values}),
+        Attribute::Modified(values) => json!({"name": "modified", "values": values}),
+        Attribute::Extended(name) => {
+            let mut object = Map::new();
+            object.insert("name".to_owned(), "extended".into());
+            insert_path(&mut object, "attribute", Path::new(OsStr::from_bytes(name)));
+            object.into()
+        }
+    }
+}
+
+fn summary_json(summary: &Summary, elapsed_seconds: f64) -> Value {
+    json!({
+        "kind": "summary",
+        "files": summary.files,
+        "folders": summary.folders,
+        "others": summary.others,
+        "bytes": summary.bytes,
+        "identical": summary.identical,
+        "differences": summary.differences,
+        "failed": summary.failures,
+        "seconds": elapsed_seconds,
+        "stopped": summary.is_stopped,
+    })
+}
+
+/// How often files of one size are equal: a sentence or an object.
+pub fn show_same_size(out: &mut dyn Write, result: &SameSize, is_json: bool) -> io::Result<()> {
+    if is_json {
+        let object = json!({
+            "kind": "same_size",
+            "smallest_bytes": tree::SMALLEST_BYTES,
+            "files": result.files,
+            "sizes": result.sizes,
+            "pairs": result.pairs,
+            "equal_pairs": result.equal_pairs,
+            "bytes": result.bytes,
+            "failed": result.failures,
+            "stopped": result.is_stopped,
+        });
+        return writeln!(out, "{object}");
+    }
+    let part = match result.pairs {
+        0 => String::new(),
+        pairs => format!(" ({:.0} %)", result.equal_pairs as f64 / pairs as f64 * 100.0),
+    };
+    writeln!(
+        out,
+        "{} of 1 MiB or more, {} sizes that several have: of {} pairs {} are equal{part}, {} compared.",
+        files(result.files),
+        count(result.sizes),
+        count(result.pairs),
+        count(result.equal_pairs),
+        bytes(result.bytes as f64)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(form: Form, all: &[(&[u8], What)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut differences = Differences::new(&mut out, [Path::new("a"), Path::new("b")], form);
+        for (path, what) in all {
+            let path = Path::new(OsStr::from_bytes(path));
+            differences.write(&Found { path, what }).unwrap();
+        }
+        out
+    }
+
+    #[test]
+    fn lines_are_those_of_diff_with_what_it_leaves_out() {
+        let all: Vec<(&[u8], What)> = [
+            (&b"x/new\n\xff"[..], Difference::OnlyIn(Side::Other, Kind::File)),
+            (b"k", Difference::Kinds([Kind::Folder, Kind::File])),
+            (b"f", Difference::Contents(Contents::At(0))),
+            (b"g", Difference::Contents(Contents::Ends(Side::Other, 7))),
+            (b"l", Difference::Targets(["t".into(), "u".into()])),
+            (b"d", Difference::Devices(Kind::CharacterDevice, [(1, 3), (1, 5)])),
+            (b"m", Difference::Metadata(vec![Attribute::Mode([0o644, 0o600])])),
+        ]
+        .map(|(path, difference)| (path, What::Difference(difference)))
+        .into();
+        let text = String::from_utf8(written(Form::Lines, &all)).unwrap();
+        let expected = "\
+Only in b/x: new\\n\\xff
+File a/k is a directory while file b/k is a regular file
+Files a/f and b/f differ: byte 1
+Files a/g and b/g differ: b/g ends after byte 7
+Symbolic links a/l and b/l differ: t and u
+Character special files a/d and b/d differ: 1:3 and 1:5
+Metadata of a/m and b/m differ: mode 0644 and 0600
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn names_are_raw_between_zero_bytes_and_written_once() {
+        let all: Vec<(&[u8], What)> = [
+            (&b"x\n\xff"[..], Difference::Contents(Contents::At(0))),
+            (b"x\n\xff", Difference::Metadata(vec![Attribute::Mode([0, 1])])),
+            (b"y", Difference::OnlyIn(Side::Other, Kind::File)),
+        ]
+        .map(|(path, difference)| (path, What::Difference(difference)))
+        .into();
+        assert_eq!(written(Form::Null, &all), b"a/x\n\xff\0b/y\0");
+        assert_eq!(written(Form::Names, &all), b"a/x\\n\\xff\nb/y\n");
+    }
+}

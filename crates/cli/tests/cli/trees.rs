@@ -1,0 +1,146 @@
+//! Comparing trees: exit codes, the forms of output, and what cannot be read.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use serde_json::Value;
+
+use super::place::{Ended, Place};
+use super::unprivileged::Common;
+
+/// Two trees that differ in a file, a name that is no text, and a link.
+fn place() -> Place {
+    let place = Place::new();
+    for tree in ["one", "other"] {
+        fs::create_dir_all(place.path(tree).join("inner")).unwrap();
+        place.file(format!("{tree}/same"), b"the same");
+        place.file(format!("{tree}/inner/file"), tree.as_bytes());
+        symlink(tree, place.path(tree).join("link")).unwrap();
+    }
+    fs::write(place.path("other").join(OsStr::from_bytes(b"new\n\xff")), b"").unwrap();
+    place
+}
+
+fn objects(ended: &Ended) -> Vec<Value> {
+    let lines = ended.stdout.lines();
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn differences_are_lines_in_the_order_of_names_and_exit_1() {
+    let ended = place().run(&["cmp", "-r", "one", "other"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let expected = [
+        "Files one/inner/file and other/inner/file differ: byte 2",
+        "Symbolic links one/link and other/link differ: one and other",
+        "Only in other: new\\n\\xff",
+    ];
+    let lines: Vec<_> = ended.stdout.lines().collect();
+    assert_eq!(lines[..3], expected);
+    assert!(
+        lines[3].starts_with("2 files, ") && lines[3].contains(": 3 differences in "),
+        "{}",
+        lines[3]
+    );
+}
+
+#[test]
+fn equal_trees_exit_0_and_those_that_are_not_there_2() {
+    let place = place();
+    let equal = place.run(&["cmp", "-r", "one", "one"]).succeeded();
+    assert!(equal.stdout.contains("0 differences"), "{}", equal.stdout);
+    let sentence = place.run(&["cmp", "-r", "one", "gone"]).refused();
+    assert!(sentence.contains("gone: looking at it failed"), "{sentence}");
+    let sentence = place.run(&["cmp", "-r", "one/same", "other/same"]).refused();
+    assert!(sentence.contains("are no folders"), "{sentence}");
+    let ended = place.run(&["cmp", "-r", "one/same", "other"]);
+    assert_eq!(ended.code, Some(1), "a file against a folder is a difference");
+}
+
+#[test]
+fn json_has_an_object_for_each_difference_and_a_summary() {
+    let ended = place().run(&["cmp", "-r", "--json", "one", "other"]);
+    assert_eq!(ended.code, Some(1));
+    let objects = objects(&ended);
+    let what: Vec<_> = objects.iter().map(|object| object["what"].as_str()).collect();
+    assert_eq!(what, [Some("contents"), Some("target"), Some("only_in"), None]);
+    assert_eq!(objects[0]["offset"], 1);
+    assert_eq!(objects[2]["path_bytes"], "6f746865722f6e65770aff");
+    let summary = &objects[3];
+    assert_eq!(
+        (&summary["kind"], &summary["differences"]),
+        (&"summary".into(), &3.into())
+    );
+}
+
+#[test]
+fn names_alone_are_for_other_programs() {
+    let place = place();
+    let brief = place.run(&["cmp", "-r", "--brief", "one", "other"]);
+    assert_eq!(brief.stdout, "one/inner/file\none/link\nother/new\\n\\xff\n");
+    let output = place
+        .command()
+        .args(["cmp", "-r", "-0", "one", "other"])
+        .output()
+        .unwrap();
+    assert_eq!(output.stdout, b"one/inner/file\0one/link\0other/new\n\xff\0");
+    for option in ["-q", "-s", "--quiet", "--silent"] {
+        let silent = place.run(&["cmp", "-r", option, "one", "other"]);
+        assert_eq!(
+            (silent.code, silent.stdout.as_str(), silent.stderr.as_str()),
+            (Some(1), "", "")
+        );
+    }
+}
+
+#[test]
+fn what_may_not_be_read_is_named_and_the_rest_goes_on() {
+    let common = Common::new();
+    for tree in ["one", "other"] {
+        let path = |name: &str| common.folder().join("open").join(tree).join(name);
+        fs::create_dir_all(path("shut")).unwrap();
+        fs::create_dir(path("open")).unwrap();
+        fs::write(path("open/z"), tree).unwrap();
+        fs::write(path("secret"), "bytes").unwrap();
+    }
+    let path = |name: &str| common.folder().join("open").join(name);
+    fs::set_permissions(path("other/secret"), Permissions::from_mode(0o000)).unwrap();
+    fs::set_permissions(path("one/shut"), Permissions::from_mode(0o000)).unwrap();
+    let ended = common.run(&["cmp", "-r", "--json", "open/one", "open/other"]);
+    fs::set_permissions(path("one/shut"), Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    for line in [
+        "seekless: open/one/shut: opening failed: Permission denied",
+        "seekless: open/other/secret: opening failed: Permission denied",
+    ] {
+        assert!(ended.stderr.contains(line), "{}", ended.stderr);
+    }
+    let objects = objects(&ended);
+    assert_eq!(objects.iter().filter(|object| object["kind"] == "failed").count(), 2);
+    let differences: Vec<_> = objects.iter().filter(|object| object["kind"] == "difference").collect();
+    assert_eq!(differences.len(), 1, "{differences:?}");
+    assert_eq!(differences[0]["path_one"], "open/one/open/z");
+}
+
+#[test]
+fn explaining_says_how_many_were_at_work() {
+    let ended = place().run(&["cmp", "-r", "--explain", "one", "other"]);
+    assert!(
+        ended.stderr.contains("threads listed folders ahead"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn files_of_one_size_are_counted() {
+    let place = Place::new();
+    for name in ["a", "b", "c"] {
+        place.file(name, &vec![u8::from(name == "c"); 1 << 20]);
+    }
+    let ended = place.run(&["cmp", "--same-size", ".", "--json"]).succeeded();
+    let object = &objects(&ended)[0];
+    assert_eq!((&object["pairs"], &object["equal_pairs"]), (&2.into(), &1.into()));
+}

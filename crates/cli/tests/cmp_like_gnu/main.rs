@@ -1,0 +1,94 @@
+//! `seekless cmp` beside the system's cmp, where that is GNU's: the same words, byte for byte, and the same exit codes,
+//! in thousands of random cases.
+//!
+//! `SEEKLESS_CMP_CASES` asks for more cases, and `SEEKLESS_CMP_SEED` for those of another seed; a case that failed is
+//! told with its seed, under which it is the first. What only one of the two can do is not tried here.
+
+mod case;
+mod run;
+
+use std::env;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use case::Case;
+use run::{Bench, Ended};
+
+const CASES: u64 = 6000;
+const SEED: u64 = 2012;
+/// After so many, there is enough to think about.
+const FAILURES_MAX: usize = 5;
+
+fn number(name: &str, default: u64) -> u64 {
+    let set = env::var(name).ok();
+    set.map_or(default, |text| {
+        text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number"))
+    })
+}
+
+/// Why the system's cmp cannot be the judge.
+fn why_not_here() -> Option<String> {
+    match Command::new("cmp").arg("--version").output() {
+        Err(error) => Some(format!("cmp: {error}")),
+        Ok(output) if !output.stdout.starts_with(b"cmp (GNU diffutils)") => Some("cmp is not GNU's".to_owned()),
+        Ok(_) => None,
+    }
+}
+
+#[test]
+fn random_cases_are_answered_as_by_gnus_cmp() {
+    if let Some(reason) = why_not_here() {
+        println!("skipped: {reason}");
+        return;
+    }
+    let (seed, cases) = (number("SEEKLESS_CMP_SEED", SEED), number("SEEKLESS_CMP_CASES", CASES));
+    println!("{cases} cases from SEEKLESS_CMP_SEED={seed}");
+    let (next, failures) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let workers = thread::available_parallelism().map_or(2, usize::from).min(8);
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                let bench = Bench::new();
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= cases || failures.lock().expect("no panic elsewhere").len() >= FAILURES_MAX {
+                        break;
+                    }
+                    if let Some(failure) = difference(&bench, seed.wrapping_add(index)) {
+                        failures.lock().expect("no panic elsewhere").push(failure);
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("no panic elsewhere");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// What the two do not agree on in a case.
+fn difference(bench: &Bench, seed: u64) -> Option<String> {
+    let case = Case::random(seed);
+    bench.lay_out(&case);
+    let theirs = bench.run_theirs(&case);
+    let ours = bench.run_ours(&case);
+    (theirs != ours).then(|| format!("SEEKLESS_CMP_SEED={seed}\n{case:?}\ncmp:  {theirs:?}\nours: {ours:?}\n"))
+}
+
+#[test]
+fn the_bench_notices_a_difference() {
+    if why_not_here().is_some() {
+        return;
+    }
+    let bench = Bench::new();
+    let (equal, different) = (Case::plain(b"a", b"a"), Case::plain(b"a", b"b"));
+    bench.lay_out(&equal);
+    assert_eq!(bench.run_theirs(&equal).code, Some(0));
+    bench.lay_out(&different);
+    let Ended { code, stdout, .. } = bench.run_theirs(&different);
+    assert_eq!(
+        (code, stdout.as_slice()),
+        (Some(1), &b"one other differ: char 1, line 1\n"[..])
+    );
+}

@@ -1,0 +1,79 @@
+//! Newlines of a file's part that is known to be equal, counted afterwards.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use memchr::memchr_iter;
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
+const BLOCK_BYTES: usize = 128 << 10;
+
+/// How many newlines are in the `len` bytes from `start`, and the last byte. Counts what is there where the file is
+/// shorter by now. Holes, which are zeros, are not read, except for their last byte.
+pub(super) fn count_newlines(file: &File, start: u64, len: u64) -> io::Result<(u64, Option<u8>)> {
+    let mut buffer = vec![0; BLOCK_BYTES];
+    let (mut newlines, mut last_byte, mut offset) = (0, None, start);
+    let is_sparse = file.metadata()?.blocks().saturating_mul(512) < len;
+    while offset < start + len {
+        if is_sparse {
+            let data = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
+                Ok(data) => data,
+                // There is no data any more.
+                Err(Errno::NXIO) => u64::MAX,
+                Err(_) => offset,
+            };
+            offset = data.clamp(offset, start + len - 1);
+        }
+        let wanted = (start + len - offset).min(BLOCK_BYTES as u64) as usize;
+        match file.read_at(&mut buffer[..wanted], offset) {
+            Ok(0) => break,
+            Ok(read) => {
+                newlines += memchr_iter(b'\n', &buffer[..read]).count() as u64;
+                last_byte = Some(buffer[read - 1]);
+                offset += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((newlines, last_byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn holes_are_passed_over_and_end_with_a_zero() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 40).unwrap();
+        assert_eq!(count_newlines(&file, 0, 1 << 40).unwrap(), (0, Some(0)));
+        file.write_all(b"a\nb\n").unwrap();
+        file.write_all_at(b"\n\n", 1 << 39).unwrap();
+        assert_eq!(count_newlines(&file, 0, 1 << 40).unwrap(), (4, Some(0)));
+        assert_eq!(count_newlines(&file, 3, (1 << 39) - 2).unwrap(), (2, Some(b'\n')));
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_plain_loop(
+            len in prop_oneof![0..100_usize, BLOCK_BYTES - 2..BLOCK_BYTES + 3],
+            start in 0..50_usize,
+            every in 1..9_usize,
+        ) {
+            let content: Vec<u8> = (0..len).map(|n| if n % every == 0 { b'\n' } else { b'x' }).collect();
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(&content).unwrap();
+            let part = content.get(start..).unwrap_or_default();
+            let naive = part.iter().fold(0, |count, &byte| count + u64::from(byte == b'\n'));
+            let (newlines, last) = count_newlines(&file, start as u64, part.len() as u64).unwrap();
+            prop_assert_eq!((newlines, last), (naive, part.last().copied()));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Every difference of two streams, a row each.
+
+use std::io::{self, Write};
+
+use super::error::Error;
+use super::lockstep::{Lockstep, Step};
+use super::mismatch::mismatch;
+use super::row::Rows;
+use super::{End, Verdict};
+
+/// Rows are written in pieces of this size, as large as the pipes of most systems may be.
+const PIECE_BYTES: usize = 256 << 10;
+/// What is not more than this is left to the caller, who may have to say something first: so much does C's standard
+/// output hold back.
+const HELD_BACK_BYTES: usize = 4096;
+/// Within a stretch this short, differences are looked for byte by byte: setting out to search would cost more.
+const NEAR_BYTES: usize = 16;
+
+/// Writes a row for each difference and returns what the streams came to, how many bytes were looked at, and the rows
+/// that are not written yet.
+pub(super) fn list(
+    streams: &mut Lockstep<'_>,
+    rows: &mut Rows,
+    out: &mut dyn Write,
+) -> Result<(Verdict, u64, Vec<u8>), Error> {
+    let mut text = Vec::with_capacity(HELD_BACK_BYTES);
+    let (mut offset, mut differences, mut has_written) = (0, 0, false);
+    let mut failed = None;
+    let end = loop {
+        let (one, other) = match streams.next()? {
+            Step::Bytes(one, other) => (one, other),
+            Step::End => break None,
+            Step::Ended(side) => break Some(side),
+        };
+        // A few thousand bytes at once, so that the text stays near its piece's size.
+        for (one, other) in one.chunks(PIECE_BYTES / 64).zip(other.chunks(PIECE_BYTES / 64)) {
+            differences += push_differences(one, other, offset, rows, &mut text);
+            offset += one.len() as u64;
+            if text.len() >= PIECE_BYTES {
+                write(out, &mut text, &mut failed)?;
+                has_written = true;
+            }
+        }
+    };
+    if has_written || text.len() > HELD_BACK_BYTES {
+        write(out, &mut text, &mut failed)?;
+    }
+    let end = end.map(|side| End {
+        side,
+        offset,
+        newlines: None,
+        is_within_line: false,
+    });
+    if let Some(source) = failed {
+        return Err(Error::Write { source, end });
+    }
+    let verdict = match (end, differences) {
+        (Some(end), _) => Verdict::Ended(end),
+        (None, 0) => Verdict::Equal,
+        (None, differences) => Verdict::Listed { differences },
+    };
+    Ok((verdict, offset, text))
+}
+
+/// Writes the text. Where it does not go through, the files are read on: which of them is shorter is told all the same,
+/// unless nobody is there to be told.
+fn write(out: &mut dyn Write, text: &mut Vec<u8>, failed: &mut Option<io::Error>) -> Result<(), Error> {
+    if failed.is_none() {
+        match out.write_all(text) {
+            Err(source) if source.kind() == io::ErrorKind::BrokenPipe => {
+                return Err(Error::Write { source, end: None });
+            }
+            written => *failed = written.err(),
+        }
+    }
+    text.clear();
+    Ok(())
+}
+
+fn push_differences(one: &[u8], other: &[u8], offset: u64, rows: &mut Rows, text: &mut Vec<u8>) -> u64 {
+    let mut differences = 0;
+    let mut start = 0;
+    while let Some(equal) = mismatch(&one[start..], &other[start..]) {
+        start += equal;
+        // Where one byte differs, the next ones often do.
+        let mut equal_since = 0;
+        for (one, other) in one[start..].iter().zip(&other[start..]) {
+            if one == other {
+                equal_since += 1;
+                if equal_since == NEAR_BYTES {
+                    start += 1;
+                    break;
+                }
+            } else {
+                equal_since = 0;
+                differences += 1;
+                rows.push(text, offset + start as u64, *one, *other);
+            }
+            start += 1;
+        }
+    }
+    differences
+}

@@ -1,0 +1,154 @@
+//! Two streams read side by side, a block of each in turn, without believing in sizes.
+//!
+//! Reads until the system says that there is no more, and never past the limit, so that what follows on a shared
+//! descriptor is left to whoever reads next.
+
+use std::ffi::OsStr;
+use std::io::{self, Read};
+
+use super::error::Error;
+use super::side::{Bytes, Side};
+
+/// Blocks grow, so that a difference near the start is found before much is read.
+const FIRST_BLOCK_BYTES: usize = 16 << 10;
+/// As much as a pipe holds; both blocks stay in the nearest caches of the processor.
+const BLOCK_BYTES: usize = 64 << 10;
+
+/// Both streams.
+pub(super) struct Lockstep<'a> {
+    feeds: [Feed<'a>; 2],
+    /// Of the bytes at hand, so many were given out.
+    given_bytes: usize,
+}
+
+/// What comes next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step<'a> {
+    /// Bytes of both, equally many, at least one.
+    Bytes(&'a [u8], &'a [u8]),
+    /// The end of both, or the limit.
+    End,
+    /// Only this one has ended.
+    Ended(usize),
+}
+
+struct Feed<'a> {
+    name: &'a OsStr,
+    bytes: &'a mut Bytes,
+    unskipped_bytes: u64,
+    /// May still be read.
+    left_bytes: u64,
+    read_bytes: u64,
+    position: u64,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    has_ended: bool,
+}
+
+impl<'a> Lockstep<'a> {
+    /// Reads from where the sides are, at most `limit_bytes` of each.
+    pub(super) fn new(sides: &'a mut [Side; 2], limit_bytes: u64) -> Self {
+        Self {
+            feeds: sides.each_mut().map(|side| Feed::new(side, limit_bytes)),
+            given_bytes: 0,
+        }
+    }
+
+    /// The next bytes of both.
+    pub(super) fn next(&mut self) -> Result<Step<'_>, Error> {
+        for feed in &mut self.feeds {
+            feed.start += self.given_bytes;
+        }
+        self.given_bytes = 0;
+        // Both are asked before anything is said, so that one that cannot be read is no end of the other.
+        for feed in &mut self.feeds {
+            feed.fill()?;
+        }
+        let [one, other] = &self.feeds;
+        let bytes = one.at_hand().len().min(other.at_hand().len());
+        if bytes > 0 {
+            self.given_bytes = bytes;
+            return Ok(Step::Bytes(&one.at_hand()[..bytes], &other.at_hand()[..bytes]));
+        }
+        Ok(match (one.at_hand().is_empty(), other.at_hand().is_empty()) {
+            (true, false) => Step::Ended(0),
+            (false, true) => Step::Ended(1),
+            _ => Step::End,
+        })
+    }
+}
+
+impl<'a> Feed<'a> {
+    fn new(side: &'a mut Side, limit_bytes: u64) -> Self {
+        Self {
+            name: &side.name,
+            bytes: &mut side.bytes,
+            unskipped_bytes: side.unskipped_bytes,
+            left_bytes: limit_bytes,
+            read_bytes: 0,
+            position: side.position.unwrap_or(0),
+            buffer: vec![0; FIRST_BLOCK_BYTES],
+            start: 0,
+            end: 0,
+            has_ended: false,
+        }
+    }
+
+    fn at_hand(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Reads where nothing is at hand, unless the stream or the limit has ended.
+    fn fill(&mut self) -> Result<(), Error> {
+        if self.start < self.end || self.has_ended {
+            return Ok(());
+        }
+        while self.unskipped_bytes > 0 {
+            let wanted = self.unskipped_bytes.min(self.buffer.len() as u64) as usize;
+            let read = self.read(wanted)?;
+            if read == 0 {
+                self.has_ended = true;
+                return Ok(());
+            }
+            self.unskipped_bytes -= read as u64;
+        }
+        if self.end == self.buffer.len() {
+            self.buffer.resize(BLOCK_BYTES, 0);
+        }
+        let wanted = self.left_bytes.min(self.buffer.len() as u64) as usize;
+        // Even nothing is read once: what cannot be read at all is an error under a limit of 0, too.
+        if wanted == 0 && self.read_bytes > 0 {
+            self.has_ended = true;
+            return Ok(());
+        }
+        self.end = self.read(wanted)?;
+        self.start = 0;
+        self.left_bytes -= self.end as u64;
+        self.has_ended = self.end == 0;
+        Ok(())
+    }
+
+    fn read(&mut self, wanted: usize) -> Result<usize, Error> {
+        loop {
+            match self.bytes.read(&mut self.buffer[..wanted]) {
+                Ok(read) => {
+                    self.read_bytes += read as u64;
+                    return Ok(read);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => {
+                    return Err(Error::Read {
+                        name: self.name.to_owned(),
+                        offset: if self.read_bytes == 0 {
+                            0
+                        } else {
+                            self.position + self.read_bytes
+                        },
+                        source,
+                    });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Two files compared byte by byte, with the answers of cmp(1): where they differ first and in which line, or all
+//! places, or just whether.
+//!
+//! Sizes are believed only of larger regular files; files of a few blocks, those that claim to be empty (as in /proc),
+//! pipes and devices are read until they end. What a person reads is the command's business, and trees are another job.
+//!
+//! ```
+//! use seekless_tools::cmp::{Request, Verdict, Wanted, compare};
+//! # let folder = tempfile::tempdir()?;
+//! # let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+//! # std::fs::write(&one, b"a\nb\n")?;
+//! # std::fs::write(&other, b"a\nc\n")?;
+//! let request = Request::new([one.into(), other.into()], Wanted::Difference);
+//! let Verdict::Differ(difference) = compare(&request, &mut std::io::sink())?.verdict else { panic!() };
+//! assert_eq!((difference.offset, difference.newlines, difference.bytes), (2, Some(1), *b"bc"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod amount;
+mod error;
+mod first;
+mod large;
+mod lines;
+mod list;
+mod lockstep;
+mod mismatch;
+mod row;
+mod side;
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use seekless::Method;
+
+pub use amount::parse_amount;
+pub use error::{Error, reason};
+use first::first_difference;
+use list::list;
+use lockstep::Lockstep;
+use row::Rows;
+pub use row::{RowStyle, octal_digits, visible_byte};
+use side::{Opened, Side, open};
+
+/// What to compare, and what to find out.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The files; `-` is standard input, from where it stands.
+    pub names: [OsString; 2],
+    /// So many bytes of each are passed over.
+    pub skip_bytes: [u64; 2],
+    /// At most so many bytes of each are compared; all without it.
+    pub limit_bytes: Option<u64>,
+    /// What is asked.
+    pub wanted: Wanted,
+    /// Regular files of different sizes differ, whatever is skipped.
+    pub sizes_first: bool,
+    /// Whether symbolic links stand for their files; else two links are compared by their texts.
+    pub follow_links: bool,
+    /// The method of comparing regular files; else one is chosen for larger ones.
+    pub method: Option<Method>,
+    /// Called before a method is chosen or run: there the program may allow maps, which small files need not wait for.
+    pub before_method: fn(),
+}
+
+impl Request {
+    /// All bytes of both.
+    #[must_use]
+    pub fn new(names: [OsString; 2], wanted: Wanted) -> Self {
+        Self {
+            names,
+            skip_bytes: [0; 2],
+            limit_bytes: None,
+            wanted,
+            sizes_first: false,
+            follow_links: true,
+            method: None,
+            before_method: || {},
+        }
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Whether they differ: regular files of different sizes do, unread.
+    Verdict,
+    /// Whether and where they differ first.
+    Offset,
+    /// Where they differ first, and in which line.
+    Difference,
+    /// All differences, as rows.
+    Every(RowStyle),
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// They are equal as far as was asked.
+    Equal,
+    /// They differ.
+    Differ(Difference),
+    /// They differ in so many bytes, each of which has a row.
+    Listed {
+        /// How many.
+        differences: u64,
+    },
+    /// One is shorter than the other; listed differences may precede.
+    Ended(End),
+    /// They have different sizes, and were not read.
+    SizesDiffer,
+}
+
+/// The first difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Counted from what was skipped.
+    pub offset: u64,
+    /// The newlines before it, where they were asked for.
+    pub newlines: Option<u64>,
+    /// The byte there of each.
+    pub bytes: [u8; 2],
+}
+
+/// The end of the shorter one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Which is shorter, 0 or 1.
+    pub side: usize,
+    /// Its end, counted from what was skipped.
+    pub offset: u64,
+    /// The newlines before it, where they were asked for.
+    pub newlines: Option<u64>,
+    /// Whether it does not end with a newline.
+    pub is_within_line: bool,
+}
+
+/// What came of it, and how.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What came of it.
+    pub verdict: Verdict,
+    /// How many bytes of each were compared, up to the first difference unless all were asked for.
+    pub compared_bytes: u64,
+    /// Of these, how many are known to be equal without reading.
+    pub unread_bytes: u64,
+    /// How they were compared.
+    pub way: Way,
+    /// The last rows, which are not written yet.
+    pub rows: Vec<u8>,
+}
+
+/// How files were compared, for who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The method, or a word for what needs none.
+    pub method: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Way {
+    fn new(method: &str, why: &str) -> Self {
+        Self {
+            method: method.to_owned(),
+            why: why.to_owned(),
+        }
+    }
+}
+
+/// Files up to this size are read as streams, and of larger ones so much is, before a method is chosen: a difference
+/// near the start of cold files costs only these reads.
+const FIRST_LOOK_BYTES: u64 = 64 << 10;
+
+/// Compares. Rows go to `out`, except for a last part that may be left in the outcome.
+///
+/// # Errors
+/// What cannot be opened, read or written, with its name; files that change their size meanwhile.
+pub fn compare(request: &Request, out: &mut dyn Write) -> Result<Outcome, Error> {
+    let identity_counts = !request.method.is_some_and(|method| method.options().identity_ignored);
+    let mut sides = match open(request, identity_counts)? {
+        Opened::Same => {
+            let way = Way::new("identity", "both names lead to one file, and to one place in it");
+            return Ok(unread(Verdict::Equal, way));
+        }
+        Opened::Two(sides) => sides,
+    };
+    let limit_bytes = request.limit_bytes.unwrap_or(u64::MAX);
+    if sizes_differ(request, &sides, limit_bytes) {
+        let way = Way::new("sizes", "regular files of different sizes differ");
+        return Ok(unread(Verdict::SizesDiffer, way));
+    }
+    if let Wanted::Every(style) = request.wanted {
+        let mut rows = Rows::new(style, last_number(&sides, request.limit_bytes));
+        let (verdict, compared_bytes, rows) = list(&mut Lockstep::new(&mut sides, limit_bytes), &mut rows, out)?;
+        return Ok(Outcome {
+            rows,
+            ..read(verdict, compared_bytes)
+        });
+    }
+    if let Some(method) = request.method {
+        (request.before_method)();
+        return large::compare_by(&method, "it was asked for", &sides, request, 0);
+    }
+    let counts_lines = request.wanted == Wanted::Difference;
+    let is_large = |side: &Side| side.regular().is_some_and(|(.., bytes)| bytes > FIRST_LOOK_BYTES);
+    if limit_bytes <= FIRST_LOOK_BYTES || !sides.iter().all(is_large) {
+        let found = first_difference(&mut Lockstep::new(&mut sides, limit_bytes), counts_lines)?;
+        return Ok(read(found.verdict, found.equal_bytes));
+    }
+    let found = first_difference(&mut Lockstep::new(&mut sides, FIRST_LOOK_BYTES), counts_lines)?;
+    if found.verdict != Verdict::Equal {
+        return Ok(read(found.verdict, found.equal_bytes));
+    }
+    (request.before_method)();
+    large::compare(&sides, request, found.equal_bytes)
+}
+
+fn read(verdict: Verdict, compared_bytes: u64) -> Outcome {
+    Outcome {
+        compared_bytes,
+        ..unread(verdict, Way::new("stream", "read side by side until one ends"))
+    }
+}
+
+fn unread(verdict: Verdict, way: Way) -> Outcome {
+    Outcome {
+        verdict,
+        compared_bytes: 0,
+        unread_bytes: 0,
+        way,
+        rows: Vec::new(),
+    }
+}
+
+/// Whether the sizes say it all.
+fn sizes_differ(request: &Request, sides: &[Side; 2], limit_bytes: u64) -> bool {
+    let (Some(one), Some(other)) = (sides[0].regular_bytes(), sides[1].regular_bytes()) else {
+        return false;
+    };
+    if request.sizes_first && one != other {
+        return true;
+    }
+    // Files of /proc say that they are empty, and are not.
+    let are_believed = one > 0 && other > 0;
+    let (Some((_, _, one)), Some((_, _, other))) = (sides[0].regular(), sides[1].regular()) else {
+        return false;
+    };
+    request.wanted == Wanted::Verdict && are_believed && one != other && one.min(other) < limit_bytes
+}
+
+/// The greatest number that a row is expected to begin with: by the limit, and by the sizes of regular files. A skip
+/// behind the end, which matters in /proc only, counts with its digits, as in GNU's cmp.
+fn last_number(sides: &[Side; 2], limit_bytes: Option<u64>) -> u64 {
+    let largest = i128::from(limit_bytes.unwrap_or(u64::MAX).min(i64::MAX as u64));
+    let least = sides.iter().filter_map(Side::bytes_ahead).fold(largest, i128::min);
+    u64::try_from(least.unsigned_abs()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,182 @@
+//! One of the two that are compared: a file, standard input, or the text of a symbolic link.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Request;
+use super::error::Error;
+
+/// What is compared, opened and at its first byte to compare, or as near as seeking brings it.
+#[derive(Debug)]
+pub(super) struct Side {
+    pub(super) name: OsString,
+    pub(super) bytes: Bytes,
+    /// To be read away before the first byte to compare: what could not be sought.
+    pub(super) unskipped_bytes: u64,
+    /// Where in the file the comparison begins, if it is one that can be sought.
+    pub(super) position: Option<u64>,
+    metadata: Option<Metadata>,
+}
+
+/// Where the bytes come from.
+#[derive(Debug)]
+pub(super) enum Bytes {
+    File(Arc<File>),
+    LinkText(io::Cursor<Vec<u8>>),
+}
+
+impl Read for Bytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.as_ref().read(buffer),
+            Self::LinkText(text) => text.read(buffer),
+        }
+    }
+}
+
+/// The two, or that they need not be looked at.
+pub(super) enum Opened {
+    Same,
+    Two(Box<[Side; 2]>),
+}
+
+/// Opens both as cmp(1) does: the first; the second unless it is the first by name; and asks for device and inode.
+pub(super) fn open(request: &Request, identity_counts: bool) -> Result<Opened, Error> {
+    let [one, other] = &request.names;
+    if !request.follow_links
+        && let Some(texts) = link_texts(one, other)?
+    {
+        let [one_text, other_text] = texts;
+        return Ok(Opened::Two(Box::new([
+            Side::of_text(one, one_text, request.skip_bytes[0]),
+            Side::of_text(other, other_text, request.skip_bytes[1]),
+        ])));
+    }
+    let same_name = identity_counts && one == other && request.skip_bytes[0] == request.skip_bytes[1];
+    if same_name && is_standard_input(one) {
+        return Ok(Opened::Same);
+    }
+    let first = Side::open(one, request.skip_bytes[0])?;
+    if same_name {
+        return Ok(Opened::Same);
+    }
+    if is_standard_input(one) && is_standard_input(other) {
+        // One stream cannot be read at two places.
+        let source = io::Error::from(rustix::io::Errno::BADF);
+        let name = one.clone();
+        return Err(Error::Read {
+            name,
+            offset: 0,
+            source,
+        });
+    }
+    let second = Side::open(other, request.skip_bytes[1])?;
+    if identity_counts && first.is_same_as(&second) {
+        return Ok(Opened::Same);
+    }
+    Ok(Opened::Two(Box::new([first, second])))
+}
+
+fn is_standard_input(name: &OsStr) -> bool {
+    name == "-"
+}
+
+impl Side {
+    fn open(name: &OsStr, skip_bytes: u64) -> Result<Self, Error> {
+        let failed = |source| Error::Open {
+            name: name.to_owned(),
+            source,
+        };
+        let is_standard_input = is_standard_input(name);
+        let file = if is_standard_input {
+            let input = io::stdin().as_fd().try_clone_to_owned();
+            File::from(input.map_err(failed)?)
+        } else {
+            File::open(name).map_err(failed)?
+        };
+        let metadata = file.metadata().map_err(failed)?;
+        let is_at_start = !is_standard_input && metadata.is_file();
+        let position = match i64::try_from(skip_bytes) {
+            Ok(0) if is_at_start => Some(0),
+            Ok(skip) => (&file).seek(SeekFrom::Current(skip)).ok(),
+            Err(_) => None,
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            unskipped_bytes: if position.is_some() { 0 } else { skip_bytes },
+            bytes: Bytes::File(Arc::new(file)),
+            position,
+            metadata: Some(metadata),
+        })
+    }
+
+    fn of_text(name: &OsStr, text: Vec<u8>, skip_bytes: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            bytes: Bytes::LinkText(io::Cursor::new(text)),
+            unskipped_bytes: skip_bytes,
+            position: None,
+            metadata: None,
+        }
+    }
+
+    /// The size, where it is a regular file's.
+    pub(super) fn regular_bytes(&self) -> Option<u64> {
+        let metadata = self.metadata.as_ref().filter(|metadata| metadata.is_file());
+        metadata.map(MetadataExt::size)
+    }
+
+    /// The file that is open and the bytes from its position to its end, where it is a regular one that can be sought.
+    pub(super) fn regular(&self) -> Option<(&Arc<File>, u64, u64)> {
+        match (&self.bytes, self.position, self.regular_bytes()) {
+            (Bytes::File(file), Some(position), Some(bytes)) => Some((file, position, bytes.saturating_sub(position))),
+            _ => None,
+        }
+    }
+
+    /// How many bytes there are behind the position, where the size tells it; less than none where it is behind the end.
+    pub(super) fn bytes_ahead(&self) -> Option<i128> {
+        let position = self.position.unwrap_or(0);
+        self.regular_bytes()
+            .map(|bytes| i128::from(bytes) - i128::from(position))
+    }
+
+    fn is_same_as(&self, other: &Self) -> bool {
+        let identity = |side: &Self| {
+            let metadata = side.metadata.as_ref()?;
+            Some((metadata.dev(), metadata.ino()))
+        };
+        identity(self).is_some() && identity(self) == identity(other) && self.position == other.position
+    }
+}
+
+/// The texts of two symbolic links; `None` where neither name is one.
+fn link_texts(one: &OsStr, other: &OsStr) -> Result<Option<[Vec<u8>; 2]>, Error> {
+    let text = |name: &OsStr| {
+        let read = std::fs::read_link(Path::new(name));
+        read.ok().map(|path| path.into_os_string().into_vec())
+    };
+    match (text(one), text(other)) {
+        (None, None) => Ok(None),
+        (Some(one), Some(other)) => Ok(Some([one, other])),
+        (Some(_), None) => Err(not_a_link(other)),
+        (None, Some(_)) => Err(not_a_link(one)),
+    }
+}
+
+fn not_a_link(name: &OsStr) -> Error {
+    // What is not there at all is said to be missing rather than to be no link.
+    match std::fs::symlink_metadata(name) {
+        Err(source) if !is_standard_input(name) => Error::Open {
+            name: name.to_owned(),
+            source,
+        },
+        _ => Error::NotALink { name: name.to_owned() },
+    }
+}

@@ -1,0 +1,182 @@
+//! What is in a folder: names, inodes and types in two allocations, however many entries there are.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{AtFlags, FileType};
+
+use super::Kind;
+
+/// The entries of a folder, sorted by the bytes of their names.
+#[derive(Default)]
+pub(super) struct Listing {
+    names: Names,
+    entries: Vec<Entry>,
+}
+
+/// Names one after the other, each ended by a zero byte.
+#[derive(Default)]
+pub(super) struct Names(Vec<u8>);
+
+/// Where a name is.
+#[derive(Clone, Copy)]
+pub(super) struct Name {
+    start: u32,
+    length: u16,
+}
+
+/// 16 bytes for each.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub inode: u64,
+    start: u32,
+    length: u16,
+    pub kind: Kind,
+}
+
+impl Entry {
+    fn new(inode: u64, name: Name, kind: Kind) -> Self {
+        Self {
+            inode,
+            start: name.start,
+            length: name.length,
+            kind,
+        }
+    }
+
+    /// Where its name is, in the listing that it is of.
+    pub fn name(&self) -> Name {
+        Name {
+            start: self.start,
+            length: self.length,
+        }
+    }
+}
+
+impl Names {
+    fn push(&mut self, name: &CStr) -> Option<Name> {
+        let start = u32::try_from(self.0.len()).ok()?;
+        let length = u16::try_from(name.count_bytes()).ok()?;
+        self.0.extend_from_slice(name.to_bytes_with_nul());
+        Some(Name { start, length })
+    }
+
+    pub fn bytes(&self, name: Name) -> &[u8] {
+        &self.0[name.start as usize..][..usize::from(name.length)]
+    }
+
+    pub fn c_str(&self, name: Name) -> &CStr {
+        let bytes = &self.0[name.start as usize..=name.start as usize + usize::from(name.length)];
+        CStr::from_bytes_with_nul(bytes).unwrap_or(c"")
+    }
+}
+
+impl Listing {
+    /// Lists an open folder. Types come from the folder itself; where it does not know them, each entry is looked at.
+    pub fn of(folder: BorrowedFd<'_>) -> io::Result<Self> {
+        let mut listing = Self::default();
+        let mut failed = None;
+        seekless_sys::list_folder(folder, &mut |name, inode, kind| {
+            if failed.is_some() {
+                return;
+            }
+            let kind = match kind {
+                FileType::Unknown => match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                    // Gone since it was listed; what is gone is not there.
+                    Err(rustix::io::Errno::NOENT) => return,
+                    Err(error) => {
+                        failed = Some(error.into());
+                        return;
+                    }
+                },
+                known => known,
+            };
+            match listing.names.push(name) {
+                Some(name) => listing.entries.push(Entry::new(inode, name, kind.into())),
+                None => failed = Some(io::Error::other("the names in it take more than 4 GiB")),
+            }
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let Self { names, entries } = &mut listing;
+        entries.sort_unstable_by(|one, other| names.bytes(one.name()).cmp(names.bytes(other.name())));
+        entries.dedup_by(|one, other| names.bytes(one.name()) == names.bytes(other.name()));
+        Ok(listing)
+    }
+
+    pub fn name(&self, entry: &Entry) -> &[u8] {
+        self.names.bytes(entry.name())
+    }
+
+    pub fn c_str(&self, entry: &Entry) -> &CStr {
+        self.names.c_str(entry.name())
+    }
+
+    /// Lets go of all but the names.
+    pub fn into_names(self) -> Names {
+        self.names
+    }
+}
+
+/// A name that is in one folder, the other, or both; `None` is the side that lacks it.
+pub(super) type Met<'a> = (Option<&'a Entry>, Option<&'a Entry>);
+
+/// Goes through two folders at once, in the order of their names.
+pub(super) fn merge<'a>(one: &'a Listing, other: &'a Listing) -> impl Iterator<Item = Met<'a>> {
+    let (mut left, mut right) = (one.entries.as_slice(), other.entries.as_slice());
+    std::iter::from_fn(move || {
+        let order = match (left.first(), right.first()) {
+            (None, None) => return None,
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (Some(a), Some(b)) => one.name(a).cmp(other.name(b)),
+        };
+        let from_left = if order.is_le() { left.split_off_first() } else { None };
+        let from_right = if order.is_ge() { right.split_off_first() } else { None };
+        Some((from_left, from_right))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(names: &[&CStr]) -> Listing {
+        let mut listing = Listing::default();
+        for name in names {
+            let name = listing.names.push(name).unwrap();
+            listing.entries.push(Entry::new(1, name, Kind::File));
+        }
+        listing
+    }
+
+    #[test]
+    fn merging_meets_every_name_once_in_order() {
+        let (one, other) = (listing(&[c"a", c"c", c"d"]), listing(&[c"b", c"c", c"e", c"f"]));
+        let met: Vec<_> = merge(&one, &other)
+            .map(|(left, right)| {
+                let left = left.map(|entry| one.name(entry).to_vec());
+                let right = right.map(|entry| other.name(entry).to_vec());
+                let name = left.clone().or(right.clone()).unwrap();
+                (String::from_utf8(name).unwrap(), left.is_some(), right.is_some())
+            })
+            .collect();
+        let expected = [
+            ("a", true, false),
+            ("b", false, true),
+            ("c", true, true),
+            ("d", true, false),
+            ("e", false, true),
+            ("f", false, true),
+        ];
+        assert_eq!(met, expected.map(|(name, left, right)| (name.to_owned(), left, right)));
+    }
+
+    #[test]
+    fn an_entry_takes_16_bytes_beside_its_name() {
+        assert_eq!(size_of::<Entry>(), 16);
+    }
+}

@@ -1,0 +1,231 @@
+//! Comparing two trees: names, types, targets of symbolic links, contents of files, numbers of devices, and metadata
+//! where that is asked for.
+//!
+//! Folders are read ahead of the files in them, files in the order of their inodes and many at once; what was found is
+//! told in the order of the names, depth first, while the rest goes on. Folders are open handles and never paths, so that
+//! trees may be deeper than a path may be long. Symbolic links below the two roots are never followed, and what is
+//! neither file nor folder is never opened. Mount points are entered, as `diff -r` does.
+//!
+//! Memory: the entries of the folders at work (about 50 bytes and the name for each), bounded by the largest folder or a
+//! quarter of a million entries, and the folders that are still to be entered.
+//!
+//! ```
+//! use std::ops::ControlFlow;
+//! use seekless_tools::tree::{self, Control, Found, Options, Watch};
+//! struct Printed;
+//! impl Watch for Printed {
+//!     fn found(&mut self, found: &Found<'_>) -> ControlFlow<()> {
+//!         println!("{}: {:?}", found.path.display(), found.what);
+//!         ControlFlow::Continue(())
+//!     }
+//! }
+//! # let folder = tempfile::tempdir()?;
+//! # let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+//! # for tree in [&one, &other] { std::fs::create_dir(tree)?; std::fs::write(tree.join("file"), b"bytes")?; }
+//! let summary = tree::compare(&one, &other, &Options::default(), &Control::default(), &mut Printed)?;
+//! assert_eq!((summary.files, summary.differences, summary.failures), (1, 0, 0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Not here: how differences look (the command's business), and how the bytes of large files move (the engine's).
+
+mod batch;
+mod folder;
+mod large;
+mod list;
+mod listing;
+mod look;
+mod pair;
+mod queue;
+mod same_size;
+mod scheme;
+mod tell;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub use look::Attribute;
+pub use queue::compare;
+pub use same_size::{SMALLEST_BYTES, SameSize, same_size};
+pub use scheme::Scheme;
+
+/// One of the two trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// The first.
+    One,
+    /// The second.
+    Other,
+}
+
+impl Side {
+    /// Both, in this order.
+    pub const BOTH: [Self; 2] = [Self::One, Self::Other];
+}
+
+/// What an entry of a folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A FIFO.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    CharacterDevice,
+    /// A block device.
+    BlockDevice,
+    /// What this program has no word for.
+    Unknown,
+}
+
+/// What is compared beside types and contents, and what need not be found out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Also mode, owner, group, time of modification and extended attributes.
+    pub metadata: bool,
+    /// Where contents differ is not asked for: files of different sizes are not read.
+    pub brief: bool,
+}
+
+/// What differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// The other side has no such name.
+    OnlyIn(Side, Kind),
+    /// One name for two kinds of things.
+    Kinds([Kind; 2]),
+    /// The bytes of files.
+    Contents(Contents),
+    /// Where symbolic links lead to.
+    Targets([PathBuf; 2]),
+    /// Major and minor numbers of devices of one kind.
+    Devices(Kind, [(u32, u32); 2]),
+    /// Metadata, at least one of them.
+    Metadata(Vec<Attribute>),
+}
+
+/// How the bytes of two files differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// The first byte that differs, counted from 0.
+    At(u64),
+    /// One ends after so many bytes, which are also in the other.
+    Ends(Side, u64),
+    /// By their sizes; where was not asked for.
+    Sizes([u64; 2]),
+}
+
+/// What was found at a place in the trees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The trees differ.
+    Difference(Difference),
+    /// A file or folder could not be compared; the rest goes on.
+    Failed {
+        /// Where.
+        side: Side,
+        /// What was being done, as in `opening`.
+        action: &'static str,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Something that was found, in the order of the names, depth first.
+#[derive(Debug)]
+pub struct Found<'a> {
+    /// Where, below both roots; empty for the roots themselves. It may be longer than a path that systems take.
+    pub path: &'a Path,
+    /// What.
+    pub what: &'a What,
+}
+
+/// Who is told what is found.
+pub trait Watch {
+    /// Something was found. May end the job.
+    fn found(&mut self, found: &Found<'_>) -> ControlFlow<()>;
+    /// Called now and then, with what was done so far.
+    fn progress(&mut self, _so_far: &Summary) {}
+}
+
+/// What steers a job from outside.
+#[derive(Clone, Debug, Default)]
+pub struct Control {
+    /// Set it to end the job soon.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Pairs of regular files that were compared.
+    pub files: u64,
+    /// Pairs of folders that were compared, the roots among them.
+    pub folders: u64,
+    /// Pairs of links, devices and the like.
+    pub others: u64,
+    /// Bytes known to be equal or different, of each side.
+    pub bytes: u64,
+    /// Pairs that are one file or folder, and were not read.
+    pub identical: u64,
+    /// Differences that were told.
+    pub differences: u64,
+    /// Failures that were told.
+    pub failures: u64,
+    /// Whether the job was ended before its end.
+    pub is_stopped: bool,
+    /// Threads that met cold files, and read them by rings of `io_uring`.
+    pub rings: usize,
+    /// Files that were large enough for a method of the engine's, with each method that was chosen and why.
+    pub large: Vec<(String, String, u64)>,
+}
+
+/// Why nothing could be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// A root is not to be had.
+    #[error("{}: {action} failed: {source}", path.display())]
+    Root {
+        /// Its path.
+        path: PathBuf,
+        /// What was being done.
+        action: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// Neither is a folder.
+    #[error("{} and {} are no folders", one.display(), other.display())]
+    NoFolders {
+        /// The first.
+        one: PathBuf,
+        /// The second.
+        other: PathBuf,
+    },
+}
+
+impl From<rustix::fs::FileType> for Kind {
+    fn from(kind: rustix::fs::FileType) -> Self {
+        use rustix::fs::FileType;
+        match kind {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Folder,
+            FileType::Symlink => Self::Link,
+            FileType::Fifo => Self::Fifo,
+            FileType::Socket => Self::Socket,
+            FileType::CharacterDevice => Self::CharacterDevice,
+            FileType::BlockDevice => Self::BlockDevice,
+            FileType::Unknown => Self::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+//! The work that is to be done, and the threads that do it.
+//!
+//! Folders to be listed are a stack, so that the walk goes deep before it goes wide; pairs of files are a queue in the
+//! order in which their folders were listed. Threads list while fewer than [`PAIRS_AHEAD`] pairs wait, and compare
+//! otherwise. As many threads as it takes to keep a cold device busy cost nothing where all is in memory, for each takes a
+//! batch and shares nothing meanwhile: 100,000 warm pairs took 0.46 s with 2 threads on 2 processors and 0.47 s with 32.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::batch::{BATCH, Bench, Matched, Pairs, Piece};
+use super::folder::{Folder, Pair};
+use super::large::Large;
+use super::list::FOLDER_WEIGHT;
+use super::listing::Listing;
+use super::look::Facts;
+use super::pair::Means;
+use super::scheme::Scheme;
+use super::tell::Teller;
+use super::{Control, Difference, Kind, Options, Summary, TreeError, Watch, What};
+
+/// Pairs that wait before folders are listed ahead no more.
+const PAIRS_AHEAD: usize = 64 * BATCH;
+/// What all threads share.
+pub(super) struct Shared<'a> {
+    roots: [&'a Path; 2],
+    pub options: Options,
+    pub scheme: Scheme,
+    stop: &'a AtomicBool,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    large: Large,
+    /// Pairs of folders that are open.
+    pub open: Arc<AtomicUsize>,
+    pub rings: AtomicUsize,
+    /// Entries that were listed and not told yet.
+    pub untold: AtomicU64,
+    files: AtomicU64,
+    pub folders: AtomicU64,
+    others: AtomicU64,
+    bytes: AtomicU64,
+    pub identical: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    folders: Vec<Arc<Folder>>,
+    pairs: VecDeque<(Arc<Pairs>, usize)>,
+    waiting_pairs: usize,
+    waiting_threads: usize,
+    is_ended: bool,
+}
+
+enum Job {
+    List(Arc<Folder>),
+    Compare(Vec<Piece>),
+}
+
+/// Compares two trees and tells what is found, in the order of the names, depth first. Roots that are symbolic links are
+/// followed.
+///
+/// # Errors
+/// Where a root is not to be had, or neither is a folder. Everything below is told, and the rest goes on.
+pub fn compare(
+    one: &Path,
+    other: &Path,
+    options: &Options,
+    control: &Control,
+    watch: &mut dyn Watch,
+) -> Result<Summary, TreeError> {
+    compare_by(Scheme::here(), [one, other], *options, control, watch)
+}
+
+/// The same by a given scheme.
+pub(super) fn compare_by(
+    scheme: Scheme,
+    roots: [&Path; 2],
+    options: Options,
+    control: &Control,
+    watch: &mut dyn Watch,
+) -> Result<Summary, TreeError> {
+    let [one, other] = roots;
+    let mut kinds = [Kind::Unknown; 2];
+    for (kind, path) in kinds.iter_mut().zip(roots) {
+        let metadata = fs::metadata(path).map_err(|source| root_error(path, "looking at it", source))?;
+        *kind = Facts::kind_of(&metadata);
+    }
+    let shared = Shared::new(scheme, roots, options, &control.stop);
+    if kinds != [Kind::Folder; 2] {
+        if !kinds.contains(&Kind::Folder) {
+            let (one, other) = (one.to_owned(), other.to_owned());
+            return Err(TreeError::NoFolders { one, other });
+        }
+        let mut teller = Teller::new(&shared, watch);
+        teller.tell_roots(&What::Difference(Difference::Kinds(kinds)));
+        return Ok(teller.into_summary());
+    }
+    let root = Folder::root(Pair::new([open_root(one)?, open_root(other)?], &shared.open));
+    let mut teller = Teller::new(&shared, watch);
+    std::thread::scope(|scope| {
+        // Whatever happens to the teller, the threads end.
+        let _end = End(&shared);
+        if root.claim() {
+            shared.list(&root);
+        }
+        for _ in 0..shared.threads_for_roots() {
+            let shared = &shared;
+            // Fewer threads are slower, and the teller alone is enough in the end.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, move || shared.work());
+        }
+        teller.tell_all(root);
+    });
+    let summary = teller.into_summary();
+    super::folder::dismantle(std::mem::take(&mut shared.lock().folders));
+    Ok(summary)
+}
+
+struct End<'a, 's>(&'a Shared<'s>);
+
+impl Drop for End<'_, '_> {
+    fn drop(&mut self) {
+        let mut queue = self.0.lock();
+        queue.is_ended = true;
+        queue.pairs.clear();
+        drop(queue);
+        self.0.changed.notify_all();
+    }
+}
+
+fn root_error(path: &Path, action: &'static str, source: std::io::Error) -> TreeError {
+    TreeError::Root {
+        path: path.to_owned(),
+        action,
+        source,
+    }
+}
+
+fn open_root(path: &Path) -> Result<OwnedFd, TreeError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map_err(|error| root_error(path, "opening it", error.into()))
+}
+
+impl<'a> Shared<'a> {
+    fn new(scheme: Scheme, roots: [&'a Path; 2], options: Options, stop: &'a AtomicBool) -> Self {
+        Self {
+            roots,
+            options,
+            scheme,
+            stop,
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            large: Large::default(),
+            open: Arc::default(),
+            rings: AtomicUsize::new(0),
+            untold: AtomicU64::new(0),
+            files: AtomicU64::new(0),
+            folders: AtomicU64::new(0),
+            others: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            identical: AtomicU64::new(0),
+        }
+    }
+
+    pub fn means(&self) -> Means<'_> {
+        Means {
+            options: self.options,
+            large: &self.large,
+            stop: self.stop,
+        }
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether so many folders are open that those which are not at work should be closed.
+    pub fn is_crowded(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > self.scheme.open_folders
+    }
+
+    pub fn count_files(&self, files: u64, others: u64, bytes: u64, identical: u64) {
+        self.files.fetch_add(files, Ordering::Relaxed);
+        self.others.fetch_add(others, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.identical.fetch_add(identical, Ordering::Relaxed);
+    }
+
+    /// What was done so far, but for what is told.
+    pub fn summary(&self) -> Summary {
+        Summary {
+            files: self.files.load(Ordering::Relaxed),
+            folders: self.folders.load(Ordering::Relaxed),
+            others: self.others.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            identical: self.identical.load(Ordering::Relaxed),
+            rings: self.rings.load(Ordering::Relaxed),
+            ..Summary::default()
+        }
+    }
+
+    /// The methods of large files.
+    pub fn large_used(&self) -> Vec<(String, String, u64)> {
+        self.large.used()
+    }
+
+    /// The paths of an entry on both sides.
+    pub fn paths(&self, folder: &Folder, name: &[u8]) -> [PathBuf; 2] {
+        let mut below = Vec::new();
+        folder.path_to(&mut below);
+        below.extend_from_slice(name);
+        let below = PathBuf::from(OsString::from_vec(below));
+        self.roots.map(|root| root.join(&below))
+    }
+
+    /// Threads that have something to do after the roots were listed.
+    fn threads_for_roots(&self) -> usize {
+        let queue = self.lock();
+        let most = self.scheme.threads;
+        if queue.folders.is_empty() {
+            queue.waiting_pairs.div_ceil(self.scheme.batch).min(most)
+        } else {
+            most
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut bench = Bench::new(self);
+        while let Some(job) = self.next() {
+            match job {
+                Job::List(folder) => self.list(&folder),
+                Job::Compare(pieces) => bench.run(&pieces),
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut queue = self.lock();
+        loop {
+            if queue.is_ended || self.is_stopped() {
+                return None;
+            }
+            let may_list =
+                queue.waiting_pairs < PAIRS_AHEAD && self.untold.load(Ordering::Relaxed) < self.scheme.entries_ahead;
+            if may_list && let Some(folder) = queue.folders.pop() {
+                if folder.claim() {
+                    return Some(Job::List(folder));
+                }
+                continue;
+            }
+            if queue.waiting_pairs > 0 {
+                return Some(Job::Compare(queue.take(self.scheme.batch)));
+            }
+            queue.waiting_threads += 1;
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.waiting_threads -= 1;
+        }
+    }
+
+    /// Says that a folder was told, which makes room for others.
+    pub fn told(&self, entries: u64) {
+        let before = self.untold.fetch_sub(entries + FOLDER_WEIGHT, Ordering::Relaxed);
+        if before >= self.scheme.entries_ahead {
+            drop(self.lock());
+            self.changed.notify_all();
+        }
+    }
+
+    /// Queues what a folder holds on both sides.
+    pub fn push(&self, folder: &Arc<Folder>, pairs: Vec<Matched>, listing: Listing, children: Vec<(u32, Arc<Folder>)>) {
+        let batches = pairs.len().div_ceil(BATCH);
+        let mut queue = self.lock();
+        if queue.is_ended {
+            return;
+        }
+        let jobs = children.len() + batches;
+        queue.folders.extend(children.into_iter().rev().map(|(_, child)| child));
+        if !pairs.is_empty() {
+            queue.waiting_pairs += pairs.len();
+            let pairs = Pairs {
+                folder: Arc::clone(folder),
+                names: listing.into_names(),
+                matched: pairs,
+            };
+            queue.pairs.push_back((Arc::new(pairs), 0));
+        }
+        let waiting = queue.waiting_threads;
+        drop(queue);
+        if jobs >= waiting && waiting > 0 {
+            self.changed.notify_all();
+        } else {
+            for _ in 0..jobs.min(waiting) {
+                self.changed.notify_one();
+            }
+        }
+    }
+}
+
+impl Queue {
+    /// The next pairs, of as many folders as it takes.
+    fn take(&mut self, most: usize) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let mut room = most;
+        while room > 0
+            && let Some((pairs, next)) = self.pairs.front_mut()
+        {
+            let end = pairs.matched.len().min(*next + room);
+            room -= end - *next;
+            self.waiting_pairs -= end - *next;
+            pieces.push(Piece {
+                pairs: Arc::clone(pairs),
+                range: *next..end,
+            });
+            *next = end;
+            if end == pairs.matched.len() {
+                self.pairs.pop_front();
+            }
+        }
+        pieces
+    }
+}

@@ -1,0 +1,335 @@
+//! What is rare and breaks walks: depth, width, loops, what is no file, and files that change meanwhile.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+
+use super::super::large::{LARGE_BYTES, Large};
+use super::super::pair::{Compared, Means, Opened};
+use super::super::{Contents, Control, Difference, Kind, Options, Side, TreeError, What, compare, same_size};
+use super::{Scheme, Told, narrow, told};
+
+fn pair() -> (tempfile::TempDir, std::path::PathBuf, std::path::PathBuf) {
+    let all = tempfile::tempdir().unwrap();
+    let (one, other) = (all.path().join("one"), all.path().join("other"));
+    fs::create_dir(&one).unwrap();
+    fs::create_dir(&other).unwrap();
+    (all, one, other)
+}
+
+/// Makes folders in folders, by handles, and gives the innermost.
+fn nest(root: &Path, name: &CString, levels: usize) -> OwnedFd {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let mut at = openat(CWD, root, flags, Mode::empty()).unwrap();
+    for _ in 0..levels {
+        mkdirat(&at, name, Mode::from_raw_mode(0o755)).unwrap();
+        // What makes that level the one on which handles are needed again, after what is below.
+        mkdirat(&at, c"z", Mode::from_raw_mode(0o755)).unwrap();
+        at = openat(&at, name, flags, Mode::empty()).unwrap();
+    }
+    at
+}
+
+#[test]
+fn trees_may_be_deeper_than_a_path_may_be_long() {
+    let (_all, one, other) = pair();
+    let name = CString::new("n".repeat(200)).unwrap();
+    let levels = 60;
+    nest(&one, &name, levels);
+    let innermost = nest(&other, &name, levels);
+    mkdirat(&innermost, c"extra", Mode::from_raw_mode(0o755)).unwrap();
+    for scheme in [Scheme::here(), narrow()] {
+        let (summary, found) = told(scheme, &one, &other, Options::default());
+        let [(path, What::Difference(Difference::OnlyIn(Side::Other, Kind::Folder)))] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert_eq!(path.as_os_str().len(), levels * 201 + "extra".len());
+        assert_eq!(summary.folders as usize, 2 * levels + 1);
+    }
+}
+
+#[test]
+fn a_folder_may_have_a_hundred_thousand_entries() {
+    // Memory makes it quick, where there is a file system in it.
+    let all = tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap();
+    let roots = ["one", "other"].map(|name| all.path().join(name));
+    for root in &roots {
+        fs::create_dir(root).unwrap();
+        let folder = openat(CWD, root, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        for number in 0..100_000 {
+            let flags = OFlags::WRONLY | OFlags::CREATE;
+            openat(&folder, format!("{number}"), flags, Mode::from_raw_mode(0o644)).unwrap();
+        }
+    }
+    fs::write(roots[0].join("5"), b"x").unwrap();
+    fs::remove_file(roots[1].join("99999")).unwrap();
+    let (summary, found) = told(Scheme::here(), &roots[0], &roots[1], Options::default());
+    assert_eq!(summary.files, 99_999);
+    let names: Vec<_> = found.iter().map(|(path, _)| path.to_str().unwrap()).collect();
+    assert_eq!(names, ["5", "99999"]);
+}
+
+#[test]
+fn links_are_not_followed_but_for_the_roots() {
+    let (all, one, other) = pair();
+    symlink("..", one.join("circle")).unwrap();
+    symlink("..", other.join("circle")).unwrap();
+    symlink("circle/circle", one.join("self")).unwrap();
+    symlink("elsewhere", other.join("self")).unwrap();
+    let root = all.path().join("root");
+    symlink(&other, &root).unwrap();
+    let (summary, found) = told(Scheme::here(), &one, &root, Options::default());
+    let targets = Difference::Targets(["circle/circle".into(), "elsewhere".into()]);
+    assert_eq!(found, [("self".into(), What::Difference(targets))]);
+    assert_eq!((summary.others, summary.folders), (2, 1));
+}
+
+#[test]
+fn what_is_no_file_is_never_opened_and_differs_from_one() {
+    let (_all, one, other) = pair();
+    for root in [&one, &other] {
+        let _ = UnixListener::bind(root.join("socket")).unwrap();
+        rustix::fs::mknodat(
+            CWD,
+            root.join("fifo"),
+            rustix::fs::FileType::Fifo,
+            Mode::from_raw_mode(0o644),
+            0,
+        )
+        .unwrap();
+    }
+    let _ = UnixListener::bind(one.join("x")).unwrap();
+    fs::write(other.join("x"), b"").unwrap();
+    let (_, found) = told(narrow(), &one, &other, Options::default());
+    let kinds = Difference::Kinds([Kind::Socket, Kind::File]);
+    assert_eq!(found, [("x".into(), What::Difference(kinds))]);
+}
+
+#[test]
+fn devices_are_compared_by_their_numbers() {
+    let (_all, one, other) = pair();
+    let make = |root: &Path, name: &str, minor| {
+        let number = rustix::fs::makedev(1, minor);
+        let kind = rustix::fs::FileType::CharacterDevice;
+        rustix::fs::mknodat(CWD, root.join(name), kind, Mode::from_raw_mode(0o644), number)
+    };
+    if make(&one, "same", 3).is_err() {
+        println!("skipped: making devices needs root");
+        return;
+    }
+    make(&other, "same", 3).unwrap();
+    make(&one, "zero", 3).unwrap();
+    make(&other, "zero", 5).unwrap();
+    let (_, found) = told(Scheme::here(), &one, &other, Options::default());
+    let difference = Difference::Devices(Kind::CharacterDevice, [(1, 3), (1, 5)]);
+    assert_eq!(found, [("zero".into(), What::Difference(difference))]);
+}
+
+#[test]
+fn one_file_or_folder_on_both_sides_is_equal_unread() {
+    let (_all, one, other) = pair();
+    fs::write(one.join("file"), b"bytes").unwrap();
+    fs::hard_link(one.join("file"), other.join("file")).unwrap();
+    let (summary, found) = told(Scheme::here(), &one, &other, Options::default());
+    assert_eq!((summary.identical, summary.bytes, found.len()), (1, 0, 0));
+    let (summary, found) = told(Scheme::here(), &one, &one, Options::default());
+    assert_eq!((summary.identical, summary.files, found.len()), (1, 0, 0));
+}
+
+#[test]
+fn extended_attributes_are_metadata() {
+    let (_all, one, other) = pair();
+    for root in [&one, &other] {
+        fs::write(root.join("file"), b"bytes").unwrap();
+        let file = File::open(root.join("file")).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    }
+    let set = |root: &Path, name: &str, value: &[u8]| {
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(root.join("file"), name, value, flags)
+    };
+    if let Err(error) = set(&one, "user.alone", b"1") {
+        println!("skipped: no extended attributes here: {error}");
+        return;
+    }
+    set(&one, "user.same", &[5; 3000]).unwrap();
+    set(&other, "user.same", &[5; 3000]).unwrap();
+    set(&one, "user.value", b"1").unwrap();
+    set(&other, "user.value", b"2").unwrap();
+    let options = Options {
+        metadata: true,
+        ..Options::default()
+    };
+    let (_, found) = told(Scheme::here(), &one, &other, options);
+    let found: Vec<_> = found.iter().filter(|(path, _)| path == Path::new("file")).collect();
+    let names = ["user.alone", "user.value"].map(|name| super::super::Attribute::Extended(name.into()));
+    assert_eq!(
+        found,
+        [&("file".into(), What::Difference(Difference::Metadata(names.to_vec())))]
+    );
+}
+
+#[test]
+fn a_root_that_is_no_folder_is_a_difference_and_two_are_an_error() {
+    let (_all, one, other) = pair();
+    let file = one.join("file");
+    fs::write(&file, b"").unwrap();
+    let (_, found) = told(Scheme::here(), &file, &other, Options::default());
+    let kinds = Difference::Kinds([Kind::File, Kind::Folder]);
+    assert_eq!(found, [("".into(), What::Difference(kinds))]);
+    let compare = |one: &Path, other: &Path| {
+        let mut told = Told::default();
+        compare(one, other, &Options::default(), &Control::default(), &mut told).unwrap_err()
+    };
+    assert!(matches!(compare(&file, &file), TreeError::NoFolders { .. }));
+    let missing = compare(&one.join("gone"), &other).to_string();
+    assert!(missing.contains("gone: looking at it failed"), "{missing}");
+}
+
+/// Compares a pair after something has happened to it between looking and reading.
+fn after(bytes: usize, change: impl FnOnce(&Path)) -> Vec<What> {
+    let (_all, one, other) = pair();
+    for root in [&one, &other] {
+        fs::write(root.join("file"), vec![1; bytes]).unwrap();
+    }
+    let folders = [&one, &other].map(|root| File::open(root).unwrap());
+    let folders = [folders[0].as_fd(), folders[1].as_fd()];
+    let mut compared = Compared::default();
+    let opened = Opened::new(folders, c"file", Options::default(), &mut compared).unwrap();
+    change(&other.join("file"));
+    let means = Means {
+        options: Options::default(),
+        large: &Large::default(),
+        stop: &AtomicBool::new(false),
+    };
+    let mut buffers = [vec![0; 1 << 16], vec![0; 1 << 16]];
+    let lengths = opened.read_heads(&mut buffers).unwrap();
+    let heads = [&buffers[0][..lengths[0]], &buffers[1][..lengths[1]]];
+    let paths = || [one.join("file"), other.join("file")];
+    opened.compare(heads, &paths, &mut [Vec::new(), Vec::new()], &means, &mut compared);
+    compared.found
+}
+
+fn set_len(path: &Path, bytes: u64) {
+    File::options().write(true).open(path).unwrap().set_len(bytes).unwrap();
+}
+
+#[test]
+fn files_that_change_meanwhile_are_named_and_neither_equal_nor_different() {
+    let large = LARGE_BYTES as usize + 5000;
+    for bytes in [1000, 200_000, large] {
+        for (word, change) in [("shrank", bytes as u64 / 2), ("grew", bytes as u64 * 2)] {
+            let found = after(bytes, |path| set_len(path, change));
+            let [What::Failed { side, reason, .. }] = found.as_slice() else {
+                panic!("{bytes} {word}: {found:?}");
+            };
+            assert!(
+                *side == Side::Other && reason.contains(word),
+                "{bytes} {word}: {reason}"
+            );
+        }
+    }
+    let found = after(200_000, |path| fs::write(path, vec![1; 200_000]).unwrap());
+    assert!(
+        matches!(found.as_slice(), [What::Failed { reason, .. }] if reason.contains("written to")),
+        "{found:?}"
+    );
+    let found = after(200_000, |path| fs::remove_file(path).unwrap());
+    assert!(found.is_empty(), "what is open stays what it was: {found:?}");
+}
+
+#[test]
+fn a_file_that_vanishes_or_becomes_something_else_is_a_failure() {
+    let (_all, one, other) = pair();
+    fs::write(one.join("file"), b"").unwrap();
+    let folders = [&one, &other].map(|root| File::open(root).unwrap());
+    let folders = [folders[0].as_fd(), folders[1].as_fd()];
+    let open = || {
+        let mut compared = Compared::default();
+        assert!(Opened::new(folders, c"file", Options::default(), &mut compared).is_none());
+        let [
+            What::Failed {
+                side: Side::Other,
+                action,
+                reason,
+            },
+        ] = compared.found.as_slice()
+        else {
+            panic!("{:?}", compared.found);
+        };
+        format!("{action}: {reason}")
+    };
+    assert!(open().contains("No such file"));
+    let mode = Mode::from_raw_mode(0o644);
+    rustix::fs::mknodat(CWD, other.join("file"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    assert!(open().contains("no regular file any more"));
+}
+
+#[test]
+fn large_files_differ_at_the_exact_byte() {
+    let (_all, one, other) = pair();
+    let bytes = LARGE_BYTES as usize + 12_345;
+    fs::write(one.join("file"), vec![1; bytes]).unwrap();
+    for at in [0, 131_072, bytes - 1] {
+        let mut contents = vec![1; bytes];
+        contents[at] = 2;
+        fs::write(other.join("file"), contents).unwrap();
+        let (summary, found) = told(Scheme::here(), &one, &other, Options::default());
+        let contents = Difference::Contents(Contents::At(at as u64));
+        assert_eq!(found, [("file".into(), What::Difference(contents))]);
+        assert_eq!(summary.bytes, at as u64);
+    }
+    fs::write(other.join("file"), vec![1; bytes + 1]).unwrap();
+    let (_, found) = told(narrow(), &one, &other, Options::default());
+    let contents = Difference::Contents(Contents::Ends(Side::One, bytes as u64));
+    assert_eq!(found, [("file".into(), What::Difference(contents))]);
+}
+
+#[test]
+fn a_job_ends_where_its_stop_says_so() {
+    let (_all, one, other) = pair();
+    for number in 0..100 {
+        for root in [&one, &other] {
+            fs::create_dir_all(root.join(format!("{number}/inner"))).unwrap();
+            fs::write(root.join(format!("{number}/inner/file")), b"bytes").unwrap();
+        }
+    }
+    let control = Control::default();
+    control.stop.store(true, Ordering::Relaxed);
+    let summary = compare(&one, &other, &Options::default(), &control, &mut Told::default()).unwrap();
+    assert!(summary.is_stopped);
+}
+
+#[test]
+fn files_of_one_size_are_counted_by_pairs() {
+    let all = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: usize, first: u8| {
+        let mut contents = vec![1; bytes];
+        contents[0] = first;
+        fs::write(all.path().join(name), contents).unwrap();
+    };
+    for (name, first) in [("a", 1), ("b", 1), ("c", 2)] {
+        write(name, 1 << 20, first);
+    }
+    write("alone", (1 << 20) + 1, 1);
+    write("small", 100, 1);
+    write("small too", 100, 1);
+    fs::hard_link(all.path().join("a"), all.path().join("d")).unwrap();
+    symlink("a", all.path().join("link")).unwrap();
+    let mut failed = |path: &Path, reason: &str| panic!("{}: {reason}", path.as_os_str().as_bytes().escape_ascii());
+    let result = same_size(all.path(), &Control::default(), &mut failed).unwrap();
+    assert_eq!(
+        (result.files, result.sizes, result.pairs, result.equal_pairs),
+        (4, 1, 2, 1)
+    );
+    assert_eq!(result.bytes, 1 << 20);
+}

@@ -1,0 +1,40 @@
+//! Trees made for the occasion, compared by many schemes and by a naive walk.
+
+mod hard;
+mod naive;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::queue::compare_by;
+use super::{Control, Found, Options, Scheme, Summary, Watch, What};
+
+/// All that is told.
+#[derive(Default)]
+struct Told(Vec<(PathBuf, What)>);
+
+impl Watch for Told {
+    fn found(&mut self, found: &Found<'_>) -> ControlFlow<()> {
+        self.0.push((found.path.to_owned(), found.what.clone()));
+        ControlFlow::Continue(())
+    }
+}
+
+/// Few and small of everything, so that every limit is met; no patience, so that every file goes through a ring.
+fn narrow() -> Scheme {
+    Scheme {
+        threads: 3,
+        batch: 5,
+        open_folders: 1,
+        entries_ahead: 1,
+        patience: Duration::ZERO,
+        ..Scheme::here()
+    }
+}
+
+fn told(scheme: Scheme, one: &Path, other: &Path, options: Options) -> (Summary, Vec<(PathBuf, What)>) {
+    let mut told = Told::default();
+    let summary = compare_by(scheme, [one, other], options, &Control::default(), &mut told).unwrap();
+    (summary, told.0)
+}

@@ -1,0 +1,205 @@
+//! Random pairs of trees, against a walk that is as simple as can be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use proptest::prelude::*;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use super::super::{Attribute, Contents, Difference, Kind, Options, Side, What};
+use super::{Scheme, narrow, told};
+
+/// What a tree is made of.
+#[derive(Clone, Debug)]
+enum Node {
+    /// So many bytes of one value, one of them changed where there is one at that place; a mode; seconds.
+    File(usize, Option<usize>, u32, u64),
+    Folder(BTreeMap<Vec<u8>, Node>, u32),
+    Link(Vec<u8>),
+    Fifo,
+}
+
+/// Few, so that the same are on both sides.
+fn name() -> impl Strategy<Value = Vec<u8>> {
+    let names: Vec<&[u8]> = vec![b"a", b"b", b"c\nd", b"\xff\xfe", b"\x1b[2J", b" ", b"a.b", b"zz"];
+    prop::sample::select(names).prop_map(<[u8]>::to_vec)
+}
+
+fn node() -> impl Strategy<Value = Node> {
+    // Around the lengths of slots and of blocks.
+    let lengths = vec![0, 1, 100, 16_383, 16_384, 16_385, 131_071, 131_072, 131_073, 300_000];
+    let changed = prop::option::weighted(0.3, prop::sample::select(vec![0_usize, 50, 16_384, 131_072, 200_000]));
+    let file = (
+        prop::sample::select(lengths),
+        changed,
+        prop::sample::select(vec![0o644, 0o600]),
+        1..3_u64,
+    );
+    let leaf = prop_oneof![
+        6 => file.prop_map(|(length, changed, mode, time)| Node::File(length, changed, mode, time)),
+        1 => name().prop_map(Node::Link),
+        1 => Just(Node::Fifo),
+    ];
+    leaf.prop_recursive(4, 40, 8, |inner| {
+        let entries = prop::collection::btree_map(name(), inner, 0..8);
+        (entries, prop::sample::select(vec![0o755, 0o700])).prop_map(|(entries, mode)| Node::Folder(entries, mode))
+    })
+}
+
+fn folder() -> impl Strategy<Value = Node> {
+    prop::collection::btree_map(name(), node(), 0..8).prop_map(|entries| Node::Folder(entries, 0o755))
+}
+
+fn make(path: &Path, node: &Node) {
+    match node {
+        Node::File(length, changed, mode, time) => {
+            let mut bytes = vec![7; *length];
+            if let Some(byte) = changed.and_then(|at| bytes.get_mut(at)) {
+                *byte = 8;
+            }
+            fs::write(path, bytes).unwrap();
+            fs::set_permissions(path, Permissions::from_mode(*mode)).unwrap();
+            let file = fs::File::open(path).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::new(*time, 5))
+                .unwrap();
+        }
+        Node::Folder(entries, mode) => {
+            fs::create_dir(path).unwrap();
+            for (name, node) in entries {
+                make(&path.join(OsStr::from_bytes(name)), node);
+            }
+            fs::set_permissions(path, Permissions::from_mode(*mode)).unwrap();
+        }
+        Node::Link(target) => symlink(OsStr::from_bytes(target), path).unwrap(),
+        Node::Fifo => mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap(),
+    }
+}
+
+fn kind(metadata: &fs::Metadata) -> Kind {
+    let kind = metadata.file_type();
+    match () {
+        () if kind.is_file() => Kind::File,
+        () if kind.is_dir() => Kind::Folder,
+        () if kind.is_symlink() => Kind::Link,
+        () if kind.is_fifo() => Kind::Fifo,
+        () => Kind::Unknown,
+    }
+}
+
+/// Compares by whole paths, one entry after the other.
+fn naive(one: &Path, other: &Path, below: &Path, options: Options, found: &mut Vec<(PathBuf, What)>) {
+    let (left, right) = (one.join(below), other.join(below));
+    let (left, right) = (trimmed(&left), trimmed(&right));
+    let metadata = [&left, &right].map(fs::symlink_metadata);
+    let [Ok(a), Ok(b)] = metadata.each_ref().map(|metadata| metadata.as_ref()) else {
+        let side = if metadata[0].is_ok() { Side::One } else { Side::Other };
+        let there = metadata.iter().find_map(|metadata| metadata.as_ref().ok()).unwrap();
+        let difference = Difference::OnlyIn(side, kind(there));
+        found.push((below.to_owned(), What::Difference(difference)));
+        return;
+    };
+    let mut push = |difference| found.push((below.to_owned(), What::Difference(difference)));
+    if kind(a) != kind(b) {
+        push(Difference::Kinds([kind(a), kind(b)]));
+        return;
+    }
+    match kind(a) {
+        Kind::File => {
+            if let Some(contents) = contents([&left, &right], options) {
+                push(Difference::Contents(contents));
+            }
+        }
+        Kind::Link => {
+            let targets = [&left, &right].map(|path| fs::read_link(path).unwrap());
+            if targets[0] != targets[1] {
+                push(Difference::Targets(targets));
+            }
+        }
+        _ => {}
+    }
+    if options.metadata {
+        let mut differ = Vec::new();
+        if a.mode() != b.mode() {
+            differ.push(Attribute::Mode([a.mode() & 0o7777, b.mode() & 0o7777]));
+        }
+        let modified = [a, b].map(|metadata| (metadata.mtime(), u32::try_from(metadata.mtime_nsec()).unwrap()));
+        if modified[0] != modified[1] {
+            differ.push(Attribute::Modified(modified));
+        }
+        if !differ.is_empty() {
+            push(Difference::Metadata(differ));
+        }
+    }
+    if kind(a) == Kind::Folder {
+        let list = |path: &Path| {
+            fs::read_dir(path)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_vec())
+        };
+        let names: BTreeSet<Vec<u8>> = list(&left).chain(list(&right)).collect();
+        for name in names {
+            naive(one, other, &below.join(OsString::from_vec(name)), options, found);
+        }
+    }
+}
+
+/// Joining nothing leaves a slash behind.
+fn trimmed(path: &Path) -> PathBuf {
+    path.components().collect()
+}
+
+fn contents(paths: [&Path; 2], options: Options) -> Option<Contents> {
+    let [one, other] = paths.map(|path| fs::read(path).unwrap());
+    let sizes = [one.len() as u64, other.len() as u64];
+    if options.brief && one.len() != other.len() && !sizes.contains(&0) {
+        return Some(Contents::Sizes(sizes));
+    }
+    let at = one.iter().zip(&other).position(|(one, other)| one != other);
+    match (at, one.len().cmp(&other.len())) {
+        (Some(at), _) => Some(Contents::At(at as u64)),
+        (None, std::cmp::Ordering::Less) => Some(Contents::Ends(Side::One, sizes[0])),
+        (None, std::cmp::Ordering::Greater) => Some(Contents::Ends(Side::Other, sizes[1])),
+        (None, std::cmp::Ordering::Equal) => None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_trees_differ_where_a_naive_walk_says(
+        one in folder(),
+        other in folder(),
+        metadata: bool,
+        brief: bool,
+        is_narrow: bool,
+    ) {
+        let all = tempfile::tempdir().unwrap();
+        let (left, right) = (all.path().join("one"), all.path().join("other"));
+        make(&left, &one);
+        make(&right, &other);
+        let options = Options { metadata, brief };
+        let mut expected = Vec::new();
+        naive(&left, &right, Path::new(""), options, &mut expected);
+        let scheme = if is_narrow { narrow() } else { Scheme::here() };
+        let (summary, found) = told(scheme, &left, &right, options);
+        prop_assert_eq!(&found, &expected);
+        prop_assert_eq!((summary.differences, summary.failures), (expected.len() as u64, 0));
+    }
+
+    #[test]
+    fn a_tree_equals_its_twin(tree in folder(), is_narrow: bool) {
+        let all = tempfile::tempdir().unwrap();
+        let (left, right) = (all.path().join("one"), all.path().join("other"));
+        make(&left, &tree);
+        make(&right, &tree);
+        let scheme = if is_narrow { narrow() } else { Scheme::here() };
+        let (_, found) = told(scheme, &left, &right, Options::default());
+        prop_assert_eq!(found, vec![]);
+    }
+}
