@@ -120,8 +120,8 @@ fn entry_of<'a>(contest: &'a Contest, finding: &Finding) -> Option<&'a Entry> {
 
 fn as_published(finding: &Finding) -> String {
     let parts = [
-        finding.seconds.map(seconds),
-        finding.cpu_seconds.map(|cpu| format!("{} of CPU", seconds(cpu))),
+        finding.seconds.map(|seconds| format!("{seconds:.2} s")),
+        finding.cpu_seconds.map(|cpu| format!("{cpu:.2} s of CPU")),
         finding.bytes_per_second.map(rate),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
