@@ -2,6 +2,7 @@
 
 mod cache;
 mod cases;
+mod cmp;
 mod fio;
 mod idle;
 mod itself;
@@ -22,6 +23,8 @@ pub enum Peers {
     /// The lab with itself: does one method under two names tie, and what does the clock cost?
     #[command(name = "self")]
     Itself(itself::Arguments),
+    /// Comparing two files with `cmp` and `diff -q`
+    Cmp(cmp::Arguments),
     /// Comparing trees of small files with `diff -rq`, `rsync -rcn` and `tar | tar d`
     Tree(tree::Arguments),
 }
@@ -31,6 +34,7 @@ pub fn run(peers: &Peers) -> Result<()> {
     match peers {
         Peers::Lab(arguments) => lab::run(arguments),
         Peers::Itself(arguments) => itself::run(arguments),
+        Peers::Cmp(arguments) => cmp::run(arguments),
         Peers::Tree(arguments) => tree::run(arguments),
     }
 }
