@@ -93,13 +93,7 @@ fn window_file(facts: &StorageFacts) -> Result<PathBuf, String> {
         .find(|file| file.exists())
         .ok_or("the device has no read-ahead window")?;
     let number = fs::read_to_string(device.sys_folder.join("dev")).unwrap_or_default();
-    let device_number = facts.device_number;
-    let own = format!(
-        "{}:{}",
-        rustix::fs::major(device_number),
-        rustix::fs::minor(device_number)
-    );
-    if number.trim() == own {
+    if number.trim() == facts.device_number_text() {
         fs::canonicalize(&file).map_err(|error| format!("{}: {error}", file.display()))
     } else {
         Err(format!(

@@ -96,7 +96,7 @@ fn figures(contest: &Contest, summary: &Summary, syncs: bool) -> Vec<String> {
     let part = |seconds: f64| format!("{:.0} %", 100.0 * seconds / summary.seconds.median);
     let mut figures = vec![speed(contest, summary), spread(&summary.seconds)];
     if contest.operation == "compare" {
-        let time = |time: Option<f64>| time.map_or_else(String::new, seconds);
+        let time = |time: Option<f64>| time.filter(|time| *time > 0.0).map_or_else(|| "0".to_owned(), seconds);
         figures.extend([
             time(summary.user_seconds),
             time(summary.system_seconds),
@@ -285,15 +285,14 @@ fn findings(conclusion: &Conclusion, contest: &Contest, all: bool) -> Vec<String
     });
     let confirmed = conclusion.confirmed_bytes_per_second.as_ref().map(|confirmed| {
         let bytes = contest.size_bytes as f64 * f64::from(contest.files);
-        let shown = |speed: f64| {
-            if ends_early(contest) {
-                seconds(bytes / speed)
-            } else {
-                rate(speed)
-            }
+        let (low, median, high) = (confirmed.low, confirmed.median, confirmed.high);
+        // The fastest is the shortest time.
+        let [low, median, high] = if ends_early(contest) {
+            [high, median, low].map(|speed| seconds(bytes / speed))
+        } else {
+            [low, median, high].map(rate)
         };
-        let (low, high) = (shown(confirmed.low), shown(confirmed.high));
-        format!("measured again: {} ({low} to {high})", shown(confirmed.median))
+        format!("measured again: {median} ({low} to {high})")
     });
     let effects = conclusion.effects.iter().filter_map(|effect| {
         let words = effect_words(&effect.ratio, all)?;

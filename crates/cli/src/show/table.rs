@@ -6,7 +6,7 @@ use anstyle::Style;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::units::bar;
-use super::width::{Width, columns_of, wrapped_at_commas};
+use super::width::{Width, columns_of, wrapped, wrapped_at_commas};
 use super::{BOLD, DIM};
 
 /// One line of a ranking.
@@ -52,7 +52,7 @@ pub fn print_ranking(
     width: Width,
 ) -> std::io::Result<()> {
     if rows.is_empty() {
-        return writeln!(out, "{BOLD}{title}{BOLD:#}");
+        return writeln!(out, "{BOLD}{}{BOLD:#}", wrapped(0, title, width));
     }
     let layout = layout(heads, rows, width);
     let cells = |row: &Row| {
@@ -78,7 +78,7 @@ pub fn print_ranking(
     table.add_rows(cells);
     let mut lines = table.lines();
     if let Some(header) = lines.next() {
-        print_header(out, title, header.trim_end())?;
+        print_header(out, title, header.trim_end(), width)?;
     }
     for (row, height) in rows.iter().zip(heights) {
         if let Some(before) = row.before {
@@ -93,13 +93,14 @@ pub fn print_ranking(
 }
 
 /// The title stands before the heads, or above them where it is too long.
-fn print_header(out: &mut dyn Write, title: &str, header: &str) -> std::io::Result<()> {
+fn print_header(out: &mut dyn Write, title: &str, header: &str, width: Width) -> std::io::Result<()> {
     let heads = header.trim_start();
     let before = columns_of(header) - columns_of(heads);
     let taken = columns_of(title);
     if taken + GAP <= before {
         writeln!(out, "{BOLD}{title}{BOLD:#}{:1$}{DIM}{heads}{DIM:#}", "", before - taken)
     } else {
+        let title = wrapped(0, title, width);
         writeln!(out, "{BOLD}{title}{BOLD:#}\n{DIM}{header}{DIM:#}")
     }
 }
@@ -210,7 +211,7 @@ pub fn print_columns(
     }
     let mut lines = table.lines();
     if let Some(header) = lines.next() {
-        print_header(out, title, header.trim_end())?;
+        print_header(out, title, header.trim_end(), width)?;
     }
     for (row, height) in rows.iter().zip(heights) {
         for line in lines.by_ref().take(height) {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use seekless_sys as sys;
 
 use super::device::{BlockDevice, Devices};
-use super::mount::{Mount, Mounts};
+use super::mount::{Mount, Mounts, number_text};
 use crate::error::{Error, Result};
 
 /// What a storage says of itself.
@@ -45,6 +45,13 @@ pub struct StorageFacts {
 }
 
 impl StorageFacts {
+    /// The device number as `/sys` writes it, as in `254:0`: that of a block device is the file `dev` in its folder, and that
+    /// of a file system which has none of its own is another.
+    #[must_use]
+    pub fn device_number_text(&self) -> String {
+        number_text(self.device_number)
+    }
+
     /// The facts of the storage behind a path. The path is not opened.
     ///
     /// # Errors

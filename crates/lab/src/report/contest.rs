@@ -1,12 +1,12 @@
 //! The section of an operation: the sizes at a glance, cold beside warm, and each contest with its plots and figures.
 
 use maud::{Markup, html};
-use seekless_record::{Conclusion, Contest};
+use seekless_record::{Conclusion, Contest, Interval};
 
 use super::view::View;
 use super::words::{breaking, heading, short_name, shown, sound, speed};
 use super::{drift, heatmap, pairs, ranked, tables};
-use crate::runner::pair_words;
+use crate::runner::{ends_early, pair_words};
 
 /// An operation with at most so many contests has them all unfolded.
 const MOST_UNFOLDED: usize = 4;
@@ -139,8 +139,19 @@ fn said(contest: &Contest, conclusion: &Conclusion) -> Markup {
                 span.m { (breaking(&short_name(overlapping, contest))) } ". "
             }
             @if let Some(rates) = confirmed {
-                "Measured again on fresh rounds: " (speed(contest, rates.median)) " (" (speed(contest, rates.low)) " to " (speed(contest, rates.high)) ")."
+                "Measured again on fresh rounds: " (speed(contest, rates.median)) " (" (range(contest, &rates)) ")."
             }
         }
     }
+}
+
+/// The ends of an interval of rates, the smaller figure first: of times that is the faster one.
+fn range(contest: &Contest, rates: &Interval) -> String {
+    let ends = [rates.low, rates.high].map(|rate| speed(contest, rate));
+    let [low, high] = if ends_early(contest) {
+        [&ends[1], &ends[0]]
+    } else {
+        [&ends[0], &ends[1]]
+    };
+    format!("{low} to {high}")
 }

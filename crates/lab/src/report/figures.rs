@@ -120,11 +120,20 @@ fn entry_of<'a>(contest: &'a Contest, finding: &Finding) -> Option<&'a Entry> {
 
 fn as_published(finding: &Finding) -> String {
     let parts = [
-        finding.seconds.map(seconds),
-        finding.cpu_seconds.map(|cpu| format!("{} of CPU", seconds(cpu))),
+        finding.seconds.map(hundredths),
+        finding.cpu_seconds.map(|cpu| format!("{} of CPU", hundredths(cpu))),
         finding.bytes_per_second.map(rate),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Seconds as the documents write them.
+fn hundredths(time: f64) -> String {
+    if (0.0..1e6).contains(&time) {
+        format!("{time:.2} s")
+    } else {
+        seconds(time)
+    }
 }
 
 /// The same figures as were published.

@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use flate2::read::GzDecoder;
 use proptest::prelude::*;
 use seekless_record::{
-    Cache, Conclusion, Contest, Finding, FindingKind, Interval, OptionEffect, Published, Run, Status, Trial,
+    Cache, Conclusion, Contest, Differ, Finding, FindingKind, Interval, OptionEffect, Published, Run, Status, Trial,
 };
 
 use super::to_html;
@@ -132,6 +132,38 @@ fn a_published_method_is_held_against_the_best_of_its_kind_here() {
 }
 
 #[test]
+fn published_figures_stand_beside_those_of_the_same_program_here() {
+    let mut run = run(
+        &[
+            ("compare/stdio,order=preload", 1.5),
+            ("compare/sync,block=4K,order=preload", 0.5),
+        ],
+        6,
+    );
+    let labels = ["compare-with-extra-read", "block-compare-with-extra-read-4k"];
+    for (entry, label) in run.contests[0].entries.iter_mut().zip(labels) {
+        entry.label = Some(label.to_owned());
+    }
+    run.contests[0].operation = "compare".to_owned();
+    let mut figures = published(labels[0], FindingKind::Any);
+    figures.findings[0].operation = "compare".to_owned();
+    figures.findings[0].seconds = Some(9.64);
+    figures.machine = "HDD 2009: a disk".to_owned();
+    run.published = vec![figures];
+    let page = page(&concluded(run));
+    assert!(
+        page.contains("9.64 s") && page.contains("1.50 s, 750 ms of CPU"),
+        "{page}"
+    );
+    assert!(page.contains(">HDD 2009</th>") && page.contains("a disk</li>"));
+    // Half of each second is CPU: of the second that is saved, half.
+    assert!(
+        page.contains("it saves 1.00 s, and of CPU 500 ms (50.0 % of it)"),
+        "{page}"
+    );
+}
+
+#[test]
 fn resuming_is_marked_where_it_happened() {
     let mut run = concluded(run(&[("read/sync,block=4K", 1.0), ("read/mmap", 2.0)], 8));
     run.resumed_at_seconds = vec![3.5, f64::NAN, 1e9];
@@ -204,6 +236,8 @@ prop_compose! {
             contest.durability.clone_from(&texts[5]);
             contest.cache = [Cache::Cold, Cache::Warm, Cache::Over, Cache::None][number % 4];
             contest.entries[0].status = Status::Unavailable(texts[6].clone());
+            contest.entries[1].label = Some(texts[3].clone());
+            contest.differ = Differ::ALL[number % Differ::ALL.len()];
             if let Some(summary) = contest.entries.last_mut().and_then(|entry| entry.summary.as_mut()) {
                 (summary.seconds, summary.bytes_per_second) = (intervals[0], rate);
             }
@@ -231,6 +265,10 @@ prop_compose! {
         }));
         run.published = vec![published(&texts[10], FindingKind::Any), published("read_plain", FindingKind::Overlapping)];
         run.published[0].machine.clone_from(&texts[11]);
+        run.published.push(published(&texts[0], FindingKind::Any));
+        run.published[2].findings[0].seconds = Some(rate);
+        run.published[2].findings[0].cpu_seconds = Some(rate);
+        run.published[2].findings[0].bytes_per_second = Some(rate);
         run.storages[0].facts.insert(texts[3].clone(), texts[4].clone());
         (run.id, run.elapsed_seconds) = (texts[11].clone(), rate);
         run.warnings = texts.clone();

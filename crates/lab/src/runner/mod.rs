@@ -6,6 +6,7 @@
 
 mod check;
 mod group;
+mod needs;
 mod place;
 mod resume;
 mod schedule;
@@ -279,7 +280,7 @@ impl<'a> Runner<'a> {
 
     /// Whether a trial would write more than was said.
     fn is_written_out(&self, contest: usize) -> bool {
-        let limited = self.bench.rounds.is_none() && group::writers(&self.run.contests[contest]) > 0;
+        let limited = self.bench.rounds.is_none() && needs::writers(&self.run.contests[contest]) > 0;
         limited && self.write_limit_bytes.is_some_and(|limit| self.written_bytes >= limit)
     }
 

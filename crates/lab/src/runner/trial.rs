@@ -7,7 +7,8 @@ use seekless::{Kernel, Method};
 use seekless_record::{Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
 
 use super::check::{STRAY_PART, WRONG};
-use super::group::{Group, writes};
+use super::group::Group;
+use super::needs::writes;
 use super::place::Place;
 use super::verdict::has_target;
 use super::{BenchError, Event, Runner};

@@ -1,0 +1,169 @@
+//! What groups need: room for their files, and bytes that their trials write; said before anything is written.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use seekless_record::{Contest, Differ, Entry};
+
+use super::group::Group;
+use super::schedule::{is_one_by_one, order_one_by_one};
+use super::size::planned_trials;
+use super::verdict::has_target;
+use super::{BenchError, Event, Runner};
+
+impl Runner<'_> {
+    /// Checks that there is room, and says what will be written.
+    pub(super) fn announce(&mut self, groups: &[Group]) -> Result<(), BenchError> {
+        let needed: Duration = groups.iter().map(|group| group.expected).sum();
+        let budget = self.bench.rounds.is_none().then_some(self.bench.budget);
+        let one_by_one = budget.is_some_and(|budget| is_one_by_one(groups, budget));
+        let limit = budget.filter(|_| one_by_one);
+        let likely = within_reach(groups, limit);
+        // Were all twice as fast as expected.
+        let reached = within_reach(groups, limit.map(|budget| budget * 2));
+        let mut write_bytes = 0;
+        let mut expected_write_bytes = 0;
+        let mut most_space = 0;
+        let mut on_file_system = BTreeMap::<u64, u64>::new();
+        for storage in 0..self.places.len() {
+            let (space, written) = self.needs(&reached, storage);
+            write_bytes += written;
+            expected_write_bytes += self.expected_writes(&likely, storage);
+            most_space = most_space.max(space);
+            let facts = &self.places[storage].facts;
+            // Two folders of one file system share its space.
+            let needed = on_file_system.entry(facts.device_number).or_default();
+            *needed += space;
+            if *needed > facts.free_bytes - facts.free_bytes / 10 {
+                let path = self.places[storage].folder.clone();
+                return Err(BenchError::NoSpace {
+                    path,
+                    needed_bytes: *needed,
+                    free_bytes: facts.free_bytes,
+                });
+            }
+        }
+        // However fast trials are, they only write as long as there is time.
+        if let Some((budget, bytes_per_ms)) = budget.zip(self.write_bytes_per_ms) {
+            let most = budget.as_millis() as u64 * bytes_per_ms * self.places.len() as u64;
+            expected_write_bytes = expected_write_bytes.min(most);
+            write_bytes = write_bytes.min(2 * most);
+        }
+        self.write_limit_bytes = Some(write_bytes);
+        let expected = budget.unwrap_or(needed);
+        if one_by_one {
+            self.run.warnings.push(format!(
+                "All of this takes about {} min, and the budget had {:.1}: contests were measured one after the other, \
+                 the smallest files first. `seekless bench --resume {}` goes on with what is left; --methods and --size \
+                 choose less.",
+                needed.as_secs().div_ceil(60),
+                expected.as_secs_f64() / 60.0,
+                self.run.id,
+            ));
+        }
+        self.watch.event(&Event::Planned {
+            write_bytes,
+            expected_write_bytes,
+            space_bytes: most_space,
+            expected,
+            needed,
+            contests: groups.iter().map(|group| group.contests.len()).sum(),
+            entries: groups.iter().map(|group| group.active.len()).sum(),
+            one_by_one,
+        });
+        Ok(())
+    }
+
+    /// The space that a storage needs at one time, and the bytes written to it at most.
+    fn needs(&self, groups: &[&Group], storage: usize) -> (u64, u64) {
+        let mut sources = BTreeMap::new();
+        let (mut target, mut written) = (0, 0);
+        for group in groups {
+            for contest in group.contests.iter().map(|&contest| &self.run.contests[contest]) {
+                let bytes = contest.size_bytes * u64::from(contest.files);
+                if self.bench.file.is_none() {
+                    let made = made_files(contest).into_iter();
+                    sources.extend(made.filter(|file| file.0 == storage).map(|file| (file, bytes)));
+                }
+                let writers = writers(contest) as u64;
+                if contest.storage == storage && writers > 0 {
+                    let rounds = self.bench.rounds.unwrap_or(super::MOST_ROUNDS) + super::CONFIRMING_ROUNDS;
+                    let trials = writers.min(group.active.len() as u64) * u64::from(rounds);
+                    target = target.max(bytes);
+                    written += trials.min(self.trials_within_budget(group)) * bytes;
+                }
+            }
+        }
+        let sources: u64 = sources.values().sum();
+        (sources + target, sources + written)
+    }
+
+    /// The bytes that the planned trials of groups write to a storage.
+    fn expected_writes(&self, groups: &[&Group], storage: usize) -> u64 {
+        let mut written = 0;
+        for group in groups {
+            for contest in group.contests.iter().map(|&contest| &self.run.contests[contest]) {
+                let writers = writers(contest).min(group.active.len());
+                if contest.storage == storage && writers > 0 {
+                    let trials = match self.bench.rounds {
+                        None => planned_trials(writers) as u64,
+                        Some(rounds) => writers as u64 * u64::from(rounds + rounds.min(super::CONFIRMING_ROUNDS)),
+                    };
+                    written += trials * contest.size_bytes * u64::from(contest.files);
+                }
+            }
+        }
+        written
+    }
+
+    /// How many trials of a group fit into its part of the budget, twice as fast as expected.
+    fn trials_within_budget(&self, group: &Group) -> u64 {
+        if self.bench.rounds.is_some() {
+            return u64::MAX;
+        }
+        let expected = planned_trials(group.active.len()) as u64;
+        expected * 2
+    }
+}
+
+/// Test files: their storage, size and number, and where they differ if they are the second files of a comparison.
+pub(super) type MadeFiles = (usize, u64, u32, Option<Differ>);
+
+/// The test files that a contest needs.
+pub(super) fn made_files(contest: &Contest) -> Vec<MadeFiles> {
+    let made = |storage: usize, second: Option<Differ>| (storage, contest.size_bytes, contest.files, second);
+    let mut files = Vec::new();
+    if contest.operation != "write" {
+        files.push(made(contest.storage, None));
+    }
+    if contest.operation == "compare" && contest.differ != Differ::Itself {
+        let storage = contest.other_storage.unwrap_or(contest.storage);
+        files.push(made(storage, Some(contest.differ)));
+    }
+    files
+}
+
+/// How many entries of a contest write a file in each of their trials.
+pub(super) fn writers(contest: &Contest) -> usize {
+    contest.entries.iter().filter(|entry| writes(contest, entry)).count()
+}
+
+/// Whether an entry writes a file in each of its trials.
+pub(super) fn writes(contest: &Contest, entry: &Entry) -> bool {
+    let makes = entry.command.as_ref().is_some_and(|command| !command.before.is_empty());
+    has_target(contest) || makes
+}
+
+/// The groups that begin within a budget, one after the other; all of them without one.
+fn within_reach(groups: &[Group], budget: Option<Duration>) -> Vec<&Group> {
+    let mut reached: Vec<&Group> = groups.iter().collect();
+    let Some(budget) = budget else { return reached };
+    reached.sort_by_key(|group| order_one_by_one(group));
+    let mut before = Duration::ZERO;
+    reached.retain(|group| {
+        let begins = before;
+        before += group.expected;
+        begins < budget
+    });
+    reached
+}
