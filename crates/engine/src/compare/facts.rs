@@ -49,19 +49,16 @@ impl CompareFacts {
     pub fn of(one: &Part<'_>, other: &Part<'_>, bytes: u64) -> Result<Self> {
         let (one_open, other_open) = (open(one)?, open(other)?);
         let facts = [look_at(one, &one_open)?, look_at(other, &other_open)?];
-        let [
-            (one_device, one_resident, one_sparse),
-            (other_device, other_resident, other_sparse),
-        ] = facts;
-        let is_one_device = one_device == other_device;
-        let cold = |resident: Option<f64>| resident.is_some_and(|part| part < 0.5);
-        let worth_it = bytes >= MEASURED_FROM_BYTES && is_one_device && cold(one_resident) && cold(other_resident);
+        let is_one_device = facts[0].device == facts[1].device;
+        let is_cold = facts.iter().all(|file| file.resident.is_some_and(|part| part < 0.5));
+        let data_bytes = bytes.min(facts[0].allocated_bytes.max(facts[1].allocated_bytes));
+        let worth_it = data_bytes >= MEASURED_FROM_BYTES && is_one_device && is_cold;
         Ok(Self {
-            bytes,
-            resident: [one_resident, other_resident],
+            data_bytes,
+            resident: [facts[0].resident, facts[1].resident],
             is_one_device,
             alternating_ratio: worth_it.then(|| alternating_ratio([one, other], bytes)).flatten(),
-            is_sparse: one_sparse || other_sparse,
+            is_sparse: facts.iter().any(|file| file.is_sparse),
             can_map: sys::guard_installed(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
         })
