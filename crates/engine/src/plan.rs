@@ -54,8 +54,9 @@ pub fn compare(facts: &CompareFacts) -> Plan {
         let why = "both files are in the page cache, where maps in windows save a copy of the bytes";
         return plan(&mapped, &read, why.to_owned());
     }
+    // Through the page cache, whose read-ahead asks for more at a time than direct reads did where both were measured.
     let through_cache = with_threads("compare/sync,block=1M", threads.min(2));
-    let cold = resident.iter().all(|&part| part <= COLD_PART);
+    let is_cold = resident.iter().all(|&part| part <= COLD_PART);
     match (facts.is_one_device, facts.alternating_ratio) {
         (true, Some(ratio)) if ratio >= ALTERNATING_COSTS => {
             let why = format!(
@@ -63,7 +64,7 @@ pub fn compare(facts: &CompareFacts) -> Plan {
             );
             plan("compare/sync,block=1M,window=32M", plain, why)
         }
-        _ if !cold => plan(
+        _ if !is_cold => plan(
             &through_cache,
             plain,
             "the files are partly in the page cache".to_owned(),
@@ -72,19 +73,16 @@ pub fn compare(facts: &CompareFacts) -> Plan {
             let why = format!(
                 "neither file is in the page cache, and reading the two in turn costs nothing here ({ratio:.1} times)"
             );
-            plan("compare/io_uring,depth=8,direct,block=512K", &through_cache, why)
+            plan(&through_cache, plain, why)
         }
         (true, None) => {
-            let why = "neither file is in the page cache, and what reading two in turn costs could not be measured";
-            plan("compare/sync,block=1M,window=32M", plain, why.to_owned())
+            let why = "neither file is in the page cache, and what reading two in turn costs was not measured: large blocks \
+                       need few turns";
+            plan("compare/sync,block=4M", plain, why.to_owned())
         }
         (false, _) => {
             let why = "neither file is in the page cache, and they are on two devices, which are read at once";
-            plan(
-                "compare/io_uring,depth=8,direct,block=512K",
-                &through_cache,
-                why.to_owned(),
-            )
+            plan("compare/sync,block=1M,order=parallel", plain, why.to_owned())
         }
     }
 }
@@ -161,7 +159,7 @@ mod tests {
                 },
                 "compare/sync,threads=2,block=1M",
             ),
-            ("cold", FACTS, "compare/io_uring,depth=8,direct,block=512K"),
+            ("cold", FACTS, "compare/sync,threads=2,block=1M"),
             (
                 "seeking",
                 CompareFacts {
@@ -176,7 +174,7 @@ mod tests {
                     alternating_ratio: None,
                     ..FACTS
                 },
-                "compare/sync,block=1M,window=32M",
+                "compare/sync,block=4M",
             ),
             (
                 "two devices",
@@ -185,7 +183,7 @@ mod tests {
                     is_one_device: false,
                     ..FACTS
                 },
-                "compare/io_uring,depth=8,direct,block=512K",
+                "compare/sync,block=1M,order=parallel",
             ),
             (
                 "half",

@@ -33,7 +33,7 @@ pub struct CompareFacts {
 }
 
 /// Files shorter than this are not measured: that would take longer than it can save.
-const MEASURED_FROM_BYTES: u64 = 64 << 20;
+const MEASURED_FROM_BYTES: u64 = 16 << 20;
 /// The time after which no more reads are begun: one takes up to 15 ms where a head must move.
 const PROBE_TIME: Duration = Duration::from_millis(30);
 const PROBE_BLOCK_BYTES: u64 = 64 << 10;
