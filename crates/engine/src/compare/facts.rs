@@ -36,10 +36,10 @@ pub struct CompareFacts {
 const MEASURED_FROM_BYTES: u64 = 16 << 20;
 /// The time after which no more reads are begun: one takes up to 15 ms where a head must move.
 const PROBE_TIME: Duration = Duration::from_millis(30);
-const PROBE_BLOCK_BYTES: u64 = 64 << 10;
+const PROBE_BLOCK_BYTES: u64 = 16 << 10;
 /// Blocks that are read of one file, and then of both in turn.
 const RUN: u64 = 4;
-const RUNS: u64 = 6;
+const RUNS: u64 = 2;
 
 impl CompareFacts {
     /// Finds out about two files, of which so many bytes from their starts are to be compared.
