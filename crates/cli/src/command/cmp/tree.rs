@@ -35,7 +35,7 @@ Examples:
 )]
 pub struct Arguments {
     /// Folders
-    #[arg(value_name = "TREE", num_args = 2, required_unless_present = "same_size")]
+    #[arg(value_names = ["TREE1", "TREE2"], num_args = 2, required_unless_present = "same_size")]
     trees: Vec<PathBuf>,
     /// Compare trees
     #[arg(long, short)]
