@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use rayon::prelude::*;
-use seekless_sys::MappedBytes;
+use seekless_sys::{Map, MapAdvice, MapMode, MappedBytes};
 
-/// What a thread takes at a time, and what it reads at a time: the latter stays in the processor's cache.
+/// What a thread takes at a time, and what it reads at a time where it cannot map: the latter stays in the processor's cache.
 const PIECE_BYTES: u64 = 8 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
 /// Bytes and pieces between two words to the caller, so that a list of runs stays short whatever the file.
@@ -70,31 +70,73 @@ impl Zeros {
         pieces: &[Range<u64>],
         go_on: &(dyn Fn() -> bool + Sync),
     ) -> io::Result<Vec<Vec<Range<u64>>>> {
-        let block_bytes = self.block_bytes as usize;
-        let buffer_bytes = BUFFER_BYTES.next_multiple_of(block_bytes);
+        let buffer_bytes = BUFFER_BYTES.next_multiple_of(self.block_bytes as usize);
         let one = |buffer: &mut Vec<u8>, piece: &Range<u64>| {
-            let mut runs: Vec<Range<u64>> = Vec::new();
+            let mut runs = Runs::new(self.block_bytes as usize);
             if !go_on() {
-                return Ok(runs);
+                return Ok(runs.found);
             }
-            for start in piece.clone().step_by(buffer_bytes) {
-                let wanted = (piece.end - start).min(buffer_bytes as u64) as usize;
-                let length = read_whole(file, &mut buffer[..wanted], start)?;
-                zero_runs(&buffer[..length], block_bytes, |found| {
-                    let found = start + found.start as u64..start + found.end as u64;
-                    match runs.last_mut() {
-                        Some(last) if last.end == found.start => last.end = found.end,
-                        _ => runs.push(found),
-                    }
-                });
-                if length < wanted {
-                    break;
-                }
+            match map(file, piece) {
+                Some(map) => runs.map(&map, piece)?,
+                None => runs.read(file, buffer, piece)?,
             }
-            Ok(runs)
+            Ok(runs.found)
         };
         let all = || pieces.par_iter().map_init(|| vec![0; buffer_bytes], one).collect();
         self.pool.install(all)
+    }
+}
+
+/// A piece as memory, which saves copying it; none where mapping is not allowed in this process, or not from there.
+fn map(file: &File, piece: &Range<u64>) -> Option<Map> {
+    let map = Map::new(file, piece.start, (piece.end - piece.start) as usize, MapMode::Read).ok()?;
+    // One call for all its pages; without it they come one by one.
+    let _ = map.advise(MapAdvice::PopulateRead);
+    Some(map)
+}
+
+/// The runs of zeros of a piece.
+struct Runs {
+    block_bytes: usize,
+    found: Vec<Range<u64>>,
+}
+
+impl Runs {
+    fn new(block_bytes: usize) -> Self {
+        Self {
+            block_bytes,
+            found: Vec::new(),
+        }
+    }
+
+    fn map(&mut self, map: &Map, piece: &Range<u64>) -> io::Result<()> {
+        self.look(map.bytes(0..(piece.end - piece.start) as usize), piece.start);
+        if map.faulted() {
+            return Err(io::Error::other("it became shorter meanwhile, or could not be read"));
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, file: &File, buffer: &mut [u8], piece: &Range<u64>) -> io::Result<()> {
+        for start in piece.clone().step_by(buffer.len()) {
+            let wanted = (piece.end - start).min(buffer.len() as u64) as usize;
+            let length = read_whole(file, &mut buffer[..wanted], start)?;
+            self.look(MappedBytes::from(&buffer[..length]), start);
+            if length < wanted {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, bytes: MappedBytes<'_>, start: u64) {
+        zero_runs(bytes, self.block_bytes, |found| {
+            let found = start + found.start as u64..start + found.end as u64;
+            match self.found.last_mut() {
+                Some(last) if last.end == found.start => last.end = found.end,
+                _ => self.found.push(found),
+            }
+        });
     }
 }
 
@@ -122,11 +164,10 @@ fn pieces(
 }
 
 /// Tells the runs of zero blocks in bytes that begin at a block. A part of a block at the end counts as one.
-fn zero_runs(bytes: &[u8], block_bytes: usize, mut run: impl FnMut(Range<usize>)) {
-    let mapped = MappedBytes::from(bytes);
+fn zero_runs(bytes: MappedBytes<'_>, block_bytes: usize, mut run: impl FnMut(Range<usize>)) {
     let mut at = 0;
     while at < bytes.len() {
-        let nonzero = mapped.slice(at..bytes.len()).first_nonzero().map(|found| at + found);
+        let nonzero = bytes.slice(at..bytes.len()).first_nonzero().map(|found| at + found);
         let end = nonzero.map_or(bytes.len(), |found| found - found % block_bytes);
         if end > at {
             run(at..end);
@@ -169,7 +210,7 @@ mod tests {
                 }
             }
             let mut found = Vec::new();
-            zero_runs(&bytes, BLOCK, |run| found.extend(run));
+            zero_runs(MappedBytes::from(&bytes[..]), BLOCK, |run| found.extend(run));
             let naive: Vec<usize> = (0..bytes.len())
                 .filter(|at| bytes[at - at % BLOCK..].iter().take(BLOCK).all(|&byte| byte == 0))
                 .collect();
