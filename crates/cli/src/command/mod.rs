@@ -4,6 +4,7 @@ mod bench;
 mod cache;
 pub mod cmp;
 mod generate;
+mod holes;
 mod methods;
 mod report;
 mod runs;
@@ -31,6 +32,7 @@ Examples:
   seekless cache show .               what of its files is in memory
   seekless cmp one other              do two files differ, and where
   seekless cmp -r photos backup       what differs in two trees
+  seekless holes show disk.img        what of a file takes no space
   seekless runs                       what was measured, and what came of it
   seekless report latest              the newest run as a page with plots
 
@@ -44,6 +46,7 @@ enum Command {
     Storage(storage::Arguments),
     Cache(cache::Arguments),
     Cmp(cmp::Arguments),
+    Holes(holes::Arguments),
     Runs(runs::Arguments),
     Report(report::Arguments),
     Generate(generate::Arguments),
@@ -77,6 +80,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Cache(arguments) => cache::run(&arguments),
         // Words behind `cmp` are taken before clap sees any.
         Command::Cmp(_) => Err(anyhow::anyhow!("cmp was not called as a command of its own").into()),
+        Command::Holes(arguments) => holes::run(&arguments),
         Command::Runs(arguments) => runs::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),

@@ -3,6 +3,7 @@
 mod cache;
 mod comparison;
 mod contest;
+mod holes;
 mod methods;
 mod progress;
 mod rankings;
@@ -20,6 +21,7 @@ use anstyle::{AnsiColor, Style};
 
 pub use cache::{Format, Lines, Sentences, files};
 pub use comparison::show_comparison;
+pub use holes::HoleLines;
 pub use methods::{list_methods, methods_json, methods_page};
 pub use progress::Progress;
 pub use rankings::show_rankings;

@@ -227,7 +227,7 @@ fn show_features(out: &mut dyn Write, features: &Result<Vec<Feature>, String>, w
     let at = 4 + 2 + longest + 2;
     for feature in features {
         let (style, mark, text) = match &feature.availability {
-            Availability::Available => (GOOD, '+', feature.about.to_owned()),
+            Availability::Available => (GOOD, '+', available_words(feature)),
             Availability::Unavailable(reason) => (WARNING, '-', format!("not here: {}", visible(reason))),
         };
         writeln!(
@@ -238,6 +238,13 @@ fn show_features(out: &mut dyn Write, features: &Result<Vec<Feature>, String>, w
         )?;
     }
     Ok(())
+}
+
+fn available_words(feature: &Feature) -> String {
+    match feature.smallest_hole_bytes {
+        Some(bytes) => format!("{}; the smallest that frees space has {bytes} B", feature.about),
+        None => feature.about.to_owned(),
+    }
 }
 
 /// The same for programs.
@@ -256,21 +263,26 @@ fn described_json(described: &Described) -> Value {
     let features: Value = match &described.features {
         Ok(features) => features
             .iter()
-            .map(|feature| match feature.availability.reason() {
-                None => feature_json(feature.name, feature.about, "available", None),
-                Some(reason) => feature_json(feature.name, feature.about, "unavailable", Some(reason)),
+            .map(|feature| {
+                let reason = feature.availability.reason();
+                let state = if reason.is_none() { "available" } else { "unavailable" };
+                feature_json(feature.name, feature.about, state, reason, feature.smallest_hole_bytes)
             })
             .collect(),
         Err(reason) => Feature::all()
-            .map(|(name, about)| feature_json(name, about, "unknown", Some(reason)))
+            .map(|(name, about)| feature_json(name, about, "unknown", Some(reason), None))
             .collect(),
     };
     object.insert("features".to_owned(), features);
     object.into()
 }
 
-fn feature_json(name: &str, about: &str, state: &str, reason: Option<&str>) -> Value {
-    json!({"name": name, "about": about, "state": state, "reason": reason})
+fn feature_json(name: &str, about: &str, state: &str, reason: Option<&str>, smallest_hole: Option<u64>) -> Value {
+    let mut object = json!({"name": name, "about": about, "state": state, "reason": reason});
+    if name == "punch" {
+        object["smallest_hole_bytes"] = json!(smallest_hole);
+    }
+    object
 }
 
 fn facts_json(path: &Path, facts: &StorageFacts) -> Map<String, Value> {

@@ -11,6 +11,7 @@ mod experiments;
 mod exports;
 mod given_files;
 mod help;
+mod holes;
 mod interruption;
 mod methods;
 mod outputs;

@@ -206,7 +206,16 @@ pub struct Mount(PathBuf);
 impl Mount {
     /// A tmpfs; `None`, with a word about it, where mounting is not allowed.
     pub fn tmpfs(folder: &Path, options: &str) -> Option<Self> {
-        let arguments = ["-t", "tmpfs", "-o", options, "tmpfs"].map(OsStr::new);
+        Self::of("tmpfs", folder, options)
+    }
+
+    /// A ramfs, which has neither limits nor holes; as [`Mount::tmpfs`].
+    pub fn ramfs(folder: &Path) -> Option<Self> {
+        Self::of("ramfs", folder, "mode=700")
+    }
+
+    fn of(kind: &str, folder: &Path, options: &str) -> Option<Self> {
+        let arguments = ["-t", kind, "-o", options, kind].map(OsStr::new);
         let mounted = prepared("mount", &[&arguments[..], &[folder.as_os_str()]].concat());
         if !mounted {
             println!("skipped: mounting a file system needs root");

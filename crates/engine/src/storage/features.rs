@@ -25,6 +25,8 @@ pub struct Feature {
     pub about: &'static str,
     /// Whether it works.
     pub availability: Availability,
+    /// Of `punch`: the shortest hole that was found to free space.
+    pub smallest_hole_bytes: Option<u64>,
 }
 
 impl Feature {
@@ -114,10 +116,12 @@ pub fn features(folder: &Path) -> Result<Vec<Feature>> {
                 Err(reason) => Availability::Unavailable(reason),
             },
         };
+        let is_punch = *name == "punch" && availability == Availability::Available;
         tried.push(Feature {
             name,
             about,
             availability,
+            smallest_hole_bytes: is_punch.then(|| smallest_hole(&bench)).flatten(),
         });
     }
     Ok(tried)
@@ -261,6 +265,23 @@ fn punch(bench: &Bench) -> Attempt {
     Ok(())
 }
 
+/// The shortest hole, in powers of two, that frees space where it begins at a multiple of itself.
+fn smallest_hole(bench: &Bench) -> Option<u64> {
+    let file = bench.full().ok()?;
+    let full = allocated_bytes(&file).ok()?;
+    let mut len = SECTOR_BYTES;
+    while len < SIZE_BYTES {
+        // Each on a place of its own: what the last one zeroed must not count.
+        done(sys::punch_hole(&file, len, len)).ok()?;
+        file.sync_all().ok()?;
+        if allocated_bytes(&file).ok()? < full {
+            return Some(len);
+        }
+        len *= 2;
+    }
+    None
+}
+
 fn fallocate(bench: &Bench) -> Attempt {
     let file = bench.fresh().map_err(said)?;
     done(sys::allocate(&file, SIZE_BYTES))?;
@@ -358,6 +379,13 @@ mod tests {
         assert_eq!(names, Feature::all().collect::<Vec<_>>());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         for feature in tried {
+            let can_punch = feature.name == "punch" && feature.availability == Availability::Available;
+            assert_eq!(feature.smallest_hole_bytes.is_some(), can_punch, "{}", feature.name);
+            let hole = feature.smallest_hole_bytes;
+            assert!(
+                hole.is_none_or(|bytes| bytes.is_power_of_two() && bytes < SIZE_BYTES),
+                "{hole:?}"
+            );
             assert_ne!(feature.availability.reason(), Some(""), "{}", feature.name);
         }
     }

@@ -194,6 +194,11 @@ pub fn take_write_lease(_file: &File) -> io::Result<Support<()>> {
     Ok(Support::Unavailable(MISSING))
 }
 
+/// False: there are no leases.
+pub fn has_write_lease(_file: &File) -> io::Result<bool> {
+    Ok(false)
+}
+
 /// The file system behind `path`: statvfs(3), which does not tell its type.
 pub fn file_system(path: &Path) -> io::Result<FileSystem> {
     let space = rustix::io::retry_on_intr(|| rustix::fs::statvfs(path))?;

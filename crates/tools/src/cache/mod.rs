@@ -27,7 +27,7 @@
 //! ```
 
 mod batch;
-mod selection;
+pub(crate) mod selection;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -18,16 +18,16 @@ pub struct Selection {
 
 /// A path that was named.
 #[derive(Debug)]
-pub(super) struct Root {
+pub(crate) struct Root {
     pub path: PathBuf,
     pub is_folder: bool,
     device: u64,
 }
 
 /// What tells two files apart: device and inode.
-pub(super) type Id = (u64, u64);
+pub(crate) type Id = (u64, u64);
 
-pub(super) fn id_of(metadata: &Metadata) -> Id {
+pub(crate) fn id_of(metadata: &Metadata) -> Id {
     (metadata.dev(), metadata.ino())
 }
 
@@ -87,17 +87,17 @@ impl Selection {
         Ok(selection)
     }
 
-    pub(super) fn roots(&self) -> &[Root] {
+    pub(crate) fn roots(&self) -> &[Root] {
         &self.roots
     }
 
     /// Whether a file was named itself: then it is not counted with a folder that it is in.
-    pub(super) fn is_named(&self, id: Id) -> bool {
+    pub(crate) fn is_named(&self, id: Id) -> bool {
         self.ids.contains(&id)
     }
 
     /// All that is to be done below a path that was named, in the order in which the system lists it.
-    pub(super) fn walk<'a>(&'a self, root: &'a Root) -> impl Iterator<Item = Found> + 'a {
+    pub(crate) fn walk<'a>(&'a self, root: &'a Root) -> impl Iterator<Item = Found> + 'a {
         let mut walk = WalkDir::new(&root.path).into_iter();
         std::iter::from_fn(move || {
             loop {
@@ -144,7 +144,7 @@ impl Selection {
 
 /// What a walk comes upon.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// A regular file.
     File(PathBuf),
     /// A symbolic link.

@@ -63,6 +63,18 @@ pub fn take_write_lease(file: &File) -> io::Result<Support<()>> {
     )
 }
 
+/// Whether the lease that [`take_write_lease`] took still stands and nobody waits for its end: fcntl(2) `F_GETLEASE`.
+///
+/// Whoever opens the file meanwhile waits, for `/proc/sys/fs/lease-break-time` seconds at most, and the holder gets
+/// `SIGIO`, which ends a process that does not expect it.
+pub fn has_write_lease(file: &File) -> io::Result<bool> {
+    // SAFETY: F_GETLEASE takes no argument; `file` keeps the descriptor open.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) } {
+        -1 => Err(io::Error::last_os_error()),
+        lease => Ok(lease == libc::F_WRLCK),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::FileExt;
@@ -104,6 +116,8 @@ mod tests {
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let first = named.into_file();
         drop(second);
+        assert!(!has_write_lease(&first).unwrap());
         assert_eq!(take_write_lease(&first).unwrap(), Support::Available(()));
+        assert!(has_write_lease(&first).unwrap());
     }
 }

@@ -104,6 +104,11 @@ pub fn take_write_lease(_file: &File) -> io::Result<Support<()>> {
     Ok(Support::Unavailable("leases exist on Linux only"))
 }
 
+/// False: there are no leases.
+pub fn has_write_lease(_file: &File) -> io::Result<bool> {
+    Ok(false)
+}
+
 /// `Unavailable`: there is no `RWF_DONTCACHE`.
 pub fn read_at_dontcache(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::Result<Support<usize>> {
     Ok(Support::Unavailable(

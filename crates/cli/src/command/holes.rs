@@ -1,0 +1,245 @@
+//! `seekless holes`: what of files is holes, and making and filling them.
+
+use std::io::{BufWriter, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use seekless::method::parse_size;
+use seekless_tools::holes::{self, Dig, Selection, Stop};
+use signal_hook::consts::SIGIO;
+
+use super::Failure;
+use crate::show::{HoleLines, Width, visible_path};
+use crate::signals::{Caught, on_signal};
+
+/// Shows holes of files, makes them where zeros are, punches and fills them.
+///
+/// A hole is a part of a file that has no blocks on the disk and reads as zeros. A file is changed only while nobody else
+/// has it open (a lease is taken, and who wants to open it waits), and what was freed is what the file system says
+/// afterwards.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless holes show disk.img          data and holes, and a picture
+  seekless holes dig disk.img           zeros that take space become holes
+  seekless holes punch log 0 1G         the first GiB becomes a hole
+  seekless holes fill disk.img          allocate what it may grow into
+
+`seekless holes show --help` and so on say more.")]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Show(Show),
+    Dig(DigArguments),
+    Punch(Punch),
+    Fill(Fill),
+}
+
+/// Shows what of files is data, what holes, and what they take.
+///
+/// In the picture a full block is data, a light one reserved (allocated and never written), a dot a hole. Zeros in the data,
+/// which `dig` would make holes of, are looked for with --scan: that reads the files.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless holes show disk.img                a line and a picture
+  seekless holes show --scan -r /srv/images   how much digging would find
+  seekless holes show --map disk.img          each stretch
+  seekless holes show --json *.img | jq 'select(.kind == \"file\").hole_bytes'")]
+struct Show {
+    #[command(flatten)]
+    which: Which,
+    /// Read the data and look for zeros that take space
+    #[arg(long)]
+    scan: bool,
+    /// Each stretch of data and each hole
+    #[arg(long)]
+    map: bool,
+}
+
+/// Makes holes of zeros that take space.
+///
+/// A file's bytes, size, times, mode and owner stay what they are; a kill in the middle leaves its bytes as they were.
+/// Refused where somebody else has the file open, and ended where somebody wants to.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless holes dig disk.img               in place
+  seekless holes dig --dry-run -r images    what it would find
+  seekless holes dig --min 1M database      leave short runs of zeros alone")]
+struct DigArguments {
+    #[command(flatten)]
+    which: Which,
+    /// Leave runs of zeros that are shorter
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0", hide_default_value = true)]
+    min: u64,
+    /// Only look for zeros, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Read all of a file before and after, and compare digests (SHA-256)
+    #[arg(long, conflicts_with = "dry_run")]
+    verify: bool,
+}
+
+/// Makes a hole of a part of a file: what was there is gone, and reads as zeros.
+///
+/// Blocks of which only a part is in the hole take their space as before. The size stays.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless holes punch log 0 1G         the first GiB
+  seekless holes punch disk.img 4K 64K  64 KiB, from byte 4096")]
+struct Punch {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Where the hole begins
+    #[arg(value_parser = parse_size)]
+    offset: u64,
+    /// How long it is; what lies behind the end of the file does not count
+    #[arg(value_parser = parse_size)]
+    length: u64,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Gives the holes of files blocks again, so that writing there cannot find the disk full.
+///
+/// Bytes, size and times stay what they are. The blocks are reserved: they still read as zeros, without being read.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless holes fill disk.img          before a machine runs from it
+  seekless holes fill -r databases      all files in a folder")]
+struct Fill {
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Debug, Args)]
+struct Which {
+    /// Files, and with -r folders
+    #[arg(value_name = "FILE", required = true)]
+    paths: Vec<PathBuf>,
+    /// Take folders, with all that is in them; symbolic links inside are not followed
+    #[arg(long, short)]
+    recursive: bool,
+    /// Enter folders of other file systems, too
+    #[arg(long, requires = "recursive")]
+    all_file_systems: bool,
+    /// As JSON: an object on each line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    match &arguments.action {
+        Action::Show(show) => Job::new(&show.which)?.run(|job, path, lines| {
+            let mut picture = lines.picture_of(path, show.map);
+            let shown = holes::show(path, show.scan, &job.stop, &mut |stretch| picture.add(stretch))?;
+            Ok(lines.shown(&shown, picture)?)
+        }),
+        Action::Dig(dig) => {
+            let how = Dig {
+                min_bytes: dig.min,
+                dry_run: dig.dry_run,
+                verify: dig.verify,
+            };
+            Job::new(&dig.which)?.run(|job, path, lines| {
+                let dug = holes::dig(path, how, &job.stop)?;
+                Ok(lines.dug(&dug, dig.dry_run)?)
+            })
+        }
+        Action::Fill(fill) => Job::new(&fill.which)?.run(|_, path, lines| {
+            let filled = holes::fill(path)?;
+            Ok(lines.filled(&filled)?)
+        }),
+        Action::Punch(punch) => {
+            expect_wishes()?;
+            let punched = holes::punch(&punch.file, punch.offset, punch.length)?;
+            let mut out = anstream::stdout().lock();
+            HoleLines::new(&mut out, punch.json, Width::of_stdout()).punched(&punched)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Who wants to open a file that is held has this process told by a signal that would end it.
+fn expect_wishes() -> anyhow::Result<()> {
+    let told = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGIO, told).context("catching SIGIO failed")?;
+    Ok(())
+}
+
+/// What is done to each of the files.
+struct Job<'a> {
+    which: &'a Which,
+    selection: Selection,
+    stop: Stop,
+    caught: Caught,
+}
+
+impl<'a> Job<'a> {
+    fn new(which: &'a Which) -> anyhow::Result<Self> {
+        let selection = Selection::new(&which.paths, which.all_file_systems)?;
+        if !which.recursive
+            && let Some(folder) = which.paths.iter().find(|path| path.is_dir())
+        {
+            bail!("{}: is a folder; say -r to take all files in it", visible_path(folder));
+        }
+        expect_wishes()?;
+        let stop = Stop::default();
+        let stopping = stop.clone();
+        let caught = on_signal(move |_| stopping.stop())?;
+        Ok(Self {
+            which,
+            selection,
+            stop,
+            caught,
+        })
+    }
+
+    fn run(&self, work: impl Fn(&Self, &Path, &mut HoleLines<'_>) -> anyhow::Result<()>) -> Result<ExitCode, Failure> {
+        let mut out = BufWriter::new(anstream::stdout().lock());
+        let mut lines = HoleLines::new(&mut out, self.which.json, Width::of_stdout());
+        let mut errors = Vec::new();
+        let mut unlisted = Vec::new();
+        let mut each = |path: &Path| {
+            match work(self, path, &mut lines) {
+                Ok(()) => {}
+                Err(error) if error.is::<std::io::Error>() => {
+                    errors.push(error);
+                    return ControlFlow::Break(());
+                }
+                Err(error) => errors.push(error),
+            }
+            if self.stop.is_stopped() {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        };
+        let left = holes::files(&self.selection, &mut each, &mut |path, reason| {
+            unlisted.push(anyhow::anyhow!("{}: {reason}", visible_path(&path)));
+        });
+        lines.finish(&left)?;
+        out.flush()?;
+        errors.append(&mut unlisted);
+        match (self.caught.signal(), errors.len()) {
+            (Some(signal), _) => Err(Failure::Stopped(signal)),
+            (None, 0) => Ok(ExitCode::SUCCESS),
+            // Nothing was done: the one file there was could not be.
+            (None, 1) if self.which.paths.len() == 1 && !self.which.recursive => Err(errors.remove(0).into()),
+            (None, _) => Err(Failure::Partly(errors)),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! `seekless holes`: showing, digging, punching and filling.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::place::{Ended, Mount, Place, wait_for};
+use super::unprivileged::Common;
+
+fn objects(ended: &Ended) -> Vec<Value> {
+    ended
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn allocated(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().blocks() * 512
+}
+
+/// Whether holes can be made in the temporary folder.
+fn has_holes(place: &Place) -> bool {
+    place.file("trial", &vec![0; 100_000]);
+    let ended = place.run(&["holes", "dig", "trial"]);
+    fs::remove_file(place.path("trial")).unwrap();
+    if ended.code != Some(0) {
+        println!("skipped: {}", ended.stderr);
+    }
+    ended.code == Some(0)
+}
+
+#[test]
+fn a_file_is_shown_dug_filled_and_punched() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    let mut bytes = vec![7; 1 << 20];
+    bytes[200_000..900_000].fill(0);
+    let path = place.file("file", &bytes);
+    let shown = place.run(&["holes", "show", "--scan", "file"]).succeeded().stdout;
+    assert!(
+        shown.contains("no holes") && shown.contains("zeros that could be holes 696 kB") && shown.contains("████"),
+        "{shown}"
+    );
+    let look = place.run(&["holes", "dig", "--dry-run", "file"]).succeeded().stdout;
+    assert!(look.contains("would make 1 hole of 696 kB"), "{look}");
+    let before = allocated(&path);
+    let dug = &objects(&place.run(&["holes", "dig", "--verify", "--json", "file"]).succeeded())[0];
+    assert_eq!((&dug["kind"], &dug["holes"]), (&"dug".into(), &1.into()));
+    assert_eq!(dug["allocated_bytes"], allocated(&path));
+    assert!(before - allocated(&path) >= 696_320, "{dug}");
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+
+    let shown = &objects(&place.run(&["holes", "show", "--json", "--map", "file"]).succeeded())[0];
+    let kinds: Vec<&str> = shown["stretches"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|stretch| stretch["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!((kinds, &shown["holes"]), (vec!["data", "hole", "data"], &1.into()));
+
+    let filled = place.run(&["holes", "fill", "file"]).succeeded().stdout;
+    assert!(filled.contains("allocated"), "{filled}");
+    assert!(allocated(&path) >= 1 << 20);
+    let punched = place.run(&["holes", "punch", "file", "64K", "64K"]).succeeded().stdout;
+    assert!(
+        punched.contains("65.5 kB from byte 65536 read as zeros now; 65.5 kB freed"),
+        "{punched}"
+    );
+    bytes[64 << 10..128 << 10].fill(0);
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn a_kill_in_the_middle_changes_no_byte() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    // As many holes as there can be, so that digging takes a while.
+    let mut bytes = vec![0; 96 << 20];
+    bytes.iter_mut().step_by(8192).for_each(|byte| *byte = 1);
+    let mut halves = 0;
+    for _ in 0..5 {
+        let path = place.file("file", &bytes);
+        File::open(&path).unwrap().sync_all().unwrap();
+        let before = allocated(&path);
+        let mut child = place.command().args(["holes", "dig", "file"]).spawn().unwrap();
+        wait_for("something is dug", || allocated(&path) < before - (1 << 20));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        halves += u32::from(allocated(&path) > bytes.len() as u64 * 6 / 10);
+        assert!(fs::read(&path).unwrap() == bytes, "the bytes are what they were");
+        fs::remove_file(path).unwrap();
+    }
+    println!("{halves} of 5 were killed in the middle");
+}
+
+#[test]
+fn who_wants_to_open_the_file_ends_the_digging() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    let mut bytes = vec![0; 96 << 20];
+    bytes.iter_mut().step_by(8192).for_each(|byte| *byte = 1);
+    let path = place.file("file", &bytes);
+    File::open(&path).unwrap().sync_all().unwrap();
+    let before = allocated(&path);
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    let child = place.command().args(["holes", "dig", "file"]).spawn().unwrap();
+    wait_for("something is dug", || allocated(&path) < before - (1 << 20));
+    let read = fs::read(&path).unwrap();
+    let ended = Ended::of(child);
+    assert!(read == bytes, "the bytes are what they were");
+    // A fast machine may be done by then.
+    if ended.code != Some(0) {
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains("somebody wanted to open it"), "{}", ended.stderr);
+    }
+    assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), modified);
+}
+
+#[test]
+fn folders_need_a_word_and_are_summed_up() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    fs::create_dir(place.path("inner")).unwrap();
+    for name in ["one", "inner/two"] {
+        place.file(name, &vec![0; 100_000]);
+    }
+    fs::hard_link(place.path("one"), place.path("again")).unwrap();
+    let sentence = place.run(&["holes", "dig", "."]).refused();
+    assert!(sentence.contains("is a folder; say -r"), "{sentence}");
+    let dug = place.run(&["holes", "dig", "-r", "."]).succeeded().stdout;
+    assert!(
+        dug.contains("Together  2 files: 2 holes of 200 kB of zeros") && dug.contains("1 further names"),
+        "{dug}"
+    );
+    let shown = place.run(&["holes", "show", "-r", "."]).succeeded().stdout;
+    assert!(shown.contains("2 holes of 200 kB"), "{shown}");
+}
+
+#[test]
+fn one_file_that_cannot_be_dug_does_not_keep_the_rest() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    place.file("busy", &vec![0; 100_000]);
+    place.file("free", &vec![0; 100_000]);
+    let open = File::open(place.path("busy")).unwrap();
+    let ended = place.run(&["holes", "dig", "busy", "free"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("busy: is in use by"), "{}", ended.stderr);
+    assert_eq!(allocated(&place.path("free")), 0);
+    let mut byte = [1];
+    open.read_exact_at(&mut byte, 0).unwrap();
+    assert!(allocated(&place.path("busy")) >= 100_000);
+}
+
+#[test]
+fn ranges_and_kinds_that_make_no_sense_are_refused() {
+    let place = Place::new();
+    place.file("file", b"bytes");
+    for (words, expected) in [
+        (
+            &["punch", "file", "5", "1"][..],
+            "1 bytes from byte 5 are not in its 5 bytes",
+        ),
+        (&["punch", "file", "0", "0"], "not be empty"),
+        (&["punch", "file", "-1", "1"], "unexpected argument"),
+        (&["punch", "file", "x", "1"], "invalid value 'x'"),
+        (&["punch", "missing", "0", "1"], "missing: looking at it failed"),
+        (&["punch", ".", "0", "1"], "is a folder"),
+        (&["dig", "/dev/null"], "is a device"),
+        (&["show", "missing"], "missing: looking at it failed"),
+        (&["fill"], "required"),
+    ] {
+        let words: Vec<&str> = ["holes"].iter().chain(words).copied().collect();
+        let sentence = place.run(&words).refused();
+        assert!(sentence.contains(expected), "{words:?}: {sentence}");
+    }
+    assert_eq!(fs::read(place.path("file")).unwrap(), b"bytes");
+}
+
+#[test]
+fn a_file_of_another_or_one_that_may_not_be_written_is_an_error_with_advice() {
+    let common = Common::new();
+    let path = common.folder().join("open/file");
+    fs::write(&path, vec![0; 100_000]).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    let sentence = common.run(&["holes", "dig", "open/file"]).refused();
+    assert!(
+        sentence.contains("opening it for writing failed") && sentence.contains("owner"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn a_file_system_without_holes_says_so() {
+    let place = Place::new();
+    fs::create_dir(place.path("mount")).unwrap();
+    let Some(_mount) = Mount::ramfs(&place.path("mount")) else {
+        return;
+    };
+    place.file("mount/file", &vec![0; 100_000]);
+    let sentence = place.run(&["holes", "dig", "mount/file"]).refused();
+    assert!(
+        sentence.contains("cannot punch holes") && sentence.contains("nothing was changed"),
+        "{sentence}"
+    );
+}

@@ -1,0 +1,103 @@
+//! What can go wrong with a file, with its path, what was being done, the reason, and what to try.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a file was not shown, dug, punched or filled.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A system call failed.
+    #[error("{}: {action} failed: {source}{}", path.display(), advice_for(action, source))]
+    System {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        action: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It is not a regular file.
+    #[error("{}: is {kind}; name a regular file", path.display())]
+    Kind {
+        /// The path.
+        path: PathBuf,
+        /// What it is, as in `a FIFO`.
+        kind: &'static str,
+    },
+    /// The system or the file system lacks something.
+    #[error("{}: {reason}; {advice}", path.display())]
+    Unavailable {
+        /// The file.
+        path: PathBuf,
+        /// What is lacking.
+        reason: String,
+        /// What to try.
+        advice: &'static str,
+    },
+    /// Somebody else has the file open or mapped.
+    #[error("{}: is in use{}: no lease that keeps others out is granted; close it there first", path.display(), by(holders))]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// Who has it open, as far as this user can see.
+        holders: Vec<String>,
+    },
+    /// Somebody wanted to open the file meanwhile, and was let in.
+    #[error("{}: somebody wanted to open it, so the work was left off; its bytes are what they were. Try again when it is not in use", path.display())]
+    Wanted {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The range to punch is not in the file.
+    #[error("{}: {length} bytes from byte {offset} are not in its {bytes} bytes; a hole must begin in the file and not be empty", path.display())]
+    Range {
+        /// The file.
+        path: PathBuf,
+        /// Where the hole was to begin.
+        offset: u64,
+        /// How long it was to be.
+        length: u64,
+        /// The file's size.
+        bytes: u64,
+    },
+    /// What was read afterwards is not what was read before.
+    #[error("{}: {what}; do not trust this file system with holes, and compare the file with a copy", path.display())]
+    Differs {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+}
+
+impl Error {
+    pub(super) fn system(path: &Path, action: &'static str, source: io::Error) -> Self {
+        Self::System {
+            path: path.to_owned(),
+            action,
+            source,
+        }
+    }
+}
+
+fn by(holders: &[String]) -> String {
+    match holders {
+        [] => String::new(),
+        holders => format!(" by {}", holders.join(", ")),
+    }
+}
+
+/// What opening a file for writing asks of it.
+pub(super) const OPENING: &str = "opening it for writing";
+
+fn advice_for(action: &str, source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied if action == OPENING => {
+            "; run it as the file's owner, and look with lsattr whether it is immutable (`chattr -i` ends that)"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "; mount the file system for writing first",
+        io::ErrorKind::ExecutableFileBusy => "; it runs or is swapped to, end that first",
+        io::ErrorKind::StorageFull => "; make room first",
+        _ => "",
+    }
+}

@@ -1,0 +1,197 @@
+//! A file that nobody else has open while it is changed, and which keeps its times, mode and capabilities.
+
+use std::fs::{self, File, FileTimes, Metadata, Permissions};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::XattrFlags;
+use seekless_sys::{self as sys, Access, Opening, Support};
+
+use super::error::{Error, OPENING};
+use super::holders::holders;
+use super::{Result, SECTOR_BYTES};
+
+/// Capabilities of programs, which the kernel takes away when the file is changed.
+const CAPABILITY: &str = "security.capability";
+
+/// A file under a write lease.
+pub(super) struct Held<'a> {
+    pub file: File,
+    pub path: &'a Path,
+    /// As it was before anything was done.
+    pub metadata: Metadata,
+    capability: Option<Vec<u8>>,
+}
+
+impl<'a> Held<'a> {
+    /// Opens a regular file for writing and takes the lease.
+    pub fn open(path: &'a Path) -> Result<Self> {
+        // Before it is opened: opening some devices does something.
+        require_regular(path)?;
+        let how = Opening {
+            access: Access::Overwrite,
+            direct: false,
+            write_through: false,
+        };
+        let failed = |action| move |error| Error::system(path, action, error);
+        let file = match sys::open(path, how) {
+            Ok(Support::Available(file)) => file,
+            Ok(Support::Unavailable(reason)) => return Err(unavailable(path, reason)),
+            // Another holds a lease of it.
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(in_use(path)),
+            Err(error) => return Err(failed(OPENING)(error)),
+        };
+        match lease(&file) {
+            Ok(Support::Available(())) => {}
+            Ok(Support::Unavailable(reason)) => return Err(unavailable(path, reason)),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                drop(file);
+                return Err(in_use(path));
+            }
+            Err(error) => return Err(failed("taking a lease of it, which its owner and root may,")(error)),
+        }
+        let metadata = file.metadata().map_err(failed("looking at it"))?;
+        let capability = capability_of(&file);
+        if let Some(value) = &capability {
+            // Who may not set it again must not lose it.
+            rustix::fs::fsetxattr(&file, CAPABILITY, value, XattrFlags::REPLACE)
+                .map_err(|error| failed("keeping its capabilities, which root can,")(error.into()))?;
+        }
+        Ok(Self {
+            file,
+            path,
+            metadata,
+            capability,
+        })
+    }
+
+    /// Whether nobody wants to open the file.
+    pub fn is_alone(&self) -> bool {
+        sys::has_write_lease(&self.file).unwrap_or(false)
+    }
+
+    pub fn require_alone(&self) -> Result<()> {
+        if self.is_alone() {
+            return Ok(());
+        }
+        Err(Error::Wanted {
+            path: self.path.to_owned(),
+        })
+    }
+
+    /// The unit in which the file system allocates.
+    pub fn block_bytes(&self) -> Result<u64> {
+        block_bytes(self.path)
+    }
+
+    /// What the file takes before anything was done.
+    pub fn allocated_before_bytes(&self) -> u64 {
+        self.metadata.blocks() * SECTOR_BYTES
+    }
+
+    /// What the file takes now, after what was done is on its device.
+    pub fn allocated_bytes(&self) -> Result<u64> {
+        sys::sync(&self.file).map_err(|error| self.failed("fsync", error))?;
+        let metadata = self.file.metadata();
+        let metadata = metadata.map_err(|error| self.failed("looking at it", error))?;
+        if metadata.len() != self.metadata.len() {
+            return Err(Error::Differs {
+                path: self.path.to_owned(),
+                what: format!("its size was {} bytes and is {}", self.metadata.len(), metadata.len()),
+            });
+        }
+        Ok(metadata.blocks() * SECTOR_BYTES)
+    }
+
+    /// Gives the file what changing it took away: mode and capabilities, and its times where its bytes are the same.
+    pub fn restore(&self, with_times: bool) -> Result<()> {
+        let now = self.file.metadata();
+        let now = now.map_err(|error| self.failed("looking at it", error))?;
+        if now.mode() != self.metadata.mode() {
+            let mode = Permissions::from_mode(self.metadata.mode());
+            let set = self.file.set_permissions(mode);
+            set.map_err(|error| self.failed("setting its mode again", error))?;
+        }
+        if let Some(value) = &self.capability
+            && capability_of(&self.file).as_ref() != Some(value)
+        {
+            rustix::fs::fsetxattr(&self.file, CAPABILITY, value, XattrFlags::empty())
+                .map_err(|error| self.failed("setting its capabilities again", error.into()))?;
+        }
+        let times = [self.metadata.modified(), self.metadata.accessed()];
+        if let [Ok(modified), Ok(accessed)] = times
+            && with_times
+        {
+            let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
+            let set = self.file.set_times(times);
+            set.map_err(|error| self.failed("setting its times again", error))?;
+        }
+        Ok(())
+    }
+
+    pub fn failed(&self, action: &'static str, error: std::io::Error) -> Error {
+        Error::system(self.path, action, error)
+    }
+}
+
+/// How often a lease is asked for, and how long is waited between: a program that is just being started holds what its
+/// parent had open for a moment.
+const ATTEMPTS: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(10);
+
+fn lease(file: &File) -> std::io::Result<Support<()>> {
+    for _ in 1..ATTEMPTS {
+        match sys::take_write_lease(file) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
+            answer => return answer,
+        }
+    }
+    sys::take_write_lease(file)
+}
+
+/// The unit in which a path's file system allocates.
+pub(super) fn block_bytes(path: &Path) -> Result<u64> {
+    let found = sys::file_system(path).map_err(|error| Error::system(path, "asking for its file system", error))?;
+    // A file system of a program may say anything.
+    Ok(found.block_bytes.clamp(512, 64 << 20).next_power_of_two())
+}
+
+/// What a path names, if that is a regular file.
+pub(super) fn require_regular(path: &Path) -> Result<Metadata> {
+    let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
+    let kind = metadata.file_type();
+    let kind = match () {
+        () if kind.is_file() => return Ok(metadata),
+        () if kind.is_dir() => "a folder",
+        () if kind.is_fifo() => "a FIFO",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    };
+    Err(Error::Kind {
+        path: path.to_owned(),
+        kind,
+    })
+}
+
+fn in_use(path: &Path) -> Error {
+    Error::InUse {
+        path: path.to_owned(),
+        holders: fs::metadata(path).map_or_else(|_| Vec::new(), |metadata| holders(&metadata)),
+    }
+}
+
+pub(super) fn unavailable(path: &Path, reason: &str) -> Error {
+    Error::Unavailable {
+        path: path.to_owned(),
+        reason: reason.to_owned(),
+        advice: "nothing was changed. `seekless storage` shows what works there; on a local ext4, XFS, btrfs or tmpfs this does",
+    }
+}
+
+fn capability_of(file: &File) -> Option<Vec<u8>> {
+    let mut value = vec![0; 256];
+    let length = rustix::fs::fgetxattr(file, CAPABILITY, &mut value[..]).ok()?;
+    value.truncate(length);
+    Some(value)
+}

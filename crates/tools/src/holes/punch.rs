@@ -1,0 +1,66 @@
+//! Punching: a range of a file becomes a hole, whatever was there. This is the one job here that changes bytes.
+
+use std::path::{Path, PathBuf};
+
+use seekless_sys::{self as sys, Support};
+
+use super::held::{Held, unavailable};
+use super::{Error, Result};
+
+/// What was punched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Punched {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size, which stays.
+    pub bytes: u64,
+    /// Where the hole begins.
+    pub offset: u64,
+    /// How long it is; ends with the file.
+    pub length: u64,
+    /// What the file took before (`st_blocks`).
+    pub allocated_before_bytes: u64,
+    /// What it takes now.
+    pub allocated_bytes: u64,
+}
+
+/// Makes a hole of `length` bytes from `offset`, at most to the end of the file. Parts of blocks are written as zeros, and
+/// take their space as before.
+///
+/// # Errors
+/// Where the range does not begin in the file, no lease is granted, or the file system cannot punch holes.
+pub fn punch(path: &Path, offset: u64, length: u64) -> Result<Punched> {
+    let held = Held::open(path)?;
+    let bytes = held.metadata.len();
+    if offset >= bytes || length == 0 {
+        return Err(Error::Range {
+            path: path.to_owned(),
+            offset,
+            length,
+            bytes,
+        });
+    }
+    let end = offset.saturating_add(length).min(bytes);
+    // A last block that is not full is freed only when all of it is asked for.
+    let asked_end = if end == bytes {
+        end.next_multiple_of(held.block_bytes()?)
+    } else {
+        end
+    };
+    held.require_alone()?;
+    match sys::punch_hole(&held.file, offset, asked_end - offset) {
+        Ok(Support::Available(())) => {}
+        Ok(Support::Unavailable(reason)) => return Err(unavailable(path, reason)),
+        Err(error) => return Err(held.failed("punching a hole into it", error)),
+    }
+    let allocated_bytes = held.allocated_bytes()?;
+    held.restore(false)?;
+    Ok(Punched {
+        path: path.to_owned(),
+        bytes,
+        offset,
+        length: end - offset,
+        allocated_before_bytes: held.allocated_before_bytes(),
+        allocated_bytes,
+    })
+}

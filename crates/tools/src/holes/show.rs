@@ -1,0 +1,126 @@
+//! Showing what a file consists of. Nothing is changed.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use seekless_sys::{self as sys, Support};
+
+use super::held::{block_bytes, require_regular};
+use super::map::{Data, tell_hole};
+use super::zeros::Zeros;
+use super::{Error, Kind, Result, SECTOR_BYTES, Stop, Stretch};
+
+/// What a file consists of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// What it takes on its file system (`st_blocks`).
+    pub allocated_bytes: u64,
+    /// Bytes in stretches of data.
+    pub data_bytes: u64,
+    /// Bytes in holes.
+    pub hole_bytes: u64,
+    /// Bytes that have blocks and were never written.
+    pub reserved_bytes: u64,
+    /// Holes.
+    pub holes: u64,
+    /// Runs of blocks on the device, where the file system tells.
+    pub extents: Option<u64>,
+    /// Bytes of whole blocks of zeros in the data, where they were looked for: digging makes these holes.
+    pub zero_bytes: Option<u64>,
+    /// Whether the file system tells where holes are.
+    pub is_known: bool,
+}
+
+/// Shows a file; `with_zeros` reads its data and looks for zeros. Each stretch is told, in order.
+///
+/// # Errors
+/// What is no regular file, or cannot be opened, asked or read.
+pub fn show(path: &Path, with_zeros: bool, stop: &Stop, tell: &mut dyn FnMut(&Stretch)) -> Result<Shown> {
+    require_regular(path)?;
+    let failed = |action| move |error| Error::system(path, action, error);
+    let file = File::open(path).map_err(failed("opening it"))?;
+    let metadata = file.metadata().map_err(failed("looking at it"))?;
+    let bytes = metadata.len();
+    let found = sys::extents(&file).map_err(failed("asking for its extents"))?;
+    let found = match found {
+        Support::Available(found) => Some(found),
+        Support::Unavailable(_) => None,
+    };
+    let mut shown = Shown {
+        path: path.to_owned(),
+        bytes,
+        allocated_bytes: metadata.blocks() * SECTOR_BYTES,
+        extents: found.as_ref().map(|found| found.len() as u64),
+        is_known: sys::next_hole(&file, 0).map_or(bytes == 0, |hole| hole.available().is_some()),
+        ..Shown::default()
+    };
+    let mut extents = found.as_deref().unwrap_or_default();
+    let mut at = 0;
+    {
+        let mut count = |stretch: Stretch| {
+            shown.count(&stretch);
+            tell(&stretch);
+        };
+        for data in Data::of(&file, 0..bytes) {
+            let range = data.map_err(failed("asking for holes"))?;
+            tell_hole(at..range.start, &mut extents, &mut count);
+            at = range.end;
+            count(Stretch {
+                kind: Kind::Data,
+                range,
+            });
+        }
+        tell_hole(at..bytes, &mut extents, &mut count);
+    }
+    if with_zeros {
+        shown.zero_bytes = Some(zero_bytes(&file, path, bytes, stop)?);
+    }
+    Ok(shown)
+}
+
+fn zero_bytes(file: &File, path: &Path, bytes: u64, stop: &Stop) -> Result<u64> {
+    let failed = |error| Error::system(path, "looking for zeros in it", error);
+    let zeros = Zeros::new(block_bytes(path)?).map_err(failed)?;
+    let mut found = 0;
+    let mut count = |run: std::ops::Range<u64>| {
+        found += run.end - run.start;
+        Ok(())
+    };
+    let go_on = || !stop.is_stopped();
+    zeros
+        .find(file, bytes, Data::of(file, 0..bytes), &go_on, &mut count)
+        .map_err(failed)?;
+    Ok(found)
+}
+
+impl Shown {
+    fn count(&mut self, stretch: &Stretch) {
+        let length = stretch.range.end - stretch.range.start;
+        match stretch.kind {
+            Kind::Data => self.data_bytes += length,
+            Kind::Reserved => self.reserved_bytes += length,
+            Kind::Hole => {
+                self.hole_bytes += length;
+                self.holes += 1;
+            }
+        }
+    }
+
+    /// Adds another file's figures.
+    pub fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.allocated_bytes += other.allocated_bytes;
+        self.data_bytes += other.data_bytes;
+        self.hole_bytes += other.hole_bytes;
+        self.reserved_bytes += other.reserved_bytes;
+        self.holes += other.holes;
+        let both = |one: Option<u64>, two: Option<u64>| Some(one? + two?);
+        self.extents = both(self.extents, other.extents);
+        self.zero_bytes = both(self.zero_bytes, other.zero_bytes);
+    }
+}

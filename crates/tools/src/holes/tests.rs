@@ -1,0 +1,244 @@
+//! Holes against a naive model, on the temporary folder and each of the folders of `SEEKLESS_TEST_DIRS`.
+
+use std::fs::{self, File, FileTimes, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+
+fn folders() -> Vec<TempDir> {
+    let mut folders = vec![tempfile::tempdir().unwrap()];
+    if let Some(list) = std::env::var_os("SEEKLESS_TEST_DIRS") {
+        folders.extend(std::env::split_paths(&list).map(|folder| tempfile::tempdir_in(folder).unwrap()));
+    }
+    folders
+}
+
+/// Whether holes can be made in a folder; says why not.
+fn has_holes(folder: &Path) -> bool {
+    let path = folder.join("trial");
+    fs::write(&path, vec![0; 100_000]).unwrap();
+    let done = punch(&path, 0, 100_000);
+    fs::remove_file(&path).unwrap();
+    if let Err(error) = &done {
+        println!("skipped: {error}");
+    }
+    done.is_ok()
+}
+
+fn stretches(path: &Path) -> (Shown, Vec<Stretch>) {
+    let mut found = Vec::new();
+    let shown = show(path, true, &Stop::default(), &mut |stretch| found.push(stretch.clone())).unwrap();
+    (shown, found)
+}
+
+/// A file of pieces, in 4K blocks: data, zeros, a hole. The last piece ends `tail` bytes later.
+fn make(path: &Path, pieces: &[(u8, u64)], tail: u64) -> Vec<u8> {
+    let file = File::create(path).unwrap();
+    let mut bytes = Vec::new();
+    for (n, &(kind, blocks)) in pieces.iter().enumerate() {
+        let more = if n + 1 == pieces.len() { tail } else { 0 };
+        let piece = vec![u8::from(kind == 0); (blocks * 4096 + more) as usize];
+        if kind < 2 {
+            file.write_all_at(&piece, bytes.len() as u64).unwrap();
+        }
+        bytes.extend(piece);
+    }
+    file.set_len(bytes.len() as u64).unwrap();
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn digging_keeps_every_byte_and_leaves_no_block_of_zeros(
+        pieces in proptest::collection::vec((0_u8..3, 1_u64..40), 0..12),
+        tail in 0_u64..4096,
+        verify: bool,
+    ) {
+        for folder in folders() {
+            if !has_holes(folder.path()) {
+                continue;
+            }
+            let path = folder.path().join("file");
+            let bytes = make(&path, &pieces, tail);
+            // Like any reading, looking changes the time of access.
+            let look = dig(&path, Dig { dry_run: true, ..Dig::default() }, &Stop::default()).unwrap();
+            let times = FileTimes::new()
+                .set_modified(SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_000_000))
+                .set_accessed(SystemTime::UNIX_EPOCH + Duration::new(1_100_000_000, 456_000_000));
+            OpenOptions::new().write(true).open(&path).unwrap().set_times(times).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o4751)).unwrap();
+            let before = fs::metadata(&path).unwrap();
+
+            let dug = dig(&path, Dig { verify, ..Dig::default() }, &Stop::default()).unwrap();
+            let after = fs::metadata(&path).unwrap();
+            let kept = |m: &fs::Metadata| (m.len(), m.mode(), m.uid(), m.mtime(), m.mtime_nsec(), m.atime(), m.atime_nsec());
+            prop_assert_eq!(kept(&before), kept(&after));
+            prop_assert_eq!(after.blocks() * 512, dug.allocated_bytes);
+
+            let (shown, found) = stretches(&path);
+            // XFS reserves what is behind a write, and takes that for data once it was read or read ahead.
+            let never_written: u64 = pieces.iter().filter(|(kind, _)| *kind == 2).map(|(_, blocks)| (blocks + 1) * 4096).sum();
+            prop_assert!(shown.zero_bytes.unwrap() <= never_written, "{:?}", found);
+            if never_written == 0 {
+                prop_assert_eq!((look.holes, look.zero_bytes), (dug.holes, dug.zero_bytes));
+            }
+            let mut at = 0;
+            for stretch in &found {
+                prop_assert!(stretch.range.start == at && stretch.range.end > at, "{:?}", found);
+                at = stretch.range.end;
+            }
+            prop_assert_eq!(at, bytes.len() as u64);
+            prop_assert_eq!(shown.data_bytes + shown.hole_bytes + shown.reserved_bytes, at);
+
+            let filled = fill(&path).unwrap();
+            prop_assert!(filled.allocated_bytes >= at, "{:?}", filled);
+            prop_assert_eq!(fs::read(&path).unwrap(), bytes);
+            let after = fs::metadata(&path).unwrap();
+            prop_assert_eq!((before.len(), before.mtime_nsec()), (after.len(), after.mtime_nsec()));
+        }
+    }
+
+    #[test]
+    fn punching_makes_zeros_of_the_range_and_of_nothing_else(offset in 0_u64..200_000, length in 1_u64..300_000) {
+        for folder in folders() {
+            if !has_holes(folder.path()) {
+                continue;
+            }
+            let path = folder.path().join("file");
+            let mut bytes = make(&path, &[(0, 48)], 17);
+            let done = punch(&path, offset, length);
+            if offset >= bytes.len() as u64 {
+                let is_refused = matches!(done, Err(Error::Range { .. }));
+                prop_assert!(is_refused);
+            } else {
+                let done = done.unwrap();
+                let end = (offset + length).min(bytes.len() as u64);
+                prop_assert_eq!(done.length, end - offset);
+                bytes[offset as usize..end as usize].fill(0);
+                prop_assert!(done.allocated_bytes <= done.allocated_before_bytes);
+            }
+            prop_assert_eq!(fs::read(&path).unwrap(), bytes);
+        }
+    }
+}
+
+#[test]
+fn neighbours_are_one_hole_and_short_ones_may_be_left() {
+    let folder = tempfile::tempdir().unwrap();
+    if !has_holes(folder.path()) {
+        return;
+    }
+    let path = folder.path().join("file");
+    // The long run is longer than what a thread takes at a time.
+    make(&path, &[(0, 1), (1, 5000), (0, 1), (1, 2), (0, 1)], 0);
+    let how = Dig {
+        min_bytes: 64 << 10,
+        ..Dig::default()
+    };
+    let dug = dig(&path, how, &Stop::default()).unwrap();
+    assert_eq!((dug.holes, dug.zero_bytes), (1, 5000 * 4096));
+    assert!(
+        dug.allocated_before_bytes - dug.allocated_bytes >= 5000 * 4096,
+        "{dug:?}"
+    );
+    assert_eq!(stretches(&path).0.zero_bytes, Some(2 * 4096));
+}
+
+#[test]
+fn a_file_in_use_is_left_alone_and_the_user_named() {
+    let folder = tempfile::tempdir().unwrap();
+    if !has_holes(folder.path()) {
+        return;
+    }
+    let path = folder.path().join("file");
+    make(&path, &[(1, 100)], 0);
+    let before = fs::metadata(&path).unwrap();
+    let child = std::process::Command::new("sleep")
+        .arg("60")
+        .stdin(File::open(&path).unwrap())
+        .spawn();
+    let mut child = child.unwrap();
+    let jobs: [&dyn Fn() -> Option<Error>; 3] = [
+        &|| dig(&path, Dig::default(), &Stop::default()).err(),
+        &|| punch(&path, 0, 4096).err(),
+        &|| fill(&path).err(),
+    ];
+    for job in jobs {
+        let error = job().unwrap();
+        let text = error.to_string();
+        assert!(matches!(error, Error::InUse { .. }), "{text}");
+        assert!(text.contains(&format!("sleep ({})", child.id())), "{text}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let after = fs::metadata(&path).unwrap();
+    assert_eq!(
+        (before.blocks(), before.mtime_nsec(), before.ctime_nsec()),
+        (after.blocks(), after.mtime_nsec(), after.ctime_nsec())
+    );
+    assert!(dig(&path, Dig::default(), &Stop::default()).is_ok());
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_by_its_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, kind) in [
+        (folder.path(), "a folder"),
+        (Path::new("/dev/null"), "a device"),
+        (&folder.path().join("missing"), "looking at it failed"),
+    ] {
+        let mut silent = |_: &Stretch| {};
+        for error in [
+            show(path, true, &Stop::default(), &mut silent).unwrap_err(),
+            dig(path, Dig::default(), &Stop::default()).unwrap_err(),
+            punch(path, 0, 1).unwrap_err(),
+            fill(path).unwrap_err(),
+        ] {
+            let text = error.to_string();
+            assert!(
+                text.contains(kind) && text.contains(&path.display().to_string()),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_job_that_was_stopped_changes_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    if !has_holes(folder.path()) {
+        return;
+    }
+    let path = folder.path().join("file");
+    make(&path, &[(1, 1000)], 0);
+    let stop = Stop::default();
+    stop.stop();
+    assert_eq!(dig(&path, Dig::default(), &stop).unwrap().holes, 0);
+}
+
+#[test]
+fn each_file_of_a_folder_is_met_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("one"), b"bytes").unwrap();
+    fs::hard_link(path("one"), path("other name")).unwrap();
+    fs::create_dir(path("inner")).unwrap();
+    fs::write(path("inner/two"), b"bytes").unwrap();
+    std::os::unix::fs::symlink("one", path("link")).unwrap();
+    let selection = Selection::new([folder.path().to_owned(), path("inner/two")], false).unwrap();
+    let mut met = 0;
+    let mut count = |_: &Path| {
+        met += 1;
+        std::ops::ControlFlow::Continue(())
+    };
+    let left = files(&selection, &mut count, &mut |path, reason| panic!("{path:?}: {reason}"));
+    assert_eq!(met, 2);
+    assert_eq!((left.repeated, left.special), (2, 1));
+}

@@ -1,0 +1,246 @@
+//! Blocks of zeros in the data of a file: found by several threads, at the speed of memory where the file is cached.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use rayon::prelude::*;
+use seekless_sys::{Map, MapAdvice, MapMode, MappedBytes};
+
+/// What a thread takes at a time, and what it reads at a time where it cannot map: the latter stays in the processor's cache.
+const PIECE_BYTES: u64 = 8 << 20;
+const BUFFER_BYTES: usize = 256 << 10;
+/// Bytes and pieces between two words to the caller, so that a list of runs stays short whatever the file.
+const BATCH_BYTES: u64 = 1 << 30;
+const BATCH_PIECES: usize = 4096;
+
+/// Finds runs of zeros.
+pub(super) struct Zeros {
+    block_bytes: u64,
+    pool: rayon::ThreadPool,
+}
+
+impl Zeros {
+    /// Prepares threads, one for each processor.
+    pub fn new(block_bytes: u64) -> io::Result<Self> {
+        let pool = rayon::ThreadPoolBuilder::new().build().map_err(io::Error::other)?;
+        Ok(Self { block_bytes, pool })
+    }
+
+    /// Tells the runs of whole blocks of zeros within `data`, the stretches of data of a file of `bytes`. They are told
+    /// in order, neighbours as one; the last block of the file counts, however short it is. `go_on` is asked by the
+    /// threads before each piece; ends early where it says no.
+    pub fn find(
+        &self,
+        file: &File,
+        bytes: u64,
+        data: impl Iterator<Item = io::Result<Range<u64>>>,
+        go_on: &(dyn Fn() -> bool + Sync),
+        run: &mut dyn FnMut(Range<u64>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut pieces = pieces(data, self.block_bytes, bytes).peekable();
+        let mut last: Option<Range<u64>> = None;
+        while pieces.peek().is_some() && go_on() {
+            let mut batch = Vec::new();
+            let mut batch_bytes = 0;
+            while batch.len() < BATCH_PIECES && batch_bytes < BATCH_BYTES {
+                let Some(piece) = pieces.next() else { break };
+                let piece = piece?;
+                batch_bytes += piece.end - piece.start;
+                batch.push(piece);
+            }
+            for found in self.scan(file, &batch, go_on)?.into_iter().flatten() {
+                match &mut last {
+                    Some(last) if last.end == found.start => last.end = found.end,
+                    _ => {
+                        if let Some(done) = last.replace(found) {
+                            run(done)?;
+                        }
+                    }
+                }
+            }
+        }
+        last.map_or(Ok(()), run)
+    }
+
+    fn scan(
+        &self,
+        file: &File,
+        pieces: &[Range<u64>],
+        go_on: &(dyn Fn() -> bool + Sync),
+    ) -> io::Result<Vec<Vec<Range<u64>>>> {
+        let buffer_bytes = BUFFER_BYTES.next_multiple_of(self.block_bytes as usize);
+        let one = |buffer: &mut Vec<u8>, piece: &Range<u64>| {
+            let mut runs = Runs::new(self.block_bytes as usize);
+            if !go_on() {
+                return Ok(runs.found);
+            }
+            match map(file, piece) {
+                Some(map) => runs.map(&map, piece)?,
+                None => runs.read(file, buffer, piece)?,
+            }
+            Ok(runs.found)
+        };
+        let all = || pieces.par_iter().map_init(|| vec![0; buffer_bytes], one).collect();
+        self.pool.install(all)
+    }
+}
+
+/// A piece as memory, which saves copying it; none where mapping is not allowed in this process, or not from there.
+fn map(file: &File, piece: &Range<u64>) -> Option<Map> {
+    let map = Map::new(file, piece.start, (piece.end - piece.start) as usize, MapMode::Read).ok()?;
+    // One call for all its pages; without it they come one by one.
+    let _ = map.advise(MapAdvice::PopulateRead);
+    Some(map)
+}
+
+/// The runs of zeros of a piece.
+struct Runs {
+    block_bytes: usize,
+    found: Vec<Range<u64>>,
+}
+
+impl Runs {
+    fn new(block_bytes: usize) -> Self {
+        Self {
+            block_bytes,
+            found: Vec::new(),
+        }
+    }
+
+    fn map(&mut self, map: &Map, piece: &Range<u64>) -> io::Result<()> {
+        self.look(map.bytes(0..(piece.end - piece.start) as usize), piece.start);
+        if map.faulted() {
+            return Err(io::Error::other("it became shorter meanwhile, or could not be read"));
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, file: &File, buffer: &mut [u8], piece: &Range<u64>) -> io::Result<()> {
+        for start in piece.clone().step_by(buffer.len()) {
+            let wanted = (piece.end - start).min(buffer.len() as u64) as usize;
+            let length = read_whole(file, &mut buffer[..wanted], start)?;
+            self.look(MappedBytes::from(&buffer[..length]), start);
+            if length < wanted {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, bytes: MappedBytes<'_>, start: u64) {
+        zero_runs(bytes, self.block_bytes, |found| {
+            let found = start + found.start as u64..start + found.end as u64;
+            match self.found.last_mut() {
+                Some(last) if last.end == found.start => last.end = found.end,
+                _ => self.found.push(found),
+            }
+        });
+    }
+}
+
+/// Cuts stretches of data into pieces that begin and end at blocks, or at the end of the file.
+fn pieces(
+    data: impl Iterator<Item = io::Result<Range<u64>>>,
+    block_bytes: u64,
+    bytes: u64,
+) -> impl Iterator<Item = io::Result<Range<u64>>> {
+    let length = PIECE_BYTES.next_multiple_of(block_bytes);
+    data.flat_map(move |stretch| {
+        let (error, whole) = match stretch {
+            Err(error) => (Some(Err(error)), 0..0),
+            Ok(stretch) if stretch.end == bytes => (None, stretch.start.next_multiple_of(block_bytes)..bytes),
+            Ok(stretch) => {
+                let end = stretch.end - stretch.end % block_bytes;
+                (None, stretch.start.next_multiple_of(block_bytes)..end)
+            }
+        };
+        let cut = whole.clone().step_by(length as usize);
+        error
+            .into_iter()
+            .chain(cut.map(move |start| Ok(start..(start + length).min(whole.end))))
+    })
+}
+
+/// Tells the runs of zero blocks in bytes that begin at a block. A part of a block at the end counts as one.
+fn zero_runs(bytes: MappedBytes<'_>, block_bytes: usize, mut run: impl FnMut(Range<usize>)) {
+    let mut at = 0;
+    while at < bytes.len() {
+        let nonzero = bytes.slice(at..bytes.len()).first_nonzero().map(|found| at + found);
+        let end = nonzero.map_or(bytes.len(), |found| found - found % block_bytes);
+        if end > at {
+            run(at..end);
+        }
+        at = end + block_bytes;
+    }
+}
+
+/// Reads until the buffer is full or the file ends, and gives how much there was.
+fn read_whole(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn runs_are_those_of_looking_at_each_block(
+            blocks in proptest::collection::vec(prop_oneof![Just(None), (0_usize..16).prop_map(Some)], 0..40),
+            tail in 0_usize..16,
+        ) {
+            const BLOCK: usize = 16;
+            let mut bytes = vec![0; blocks.len() * BLOCK + tail];
+            for (n, place) in blocks.iter().enumerate() {
+                if let Some(place) = place {
+                    bytes[n * BLOCK + place] = 1;
+                }
+            }
+            let mut found = Vec::new();
+            zero_runs(MappedBytes::from(&bytes[..]), BLOCK, |run| found.extend(run));
+            let naive: Vec<usize> = (0..bytes.len())
+                .filter(|at| bytes[at - at % BLOCK..].iter().take(BLOCK).all(|&byte| byte == 0))
+                .collect();
+            prop_assert_eq!(found, naive);
+        }
+
+        #[test]
+        fn pieces_cover_every_whole_block_of_data_once(
+            cuts in proptest::collection::vec((0_u64..100_000, 1_u64..20_000_000), 0..5),
+            tail in any::<bool>(),
+        ) {
+            const BLOCK: u64 = 4096;
+            let mut at = 0;
+            let data: Vec<_> = cuts.iter().map(|(gap, length)| {
+                let start = at + gap;
+                at = start + length;
+                start..at
+            }).collect();
+            let bytes = at + u64::from(!tail) * 5000;
+            let cut: Vec<_> = pieces(data.iter().cloned().map(Ok), BLOCK, bytes).map(Result::unwrap).collect();
+            for piece in &cut {
+                prop_assert!(piece.start < piece.end && piece.start % BLOCK == 0 && piece.end - piece.start <= PIECE_BYTES);
+                prop_assert!(piece.end % BLOCK == 0 || piece.end == bytes);
+            }
+            let covered: u64 = cut.iter().map(|piece| piece.end - piece.start).sum();
+            let whole: u64 = data.iter().map(|data| {
+                let end = if data.end == bytes { bytes } else { data.end - data.end % BLOCK };
+                end.saturating_sub(data.start.next_multiple_of(BLOCK))
+            }).sum();
+            prop_assert_eq!(covered, whole);
+        }
+    }
+}
