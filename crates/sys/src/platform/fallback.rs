@@ -194,6 +194,20 @@ pub fn take_write_lease(_file: &File) -> io::Result<Support<()>> {
     Ok(Support::Unavailable(MISSING))
 }
 
+/// Never: there is none to take.
+#[must_use]
+pub fn holds_write_lease(_file: &File) -> bool {
+    false
+}
+
+/// Nothing: there is none to end.
+pub fn end_write_lease(_file: &File) {}
+
+/// `Unavailable`, as extended attributes are.
+pub fn set_extended_attribute(_file: BorrowedFd<'_>, _name: &CStr, _value: &[u8]) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
 /// The file system behind `path`: statvfs(3), which does not tell its type.
 pub fn file_system(path: &Path) -> io::Result<FileSystem> {
     let space = rustix::io::retry_on_intr(|| rustix::fs::statvfs(path))?;
