@@ -9,6 +9,7 @@ mod report;
 mod runs;
 mod storage;
 mod trial;
+mod update;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,7 @@ Examples:
   seekless cache show .               what of its files is in memory
   seekless cmp one other              do two files differ, and where
   seekless cmp -r photos backup       what differs in two trees
+  seekless update numbers.bin         many small changes, in few writes
   seekless runs                       what was measured, and what came of it
   seekless report latest              the newest run as a page with plots
 
@@ -44,6 +46,7 @@ enum Command {
     Storage(storage::Arguments),
     Cache(cache::Arguments),
     Cmp(cmp::Arguments),
+    Update(update::Arguments),
     Runs(runs::Arguments),
     Report(report::Arguments),
     Generate(generate::Arguments),
@@ -77,6 +80,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Cache(arguments) => cache::run(&arguments),
         // Words behind `cmp` are taken before clap sees any.
         Command::Cmp(_) => Err(anyhow::anyhow!("cmp was not called as a command of its own").into()),
+        Command::Update(arguments) => update::run(&arguments),
         Command::Runs(arguments) => runs::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),

@@ -21,3 +21,4 @@ mod runs;
 mod storage;
 mod trees;
 mod unprivileged;
+mod update;

@@ -49,7 +49,11 @@ fn runs_are_listed_the_last_first_with_what_came_of_them() {
     let first = list.find("2026-11-21T09-00-00-read+write  ").unwrap();
     let second = list.find("2026-11-20T14-03-22-read+write  ").unwrap();
     assert!(first < second, "{list}");
-    for word in ["read, write, compare: ext4 on nvme dm-0; Linux 7.0.1", "2 runs; ", "read: "] {
+    for word in [
+        "read, write, compare: ext4 on nvme dm-0; Linux 7.0.1",
+        "2 runs; ",
+        "read: ",
+    ] {
         assert!(list.contains(word), "{word}: {list}");
     }
     let json = place.run(&["runs", "--json"]).succeeded().stdout;
