@@ -99,6 +99,56 @@ pub enum Error {
         /// The operation's word.
         wanted: &'static str,
     },
+    /// Others may write to the file, so what lies between updates cannot be written back without undoing them.
+    #[error(
+        "{}: `{method}` writes back what lies between updates, and nobody else can be kept out meanwhile: {reason}; \
+         write only what updates name (order=ascending), or accept that bytes of others may be lost (--unsafe)",
+        path.display()
+    )]
+    NotExclusive {
+        /// The file.
+        path: PathBuf,
+        /// The method.
+        method: Method,
+        /// Why nobody can be kept out.
+        reason: String,
+    },
+    /// An update in place ended early.
+    #[error(
+        "{source}; of {planned} writes the first {done} are in {}, the next {unsure} (from byte {next_offset}) may be, \
+         in part, and the rest is not: give the updates again when the reason is gone",
+        path.display()
+    )]
+    PartlyUpdated {
+        /// The file.
+        path: PathBuf,
+        /// Writes that are in the file whole.
+        done: u64,
+        /// Writes behind them that may be in it in part.
+        unsure: u64,
+        /// All writes.
+        planned: u64,
+        /// Where the first of those that may be in it begins.
+        next_offset: u64,
+        /// Why it ended.
+        source: Box<Error>,
+    },
+    /// An update with a journal failed, and was undone if possible.
+    #[error("{source}{what}")]
+    Undone {
+        /// What has become of the file, behind a semicolon.
+        what: String,
+        /// Why it failed.
+        source: Box<Error>,
+    },
+    /// It was not done, and nothing has changed.
+    #[error("{}: {reason}", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// Why not, and what to do.
+        reason: String,
+    },
 }
 
 fn by(method: Option<Method>) -> String {
@@ -113,6 +163,14 @@ impl Error {
             action: action.to_owned(),
             method: None,
             source,
+        }
+    }
+
+    /// What is refused, with nothing changed.
+    pub(crate) fn refused(path: &Path, reason: &str) -> Self {
+        Self::Refused {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Read, write, copy and compare files by any method that the system offers, and find out what a storage supports.
+//! Read, write, copy, compare and update files by any method that the system offers, and find out what a storage supports.
 //!
 //! A [`Method`] is data with one text form, `OPERATION/MECHANISM[,OPTION...]`. It is parsed, enumerated, tried on a
 //! storage ([`Probe`]) and run; the same text stands in measurements, profiles and plans.
@@ -27,6 +27,7 @@
 
 pub mod method;
 pub mod plan;
+pub mod update;
 
 mod ahead;
 mod chunk;

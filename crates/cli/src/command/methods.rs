@@ -23,7 +23,7 @@ Examples:
   seekless methods read_async_fadvise   one method, or an old name of one
   seekless methods --json               for programs")]
 pub struct Arguments {
-    /// Only this operation (read, write, copy, compare), or one method
+    /// Only this operation (read, write, copy, compare, update), or one method
     #[arg(value_name = "OPERATION|METHOD")]
     what: Option<String>,
     /// The folder to try them in
@@ -41,6 +41,7 @@ enum OperationName {
     Write,
     Copy,
     Compare,
+    Update,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -70,6 +71,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Some(Ok(OperationName::Write)) => vec![Operation::Write],
         Some(Ok(OperationName::Copy)) => vec![Operation::Copy],
         Some(Ok(OperationName::Compare)) => vec![Operation::Compare],
+        Some(Ok(OperationName::Update)) => vec![Operation::Update],
         _ => Operation::ALL.to_vec(),
     };
     if arguments.json {

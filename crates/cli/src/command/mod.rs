@@ -10,6 +10,7 @@ mod report;
 mod runs;
 mod storage;
 mod trial;
+mod update;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,7 @@ Examples:
   seekless cmp one other              do two files differ, and where
   seekless cmp -r photos backup       what differs in two trees
   seekless holes show disk.img        what of a file takes no space
+  seekless update numbers.bin         many small changes, in few writes
   seekless runs                       what was measured, and what came of it
   seekless report latest              the newest run as a page with plots
 
@@ -47,6 +49,7 @@ enum Command {
     Cache(cache::Arguments),
     Cmp(cmp::Arguments),
     Holes(holes::Arguments),
+    Update(update::Arguments),
     Runs(runs::Arguments),
     Report(report::Arguments),
     Generate(generate::Arguments),
@@ -81,6 +84,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         // Words behind `cmp` are taken before clap sees any.
         Command::Cmp(_) => Err(anyhow::anyhow!("cmp was not called as a command of its own").into()),
         Command::Holes(arguments) => holes::run(&arguments),
+        Command::Update(arguments) => update::run(&arguments),
         Command::Runs(arguments) => runs::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),

@@ -29,7 +29,7 @@ pub use run::show_run;
 pub use runs::{list_runs, runs_json};
 pub use storage::{Described, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};
-pub use units::{bytes, rate};
+pub use units::{bytes, rate, seconds};
 pub use visible::{insert_path, json_text, visible, visible_lines, visible_path};
 pub use width::{Width, wrapped};
 

@@ -22,3 +22,4 @@ mod runs;
 mod storage;
 mod trees;
 mod unprivileged;
+mod update;

@@ -1,6 +1,6 @@
 //! Which methods there are: the operations' tables, and the variants of a mechanism.
 
-use super::{CachePolicy, Comparing, Durability, Hint, Mechanism, Method, Options, Order};
+use super::{CachePolicy, Comparing, Durability, Hint, Mechanism, Method, Options, Order, UpdateOrder};
 
 /// The sixteen buffer sizes of the 2014 document, in bytes.
 pub const BLOCKS_2014: [u64; 16] = [
@@ -29,12 +29,13 @@ pub fn mechanisms() -> impl Iterator<Item = &'static Mechanism> {
         crate::write::TABLE,
         crate::copy::TABLE,
         crate::compare::TABLE,
+        crate::update::TABLE,
     ];
     tables.into_iter().flatten().copied()
 }
 
 /// All methods of a mechanism with the default block, depth and number of threads: each combination of the other
-/// options that it accepts, and where two files are compared each order and each kernel for itself.
+/// options that it accepts, and where two files are compared or one updated each order and each kernel for itself.
 pub fn variants(mechanism: &'static Mechanism) -> impl Iterator<Item = Method> {
     let accepts = mechanism.accepts;
     let policies = std::iter::once(CachePolicy::Cached).chain(accepts.cache.iter().copied());
@@ -57,6 +58,10 @@ pub fn variants(mechanism: &'static Mechanism) -> impl Iterator<Item = Method> {
         order,
         ..Options::default()
     };
+    let of_update = |&order: &UpdateOrder| Options {
+        update_order: Some(order),
+        ..Options::default()
+    };
     let of_kernel = |&comparing: &Comparing| Options {
         comparing: Some(comparing),
         ..Options::default()
@@ -70,6 +75,7 @@ pub fn variants(mechanism: &'static Mechanism) -> impl Iterator<Item = Method> {
         });
     combined
         .chain(accepts.orders.iter().map(of_order))
+        .chain(accepts.update_orders.iter().skip(1).map(of_update))
         .chain(accepts.comparing.iter().skip(1).map(of_kernel))
         .chain(threaded)
         .filter_map(move |options| Method::new(mechanism, options).ok())

@@ -15,13 +15,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use alias::{ALIASES, Alias};
 pub use enumerate::{BLOCKS_2014, mechanisms, variants};
-pub use options::{Accepts, CachePolicy, Comparing, Durability, Hint, Options, Order, Preallocate, differing_options};
+pub use options::{
+    Accepts, CachePolicy, Comparing, Durability, Hint, Options, Order, Preallocate, UpdateOrder, differing_options,
+};
 pub use parse::ParseError;
 pub use size::{format_size, parse_size};
 
 use crate::compare::PrepareCompare;
 use crate::copy::PrepareCopy;
 use crate::read::PrepareRead;
+use crate::update::PrepareUpdate;
 use crate::write::PrepareWrite;
 
 /// What is done with a file.
@@ -35,11 +38,13 @@ pub enum Operation {
     Copy,
     /// Bytes of two files are looked at together, up to the first difference.
     Compare,
+    /// A batch of bytes reaches places in a file that stays as it is elsewhere.
+    Update,
 }
 
 impl Operation {
     /// All operations.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Copy, Self::Compare];
+    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Copy, Self::Compare, Self::Update];
 
     /// Its word in a method's text.
     #[must_use]
@@ -49,6 +54,7 @@ impl Operation {
             Self::Write => "write",
             Self::Copy => "copy",
             Self::Compare => "compare",
+            Self::Update => "update",
         }
     }
 }
@@ -124,6 +130,7 @@ pub(crate) enum Prepare {
     Write(PrepareWrite),
     Copy(PrepareCopy),
     Compare(PrepareCompare),
+    Update(PrepareUpdate),
 }
 
 impl PartialEq for Mechanism {

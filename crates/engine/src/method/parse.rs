@@ -5,7 +5,9 @@ use std::str::FromStr;
 use super::alias::ALIASES;
 use super::enumerate::mechanisms;
 use super::size::parse_size;
-use super::{CachePolicy, Comparing, Durability, Hint, Mechanism, Method, Operation, Options, Order, Preallocate};
+use super::{
+    CachePolicy, Comparing, Durability, Hint, Mechanism, Method, Operation, Options, Order, Preallocate, UpdateOrder,
+};
 
 /// Why a text is no method, with the nearest names where there are any.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,9 +75,22 @@ fn read_options(text: &str, mut options: Options, rest: &str) -> Result<Options,
             "window" => options.order = Order::Window(parse_size(value).map_err(ParseError::new)?),
             "order" => {
                 let mut known = Order::ALL.iter().filter(|order| !matches!(order, Order::Window(_)));
-                let order = known.find(|order| order.text() == option);
-                options.order = *order.ok_or_else(|| wrong(option, OPTIONS))?;
+                if let Some(order) = known.find(|order| order.text() == option) {
+                    options.order = *order;
+                } else {
+                    let of_updates = UpdateOrder::ALL.iter().find(|order| order.name() == value);
+                    options.update_order = Some(*of_updates.ok_or_else(|| wrong(option, OPTIONS))?);
+                }
             }
+            "gap" => match options.update_order {
+                None | Some(UpdateOrder::Coalesce(_)) => {
+                    options.update_order = Some(UpdateOrder::Coalesce(parse_size(value).map_err(ParseError::new)?));
+                }
+                Some(order) => {
+                    let order = order.text();
+                    return Err(ParseError::new(format!("`{text}` has a gap, which {order} has not")));
+                }
+            },
             "identity" if value == "ignore" => options.identity_ignored = true,
             "holes" if value == "ignore" => options.holes_ignored = true,
             word => match (CachePolicy::from_name(word), Durability::from_name(word)) {
@@ -91,7 +106,8 @@ fn read_options(text: &str, mut options: Options, rest: &str) -> Result<Options,
 const OPTIONS: &str = "block=SIZE, depth=N, cached, direct, dontcache, hint=WORD, \
     preallocate=allocate|truncate|both, fsync, write-through, \
     and of compare threads=N, order=alternate|preload|parallel, window=SIZE, kernel=memcmp|bytewise|linewise, \
-    identity=ignore, holes=ignore";
+    identity=ignore, holes=ignore, \
+    and of update order=ascending|as-given|rewrite|coalesce, gap=SIZE";
 /// What options are written as, for those who mistype one.
 const WORDS: &[&str] = &[
     "block=",
@@ -123,6 +139,11 @@ const WORDS: &[&str] = &[
     "kernel=linewise",
     "identity=ignore",
     "holes=ignore",
+    "order=ascending",
+    "order=as-given",
+    "order=rewrite",
+    "order=coalesce",
+    "gap=",
 ];
 const HINTS: &str = "hint=none|sequential|sequential-noreuse|willneed|readahead|populate|rdahead|rdadvise";
 

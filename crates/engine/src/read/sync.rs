@@ -29,6 +29,7 @@ pub(crate) const ACCEPTS: Accepts = Accepts {
     durability: &[],
     orders: &[],
     comparing: &[],
+    update_orders: &[],
 };
 
 const PREPARE: PrepareRead = |setup| {

@@ -12,6 +12,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 use super::cache::{self, Resident};
 use crate::error::{Error, Result};
 use crate::method::{CachePolicy, Method, Operation, Options};
+use crate::update::{Batch, Commit, Safety, commit};
 use crate::{Comparer, Copier, Destination, Generator, Kernel, Reader, Tally, Verdict, Writer};
 
 /// Whether a method is to be had on a storage.
@@ -123,6 +124,7 @@ impl Probe {
             Operation::Read => self.read(method),
             Operation::Write | Operation::Copy => self.write(method),
             Operation::Compare => self.compare(method),
+            Operation::Update => self.update(method),
         }
     }
 
@@ -150,6 +152,30 @@ impl Probe {
         let stayed = !is_empty(&cache::resident(&self.source)?) || !is_empty(&cache::resident(&self.target)?);
         if past_cache && stayed {
             return Ok(Some("it was accepted, and the page cache used all the same".to_owned()));
+        }
+        Ok(None)
+    }
+
+    /// Updates a few places of a file.
+    fn update(&self, method: &Method) -> Result<Option<String>> {
+        let (writer, generator) = (Method::known("write/sync"), Generator::new(1));
+        Writer::prepare(&writer)?.write(&self.target, Destination::New, PROBE_BYTES, &generator)?;
+        let mut batch = Batch::new();
+        for offset in (0..PROBE_BYTES).step_by(PROBE_BYTES as usize / 7) {
+            // As many bytes as fit anywhere in the batch.
+            let _ = batch.push(offset, b"seek");
+        }
+        let how = Commit {
+            method: *method,
+            safety: Safety::InPlace,
+            // The file is the probe's own.
+            is_unsafe: true,
+        };
+        commit(&self.target, &batch.resolve(), &how)?;
+        if method.options().cache == CachePolicy::Direct && !refuses_misaligned(&self.target) {
+            return Ok(Some(
+                "it was accepted, and written through the page cache all the same".to_owned(),
+            ));
         }
         Ok(None)
     }

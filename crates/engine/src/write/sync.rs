@@ -18,6 +18,7 @@ pub(crate) const ACCEPTS: Accepts = Accepts {
     durability: &[Durability::Fsync, Durability::WriteThrough],
     orders: &[],
     comparing: &[],
+    update_orders: &[],
 };
 
 const PREPARE: PrepareWrite = |setup| {

@@ -6,9 +6,11 @@
 mod changing;
 mod comparing;
 mod copying;
+mod crashing;
 mod hugefiles;
 mod reading;
 mod refusing;
+mod updating;
 mod writing;
 
 use std::collections::BTreeMap;

@@ -148,6 +148,9 @@ fn contest(text: Spanned<ContestText>) -> Checked<ContestPlan> {
         "operation",
         &Operation::ALL.map(|known| (known.name(), known)),
     )?;
+    if operation == Operation::Update {
+        return problem(&text.operation, "the lab does not measure updating yet");
+    }
     let target = target(operation, text.target.as_ref())?;
     let commands = commands(operation, &text.command)?;
     let methods = methods(operation, &text)?;
@@ -386,7 +389,7 @@ fn command(operation: Operation, text: &CommandText) -> Checked<Command> {
         (Operation::Write, _) => &["{target}"],
         (Operation::Copy, _) => &["{file}", "{target}"],
         (Operation::Compare, ExitCode::Verdict) => &["{one}", "{other}"],
-        (Operation::Compare, ExitCode::Success) => &[],
+        (Operation::Compare, ExitCode::Success) | (Operation::Update, _) => &[],
     };
     let argv = text.argv.get_ref();
     arguments(&text.argv)?;

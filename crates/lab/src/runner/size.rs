@@ -83,6 +83,8 @@ pub(super) fn trial_cost(operation: Operation, cache: Cache, bytes: u64, speeds:
         Operation::Copy => read + bytes / speeds.write + bytes / CHECK_SPEED,
         // Two files, in whatever order.
         Operation::Compare => read * 2.0,
+        // Experiments refuse it; a run that was changed by hand may name it.
+        Operation::Update => read + bytes / speeds.write,
     };
     speeds.overhead + Duration::from_secs_f64(seconds)
 }

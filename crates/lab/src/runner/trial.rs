@@ -359,7 +359,8 @@ fn action(contest: &Contest, entry: &Entry, seed: u64) -> Action {
         seekless::Operation::Read => Action::Read(method, contest.kernel.parse().unwrap_or_default()),
         seekless::Operation::Write => Action::Write(method, Content::Stream(seed), contest.target),
         seekless::Operation::Copy => Action::Copy(method, contest.target),
-        seekless::Operation::Compare => Action::Compare(method),
+        // Experiments refuse to update; a run that was changed by hand ends in the engine's error.
+        seekless::Operation::Compare | seekless::Operation::Update => Action::Compare(method),
     }
 }
 

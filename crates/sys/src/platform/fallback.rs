@@ -194,9 +194,18 @@ pub fn take_write_lease(_file: &File) -> io::Result<Support<()>> {
     Ok(Support::Unavailable(MISSING))
 }
 
-/// False: there are no leases.
-pub fn has_write_lease(_file: &File) -> io::Result<bool> {
-    Ok(false)
+/// Never: there is none to take.
+#[must_use]
+pub fn holds_write_lease(_file: &File) -> bool {
+    false
+}
+
+/// Nothing: there is none to end.
+pub fn end_write_lease(_file: &File) {}
+
+/// `Unavailable`, as extended attributes are.
+pub fn set_extended_attribute(_file: BorrowedFd<'_>, _name: &CStr, _value: &[u8]) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
 }
 
 /// The file system behind `path`: statvfs(3), which does not tell its type.

@@ -68,7 +68,7 @@ impl<'a> Held<'a> {
 
     /// Whether nobody wants to open the file.
     pub fn is_alone(&self) -> bool {
-        sys::has_write_lease(&self.file).unwrap_or(false)
+        sys::holds_write_lease(&self.file)
     }
 
     pub fn require_alone(&self) -> Result<()> {

@@ -45,7 +45,7 @@ impl Ours {
             // fio looks at nothing that it reads, and changes nothing that it writes.
             Operation::Read => Action::Read(method, Kernel::None),
             Operation::Write => Action::Write(method, Content::Block(bytes), Target::Fresh),
-            Operation::Copy | Operation::Compare => bail!("fio does not {}", method.operation()),
+            Operation::Copy | Operation::Compare | Operation::Update => bail!("fio does not {}", method.operation()),
         };
         let report = self.trial(action, file, bytes, prepare)?;
         ensure!(

@@ -38,6 +38,12 @@ pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<ExtendedA
     Ok(Support::Available(attributes?))
 }
 
+/// Gives an open file an extended attribute: fsetxattr(2).
+pub fn set_extended_attribute(file: BorrowedFd<'_>, name: &CStr, value: &[u8]) -> io::Result<Support<()>> {
+    rustix::fs::fsetxattr(file, name, value, rustix::fs::XattrFlags::empty())?;
+    Ok(Support::Available(()))
+}
+
 /// The same of an entry that cannot be opened or must not be, a symbolic link or a device: llistxattr(2), lgetxattr(2)
 /// below `/proc/self/fd`, as there is no call relative to a folder before Linux 6.13.
 pub fn extended_attributes_at(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<Support<ExtendedAttributes>> {

@@ -47,6 +47,10 @@ pub fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<Support<()>>
 /// Takes a lease that nobody else may open the file against without this process being told: fcntl(2) `F_SETLEASE` with
 /// `F_WRLCK`. It ends when the file is closed.
 ///
+/// Who opens it meanwhile waits, until the lease ends or `/proc/sys/fs/lease-break-time` is over. The kernel's notice is
+/// `SIGURG`, which does nothing where nobody asked for it; the usual one, `SIGIO`, would end the process. Ask
+/// [`holds_write_lease`].
+///
 /// # Errors
 /// `WouldBlock` where somebody else has the file open or mapped; `PermissionDenied` where it is another user's.
 pub fn take_write_lease(file: &File) -> io::Result<Support<()>> {
@@ -55,6 +59,8 @@ pub fn take_write_lease(file: &File) -> io::Result<Support<()>> {
         "the file system has no leases",
         || {
             // SAFETY: F_SETLEASE takes an integer; `file` keeps the descriptor open.
+            unsafe { libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) };
+            // SAFETY: as above.
             match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) } {
                 -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
                 _ => Ok(()),
@@ -63,16 +69,20 @@ pub fn take_write_lease(file: &File) -> io::Result<Support<()>> {
     )
 }
 
-/// Whether the lease that [`take_write_lease`] took still stands and nobody waits for its end: fcntl(2) `F_GETLEASE`.
-///
-/// Whoever opens the file meanwhile waits, for `/proc/sys/fs/lease-break-time` seconds at most, and the holder gets
-/// `SIGIO`, which ends a process that does not expect it.
-pub fn has_write_lease(file: &File) -> io::Result<bool> {
-    // SAFETY: F_GETLEASE takes no argument; `file` keeps the descriptor open.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) } {
-        -1 => Err(io::Error::last_os_error()),
-        lease => Ok(lease == libc::F_WRLCK),
-    }
+/// `F_SETSIG` of fcntl(2), which the libc crate lacks for some systems: which signal tells that a lease is to end.
+const F_SETSIG: libc::c_int = 10;
+
+/// Whether a lease that was taken stands, and nobody waits for its end: fcntl(2) `F_GETLEASE`.
+#[must_use]
+pub fn holds_write_lease(file: &File) -> bool {
+    // SAFETY: F_GETLEASE takes nothing; `file` keeps the descriptor open.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) == libc::F_WRLCK }
+}
+
+/// Gives a lease back, so that those who wait for the file go on: fcntl(2) `F_SETLEASE` with `F_UNLCK`.
+pub fn end_write_lease(file: &File) {
+    // SAFETY: F_SETLEASE takes an integer; `file` keeps the descriptor open.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
 }
 
 #[cfg(test)]
@@ -116,8 +126,30 @@ mod tests {
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let first = named.into_file();
         drop(second);
-        assert!(!has_write_lease(&first).unwrap());
+        assert!(!holds_write_lease(&first));
         assert_eq!(take_write_lease(&first).unwrap(), Support::Available(()));
-        assert!(has_write_lease(&first).unwrap());
+        assert!(holds_write_lease(&first));
+        end_write_lease(&first);
+        assert!(!holds_write_lease(&first));
+    }
+
+    #[test]
+    fn a_lease_that_another_waits_to_end_is_no_longer_held_and_nobody_is_killed() {
+        let named = tempfile::NamedTempFile::new().unwrap();
+        let path = named.path().to_owned();
+        let second = named.into_temp_path();
+        let file = File::options().read(true).write(true).open(&second).unwrap();
+        if !matches!(take_write_lease(&file), Ok(Support::Available(()))) {
+            println!("skipped: no leases here");
+            return;
+        }
+        let other = std::thread::spawn(move || File::open(path).map(drop));
+        let started = std::time::Instant::now();
+        while holds_write_lease(&file) {
+            assert!(started.elapsed().as_secs() < 20, "nobody was told");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        end_write_lease(&file);
+        other.join().unwrap().unwrap();
     }
 }

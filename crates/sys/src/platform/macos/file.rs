@@ -104,10 +104,14 @@ pub fn take_write_lease(_file: &File) -> io::Result<Support<()>> {
     Ok(Support::Unavailable("leases exist on Linux only"))
 }
 
-/// False: there are no leases.
-pub fn has_write_lease(_file: &File) -> io::Result<bool> {
-    Ok(false)
+/// Never: there is none to take.
+#[must_use]
+pub fn holds_write_lease(_file: &File) -> bool {
+    false
 }
+
+/// Nothing: there is none to end.
+pub fn end_write_lease(_file: &File) {}
 
 /// `Unavailable`: there is no `RWF_DONTCACHE`.
 pub fn read_at_dontcache(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::Result<Support<usize>> {

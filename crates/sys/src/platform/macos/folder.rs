@@ -31,6 +31,12 @@ pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<ExtendedA
     Ok(Support::Available(attributes?))
 }
 
+/// Gives an open file an extended attribute: fsetxattr(2).
+pub fn set_extended_attribute(file: BorrowedFd<'_>, name: &CStr, value: &[u8]) -> io::Result<Support<()>> {
+    rustix::fs::fsetxattr(file, name, value, rustix::fs::XattrFlags::empty())?;
+    Ok(Support::Available(()))
+}
+
 /// `Unavailable`: there is no call relative to a folder.
 pub fn extended_attributes_at(_folder: BorrowedFd<'_>, _name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
     Ok(Support::Unavailable(

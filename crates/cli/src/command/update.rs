@@ -1,0 +1,358 @@
+//! `seekless update`: many small changes of a file in few writes.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, ValueEnum};
+use seekless::method::{Durability, Method, Operation, Options};
+use seekless::update::{
+    Commit, PlanLimits, Recovered, Safety, UpdateCost, UpdateFacts, Updated, Updates, commit, cost, naive, plan,
+    recover, update_facts,
+};
+use seekless_tools::update::read_updates;
+use serde_json::{Value, json};
+
+use super::Failure;
+use crate::show::{bytes, seconds, visible_path};
+
+/// Changes many places of a file in few writes.
+///
+/// Where a write costs more than the bytes between two places, both become one write, for which what lies between is
+/// read; what a write costs is measured beside the file. The last update given wins where two overlap.
+///
+/// Updates are lines of JSON, each with an offset and one of hex, base64 and text, or the binary form that
+/// docs/formats.md describes.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless update numbers.bin --from changes.jsonl
+  echo '{\"offset\": 4000, \"hex\": \"2a000000\"}' | seekless update numbers.bin
+  seekless update numbers.bin --from changes.jsonl --dry-run
+  seekless update pages.db --from changes.bin --safety journal
+  seekless update pages.db --recover        after a crash
+
+Updating in place (the default) that ends early leaves some updates in the file, and says which. With
+`--safety journal` an error undoes all, and what a crash interrupts is finished by --recover. With
+`--safety replace` a new file takes the name, and readers see the old or the new one, whole.")]
+pub struct Arguments {
+    /// The file to change
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Where the updates are (standard input where it is left out or -)
+    #[arg(long, value_name = "UPDATES", conflicts_with = "recover")]
+    from: Option<PathBuf>,
+    /// How it is written: `auto` chooses by what calls cost here
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
+    method: String,
+    /// What is on the device in the end [default: fsync, or the method's]
+    #[arg(long, value_name = "WORD")]
+    durability: Option<DurabilityName>,
+    /// What becomes of the file when it ends early
+    #[arg(long, value_name = "WORD", default_value = "in-place")]
+    safety: SafetyName,
+    /// Write at most so many bytes for each that changes
+    #[arg(long, value_name = "X", value_parser = amplification)]
+    max_amplification: Option<f64>,
+    /// Say why it is written so
+    #[arg(long)]
+    explain: bool,
+    /// Change nothing; show what it would take, one by one and as planned
+    #[arg(long)]
+    dry_run: bool,
+    /// Finish or undo an update with a journal that was interrupted
+    #[arg(long, conflicts_with_all = ["dry_run", "explain", "max_amplification"])]
+    recover: bool,
+    /// Write back what lies between even if others may write to the file
+    #[arg(long = "unsafe")]
+    is_unsafe: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DurabilityName {
+    /// Nothing is promised
+    None,
+    /// All of it, by fsync(2) at the end
+    Fsync,
+    /// All of it after each write
+    Through,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SafetyName {
+    /// Some updates are in it
+    InPlace,
+    /// It is as before, or a journal beside it tells how to go on
+    Journal,
+    /// It is as before
+    Replace,
+}
+
+fn amplification(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(most) if most >= 1.0 => Ok(most),
+        _ => Err("a number of 1 or more is needed".to_owned()),
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let mut out = anstream::stdout().lock();
+    if arguments.recover {
+        show_recovered(&mut out, arguments, recover(&arguments.file)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    require_file(&arguments.file)?;
+    let updates = read(arguments.from.as_deref())?.resolve();
+    let facts = update_facts(&arguments.file, durability(arguments)?)?;
+    let mut chosen = choose(arguments, &updates, &facts, false)?;
+    let done = if arguments.dry_run {
+        None
+    } else {
+        Some(change(arguments, &updates, &facts, &mut chosen)?)
+    };
+    if arguments.json {
+        let value = in_json(arguments, &updates, &facts, &chosen, done.as_ref())?;
+        writeln!(out, "{value:#}")?;
+    } else {
+        show(&mut out, arguments, &updates, &facts, &chosen, done.as_ref())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Fails early where there is nothing to update, before a minute of updates is read.
+fn require_file(path: &Path) -> anyhow::Result<()> {
+    let shown = visible_path(path);
+    let found = std::fs::metadata(path).with_context(|| format!("{shown}: looking at it failed"))?;
+    if !found.is_file() {
+        bail!("{shown}: is no regular file, and only such are updated");
+    }
+    Ok(())
+}
+
+fn read(from: Option<&Path>) -> anyhow::Result<seekless::update::Batch> {
+    let read = |from: &mut dyn BufRead, name: &str| read_updates(from).with_context(|| name.to_owned());
+    match from.filter(|path| *path != Path::new("-")) {
+        Some(path) => {
+            let shown = visible_path(path);
+            let file = File::open(path).with_context(|| format!("{shown}: opening it failed"))?;
+            read(&mut BufReader::with_capacity(1 << 20, file), &shown)
+        }
+        None if std::io::stdin().is_terminal() => {
+            bail!("no updates: name a file of them with --from, or pipe them in")
+        }
+        None => read(&mut std::io::stdin().lock(), "standard input"),
+    }
+}
+
+/// The method that was named, if any, with the durability that was asked for.
+fn named(arguments: &Arguments) -> anyhow::Result<Option<Method>> {
+    if arguments.method == "auto" {
+        return Ok(None);
+    }
+    let method: Method = arguments.method.parse()?;
+    if method.operation() != Operation::Update {
+        bail!(
+            "`{method}` is to {}, not to update; `seekless methods update` lists those",
+            method.operation()
+        );
+    }
+    let Some(durability) = arguments.durability else {
+        return Ok(Some(method));
+    };
+    let options = Options {
+        durability: durability.into(),
+        ..*method.options()
+    };
+    Ok(Some(Method::new(method.mechanism(), options)?))
+}
+
+fn durability(arguments: &Arguments) -> anyhow::Result<Durability> {
+    let named = named(arguments)?.map(|method| method.options().durability);
+    let asked = arguments.durability.map(Durability::from);
+    Ok(named.or(asked).unwrap_or(Durability::Fsync))
+}
+
+impl From<DurabilityName> for Durability {
+    fn from(name: DurabilityName) -> Self {
+        match name {
+            DurabilityName::None => Self::None,
+            DurabilityName::Fsync => Self::Fsync,
+            DurabilityName::Through => Self::WriteThrough,
+        }
+    }
+}
+
+/// What will be done, and why.
+struct Chosen {
+    method: Method,
+    cost: UpdateCost,
+    why: String,
+}
+
+fn choose(arguments: &Arguments, updates: &Updates, facts: &UpdateFacts, is_exact: bool) -> anyhow::Result<Chosen> {
+    let Some(method) = named(arguments)? else {
+        let limits = PlanLimits {
+            durability: durability(arguments)?,
+            amplification_max: arguments.max_amplification,
+            is_exact,
+        };
+        let plan = plan(updates, facts, &limits);
+        return Ok(Chosen {
+            method: plan.method,
+            cost: plan.cost,
+            why: plan.why,
+        });
+    };
+    let cost = cost(updates, facts, &method);
+    if let Some(most) = arguments.max_amplification
+        && cost.amplification() > most
+    {
+        let written = cost.amplification();
+        bail!("`{method}` would write {written:.1} bytes for each that changes, and {most} are allowed");
+    }
+    Ok(Chosen {
+        method,
+        cost,
+        why: "as you say".to_owned(),
+    })
+}
+
+/// Updates the file; where others cannot be kept out and the method is ours to choose, by exact writes.
+fn change(
+    arguments: &Arguments,
+    updates: &Updates,
+    facts: &UpdateFacts,
+    chosen: &mut Chosen,
+) -> anyhow::Result<Updated> {
+    let attempt = |method| {
+        let how = Commit {
+            method,
+            safety: match arguments.safety {
+                SafetyName::InPlace => Safety::InPlace,
+                SafetyName::Journal => Safety::Journal,
+                SafetyName::Replace => Safety::Replace,
+            },
+            is_unsafe: arguments.is_unsafe,
+        };
+        commit(&arguments.file, updates, &how)
+    };
+    match attempt(chosen.method) {
+        Err(seekless::Error::NotExclusive { reason, .. }) if arguments.method == "auto" => {
+            *chosen = choose(arguments, updates, facts, true)?;
+            chosen.why = format!("{}: nobody else can be kept out ({reason})", chosen.why);
+            Ok(attempt(chosen.method)?)
+        }
+        other => Ok(other?),
+    }
+}
+
+fn show(
+    out: &mut dyn Write,
+    arguments: &Arguments,
+    updates: &Updates,
+    facts: &UpdateFacts,
+    chosen: &Chosen,
+    done: Option<&Updated>,
+) -> anyhow::Result<()> {
+    let file = visible_path(&arguments.file);
+    let requested = bytes(updates.requested_bytes() as f64);
+    if done.is_none() {
+        let durability = chosen.method.options().durability;
+        let (_, one_by_one) = naive(updates, facts, durability);
+        writeln!(
+            out,
+            "{} updates of {file} name {requested}; nothing was changed.",
+            updates.given()
+        )?;
+        writeln!(
+            out,
+            "{:<12}{:>12}{:>12}{:>12}{:>12}",
+            "", "writes", "read", "written", "predicted"
+        )?;
+        for (name, cost) in [("one by one", &one_by_one), ("planned", &chosen.cost)] {
+            let (read, written) = (bytes(cost.read_bytes as f64), bytes(cost.written_bytes as f64));
+            let predicted = seconds(cost.predicted.as_secs_f64());
+            writeln!(
+                out,
+                "{name:<12}{:>12}{read:>12}{written:>12}{predicted:>12}",
+                cost.writes
+            )?;
+        }
+    }
+    if let Some(done) = done {
+        let written = bytes(done.written_bytes as f64);
+        writeln!(
+            out,
+            "{file}: {} updates, {requested}, in {} writes of {written} ({:.1} bytes for each that changes).",
+            updates.given(),
+            done.writes,
+            done.written_bytes as f64 / done.requested_bytes.max(1) as f64
+        )?;
+    }
+    if arguments.explain || done.is_none() {
+        writeln!(out, "{}: {}.", chosen.method, chosen.why)?;
+    }
+    Ok(())
+}
+
+fn in_json(
+    arguments: &Arguments,
+    updates: &Updates,
+    facts: &UpdateFacts,
+    chosen: &Chosen,
+    done: Option<&Updated>,
+) -> anyhow::Result<Value> {
+    let told = |cost: &UpdateCost| {
+        json!({
+            "writes": cost.writes, "reads": cost.reads, "written_bytes": cost.written_bytes,
+            "read_bytes": cost.read_bytes, "amplification": cost.amplification(),
+            "predicted_seconds": cost.predicted.as_secs_f64(),
+        })
+    };
+    let path = arguments
+        .file
+        .to_str()
+        .ok_or_else(|| anyhow!("JSON has no way to write this path"));
+    let (_, one_by_one) = naive(updates, facts, chosen.method.options().durability);
+    Ok(json!({
+        "path": path?, "updates": updates.given(), "requested_bytes": updates.requested_bytes(),
+        "method": chosen.method.to_string(), "why": chosen.why,
+        "one_by_one": told(&one_by_one), "planned": told(&chosen.cost),
+        "done": done.map(|done| json!({
+            "writes": done.writes, "written_bytes": done.written_bytes, "journal_bytes": done.journal_bytes,
+            "calls": done.calls,
+        })),
+    }))
+}
+
+fn show_recovered(out: &mut dyn Write, arguments: &Arguments, recovered: Recovered) -> anyhow::Result<()> {
+    let (word, updates) = match recovered {
+        Recovered::Nothing => ("nothing", 0),
+        Recovered::Undone => ("undone", 0),
+        Recovered::Finished(updates) => ("finished", updates),
+    };
+    if arguments.json {
+        writeln!(out, "{:#}", json!({ "recovered": word, "records": updates }))?;
+        return Ok(());
+    }
+    let file = visible_path(&arguments.file);
+    match recovered {
+        Recovered::Nothing => writeln!(out, "{file}: no update was interrupted; there is nothing to recover.")?,
+        Recovered::Undone => writeln!(
+            out,
+            "{file}: the update had not begun, and is undone: the file is as before."
+        )?,
+        Recovered::Finished(updates) => {
+            writeln!(
+                out,
+                "{file}: the update is finished: {updates} pieces are in it and on the device."
+            )?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! `seekless update`: many small changes of a file in few writes.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use super::place::{Ended, Place};
+
+/// Every 100th of 10,000 integers, and the file with them changed.
+fn integers(place: &Place) -> Vec<u8> {
+    let before: Vec<u8> = (0..10_000_u32).flat_map(u32::to_le_bytes).collect();
+    place.file("numbers", &before);
+    let (mut lines, mut after) = (Vec::new(), before);
+    for n in (0..10_000_u32).step_by(100).rev() {
+        let bytes = (2 * n).to_le_bytes();
+        after[n as usize * 4..][..4].copy_from_slice(&bytes);
+        let [a, b, c, d] = bytes;
+        let hex = format!("{a:02x}{b:02x}{c:02x}{d:02x}");
+        writeln!(lines, "{{\"offset\": {}, \"hex\": \"{hex}\"}}", n * 4).unwrap();
+    }
+    place.file("changes", &lines);
+    after
+}
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+#[test]
+fn every_100th_integer_is_changed_in_a_few_writes_whatever_the_safety() {
+    for safety in ["in-place", "journal", "replace"] {
+        let place = Place::new();
+        let after = integers(&place);
+        let arguments = ["update", "numbers", "--from", "changes", "--json", "--safety", safety];
+        let ended = place
+            .run(&[&arguments[..], &["--durability", "through"]].concat())
+            .succeeded();
+        let told = json(&ended);
+        assert!(fs::read(place.path("numbers")).unwrap() == after, "{safety}: {told}");
+        assert_eq!((&told["updates"], &told["requested_bytes"]), (&100.into(), &400.into()));
+        assert_eq!(told["done"]["writes"], told["planned"]["writes"], "{told}");
+        let beside = fs::read_dir(place.folder()).unwrap().count();
+        assert_eq!(beside, 2, "{safety}: nothing is left beside the file");
+    }
+}
+
+#[test]
+fn a_dry_run_shows_both_ways_and_changes_nothing() {
+    let place = Place::new();
+    integers(&place);
+    let before = place.content();
+    let ended = place
+        .run(&["update", "numbers", "--from", "changes", "--dry-run"])
+        .succeeded();
+    for words in [
+        "one by one",
+        "planned",
+        "nothing was changed",
+        "100 updates",
+        "update/sync",
+    ] {
+        assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
+    }
+    assert!(place.content() == before);
+}
+
+#[test]
+fn the_amplification_is_bounded() {
+    let place = Place::new();
+    integers(&place);
+    let dry = [
+        "update",
+        "numbers",
+        "--from",
+        "changes",
+        "--dry-run",
+        "--max-amplification",
+        "1",
+    ];
+    let told = json(&place.run(&[&dry[..], &["--json"]].concat()).succeeded());
+    assert_eq!(
+        (&told["planned"]["writes"], &told["planned"]["amplification"]),
+        (&100.into(), &1.0.into())
+    );
+    let refused = place.run(&[&dry[..], &["--method", "update/sync,order=rewrite"]].concat());
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("100.0 bytes for each"), "{}", refused.stderr);
+}
+
+#[test]
+fn updates_come_from_standard_input_and_the_last_wins() {
+    let place = Place::new();
+    place.file("file", b"0123456789");
+    let mut child = place
+        .command()
+        .args(["update", "file"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = b"{\"offset\": 2, \"text\": \"first\"}\n{\"offset\": 4, \"base64\": \"bGFzdA==\"}\n{\"offset\": 12, \"text\": \"!\"}";
+    child.stdin.take().unwrap().write_all(lines).unwrap();
+    Ended::of(child).succeeded();
+    assert_eq!(fs::read(place.path("file")).unwrap(), b"01filast89\0\0!");
+}
+
+#[test]
+fn bad_input_is_named_and_changes_nothing() {
+    let place = Place::new();
+    place.file("file", b"precious");
+    place.file("good", b"{\"offset\": 0, \"text\": \"x\"}\n");
+    place.file(
+        "bad",
+        b"{\"offset\": 0, \"text\": \"x\"}\n{\"offset\": -1, \"text\": \"x\"}\n",
+    );
+    place.file("far", b"{\"offset\": 9223372036854775800, \"text\": \"1234567890\"}\n");
+    let table: [(&[&str], &str); 8] = [
+        (&["file", "--from", "bad"], "line 2 of the updates"),
+        (&["file", "--from", "far"], "line 1 of the updates"),
+        (&["missing", "--from", "good"], "missing"),
+        (&[".", "--from", "good"], "no regular file"),
+        (&["/dev/null", "--from", "good"], "no regular file"),
+        (&["file", "--from", "nowhere"], "nowhere"),
+        (&["file", "--from", "good", "--method", "write/sync"], "not to update"),
+        (&["file", "--from", "good", "--max-amplification", "0"], "1 or more"),
+    ];
+    for (arguments, words) in table {
+        let ended = place.run(&[&["update"], arguments].concat());
+        assert_eq!(ended.code, Some(2), "{arguments:?}");
+        assert!(ended.stderr.contains(words), "{arguments:?}: {}", ended.stderr);
+        assert_eq!(fs::read(place.path("file")).unwrap(), b"precious");
+    }
+}
+
+#[test]
+fn a_file_that_may_not_be_written_is_left_alone() {
+    let place = Place::new();
+    let path = place.file("file", b"precious");
+    place.file("good", b"{\"offset\": 0, \"text\": \"x\"}\n");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        println!("skipped: root may write to any file");
+        return;
+    }
+    for safety in ["in-place", "journal", "replace"] {
+        let ended = place.run(&["update", "file", "--from", "good", "--safety", safety]);
+        assert_eq!(ended.code, Some(2), "{safety}");
+        assert!(ended.stderr.contains("opening it for writing"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn where_others_have_the_file_open_only_what_changes_is_written_unless_told_otherwise() {
+    let place = Place::new();
+    let after = integers(&place);
+    let reader = fs::File::open(place.path("numbers")).unwrap();
+    let through = [
+        "update",
+        "numbers",
+        "--from",
+        "changes",
+        "--json",
+        "--durability",
+        "through",
+    ];
+    let told = json(&place.run(&through).succeeded());
+    assert_eq!(told["done"]["written_bytes"], 400, "{told}");
+    assert!(fs::read(place.path("numbers")).unwrap() == after);
+    let forced = [&through[..], &["--method", "update/sync,gap=4K"]].concat();
+    let refused = place.run(&forced);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("--unsafe"), "{}", refused.stderr);
+    let told = json(&place.run(&[&forced[..], &["--unsafe"]].concat()).succeeded());
+    assert_eq!(told["done"]["writes"], 1);
+    drop(reader);
+}
+
+#[test]
+fn a_journal_that_is_left_must_be_recovered_and_a_foreign_one_is_refused() {
+    let place = Place::new();
+    let path = place.file("file", b"precious");
+    place.file("good", b"{\"offset\": 0, \"text\": \"x\"}\n");
+    let nothing = place.run(&["update", "file", "--recover"]).succeeded();
+    assert!(nothing.stdout.contains("nothing to recover"), "{}", nothing.stdout);
+    let journal = seekless::update::journal_path(&path);
+    fs::write(&journal, [b'x'; 100]).unwrap();
+    let refused = place.run(&["update", "file", "--from", "good"]);
+    assert!(refused.stderr.contains("--recover"), "{}", refused.stderr);
+    let refused = place.run(&["update", "file", "--recover"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("no journal of seekless"), "{}", refused.stderr);
+    // One that was cut off before the file was touched.
+    fs::write(&journal, b"SKLS").unwrap();
+    let undone = place.run(&["update", "file", "--recover"]).succeeded();
+    assert!(undone.stdout.contains("as before"), "{}", undone.stdout);
+    assert_eq!(fs::read(path).unwrap(), b"precious");
+}

@@ -1,0 +1,40 @@
+//! What a file keeps when another takes its name: owner, mode, extended attributes.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, fchown};
+use std::path::Path;
+
+use seekless_sys::{self as sys, Support};
+
+use crate::error::{Error, Result};
+
+/// Gives `to` the owner, mode and extended attributes of `from`. Access control lists are extended attributes too.
+///
+/// # Errors
+/// The system's, where one cannot be kept: the file would be another than before.
+pub(super) fn keep(from: &File, to: &File, path: &Path) -> Result<()> {
+    let failed = |action: &str| {
+        let action = format!("{action} (which replacing it would lose, unlike writing in place)");
+        move |error| Error::system(path, &action, error)
+    };
+    let (wanted, own) = (
+        from.metadata().map_err(failed("looking at it"))?,
+        to.metadata().map_err(failed("looking at it"))?,
+    );
+    if (wanted.uid(), wanted.gid()) != (own.uid(), own.gid()) {
+        fchown(to, Some(wanted.uid()), Some(wanted.gid())).map_err(failed("keeping its owner"))?;
+    }
+    let attributes = sys::extended_attributes(from.as_fd()).map_err(failed("reading its extended attributes"))?;
+    if let Support::Available(attributes) = attributes {
+        for (name, value) in attributes {
+            let Ok(name) = CString::new(name) else { continue };
+            sys::set_extended_attribute(to.as_fd(), &name, &value)
+                .map_err(failed("keeping its extended attributes"))?;
+        }
+    }
+    // Last: changing the owner takes away set-user-ID.
+    to.set_permissions(wanted.permissions())
+        .map_err(failed("keeping its mode"))
+}

@@ -1,0 +1,212 @@
+//! Bringing updates into a file: alone, in place or through a journal, and saying exactly how far it went.
+
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use seekless_sys::{self as sys, Support};
+
+use super::batch::Updates;
+use super::target::{Others, Target};
+use super::watch::{Unwatched, Watch};
+use super::{UpdateTarget, journal, replace};
+use crate::error::{Error, Result};
+use crate::method::{Durability, Method, Operation, Prepare, UpdateOrder};
+use crate::setup::Setup;
+use crate::transfer::{Destination, Side};
+
+/// What becomes of the file when updating it ends early.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Safety {
+    /// Some updates are in it and some are not.
+    #[default]
+    InPlace,
+    /// What was written before is found in a journal beside it: an error undoes all, and [`super::recover`] finishes what
+    /// a crash interrupted.
+    Journal,
+    /// It is as before: the updates go to a new file that takes its name.
+    Replace,
+}
+
+/// How updates are brought into a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Commit {
+    /// The method.
+    pub method: Method,
+    /// What becomes of the file when it ends early.
+    pub safety: Safety,
+    /// Whether bytes between updates may be written back though others cannot be kept out meanwhile. What these write
+    /// in that moment is lost.
+    pub is_unsafe: bool,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Updated {
+    /// Calls of all kinds.
+    pub calls: u64,
+    /// Writes to the file, and their bytes.
+    pub writes: u64,
+    /// Bytes that updates name, each once.
+    pub requested_bytes: u64,
+    /// Bytes written to the file.
+    pub written_bytes: u64,
+    /// Bytes written to the journal.
+    pub journal_bytes: u64,
+}
+
+/// Brings updates into a file. In the end it has the durability that the method names; a journal and a new file are
+/// always brought to the device.
+///
+/// # Errors
+/// Every [`Error`]: [`Error::PartlyUpdated`] where some updates are in the file, [`Error::NotExclusive`] where others
+/// cannot be kept out and the method writes back what lies between updates, [`Error::Refused`] where another update is
+/// going on or was interrupted.
+pub fn commit(path: &Path, updates: &Updates, commit: &Commit) -> Result<Updated> {
+    commit_watched(path, updates, commit, &Unwatched)
+}
+
+/// The same, telling a watch of each step before it is made.
+///
+/// # Errors
+/// As [`commit`], and those of the watch.
+#[doc(hidden)]
+pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
+    let path = &end_of_links(path)?;
+    match commit.safety {
+        Safety::Replace => replace::replace(path, updates, commit, watch),
+        Safety::InPlace | Safety::Journal => in_place(path, updates, commit, watch),
+    }
+}
+
+/// What a path leads to: a journal or a new file stands beside the file, not beside a link to it.
+pub(super) fn end_of_links(path: &Path) -> Result<PathBuf> {
+    std::fs::canonicalize(path).map_err(|error| Error::system(path, "looking at it", error))
+}
+
+fn in_place(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
+    let method = &commit.method;
+    let mut side = Side::open_target(path, method, Destination::Overwrite, 0)?;
+    lock(&side.file, path)?;
+    journal::refuse_left(path)?;
+    let bytes_before = side.metadata()?.len();
+    side.bytes = updates.end().max(bytes_before);
+    let others = keep_others_out(&side, commit)?;
+    let mut mechanism = prepare(method, updates.end())?;
+    let journal = match commit.safety {
+        Safety::Journal if !updates.is_empty() => Some(journal::write(&side, bytes_before, updates, watch)?),
+        _ => None,
+    };
+    let target = Target::new(side, updates, watch, others);
+    let result = fill(&mut *mechanism, &target, bytes_before, journal.is_some());
+    let done = Updated {
+        calls: target.side.calls(),
+        requested_bytes: updates.requested_bytes(),
+        journal_bytes: journal.as_ref().map_or(0, |journal| journal.bytes),
+        ..written(&target)
+    };
+    match (result, journal) {
+        (Ok(()), None) => Ok(done),
+        (Ok(()), Some(journal)) => journal.remove(watch).map(|()| done),
+        (Err(source), Some(journal)) => Err(journal.undo(&target.side.file, source, watch)),
+        (Err(source), None) => Err(target.partly(source, Setup::new(method, updates.end()).block_bytes)),
+    }
+}
+
+/// The writes of a target so far.
+pub(super) fn written(target: &Target<'_>) -> Updated {
+    let (writes, written_bytes) = target.progress();
+    Updated {
+        writes,
+        written_bytes,
+        ..Updated::default()
+    }
+}
+
+/// Gives a target its size, its updates and its durability.
+pub(super) fn fill(
+    mechanism: &mut dyn UpdateTarget,
+    target: &Target<'_>,
+    bytes_before: u64,
+    must_sync: bool,
+) -> Result<()> {
+    if target.updates.is_empty() {
+        return Ok(());
+    }
+    if target.side.bytes > bytes_before {
+        target.side.preallocate()?;
+    }
+    mechanism.update(target)?;
+    let was_padded = target.cut_padding()?;
+    match target.side.method.options().durability {
+        Durability::Fsync => target.sync(),
+        _ if must_sync => target.sync(),
+        Durability::WriteThrough if was_padded => target.sync(),
+        Durability::WriteThrough | Durability::None => Ok(()),
+    }
+}
+
+pub(super) fn prepare(method: &Method, end: u64) -> Result<Box<dyn UpdateTarget>> {
+    let Prepare::Update(prepare) = method.mechanism().prepare else {
+        return Err(Error::WrongOperation {
+            method: *method,
+            wanted: Operation::Update.name(),
+        });
+    };
+    let setup = Setup::new(method, end);
+    setup.require_here()?;
+    prepare(setup)
+}
+
+/// The requests that a killed process had in a ring hold the file a moment longer than it lives.
+const LINGERING: Duration = Duration::from_millis(500);
+
+/// Fails where another update of the file is going on, or the path leads to another file by now.
+pub(super) fn lock(file: &File, path: &Path) -> Result<()> {
+    let started = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if started.elapsed() < LINGERING => std::thread::sleep(LINGERING / 50),
+            Err(TryLockError::WouldBlock) => {
+                let reason = "another update of it is going on; wait for its end";
+                return Err(Error::refused(path, reason));
+            }
+            Err(TryLockError::Error(error)) => return Err(Error::system(path, "locking it", error)),
+        }
+    }
+    let (ours, named) = (file.metadata(), std::fs::metadata(path));
+    match (ours, named) {
+        (Ok(ours), Ok(named)) if (ours.dev(), ours.ino()) == (named.dev(), named.ino()) => Ok(()),
+        _ => Err(Error::refused(path, "it was replaced while it was opened; try again")),
+    }
+}
+
+/// Keeps others out where bytes between updates are written back.
+fn keep_others_out(side: &Side<'_>, commit: &Commit) -> Result<Others> {
+    let fills_gaps = commit
+        .method
+        .options()
+        .update_order
+        .is_some_and(UpdateOrder::fills_gaps)
+        || side.alignment > 1;
+    if !fills_gaps {
+        return Ok(Others::Anybody);
+    }
+    if commit.is_unsafe {
+        return Ok(Others::Nobody);
+    }
+    side.count_call();
+    let reason = match sys::take_write_lease(&side.file) {
+        Ok(Support::Available(())) => return Ok(Others::UntilLeaseEnds),
+        Ok(Support::Unavailable(reason)) => reason.to_owned(),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => "others have it open".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(Error::NotExclusive {
+        path: side.path.to_owned(),
+        method: commit.method,
+        reason,
+    })
+}

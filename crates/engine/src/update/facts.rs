@@ -1,0 +1,114 @@
+//! What writing costs beside a file, found out by writing: a few calls in a file without a name.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use seekless_sys::{self as sys, Access, Opening, Support};
+
+use super::journal::beside;
+use super::plan::UpdateFacts;
+use crate::error::{Error, Result};
+use crate::method::Durability;
+use crate::storage::cache;
+
+/// What the calls are tried on.
+const TRIED_BYTES: usize = 256 << 10;
+const CALLS: u32 = 32;
+/// Writing through is tried as often as fits in here, but twice at least.
+const THROUGH_BUDGET: Duration = Duration::from_millis(20);
+const THROUGH_CALLS: usize = 8;
+
+/// Measures what writing costs beside a file, in some 50 ms at most where the device is no slower than a disk.
+///
+/// # Errors
+/// The system's, where no file can be made there.
+pub fn update_facts(path: &Path, durability: Durability) -> Result<UpdateFacts> {
+    let path = &super::commit::end_of_links(path)?;
+    let tried = beside(path, "probe");
+    let failed = |error| Error::system(&tried, "trying what writing costs", error);
+    let _ = fs::remove_file(&tried);
+    let file = open(&tried, Access::CreateNew, false).map_err(failed)?;
+    let through = open(&tried, Access::Overwrite, true);
+    // Nobody finds it, and nothing is left of it however this ends.
+    fs::remove_file(&tried).map_err(failed)?;
+    let through = through.map_err(failed)?;
+    let costs = measure(&file, &through, durability).map_err(failed)?;
+    let file_bytes = fs::metadata(path)
+        .map_err(|error| Error::system(path, "looking at it", error))?
+        .len();
+    // What is not in memory is waited for: some device's answer to a read is taken to be as far as that to a write.
+    let absent = cache::resident(path).ok().and_then(|resident| resident.part());
+    let absent = 1.0 - absent.unwrap_or(1.0);
+    Ok(UpdateFacts {
+        read_call_ns: costs.read_call_ns + absent * costs.flush_ns,
+        file_bytes,
+        ..costs
+    })
+}
+
+fn open(path: &Path, access: Access, write_through: bool) -> std::io::Result<File> {
+    let how = Opening {
+        access,
+        direct: false,
+        write_through,
+    };
+    match sys::open(path, how)? {
+        Support::Available(file) => Ok(file),
+        Support::Unavailable(reason) => Err(std::io::Error::other(reason)),
+    }
+}
+
+fn measure(file: &File, through: &File, durability: Durability) -> std::io::Result<UpdateFacts> {
+    let mut bytes = vec![1; TRIED_BYTES];
+    file.write_all_at(&bytes, 0)?;
+    let (written, whole) = timed(|| file.write_all_at(&bytes, 0));
+    written?;
+    let (read, whole_read) = timed(|| file.read_exact_at(&mut bytes, 0));
+    read?;
+    let place = |n: u32| u64::from(n) * 4096;
+    let (written, calls) = timed(|| (0..CALLS).try_for_each(|n| file.write_all_at(&[2; 4], place(n))));
+    written?;
+    let mut few = [0; 4];
+    let (read, reads) = timed(|| (0..CALLS).try_for_each(|n| file.read_exact_at(&mut few, place(n))));
+    read?;
+    let write_call_ns = calls / f64::from(CALLS);
+    let mut write_byte_ns = whole / TRIED_BYTES as f64;
+    let mut flush_ns = 0.0;
+    if durability != Durability::None {
+        sys::sync(file)?;
+        flush_ns = (through_call_ns(through)? - write_call_ns).max(0.0);
+        let (written, all) = timed(|| through.write_all_at(&bytes, 0));
+        written?;
+        write_byte_ns = (all - flush_ns).max(whole) / TRIED_BYTES as f64;
+    }
+    Ok(UpdateFacts {
+        write_call_ns,
+        write_byte_ns,
+        flush_ns,
+        read_call_ns: reads / f64::from(CALLS),
+        read_byte_ns: whole_read / TRIED_BYTES as f64,
+        file_bytes: 0,
+    })
+}
+
+/// The median time of writing four bytes through.
+fn through_call_ns(through: &File) -> std::io::Result<f64> {
+    let started = Instant::now();
+    let mut times = Vec::new();
+    while times.len() < 2 || (times.len() < THROUGH_CALLS && started.elapsed() < THROUGH_BUDGET) {
+        let offset = times.len() as u64 * 8192;
+        let (written, nanoseconds) = timed(|| through.write_all_at(&[3; 4], offset));
+        written?;
+        times.push(nanoseconds);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let start = Instant::now();
+    let done = work();
+    (done, start.elapsed().as_nanos() as f64)
+}

@@ -1,0 +1,178 @@
+//! `update/io_uring,depth=N`: N writes in flight through one ring, each with what lies between its updates read first.
+
+use std::collections::BTreeMap;
+
+use seekless_sys::Ring;
+
+use super::sync::ACCEPTS;
+use super::target::Target;
+use super::writes::Write;
+use super::{PrepareUpdate, UpdateTarget};
+use crate::error::Result;
+use crate::in_flight::{Draining, InFlight, drain_ring};
+use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare, UpdateOrder};
+use crate::read::{ring, ring_flags};
+use crate::setup::Setup;
+
+const PREPARE: PrepareUpdate = |setup| {
+    Ok(Box::new(IoUring {
+        ring: ring(&setup)?,
+        buffer: setup.buffer()?,
+        setup,
+    }))
+};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    operation: Operation::Update,
+    name: "io_uring",
+    about: "N writes in flight through one ring, what lies between updates read first",
+    accepts: Accepts {
+        block: Some(Some(256 << 10)),
+        depth: Some(8),
+        // In the order given two writes of one aligned block could be on their way together.
+        update_orders: &[
+            UpdateOrder::Ascending,
+            UpdateOrder::Rewrite,
+            UpdateOrder::Coalesce(4 << 10),
+        ],
+        ..ACCEPTS
+    },
+    overlapping: true,
+    platforms: &[Platform::Linux],
+    simplicity_rank: 7,
+    prepare: Prepare::Update(PREPARE),
+};
+
+struct IoUring {
+    setup: Setup,
+    ring: Ring,
+    /// For what is written in parts because others wait for the file.
+    buffer: seekless_sys::Buffer,
+}
+
+impl InFlight for IoUring {
+    fn drain(&mut self) {
+        drain_ring(&mut self.ring);
+    }
+}
+
+impl UpdateTarget for IoUring {
+    fn update(&mut self, target: &Target<'_>) -> Result<()> {
+        let calls = self.ring.calls();
+        let result = Draining(self).update_all(target);
+        target.side.count_calls(self.ring.calls() - calls);
+        result
+    }
+}
+
+/// A write on its way: what is done of its reading, and then of its writing.
+struct Going {
+    write: Write,
+    is_reading: bool,
+    done: usize,
+}
+
+impl IoUring {
+    fn update_all(&mut self, target: &Target<'_>) -> Result<()> {
+        let mut going: BTreeMap<u32, Going> = BTreeMap::new();
+        let result = self.go_on(target, &mut going);
+        if let Some(first) = going.values().map(|one| one.write.offset).min() {
+            target.note_cut_off(going.len() as u64, first);
+        }
+        result
+    }
+
+    fn go_on(&mut self, target: &Target<'_>, going: &mut BTreeMap<u32, Going>) -> Result<()> {
+        let mut free: Vec<u32> = (0..self.ring.depth()).rev().collect();
+        let mut writes = target.writes(self.setup.block_bytes).peekable();
+        while writes.peek().is_some() || !going.is_empty() {
+            if writes.peek().is_some()
+                && let Some(slot) = free.pop()
+            {
+                let Some(write) = writes.next() else { continue };
+                if write.has_gaps() && !target.may_fill_gaps() {
+                    target.require_exact(&write)?;
+                    target.write_parts(&write, &mut self.buffer)?;
+                    free.push(slot);
+                    continue;
+                }
+                let one = going.entry(slot).or_insert(Going {
+                    is_reading: write.has_gaps(),
+                    write,
+                    done: 0,
+                });
+                if !one.is_reading {
+                    self.start_writing(target, slot, one)?;
+                }
+                self.request(target, slot, one)?;
+                continue;
+            }
+            let completed = self
+                .ring
+                .wait()
+                .map_err(|error| target.side.failed("waiting for the ring", error))?;
+            let slot = completed.slot;
+            let Some(one) = going.get_mut(&slot) else { continue };
+            if self.take_answer(target, slot, one, completed.result)? {
+                target.finish(&one.write);
+                going.remove(&slot);
+                free.push(slot);
+            } else {
+                self.request(target, slot, one)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the answer of a request; whether all of the write is done.
+    fn take_answer(
+        &mut self,
+        target: &Target<'_>,
+        slot: u32,
+        one: &mut Going,
+        result: std::io::Result<usize>,
+    ) -> Result<bool> {
+        let length = one.write.length as usize;
+        let at = one.write.offset + one.done as u64;
+        let action = if one.is_reading {
+            "reading what lies between updates"
+        } else {
+            "writing"
+        };
+        let is_over = match result {
+            Ok(0) if one.is_reading => true,
+            Ok(0) => return Err(target.side.failed_at(action, at, std::io::ErrorKind::WriteZero.into())),
+            Ok(moved) => {
+                one.done += moved;
+                // What is not aligned ends at the file's end.
+                one.done == length || (one.is_reading && !(one.done as u64).is_multiple_of(target.side.alignment))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => false,
+            Err(error) => return Err(target.side.request_failed(action, at, error)),
+        };
+        if is_over && one.is_reading {
+            self.ring.buffer_mut(slot)[one.done..length].fill(0);
+            self.start_writing(target, slot, one)?;
+            return Ok(false);
+        }
+        Ok(is_over)
+    }
+
+    fn start_writing(&mut self, target: &Target<'_>, slot: u32, one: &mut Going) -> Result<()> {
+        target.updates.overlay(&one.write, self.ring.buffer_mut(slot));
+        (one.is_reading, one.done) = (false, 0);
+        target.announce(one.write.offset, one.write.length)
+    }
+
+    fn request(&mut self, target: &Target<'_>, slot: u32, one: &Going) -> Result<()> {
+        let at = one.write.offset + one.done as u64;
+        let rest = one.write.length as usize - one.done;
+        let (file, flags) = (target.file(), ring_flags(&target.side));
+        let submitted = if one.is_reading {
+            self.ring.submit_read(slot, file, at, one.done, rest, flags)
+        } else {
+            self.ring.submit_write(slot, file, at, one.done, rest, flags)
+        };
+        submitted.map_err(|error| target.side.failed_at("starting to write", at, error))
+    }
+}

@@ -1,0 +1,45 @@
+//! Updating: a batch of bytes reaches places in a file that stays as it is elsewhere. One file a mechanism; the table
+//! below is the only list.
+//!
+//! What is around the mechanisms: [`Batch`] collects, `writes` makes calls of it in some order, `plan` finds the order,
+//! `commit` does it safely, with a `journal` or a new file (`replace`) where that is asked for.
+//!
+//! Not here: reading updates from text, which is a tool's business.
+
+mod attributes;
+mod batch;
+mod commit;
+mod facts;
+mod io_uring;
+mod journal;
+mod mmap;
+mod plan;
+mod replace;
+mod sync;
+mod target;
+mod watch;
+mod writes;
+
+pub use batch::{Batch, BatchError, Updates};
+pub use commit::{Commit, Safety, Updated, commit, commit_watched};
+pub use facts::update_facts;
+pub use journal::{Recovered, journal_path, recover, recover_watched};
+pub use plan::{PlanLimits, UpdateCost, UpdateFacts, UpdatePlan, cost, naive, plan};
+pub use watch::{Step, StepKind, Watch};
+
+use crate::error::Result;
+use crate::method::Mechanism;
+use crate::setup::Setup;
+use target::Target;
+
+/// The mechanisms of updating.
+pub(crate) static TABLE: &[&Mechanism] = &[&sync::MECHANISM, &io_uring::MECHANISM, &mmap::MECHANISM];
+
+/// Makes a mechanism's buffers and rings.
+pub(crate) type PrepareUpdate = fn(Setup) -> Result<Box<dyn UpdateTarget>>;
+
+/// A prepared mechanism of updating.
+pub(crate) trait UpdateTarget: Send {
+    /// Writes all updates. The fsync at the end is not its business.
+    fn update(&mut self, target: &Target<'_>) -> Result<()>;
+}

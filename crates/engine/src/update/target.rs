@@ -1,0 +1,251 @@
+//! What the mechanisms share: the file that is updated, what lies between updates, and how far it is.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use seekless_sys as sys;
+
+use super::batch::Updates;
+use super::watch::{Step, StepKind, Watch};
+use super::writes::{Layout, Write, Writes};
+use crate::error::{Error, Result};
+use crate::method::UpdateOrder;
+use crate::transfer::Side;
+
+/// Who else may write to the file between reading a gap and writing it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Others {
+    /// Nobody: it is ours alone, or the user answers for it.
+    Nobody,
+    /// Nobody while the lease stands.
+    UntilLeaseEnds,
+    /// Anybody: only what updates name is written.
+    Anybody,
+}
+
+/// A file with the updates that it gets.
+pub(crate) struct Target<'a> {
+    pub side: Side<'a>,
+    pub updates: &'a Updates,
+    watch: &'a dyn Watch,
+    others: Others,
+    lease_ended: AtomicBool,
+    done: AtomicU64,
+    written_bytes: AtomicU64,
+    /// Where several are in flight: how many were when it ended, and where the first of them begins.
+    cut_off: Mutex<Option<(u64, u64)>>,
+}
+
+impl<'a> Target<'a> {
+    pub fn new(side: Side<'a>, updates: &'a Updates, watch: &'a dyn Watch, others: Others) -> Self {
+        Self {
+            side,
+            updates,
+            watch,
+            others,
+            lease_ended: AtomicBool::new(false),
+            done: AtomicU64::new(0),
+            written_bytes: AtomicU64::new(0),
+            cut_off: Mutex::new(None),
+        }
+    }
+
+    pub fn writes(&self, block_bytes: usize) -> Writes<'a> {
+        Writes::new(self.updates, self.layout(block_bytes))
+    }
+
+    fn layout(&self, block_bytes: usize) -> Layout {
+        let order = self.side.method.options().update_order;
+        Layout {
+            order: order.unwrap_or(UpdateOrder::Ascending),
+            block_bytes: block_bytes as u64,
+            alignment: self.side.alignment,
+            end: self.side.bytes,
+        }
+    }
+
+    /// Tells the watch of a write that is about to be made.
+    pub fn announce(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.watch_step(StepKind::Write, offset, bytes)
+    }
+
+    /// Tells the watch that what was written is about to be brought to the device.
+    pub fn announce_sync(&self) -> Result<()> {
+        self.watch_step(StepKind::Sync, 0, 0)
+    }
+
+    fn watch_step(&self, kind: StepKind, offset: u64, bytes: u64) -> Result<()> {
+        let path = self.side.path;
+        let step = Step {
+            kind,
+            path,
+            offset,
+            bytes,
+        };
+        let watched = self.watch.before(&step);
+        watched.map_err(|error| self.side.failed_at("writing", offset, error))
+    }
+
+    /// Takes note of a write that is done.
+    pub fn finish(&self, write: &Write) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+        self.written_bytes.fetch_add(write.length, Ordering::Relaxed);
+    }
+
+    /// How many writes are done, and their bytes.
+    pub fn progress(&self) -> (u64, u64) {
+        (
+            self.done.load(Ordering::Relaxed),
+            self.written_bytes.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Takes note of the writes that were in flight when an error ended all: how many, and where the first begins.
+    pub fn note_cut_off(&self, writes: u64, offset: u64) {
+        *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner) = Some((writes, offset));
+    }
+
+    /// The error of an update in place, which says how far it went.
+    pub fn partly(&self, source: Error, block_bytes: usize) -> Error {
+        let (done, _) = self.progress();
+        let cut_off = *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut planned, mut whole, mut next_offset) = (0, 0, None);
+        for write in self.writes(block_bytes) {
+            let is_whole = match cut_off {
+                Some((_, offset)) => write.offset < offset,
+                None => planned < done,
+            };
+            whole += u64::from(is_whole);
+            if !is_whole && next_offset.is_none() {
+                next_offset = Some(write.offset);
+            }
+            planned += 1;
+        }
+        let in_flight = cut_off.map_or(1, |(writes, _)| writes);
+        Error::PartlyUpdated {
+            path: self.side.path.to_owned(),
+            done: whole,
+            unsure: (done - whole + in_flight).min(planned - whole),
+            planned,
+            next_offset: next_offset.unwrap_or(self.side.bytes),
+            source: Box::new(source),
+        }
+    }
+
+    /// Whether what lies between updates may be written back. When others wait for the file it is theirs from then on,
+    /// and only what updates name is written.
+    pub fn may_fill_gaps(&self) -> bool {
+        match self.others {
+            Others::Nobody => true,
+            Others::Anybody => false,
+            Others::UntilLeaseEnds => {
+                let holds = !self.lease_ended.load(Ordering::Relaxed) && sys::holds_write_lease(&self.side.file);
+                if !holds && !self.lease_ended.swap(true, Ordering::Relaxed) {
+                    sys::end_write_lease(&self.side.file);
+                }
+                holds
+            }
+        }
+    }
+
+    /// Fails where a write with gaps cannot be made without them.
+    pub fn require_exact(&self, write: &Write) -> Result<()> {
+        if self.side.alignment == 1 {
+            return Ok(());
+        }
+        Err(Error::NotExclusive {
+            path: self.side.path.to_owned(),
+            method: *self.side.method,
+            reason: format!("others opened it before byte {} was written", write.offset),
+        })
+    }
+
+    /// Makes one write whole: reads what lies between its updates, or leaves that alone.
+    pub fn write(&self, write: &Write, buffer: &mut [u8]) -> Result<()> {
+        if write.has_gaps() {
+            if !self.may_fill_gaps() {
+                self.require_exact(write)?;
+                return self.write_parts(write, buffer);
+            }
+            self.read_gaps(write, buffer)?;
+        }
+        self.updates.overlay(write, buffer);
+        self.announce(write.offset, write.length)?;
+        self.side.write_block(buffer, write.offset, write.length as usize)?;
+        self.finish(write);
+        Ok(())
+    }
+
+    /// Writes only what updates name, each stretch by itself.
+    pub fn write_parts(&self, write: &Write, buffer: &mut [u8]) -> Result<()> {
+        let mut stretch = 0..0;
+        let flush = |stretch: &std::ops::Range<usize>, buffer: &[u8]| {
+            if stretch.is_empty() {
+                return Ok(());
+            }
+            let (offset, bytes) = (write.offset + stretch.start as u64, stretch.len());
+            self.announce(offset, bytes as u64)?;
+            self.side.write_block(&buffer[stretch.clone()], offset, bytes)
+        };
+        for (at, bytes) in self.updates.parts(write) {
+            if at != stretch.end {
+                flush(&stretch, buffer)?;
+                stretch = at..at;
+            }
+            buffer[at..at + bytes.len()].copy_from_slice(bytes);
+            stretch.end = at + bytes.len();
+        }
+        flush(&stretch, buffer)?;
+        self.done.fetch_add(1, Ordering::Relaxed);
+        self.written_bytes.fetch_add(write.covered, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Reads the file's bytes of a write; behind the file's end they are zeros.
+    fn read_gaps(&self, write: &Write, buffer: &mut [u8]) -> Result<()> {
+        let buffer = &mut buffer[..write.length as usize];
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = write.offset + done as u64;
+            // An answer that is not aligned is the file's end.
+            if !at.is_multiple_of(self.side.alignment) {
+                break;
+            }
+            self.side.count_call();
+            match self.side.file.read_at(&mut buffer[done..], at) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.side.failed_at("reading what lies between updates", at, error)),
+            }
+        }
+        buffer[done..].fill(0);
+        Ok(())
+    }
+
+    /// Brings what was written to the device.
+    pub fn sync(&self) -> Result<()> {
+        self.announce_sync()?;
+        self.side.count_call();
+        sys::sync(&self.side.file).map_err(|error| self.side.failed(SYNCING, error))
+    }
+
+    /// Cuts off what aligned writes put behind the end.
+    pub fn cut_padding(&self) -> Result<bool> {
+        let is_padded = self.side.alignment > 1 && self.side.metadata()?.len() > self.side.bytes;
+        if is_padded {
+            let cut = self.side.file.set_len(self.side.bytes);
+            cut.map_err(|error| self.side.failed("cutting off what pads its last block", error))?;
+        }
+        Ok(is_padded)
+    }
+
+    pub fn file(&self) -> &Arc<std::fs::File> {
+        &self.side.file
+    }
+}
+
+/// After a failed fsync the kernel may drop what it could not write and call the next one a success (fsync(2)).
+pub(super) const SYNCING: &str = "fsync (so none of what was written may be taken to be on the device)";

@@ -1,0 +1,296 @@
+//! A process that updates a file is killed before each of its steps in turn; what it leaves is recovered and held against
+//! what was there before and what was wanted. A write that fails instead is undone.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use seekless::update::{
+    Batch, Commit, Recovered, Safety, Step, StepKind, Updates, Watch, commit_watched, journal_path, recover,
+    recover_watched,
+};
+
+use super::{file_of, folders, sample};
+
+const METHODS: [&str; 3] = ["update/sync", "update/sync,gap=64", "update/io_uring,depth=2,gap=0"];
+/// How the test tells its child what to do: the words, apart by tabs.
+const CHILD: &str = "SEEKLESS_TEST_CRASH";
+
+fn updates() -> Updates {
+    let mut batch = Batch::new();
+    for offset in [20_000, 0, 50, 4000, 4090, 9998, 10_050] {
+        batch.push(offset, b"updated").unwrap();
+    }
+    batch.resolve()
+}
+
+fn wanted() -> Vec<u8> {
+    let mut bytes = sample(10_000);
+    bytes.resize(20_007, 0);
+    for (offset, update) in updates().iter() {
+        bytes[offset as usize..offset as usize + update.len()].copy_from_slice(update);
+    }
+    bytes
+}
+
+fn how(method: &str, safety: Safety) -> Commit {
+    Commit {
+        method: method.parse().unwrap(),
+        safety,
+        is_unsafe: false,
+    }
+}
+
+/// Kills the process before a step.
+struct Killing {
+    steps_left: AtomicU64,
+}
+
+impl Watch for Killing {
+    fn before(&self, _step: &Step<'_>) -> std::io::Result<()> {
+        if self.steps_left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            std::process::abort();
+        }
+        Ok(())
+    }
+}
+
+/// Not a test of its own: what the child of the tests below does.
+#[test]
+fn child_that_is_killed() {
+    let Ok(words) = std::env::var(CHILD) else { return };
+    let words: Vec<&str> = words.split('\t').collect();
+    let [action, method, steps, path] = words.as_slice() else {
+        panic!("{words:?}")
+    };
+    let killing = Killing {
+        steps_left: steps.parse::<u64>().unwrap().into(),
+    };
+    let path = Path::new(path);
+    match *action {
+        "journal" => drop(commit_watched(path, &updates(), &how(method, Safety::Journal), &killing).unwrap()),
+        "replace" => drop(commit_watched(path, &updates(), &how(method, Safety::Replace), &killing).unwrap()),
+        _ => drop(recover_watched(path, &killing).unwrap()),
+    }
+}
+
+/// Runs a child; whether it was killed before it was done.
+fn is_killed(action: &str, method: &str, steps: u64, path: &Path) -> bool {
+    let words = format!("{action}\t{method}\t{steps}\t{}", path.display());
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "crashing::child_that_is_killed"])
+        .env(CHILD, words)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(
+        status.success() || status.signal().is_some(),
+        "{action} {method} {steps}: {status}"
+    );
+    !status.success()
+}
+
+fn is_missing(method: &str, folder: &Path) -> bool {
+    let mut probe = seekless::Probe::new(folder).unwrap();
+    let availability = probe.availability(&method.parse().unwrap());
+    if let seekless::Availability::Unavailable(reason) = &availability {
+        println!("skipped: {method}: {reason}");
+    }
+    availability != seekless::Availability::Available
+}
+
+#[test]
+fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted() {
+    for folder in folders() {
+        for method in METHODS {
+            if is_missing(method, folder.path()) {
+                continue;
+            }
+            let mut seen = Vec::new();
+            for steps in 0.. {
+                let path = file_of(&folder, "file", &sample(10_000));
+                let killed = is_killed("journal", method, steps, &path);
+                let recovered = recover(&path).unwrap();
+                let found = std::fs::read(&path).unwrap();
+                let expected = match recovered {
+                    Recovered::Finished(_) => wanted(),
+                    Recovered::Nothing if found == wanted() => wanted(),
+                    Recovered::Undone | Recovered::Nothing => sample(10_000),
+                };
+                assert!(found == expected, "{method}, killed before step {steps}: {recovered:?}");
+                assert!(!journal_path(&path).exists());
+                assert_eq!(recover(&path).unwrap(), Recovered::Nothing);
+                seen.push(recovered);
+                if !killed {
+                    assert!(found == wanted());
+                    break;
+                }
+            }
+            assert!(
+                seen.iter().any(|seen| matches!(seen, Recovered::Finished(_))),
+                "{method}: {seen:?}"
+            );
+            println!("{method}: killed before each of {} steps", seen.len() - 1);
+        }
+    }
+}
+
+#[test]
+fn after_a_kill_before_any_step_of_a_replacement_the_file_is_as_before_or_as_wanted() {
+    for folder in folders() {
+        let mut steps = 0;
+        loop {
+            let path = file_of(&folder, "file", &sample(10_000));
+            let killed = is_killed("replace", "update/sync,gap=64", steps, &path);
+            let found = std::fs::read(&path).unwrap();
+            assert!(
+                found == wanted() || found == sample(10_000),
+                "killed before step {steps}"
+            );
+            assert_eq!(recover(&path).unwrap(), Recovered::Nothing);
+            assert_eq!(
+                std::fs::read_dir(folder.path()).unwrap().count(),
+                1,
+                "killed before step {steps}"
+            );
+            if !killed {
+                assert!(found == wanted());
+                break;
+            }
+            steps += 1;
+        }
+        assert!(steps > 5);
+    }
+}
+
+#[test]
+fn a_recovery_that_is_killed_is_recovered() {
+    let folder = &folders()[0];
+    for steps in 0.. {
+        let path = file_of(folder, "file", &sample(10_000));
+        // Make, sync, sync of the folder, two writes.
+        assert!(is_killed("journal", "update/sync", 5, &path));
+        let killed = is_killed("recover", "update/sync", steps, &path);
+        recover(&path).unwrap();
+        assert!(std::fs::read(&path).unwrap() == wanted(), "killed before step {steps}");
+        if !killed {
+            break;
+        }
+    }
+}
+
+/// Fails a step of a file, and keeps all of them.
+struct Failing<'a> {
+    nth: (StepKind, u64),
+    seen: Mutex<Vec<(StepKind, PathBuf)>>,
+    file: &'a Path,
+}
+
+impl Watch for Failing<'_> {
+    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+        let mut seen = self.seen.lock().unwrap();
+        seen.push((step.kind, step.path.to_owned()));
+        let same = seen
+            .iter()
+            .filter(|(kind, path)| (*kind, path.as_path()) == (self.nth.0, self.file));
+        if same.count() as u64 == self.nth.1 && step.kind == self.nth.0 && step.path == self.file {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn an_update_that_fails_is_undone_or_says_how_far_it_went() {
+    let folder = &folders()[0];
+    for method in METHODS {
+        if is_missing(method, folder.path()) {
+            continue;
+        }
+        for (safety, nth) in [(Safety::InPlace, 3), (Safety::Journal, 3), (Safety::Replace, 1)] {
+            let path = file_of(folder, "file", &sample(10_000)).canonicalize().unwrap();
+            let failing = Failing {
+                nth: (StepKind::Write, nth),
+                seen: Mutex::default(),
+                file: &path,
+            };
+            let result = commit_watched(&path, &updates(), &how(method, safety), &failing);
+            let found = std::fs::read(&path).unwrap();
+            if safety == Safety::Replace {
+                // Nothing is ever written to the old file.
+                assert!(result.is_ok() && found == wanted());
+                continue;
+            }
+            let error = result.unwrap_err().to_string();
+            if safety == Safety::Journal {
+                assert!(error.contains("as before"), "{error}");
+                assert!(found == sample(10_000), "{method}");
+                assert!(!journal_path(&path).exists());
+            } else {
+                assert!(error.contains(" writes the first "), "{error}");
+                assert!(found != sample(10_000), "{method}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_journal_is_on_the_device_before_the_file_changes_and_gone_only_after_the_file_is() {
+    let folder = &folders()[0];
+    let path = file_of(folder, "file", &sample(10_000)).canonicalize().unwrap();
+    let watch = Failing {
+        nth: (StepKind::Make, u64::MAX),
+        seen: Mutex::default(),
+        file: &path,
+    };
+    commit_watched(&path, &updates(), &how("update/sync,gap=16K", Safety::Journal), &watch).unwrap();
+    let journal = journal_path(&path);
+    let steps: Vec<_> = watch.seen.lock().unwrap().clone();
+    let expected = [
+        (StepKind::Make, journal.clone()),
+        (StepKind::Sync, journal.clone()),
+        (StepKind::Sync, journal.clone()),
+        (StepKind::Write, path.clone()),
+        (StepKind::Sync, path.clone()),
+        (StepKind::Remove, journal.clone()),
+        (StepKind::Sync, journal),
+    ];
+    assert_eq!(steps, expected);
+}
+
+#[test]
+fn journals_of_others_and_damaged_ones_are_refused_with_what_to_do() {
+    let folder = &folders()[0];
+    let path = file_of(folder, "file", &sample(10_000));
+    assert!(is_killed("journal", "update/sync", 5, &path));
+    let journal = journal_path(&path);
+    let whole = std::fs::read(&journal).unwrap();
+    let refused = commit_watched(
+        &path,
+        &updates(),
+        &how("update/sync", Safety::InPlace),
+        &Killing { steps_left: 100.into() },
+    );
+    assert!(refused.unwrap_err().to_string().contains("recover the file first"));
+    let refused = |what: &str| {
+        let error = recover(&path).unwrap_err().to_string();
+        assert!(error.contains(what) && error.contains("move"), "{error}");
+        assert!(journal.exists());
+    };
+    let mut damaged = whole.clone();
+    damaged[100] ^= 1;
+    std::fs::write(&journal, &damaged).unwrap();
+    refused("written to since");
+    std::fs::write(&journal, vec![b'x'; 1000]).unwrap();
+    refused("no journal of seekless");
+    std::fs::write(&journal, &whole).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    // The inode must not be used again at once.
+    let _other = file_of(folder, "other", b"");
+    std::fs::write(&path, sample(100)).unwrap();
+    refused("another file");
+    assert_eq!(std::fs::read(&path).unwrap(), sample(100));
+}

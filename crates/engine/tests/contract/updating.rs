@@ -1,0 +1,154 @@
+//! Updating.
+
+use std::path::Path;
+
+use seekless::method::{CachePolicy, Operation, Preallocate};
+use seekless::update::{Batch, Commit, Safety, Updates, commit};
+use seekless::{Error, Method};
+
+use super::{cases, file_of, folders, methods, sample};
+
+/// Updates of all kinds in and behind a file of so many bytes, and what the file holds then.
+fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
+    let (mut batch, mut after) = (Batch::new(), before.to_vec());
+    let mut update = |offset: usize, bytes: &[u8]| {
+        batch.push(offset as u64, bytes).unwrap();
+        after.resize(after.len().max(offset + bytes.len()), 0);
+        after[offset..offset + bytes.len()].copy_from_slice(bytes);
+    };
+    let step = if is_dense { 100 } else { 9000 };
+    for offset in (0..before.len()).step_by(step).rev() {
+        update(offset, &[offset as u8, 1, 2, 3]);
+    }
+    update(before.len() / 2, &sample(5000));
+    // One that is written over in part, one behind the end and not touching it, and one twice.
+    update(before.len() / 2 + 100, b"later wins");
+    update(before.len() + 7000, b"behind the end");
+    update(3, b"first");
+    update(3, b"twice");
+    (batch.resolve(), after)
+}
+
+fn how(method: Method, safety: Safety) -> Commit {
+    Commit {
+        method,
+        safety,
+        is_unsafe: false,
+    }
+}
+
+#[test]
+fn every_method_leaves_what_a_naive_file_holds() {
+    for folder in folders() {
+        for method in methods(Operation::Update, folder.path()) {
+            let cases = cases(&method);
+            let step = (cases.len() / 3).max(1);
+            for (method, size) in cases.into_iter().step_by(step) {
+                for is_dense in [true, false] {
+                    let before = sample(size);
+                    let path = file_of(&folder, "file", &before);
+                    let (updates, after) = updated(&before, is_dense);
+                    commit(&path, &updates, &how(method, Safety::InPlace))
+                        .unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
+                    assert!(
+                        std::fs::read(&path).unwrap() == after,
+                        "{method} left {size} bytes wrong"
+                    );
+                    std::fs::remove_file(&path).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_journal_and_a_new_file_leave_the_same_and_nothing_beside_it() {
+    for folder in folders() {
+        for method in methods(Operation::Update, folder.path()) {
+            for safety in [Safety::Journal, Safety::Replace] {
+                if method.options().cache == CachePolicy::Direct || method.options().preallocate == Preallocate::Both {
+                    continue;
+                }
+                let before = sample(40_000);
+                let path = file_of(&folder, "file", &before);
+                let (updates, after) = updated(&before, false);
+                commit(&path, &updates, &how(method, safety)).unwrap_or_else(|error| panic!("{method}: {error}"));
+                assert!(std::fs::read(&path).unwrap() == after, "{method}, {safety:?}");
+                assert_eq!(names(folder.path()), ["file"], "{method}, {safety:?}");
+                std::fs::remove_file(&path).unwrap();
+            }
+        }
+    }
+}
+
+fn names(folder: &Path) -> Vec<std::ffi::OsString> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name()).collect()
+}
+
+#[test]
+fn what_a_replaced_file_is_stays_and_its_other_names_are_not_cut_off() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    for folder in folders() {
+        let path = file_of(&folder, "file", b"before");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let mut batch = Batch::new();
+        batch.push(0, b"B").unwrap();
+        let updates = batch.resolve();
+        let replace = how("update/sync".parse().unwrap(), Safety::Replace);
+        commit(&path, &updates, &replace).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        std::fs::hard_link(&path, folder.path().join("other")).unwrap();
+        let error = commit(&path, &updates, &replace).unwrap_err().to_string();
+        assert!(error.contains("several names"), "{error}");
+    }
+}
+
+#[test]
+fn gaps_are_written_back_only_where_others_are_kept_out() {
+    let folder = &folders()[0];
+    let path = file_of(folder, "file", &sample(10_000));
+    let mut batch = Batch::new();
+    batch.push(10, b"one").unwrap();
+    batch.push(100, b"two").unwrap();
+    let updates = batch.resolve();
+    let reader = std::fs::File::open(&path).unwrap();
+    let gaps = how("update/sync,gap=4K".parse().unwrap(), Safety::InPlace);
+    let refused = commit(&path, &updates, &gaps);
+    assert!(matches!(refused, Err(Error::NotExclusive { .. })), "{refused:?}");
+    assert!(std::fs::read(&path).unwrap() == sample(10_000));
+    for (text, is_unsafe, writes) in [("update/sync", false, 2), ("update/sync,gap=4K", true, 1)] {
+        let method = text.parse().unwrap();
+        let done = commit(
+            &path,
+            &updates,
+            &Commit {
+                method,
+                is_unsafe,
+                ..gaps
+            },
+        );
+        assert_eq!(done.unwrap().writes, writes, "{text}");
+    }
+    drop(reader);
+    assert_eq!(commit(&path, &updates, &gaps).unwrap().writes, 1);
+}
+
+#[test]
+fn a_second_updater_is_refused() {
+    let folder = &folders()[0];
+    let path = file_of(folder, "file", b"before");
+    let first = std::fs::File::open(&path).unwrap();
+    first.lock().unwrap();
+    let mut batch = Batch::new();
+    batch.push(0, b"x").unwrap();
+    let updates = batch.resolve();
+    for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
+        let refused = commit(&path, &updates, &how("update/sync".parse().unwrap(), safety));
+        assert!(
+            refused.unwrap_err().to_string().contains("another update"),
+            "{safety:?}"
+        );
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), b"before");
+}

@@ -1,0 +1,246 @@
+//! Reading updates: JSON lines for people and scripts, a compact binary form for programs.
+//!
+//! What is read goes into a [`Batch`] at once, so that ten million updates of four bytes take some 200 MB. How they reach
+//! the file is the engine's business.
+
+use std::io::{self, BufRead, Read};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use seekless::update::{Batch, BatchError};
+use serde::Deserialize;
+
+/// What the binary form begins with; its version, four bytes of little-endian, follows.
+pub const MAGIC: &[u8; 8] = b"SKLSUPDT";
+/// The version of the binary form.
+pub const VERSION: u32 = 1;
+
+/// The longest line of JSON: a file of updates without line ends asks for no more memory than this.
+const LINE_BYTES_MAX: u64 = 256 << 20;
+
+/// Why updates are not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// They could not be read.
+    #[error("reading the updates failed: {0}")]
+    System(#[from] io::Error),
+    /// A line is no update.
+    #[error("line {line} of the updates: {reason}")]
+    Line {
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An update of the binary form is none.
+    #[error("update {number} of the updates, at byte {at}: {reason}")]
+    Record {
+        /// The update, from 1.
+        number: u64,
+        /// Where it begins.
+        at: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The binary form is of another version.
+    #[error("the updates are of version {0} of the binary form, and version {VERSION} is read")]
+    Version(u32),
+}
+
+/// Reads updates in whichever form they are.
+///
+/// # Errors
+/// [`ReadError`], with the line or the number of the first update that is none.
+pub fn read_updates(from: &mut dyn BufRead) -> Result<Batch, ReadError> {
+    // The first bytes may come one by one, as from a terminal.
+    let mut first = Vec::new();
+    from.take(MAGIC.len() as u64).read_to_end(&mut first)?;
+    if first == MAGIC {
+        return read_binary(from);
+    }
+    read_lines(&mut first.as_slice().chain(from))
+}
+
+/// One line.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    offset: u64,
+    hex: Option<String>,
+    base64: Option<String>,
+    text: Option<String>,
+}
+
+impl Line {
+    fn bytes(self) -> Result<Vec<u8>, String> {
+        match (self.hex, self.base64, self.text) {
+            (Some(hex), None, None) => from_hex(&hex),
+            (None, Some(base64), None) => STANDARD.decode(base64).map_err(|error| format!("base64: {error}")),
+            (None, None, Some(text)) => Ok(text.into_bytes()),
+            _ => Err("an update has an offset and one of hex, base64 and text".to_owned()),
+        }
+    }
+}
+
+fn from_hex(hex: &str) -> Result<Vec<u8>, String> {
+    let digit = |byte: u8| {
+        let digit = char::from(byte).to_digit(16);
+        digit.ok_or_else(|| format!("hex: `{}` is no digit", byte.escape_ascii()))
+    };
+    if !hex.len().is_multiple_of(2) {
+        return Err("hex: a byte has two digits, and one is missing".to_owned());
+    }
+    let pairs = hex.as_bytes().chunks_exact(2);
+    pairs
+        .map(|pair| Ok((digit(pair[0])? * 16 + digit(pair[1])?) as u8))
+        .collect()
+}
+
+fn read_lines(from: &mut dyn BufRead) -> Result<Batch, ReadError> {
+    let mut batch = Batch::new();
+    let mut text = Vec::new();
+    for line in 1.. {
+        let wrong = |reason: String| ReadError::Line { line, reason };
+        text.clear();
+        let read = from.take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut text)?;
+        if read == 0 {
+            break;
+        }
+        if read as u64 > LINE_BYTES_MAX {
+            return Err(wrong("is longer than 256 MiB".to_owned()));
+        }
+        if text.trim_ascii().is_empty() {
+            continue;
+        }
+        let update: Line = serde_json::from_slice(&text).map_err(|error| wrong(in_line(&error)))?;
+        let offset = update.offset;
+        let bytes = update.bytes().map_err(wrong)?;
+        batch
+            .push(offset, &bytes)
+            .map_err(|error: BatchError| wrong(error.to_string()))?;
+    }
+    Ok(batch)
+}
+
+/// The reason without the place in the text, of which each is but one line.
+fn in_line(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let end = text.rfind(" at line ").unwrap_or(text.len());
+    format!("{} (column {})", &text[..end], error.column())
+}
+
+fn read_binary(from: &mut dyn BufRead) -> Result<Batch, ReadError> {
+    let mut version = [0; 4];
+    from.read_exact(&mut version)?;
+    match u32::from_le_bytes(version) {
+        VERSION => {}
+        other => return Err(ReadError::Version(other)),
+    }
+    let mut batch = Batch::new();
+    let (mut at, mut bytes) = (MAGIC.len() as u64 + 4, Vec::new());
+    for number in 1.. {
+        let wrong = |reason: &str| ReadError::Record {
+            number,
+            at,
+            reason: reason.to_owned(),
+        };
+        let mut head = Vec::with_capacity(12);
+        from.take(12).read_to_end(&mut head)?;
+        if head.is_empty() {
+            break;
+        }
+        let (Some(offset), Some(length)) = (head.first_chunk(), head.last_chunk().filter(|_| head.len() == 12)) else {
+            return Err(wrong("the updates end within it"));
+        };
+        let (offset, length) = (u64::from_le_bytes(*offset), u32::from_le_bytes(*length));
+        bytes.clear();
+        // Read as far as it comes: a length that is wrong asks for no memory.
+        from.take(u64::from(length)).read_to_end(&mut bytes)?;
+        if bytes.len() < length as usize {
+            return Err(wrong("the updates end within it"));
+        }
+        batch.push(offset, &bytes).map_err(|error| wrong(&error.to_string()))?;
+        at += 12 + u64::from(length);
+    }
+    Ok(batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Result<Vec<(u64, Vec<u8>)>, String> {
+        let batch = read_updates(&mut &*bytes).map_err(|error| error.to_string())?;
+        let updates = batch.resolve();
+        Ok(updates.iter().map(|(offset, bytes)| (offset, bytes.to_vec())).collect())
+    }
+
+    #[test]
+    fn lines_say_their_bytes_in_three_ways() {
+        let text = br#"{"offset": 4000, "hex": "00fF"}
+
+{"base64": "aGk=", "offset": 10}
+{"offset":0,"text":"\u00e4"}"#;
+        let expected = vec![(0, "ä".into()), (10, b"hi".to_vec()), (4000, vec![0, 255])];
+        assert_eq!(read(text), Ok(expected));
+        assert_eq!(read(b""), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_no_update_is_refused_with_its_line() {
+        let table: [(&str, &str); 9] = [
+            (r#"{"offset": -4, "hex": "00"}"#, "integer `-4`"),
+            (r#"{"offset": 4}"#, "one of hex"),
+            (r#"{"offset": 4, "hex": "0"}"#, "two digits"),
+            (r#"{"offset": 4, "hex": "0g"}"#, "`g` is no digit"),
+            (r#"{"offset": 4, "base64": "!"}"#, "base64"),
+            (r#"{"offset": 4, "hex": "00", "text": ""}"#, "one of hex"),
+            (r#"{"offset": 9223372036854775807, "hex": "00"}"#, "every file ends"),
+            (r#"{"ofset": 4, "hex": "00"}"#, "unknown field"),
+            ("offset", "column"),
+        ];
+        for (line, reason) in table {
+            let error = read(format!("{{\"offset\":1,\"text\":\"\"}}\n{line}\n").as_bytes()).unwrap_err();
+            assert!(
+                error.starts_with("line 2 ") && error.contains(reason),
+                "{line}: {error}"
+            );
+        }
+    }
+
+    fn binary(updates: &[(u64, Vec<u8>)]) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        for (offset, update) in updates {
+            bytes.extend_from_slice(&offset.to_le_bytes());
+            bytes.extend_from_slice(&(update.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(update);
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_binary_form_is_read_and_refused_where_it_ends_within_an_update() {
+        let updates = vec![(3, b"abc".to_vec()), (100, b"d".to_vec())];
+        let bytes = binary(&updates);
+        assert_eq!(read(&bytes), Ok(updates));
+        for end in [13, 28, bytes.len() - 1] {
+            assert!(read(&bytes[..end]).unwrap_err().contains("end within"), "{end}");
+        }
+        let mut newer = bytes;
+        newer[8] = 2;
+        assert!(read(&newer).unwrap_err().contains("version 2"));
+        let huge = [binary(&[]), vec![0; 8], vec![255; 4], b"few".to_vec()].concat();
+        assert!(read(&huge).unwrap_err().contains("update 1"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), is_binary in any::<bool>()) {
+            let bytes = if is_binary { [binary(&[]), bytes].concat() } else { bytes };
+            let _ = read(&bytes);
+        }
+    }
+}
