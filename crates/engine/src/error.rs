@@ -115,7 +115,7 @@ pub enum Error {
     },
     /// An update in place ended early.
     #[error(
-        "{source}; of {planned} writes the first {done} are in {}, the next {unsure} (from byte {next_offset}) may be, \
+        "{cause}; of {planned} writes the first {done} are in {}, the next {unsure} (from byte {next_offset}) may be, \
          in part, and the rest is not: give the updates again when the reason is gone",
         path.display()
     )]
@@ -131,15 +131,15 @@ pub enum Error {
         /// Where the first of those that may be in it begins.
         next_offset: u64,
         /// Why it ended.
-        source: Box<Error>,
+        cause: Box<Error>,
     },
     /// An update with a journal failed, and was undone if possible.
-    #[error("{source}{what}")]
+    #[error("{cause}{what}")]
     Undone {
         /// What has become of the file, behind a semicolon.
         what: String,
         /// Why it failed.
-        source: Box<Error>,
+        cause: Box<Error>,
     },
     /// It was not done, and nothing has changed.
     #[error("{}: {reason}", path.display())]

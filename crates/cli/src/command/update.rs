@@ -108,13 +108,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     require_file(&arguments.file)?;
     let updates = read(arguments.from.as_deref())?.resolve();
-    let facts = update_facts(&arguments.file, durability(arguments)?)?;
+    let (facts, doubt) = facts(arguments)?;
     let mut chosen = choose(arguments, &updates, &facts, false)?;
     let done = if arguments.dry_run {
         None
     } else {
         Some(change(arguments, &updates, &facts, &mut chosen)?)
     };
+    if let Some(doubt) = doubt {
+        chosen.why.push_str(&doubt);
+    }
     if arguments.json {
         let value = in_json(arguments, &updates, &facts, &chosen, done.as_ref())?;
         writeln!(out, "{value:#}")?;
@@ -122,6 +125,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         show(&mut out, arguments, &updates, &facts, &chosen, done.as_ref())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What writing costs here. Where it cannot be measured, because the folder takes no file or the disk is full, a guess, and
+/// what is to be said of it.
+fn facts(arguments: &Arguments) -> anyhow::Result<(UpdateFacts, Option<String>)> {
+    let durability = durability(arguments)?;
+    match update_facts(&arguments.file, durability) {
+        Ok(facts) => Ok((facts, None)),
+        Err(error) => {
+            let file_bytes = std::fs::metadata(&arguments.file)?.len();
+            let doubt = format!("; these costs are assumed, as they could not be measured ({error})");
+            Ok((UpdateFacts::assumed(file_bytes, durability), Some(doubt)))
+        }
+    }
 }
 
 /// Fails early where there is nothing to update, before a minute of updates is read.

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::place::{Ended, Place};
+use super::place::{Ended, Mount, Place};
 
 /// Every 100th of 10,000 integers, and the file with them changed.
 fn integers(place: &Place) -> Vec<u8> {
@@ -196,4 +196,51 @@ fn a_journal_that_is_left_must_be_recovered_and_a_foreign_one_is_refused() {
     let undone = place.run(&["update", "file", "--recover"]).succeeded();
     assert!(undone.stdout.contains("as before"), "{}", undone.stdout);
     assert_eq!(fs::read(path).unwrap(), b"precious");
+}
+
+#[test]
+fn a_full_disk_leaves_the_file_as_before_or_is_told_exactly() {
+    let place = Place::new();
+    let small = place.path("small");
+    fs::create_dir(&small).unwrap();
+    let Some(_mount) = Mount::tmpfs(&small, "size=1M") else {
+        return;
+    };
+    let (path, before) = (small.join("file"), vec![7; 300_000]);
+    let mut changes = Vec::new();
+    for offset in (0..3_000_000).step_by(1000) {
+        writeln!(changes, "{{\"offset\": {offset}, \"text\": \"updated\"}}").unwrap();
+    }
+    place.file("changes", &changes);
+    for safety in ["in-place", "journal", "replace"] {
+        fs::write(&path, &before).unwrap();
+        let arguments = ["--from", "changes", "--safety", safety, "--method", "update/sync"];
+        let ended = place.run(&[&["update", path.to_str().unwrap()], &arguments[..]].concat());
+        assert_eq!(ended.code, Some(2), "{safety}");
+        assert!(ended.stderr.contains("No space left"), "{}", ended.stderr);
+        if safety == "in-place" {
+            assert!(ended.stderr.contains("of 3000 writes the first"), "{}", ended.stderr);
+        } else {
+            assert!(fs::read(&path).unwrap() == before, "{safety}");
+        }
+        assert_eq!(fs::read_dir(&small).unwrap().count(), 1, "{safety}");
+    }
+}
+
+#[test]
+fn a_folder_that_takes_no_file_is_no_reason_not_to_write_in_place() {
+    let place = Place::new();
+    let folder = place.path("full");
+    fs::create_dir(&folder).unwrap();
+    let Some(_mount) = Mount::tmpfs(&folder, "size=64K") else {
+        return;
+    };
+    let path = folder.join("file");
+    fs::write(&path, vec![7; 64 << 10]).unwrap();
+    place.file("good", b"{\"offset\": 0, \"text\": \"x\"}\n");
+    let ended = place
+        .run(&["update", path.to_str().unwrap(), "--from", "good", "--explain"])
+        .succeeded();
+    assert!(ended.stdout.contains("assumed"), "{}", ended.stdout);
+    assert_eq!(fs::read(&path).unwrap()[..2], [b'x', 7]);
 }

@@ -16,11 +16,11 @@ use crate::storage::cache;
 /// What the calls are tried on.
 const TRIED_BYTES: usize = 256 << 10;
 const CALLS: u32 = 32;
-/// Writing through is tried as often as fits in here, but twice at least.
-const THROUGH_BUDGET: Duration = Duration::from_millis(20);
+/// Writing through is tried as often as fits in here, but twice at least: whoever asks for it waits for this too.
+const THROUGH_BUDGET: Duration = Duration::from_millis(5);
 const THROUGH_CALLS: usize = 8;
 
-/// Measures what writing costs beside a file, in some 50 ms at most where the device is no slower than a disk.
+/// Measures what writing costs beside a file, in some 20 ms where the device is no slower than a disk.
 ///
 /// # Errors
 /// The system's, where no file can be made there.

@@ -165,7 +165,7 @@ impl Journal {
     }
 
     /// Puts back what was there before an update that failed, and gives the error that says so.
-    pub fn undo(self, file: &File, source: Error, watch: &dyn Watch) -> Error {
+    pub fn undo(self, file: &File, cause: Error, watch: &dyn Watch) -> Error {
         let undone = self.put_back(file).and_then(|()| remove(&self.path, watch));
         let what = match undone {
             Ok(()) => "; all of it was undone, and the file is as before".to_owned(),
@@ -176,17 +176,26 @@ impl Journal {
         };
         Error::Undone {
             what,
-            source: Box::new(source),
+            cause: Box::new(cause),
         }
     }
 
     fn put_back(&self, file: &File) -> Result<()> {
         let failed = |error| Error::system(&self.path, "undoing what it holds", error);
         let (header, mut read) = open(&self.path)?;
-        while let Some(record) = read.next_record().map_err(failed)? {
-            file.write_all_at(&record.before, record.offset).map_err(failed)?;
-        }
+        // First, as it frees what the disk may be full of.
         file.set_len(header.bytes_before).map_err(failed)?;
+        let mut found = Vec::new();
+        while let Some(Record { offset, before, .. }) = read.next_record().map_err(failed)? {
+            let inside = header.bytes_before.saturating_sub(offset).min(before.len() as u64);
+            let before = &before[..inside as usize];
+            found.resize(before.len(), 0);
+            read_or_zeros(file, &mut found, offset).map_err(failed)?;
+            // What was not written is left alone: a full disk has no room for the zeros of a hole.
+            if found != before {
+                file.write_all_at(before, offset).map_err(failed)?;
+            }
+        }
         sys::sync(file).map_err(failed)
     }
 }

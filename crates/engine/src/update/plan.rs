@@ -27,6 +27,21 @@ pub struct UpdateFacts {
     pub file_bytes: u64,
 }
 
+impl UpdateFacts {
+    /// What is taken where nothing can be measured: a disk that answers in a millisecond.
+    #[must_use]
+    pub fn assumed(file_bytes: u64, durability: Durability) -> Self {
+        Self {
+            write_call_ns: 2_000.0,
+            write_byte_ns: 1.0,
+            flush_ns: if durability == Durability::None { 0.0 } else { 1e6 },
+            read_call_ns: 2_000.0,
+            read_byte_ns: 1.0,
+            file_bytes,
+        }
+    }
+}
+
 /// What a plan has to keep to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlanLimits {

@@ -108,7 +108,7 @@ impl<'a> Target<'a> {
     }
 
     /// The error of an update in place, which says how far it went.
-    pub fn partly(&self, source: Error, block_bytes: usize) -> Error {
+    pub fn partly(&self, cause: Error, block_bytes: usize) -> Error {
         let (done, _) = self.progress();
         let cut_off = *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut planned, mut whole, mut next_offset) = (0, 0, None);
@@ -130,7 +130,7 @@ impl<'a> Target<'a> {
             unsure: (done - whole + in_flight).min(planned - whole),
             planned,
             next_offset: next_offset.unwrap_or(self.side.bytes),
-            source: Box::new(source),
+            cause: Box::new(cause),
         }
     }
 
