@@ -208,6 +208,17 @@ pub fn set_extended_attribute(_file: BorrowedFd<'_>, _name: &CStr, _value: &[u8]
     Ok(Support::Unavailable(MISSING))
 }
 
+/// None: files have capabilities on Linux only.
+#[must_use]
+pub fn capabilities(_file: &File) -> Option<Vec<u8>> {
+    None
+}
+
+/// Nothing to do: files have capabilities on Linux only.
+pub fn set_capabilities(_file: &File, _value: &[u8]) -> io::Result<()> {
+    Ok(())
+}
+
 /// The file system behind `path`: statvfs(3), which does not tell its type.
 pub fn file_system(path: &Path) -> io::Result<FileSystem> {
     let space = rustix::io::retry_on_intr(|| rustix::fs::statvfs(path))?;

@@ -5,15 +5,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::XattrFlags;
 use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::error::{Error, OPENING};
 use super::holders::holders;
 use super::{Result, SECTOR_BYTES};
-
-/// Capabilities of programs, which the kernel takes away when the file is changed.
-const CAPABILITY: &str = "security.capability";
 
 /// A file under a write lease.
 pub(super) struct Held<'a> {
@@ -52,11 +48,11 @@ impl<'a> Held<'a> {
             Err(error) => return Err(failed("taking a lease of it, which its owner and root may,")(error)),
         }
         let metadata = file.metadata().map_err(failed("looking at it"))?;
-        let capability = capability_of(&file);
+        let capability = sys::capabilities(&file);
         if let Some(value) = &capability {
             // Who may not set it again must not lose it.
-            rustix::fs::fsetxattr(&file, CAPABILITY, value, XattrFlags::REPLACE)
-                .map_err(|error| failed("keeping its capabilities, which root can,")(error.into()))?;
+            sys::set_capabilities(&file, value)
+                .map_err(|error| failed("keeping its capabilities, which root can,")(error))?;
         }
         Ok(Self {
             file,
@@ -114,10 +110,10 @@ impl<'a> Held<'a> {
             set.map_err(|error| self.failed("setting its mode again", error))?;
         }
         if let Some(value) = &self.capability
-            && capability_of(&self.file).as_ref() != Some(value)
+            && sys::capabilities(&self.file).as_ref() != Some(value)
         {
-            rustix::fs::fsetxattr(&self.file, CAPABILITY, value, XattrFlags::empty())
-                .map_err(|error| self.failed("setting its capabilities again", error.into()))?;
+            sys::set_capabilities(&self.file, value)
+                .map_err(|error| self.failed("setting its capabilities again", error))?;
         }
         let times = [self.metadata.modified(), self.metadata.accessed()];
         if let [Ok(modified), Ok(accessed)] = times
@@ -187,11 +183,4 @@ pub(super) fn unavailable(path: &Path, reason: &str) -> Error {
         reason: reason.to_owned(),
         advice: "nothing was changed. `seekless storage` shows what works there; on a local ext4, XFS, btrfs or tmpfs this does",
     }
-}
-
-fn capability_of(file: &File) -> Option<Vec<u8>> {
-    let mut value = vec![0; 256];
-    let length = rustix::fs::fgetxattr(file, CAPABILITY, &mut value[..]).ok()?;
-    value.truncate(length);
-    Some(value)
 }

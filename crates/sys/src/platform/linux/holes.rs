@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::fs::{FallocateFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
 
 use crate::support::{ABSENT, Support, attempt};
@@ -83,6 +83,23 @@ pub fn holds_write_lease(file: &File) -> bool {
 pub fn end_write_lease(file: &File) {
     // SAFETY: F_SETLEASE takes an integer; `file` keeps the descriptor open.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
+}
+
+/// The extended attribute with a program's capabilities (capabilities(7)), which is lost when the file is changed.
+const CAPABILITIES: &str = "security.capability";
+
+/// The capabilities that a program's file has; `None` where there are none, or none can be read.
+#[must_use]
+pub fn capabilities(file: &File) -> Option<Vec<u8>> {
+    let mut value = vec![0; 256];
+    let len = rustix::fs::fgetxattr(file, CAPABILITIES, &mut value[..]).ok()?;
+    value.truncate(len);
+    Some(value)
+}
+
+/// Gives a program's file the capabilities that [`capabilities`] told: fsetxattr(2).
+pub fn set_capabilities(file: &File, value: &[u8]) -> io::Result<()> {
+    Ok(rustix::fs::fsetxattr(file, CAPABILITIES, value, XattrFlags::empty())?)
 }
 
 #[cfg(test)]

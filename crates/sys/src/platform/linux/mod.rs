@@ -14,7 +14,10 @@ pub use copy::{clone_file, clone_path, copy_file_range, copy_path_data, sendfile
 pub use extents::{extents, extents_as_known};
 pub use file::{allocate, direct_alignment, open, read_at_dontcache, sync, sync_file_system, write_at_dontcache};
 pub use folder::{extended_attributes, extended_attributes_at, list_folder, set_extended_attribute};
-pub use holes::{end_write_lease, holds_write_lease, next_data, next_hole, punch_hole, take_write_lease};
+pub use holes::{
+    capabilities, end_write_lease, holds_write_lease, next_data, next_hole, punch_hole, set_capabilities,
+    take_write_lease,
+};
 pub use machine::{die_with_parent, file_system, memory, process_io};
 pub use pipe::Pipe;
 

@@ -113,6 +113,17 @@ pub fn holds_write_lease(_file: &File) -> bool {
 /// Nothing: there is none to end.
 pub fn end_write_lease(_file: &File) {}
 
+/// None: files have capabilities on Linux only.
+#[must_use]
+pub fn capabilities(_file: &File) -> Option<Vec<u8>> {
+    None
+}
+
+/// Nothing to do: files have capabilities on Linux only.
+pub fn set_capabilities(_file: &File, _value: &[u8]) -> io::Result<()> {
+    Ok(())
+}
+
 /// `Unavailable`: there is no `RWF_DONTCACHE`.
 pub fn read_at_dontcache(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::Result<Support<usize>> {
     Ok(Support::Unavailable(
