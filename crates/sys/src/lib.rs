@@ -51,7 +51,7 @@ pub use platform::{
     set_capabilities, set_extended_attribute, sync, sync_file_system, take_write_lease, write_at_dontcache,
 };
 pub use ring::Ring;
-pub use stdio::{Locking, Stdio, StdioEnd};
+pub use stdio::{Locking, Stdio, StdioEnd, StdioFailure};
 pub use support::Support;
 pub use types::{
     Access, Advice, Alignment, Completed, ExtendedAttributes, Extent, ExtentFlags, FileSystem, MapAdvice, MapMode,

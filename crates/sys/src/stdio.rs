@@ -31,6 +31,17 @@ pub enum StdioEnd {
     SecondEnded(u64),
 }
 
+/// Why looking at two streams failed.
+#[derive(Debug)]
+pub struct StdioFailure {
+    /// Whether it was the second stream that could not be read.
+    pub is_second: bool,
+    /// How many bytes of each are equal before.
+    pub done: u64,
+    /// That of read(2).
+    pub source: io::Error,
+}
+
 /// A stream over a file: fdopen(3), with the buffer that the C library chooses.
 pub struct Stdio(NonNull<libc::FILE>);
 
@@ -84,21 +95,27 @@ impl Stdio {
     /// Compares up to `length` bytes of the two, and counts the newlines in the equal part.
     ///
     /// # Errors
-    /// That of read(2) in either.
+    /// That of read(2) in either, with how far it went.
     pub fn compare(
         &mut self,
         other: &mut Self,
         locking: Locking,
         length: u64,
         mut newlines: Option<&mut u64>,
-    ) -> io::Result<StdioEnd> {
+    ) -> Result<StdioEnd, StdioFailure> {
         let get = getter(locking);
         for done in 0..length {
             // SAFETY: both streams are open until they are dropped, and used by this thread alone.
             let (one, two) = unsafe { (get(self.0.as_ptr()), get(other.0.as_ptr())) };
             if one != two || one == libc::EOF {
-                self.check()?;
-                other.check()?;
+                for (is_second, stream) in [(false, &*self), (true, &*other)] {
+                    let failed = |source| StdioFailure {
+                        is_second,
+                        done,
+                        source,
+                    };
+                    stream.check().map_err(failed)?;
+                }
                 return Ok(match (one, two) {
                     (libc::EOF, _) => StdioEnd::FirstEnded(done),
                     (_, libc::EOF) => StdioEnd::SecondEnded(done),

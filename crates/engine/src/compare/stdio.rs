@@ -58,7 +58,11 @@ impl CompareBytes for Streams {
         let counts = pair.sides[0].method.options().comparing == Some(Comparing::Linewise);
         let length = range.end - range.start;
         let end = one.compare(&mut other, self.0, length, counts.then_some(newlines));
-        let end = end.map_err(|error| pair.sides[0].failed_at("getc of both behind", range.start, error))?;
+        let end = end.map_err(|failure| {
+            let file = usize::from(failure.is_second);
+            let at = pair.starts[file] + range.start + failure.done;
+            pair.sides[file].failed_at("getc", at, failure.source)
+        })?;
         match end {
             StdioEnd::Equal => Ok(None),
             StdioEnd::Differ(at) => Ok(Some(range.start + at)),
