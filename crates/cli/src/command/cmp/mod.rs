@@ -209,7 +209,7 @@ fn help(prefix: &OsStr) -> Vec<u8> {
     }
 }
 
-/// The command as clap knows it, for help, man pages and completions. Words given to it are parsed by [`dispatched`].
+/// The command as clap knows it, for help, man pages and completions. Words given to it are taken by [`called`].
 #[derive(Debug)]
 pub struct Arguments;
 
