@@ -12,6 +12,8 @@ pub struct ReadAhead {
     path: PathBuf,
     before: String,
     note: Option<PathBuf>,
+    /// Locked for as long as the window is set: another run that looked meanwhile would take ours for the one to put back.
+    _lock: fs::File,
 }
 
 /// The name of the note of what to put back where.
@@ -26,6 +28,8 @@ impl ReadAhead {
     pub fn set(facts: &StorageFacts, kib: u64, scratch: Option<&Path>) -> Result<Self, String> {
         let path = window_file(facts)?;
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let lock = fs::File::open(&path).map_err(failed)?;
+        lock.lock().map_err(failed)?;
         let before = fs::read_to_string(&path).map_err(failed)?;
         let note = scratch.map(|folder| folder.join(NOTE));
         if let Some(note) = &note {
@@ -33,7 +37,12 @@ impl ReadAhead {
             written.map_err(|error| format!("{}: {error}", note.display()))?;
         }
         fs::write(&path, kib.to_string()).map_err(failed)?;
-        let set = Self { path, before, note };
+        let set = Self {
+            path,
+            before,
+            note,
+            _lock: lock,
+        };
         // Drivers round it, or keep to a least of their own.
         let now = fs::read_to_string(&set.path).unwrap_or_default();
         if now.trim() == kib.to_string() {
@@ -100,5 +109,33 @@ fn window_file(facts: &StorageFacts) -> Result<PathBuf, String> {
             "{} has a read-ahead window of its own, not that of {}",
             facts.file_system, device.name
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_that_set_the_window_at_once_leave_it_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let facts = StorageFacts::of(folder.path()).unwrap();
+        if let Some(why) = ReadAhead::refuses(&facts) {
+            println!("skipped: {why}");
+            return;
+        }
+        let window = || fs::read_to_string(window_file(&facts).unwrap()).unwrap();
+        let before = window();
+        std::thread::scope(|scope| {
+            for kib in [128, 256, 512] {
+                let facts = &facts;
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        drop(ReadAhead::set(facts, kib, None).unwrap());
+                    }
+                });
+            }
+        });
+        assert_eq!(window(), before);
     }
 }
