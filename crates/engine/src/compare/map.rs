@@ -54,11 +54,6 @@ impl Map {
         })
     }
 
-    /// Whether it names ranges that both share.
-    pub fn has_shared(&self) -> bool {
-        !self.shared.is_empty()
-    }
-
     /// The stretches of the two, in order.
     pub fn runs<'a>(&'a self, pair: &'a Pair<'a>) -> Runs<'a> {
         Runs {
@@ -185,7 +180,7 @@ fn ask(pair: &Pair<'_>, file: usize, at: u64, last: Stretch) -> Result<Stretch> 
 }
 
 /// The ranges in which both files have the same extents, and nothing about these is in doubt.
-pub(super) fn shared(pair: &Pair<'_>) -> Result<Vec<Range<u64>>> {
+fn shared(pair: &Pair<'_>) -> Result<Vec<Range<u64>>> {
     if pair.bytes < SHARED_FROM_BYTES || !pair.is_on_one_device() || pair.is_one_file() {
         return Ok(Vec::new());
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use seekless_sys::{Buffer, MappedBytes};
 
 use super::CompareBytes;
-use super::map::{Kind, Map, Runs, shared};
+use super::map::{Kind, Map};
 use super::pair::Pair;
 use crate::error::Result;
 use crate::method::{Comparing, Order};
@@ -35,7 +35,6 @@ pub(super) struct Pass<'a> {
     /// What the map said, and whether a look at a hole found something.
     signature: u64,
     lied: bool,
-    used_shared: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -51,7 +50,6 @@ impl<'a> Pass<'a> {
             holes: 0,
             signature: 0,
             lied: false,
-            used_shared: false,
         }
     }
 
@@ -68,7 +66,6 @@ impl<'a> Pass<'a> {
 
     /// Compares: the first difference, if there is one.
     pub fn run(&mut self, map: &Map) -> Result<Option<u64>> {
-        self.used_shared = map.has_shared();
         let order = self.pair.sides[0].method.options().order;
         if order == Order::Preload {
             for file in 0..2 {
@@ -186,9 +183,9 @@ impl<'a> Pass<'a> {
             return Ok(true);
         }
         let map = Map::of(self.pair)?;
-        let mut runs: Runs<'_> = map.runs(self.pair);
+        let mut runs = map.runs(self.pair);
         while runs.next()?.is_some() {}
-        if runs.signature() != self.signature || (self.used_shared && shared(self.pair)?.is_empty()) {
+        if runs.signature() != self.signature {
             return Ok(true);
         }
         // Last, so that whatever changed while the map was read is seen.
