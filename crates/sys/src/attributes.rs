@@ -1,10 +1,28 @@
-//! Reading extended attributes whose number and length may change meanwhile.
+//! Extended attributes, whose number and length may change while they are read: the same calls on Linux and macOS.
 
 use std::ffi::CStr;
+use std::io;
+use std::os::fd::BorrowedFd;
 
 use rustix::io::{Errno, Result};
 
+use crate::support::Support;
 use crate::types::ExtendedAttributes;
+
+/// The extended attributes of an open file, sorted by name: flistxattr(2), fgetxattr(2). None where the file system has none.
+pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<ExtendedAttributes>> {
+    let attributes = attributes(
+        |buffer| rustix::fs::flistxattr(file, buffer),
+        |name, buffer| rustix::fs::fgetxattr(file, name, buffer),
+    );
+    Ok(Support::Available(attributes?))
+}
+
+/// Gives an open file an extended attribute: fsetxattr(2).
+pub fn set_extended_attribute(file: BorrowedFd<'_>, name: &CStr, value: &[u8]) -> io::Result<Support<()>> {
+    rustix::fs::fsetxattr(file, name, value, rustix::fs::XattrFlags::empty())?;
+    Ok(Support::Available(()))
+}
 
 /// All attributes, sorted by name. One that goes away between the list and its value is not among them.
 pub(crate) fn attributes(

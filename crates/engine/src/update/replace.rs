@@ -9,7 +9,7 @@ use seekless_sys::{self as sys, Support};
 
 use super::attributes;
 use super::batch::Updates;
-use super::commit::{Commit, Updated, fill, lock, prepare, written};
+use super::commit::{Commit, Updated, fill, lock, patiently, prepare, written};
 use super::journal::{beside, folder_of, refuse_left, sync_folder};
 use super::target::{Others, Target};
 use super::watch::{Step, StepKind, Watch};
@@ -19,8 +19,10 @@ use crate::transfer::{Destination, Side, require_regular};
 pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
     let found = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
     require_regular(path, &found)?;
-    let opened = OpenOptions::new().read(true).write(true).open(path);
-    let old = opened.map_err(|error| Error::system(path, "opening it for writing", error))?;
+    // Whoever may not write to it may not replace it either; with it open for writing there would be no lease.
+    let opened = OpenOptions::new().write(true).open(path);
+    drop(opened.map_err(|error| Error::system(path, "opening it for writing", error))?);
+    let old = File::open(path).map_err(|error| Error::system(path, "opening it", error))?;
     lock(&old, path)?;
     refuse_left(path)?;
     let before = old
@@ -35,8 +37,7 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     }
     let new_path = beside(path, "new");
     let new = Unfinished::make(&new_path, watch)?;
-    // Who opens the file meanwhile waits until the new one has its name, or is seen below to have changed it.
-    let _ = sys::take_write_lease(&old);
+    let is_held = keep_writers_out(&old, path, commit)?;
     copy(&old, &new.file, &new_path)?;
     let done = update(&new_path, before.len(), updates, commit, watch)?;
     attributes::keep(&old, &new.file, path)?;
@@ -44,7 +45,14 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     let now = old
         .metadata()
         .map_err(|error| Error::system(path, "looking at it", error))?;
-    if (now.len(), now.mtime(), now.mtime_nsec()) != (before.len(), before.mtime(), before.mtime_nsec()) {
+    let is_changed = (now.len(), now.mtime(), now.mtime_nsec()) != (before.len(), before.mtime(), before.mtime_nsec());
+    if is_held && !sys::holds_read_lease(&old) {
+        return Err(Error::refused(
+            path,
+            "others want to write to it; it is as it was, try again",
+        ));
+    }
+    if is_changed {
         return Err(Error::refused(
             path,
             "others wrote to it meanwhile; it is as they left it",
@@ -57,6 +65,26 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     new.keep();
     sync_folder(path, watch)?;
     Ok(done)
+}
+
+/// Keeps out those who would write to the old file while the new one is made of it: what they write would be lost. Who has
+/// it open for reading goes on with the old one. Whether there is a lease that tells of them; where the system has none,
+/// only times and size tell that the file was written to.
+fn keep_writers_out(old: &File, path: &Path, commit: &Commit) -> Result<bool> {
+    let reason = match patiently(|| sys::take_read_lease(old)) {
+        Ok(Support::Available(())) => return Ok(true),
+        Ok(Support::Unavailable(_)) => return Ok(false),
+        Err(_) if commit.is_unsafe => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => "others have it open for writing".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(Error::refused(
+        path,
+        &format!(
+            "{reason}, and what they write to the old file would be lost; let them close it, update it in place, or \
+             accept that (--unsafe)"
+        ),
+    ))
 }
 
 fn update(path: &Path, bytes_before: u64, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {

@@ -143,7 +143,7 @@ impl<'a> Target<'a> {
             Others::UntilLeaseEnds => {
                 let holds = !self.lease_ended.load(Ordering::Relaxed) && sys::holds_write_lease(&self.side.file);
                 if !holds && !self.lease_ended.swap(true, Ordering::Relaxed) {
-                    sys::end_write_lease(&self.side.file);
+                    sys::end_lease(&self.side.file);
                 }
                 holds
             }

@@ -10,6 +10,7 @@ mod crashing;
 mod hugefiles;
 mod reading;
 mod refusing;
+mod replacing;
 mod updating;
 mod writing;
 
@@ -118,4 +119,16 @@ fn sizes(block_bytes: u64) -> Vec<u64> {
     let mut sizes = vec![0, 1, 511, 512, 513, 4095, 4096, 4097];
     sizes.extend([block - 1, block, block + 1, 2 * block, 3 * block - 1, 5 * block + 17]);
     sizes
+}
+
+/// Waits until nobody has a file open: a child that another test starts has all that is open here until it runs its own
+/// program.
+fn wait_until_closed(path: &Path) {
+    let started = std::time::Instant::now();
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    while matches!(seekless_sys::take_write_lease(&file), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+    {
+        assert!(started.elapsed().as_secs() < 20, "{} stays open", path.display());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
 }

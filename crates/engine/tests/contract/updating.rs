@@ -6,7 +6,7 @@ use seekless::method::{CachePolicy, Operation, Preallocate};
 use seekless::update::{Batch, Commit, Safety, Updates, commit};
 use seekless::{Error, Method};
 
-use super::{cases, file_of, folders, methods, sample};
+use super::{cases, file_of, folders, methods, sample, wait_until_closed};
 
 /// Updates of all kinds in and behind a file of so many bytes, and what the file holds then.
 fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
@@ -131,6 +131,7 @@ fn gaps_are_written_back_only_where_others_are_kept_out() {
         assert_eq!(done.unwrap().writes, writes, "{text}");
     }
     drop(reader);
+    wait_until_closed(&path);
     assert_eq!(commit(&path, &updates, &gaps).unwrap().writes, 1);
 }
 

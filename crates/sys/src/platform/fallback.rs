@@ -200,8 +200,19 @@ pub fn holds_write_lease(_file: &File) -> bool {
     false
 }
 
+/// `Unavailable`: Linux only.
+pub fn take_read_lease(_file: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// Never: there is none to take.
+#[must_use]
+pub fn holds_read_lease(_file: &File) -> bool {
+    false
+}
+
 /// Nothing: there is none to end.
-pub fn end_write_lease(_file: &File) {}
+pub fn end_lease(_file: &File) {}
 
 /// `Unavailable`, as extended attributes are.
 pub fn set_extended_attribute(_file: BorrowedFd<'_>, _name: &CStr, _value: &[u8]) -> io::Result<Support<()>> {

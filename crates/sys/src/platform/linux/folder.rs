@@ -29,22 +29,7 @@ pub fn list_folder(folder: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, File
     Ok(())
 }
 
-/// The extended attributes of an open file, sorted by name: flistxattr(2), fgetxattr(2). None where the file system has none.
-pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<ExtendedAttributes>> {
-    let attributes = attributes(
-        |buffer| rustix::fs::flistxattr(file, buffer),
-        |name, buffer| rustix::fs::fgetxattr(file, name, buffer),
-    );
-    Ok(Support::Available(attributes?))
-}
-
-/// Gives an open file an extended attribute: fsetxattr(2).
-pub fn set_extended_attribute(file: BorrowedFd<'_>, name: &CStr, value: &[u8]) -> io::Result<Support<()>> {
-    rustix::fs::fsetxattr(file, name, value, rustix::fs::XattrFlags::empty())?;
-    Ok(Support::Available(()))
-}
-
-/// The same of an entry that cannot be opened or must not be, a symbolic link or a device: llistxattr(2), lgetxattr(2)
+/// The extended attributes, sorted by name, of an entry that cannot be opened or must not be, a symbolic link or a device: llistxattr(2), lgetxattr(2)
 /// below `/proc/self/fd`, as there is no call relative to a folder before Linux 6.13.
 pub fn extended_attributes_at(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
     let mut path = format!("/proc/self/fd/{}/", folder.as_raw_fd()).into_bytes();

@@ -54,14 +54,27 @@ pub fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<Support<()>>
 /// # Errors
 /// `WouldBlock` where somebody else has the file open or mapped; `PermissionDenied` where it is another user's.
 pub fn take_write_lease(file: &File) -> io::Result<Support<()>> {
+    take_lease(file, libc::F_WRLCK)
+}
+
+/// The same against those who would open the file for writing only, by a file that is open for reading only: fcntl(2)
+/// `F_SETLEASE` with `F_RDLCK`. Ask [`holds_read_lease`].
+///
+/// # Errors
+/// `WouldBlock` where somebody has the file open for writing; `PermissionDenied` where it is another user's.
+pub fn take_read_lease(file: &File) -> io::Result<Support<()>> {
+    take_lease(file, libc::F_RDLCK)
+}
+
+fn take_lease(file: &File, kind: libc::c_int) -> io::Result<Support<()>> {
     attempt(
         &[Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP],
         "the file system has no leases",
         || {
-            // SAFETY: F_SETLEASE takes an integer; `file` keeps the descriptor open.
+            // SAFETY: F_SETSIG takes an integer; `file` keeps the descriptor open.
             unsafe { libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) };
-            // SAFETY: as above.
-            match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) } {
+            // SAFETY: F_SETLEASE takes an integer; as above.
+            match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) } {
                 -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
                 _ => Ok(()),
             }
@@ -72,15 +85,25 @@ pub fn take_write_lease(file: &File) -> io::Result<Support<()>> {
 /// `F_SETSIG` of fcntl(2), which the libc crate lacks for some systems: which signal tells that a lease is to end.
 const F_SETSIG: libc::c_int = 10;
 
-/// Whether a lease that was taken stands, and nobody waits for its end: fcntl(2) `F_GETLEASE`.
+/// Whether a lease by [`take_write_lease`] stands, and nobody waits for its end: fcntl(2) `F_GETLEASE`.
 #[must_use]
 pub fn holds_write_lease(file: &File) -> bool {
+    lease(file) == libc::F_WRLCK
+}
+
+/// The same of a lease by [`take_read_lease`].
+#[must_use]
+pub fn holds_read_lease(file: &File) -> bool {
+    lease(file) == libc::F_RDLCK
+}
+
+fn lease(file: &File) -> libc::c_int {
     // SAFETY: F_GETLEASE takes nothing; `file` keeps the descriptor open.
-    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) == libc::F_WRLCK }
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) }
 }
 
 /// Gives a lease back, so that those who wait for the file go on: fcntl(2) `F_SETLEASE` with `F_UNLCK`.
-pub fn end_write_lease(file: &File) {
+pub fn end_lease(file: &File) {
     // SAFETY: F_SETLEASE takes an integer; `file` keeps the descriptor open.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
 }
@@ -146,8 +169,32 @@ mod tests {
         assert!(!holds_write_lease(&first));
         assert_eq!(take_write_lease(&first).unwrap(), Support::Available(()));
         assert!(holds_write_lease(&first));
-        end_write_lease(&first);
+        end_lease(&first);
         assert!(!holds_write_lease(&first));
+    }
+
+    #[test]
+    fn a_read_lease_is_refused_to_a_file_open_for_writing_and_ends_when_one_is_opened() {
+        let named = tempfile::NamedTempFile::new().unwrap();
+        let reader = File::open(named.path()).unwrap();
+        let refused = take_read_lease(&reader);
+        if let Ok(Support::Unavailable(reason)) = refused {
+            println!("skipped: {reason}");
+            return;
+        }
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let path = named.into_temp_path();
+        assert_eq!(take_read_lease(&reader).unwrap(), Support::Available(()));
+        drop(File::open(&path).unwrap());
+        assert!(holds_read_lease(&reader), "readers are welcome");
+        let writer = std::thread::spawn(move || File::options().write(true).open(&path).map(drop));
+        let started = std::time::Instant::now();
+        while holds_read_lease(&reader) {
+            assert!(started.elapsed().as_secs() < 20, "nobody was told");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        end_lease(&reader);
+        writer.join().unwrap().unwrap();
     }
 
     #[test]
@@ -166,7 +213,7 @@ mod tests {
             assert!(started.elapsed().as_secs() < 20, "nobody was told");
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        end_write_lease(&file);
+        end_lease(&file);
         other.join().unwrap().unwrap();
     }
 }

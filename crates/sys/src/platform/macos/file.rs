@@ -110,8 +110,19 @@ pub fn holds_write_lease(_file: &File) -> bool {
     false
 }
 
+/// `Unavailable`: Linux only.
+pub fn take_read_lease(_file: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("leases exist on Linux only"))
+}
+
+/// Never: there is none to take.
+#[must_use]
+pub fn holds_read_lease(_file: &File) -> bool {
+    false
+}
+
 /// Nothing: there is none to end.
-pub fn end_write_lease(_file: &File) {}
+pub fn end_lease(_file: &File) {}
 
 /// None: files have capabilities on Linux only.
 #[must_use]

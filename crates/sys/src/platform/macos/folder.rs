@@ -6,7 +6,6 @@ use std::os::fd::BorrowedFd;
 
 use rustix::fs::{Dir, FileType};
 
-use crate::attributes::attributes;
 use crate::support::Support;
 use crate::types::ExtendedAttributes;
 
@@ -20,21 +19,6 @@ pub fn list_folder(folder: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, File
         }
     }
     Ok(())
-}
-
-/// The extended attributes of an open file, sorted by name: flistxattr(2), fgetxattr(2). None where the file system has none.
-pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<ExtendedAttributes>> {
-    let attributes = attributes(
-        |buffer| rustix::fs::flistxattr(file, buffer),
-        |name, buffer| rustix::fs::fgetxattr(file, name, buffer),
-    );
-    Ok(Support::Available(attributes?))
-}
-
-/// Gives an open file an extended attribute: fsetxattr(2).
-pub fn set_extended_attribute(file: BorrowedFd<'_>, name: &CStr, value: &[u8]) -> io::Result<Support<()>> {
-    rustix::fs::fsetxattr(file, name, value, rustix::fs::XattrFlags::empty())?;
-    Ok(Support::Available(()))
 }
 
 /// `Unavailable`: there is no call relative to a folder.

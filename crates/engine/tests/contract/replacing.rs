@@ -1,0 +1,99 @@
+//! Replacing a file while others have it open.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use seekless::update::{Batch, Commit, Safety, Step, StepKind, Updates, Watch, commit, commit_watched};
+
+use super::{file_of, folders, wait_until_closed};
+
+fn one_byte() -> Updates {
+    let mut batch = Batch::new();
+    batch.push(0, b"B").unwrap();
+    batch.resolve()
+}
+
+fn replace() -> Commit {
+    Commit {
+        method: "update/sync".parse().unwrap(),
+        safety: Safety::Replace,
+        is_unsafe: false,
+    }
+}
+
+fn has_leases(path: &Path) -> bool {
+    let file = File::open(path).unwrap();
+    let found = seekless_sys::take_read_lease(&file).unwrap().available().is_some();
+    if !found {
+        println!("skipped: no leases here");
+    }
+    found
+}
+
+#[test]
+fn a_file_that_others_write_to_is_not_replaced_and_one_that_they_read_is() {
+    for folder in folders() {
+        let path = file_of(&folder, "file", b"before");
+        if !has_leases(&path) {
+            continue;
+        }
+        let writer = File::options().write(true).open(&path).unwrap();
+        let error = commit(&path, &one_byte(), &replace()).unwrap_err().to_string();
+        assert!(error.contains("open for writing"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"before");
+        let unsafely = Commit {
+            is_unsafe: true,
+            ..replace()
+        };
+        commit(&path, &one_byte(), &unsafely).unwrap();
+        drop(writer);
+        wait_until_closed(&path);
+        let reader = File::open(&path).unwrap();
+        commit(&path, &one_byte(), &replace()).unwrap();
+        assert_eq!(io::read_to_string(reader).unwrap(), "Before", "the old one, whole");
+    }
+}
+
+/// Opens the file for writing while the new one is written.
+struct Opening<'a> {
+    path: &'a Path,
+    writer: Mutex<Option<JoinHandle<File>>>,
+}
+
+impl Watch for Opening<'_> {
+    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+        if step.kind == StepKind::Write {
+            let path = self.path.to_owned();
+            let open = move || File::options().write(true).open(path).unwrap();
+            *self.writer.lock().unwrap() = Some(std::thread::spawn(open));
+            // It waits for the lease; what is awaited here is that the kernel has seen it.
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn who_comes_to_write_while_a_file_is_replaced_gets_the_file_that_keeps_the_name() {
+    for folder in folders() {
+        let path = file_of(&folder, "file", b"before");
+        if !has_leases(&path) {
+            continue;
+        }
+        let watch = Opening {
+            path: &path,
+            writer: Mutex::new(None),
+        };
+        let error = commit_watched(&path, &one_byte(), &replace(), &watch).unwrap_err();
+        assert!(error.to_string().contains("others want to write"), "{error}");
+        let writer = watch.writer.into_inner().unwrap().unwrap().join().unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&writer, b"theirs", 0).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
+}
