@@ -70,8 +70,8 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 fn complain(error: &anyhow::Error) {
     let mut sentence = String::new();
     for cause in error.chain().map(ToString::to_string) {
-        // Errors of libraries may say their cause themselves.
-        if !sentence.ends_with(&cause) {
+        // Errors of libraries may say their cause themselves, and what to do behind it.
+        if !sentence.contains(&cause) {
             let colon = if sentence.is_empty() { "" } else { ": " };
             sentence = format!("{sentence}{colon}{cause}");
         }

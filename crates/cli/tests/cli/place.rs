@@ -214,6 +214,23 @@ impl Mount {
         Self::of("ramfs", folder, "mode=700")
     }
 
+    /// A file system in a new image of so many bytes; `None`, with a word about it, where its programs are missing too.
+    pub fn image(kind: &str, bytes: u64, image: &Path, folder: &Path) -> Option<Self> {
+        fs::File::create(image).unwrap().set_len(bytes).unwrap();
+        let made = prepared(&format!("mkfs.{kind}"), &[OsStr::new("-q"), image.as_os_str()]);
+        let arguments = [
+            OsStr::new("-o"),
+            OsStr::new("loop"),
+            image.as_os_str(),
+            folder.as_os_str(),
+        ];
+        let mounted = made && prepared("mount", &arguments);
+        if !mounted {
+            println!("skipped: a {kind} image needs its mkfs and root");
+        }
+        mounted.then(|| Self(folder.to_owned()))
+    }
+
     fn of(kind: &str, folder: &Path, options: &str) -> Option<Self> {
         let arguments = ["-t", kind, "-o", options, kind].map(OsStr::new);
         let mounted = prepared("mount", &[&arguments[..], &[folder.as_os_str()]].concat());

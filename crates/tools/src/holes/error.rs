@@ -34,6 +34,35 @@ pub enum Error {
         /// What to try.
         advice: &'static str,
     },
+    /// Its holes do not fit into what is free.
+    #[error(
+        "{}: its holes take {needed_bytes} bytes, and its file system has {free_bytes} free; nothing was allocated: \
+         make room first",
+        path.display()
+    )]
+    NoRoom {
+        /// The file.
+        path: PathBuf,
+        /// What all holes take together.
+        needed_bytes: u64,
+        /// What is free.
+        free_bytes: u64,
+    },
+    /// Blocks for its holes were not to be had.
+    #[error(
+        "{}: allocating its holes failed: {source}; {}{}",
+        path.display(),
+        if *is_undone { "they are as they were" } else { "some of them may have blocks now" },
+        advice_for("", source)
+    )]
+    NotFilled {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+        /// Whether what was allocated until then is free again.
+        is_undone: bool,
+    },
     /// Somebody else has the file open or mapped.
     #[error("{}: is in use{}: no lease that keeps others out is granted; close it there first", path.display(), by(holders))]
     InUse {

@@ -1,11 +1,12 @@
 //! Filling: holes get blocks again, so that writing to them can find no full file system. Bytes stay the same.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Support};
+use seekless_sys::{self as sys, Extent, Support};
 
-use super::Result;
 use super::held::{Held, unavailable};
+use super::{Error, Result};
 
 /// What was filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,14 +24,34 @@ pub struct Filled {
 /// Allocates the blocks of all holes: fallocate(2). They read as zeros, and are reserved rather than data.
 ///
 /// # Errors
-/// Where no lease is granted, the file system cannot allocate or has no room; then some holes may have blocks.
+/// Where no lease is granted, the file system cannot allocate or has no room; then the holes are as they were.
 pub fn fill(path: &Path) -> Result<Filled> {
     let held = Held::open(path)?;
+    let holes = holes(&held)?;
+    let needed_bytes = match &holes {
+        Some(holes) => holes.iter().map(|hole| hole.end - hole.start).sum(),
+        None => held.metadata.len().saturating_sub(held.allocated_before_bytes()),
+    };
+    let file_system = sys::file_system(path).map_err(|error| held.failed("asking for room", error))?;
+    if needed_bytes > file_system.free_bytes {
+        return Err(Error::NoRoom {
+            path: path.to_owned(),
+            needed_bytes,
+            free_bytes: file_system.free_bytes,
+        });
+    }
     held.require_alone()?;
     let done = match sys::allocate(&held.file, held.metadata.len()) {
         Ok(Support::Available(())) => held.allocated_bytes(),
         Ok(Support::Unavailable(reason)) => Err(unavailable(path, reason)),
-        Err(error) => Err(held.failed("allocating its holes", error)),
+        Err(error) => {
+            let is_undone = holes.is_some_and(|holes| undo(&held, &holes));
+            Err(Error::NotFilled {
+                path: path.to_owned(),
+                source: error,
+                is_undone,
+            })
+        }
     };
     let restored = held.restore(true);
     let allocated_bytes = done?;
@@ -41,4 +62,72 @@ pub fn fill(path: &Path) -> Result<Filled> {
         allocated_before_bytes: held.allocated_before_bytes(),
         allocated_bytes,
     })
+}
+
+/// What has no blocks, in whole blocks; lseek(2) would count what is allocated and not written as holes too. None where
+/// the file system does not tell.
+fn holes(held: &Held<'_>) -> Result<Option<Vec<Range<u64>>>> {
+    match sys::extents(&held.file) {
+        Ok(Support::Available(extents)) => {
+            let end = held.metadata.len().next_multiple_of(held.block_bytes()?);
+            Ok(Some(between(&extents, end)))
+        }
+        Ok(Support::Unavailable(_)) => Ok(None),
+        Err(error) => Err(held.failed("asking for its extents", error)),
+    }
+}
+
+/// The ranges before `end` that no extent covers. Pure.
+fn between(extents: &[Extent], end: u64) -> Vec<Range<u64>> {
+    let mut holes = Vec::new();
+    let mut reached = 0;
+    for extent in extents {
+        let start = extent.logical.min(end);
+        if start > reached {
+            holes.push(reached..start);
+        }
+        reached = reached.max(extent.logical.saturating_add(extent.length));
+    }
+    if reached < end {
+        holes.push(reached..end);
+    }
+    holes
+}
+
+/// Frees what was allocated before the file system was full, and tells whether all of it is. Whoever was let in
+/// meanwhile may have written there: then all stays.
+fn undo(held: &Held<'_>, holes: &[Range<u64>]) -> bool {
+    let punch = |hole: &Range<u64>| sys::punch_hole(&held.file, hole.start, hole.end - hole.start);
+    let mut punched = holes.iter().map(|hole| held.is_alone() && punch(hole).is_ok());
+    punched.all(|is_free| is_free)
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_sys::ExtentFlags;
+
+    use super::*;
+
+    #[test]
+    fn what_no_extent_covers_is_a_hole() {
+        let found = |extents: &[(u64, u64)], end| {
+            let extents = extents.iter().map(|&(logical, length)| Extent {
+                logical,
+                physical: 0,
+                length,
+                flags: ExtentFlags::default(),
+            });
+            let holes = between(&extents.collect::<Vec<_>>(), end);
+            holes.into_iter().map(|hole| (hole.start, hole.end)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[], 100), [(0, 100)]);
+        assert_eq!(found(&[(0, 100)], 100), []);
+        assert_eq!(found(&[(10, 10), (20, 5), (50, 100)], 100), [(0, 10), (25, 50)]);
+        assert_eq!(
+            found(&[(10, 10), (200, 5)], 100),
+            [(0, 10), (20, 100)],
+            "behind the end"
+        );
+        assert_eq!(found(&[], 0), []);
+    }
 }
