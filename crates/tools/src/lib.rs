@@ -10,3 +10,5 @@ pub mod cmp;
 pub mod holes;
 pub mod tree;
 pub mod update;
+
+mod handle;

@@ -1,7 +1,6 @@
 //! Larger regular files, compared by a method of the engine: one that was asked for, or the one of the plan.
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,9 +11,9 @@ use super::error::Error;
 use super::lines::count_newlines;
 use super::side::Side;
 use super::{Difference, End, Outcome, Request, Verdict, Wanted, Way};
+use crate::handle::path_of;
 
-/// A file for the engine: open, and a path to open it again, as direct methods must. The path leads to this very file
-/// even if another took its name.
+/// A file for the engine: open, and a path to open it again, as direct methods must.
 struct Opened<'a> {
     side: &'a Side,
     file: &'a Arc<File>,
@@ -27,11 +26,10 @@ impl<'a> Opened<'a> {
     fn new(side: &'a Side, equal_bytes: u64) -> Result<Self, Error> {
         let name = &side.name;
         let (file, position, bytes) = side.regular().ok_or_else(|| Error::NotRegular { name: name.clone() })?;
-        let descriptor = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         Ok(Self {
             side,
             file,
-            path: if descriptor.exists() { descriptor } else { name.into() },
+            path: path_of(file).unwrap_or_else(|| name.into()),
             start: position + equal_bytes,
             bytes: bytes.saturating_sub(equal_bytes),
         })

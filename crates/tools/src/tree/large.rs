@@ -2,7 +2,6 @@
 //! or all processors busy.
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +10,7 @@ use seekless::method::CachePolicy;
 use seekless::{CompareFacts, Comparer, Error, Method, Part, Verdict, plan};
 
 use super::{Side, What};
+use crate::handle::path_of;
 
 /// From this size on what preparing costs is small beside reading. Below, the threads that read small files read these too.
 pub(super) const LARGE_BYTES: u64 = 8 << 20;
@@ -77,8 +77,7 @@ impl LargePair<'_> {
     /// Where the system has names for open files, these are never too long, and lead to no other file meanwhile.
     fn name_by_handles(&mut self) {
         for (path, file) in self.paths.iter_mut().zip(self.files) {
-            let handle = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-            if handle.exists() {
+            if let Some(handle) = path_of(file) {
                 *path = handle;
             }
         }
