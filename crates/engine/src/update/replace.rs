@@ -9,9 +9,10 @@ use seekless_sys::{self as sys, Support};
 
 use super::attributes;
 use super::batch::Updates;
-use super::commit::{Commit, Updated, fill, lock, prepare, written};
+use super::commit::{Commit, Updated, fill, lock, written};
 use super::journal::{beside, folder_of, refuse_left, sync_folder};
 use super::target::{Others, Target};
+use super::updater::Updater;
 use super::watch::{Step, StepKind, Watch};
 use crate::error::{Error, Result};
 use crate::transfer::{Destination, Side, require_regular};
@@ -60,7 +61,7 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
 }
 
 fn update(path: &Path, bytes_before: u64, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
-    let mut mechanism = prepare(&commit.method, updates.end())?;
+    let mut prepared = Updater::prepare_for(&commit.method, updates.end())?;
     let side = Side::open_target(
         path,
         &commit.method,
@@ -68,10 +69,11 @@ fn update(path: &Path, bytes_before: u64, updates: &Updates, commit: &Commit, wa
         updates.end().max(bytes_before),
     )?;
     let target = Target::new(side, updates, watch, Others::Nobody);
-    fill(&mut *mechanism, &target, bytes_before, false)?;
+    let fsync = fill(&mut *prepared.mechanism, &target, bytes_before, false)?;
     Ok(Updated {
         calls: target.side.calls(),
         requested_bytes: updates.requested_bytes(),
+        fsync,
         ..written(&target)
     })
 }
