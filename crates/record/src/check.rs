@@ -96,6 +96,12 @@ fn named(run: &Run) -> Checked {
             for_some(finding.bytes_per_second, |value| figure(&at, value, 0.0, MOST_RATIO))?;
         }
     }
+    length("columns", run.columns.len(), MOST_ITEMS)?;
+    for column in &run.columns {
+        for text in [&column.experiment, &column.name, &column.operation, &column.methods] {
+            name("columns", text)?;
+        }
+    }
     Ok(())
 }
 
@@ -186,6 +192,20 @@ fn contest(at: &str, contest: &Contest, run: &Run) -> Checked {
     for_some(contest.read_ahead_kib, |value| {
         count(&format!("{at}.read_ahead_kib"), value)
     })?;
+    for_some(contest.updates, |updates| {
+        count(&format!("{at}.updates.bytes"), updates.bytes)?;
+        count(&format!("{at}.updates.every_bytes"), updates.every_bytes)?;
+        if updates.bytes == 0 || updates.every_bytes < updates.bytes {
+            return problem(format!("{at}.updates"), "they are empty or overlap");
+        }
+        Ok(())
+    })?;
+    if contest.updates.is_some() != (contest.operation == "update") {
+        return problem(
+            format!("{at}.updates"),
+            "what updates says what it updates, and nothing else does",
+        );
+    }
     count(&format!("{at}.size_bytes"), contest.size_bytes)?;
     if !(1..=1_000_000).contains(&contest.files) {
         return problem(
@@ -245,10 +265,15 @@ fn summary(summary: &Summary) -> Checked {
     seconds("summary.setup_seconds", summary.setup_seconds)?;
     for_some(summary.user_seconds, |value| seconds("summary.user_seconds", value))?;
     for_some(summary.system_seconds, |value| seconds("summary.system_seconds", value))?;
+    for_some(summary.predicted_seconds, |value| {
+        seconds("summary.predicted_seconds", value)
+    })?;
+    for_some(summary.planned.as_ref(), |method| name("summary.planned", method))?;
     for (field, value) in [
         ("summary.calls", summary.calls),
         ("summary.device_reads", summary.device_reads),
         ("summary.device_request_bytes", summary.device_request_bytes),
+        ("summary.amplification", summary.amplification),
     ] {
         for_some(value, |value| figure(field, value, 0.0, MOST_COUNT as f64))?;
     }
@@ -331,6 +356,15 @@ fn trial(trial: &Trial, run: &Run) -> Checked {
     })?;
     for_some(trial.resident_before, |value| part("resident_before", value))?;
     for_some(trial.resident_after, |value| part("resident_after", value))?;
+    for_some(trial.updated.as_ref(), |updated| {
+        for value in [updated.writes, updated.requested_bytes, updated.written_bytes] {
+            count("updated", value)?;
+        }
+        for_some(updated.planned.as_ref(), |method| name("updated.planned", method))?;
+        for_some(updated.predicted_seconds, |value| {
+            seconds("updated.predicted_seconds", value)
+        })
+    })?;
     for_some(trial.invalid.as_ref(), |why| short("invalid", why))?;
     if trial.valid == trial.invalid.is_some() {
         return problem(

@@ -3,11 +3,13 @@
 mod machine;
 mod published;
 mod trial;
+mod update;
 
 pub use machine::{Device, Machine, Storage};
-pub use published::{Finding, FindingKind, Published};
+pub use published::{Column, Finding, FindingKind, Published};
 use serde::{Deserialize, Serialize};
 pub use trial::{DeviceUse, Phase, Trial};
+pub use update::{Draw, UpdateAccount, UpdatePattern};
 
 /// One invocation of the lab, whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +57,9 @@ pub struct Run {
     /// What others published of the same question, as the experiments give it.
     #[serde(default)]
     pub published: Vec<Published>,
+    /// The columns in which documents published times by file size, as the experiments give them.
+    #[serde(default)]
+    pub columns: Vec<Column>,
 }
 
 /// How a run ended.
@@ -172,7 +177,7 @@ pub struct Command {
 pub struct Contest {
     /// The experiment's name.
     pub experiment: String,
-    /// `read`, `write`, `copy` or `compare`.
+    /// `read`, `write`, `copy`, `compare` or `update`.
     pub operation: String,
     /// The index of the storage in [`Run::storages`].
     pub storage: usize,
@@ -197,6 +202,9 @@ pub struct Contest {
     /// The device's read-ahead window that was set for its trials, in KiB; `None` where it was left as it is.
     #[serde(default)]
     pub read_ahead_kib: Option<u64>,
+    /// The updates; `None` for other operations.
+    #[serde(default)]
+    pub updates: Option<UpdatePattern>,
     /// Whether the copies share blocks with their source: never ranked with those that do not.
     pub shared_blocks: bool,
     /// `none`, `fsync` or `write-through`: different durability is never ranked together.
@@ -294,6 +302,15 @@ pub struct Summary {
     /// Mean bytes of such a request, at the median; `None` where there was none.
     #[serde(default)]
     pub device_request_bytes: Option<f64>,
+    /// Median bytes written for each byte that updates name; `None` for other operations.
+    #[serde(default)]
+    pub amplification: Option<f64>,
+    /// Median seconds that the planner's model predicted; `None` where it knows nothing of the method.
+    #[serde(default)]
+    pub predicted_seconds: Option<f64>,
+    /// The method that was planned in most of the trials; `None` for a method that was named.
+    #[serde(default)]
+    pub planned: Option<String>,
 }
 
 /// Where an entry stands against the best of its contest.

@@ -14,6 +14,7 @@ use seekless_sys as sys;
 use super::command::{run_judging, succeed, sync_file};
 use super::counters::Counters;
 use super::launch::{GO, READY};
+use super::update::Updating;
 use super::{Action, Compared, Content, Found, Job, Outcome, Report, Spec};
 use crate::work::{BusyConsumer, BusyProducer, UnchangedBlock};
 
@@ -60,6 +61,7 @@ fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> io::Result<
         remove_fresh_targets(spec)?;
     }
     wait_for_go()?;
+    let setup = prepared.look(spec, setup);
     Ok(match measure(spec, &mut prepared, setup) {
         Ok(report) => Outcome::Measured(Box::new(report)),
         Err(error) => outcome_of(&error),
@@ -75,6 +77,8 @@ pub(super) enum TrialError {
     Command(String, io::Error),
     #[error("`{0}` failed: {1}")]
     Status(String, ExitStatus),
+    #[error("the updates cannot be made: {0}")]
+    Updates(String),
 }
 
 fn outcome_of(error: &TrialError) -> Outcome {
@@ -93,6 +97,7 @@ enum Prepared {
     Write(Writer, Box<dyn Producer>, Destination),
     Copy(Copier, Destination),
     Compare(Comparer),
+    Update(Box<Updating>),
     Command(record::Command),
 }
 
@@ -113,6 +118,9 @@ fn prepare(spec: &Spec) -> Result<Prepared, TrialError> {
         }
         Action::Copy(method, target) => Prepared::Copy(Copier::prepare_for(method, longest)?, destination(*target)),
         Action::Compare(method) => Prepared::Compare(Comparer::prepare_for(method, longest)?),
+        Action::Update(method, pattern, seed) => {
+            Prepared::Update(Box::new(Updating::prepare(method, pattern, *seed, spec)?))
+        }
         Action::Command(command) => {
             for job in spec.jobs.iter().filter(|_| !command.before.is_empty()) {
                 succeed(&command.before, job)?;
@@ -135,6 +143,20 @@ struct Done {
 }
 
 impl Prepared {
+    /// Learns what must be known just before the clock. What a plan needs belongs to its set-up.
+    fn look(&mut self, spec: &Spec, setup: Duration) -> Duration {
+        let Self::Update(updating) = self else {
+            return setup;
+        };
+        let start = Instant::now();
+        updating.look(&spec.jobs);
+        if updating.plans() {
+            setup + start.elapsed()
+        } else {
+            setup
+        }
+    }
+
     fn run_all(&mut self, spec: &Spec) -> Result<Done, TrialError> {
         let mut done = Done {
             answers: Vec::with_capacity(spec.jobs.len()),
@@ -192,6 +214,7 @@ impl Prepared {
                     ..Transfer::default()
                 }
             }
+            Self::Update(updating) => updating.run(job)?,
             Self::Command(command) => {
                 done.compared.extend(run_judging(command, job)?);
                 let fsync = if spec.sync_target {
@@ -259,5 +282,9 @@ fn measure(spec: &Spec, prepared: &mut Prepared, setup: Duration) -> Result<Repo
         }),
         answers: done.answers,
         compared: done.compared,
+        updated: match prepared {
+            Prepared::Update(updating) => Some(updating.account()),
+            _ => None,
+        },
     })
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Cache;
+use super::{Cache, Draw, Target};
 
 /// Results that others published, to stand beside those of this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Published {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
-    /// `read`, `write`, `copy` or `compare`.
+    /// `read`, `write`, `copy`, `compare` or `update`.
     pub operation: String,
     /// Whether it is about methods that wait for each call, that overlap, or all.
     pub kind: FindingKind,
@@ -58,4 +58,22 @@ pub enum FindingKind {
     Synchronous,
     /// Those that compute while they wait.
     Overlapping,
+}
+
+/// A column of a document: what was measured under its name, one line a size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    /// The experiment that gives it.
+    pub experiment: String,
+    /// Its heading, by which findings are published too.
+    pub name: String,
+    /// The operation.
+    pub operation: String,
+    /// What was written to; `None` for any.
+    pub target: Option<Target>,
+    /// How updates were drawn; `None` for any.
+    pub draw: Option<Draw>,
+    /// A glob that chooses its methods.
+    pub methods: String,
 }

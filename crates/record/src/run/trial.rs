@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::UpdateAccount;
+
 /// Which part of the run a trial belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -64,6 +66,9 @@ pub struct Trial {
     pub resident_after: Option<f64>,
     /// Extents of the file read or written; `None` where the system does not tell.
     pub extents: Option<u64>,
+    /// What an update wrote; `None` for other operations.
+    #[serde(default)]
+    pub updated: Option<UpdateAccount>,
     /// Whether the trial was what it claims to be.
     pub valid: bool,
     /// Why not.
