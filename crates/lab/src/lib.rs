@@ -24,9 +24,10 @@ mod scratch;
 #[cfg(test)]
 mod simulation;
 mod testfile;
+mod updates;
 mod work;
 
 pub use cache_state::Drop;
 pub use machine::machine;
-pub use runner::{Bench, BenchError, Event, Watch, ends_early, label_of, run, title};
+pub use runner::{Bench, BenchError, Event, Watch, is_told_in_times, label_of, run, title};
 pub use scratch::Scratch;

@@ -71,6 +71,7 @@ pub(crate) fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
         warnings: Vec::new(),
         resumed_at_seconds: Vec::new(),
         published: Vec::new(),
+        columns: Vec::new(),
     }
 }
 
@@ -88,6 +89,7 @@ pub(crate) fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
         work_ns_per_kib: 0,
         differ: Differ::None,
         read_ahead_kib: None,
+        updates: None,
         shared_blocks: false,
         durability: "none".to_owned(),
         entries,
@@ -121,6 +123,7 @@ pub(crate) fn trial(entry: usize, round: u32, seconds: f64) -> Trial {
         resident_before: Some(0.0),
         resident_after: None,
         extents: None,
+        updated: None,
         valid: true,
         invalid: None,
     }

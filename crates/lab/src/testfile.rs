@@ -1,5 +1,6 @@
 //! Test files and what is known about them: the answers that every trial is held against.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -207,6 +208,36 @@ pub fn check_copy(path: &Path, source: &Path) -> io::Result<Result<(), String>> 
     })
 }
 
+/// Checks that a file is the first `bytes` of a stream, but for updates, by their offsets; says what is wrong.
+///
+/// # Errors
+/// The system's, of opening and reading.
+pub fn check_updated(
+    path: &Path,
+    bytes: u64,
+    seed: u64,
+    updates: &BTreeMap<u64, Vec<u8>>,
+) -> io::Result<Result<(), String>> {
+    let generator = Generator::new(seed);
+    let longest = updates.values().map(Vec::len).max().unwrap_or(0) as u64;
+    let mut expected = vec![0; CHECK_BYTES];
+    check(path, bytes, |offset, found| {
+        let expected = &mut expected[..found.len()];
+        generator.fill(offset, expected);
+        let end = offset + found.len() as u64;
+        for (&at, update) in updates.range(offset.saturating_sub(longest)..end) {
+            // One may begin in the piece before, or end in the next.
+            let within = at.max(offset)..(at + update.len() as u64).min(end);
+            if within.start < within.end {
+                let piece = &update[(within.start - at) as usize..(within.end - at) as usize];
+                expected[(within.start - offset) as usize..][..piece.len()].copy_from_slice(piece);
+            }
+        }
+        let wrong = expected.iter().zip(found).position(|(a, b)| a != b);
+        Ok(wrong.map(|at| offset + at as u64))
+    })
+}
+
 const CHECK_BYTES: usize = 1 << 20;
 
 /// Reads a file whole and asks `differs` for the first wrong byte of each piece.
@@ -251,6 +282,27 @@ mod tests {
             let equal = &bytes[..expected.first().copied().unwrap_or(5000)];
             assert_eq!(other.newlines, lines_in(equal), "{}", differ.name());
         }
+    }
+
+    #[test]
+    fn an_update_that_was_not_made_is_found_and_so_is_one_too_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let bytes = CHECK_BYTES as u64 + 5000;
+        TestFile::create(&path, bytes, 3).unwrap();
+        // One lies across the border of two pieces.
+        let places = [0, 4000, CHECK_BYTES as u64 - 2, bytes - 4];
+        let updates: BTreeMap<u64, Vec<u8>> = places.iter().map(|&at| (at, vec![9, 8, 7, 6])).collect();
+        let checked = || check_updated(&path, bytes, 3, &updates).unwrap();
+        assert_eq!(checked(), Err("byte 0 is wrong".to_owned()), "nothing was done");
+        let file = File::options().write(true).open(&path).unwrap();
+        for (at, update) in &updates {
+            assert!(checked().is_err(), "before the one at {at}");
+            file.write_all_at(update, *at).unwrap();
+        }
+        assert_eq!(checked(), Ok(()));
+        change_byte(&path, 12_345).unwrap();
+        assert_eq!(checked(), Err("byte 12345 is wrong".to_owned()));
     }
 
     #[test]

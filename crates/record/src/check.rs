@@ -2,9 +2,14 @@
 //!
 //! A document may come from a stranger. Whoever reads one relies on these bounds, so they are kept in one place.
 
-use std::fmt::Display;
+mod bounds;
 
-use crate::{Conclusion, Contest, Entry, Interval, Run, Status, Storage, Summary, Trial};
+use bounds::{
+    Checked, LEAST_TIMED, MOST_COUNT, MOST_EFFECTS, MOST_ITEMS, MOST_RATIO, MOST_SECONDS, MOST_TRIALS, count, figure,
+    for_some, index, interval, length, name, part, problem, seconds, short, texts,
+};
+
+use crate::{Conclusion, Contest, Entry, Run, Status, Storage, Summary, Trial};
 
 /// The first thing found that no run can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,34 +19,6 @@ pub struct Problem {
     pub field: String,
     /// What is wrong with it.
     pub why: String,
-}
-
-/// The longest text, in bytes.
-const LONGEST_TEXT: usize = 64 << 10;
-/// The longest name of what is compared, in bytes: a table makes all lines as wide as the widest.
-const LONGEST_NAME: usize = 4 << 10;
-/// The most of what is read one by one: experiments, storages, contests, entries of one, warnings, facts.
-const MOST_ITEMS: usize = 10_000;
-/// The most pairs of methods that differ in one option.
-const MOST_EFFECTS: usize = 100_000;
-/// The most trials.
-const MOST_TRIALS: usize = 1_000_000;
-/// 30 years: no run and no trial takes longer.
-const MOST_SECONDS: f64 = 1e9;
-/// 2^60: no file, memory or counter of bytes holds more.
-const MOST_COUNT: u64 = 1 << 60;
-/// Rates and ratios: the largest file in [`LEAST_TIMED`], and the longest trial over the shortest, are less.
-const MOST_RATIO: f64 = 1e30;
-/// Clocks tick in nanoseconds.
-const LEAST_TIMED: f64 = 1e-10;
-
-type Checked = Result<(), Problem>;
-
-fn problem(field: impl Display, why: impl Into<String>) -> Checked {
-    Err(Problem {
-        field: field.to_string(),
-        why: why.into(),
-    })
 }
 
 /// Checks all of a run.
@@ -117,6 +94,12 @@ fn named(run: &Run) -> Checked {
             for_some(finding.seconds, |value| seconds(&at, value))?;
             for_some(finding.cpu_seconds, |value| seconds(&at, value))?;
             for_some(finding.bytes_per_second, |value| figure(&at, value, 0.0, MOST_RATIO))?;
+        }
+    }
+    length("columns", run.columns.len(), MOST_ITEMS)?;
+    for column in &run.columns {
+        for text in [&column.experiment, &column.name, &column.operation, &column.methods] {
+            name("columns", text)?;
         }
     }
     Ok(())
@@ -209,6 +192,20 @@ fn contest(at: &str, contest: &Contest, run: &Run) -> Checked {
     for_some(contest.read_ahead_kib, |value| {
         count(&format!("{at}.read_ahead_kib"), value)
     })?;
+    for_some(contest.updates, |updates| {
+        count(&format!("{at}.updates.bytes"), updates.bytes)?;
+        count(&format!("{at}.updates.every_bytes"), updates.every_bytes)?;
+        if updates.bytes == 0 || updates.every_bytes < updates.bytes {
+            return problem(format!("{at}.updates"), "they are empty or overlap");
+        }
+        Ok(())
+    })?;
+    if contest.updates.is_some() != (contest.operation == "update") {
+        return problem(
+            format!("{at}.updates"),
+            "what updates says what it updates, and nothing else does",
+        );
+    }
     count(&format!("{at}.size_bytes"), contest.size_bytes)?;
     if !(1..=1_000_000).contains(&contest.files) {
         return problem(
@@ -268,10 +265,15 @@ fn summary(summary: &Summary) -> Checked {
     seconds("summary.setup_seconds", summary.setup_seconds)?;
     for_some(summary.user_seconds, |value| seconds("summary.user_seconds", value))?;
     for_some(summary.system_seconds, |value| seconds("summary.system_seconds", value))?;
+    for_some(summary.predicted_seconds, |value| {
+        seconds("summary.predicted_seconds", value)
+    })?;
+    for_some(summary.planned.as_ref(), |method| name("summary.planned", method))?;
     for (field, value) in [
         ("summary.calls", summary.calls),
         ("summary.device_reads", summary.device_reads),
         ("summary.device_request_bytes", summary.device_request_bytes),
+        ("summary.amplification", summary.amplification),
     ] {
         for_some(value, |value| figure(field, value, 0.0, MOST_COUNT as f64))?;
     }
@@ -354,6 +356,15 @@ fn trial(trial: &Trial, run: &Run) -> Checked {
     })?;
     for_some(trial.resident_before, |value| part("resident_before", value))?;
     for_some(trial.resident_after, |value| part("resident_after", value))?;
+    for_some(trial.updated.as_ref(), |updated| {
+        for value in [updated.writes, updated.requested_bytes, updated.written_bytes] {
+            count("updated", value)?;
+        }
+        for_some(updated.planned.as_ref(), |method| name("updated.planned", method))?;
+        for_some(updated.predicted_seconds, |value| {
+            seconds("updated.predicted_seconds", value)
+        })
+    })?;
     for_some(trial.invalid.as_ref(), |why| short("invalid", why))?;
     if trial.valid == trial.invalid.is_some() {
         return problem(
@@ -362,87 +373,6 @@ fn trial(trial: &Trial, run: &Run) -> Checked {
         );
     }
     Ok(())
-}
-
-fn for_some<T>(value: Option<T>, check: impl FnOnce(T) -> Checked) -> Checked {
-    value.map_or(Ok(()), check)
-}
-
-fn texts(field: &str, texts: &[String]) -> Checked {
-    length(field, texts.len(), MOST_ITEMS)?;
-    texts.iter().try_for_each(|text| short(field, text))
-}
-
-/// A name of what is compared.
-fn name(field: &str, text: &str) -> Checked {
-    if text.len() > LONGEST_NAME {
-        return problem(
-            field,
-            format!("is a name of {} bytes; the longest has {LONGEST_NAME}", text.len()),
-        );
-    }
-    Ok(())
-}
-
-fn short(field: &str, text: &str) -> Checked {
-    if text.len() > LONGEST_TEXT {
-        return problem(
-            field,
-            format!("is a text of {} bytes; the longest has {LONGEST_TEXT}", text.len()),
-        );
-    }
-    Ok(())
-}
-
-fn length(field: &str, found: usize, most: usize) -> Checked {
-    if found > most {
-        return problem(field, format!("has {found} items; the most is {most}"));
-    }
-    Ok(())
-}
-
-fn index(field: &str, index: usize, count: usize, of: &str) -> Checked {
-    if index >= count {
-        return problem(field, format!("is {index}, and there are {count} {of}"));
-    }
-    Ok(())
-}
-
-fn count(field: &str, value: u64) -> Checked {
-    if value > MOST_COUNT {
-        return problem(field, format!("is {value}; no measurement has more than {MOST_COUNT}"));
-    }
-    Ok(())
-}
-
-fn seconds(field: &str, value: f64) -> Checked {
-    figure(field, value, 0.0, MOST_SECONDS)
-}
-
-fn part(field: &str, value: f64) -> Checked {
-    figure(field, value, 0.0, 1.0)
-}
-
-fn interval(field: &str, interval: &Interval, most: f64) -> Checked {
-    for value in [interval.low, interval.median, interval.high] {
-        figure(field, value, 0.0, most)?;
-    }
-    if interval.low > interval.median || interval.median > interval.high {
-        return problem(field, "its ends do not lie around its median");
-    }
-    for_some(interval.coverage, |coverage| {
-        part(&format!("{field}.coverage"), coverage)
-    })
-}
-
-fn figure(field: &str, value: f64, least: f64, most: f64) -> Checked {
-    if value >= least && value <= most {
-        return Ok(());
-    }
-    problem(
-        field,
-        format!("is {value:e}; a measurement gives {least:e} to {most:e}"),
-    )
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ mod versions;
 
 pub use check::Problem;
 pub use run::{
-    Cache, Command, Conclusion, Contest, Device, DeviceUse, Differ, Ended, Entry, ExitCode, Finding, FindingKind,
-    Interval, LabCost, Machine, NoiseFloor, OptionEffect, Phase, Published, Run, Standing, Status, Storage, Summary,
-    Target, Trial, Verdict,
+    Cache, Column, Command, Conclusion, Contest, Device, DeviceUse, Differ, Draw, Ended, Entry, ExitCode, Finding,
+    FindingKind, Interval, LabCost, Machine, NoiseFloor, OptionEffect, Phase, Published, Run, Standing, Status,
+    Storage, Summary, Target, Trial, UpdateAccount, UpdatePattern, Verdict,
 };
 pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};

@@ -4,7 +4,10 @@ use crate::Run;
 use crate::check::{Problem, check};
 
 /// The version that this crate writes.
-pub const CURRENT_VERSION: u32 = 1;
+///
+/// Version 2 has updating: a contest's updates, what a trial of it wrote, and the columns of documents. None of these
+/// stands in version 1, which is read as it is.
+pub const CURRENT_VERSION: u32 = 2;
 
 /// The largest document that is read, in bytes: a run of hours has some 100,000 trials of about 700 bytes each.
 pub const MAX_DOCUMENT_BYTES: usize = 256 << 20;
@@ -58,8 +61,9 @@ pub fn from_json(text: &[u8]) -> Result<Run, DocumentError> {
         None => Err(DocumentError::NoVersion),
         Some(found) if found > u64::from(CURRENT_VERSION) => Err(DocumentError::Newer { found }),
         Some(_) => {
-            let run = serde_json::from_slice(text)?;
+            let mut run: Run = serde_json::from_slice(text)?;
             check(&run)?;
+            run.version = CURRENT_VERSION;
             Ok(run)
         }
     }
@@ -105,6 +109,7 @@ mod tests {
             warnings: vec!["\u{1b}[31m \" \\ \u{0}".to_owned()],
             resumed_at_seconds: Vec::new(),
             published: Vec::new(),
+            columns: Vec::new(),
         }
     }
 
@@ -115,12 +120,21 @@ mod tests {
     }
 
     #[test]
+    fn an_older_document_is_read_in_the_newest_form() {
+        let text = to_json(&run()).unwrap();
+        let older = text.replacen("\"version\": 2", "\"version\": 1", 1);
+        let older = older.replacen(",\n  \"columns\": []", "", 1);
+        assert!(!older.contains("columns"));
+        assert_eq!(from_json(older.as_bytes()).unwrap(), run());
+    }
+
+    #[test]
     fn newer_foreign_and_misspelt_documents_are_named_for_what_they_are() {
         let text = to_json(&run()).unwrap();
-        let newer = text.replacen("\"version\": 1", "\"version\": 2", 1);
+        let version = |version: u32| text.replacen("\"version\": 2", &format!("\"version\": {version}"), 1);
         assert!(matches!(
-            from_json(newer.as_bytes()),
-            Err(DocumentError::Newer { found: 2 })
+            from_json(version(3).as_bytes()),
+            Err(DocumentError::Newer { found: 3 })
         ));
         assert!(matches!(from_json(b"{}"), Err(DocumentError::NoVersion)));
         assert!(matches!(from_json(b"[1]"), Err(DocumentError::Damaged(_))));

@@ -9,8 +9,8 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use seekless::method::{Durability, Method, Operation, Options};
 use seekless::update::{
-    Commit, PlanLimits, Recovered, Safety, UpdateCost, UpdateFacts, Updated, Updates, commit, cost, naive, plan,
-    recover, update_facts,
+    Commit, PlanLimits, Recovered, Safety, UpdateCost, UpdateFacts, Updated, Updates, commit, cost, is_planned, naive,
+    plan, recover, update_facts,
 };
 use seekless_tools::update::read_updates;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ pub struct Arguments {
     /// Where the updates are (standard input where it is left out or -)
     #[arg(long, value_name = "UPDATES", conflicts_with = "recover")]
     from: Option<PathBuf>,
-    /// How it is written: `auto` chooses by what calls cost here
+    /// How it is written: `auto`, or `update/planned`, chooses by what calls cost here
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     method: String,
     /// What is on the device in the end [default: fsync, or the method's]
@@ -166,12 +166,12 @@ fn read(from: Option<&Path>) -> anyhow::Result<seekless::update::Batch> {
     }
 }
 
-/// The method that was named, if any, with the durability that was asked for.
-fn named(arguments: &Arguments) -> anyhow::Result<Option<Method>> {
-    if arguments.method == "auto" {
-        return Ok(None);
-    }
-    let method: Method = arguments.method.parse()?;
+/// The method with the durability that was asked for.
+fn method(arguments: &Arguments) -> anyhow::Result<Method> {
+    let method: Method = match arguments.method.as_str() {
+        "auto" => Method::known("update/planned,fsync"),
+        named => named.parse()?,
+    };
     if method.operation() != Operation::Update {
         bail!(
             "`{method}` is to {}, not to update; `seekless methods update` lists those",
@@ -179,19 +179,17 @@ fn named(arguments: &Arguments) -> anyhow::Result<Option<Method>> {
         );
     }
     let Some(durability) = arguments.durability else {
-        return Ok(Some(method));
+        return Ok(method);
     };
     let options = Options {
         durability: durability.into(),
         ..*method.options()
     };
-    Ok(Some(Method::new(method.mechanism(), options)?))
+    Ok(Method::new(method.mechanism(), options)?)
 }
 
 fn durability(arguments: &Arguments) -> anyhow::Result<Durability> {
-    let named = named(arguments)?.map(|method| method.options().durability);
-    let asked = arguments.durability.map(Durability::from);
-    Ok(named.or(asked).unwrap_or(Durability::Fsync))
+    Ok(method(arguments)?.options().durability)
 }
 
 impl From<DurabilityName> for Durability {
@@ -212,9 +210,10 @@ struct Chosen {
 }
 
 fn choose(arguments: &Arguments, updates: &Updates, facts: &UpdateFacts, is_exact: bool) -> anyhow::Result<Chosen> {
-    let Some(method) = named(arguments)? else {
+    let method = method(arguments)?;
+    if is_planned(&method) {
         let limits = PlanLimits {
-            durability: durability(arguments)?,
+            durability: method.options().durability,
             amplification_max: arguments.max_amplification,
             is_exact,
         };
@@ -224,7 +223,7 @@ fn choose(arguments: &Arguments, updates: &Updates, facts: &UpdateFacts, is_exac
             cost: plan.cost,
             why: plan.why,
         });
-    };
+    }
     let cost = cost(updates, facts, &method);
     if let Some(most) = arguments.max_amplification
         && cost.amplification() > most
@@ -259,7 +258,7 @@ fn change(
         commit(&arguments.file, updates, &how)
     };
     match attempt(chosen.method) {
-        Err(seekless::Error::NotExclusive { reason, .. }) if arguments.method == "auto" => {
+        Err(seekless::Error::NotExclusive { reason, .. }) if is_planned(&method(arguments)?) => {
             *chosen = choose(arguments, updates, facts, true)?;
             chosen.why = format!("{}: nobody else can be kept out ({reason})", chosen.why);
             Ok(attempt(chosen.method)?)

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anstyle::Style;
-use seekless_lab::{ends_early, label_of};
+use seekless_lab::{is_told_in_times, label_of};
 use seekless_record::{Conclusion, Contest, Entry, Interval, Status, Summary, Verdict};
 
 use super::table::{Row, print_ranking};
@@ -83,6 +83,7 @@ pub fn show_contest(
         .collect();
     let heads: &[&str] = match (contest.operation.as_str(), syncs) {
         ("compare", _) => &["", "95 %", "user", "system", "requests", "rounds"],
+        ("update", _) => &["", "95 %", "predicted", "calls", "written", "rounds"],
         (_, true) => &["", "95 %", "cpu", "fsync", "rounds"],
         (_, false) => &["", "95 %", "cpu", "rounds"],
     };
@@ -102,6 +103,14 @@ fn figures(contest: &Contest, summary: &Summary, syncs: bool) -> Vec<String> {
             time(summary.system_seconds),
             requests(summary),
         ]);
+    } else if contest.updates.is_some() {
+        figures.extend([
+            summary.predicted_seconds.map_or_else(String::new, seconds),
+            summary.calls.map_or_else(String::new, |calls| format!("{calls:.0}")),
+            summary
+                .amplification
+                .map_or_else(String::new, |times| format!("{times:.1}x")),
+        ]);
     } else {
         figures.push(part(summary.cpu_seconds));
         if syncs {
@@ -114,7 +123,7 @@ fn figures(contest: &Contest, summary: &Summary, syncs: bool) -> Vec<String> {
 
 /// The rate, or the time where a rate tells nothing.
 pub fn speed(contest: &Contest, summary: &Summary) -> String {
-    if ends_early(contest) {
+    if is_told_in_times(contest) {
         seconds(summary.seconds.median)
     } else {
         rate(summary.bytes_per_second)
@@ -153,6 +162,9 @@ fn show_names(
                 &format!("{}: {note}", short_name(&entry.method, contest)),
                 width,
             )?;
+        }
+        if let Some(planned) = entry.summary.as_ref().and_then(|summary| summary.planned.as_ref()) {
+            aside(out, DIM, &format!("planned: {planned}"), width)?;
         }
         if let Some(label) = &entry.label {
             aside(out, DIM, &format!("{label}: {}", entry.method), width)?;
@@ -287,7 +299,7 @@ fn findings(conclusion: &Conclusion, contest: &Contest, all: bool) -> Vec<String
         let bytes = contest.size_bytes as f64 * f64::from(contest.files);
         let (low, median, high) = (confirmed.low, confirmed.median, confirmed.high);
         // The fastest is the shortest time.
-        let [low, median, high] = if ends_early(contest) {
+        let [low, median, high] = if is_told_in_times(contest) {
             [high, median, low].map(|speed| seconds(bytes / speed))
         } else {
             [low, median, high].map(rate)

@@ -52,6 +52,9 @@ fn each_text(run: &mut Run, visit: &mut Visit<'_>) {
     }
     for trial in &mut run.trials {
         trial.invalid.iter_mut().for_each(&mut *visit);
+        if let Some(updated) = &mut trial.updated {
+            updated.planned.iter_mut().for_each(&mut *visit);
+        }
     }
     for published in &mut run.published {
         for text in [&mut published.experiment, &mut published.source, &mut published.machine] {
@@ -61,6 +64,16 @@ fn each_text(run: &mut Run, visit: &mut Visit<'_>) {
             visit(&mut finding.operation);
             visit(&mut finding.method);
             finding.block.iter_mut().for_each(&mut *visit);
+        }
+    }
+    for column in &mut run.columns {
+        for text in [
+            &mut column.experiment,
+            &mut column.name,
+            &mut column.operation,
+            &mut column.methods,
+        ] {
+            visit(text);
         }
     }
 }
@@ -120,6 +133,9 @@ fn each_text_of_contest(contest: &mut Contest, visit: &mut Visit<'_>) {
 
 fn each_text_of_entry(entry: &mut Entry, visit: &mut Visit<'_>) {
     visit(&mut entry.method);
+    if let Some(summary) = &mut entry.summary {
+        summary.planned.iter_mut().for_each(&mut *visit);
+    }
     entry.label.iter_mut().for_each(&mut *visit);
     if let Some(command) = &mut entry.command {
         visit(&mut command.name);

@@ -64,6 +64,7 @@ fn the_list_names_every_built_in_experiment() {
             "write",
             "copy",
             "compare",
+            "update",
             "preload-2009",
             "cmp-2012",
             "methods-2014"

@@ -4,6 +4,7 @@
 //! `skipped` and why without it.
 
 mod bad_input;
+mod bench_update;
 mod cache;
 mod cmp;
 mod comparing;

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use seekless_sys::{self as sys, Support};
 
 use super::batch::Updates;
+use super::planned::{is_planned, planned};
 use super::target::{Others, Target};
+use super::updater::Updater;
 use super::watch::{Unwatched, Watch};
 use super::{UpdateTarget, journal, replace};
 use crate::error::{Error, Result};
-use crate::method::{Durability, Method, Operation, Prepare, UpdateOrder};
-use crate::setup::Setup;
+use crate::method::{Durability, Method, UpdateOrder};
 use crate::transfer::{Destination, Side};
 
 /// What becomes of the file when updating it ends early.
@@ -55,6 +56,8 @@ pub struct Updated {
     pub written_bytes: u64,
     /// Bytes written to the journal.
     pub journal_bytes: u64,
+    /// Time spent in the fsync at the end.
+    pub fsync: Duration,
 }
 
 /// Brings updates into a file. In the end it has the durability that the method names; a journal and a new file are
@@ -75,9 +78,24 @@ pub fn commit(path: &Path, updates: &Updates, commit: &Commit) -> Result<Updated
 #[doc(hidden)]
 pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
     let path = &end_of_links(path)?;
+    if !is_planned(&commit.method) {
+        return commit_by(path, updates, commit, watch);
+    }
+    let by_plan = |is_exact| -> Result<Updated> {
+        let method = planned(path, updates, &commit.method, is_exact)?.method;
+        commit_by(path, updates, &Commit { method, ..*commit }, watch)
+    };
+    match by_plan(false) {
+        // Others cannot be kept out: then only what updates name is written.
+        Err(Error::NotExclusive { .. }) => by_plan(true),
+        other => other,
+    }
+}
+
+fn commit_by(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
     match commit.safety {
         Safety::Replace => replace::replace(path, updates, commit, watch),
-        Safety::InPlace | Safety::Journal => in_place(path, updates, commit, watch),
+        Safety::InPlace | Safety::Journal => in_place(path, updates, commit, None, watch),
     }
 }
 
@@ -86,7 +104,14 @@ pub(super) fn end_of_links(path: &Path) -> Result<PathBuf> {
     std::fs::canonicalize(path).map_err(|error| Error::system(path, "looking at it", error))
 }
 
-fn in_place(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
+/// Updates the file itself, by what is prepared or prepared here.
+pub(super) fn in_place(
+    path: &Path,
+    updates: &Updates,
+    commit: &Commit,
+    prepared: Option<&mut Updater>,
+    watch: &dyn Watch,
+) -> Result<Updated> {
     let method = &commit.method;
     let mut side = Side::open_target(path, method, Destination::Overwrite, 0)?;
     lock(&side.file, path)?;
@@ -94,13 +119,19 @@ fn in_place(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) 
     let bytes_before = side.metadata()?.len();
     side.bytes = updates.end().max(bytes_before);
     let others = keep_others_out(&side, commit)?;
-    let mut mechanism = prepare(method, updates.end())?;
+    let mut made;
+    let prepared = if let Some(prepared) = prepared {
+        prepared
+    } else {
+        made = Updater::prepare_for(method, updates.end())?;
+        &mut made
+    };
     let journal = match commit.safety {
         Safety::Journal if !updates.is_empty() => Some(journal::write(&side, bytes_before, updates, watch)?),
         _ => None,
     };
     let target = Target::new(side, updates, watch, others);
-    let result = fill(&mut *mechanism, &target, bytes_before, journal.is_some());
+    let result = fill(&mut *prepared.mechanism, &target, bytes_before, journal.is_some());
     let done = Updated {
         calls: target.side.calls(),
         requested_bytes: updates.requested_bytes(),
@@ -108,10 +139,10 @@ fn in_place(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) 
         ..written(&target)
     };
     match (result, journal) {
-        (Ok(()), None) => Ok(done),
-        (Ok(()), Some(journal)) => journal.remove(watch).map(|()| done),
+        (Ok(fsync), None) => Ok(Updated { fsync, ..done }),
+        (Ok(fsync), Some(journal)) => journal.remove(watch).map(|()| Updated { fsync, ..done }),
         (Err(source), Some(journal)) => Err(journal.undo(&target.side.file, source, watch)),
-        (Err(source), None) => Err(target.partly(source, Setup::new(method, updates.end()).block_bytes)),
+        (Err(source), None) => Err(target.partly(source, prepared.block_bytes)),
     }
 }
 
@@ -125,15 +156,15 @@ pub(super) fn written(target: &Target<'_>) -> Updated {
     }
 }
 
-/// Gives a target its size, its updates and its durability.
+/// Gives a target its size, its updates and its durability; the time that the fsync took.
 pub(super) fn fill(
     mechanism: &mut dyn UpdateTarget,
     target: &Target<'_>,
     bytes_before: u64,
     must_sync: bool,
-) -> Result<()> {
+) -> Result<Duration> {
     if target.updates.is_empty() {
-        return Ok(());
+        return Ok(Duration::ZERO);
     }
     if target.side.bytes > bytes_before {
         target.side.preallocate()?;
@@ -144,20 +175,8 @@ pub(super) fn fill(
         Durability::Fsync => target.sync(),
         _ if must_sync => target.sync(),
         Durability::WriteThrough if was_padded => target.sync(),
-        Durability::WriteThrough | Durability::None => Ok(()),
+        Durability::WriteThrough | Durability::None => Ok(Duration::ZERO),
     }
-}
-
-pub(super) fn prepare(method: &Method, end: u64) -> Result<Box<dyn UpdateTarget>> {
-    let Prepare::Update(prepare) = method.mechanism().prepare else {
-        return Err(Error::WrongOperation {
-            method: *method,
-            wanted: Operation::Update.name(),
-        });
-    };
-    let setup = Setup::new(method, end);
-    setup.require_here()?;
-    prepare(setup)
 }
 
 /// The requests that a killed process had in a ring hold the file a moment longer than it lives.

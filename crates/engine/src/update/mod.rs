@@ -14,9 +14,11 @@ mod io_uring;
 mod journal;
 mod mmap;
 mod plan;
+mod planned;
 mod replace;
 mod sync;
 mod target;
+mod updater;
 mod watch;
 mod writes;
 
@@ -25,6 +27,8 @@ pub use commit::{Commit, Safety, Updated, commit, commit_watched};
 pub use facts::update_facts;
 pub use journal::{Recovered, journal_path, recover, recover_watched};
 pub use plan::{PlanLimits, UpdateCost, UpdateFacts, UpdatePlan, cost, naive, plan};
+pub use planned::is_planned;
+pub use updater::Updater;
 pub use watch::{Step, StepKind, Watch};
 
 use crate::error::Result;
@@ -33,7 +37,12 @@ use crate::setup::Setup;
 use target::Target;
 
 /// The mechanisms of updating.
-pub(crate) static TABLE: &[&Mechanism] = &[&sync::MECHANISM, &io_uring::MECHANISM, &mmap::MECHANISM];
+pub(crate) static TABLE: &[&Mechanism] = &[
+    &sync::MECHANISM,
+    &io_uring::MECHANISM,
+    &mmap::MECHANISM,
+    &planned::MECHANISM,
+];
 
 /// Makes a mechanism's buffers and rings.
 pub(crate) type PrepareUpdate = fn(Setup) -> Result<Box<dyn UpdateTarget>>;

@@ -9,9 +9,10 @@ use seekless_sys::{self as sys, Support};
 
 use super::attributes;
 use super::batch::Updates;
-use super::commit::{Commit, Updated, fill, lock, patiently, prepare, written};
+use super::commit::{Commit, Updated, fill, lock, patiently, written};
 use super::journal::{beside, folder_of, refuse_left, sync_folder};
 use super::target::{Others, Target};
+use super::updater::Updater;
 use super::watch::{Step, StepKind, Watch};
 use crate::error::{Error, Result};
 use crate::transfer::{Destination, Side, require_regular};
@@ -88,7 +89,7 @@ fn keep_writers_out(old: &File, path: &Path, commit: &Commit) -> Result<bool> {
 }
 
 fn update(path: &Path, bytes_before: u64, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
-    let mut mechanism = prepare(&commit.method, updates.end())?;
+    let mut prepared = Updater::prepare_for(&commit.method, updates.end())?;
     let side = Side::open_target(
         path,
         &commit.method,
@@ -96,10 +97,11 @@ fn update(path: &Path, bytes_before: u64, updates: &Updates, commit: &Commit, wa
         updates.end().max(bytes_before),
     )?;
     let target = Target::new(side, updates, watch, Others::Nobody);
-    fill(&mut *mechanism, &target, bytes_before, false)?;
+    let fsync = fill(&mut *prepared.mechanism, &target, bytes_before, false)?;
     Ok(Updated {
         calls: target.side.calls(),
         requested_bytes: updates.requested_bytes(),
+        fsync,
         ..written(&target)
     })
 }

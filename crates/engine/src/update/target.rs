@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use seekless_sys as sys;
 
@@ -225,11 +226,13 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Brings what was written to the device.
-    pub fn sync(&self) -> Result<()> {
+    /// Brings what was written to the device; the time it took.
+    pub fn sync(&self) -> Result<Duration> {
         self.announce_sync()?;
         self.side.count_call();
-        sys::sync(&self.side.file).map_err(|error| self.side.failed(SYNCING, error))
+        let start = Instant::now();
+        sys::sync(&self.side.file).map_err(|error| self.side.failed(SYNCING, error))?;
+        Ok(start.elapsed())
     }
 
     /// Cuts off what aligned writes put behind the end.

@@ -15,6 +15,7 @@ pub(super) const TEXTS: &[(&str, &str)] = texts![
     "write",
     "copy",
     "compare",
+    "update",
     "preload-2009",
     "cmp-2012",
     "methods-2014"

@@ -11,7 +11,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::{did_you_mean, nearest};
-use super::published::{PublishedText, published};
+use super::published::{ColumnText, PublishedText, column, published};
+use super::updates::{UpdatesText, updates};
 use super::{ContestPlan, Experiment, ExperimentError, Size, expand};
 
 /// The largest file that is read; the largest built-in one has 3 KiB.
@@ -28,6 +29,8 @@ struct ExperimentText {
     contest: Spanned<Vec<Spanned<ContestText>>>,
     #[serde(default)]
     published: Vec<PublishedText>,
+    #[serde(default)]
+    column: Vec<ColumnText>,
 }
 
 #[derive(Deserialize)]
@@ -41,6 +44,7 @@ struct ContestText {
     differ: Option<Spanned<Vec<Spanned<String>>>>,
     read_ahead_kib: Option<Spanned<Vec<Spanned<u64>>>>,
     target: Option<Spanned<String>>,
+    updates: Option<Spanned<UpdatesText>>,
     kernel: Option<Spanned<String>>,
     work: Option<Spanned<u64>>,
     #[serde(default)]
@@ -133,7 +137,13 @@ fn experiment(text: ExperimentText) -> Checked<Experiment> {
         .into_iter()
         .map(|text| published(name, text))
         .collect::<Checked<_>>()?;
+    let columns = text
+        .column
+        .into_iter()
+        .map(|text| column(name, text))
+        .collect::<Checked<_>>()?;
     Ok(Experiment {
+        columns,
         name: text.name.into_inner(),
         about: text.about,
         contests,
@@ -148,9 +158,6 @@ fn contest(text: Spanned<ContestText>) -> Checked<ContestPlan> {
         "operation",
         &Operation::ALL.map(|known| (known.name(), known)),
     )?;
-    if operation == Operation::Update {
-        return problem(&text.operation, "the lab does not measure updating yet");
-    }
     let target = target(operation, text.target.as_ref())?;
     let commands = commands(operation, &text.command)?;
     let methods = methods(operation, &text)?;
@@ -164,6 +171,7 @@ fn contest(text: Spanned<ContestText>) -> Checked<ContestPlan> {
         caches: caches(operation, target, text.cache.as_ref())?,
         differs,
         read_ahead_kib: read_ahead_kib(text.read_ahead_kib.as_ref())?,
+        updates: updates(operation, text.updates.as_ref())?,
         target,
         kernel: kernel(operation, text.kernel.as_ref())?,
         work_ns_per_kib: work(operation, text.work.as_ref())?,
@@ -266,6 +274,7 @@ fn caches(operation: Operation, target: Target, text: Option<&Spanned<Vec<Spanne
     let known: &[(&str, Cache)] = match (operation, target) {
         (Operation::Write, Target::Fresh) => &[("none", Cache::None)],
         (Operation::Write, Target::Overwrite) => &[("none", Cache::None), ("cold", Cache::Cold), ("warm", Cache::Warm)],
+        (Operation::Update, _) => &[("warm", Cache::Warm), ("cold", Cache::Cold)],
         _ => &[("cold", Cache::Cold), ("warm", Cache::Warm), ("over", Cache::Over)],
     };
     match text {
@@ -319,7 +328,11 @@ fn read_ahead_kib(text: Option<&Spanned<Vec<Spanned<u64>>>>) -> Checked<Vec<Opti
 
 fn target(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Target> {
     match text {
+        None if operation == Operation::Update => Ok(Target::Overwrite),
         None => Ok(Target::Fresh),
+        Some(word) if operation == Operation::Update => {
+            problem(word, "an update changes a file that is there: leave `target` away")
+        }
         Some(word) if matches!(operation, Operation::Read | Operation::Compare) => {
             problem(word, format!("a {operation} has no target"))
         }
@@ -357,6 +370,9 @@ fn work(operation: Operation, text: Option<&Spanned<u64>>) -> Checked<u64> {
             problem(text, "a copy has no work: nothing looks at its bytes")
         }
         work if work > 0 && operation == Operation::Compare => problem(text, "a comparison has no work but comparing"),
+        work if work > 0 && operation == Operation::Update => {
+            problem(text, "an update has no work: its bytes are made before the clock")
+        }
         work => Ok(work),
     }
 }
@@ -364,6 +380,12 @@ fn work(operation: Operation, text: Option<&Spanned<u64>>) -> Checked<u64> {
 fn commands(operation: Operation, texts: &[CommandText]) -> Checked<Vec<Command>> {
     let mut commands: Vec<Command> = Vec::new();
     for text in texts {
+        if operation == Operation::Update {
+            return problem(
+                &text.name,
+                "a command is not told of updates: only methods are compared here",
+            );
+        }
         let name = text.name.get_ref();
         if name.trim().is_empty() || name.chars().any(char::is_control) {
             return problem(&text.name, "a command has a name of visible characters");

@@ -9,13 +9,14 @@ mod expand;
 mod filter;
 mod format;
 mod published;
+mod updates;
 
 use std::path::Path;
 
 pub use error::ExperimentError;
 pub use filter::filter;
 use seekless::{Kernel, Method, Operation};
-use seekless_record::{Cache, Command, Differ, Published, Target};
+use seekless_record::{Cache, Column, Command, Differ, Published, Target, UpdatePattern};
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +29,8 @@ pub struct Experiment {
     pub contests: Vec<ContestPlan>,
     /// What others published of the same question.
     pub published: Vec<Published>,
+    /// The columns in which a document published times by file size.
+    pub columns: Vec<Column>,
 }
 
 /// Methods and commands to compare, under each of the sizes and cache states.
@@ -50,6 +53,8 @@ pub struct ContestPlan {
     pub differs: Vec<Differ>,
     /// The device's read-ahead windows to set, in KiB; `None` leaves it as it is.
     pub read_ahead_kib: Vec<Option<u64>>,
+    /// The updates; `None` for other operations.
+    pub updates: Option<UpdatePattern>,
     /// What a write or copy is made to.
     pub target: Target,
     /// What is done with the bytes of a read; [`Kernel::None`] for other operations.

@@ -1,10 +1,12 @@
-//! The findings of others that an experiment gives: `[[published]]`.
+//! What others published and an experiment gives: their findings, `[[published]]`, and the columns of their tables,
+//! `[[column]]`.
 
 use seekless::Operation;
-use seekless_record::{Cache, Finding, FindingKind, Published};
+use seekless_record::{Cache, Column, Draw, Finding, FindingKind, Published, Target};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::expand::glob;
 use super::format::{Checked, one_of, problem, size_of};
 
 #[derive(Deserialize)]
@@ -22,6 +24,7 @@ struct FindingText {
     kind: Option<Spanned<String>>,
     at_least: Option<Spanned<String>>,
     below: Option<Spanned<String>>,
+    size: Option<Spanned<String>>,
     method: String,
     block: Option<String>,
     cache: Option<Spanned<String>>,
@@ -54,14 +57,20 @@ fn finding(text: FindingText) -> Checked<Finding> {
         ("overlapping", FindingKind::Overlapping),
     ];
     let size = |text: Option<Spanned<String>>| text.map(|text| size_of(&text, "file")).transpose();
+    if let Some(exact) = &text.size
+        && (text.at_least.is_some() || text.below.is_some())
+    {
+        return problem(exact, "a finding is about one size, or about those of a range");
+    }
+    let exact_bytes = size(text.size)?;
     Ok(Finding {
         operation: one_of(&text.operation, "operation", &operations)?.name().to_owned(),
         kind: match &text.kind {
             None => FindingKind::Any,
             Some(word) => one_of(word, "kind", &kinds)?,
         },
-        at_least_bytes: size(text.at_least)?,
-        below_bytes: size(text.below)?,
+        at_least_bytes: exact_bytes.or(size(text.at_least)?),
+        below_bytes: exact_bytes.map(|bytes| bytes + 1).or(size(text.below)?),
         method: text.method,
         block: text.block,
         cache: text
@@ -82,4 +91,40 @@ fn figure(text: Option<&Spanned<f64>>) -> Checked<Option<f64>> {
         }
         figure => Ok(figure.map(|figure| *figure.get_ref())),
     }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ColumnText {
+    name: Spanned<String>,
+    operation: Spanned<String>,
+    target: Option<Spanned<String>>,
+    draw: Option<Spanned<String>>,
+    methods: Spanned<String>,
+}
+
+/// A column of a document, for the experiment that gives it.
+pub(super) fn column(experiment: &str, text: ColumnText) -> Checked<Column> {
+    let name = text.name.get_ref();
+    if name.trim().is_empty() || name.chars().any(char::is_control) {
+        // It is the heading of a line of tabs.
+        return problem(&text.name, "a column has a name of visible characters");
+    }
+    if let Err(message) = glob(text.methods.get_ref()) {
+        return problem(
+            &text.methods,
+            format!("`{}` is no glob: {message}", text.methods.get_ref()),
+        );
+    }
+    let operations = Operation::ALL.map(|known| (known.name(), known));
+    let targets = [("fresh", Target::Fresh), ("overwrite", Target::Overwrite)];
+    let draws = Draw::ALL.map(|draw| (draw.name(), draw));
+    Ok(Column {
+        experiment: experiment.to_owned(),
+        operation: one_of(&text.operation, "operation", &operations)?.name().to_owned(),
+        target: text.target.map(|word| one_of(&word, "target", &targets)).transpose()?,
+        draw: text.draw.map(|word| one_of(&word, "draw", &draws)).transpose()?,
+        name: text.name.into_inner(),
+        methods: text.methods.into_inner(),
+    })
 }

@@ -1,7 +1,7 @@
 //! All samples as CSV: a row for each trial, invalid ones included. Units stand in the columns' names; a figure that
 //! could not be had is an empty field.
 
-use seekless_record::{Contest, Run, Trial};
+use seekless_record::{Contest, Run, Trial, UpdateAccount};
 
 use super::word;
 
@@ -47,6 +47,15 @@ const CONDITIONS: &[Column] = &[
     }),
     ("read_ahead_kib", |row| {
         row.of_contest(|contest| or_empty(contest.read_ahead_kib))
+    }),
+    ("update_bytes", |row| {
+        row.of_contest(|contest| or_empty(contest.updates.map(|updates| updates.bytes)))
+    }),
+    ("update_every_bytes", |row| {
+        row.of_contest(|contest| or_empty(contest.updates.map(|updates| updates.every_bytes)))
+    }),
+    ("update_draw", |row| {
+        row.of_contest(|contest| or_empty(contest.updates.map(|updates| updates.draw.name())))
     }),
     ("shared_blocks", |row| {
         row.of_contest(|contest| contest.shared_blocks.to_string())
@@ -111,6 +120,18 @@ const FIGURES: &[Column] = &[
     ("resident_before_part", |row| or_empty(row.trial.resident_before)),
     ("resident_after_part", |row| or_empty(row.trial.resident_after)),
     ("extents", |row| or_empty(row.trial.extents)),
+    ("writes", |row| of_update(row, |updated| updated.writes)),
+    ("requested_bytes", |row| {
+        of_update(row, |updated| updated.requested_bytes)
+    }),
+    ("written_bytes", |row| of_update(row, |updated| updated.written_bytes)),
+    ("planned", |row| {
+        let updated = row.trial.updated.as_ref();
+        or_empty(updated.and_then(|updated| updated.planned.as_ref()))
+    }),
+    ("predicted_seconds", |row| {
+        or_empty(row.trial.updated.as_ref().and_then(|updated| updated.predicted_seconds))
+    }),
 ];
 
 /// All trials of a run, in the order they happened, under a line of column names.
@@ -144,6 +165,10 @@ fn path_of(run: &Run, index: usize) -> String {
         .get(index)
         .map(|storage| storage.path.clone())
         .unwrap_or_default()
+}
+
+fn of_update(row: &Row<'_>, figure: fn(&UpdateAccount) -> u64) -> String {
+    or_empty(row.trial.updated.as_ref().map(figure))
 }
 
 fn or_empty(figure: Option<impl ToString>) -> String {
@@ -184,6 +209,42 @@ mod tests {
         assert_eq!(
             (field(2, "method"), field(2, "extents")),
             (String::new(), String::new())
+        );
+    }
+    #[test]
+    fn what_an_update_wrote_stands_in_its_row() {
+        let run = seekless_record::from_json(crate::runs::walk::FULL.as_bytes()).unwrap();
+        let text = to_csv(&run).unwrap();
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let names = reader.headers().unwrap().clone();
+        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        let index = |name: &str| names.iter().position(|known| known == name).unwrap();
+        let planned = rows
+            .iter()
+            .find(|row| &row[index("method")] == "update/planned,write-through");
+        let field = |name: &str| planned.unwrap()[index(name)].to_owned();
+        assert_eq!(
+            [
+                "update_draw",
+                "writes",
+                "requested_bytes",
+                "written_bytes",
+                "planned",
+                "predicted_seconds"
+            ]
+            .map(field),
+            [
+                "shuffled",
+                "1",
+                "40000",
+                "3998800",
+                "update/sync,block=8M,write-through,gap=512",
+                "0.006"
+            ]
+        );
+        assert!(
+            rows.iter()
+                .any(|row| &row[index("operation")] == "read" && row[index("writes")].is_empty())
         );
     }
 }

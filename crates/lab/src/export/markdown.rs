@@ -112,7 +112,11 @@ fn section(page: &mut String, run: &Run, contest: &Contest) {
         .collect();
     ranked.sort_by(|a, b| a.1.seconds.median.total_cmp(&b.1.seconds.median));
     if !ranked.is_empty() {
-        table(page, &ranked);
+        if contest.updates.is_some() {
+            update_table(page, &ranked);
+        } else {
+            table(page, &ranked);
+        }
     }
     if let Some(conclusion) = &contest.conclusion {
         let _ = write!(page, "\n**{}**\n", escaped(&conclusion.sentence));
@@ -153,6 +157,38 @@ fn table(page: &mut String, ranked: &[(&Entry, &Summary)]) {
             rate_of(seconds.low),
             range(*seconds),
             summary.mean_seconds,
+            summary.fsync_seconds,
+            summary.cpu_seconds / seconds.median * 100.0,
+            summary.rounds,
+            escaped(&verdict(entry)),
+        );
+    }
+}
+
+/// Times, since a rate over the size of a file that is hardly written tells nothing; what was predicted, and what was
+/// written.
+fn update_table(page: &mut String, ranked: &[(&Entry, &Summary)]) {
+    line(
+        page,
+        "| method | time | 95 % interval | predicted | calls | written for each byte | fsync | CPU | rounds | verdict |",
+    );
+    line(page, "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|");
+    let or_none = |figure: Option<String>| figure.unwrap_or_else(|| "–".to_owned());
+    for (entry, summary) in ranked {
+        let Summary { seconds, .. } = summary;
+        let planned = summary.planned.as_ref().map(|planned| format!(" ({planned})"));
+        let _ = writeln!(
+            page,
+            "| {}{} | {:.4} s | {:.4} to {:.4} s{} | {} | {} | {} | {:.4} s | {:.0} % | {} | {} |",
+            escaped(&entry.method),
+            escaped(&planned.unwrap_or_default()),
+            seconds.median,
+            seconds.low,
+            seconds.high,
+            range(*seconds),
+            or_none(summary.predicted_seconds.map(|predicted| format!("{predicted:.4} s"))),
+            or_none(summary.calls.map(|calls| format!("{calls:.0}"))),
+            or_none(summary.amplification.map(|times| format!("{times:.1}"))),
             summary.fsync_seconds,
             summary.cpu_seconds / seconds.median * 100.0,
             summary.rounds,
@@ -278,6 +314,21 @@ mod tests {
             "{page}"
         );
         assert!(page.contains("Undecided: 3 rounds are too few"), "{page}");
+    }
+
+    #[test]
+    fn an_update_shows_its_time_what_was_predicted_and_what_was_written() {
+        let run = seekless_record::from_json(crate::runs::walk::FULL.as_bytes()).unwrap();
+        let page = to_markdown(&run);
+        let planned = page.lines().find(|line| line.starts_with("| update/planned")).unwrap();
+        assert!(
+            planned.contains("(update/sync,block=8M,write-through,gap=512)"),
+            "{planned}"
+        );
+        assert!(
+            planned.contains(" | 0.0060 s | ") && planned.contains(" | 100.0 | "),
+            "{planned}"
+        );
     }
 
     #[test]

@@ -212,7 +212,26 @@ pub fn summarize(trials: &[&Trial]) -> Option<Summary> {
             let device = own_requests(trial)?;
             (device.reads > 0).then(|| device.read_bytes as f64 / device.reads as f64)
         }),
+        amplification: known(&|trial| {
+            let updated = trial.updated.as_ref()?;
+            Some(updated.written_bytes as f64 / updated.requested_bytes.max(1) as f64)
+        }),
+        predicted_seconds: known(&|trial| trial.updated.as_ref()?.predicted_seconds),
+        planned: usual_plan(&ranked),
     })
+}
+
+/// The method that was planned most often.
+fn usual_plan(trials: &[&Trial]) -> Option<String> {
+    let mut plans: BTreeMap<&String, u32> = BTreeMap::new();
+    let planned = trials
+        .iter()
+        .filter_map(|trial| trial.updated.as_ref()?.planned.as_ref());
+    planned.for_each(|plan| *plans.entry(plan).or_default() += 1);
+    plans
+        .into_iter()
+        .max_by_key(|&(_, times)| times)
+        .map(|(plan, _)| plan.clone())
 }
 
 /// What the device did for a trial, where nobody else used it meanwhile.

@@ -6,7 +6,7 @@ use seekless_record::{Conclusion, Contest, Interval};
 use super::view::View;
 use super::words::{breaking, heading, short_name, shown, sound, speed};
 use super::{drift, heatmap, pairs, ranked, tables};
-use crate::runner::{ends_early, pair_words};
+use crate::runner::{is_told_in_times, pair_words};
 
 /// An operation with at most so many contests has them all unfolded.
 const MOST_UNFOLDED: usize = 4;
@@ -148,7 +148,7 @@ fn said(contest: &Contest, conclusion: &Conclusion) -> Markup {
 /// The ends of an interval of rates, the smaller figure first: of times that is the faster one.
 fn range(contest: &Contest, rates: &Interval) -> String {
     let ends = [rates.low, rates.high].map(|rate| speed(contest, rate));
-    let [low, high] = if ends_early(contest) {
+    let [low, high] = if is_told_in_times(contest) {
         [&ends[1], &ends[0]]
     } else {
         [&ends[0], &ends[1]]

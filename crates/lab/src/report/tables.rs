@@ -7,8 +7,10 @@ use seekless_record::{Contest, Entry, OptionEffect, Status, Summary};
 
 use super::view::{ranking, verdict_of};
 use super::words::{
-    breaking, class, percent, rate, seconds, short_name, shown, spread, standing, three_digits, times_with_bounds,
+    breaking, class, percent, rate, seconds, short_name, shown, spread, standing, three_digits, times,
+    times_with_bounds,
 };
+use crate::runner::is_told_in_times;
 
 /// Methods named for one reason; more are counted.
 const MOST_NAMED: usize = 12;
@@ -51,9 +53,15 @@ pub(super) fn figures(title: &str, contest: &Contest) -> Markup {
         return html! {};
     }
     let syncs = ranked.iter().any(|(_, _, summary)| summary.fsync_seconds > 0.0);
-    let mut heads = vec![
-        "#Rank", "Method", "#Rate", "#95 %", "#Time", "#Mean", "#CPU", "#User", "#System",
-    ];
+    let mut heads = vec!["#Rank", "Method"];
+    if !is_told_in_times(contest) {
+        heads.push("#Rate");
+    }
+    heads.extend(["#95 %", "#Time", "#Mean"]);
+    if contest.updates.is_some() {
+        heads.extend(["#Predicted", "#Written for each byte"]);
+    }
+    heads.extend(["#CPU", "#User", "#System"]);
     heads.extend(["#Calls", "#Device's requests", "#Bytes of one"]);
     if syncs {
         heads.push("#fsync");
@@ -84,10 +92,16 @@ fn row(contest: &Contest, (rank, entry, summary): (u32, &Entry, &Summary), syncs
         tr {
             (figure(&rank.to_string(), f64::from(rank)))
             td.m { (name(contest, entry)) }
-            (figure(&rate(summary.bytes_per_second), summary.bytes_per_second))
+            @if !is_told_in_times(contest) {
+                (figure(&rate(summary.bytes_per_second), summary.bytes_per_second))
+            }
             (figure(&spread(&summary.seconds), (summary.seconds.high - summary.seconds.low) / median))
             (figure(&seconds(median), median))
             (figure(&format!("{}{}", seconds(summary.mean_seconds), deviation.unwrap_or_default()), summary.mean_seconds))
+            @if contest.updates.is_some() {
+                (figure(&summary.predicted_seconds.map_or_else(|| "–".to_owned(), seconds), summary.predicted_seconds.unwrap_or(f64::NAN)))
+                (figure(&summary.amplification.map_or_else(|| "–".to_owned(), times), summary.amplification.unwrap_or(f64::NAN)))
+            }
             (part(summary.cpu_seconds))
             @for time in [summary.user_seconds, summary.system_seconds] {
                 (figure(&time.map_or_else(|| "–".to_owned(), seconds), time.unwrap_or(f64::NAN)))
@@ -110,6 +124,9 @@ fn name(contest: &Contest, entry: &Entry) -> Markup {
     let note = entry.command.as_ref().and_then(|command| command.note.as_deref());
     html! {
         (breaking(&short_name(&entry.method, contest)))
+        @if let Some(planned) = entry.summary.as_ref().and_then(|summary| summary.planned.as_ref()) {
+            br; small { (breaking(&shown(planned))) }
+        }
         @if entry.label.is_some() { br; small { (breaking(&shown(&entry.method))) } }
         @if let Some(note) = note { br; small { (shown(note)) } }
     }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use seekless_record::{Cache, Contest, Entry, Interval, Status, Target, Verdict};
 
 use super::view::verdict_of;
-use crate::runner::{ends_early, label_of};
+use crate::runner::{is_told_in_times, label_of};
 
 /// Longer texts are clipped: the run inside the page has them whole.
 const LONGEST_TEXT: usize = 1200;
@@ -125,7 +125,7 @@ pub(super) fn times_with_bounds(ratio: &Interval) -> String {
 
 /// The rate at a number of seconds, or the seconds where a rate over the file's size tells nothing.
 pub(super) fn speed(contest: &Contest, bytes_per_second: f64) -> String {
-    if ends_early(contest) {
+    if is_told_in_times(contest) {
         seconds(contest.size_bytes as f64 * f64::from(contest.files) / bytes_per_second)
     } else {
         rate(bytes_per_second)

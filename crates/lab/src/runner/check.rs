@@ -5,12 +5,13 @@ use seekless::{Kernel, Method};
 use seekless_record::{Cache, Contest, Differ, Entry, Target, Trial};
 
 use super::Runner;
-use super::trial::Files;
+use super::trial::{Files, target_seed};
 use super::verdict::has_target;
 use crate::cache_state;
-use crate::testfile::{OtherFile, check_copy, check_stream};
+use crate::testfile::{OtherFile, check_copy, check_stream, check_updated};
 use crate::trial::account::{self, Expected};
-use crate::trial::{Compared, Found, Report};
+use crate::trial::{Compared, Found, Report, updates_seed};
+use crate::updates;
 
 impl Runner<'_> {
     /// Holds a trial against what must have come out of it. Tells whether the copies share blocks with their source.
@@ -38,13 +39,17 @@ impl Runner<'_> {
             files.held(contest.target)
         };
         trial.resident_after = cache_state::resident(looked_at).unwrap_or(None);
+        // A file that is updated warm must not be read from the device.
+        let updated = contest.updates.map(|_| contest.size_bytes * u64::from(contest.files));
         let allocated: Option<u64> = files.read().map(|file| file.allocated_bytes.or(Some(file.bytes))).sum();
         let others = contest.other_storage.map(|other| &self.places[other]);
         let tells_source = std::iter::once(place).chain(others).all(super::Place::tells_source);
         let expected = Expected {
-            device_bytes: allocated.filter(|_| tells_source && contest.operation != "write"),
+            device_bytes: updated.or(allocated).filter(|_| tells_source && !is_write),
             cache: contest.cache,
-            reads_all: !shared && matches!(contest.differ, Differ::None | Differ::Last | Differ::Itself),
+            reads_all: !shared
+                && updated.is_none()
+                && matches!(contest.differ, Differ::None | Differ::Last | Differ::Itself),
         };
         let wrong = self
             .wrong_result(contest, files, report)
@@ -79,6 +84,11 @@ impl Runner<'_> {
             }
             "write" => files.targets.iter().find_map(|path| {
                 check_stream(path, contest.size_bytes, self.bench.seed).map_or_else(unreadable, Result::err)
+            }),
+            "update" => (0..).zip(&files.targets).find_map(|(index, path)| {
+                let (bytes, seed) = (contest.size_bytes, updates_seed(self.bench.seed, index));
+                let expected = updates::expected(&contest.updates?, bytes, seed);
+                check_updated(path, bytes, target_seed(self.bench.seed), &expected).map_or_else(unreadable, Result::err)
             }),
             "compare" => wrong_comparison(files, &report.compared, report.calls.is_none()),
             _ => files

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use seekless::Method;
 use seekless::method::{Durability, Operation, format_size};
-use seekless_record::{Cache, Contest, Differ, Entry, Status};
+use seekless_record::{Cache, Contest, Differ, Entry, Status, UpdatePattern};
 
-use super::needs::made_files;
-use super::size::{Speeds, all_bytes, choose_size, group_cost, planned_trials, trial_cost};
+use super::needs::{made_files, needs_source};
+use super::size::{Speeds, all_bytes, choose_size, group_cost, planned_trials, trial_cost, updating_cost};
 use super::{BenchError, Event, Runner, needs_folder};
 use crate::experiment::{ContestPlan, Size};
 use crate::read_ahead::ReadAhead;
+use crate::updates;
 
 /// Contests of one description on all storages.
 pub(super) struct Group {
@@ -42,8 +43,17 @@ const SEVERAL_BYTES: u64 = 8 << 20;
 /// The most files of one trial.
 const MOST_FILES: u64 = 256;
 
-/// How many files of a size a trial takes.
-pub(super) fn files_per_trial(bytes: u64) -> u32 {
+/// Updates that one trial makes, if more than one file is needed for so many.
+const SEVERAL_UPDATES: u64 = 1000;
+
+/// How many files of a size a trial takes. Of updates, each of which may wait for the device, no more than are needed.
+pub(super) fn files_per_trial(bytes: u64, updates: Option<&UpdatePattern>) -> u32 {
+    let files = by_size(bytes);
+    let most = updates.map(|pattern| SEVERAL_UPDATES / updates::count(pattern, bytes).max(1));
+    most.map_or(files, |most| files.min(most.max(1) as u32))
+}
+
+fn by_size(bytes: u64) -> u32 {
     if bytes >= SHORT_BYTES {
         1
     } else {
@@ -80,7 +90,8 @@ impl Runner<'_> {
             for bytes in sizes {
                 for description in self.descriptions(plan, bytes) {
                     let mut group = self.group(experiment, plan, description);
-                    let trial = trial_cost(plan.operation, description.cache, all_bytes(bytes), &speeds);
+                    let trial = trial_cost(plan.operation, description.cache, all_bytes(plan, bytes), &speeds)
+                        + updating_cost(plan.updates.as_ref(), bytes, description.durability.name());
                     group.expected = trial * planned_trials(group.active.len()) as u32;
                     groups.push(group);
                 }
@@ -232,7 +243,7 @@ impl Runner<'_> {
                 files: if self.bench.file.is_some() {
                     1
                 } else {
-                    files_per_trial(bytes)
+                    files_per_trial(bytes, plan.updates.as_ref())
                 },
                 cache,
                 target: plan.target,
@@ -240,6 +251,7 @@ impl Runner<'_> {
                 work_ns_per_kib: plan.work_ns_per_kib,
                 differ: description.differ,
                 read_ahead_kib: description.read_ahead_kib,
+                updates: plan.updates,
                 shared_blocks: false,
                 durability: durability.name().to_owned(),
                 entries,
@@ -301,7 +313,7 @@ impl Runner<'_> {
     pub(super) fn make_files(&mut self, groups: &[Group]) -> Result<(), BenchError> {
         for &contest in groups.iter().flat_map(|group| &group.contests) {
             let contest = &self.run.contests[contest];
-            if contest.operation == "write" || self.stop.is_requested() {
+            if !needs_source(&contest.operation) || self.stop.is_requested() {
                 continue;
             }
             let (bytes, files) = (contest.size_bytes, contest.files);
@@ -368,9 +380,17 @@ mod tests {
 
     #[test]
     fn short_files_are_timed_together() {
-        assert_eq!(files_per_trial(4096), 256);
-        assert_eq!(files_per_trial(1 << 20), 8);
-        assert_eq!(files_per_trial(4 << 20), 1);
-        assert_eq!(files_per_trial(0), 256);
+        assert_eq!(files_per_trial(4096, None), 256);
+        assert_eq!(files_per_trial(1 << 20, None), 8);
+        assert_eq!(files_per_trial(4 << 20, None), 1);
+        assert_eq!(files_per_trial(0, None), 256);
+        let updates = UpdatePattern {
+            bytes: 4,
+            every_bytes: 400,
+            draw: seekless_record::Draw::Ascending,
+        };
+        assert_eq!(files_per_trial(40_000, Some(&updates)), 10);
+        assert_eq!(files_per_trial(400_000, Some(&updates)), 1);
+        assert_eq!(files_per_trial(4, Some(&updates)), 256);
     }
 }

@@ -26,8 +26,8 @@ use crate::noise::{self, CpuTime};
 use crate::trial::Stop;
 use group::Group;
 use place::Place;
-pub use verdict::{ends_early, label_of, title};
-pub(crate) use verdict::{is_same_description, pair_words};
+pub(crate) use verdict::{ends_early, is_same_description, pair_words};
+pub use verdict::{is_told_in_times, label_of, title};
 
 /// What is asked of the lab.
 #[derive(Clone, Debug)]
@@ -353,6 +353,10 @@ fn new_run(bench: &Bench, places: &[Place]) -> Run {
         published: experiments
             .iter()
             .flat_map(|experiment| experiment.published.clone())
+            .collect(),
+        columns: experiments
+            .iter()
+            .flat_map(|experiment| experiment.columns.clone())
             .collect(),
     }
 }

@@ -133,7 +133,7 @@ pub(super) type MadeFiles = (usize, u64, u32, Option<Differ>);
 pub(super) fn made_files(contest: &Contest) -> Vec<MadeFiles> {
     let made = |storage: usize, second: Option<Differ>| (storage, contest.size_bytes, contest.files, second);
     let mut files = Vec::new();
-    if contest.operation != "write" {
+    if needs_source(&contest.operation) {
         files.push(made(contest.storage, None));
     }
     if contest.operation == "compare" && contest.differ != Differ::Itself {
@@ -141,6 +141,11 @@ pub(super) fn made_files(contest: &Contest) -> Vec<MadeFiles> {
         files.push(made(storage, Some(contest.differ)));
     }
     files
+}
+
+/// Whether trials read files that are made once; what is updated is made for each trial.
+pub(super) fn needs_source(operation: &str) -> bool {
+    !matches!(operation, "write" | "update")
 }
 
 /// How many entries of a contest write a file in each of their trials.

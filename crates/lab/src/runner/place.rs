@@ -188,7 +188,9 @@ impl Place {
     pub fn refuses(&self, method: Option<&Method>, cache: record::Cache) -> Option<String> {
         let is_direct = method.is_some_and(|method| method.options().cache == CachePolicy::Direct);
         let reads = method.is_none_or(|method| method.operation() != Operation::Write);
+        let updates = method.is_some_and(|method| method.operation() == Operation::Update);
         match cache {
+            record::Cache::Over if updates => Some("a file that is updated begins cold or warm".to_owned()),
             record::Cache::Cold if !self.has_cold => Some(format!(
                 "{} keeps files in memory: nothing is cold here",
                 self.facts.file_system

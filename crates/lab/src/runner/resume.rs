@@ -10,7 +10,7 @@ use seekless_record::{Contest, Ended, Machine, Phase, Run, Status, Storage};
 
 use super::group::Group;
 use super::place::Place;
-use super::size::{all_bytes, planned_trials, trial_cost};
+use super::size::{planned_trials, trial_cost, updating_cost};
 use super::{Bench, BenchError, MOST_ROUNDS, Runner, is_same_description};
 
 /// The run with which a run begins that goes on with it.
@@ -135,8 +135,10 @@ impl Runner<'_> {
             let trials = planned_trials(group.active.len())
                 .saturating_sub(done)
                 .max(FEWEST_TRIALS);
-            group.expected =
-                trial_cost(operation, contest.cache, all_bytes(contest.size_bytes), &speeds) * trials as u32;
+            let bytes = contest.size_bytes * u64::from(contest.files);
+            let trial = trial_cost(operation, contest.cache, bytes, &speeds)
+                + updating_cost(contest.updates.as_ref(), contest.size_bytes, &contest.durability);
+            group.expected = trial * trials as u32;
         }
         Ok(groups)
     }

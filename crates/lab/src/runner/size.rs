@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use seekless::method::Operation;
+use seekless::method::{Durability, Operation};
 use seekless::{Destination, Generator, Kernel, Method, Reader, Tally, Writer, cache};
-use seekless_record::Cache;
+use seekless_record::{Cache, UpdatePattern};
 
 use super::group::files_per_trial;
 use super::{BenchError, Event, Runner, SCREENING_ROUNDS};
 use crate::experiment::ContestPlan;
+use crate::updates;
 
 /// How fast the slowest of the storages is, roughly: enough to choose a size by.
 #[derive(Clone, Copy, Debug)]
@@ -41,12 +42,33 @@ pub(super) fn planned_trials(entries: usize) -> usize {
 /// The time that a group is expected to take: the contest of one size and cache state.
 pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {
     let trials = planned_trials(plan.methods.len() + plan.commands.len());
-    trial_cost(plan.operation, cache, all_bytes(bytes), speeds) * trials as u32
+    let durability = plan
+        .methods
+        .first()
+        .map_or("none", |method| method.options().durability.name());
+    let updating = updating_cost(plan.updates.as_ref(), bytes, durability);
+    (trial_cost(plan.operation, cache, all_bytes(plan, bytes), speeds) + updating) * trials as u32
 }
 
 /// The bytes of all files of a trial.
-pub(super) fn all_bytes(bytes: u64) -> u64 {
-    bytes * u64::from(files_per_trial(bytes))
+pub(super) fn all_bytes(plan: &ContestPlan, bytes: u64) -> u64 {
+    bytes * u64::from(files_per_trial(bytes, plan.updates.as_ref()))
+}
+
+/// What an update costs on the mean of methods that write each by itself and such that do not.
+const UPDATE_NS: u64 = 1_000;
+const UPDATE_THROUGH_NS: u64 = 100_000;
+
+/// The time that the updates of a trial take.
+pub(super) fn updating_cost(pattern: Option<&UpdatePattern>, bytes: u64, durability: &str) -> Duration {
+    let Some(pattern) = pattern else { return Duration::ZERO };
+    let each = if durability == Durability::WriteThrough.name() {
+        UPDATE_THROUGH_NS
+    } else {
+        UPDATE_NS
+    };
+    let updates = updates::count(pattern, bytes) * u64::from(files_per_trial(bytes, Some(pattern)));
+    Duration::from_nanos(updates.saturating_mul(each))
 }
 
 /// Chooses the size for a plan that leaves it to the lab: the largest of which the groups of all cache states each stay
@@ -83,8 +105,8 @@ pub(super) fn trial_cost(operation: Operation, cache: Cache, bytes: u64, speeds:
         Operation::Copy => read + bytes / speeds.write + bytes / CHECK_SPEED,
         // Two files, in whatever order.
         Operation::Compare => read * 2.0,
-        // Experiments refuse it; a run that was changed by hand may name it.
-        Operation::Update => read + bytes / speeds.write,
+        // Its file is made anew for each trial.
+        Operation::Update => 2.0 * bytes / speeds.write + bytes / CHECK_SPEED,
     };
     speeds.overhead + Duration::from_secs_f64(seconds)
 }
@@ -176,6 +198,7 @@ mod tests {
             labels: Vec::new(),
             differs: vec![seekless_record::Differ::None],
             read_ahead_kib: vec![None],
+            updates: None,
             target: seekless_record::Target::Fresh,
             kernel: Kernel::Count,
             work_ns_per_kib: 0,

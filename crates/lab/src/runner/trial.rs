@@ -8,7 +8,7 @@ use seekless_record::{Cache, Contest, Differ, Entry, Phase, Status, Target, Tria
 
 use super::check::{STRAY_PART, WRONG};
 use super::group::Group;
-use super::needs::writes;
+use super::needs::{needs_source, writes};
 use super::place::Place;
 use super::verdict::has_target;
 use super::{BenchError, Event, Runner};
@@ -147,7 +147,7 @@ impl Runner<'_> {
         };
         let place = &mut self.places[contest.storage];
         let sources = match contest.operation.as_str() {
-            "write" => Vec::new(),
+            operation if !needs_source(operation) => Vec::new(),
             _ => place.source_files(bytes, count, seed)?.to_vec(),
         };
         let targets: Vec<PathBuf> = match contest.operation.as_str() {
@@ -159,7 +159,7 @@ impl Runner<'_> {
         if contest.target == Target::Overwrite {
             for path in &targets {
                 // Other bytes than the trial's, so that what is not written is found out.
-                TestFile::create(path, contest.size_bytes, !self.bench.seed)?;
+                TestFile::create(path, contest.size_bytes, target_seed(self.bench.seed))?;
             }
         }
         Ok(Files {
@@ -179,6 +179,10 @@ impl Runner<'_> {
             },
             _ => None,
         };
+        let action = match action(contest, entry, self.bench.seed) {
+            Ok(action) => action,
+            Err(why) => return Ok((Outcome::Failed(why), State::UNKNOWN)),
+        };
         settle(place);
         let _read_ahead = match contest.read_ahead_kib.map(|kib| {
             let scratch = place.scratch.as_ref().map(Scratch::path);
@@ -192,7 +196,7 @@ impl Runner<'_> {
             cache_state::bring(files.held(contest.target), Cache::Over, self.bench.drop)?;
         }
         let spec = Spec {
-            action: action(contest, entry, self.bench.seed),
+            action,
             jobs: jobs(contest, files),
             work_ns_per_kib: contest.work_ns_per_kib,
             device_folders: self.device_folders(contest),
@@ -350,18 +354,33 @@ fn settle(place: &Place) {
     }
 }
 
-fn action(contest: &Contest, entry: &Entry, seed: u64) -> Action {
+/// The seed of what a file holds that is written over or updated.
+pub(super) fn target_seed(seed: u64) -> u64 {
+    !seed
+}
+
+/// What a trial is to do, or why it cannot be: a run that is gone on with may have been changed by hand.
+fn action(contest: &Contest, entry: &Entry, seed: u64) -> Result<Action, String> {
     if let Some(command) = &entry.command {
-        return Action::Command(command.clone());
+        return Ok(Action::Command(command.clone()));
     }
-    let method: Method = entry.method.parse().expect("entries hold methods that were printed");
-    match method.operation() {
+    let method: Method = entry
+        .method
+        .parse()
+        .map_err(|error: seekless::ParseError| error.to_string())?;
+    if method.operation().name() != contest.operation {
+        return Err(format!("`{method}` is not to {}, as its contest is", contest.operation));
+    }
+    Ok(match method.operation() {
         seekless::Operation::Read => Action::Read(method, contest.kernel.parse().unwrap_or_default()),
         seekless::Operation::Write => Action::Write(method, Content::Stream(seed), contest.target),
         seekless::Operation::Copy => Action::Copy(method, contest.target),
-        // Experiments refuse to update; a run that was changed by hand ends in the engine's error.
-        seekless::Operation::Compare | seekless::Operation::Update => Action::Compare(method),
-    }
+        seekless::Operation::Compare => Action::Compare(method),
+        seekless::Operation::Update => {
+            let updates = contest.updates.ok_or("its contest says nothing of updates")?;
+            Action::Update(method, updates, seed)
+        }
+    })
 }
 
 fn jobs(contest: &Contest, files: &Files) -> Vec<Job> {
@@ -414,6 +433,7 @@ fn record_trial(
         resident_before: state.resident,
         resident_after: None,
         extents: None,
+        updated: report.updated.clone(),
         valid: state.wrong.is_none(),
         invalid: state.wrong.clone(),
     }

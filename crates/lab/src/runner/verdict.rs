@@ -1,7 +1,7 @@
 //! What the trials so far say: who is dropped, whether a group is settled, and what is concluded at the end.
 
 use seekless::method::format_size;
-use seekless_record::{Cache, Contest, Differ, Run, Status, Target, Trial, Verdict};
+use seekless_record::{Cache, Contest, Differ, Run, Status, Target, Trial, UpdatePattern, Verdict};
 
 use super::group::Group;
 use super::{DECIDING_ROUNDS, Runner};
@@ -43,11 +43,11 @@ pub fn title(contest: &Contest) -> String {
 
 /// Whether trials of a contest write a file.
 pub(crate) fn has_target(contest: &Contest) -> bool {
-    matches!(contest.operation.as_str(), "write" | "copy")
+    matches!(contest.operation.as_str(), "write" | "copy" | "update")
 }
 
-/// What is special about the files of a contest: the second ones of a comparison, and the read-ahead window they are read
-/// with. Empty, or beginning with a comma.
+/// What is special about the files of a contest: the second ones of a comparison, the updates, and the read-ahead window
+/// they are read with. Empty, or beginning with a comma.
 pub(crate) fn pair_words(contest: &Contest) -> String {
     let apart = if contest.other_storage.is_some() {
         ", on two storages"
@@ -57,13 +57,32 @@ pub(crate) fn pair_words(contest: &Contest) -> String {
     let ahead = contest
         .read_ahead_kib
         .map_or_else(String::new, |kib| format!(", read-ahead {kib} KiB"));
-    format!("{}{apart}{ahead}", differ_words(contest))
+    format!("{}{apart}{}{ahead}", differ_words(contest), update_words(contest))
+}
+
+/// What is updated, as in `, 4 of every 400 bytes, shuffled`.
+fn update_words(contest: &Contest) -> String {
+    contest.updates.map_or_else(String::new, |updates| {
+        let UpdatePattern {
+            bytes,
+            every_bytes,
+            draw,
+        } = updates;
+        format!(", {bytes} of every {every_bytes} bytes, {}", draw.name())
+    })
 }
 
 /// Whether the answer comes before the end of the files, so that a rate over their size tells nothing.
 #[must_use]
 pub fn ends_early(contest: &Contest) -> bool {
     matches!(contest.differ, Differ::First | Differ::Early | Differ::Middle)
+}
+
+/// Whether a contest is told in times: a rate over the files' size tells nothing where the answer comes early, or where
+/// little of them is written.
+#[must_use]
+pub fn is_told_in_times(contest: &Contest) -> bool {
+    ends_early(contest) || contest.updates.is_some()
 }
 
 /// The name under which a document published a method of a contest.
@@ -92,6 +111,7 @@ pub(crate) fn is_same_description(one: &Contest, other: &Contest) -> bool {
         == (&other.experiment, &other.operation, other.size_bytes, other.files)
         && (one.cache, one.target, &one.kernel) == (other.cache, other.target, &other.kernel)
         && (one.work_ns_per_kib, &one.durability) == (other.work_ns_per_kib, &other.durability)
+        && one.updates == other.updates
         && (one.differ, one.read_ahead_kib, one.other_storage.is_some())
             == (other.differ, other.read_ahead_kib, other.other_storage.is_some())
 }
@@ -224,6 +244,9 @@ pub(super) fn other_io(trials: &[Trial]) -> Option<f64> {
 const DRIFT: f64 = 1.25;
 /// So much reading by others is worth a warning.
 const OTHER_IO: f64 = 0.05;
+/// A prediction is wrong that is off by more: calls of one kind vary by as much from minute to minute on a shared disk, and
+/// the orders between which the planner chooses differ by far more.
+const MISPREDICTED: f64 = 2.0;
 /// So much stolen time is worth a warning.
 const STOLEN: f64 = 0.02;
 
@@ -249,6 +272,7 @@ pub(super) fn warnings(run: &Run) -> Vec<String> {
             stolen * 100.0
         ));
     }
+    warnings.extend(mispredicted(run));
     let mut devices = run.storages.iter().filter_map(|storage| storage.device.as_ref());
     if let Some(device) = devices.find(|device| device.name.starts_with("loop")) {
         warnings.push(format!(
@@ -301,6 +325,28 @@ pub(super) fn warnings(run: &Run) -> Vec<String> {
     warnings
 }
 
+/// Where planning was by costs that were not those of the trial: the planner's model against the clock.
+fn mispredicted(run: &Run) -> Option<String> {
+    let planned = run.contests.iter().flat_map(|contest| {
+        let entries = contest.entries.iter().filter_map(|entry| entry.summary.as_ref());
+        let planned = entries.filter(|summary| summary.planned.is_some());
+        planned.filter_map(move |summary| Some((contest, summary.predicted_seconds? / summary.seconds.median)))
+    });
+    let all: Vec<(&Contest, f64)> = planned.collect();
+    let off = |ratio: f64| ratio.max(1.0 / ratio);
+    let wrong = all.iter().filter(|(_, ratio)| off(*ratio) > MISPREDICTED);
+    let (contest, ratio) = wrong.clone().max_by(|one, other| off(one.1).total_cmp(&off(other.1)))?;
+    Some(format!(
+        "What was planned took more than {MISPREDICTED} times, or less than half, of what was predicted in {} of {} contests \
+         ({} took {:.1} x the prediction): the plan may be another than the best. Compare it with the other methods of the \
+         contest; on a quiet machine, again.",
+        wrong.count(),
+        all.len(),
+        title(contest),
+        1.0 / ratio
+    ))
+}
+
 /// Whether the reference of a contest, which runs in every round, became faster or slower meanwhile.
 fn drift(run: &Run, contest: usize) -> Option<String> {
     let of_contest = |entry: usize| {
@@ -336,4 +382,38 @@ fn drift(run: &Run, contest: usize) -> Option<String> {
             1.0 / ratio
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run in which updates were planned, taking so many seconds.
+    fn planned(seconds: f64) -> Run {
+        let mut run = seekless_record::from_json(crate::runs::walk::FULL.as_bytes()).expect("a run");
+        for entry in run.contests.iter_mut().flat_map(|contest| &mut contest.entries) {
+            if let Some(summary) = entry.summary.as_mut().filter(|summary| summary.planned.is_some()) {
+                summary.seconds.median = seconds;
+                summary.predicted_seconds = Some(0.010);
+            }
+        }
+        run
+    }
+
+    #[test]
+    fn a_prediction_that_is_off_by_more_than_two_is_told() {
+        for (seconds, words) in [
+            (0.009, None),
+            (0.019, None),
+            (0.021, Some("took 2.1 x")),
+            (0.004, Some("took 0.4 x")),
+        ] {
+            let told = mispredicted(&planned(seconds));
+            assert_eq!(told.is_some(), words.is_some(), "{seconds}: {told:?}");
+            assert!(
+                words.is_none_or(|words| told.is_some_and(|told| told.contains(words))),
+                "{seconds}"
+            );
+        }
+    }
 }

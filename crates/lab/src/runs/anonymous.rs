@@ -36,7 +36,8 @@ pub fn anonymous(run: &Run) -> Run {
             .collect(),
         choices: vec!["names, paths and reasons were taken out, to pass it on".to_owned()],
         warnings: Vec::new(),
-        published: published(&run.experiments),
+        published: of_builtin(&run.experiments, |experiment| experiment.published),
+        columns: of_builtin(&run.experiments, |experiment| experiment.columns),
         ..run.clone()
     };
     for trial in &mut anonymous.trials {
@@ -44,6 +45,11 @@ pub fn anonymous(run: &Run) -> Run {
             .invalid
             .as_ref()
             .map(|_| "it was not what it claims to be".to_owned());
+        if let Some(method) = trial.updated.as_mut().and_then(|updated| updated.planned.as_mut()) {
+            *method = method
+                .parse()
+                .map_or_else(|_| "unknown".to_owned(), |known: Method| known.to_string());
+        }
     }
     conclude(&mut anonymous);
     anonymous
@@ -318,9 +324,9 @@ fn status(status: &Status) -> Status {
 }
 
 /// What the built-in experiments give; that of other files names its author's machines.
-fn published(experiments: &[String]) -> Vec<seekless_record::Published> {
+fn of_builtin<T>(experiments: &[String], given: fn(Experiment) -> Vec<T>) -> Vec<T> {
     let builtin = experiments.iter().filter_map(|name| Experiment::builtin(name).ok());
-    builtin.flat_map(|experiment| experiment.published).collect()
+    builtin.flat_map(given).collect()
 }
 
 fn conclude(run: &mut Run) {

@@ -11,7 +11,7 @@ mod same;
 mod store;
 mod table;
 #[cfg(test)]
-mod walk;
+pub(crate) mod walk;
 
 pub use anonymous::anonymous;
 pub use compare::{Availability, Change, Comparison, ContestChange, MethodChange, compare};

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// A run with every field filled.
-pub(super) const FULL: &str = include_str!("../../../record/testdata/full-run.json");
+pub(crate) const FULL: &str = include_str!("../../../record/testdata/full-run.json");
 
 /// The places of all texts.
 pub(super) fn string_places(value: &Value) -> Vec<String> {

@@ -92,6 +92,7 @@ mod tests {
             device: None,
             answers: Vec::new(),
             compared: Vec::new(),
+            updated: None,
         }
     }
 

@@ -7,17 +7,21 @@
 
 pub mod account;
 pub mod child;
+mod command;
+mod counters;
 mod launch;
+mod update;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use seekless::{Answer, Kernel, Method};
-use seekless_record::{Command, DeviceUse, Target};
+use seekless_record::{Command, DeviceUse, Target, UpdateAccount, UpdatePattern};
 use serde::{Deserialize, Serialize};
 
 pub use launch::{Child, LaunchError, Stop};
+pub(crate) use update::updates_seed;
 
 /// What a child is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,6 +53,8 @@ pub enum Action {
     Copy(Method, Target),
     /// A method of comparing.
     Compare(Method),
+    /// A method of updating, the updates, and the seed by which they are drawn.
+    Update(Method, UpdatePattern, u64),
     /// An external command; `{file}`, `{target}`, `{one}` and `{other}` are replaced.
     Command(Command),
 }
@@ -137,6 +143,8 @@ pub struct Report {
     pub answers: Vec<Answer>,
     /// What comparing found, for each job.
     pub compared: Vec<Compared>,
+    /// What updating wrote, all jobs together.
+    pub updated: Option<UpdateAccount>,
 }
 
 /// What comparing two files found.

@@ -93,7 +93,7 @@ fn what_is_wrong_is_named_by_its_field() {
         (
             "/trials/7/contest",
             json!(9),
-            "trials[7].contest: is 9, and there are 3",
+            "trials[7].contest: is 9, and there are 4",
         ),
         ("/trials/0/entry", json!(99), "trials[0].entry: is 99"),
         ("/contests/1/storage", json!(1), "contests[1].storage: is 1"),
@@ -109,6 +109,21 @@ fn what_is_wrong_is_named_by_its_field() {
             "contests[0].entries[0].method: is a name of 5000 bytes",
         ),
         ("/noise/stolen", json!(1.5), "noise.stolen: is 1.5"),
+        (
+            "/contests/3/updates",
+            json!(null),
+            "contests[3].updates: what updates says",
+        ),
+        (
+            "/contests/3/operation",
+            json!("compare"),
+            "contests[3].updates: what updates says",
+        ),
+        (
+            "/contests/3/updates/every_bytes",
+            json!(3),
+            "contests[3].updates: they are empty or overlap",
+        ),
         ("/trials/0/valid", json!(false), "trials[0].valid: "),
         ("/id", json!(""), "id: is empty"),
     ] {

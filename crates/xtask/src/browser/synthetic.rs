@@ -89,6 +89,7 @@ fn measure(run: &mut Run, plan: &ContestPlan, bytes: u64, cache: Cache, random: 
         work_ns_per_kib: 0,
         differ: Differ::None,
         read_ahead_kib: None,
+        updates: None,
         shared_blocks: false,
         durability: if plan.operation == Operation::Read {
             "none"
@@ -155,6 +156,7 @@ fn trial((contest, entry): (usize, usize), round: u32, (at_seconds, seconds): (f
         resident_before: Some(0.0),
         resident_after: None,
         extents: Some(1),
+        updated: None,
         valid: true,
         invalid: None,
     }
@@ -204,5 +206,6 @@ fn empty(experiment: &Experiment) -> Run {
         warnings: vec!["Made up to try the report on.".to_owned()],
         resumed_at_seconds: Vec::new(),
         published: experiment.published.clone(),
+        columns: experiment.columns.clone(),
     }
 }

@@ -169,6 +169,86 @@ fn comparisons_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn an_update_says_what_it_changes() {
+    let update = |lines: &str| {
+        let lines = format!("operation = \"update\"\nmethods = [\"update/sync\", \"update/planned\"]\n{lines}");
+        parse(&with(&lines), "x.toml").map(|experiment| experiment.contests[0].clone())
+    };
+    let usual = update("").unwrap();
+    assert_eq!((usual.caches, usual.target), (vec![Cache::Warm], Target::Overwrite));
+    let pattern = usual.updates.unwrap();
+    assert_eq!(
+        (pattern.bytes, pattern.every_bytes, pattern.draw.name()),
+        (4, 400, "ascending")
+    );
+    let given = update("updates = { bytes = 8, every = 8, draw = \"repeating\" }")
+        .unwrap()
+        .updates;
+    assert_eq!(
+        given.map(|given| (given.every_bytes, given.draw.name())),
+        Some((8, "repeating"))
+    );
+    let long = update("updates = { bytes = 4096 }").unwrap().updates;
+    assert_eq!(
+        long.map(|long| long.every_bytes),
+        Some(4096),
+        "the usual step would overlap"
+    );
+    for (lines, words) in [
+        ("updates = { bytes = 8, every = 4 }", "overlap"),
+        ("updates = { bytes = 0 }", "x.toml:6:21: "),
+        ("updates = { draw = \"shufled\" }", "did you mean `shuffled`"),
+        ("updates = { order = 1 }", "order"),
+        ("cache = [\"over\"]", "one of warm, cold"),
+        ("target = \"fresh\"", "a file that is there"),
+        ("work = 5", "no work"),
+        ("differ = [\"none\"]", "no second file"),
+        (
+            "[[contest.command]]\nname = \"a\"\nargv = [\"a\", \"{target}\"]",
+            "not told of updates",
+        ),
+    ] {
+        let error = update(lines).expect_err(lines).to_string();
+        assert!(error.contains(words), "{lines}: {error}");
+    }
+    let read = refused(&with("operation = \"read\"\nmethods = [\"read/sync\"]\nupdates = {}"));
+    assert!(read.contains("a read has no updates"), "{read}");
+}
+
+#[test]
+fn the_columns_of_a_document_are_read() {
+    let column = |lines: &str| {
+        let contest = with("operation = \"update\"\nmethods = [\"update/sync\"]");
+        parse(&format!("{contest}[[column]]\n{lines}"), "x.toml").map(|experiment| experiment.columns[0].clone())
+    };
+    let found =
+        column("name = \"Random\"\noperation = \"update\"\ndraw = \"shuffled\"\nmethods = \"update/*\"").unwrap();
+    assert_eq!((found.experiment.as_str(), found.name.as_str()), ("x", "Random"));
+    assert_eq!(
+        (found.draw.map(|draw| draw.name()), found.target),
+        (Some("shuffled"), None)
+    );
+    for (lines, words) in [
+        (
+            "name = \"a\\tb\"\noperation = \"read\"\nmethods = \"*\"",
+            "visible characters",
+        ),
+        (
+            "name = \"a\"\noperation = \"raed\"\nmethods = \"*\"",
+            "did you mean `read`",
+        ),
+        ("name = \"a\"\noperation = \"read\"\nmethods = \"[\"", "is no glob"),
+        (
+            "name = \"a\"\noperation = \"read\"\nmethods = \"*\"\ndraw = \"x\"",
+            "is no draw here",
+        ),
+    ] {
+        let error = column(lines).expect_err(lines).to_string();
+        assert!(error.contains(words), "{lines}: {error}");
+    }
+}
+
+#[test]
 fn only_regular_files_of_a_sensible_size_are_read() {
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(read(folder.path()), Err(ExperimentError::NotRegular { .. })));

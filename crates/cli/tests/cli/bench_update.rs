@@ -1,0 +1,123 @@
+//! Measuring methods of updating: what they wrote is checked, what was planned is told, and a run that was changed by hand
+//! ends in an error.
+
+use std::fs;
+
+use seekless_record::{Draw, Run, Status};
+
+use super::place::Place;
+
+const DRAWS: &str = r#"
+name = "draws"
+about = "Every draw, one by one and as planned"
+
+[[contest]]
+operation = "update"
+sizes = ["40kB"]
+methods = ["update/sync,order=as-given", "update/sync,order=rewrite", "update/sync,gap=4K", "update/planned"]
+
+[[contest]]
+operation = "update"
+sizes = ["40kB"]
+cache = ["warm", "cold"]
+updates = { draw = "shuffled" }
+methods = ["update/planned,write-through", "update/mmap,fsync", "update/io_uring,fsync"]
+
+[[contest]]
+operation = "update"
+sizes = ["40kB"]
+updates = { bytes = 8, every = 800, draw = "repeating" }
+methods = ["update/sync,order=as-given,fsync", "update/planned,fsync"]
+"#;
+
+fn only(place: &Place) -> Run {
+    let mut saved = place.saved();
+    assert_eq!(saved.len(), 1);
+    saved.remove(0)
+}
+
+#[test]
+fn every_draw_is_measured_checked_and_beside_its_prediction() {
+    let place = Place::new();
+    place.file("draws.toml", DRAWS.as_bytes());
+    let ended = place.run(&["bench", "draws.toml", "--rounds", "2"]).succeeded();
+    assert!(
+        ended.stdout.contains("4 of every 400 bytes, shuffled"),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.contains("  planned: update/sync"), "{}", ended.stdout);
+    let run = only(&place);
+    for trial in &run.trials {
+        let contest = &run.contests[trial.contest];
+        let method = &contest.entries[trial.entry].method;
+        let updated = trial
+            .updated
+            .as_ref()
+            .unwrap_or_else(|| panic!("{method} has no account"));
+        assert!(
+            !trial.invalid.as_deref().unwrap_or_default().contains("wrong result"),
+            "{method}"
+        );
+        assert_eq!(trial.bytes, contest.size_bytes * u64::from(contest.files));
+        assert!(updated.written_bytes >= updated.requested_bytes, "{method}");
+        assert_eq!(
+            updated.planned.is_some(),
+            method.starts_with("update/planned"),
+            "{method}"
+        );
+        let has_model = ["update/sync", "update/planned"]
+            .iter()
+            .any(|model| method.starts_with(model));
+        assert_eq!(updated.predicted_seconds.is_some(), has_model, "{method}");
+        let draw = contest.updates.unwrap().draw;
+        match draw {
+            Draw::Ascending | Draw::Shuffled => {
+                assert_eq!((contest.files, updated.requested_bytes), (10, 10 * 100 * 4), "{method}");
+            }
+            // Some come twice, and are asked for once.
+            Draw::Repeating => assert!(updated.requested_bytes < u64::from(contest.files) * 50 * 8, "{method}"),
+        }
+    }
+    let entries = run.contests.iter().flat_map(|contest| &contest.entries);
+    for entry in entries {
+        match &entry.status {
+            Status::Measured => assert!(entry.summary.is_some(), "{}", entry.method),
+            // What a machine lacks, or tmpfs.
+            Status::Unavailable(_) => {}
+            other => panic!("{}: {other:?}", entry.method),
+        }
+    }
+    assert!(place.content().keys().all(|path| path.ends_with("draws.toml")));
+}
+
+#[test]
+fn a_run_that_was_changed_by_hand_is_no_other_trial() {
+    let place = Place::new();
+    place.file("draws.toml", DRAWS.as_bytes());
+    place.run(&["bench", "draws.toml", "--rounds", "1"]).succeeded();
+    let mut run = only(&place);
+    let path = fs::read_dir(place.folder().join("../data/seekless/runs")).unwrap();
+    let path = path
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .unwrap();
+    let entry = &mut run.contests[0].entries[0];
+    entry.method = "compare/sync".to_owned();
+    entry.status = Status::Unmeasured("changed".to_owned());
+    run.trials.retain(|trial| (trial.contest, trial.entry) != (0, 0));
+    fs::write(&path, seekless_record::to_json(&run).unwrap()).unwrap();
+    place
+        .run(&["bench", "--resume", "latest", "--budget", "1s"])
+        .succeeded();
+    let status = &only(&place).contests[0].entries[0].status;
+    assert!(
+        matches!(status, Status::Failed(why) if why.contains("is not to update, as its contest is")),
+        "{status:?}"
+    );
+    // Nor does a contest say that it updates without saying what.
+    run.contests[0].updates = None;
+    fs::write(&path, seekless_record::to_json(&run).unwrap()).unwrap();
+    let error = place.run(&["bench", "--resume", &path.to_string_lossy()]).refused();
+    assert!(error.contains("contests[0].updates"), "{error}");
+}

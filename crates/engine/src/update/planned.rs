@@ -1,0 +1,59 @@
+//! `update/planned`: the method that will be fastest by what writing costs beside the file, chosen when the updates are
+//! known. It moves no bytes itself: whoever commits takes the method that it stands for.
+
+use std::path::Path;
+
+use super::batch::Updates;
+use super::facts::update_facts;
+use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, plan};
+use super::{PrepareUpdate, UpdateTarget};
+use crate::error::Result;
+use crate::method::{Accepts, Durability, Mechanism, Method, Operation, Platform, Prepare};
+use crate::setup::Setup;
+
+const PREPARE: PrepareUpdate = |setup: Setup| -> Result<Box<dyn UpdateTarget>> {
+    Err(setup.unavailable("it stands for another, which only updates tell"))
+};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    operation: Operation::Update,
+    name: "planned",
+    about: "what will be fastest by what calls cost beside the file: order, gap and block are chosen for the updates",
+    accepts: Accepts {
+        durability: &[Durability::Fsync, Durability::WriteThrough],
+        ..Accepts::NOTHING
+    },
+    overlapping: false,
+    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
+    simplicity_rank: 2,
+    prepare: Prepare::Update(PREPARE),
+};
+
+/// Whether a method stands for the one that is planned.
+#[must_use]
+pub fn is_planned(method: &Method) -> bool {
+    *method.mechanism() == MECHANISM
+}
+
+/// The plan that `update/planned` stands for. `is_exact` where nothing between updates may be written. Costs are assumed
+/// where they cannot be measured.
+pub(super) fn planned(path: &Path, updates: &Updates, method: &Method, is_exact: bool) -> Result<UpdatePlan> {
+    let durability = method.options().durability;
+    let facts = match update_facts(path, durability) {
+        Ok(facts) => facts,
+        Err(error) => {
+            let metadata = std::fs::metadata(path);
+            let file_bytes = metadata
+                .map_err(|error| crate::Error::system(path, "looking at it", error))?
+                .len();
+            tracing::debug!(path = %path.display(), %error, "what writing costs is assumed");
+            UpdateFacts::assumed(file_bytes, durability)
+        }
+    };
+    let limits = PlanLimits {
+        durability,
+        amplification_max: None,
+        is_exact,
+    };
+    Ok(plan(updates, &facts, &limits))
+}

@@ -1,0 +1,56 @@
+//! A method of updating with its buffers and rings made, for whoever updates many files, or times it.
+
+use std::path::Path;
+
+use super::UpdateTarget;
+use super::batch::Updates;
+use super::commit::{Commit, Safety, Updated, end_of_links, in_place};
+use super::watch::Unwatched;
+use crate::error::{Error, Result};
+use crate::method::{Method, Operation, Prepare};
+use crate::setup::Setup;
+
+/// A method of updating in place, prepared.
+pub struct Updater {
+    method: Method,
+    /// Bytes of a write at most.
+    pub(super) block_bytes: usize,
+    pub(super) mechanism: Box<dyn UpdateTarget>,
+}
+
+impl Updater {
+    /// Makes buffers and rings for files up to a size in bytes. Updates that reach behind it are written in smaller pieces
+    /// than the method's block.
+    ///
+    /// # Errors
+    /// [`Error::WrongOperation`] for a method that does not update; [`Error::Unavailable`] where it is not to be had, and
+    /// for `update/planned`, which stands for a method that only updates tell.
+    pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
+        let Prepare::Update(prepare) = method.mechanism().prepare else {
+            return Err(Error::WrongOperation {
+                method: *method,
+                wanted: Operation::Update.name(),
+            });
+        };
+        let setup = Setup::new(method, longest_file_bytes);
+        setup.require_here()?;
+        Ok(Self {
+            method: *method,
+            block_bytes: setup.block_bytes,
+            mechanism: prepare(setup)?,
+        })
+    }
+
+    /// Brings updates into a file in place, as [`super::commit`] does.
+    ///
+    /// # Errors
+    /// As of [`super::commit`].
+    pub fn update(&mut self, path: &Path, updates: &Updates) -> Result<Updated> {
+        let commit = Commit {
+            method: self.method,
+            safety: Safety::InPlace,
+            is_unsafe: false,
+        };
+        in_place(&end_of_links(path)?, updates, &commit, Some(self), &Unwatched)
+    }
+}

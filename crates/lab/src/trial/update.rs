@@ -1,0 +1,149 @@
+//! The child's side of updating: batches made before the clock, sorted and written inside it.
+
+use std::time::Duration;
+
+use seekless::method::{CachePolicy, UpdateOrder};
+use seekless::update::{
+    Batch, Commit, PlanLimits, Safety, UpdateFacts, Updated, Updater, Updates, commit, cost, is_planned, plan,
+    update_facts,
+};
+use seekless::{Method, Transfer};
+use seekless_record::{UpdateAccount, UpdatePattern};
+
+use super::child::TrialError;
+use super::{Job, Spec};
+use crate::updates;
+
+/// The updates of a file: those of a method that writes as they come are sorted out beforehand, because the program that it
+/// stands for sorts nothing.
+enum Given {
+    Batch(Batch),
+    Resolved(Updates),
+}
+
+/// A method of updating with its buffers made, and what it is to write.
+pub(super) struct Updating {
+    method: Method,
+    /// None where the method is planned when the updates are known.
+    prepared: Option<Updater>,
+    facts: Option<UpdateFacts>,
+    /// The next file's last.
+    given: Vec<Given>,
+    /// Kept, since freeing them is not the method's work.
+    done: Vec<Updates>,
+    account: UpdateAccount,
+}
+
+impl Updating {
+    /// Makes the batches, buffers and rings.
+    pub fn prepare(method: &Method, pattern: &UpdatePattern, seed: u64, spec: &Spec) -> Result<Self, TrialError> {
+        let longest = spec.jobs.iter().map(|job| job.bytes).max().unwrap_or(0);
+        let prepared = if is_planned(method) {
+            None
+        } else {
+            Some(Updater::prepare_for(method, longest)?)
+        };
+        let is_sorted = method.options().update_order == Some(UpdateOrder::AsGiven);
+        let batches = (0..).zip(&spec.jobs).map(|(index, job)| {
+            let batch = updates::batch(pattern, job.bytes, updates_seed(seed, index)).map_err(TrialError::Updates)?;
+            Ok(if is_sorted {
+                Given::Resolved(batch.resolve())
+            } else {
+                Given::Batch(batch)
+            })
+        });
+        let mut given = batches.collect::<Result<Vec<_>, TrialError>>()?;
+        given.reverse();
+        Ok(Self {
+            method: *method,
+            prepared,
+            facts: None,
+            done: Vec::with_capacity(given.len()),
+            given,
+            account: UpdateAccount::default(),
+        })
+    }
+
+    /// Measures what writing costs here, just before the clock, when the files are in their cache state.
+    pub fn look(&mut self, jobs: &[Job]) {
+        let Some(job) = jobs.first() else { return };
+        let durability = self.method.options().durability;
+        self.facts = match update_facts(job.target.as_path(), durability) {
+            Ok(facts) => Some(facts),
+            Err(_) if is_planned(&self.method) => Some(UpdateFacts::assumed(job.bytes, durability)),
+            Err(_) => None,
+        };
+    }
+
+    /// Whether the method is planned.
+    pub fn plans(&self) -> bool {
+        self.prepared.is_none()
+    }
+
+    pub fn run(&mut self, job: &Job) -> Result<Transfer, TrialError> {
+        let updates = match self.given.pop() {
+            Some(Given::Batch(batch)) => batch.resolve(),
+            Some(Given::Resolved(updates)) => updates,
+            None => return Err(TrialError::Updates("its updates were written already".to_owned())),
+        };
+        let done = match &mut self.prepared {
+            Some(prepared) => prepared.update(job.target.as_path(), &updates)?,
+            None => self.by_plan(job, &updates)?,
+        };
+        self.account.writes += done.writes;
+        self.account.requested_bytes += done.requested_bytes;
+        self.account.written_bytes += done.written_bytes;
+        self.done.push(updates);
+        Ok(Transfer {
+            bytes: job.bytes,
+            calls: done.calls,
+            fsync: done.fsync,
+            ..Transfer::default()
+        })
+    }
+
+    /// Planning and making its buffers is inside the clock: whoever plans pays for both.
+    fn by_plan(&mut self, job: &Job, updates: &Updates) -> Result<Updated, TrialError> {
+        let durability = self.method.options().durability;
+        let facts = self.facts.unwrap_or(UpdateFacts::assumed(job.bytes, durability));
+        let limits = PlanLimits {
+            durability,
+            amplification_max: None,
+            is_exact: false,
+        };
+        let plan = plan(updates, &facts, &limits);
+        self.account.planned.get_or_insert_with(|| plan.method.to_string());
+        *self.account.predicted_seconds.get_or_insert_default() += plan.cost.predicted.as_secs_f64();
+        let how = Commit {
+            method: plan.method,
+            safety: Safety::InPlace,
+            is_unsafe: false,
+        };
+        Ok(commit(job.target.as_path(), updates, &how)?)
+    }
+
+    /// What was written, with the time that the planner's model gives for a method that was named.
+    pub fn account(&self) -> UpdateAccount {
+        let predicted = self.facts.filter(|_| is_modelled(&self.method)).map(|facts| {
+            let costs = self
+                .done
+                .iter()
+                .map(|updates| cost(updates, &facts, &self.method).predicted);
+            costs.sum::<Duration>().as_secs_f64()
+        });
+        UpdateAccount {
+            predicted_seconds: self.account.predicted_seconds.or(predicted),
+            ..self.account.clone()
+        }
+    }
+}
+
+/// Whether the planner's model is one of this method: one write after the other, through the page cache.
+fn is_modelled(method: &Method) -> bool {
+    method.mechanism().name == "sync" && method.options().cache == CachePolicy::Cached
+}
+
+/// The seed by which the updates of a file are drawn.
+pub(crate) fn updates_seed(seed: u64, index: u64) -> u64 {
+    seed.wrapping_add(index)
+}

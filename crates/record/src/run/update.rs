@@ -1,0 +1,61 @@
+//! What a contest of updating changes, and what a trial of it wrote.
+
+use serde::{Deserialize, Serialize};
+
+/// The updates that every trial of a contest makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpdatePattern {
+    /// Bytes of an update.
+    pub bytes: u64,
+    /// Bytes from the beginning of one place to that of the next.
+    pub every_bytes: u64,
+    /// Which of the places come, and in which order.
+    pub draw: Draw,
+}
+
+/// Which places are updated, and in which order they are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Draw {
+    /// Each once, from the first to the last.
+    #[default]
+    Ascending,
+    /// Each once, in a random order.
+    Shuffled,
+    /// As many as there are, drawn from the first part of the file, where some come twice and some never: what the
+    /// program of 2008 really drew.
+    Repeating,
+}
+
+impl Draw {
+    /// All draws.
+    pub const ALL: [Self; 3] = [Self::Ascending, Self::Shuffled, Self::Repeating];
+
+    /// Its word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ascending => "ascending",
+            Self::Shuffled => "shuffled",
+            Self::Repeating => "repeating",
+        }
+    }
+}
+
+/// What a trial of updating wrote, and what was predicted of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateAccount {
+    /// Writes to the files.
+    pub writes: u64,
+    /// Bytes that updates name, each once.
+    pub requested_bytes: u64,
+    /// Bytes written to the files.
+    pub written_bytes: u64,
+    /// The method that the planner chose; `None` for a method that was named.
+    pub planned: Option<String>,
+    /// The seconds that the planner's model gave from what calls cost just before; `None` for a method that it does not
+    /// know.
+    pub predicted_seconds: Option<f64>,
+}
