@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use seekless::method::ALIASES;
 use seekless::{Kernel, Method, Operation};
-use seekless_lab::experiment::{ContestPlan, Experiment, Size};
+use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
 use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Drop, Event, Watch, title};
 use seekless_record::{Cache, Differ, Run, Status, Target};
@@ -63,6 +63,8 @@ fn plan(operation: Operation, caches: &[Cache], target: Target) -> ContestPlan {
         commands: Vec::new(),
         differs: vec![Differ::None],
         read_ahead_kib: vec![None],
+        layouts: vec![Layout::Dense],
+        memory_bytes: None,
         sizes: vec![Size::Bytes(SIZE_BYTES)],
         caches: caches.to_vec(),
         target,

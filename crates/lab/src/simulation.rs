@@ -88,6 +88,8 @@ pub(crate) fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
         work_ns_per_kib: 0,
         differ: Differ::None,
         read_ahead_kib: None,
+        layout: None,
+        memory_bytes: None,
         shared_blocks: false,
         durability: "none".to_owned(),
         entries,

@@ -210,6 +210,10 @@ fn contest(at: &str, contest: &Contest, run: &Run) -> Checked {
         count(&format!("{at}.read_ahead_kib"), value)
     })?;
     count(&format!("{at}.size_bytes"), contest.size_bytes)?;
+    for_some(contest.memory_bytes, |value| {
+        count(&format!("{at}.memory_bytes"), value)
+    })?;
+    for_some(contest.layout.as_ref(), |layout| name(&format!("{at}.layout"), layout))?;
     if !(1..=1_000_000).contains(&contest.files) {
         return problem(
             format!("{at}.files"),

@@ -334,6 +334,12 @@ pub struct Contest {
     /// The device's read-ahead window that was set for its trials, in KiB; `None` where it was left as it is.
     #[serde(default)]
     pub read_ahead_kib: Option<u64>,
+    /// How the files that are read are laid out, as in `1023M hole, 1M data`; `None` where they are data throughout.
+    #[serde(default)]
+    pub layout: Option<String>,
+    /// The memory allowed for its trials, page cache included, in bytes; `None` where it was not limited.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
     /// Whether the copies share blocks with their source: never ranked with those that do not.
     pub shared_blocks: bool,
     /// `none`, `fsync` or `write-through`: different durability is never ranked together.

@@ -96,6 +96,7 @@ fn each_text_of_contest(contest: &mut Contest, visit: &mut Visit<'_>) {
     ] {
         visit(text);
     }
+    contest.layout.iter_mut().for_each(&mut *visit);
     for entry in &mut contest.entries {
         each_text_of_entry(entry, visit);
     }

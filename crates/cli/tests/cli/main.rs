@@ -13,6 +13,7 @@ mod given_files;
 mod help;
 mod holes;
 mod interruption;
+mod layouts;
 mod methods;
 mod outputs;
 mod place;

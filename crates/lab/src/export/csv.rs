@@ -48,6 +48,12 @@ const CONDITIONS: &[Column] = &[
     ("read_ahead_kib", |row| {
         row.of_contest(|contest| or_empty(contest.read_ahead_kib))
     }),
+    ("layout", |row| {
+        row.of_contest(|contest| contest.layout.clone().unwrap_or_default())
+    }),
+    ("memory_bytes", |row| {
+        row.of_contest(|contest| or_empty(contest.memory_bytes))
+    }),
     ("shared_blocks", |row| {
         row.of_contest(|contest| contest.shared_blocks.to_string())
     }),

@@ -44,6 +44,7 @@ impl Runner<'_> {
         let expected = Expected {
             device_bytes: allocated.filter(|_| tells_source && contest.operation != "write"),
             cache: contest.cache,
+            memory_bytes: contest.memory_bytes,
             reads_all: !shared && matches!(contest.differ, Differ::None | Differ::Last | Differ::Itself),
         };
         let wrong = self

@@ -46,8 +46,8 @@ pub(crate) fn has_target(contest: &Contest) -> bool {
     matches!(contest.operation.as_str(), "write" | "copy")
 }
 
-/// What is special about the files of a contest: the second ones of a comparison, and the read-ahead window they are read
-/// with. Empty, or beginning with a comma.
+/// What is special about the files of a contest: the second ones of a comparison, how they are laid out, and the read-ahead
+/// window and the memory they are read with. Empty, or beginning with a comma.
 pub(crate) fn pair_words(contest: &Contest) -> String {
     let apart = if contest.other_storage.is_some() {
         ", on two storages"
@@ -57,7 +57,14 @@ pub(crate) fn pair_words(contest: &Contest) -> String {
     let ahead = contest
         .read_ahead_kib
         .map_or_else(String::new, |kib| format!(", read-ahead {kib} KiB"));
-    format!("{}{apart}{ahead}", differ_words(contest))
+    let layout = contest
+        .layout
+        .as_ref()
+        .map_or_else(String::new, |layout| format!(", {layout}"));
+    let memory = contest
+        .memory_bytes
+        .map_or_else(String::new, |bytes| format!(", in {}", format_size(bytes)));
+    format!("{}{apart}{layout}{ahead}{memory}", differ_words(contest))
 }
 
 /// Whether the answer comes before the end of the files, so that a rate over their size tells nothing.
@@ -94,6 +101,7 @@ pub(crate) fn is_same_description(one: &Contest, other: &Contest) -> bool {
         && (one.work_ns_per_kib, &one.durability) == (other.work_ns_per_kib, &other.durability)
         && (one.differ, one.read_ahead_kib, one.other_storage.is_some())
             == (other.differ, other.read_ahead_kib, other.other_storage.is_some())
+        && (&one.layout, one.memory_bytes) == (&other.layout, other.memory_bytes)
 }
 
 impl Runner<'_> {

@@ -89,6 +89,8 @@ fn measure(run: &mut Run, plan: &ContestPlan, bytes: u64, cache: Cache, random: 
         work_ns_per_kib: 0,
         differ: Differ::None,
         read_ahead_kib: None,
+        layout: None,
+        memory_bytes: None,
         shared_blocks: false,
         durability: if plan.operation == Operation::Read {
             "none"

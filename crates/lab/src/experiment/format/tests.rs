@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::layout::Layout;
 
 fn parsed(text: &str) -> Experiment {
     parse(text, "x.toml").unwrap_or_else(|error| panic!("{error}"))
@@ -166,6 +167,31 @@ fn comparisons_that_make_no_sense_are_refused() {
     let command = "[[contest.command]]\nname = \"a\"\nargv = [\"a\", \"{file}\"]\n";
     assert!(refused(&with(&format!("{read}{command}exit-code = \"verdict\""))).contains("verdict"));
     assert!(refused(&with(&format!("{read}{command}before = [\"a\"]"))).contains("beforehand"));
+}
+
+#[test]
+fn a_contest_says_how_its_files_are_laid_out_and_how_much_memory_they_may_take() {
+    let read = "operation = \"read\"\nmethods = [\"read/sync\"]\n";
+    let text = format!(
+        "{read}cache = [\"over\"]\nmemory = \"512M\"\nlayout = [\"dense\", \"2x(4K hole,4K data)\", \"dense\"]"
+    );
+    let contest = &parsed(&with(&text)).contests[0];
+    let layouts: Vec<String> = contest.layouts.iter().map(ToString::to_string).collect();
+    assert_eq!(layouts, ["dense", "2 x (4K hole, 4K data)"]);
+    assert_eq!(contest.memory_bytes, Some(512 << 20));
+    assert_eq!(parsed(&with(read)).contests[0].layouts, [Layout::Dense]);
+    let refused = |lines: &str| refused(&with(&format!("{read}{lines}")));
+    assert!(refused("layout = [\"4K gap\"]").contains("x.toml:6:11: `4K gap`"));
+    assert!(refused("layout = []").contains("at least one"));
+    assert!(refused("memory = \"512M\"").contains("`over` only"));
+    assert!(refused("cache = [\"over\"]\nmemory = \"1M\"").contains("less than 32M"));
+    let write = "operation = \"write\"\nmethods = [\"write/sync\"]\nlayout = [\"dense\"]";
+    assert!(
+        parse(&with(write), "x")
+            .unwrap_err()
+            .to_string()
+            .contains("only what is read")
+    );
 }
 
 #[test]
