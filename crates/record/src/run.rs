@@ -1,8 +1,13 @@
 //! A run: every trial of one invocation of the lab, with the machine and the storages it happened on.
 
-use std::collections::BTreeMap;
+mod machine;
+mod published;
+mod trial;
 
+pub use machine::{Device, Machine, Storage};
+pub use published::{Finding, FindingKind, Published};
 use serde::{Deserialize, Serialize};
+pub use trial::{DeviceUse, Phase, Trial};
 
 /// One invocation of the lab, whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,62 +57,6 @@ pub struct Run {
     pub published: Vec<Published>,
 }
 
-/// Results that others published, to stand beside those of this machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Published {
-    /// The experiment that gives it.
-    pub experiment: String,
-    /// Where it was published: a title, a year and an address.
-    pub source: String,
-    /// The machine it was measured on, in a few words.
-    pub machine: String,
-    /// The findings.
-    pub findings: Vec<Finding>,
-}
-
-/// One published finding: the best method of a task, or what a method took.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Finding {
-    /// `read`, `write`, `copy` or `compare`.
-    pub operation: String,
-    /// Whether it is about methods that wait for each call, that overlap, or all.
-    pub kind: FindingKind,
-    /// The smallest file it is about, in bytes; `None` for any.
-    pub at_least_bytes: Option<u64>,
-    /// The files it is about are smaller, in bytes; `None` for any.
-    pub below_bytes: Option<u64>,
-    /// The method, by the name it was published under.
-    pub method: String,
-    /// The buffer, in the words it was published with; `None` where the method has none.
-    pub block: Option<String>,
-    /// The state of the page cache it is about; `None` for any.
-    #[serde(default)]
-    pub cache: Option<Cache>,
-    /// The seconds it took, where these were published.
-    #[serde(default)]
-    pub seconds: Option<f64>,
-    /// User and system seconds together.
-    #[serde(default)]
-    pub cpu_seconds: Option<f64>,
-    /// The rate, in bytes per second.
-    #[serde(default)]
-    pub bytes_per_second: Option<f64>,
-}
-
-/// What kind of method a published finding is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FindingKind {
-    /// All methods.
-    Any,
-    /// Those that wait for each call.
-    Synchronous,
-    /// Those that compute while they wait.
-    Overlapping,
-}
-
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -116,92 +65,6 @@ pub enum Ended {
     Complete,
     /// A signal or a closed terminal stopped it; what was measured until then is here.
     Interrupted,
-}
-
-/// The machine and its system.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Machine {
-    /// The host's name.
-    pub host: Option<String>,
-    /// The operating system's name, as in `Linux`.
-    pub system: String,
-    /// The kernel's release.
-    pub kernel: String,
-    /// The processor architecture.
-    pub architecture: String,
-    /// The processor's name.
-    pub processor: Option<String>,
-    /// How many processors this process may use.
-    pub processors: u32,
-    /// Memory, in bytes.
-    pub memory_bytes: Option<u64>,
-    /// Memory available at the start, in bytes.
-    pub memory_available_bytes: Option<u64>,
-    /// Whether the machine is virtual, and under what.
-    pub hypervisor: Option<String>,
-    /// The processors' frequency governor.
-    pub governor: Option<String>,
-    /// Whether it runs on battery.
-    pub on_battery: Option<bool>,
-    /// The first processor's cache for data that is nearest to it, in bytes.
-    #[serde(default)]
-    pub level_1_cache_bytes: Option<u64>,
-    /// The next one, in bytes.
-    #[serde(default)]
-    pub level_2_cache_bytes: Option<u64>,
-}
-
-/// What lies behind a path.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Storage {
-    /// The folder measured, as given.
-    pub path: String,
-    /// The file system's name, as in `ext4`.
-    pub file_system: String,
-    /// The mount's options.
-    pub mount_options: Option<String>,
-    /// The mount point.
-    pub mount_point: Option<String>,
-    /// The file system's block, in bytes.
-    pub block_bytes: Option<u64>,
-    /// Space free for this user at the start, in bytes.
-    pub free_bytes: Option<u64>,
-    /// The alignment direct I/O asks for, in bytes: of memory, of offsets.
-    pub direct_alignment_bytes: Option<(u32, u32)>,
-    /// The block device, where there is one.
-    pub device: Option<Device>,
-    /// What a read of 4 KiB costs at a random place over one in sequence, cold and direct, in nanoseconds.
-    pub alternating_ns: Option<f64>,
-    /// Facts that are not everybody's, by name.
-    pub facts: BTreeMap<String, String>,
-}
-
-/// A block device, with what it claims of itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Device {
-    /// The kernel's name, as in `vda`.
-    pub name: String,
-    /// The disks below (a loop's backing file's disk, the members of an array).
-    pub below: Vec<String>,
-    /// The model, where it tells.
-    pub model: Option<String>,
-    /// Whether it claims to rotate. Recorded, never trusted.
-    pub claims_rotational: Option<bool>,
-    /// Whether it is a virtual disk.
-    pub is_virtual: Option<bool>,
-    /// The I/O scheduler.
-    pub scheduler: Option<String>,
-    /// The read-ahead window, in KiB.
-    pub read_ahead_kib: Option<u64>,
-    /// The logical block, in bytes.
-    pub logical_block_bytes: Option<u64>,
-    /// The largest request, in KiB.
-    pub max_request_kib: Option<u64>,
-    /// The write cache, as in `write back`.
-    pub write_cache: Option<String>,
 }
 
 /// The state of the page cache a trial starts from.
@@ -497,93 +360,6 @@ pub struct OptionEffect {
     pub ratio: Interval,
     /// CPU seconds with, less CPU seconds without, at the medians.
     pub cpu_seconds_difference: f64,
-}
-
-/// Which part of the run a trial belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// The first rounds, of everything.
-    Screening,
-    /// Further rounds of those not yet beaten.
-    Contending,
-    /// Fresh rounds of the winner.
-    Confirming,
-}
-
-/// One timed execution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Trial {
-    /// The index of its contest in [`Run::contests`].
-    pub contest: usize,
-    /// The index of its entry in [`Contest::entries`].
-    pub entry: usize,
-    /// The round, from 0.
-    pub round: u32,
-    /// The part of the run.
-    pub phase: Phase,
-    /// When it began, in seconds since the run's start.
-    pub at_seconds: f64,
-    /// Seconds by the monotonic clock from open to close, fsync included.
-    pub seconds: f64,
-    /// Seconds of these in fsync.
-    pub fsync_seconds: f64,
-    /// Seconds of set-up (buffers, rings, threads), before the clock.
-    pub setup_seconds: f64,
-    /// User seconds.
-    pub user_seconds: f64,
-    /// System seconds.
-    pub system_seconds: f64,
-    /// Voluntary context switches.
-    pub voluntary_switches: u64,
-    /// Involuntary context switches.
-    pub involuntary_switches: u64,
-    /// Page faults served without I/O.
-    pub minor_faults: u64,
-    /// Page faults that needed I/O.
-    pub major_faults: u64,
-    /// Peak resident memory of the process, in bytes.
-    pub peak_memory_bytes: u64,
-    /// System calls the method made to move its bytes; `None` for a command.
-    pub calls: Option<u64>,
-    /// Bytes moved; of a comparison the size of the first file, which is what its verdict is about.
-    pub bytes: u64,
-    /// Bytes that the process caused to be read from the device; `None` where the system does not tell.
-    pub source_bytes: Option<u64>,
-    /// Bytes that the process dirtied or wrote; `None` where the system does not tell.
-    pub sink_bytes: Option<u64>,
-    /// What the device did meanwhile.
-    pub device: Option<DeviceUse>,
-    /// Part of the file resident just before the clock, 0 to 1; `None` where it cannot be known.
-    pub resident_before: Option<f64>,
-    /// Part of the file resident just after, 0 to 1.
-    pub resident_after: Option<f64>,
-    /// Extents of the file read or written; `None` where the system does not tell.
-    pub extents: Option<u64>,
-    /// Whether the trial was what it claims to be.
-    pub valid: bool,
-    /// Why not.
-    pub invalid: Option<String>,
-}
-
-/// What a device did during a trial, everybody's requests included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DeviceUse {
-    /// Read requests completed.
-    pub reads: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Requests of the file system that were put together with others before they reached the device.
-    #[serde(default)]
-    pub read_merges: Option<u64>,
-    /// Write requests completed.
-    pub writes: u64,
-    /// Bytes written.
-    pub write_bytes: u64,
-    /// Whether the bytes agree with the trial's own, so that nobody else was using the device.
-    pub reliable: bool,
 }
 
 /// What the lab itself costs.

@@ -1,18 +1,18 @@
 //! The child's side of a trial: prepare, wait, run between two looks at the clock, report.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, Write};
-use std::path::Path;
-use std::process::{self, Command, ExitStatus, Stdio};
+use std::process::{self, ExitStatus};
 use std::time::{Duration, Instant};
 
 use seekless::{
     Answer, Comparer, Copier, Destination, Generator, Kernel, Producer, Reader, Tally, Transfer, Verdict, Writer,
 };
-use seekless_record::{self as record, DeviceUse, ExitCode, Target};
-use seekless_sys::{self as sys, ProcessIo, Usage, Whose};
+use seekless_record::{self as record, DeviceUse, Target};
+use seekless_sys as sys;
 
+use super::command::{run_judging, succeed, sync_file};
+use super::counters::Counters;
 use super::launch::{GO, READY};
 use super::{Action, Compared, Content, Found, Job, Outcome, Report, Spec};
 use crate::work::{BusyConsumer, BusyProducer, UnchangedBlock};
@@ -68,7 +68,7 @@ fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> io::Result<
 
 /// An error of the engine, or of running a command.
 #[derive(Debug, thiserror::Error)]
-enum TrialError {
+pub(super) enum TrialError {
     #[error(transparent)]
     Engine(#[from] seekless::Error),
     #[error("`{0}` could not be run: {1}")]
@@ -223,139 +223,6 @@ fn remove_fresh_targets(spec: &Spec) -> io::Result<()> {
         .try_for_each(|job| fs::remove_file(job.target.as_path()))
 }
 
-/// Has what a command wrote on the device, as the methods beside it have; gives the time it took.
-fn sync_file(path: &Path) -> Result<Duration, TrialError> {
-    let start = Instant::now();
-    let synced = fs::File::open(path).and_then(|file| sys::sync(&file));
-    synced.map_err(|error| TrialError::Command(path.display().to_string(), error))?;
-    Ok(start.elapsed())
-}
-
-/// Runs an external command that is to succeed, its output thrown away.
-fn succeed(argv: &[String], job: &Job) -> Result<(), TrialError> {
-    let status = status_of(argv, job, Stdio::null())?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(TrialError::Status(argv.first().cloned().unwrap_or_default(), status))
-    }
-}
-
-/// Runs a command, and takes its verdict from how it ends, if that tells one.
-fn run_judging(command: &record::Command, job: &Job) -> Result<Option<Compared>, TrialError> {
-    if command.exit_code == ExitCode::Success {
-        return succeed(&command.argv, job).map(|()| None);
-    }
-    // Where it sees that nobody looks at its output, cmp(1) leaves out what else it does.
-    let status = status_of(&command.argv, job, Stdio::piped())?;
-    let found = match status.code() {
-        Some(0) => Found::Equal,
-        Some(1) => Found::Differ(None),
-        _ => return Err(TrialError::Status(command.name.clone(), status)),
-    };
-    Ok(Some(Compared {
-        found,
-        newlines: None,
-        unread_bytes: 0,
-    }))
-}
-
-fn status_of(argv: &[String], job: &Job, output: Stdio) -> Result<ExitStatus, TrialError> {
-    let name = argv.first().cloned().unwrap_or_default();
-    let mut command = Command::new(&name);
-    command.args(argv.iter().skip(1).map(|argument| fill_in(argument, job)));
-    command.stdin(Stdio::null()).stdout(output);
-    let ended = command.spawn().and_then(process::Child::wait_with_output);
-    ended
-        .map(|output| output.status)
-        .map_err(|error| TrialError::Command(name, error))
-}
-
-/// An argument with the paths in place of `{file}`, `{target}`, `{one}` and `{other}`, wherever in it these stand.
-fn fill_in(argument: &str, job: &Job) -> OsString {
-    let places = [
-        ("{file}", &job.source),
-        ("{one}", &job.source),
-        ("{other}", &job.other),
-        ("{target}", &job.target),
-    ];
-    let mut filled = OsString::new();
-    let mut rest = argument;
-    while let Some(at) = rest.find('{') {
-        let (before, from) = rest.split_at(at);
-        filled.push(before);
-        let place = places
-            .iter()
-            .find_map(|(name, path)| Some((from.strip_prefix(name)?, path)));
-        if let Some((behind, path)) = place {
-            filled.push(path.as_path());
-            rest = behind;
-        } else {
-            filled.push("{");
-            rest = &from[1..];
-        }
-    }
-    filled.push(rest);
-    filled
-}
-
-/// The counters that are read before and after.
-struct Counters {
-    usage: Usage,
-    io: Option<ProcessIo>,
-    device: Option<DeviceUse>,
-}
-
-impl Counters {
-    fn now(spec: &Spec) -> Self {
-        let whose = if matches!(spec.action, Action::Command(_)) {
-            Whose::Children
-        } else {
-            Whose::Process
-        };
-        Self {
-            usage: sys::usage(whose).unwrap_or_default(),
-            // What a command read and wrote is added to its parent's account when it has ended.
-            io: sys::process_io().ok().and_then(sys::Support::available),
-            device: devices_use(spec),
-        }
-    }
-}
-
-/// What all devices of a trial did together; `None` where one of them does not tell.
-fn devices_use(spec: &Spec) -> Option<DeviceUse> {
-    let mut devices = spec.device_folders.iter().map(|folder| device_use(folder.as_path()));
-    let first = devices.next()??;
-    devices.try_fold(first, |sum, next| {
-        let next = next?;
-        Some(DeviceUse {
-            reads: sum.reads + next.reads,
-            read_bytes: sum.read_bytes + next.read_bytes,
-            read_merges: Some(sum.read_merges? + next.read_merges?),
-            writes: sum.writes + next.writes,
-            write_bytes: sum.write_bytes + next.write_bytes,
-            reliable: false,
-        })
-    })
-}
-
-/// Reads a device's `stat` (the kernel's Documentation/block/stat.rst): requests and sectors of 512 bytes.
-fn device_use(folder: &Path) -> Option<DeviceUse> {
-    let text = fs::read_to_string(folder.join("stat")).ok()?;
-    let numbers: Vec<u64> = text
-        .split_whitespace()
-        .map_while(|number| number.parse().ok())
-        .collect();
-    Some(DeviceUse {
-        reads: *numbers.first()?,
-        read_merges: numbers.get(1).copied(),
-        read_bytes: numbers.get(2)? * 512,
-        writes: *numbers.get(4)?,
-        write_bytes: numbers.get(6)? * 512,
-        reliable: false,
-    })
-}
-
 fn measure(spec: &Spec, prepared: &mut Prepared, setup: Duration) -> Result<Report, TrialError> {
     let before = Counters::now(spec);
     let start = Instant::now();
@@ -393,25 +260,4 @@ fn measure(spec: &Spec, prepared: &mut Prepared, setup: Duration) -> Result<Repo
         answers: done.answers,
         compared: done.compared,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_filled_in_wherever_they_stand() {
-        let job = Job {
-            source: Path::new("/a b").into(),
-            other: Path::new("/o").into(),
-            target: Path::new("/c").into(),
-            bytes: 0,
-        };
-        let filled = |argument| fill_in(argument, &job);
-        assert_eq!(filled("if={file}"), "if=/a b");
-        assert_eq!(filled("{file}{target}"), "/a b/c");
-        assert_eq!(filled("awk {print} {"), "awk {print} {");
-        assert_eq!(filled("{one} {other}{"), "/a b /o{");
-        assert_eq!(filled(""), "");
-    }
 }

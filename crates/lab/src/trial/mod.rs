@@ -7,6 +7,8 @@
 
 pub mod account;
 pub mod child;
+mod command;
+mod counters;
 mod launch;
 
 use std::ffi::{OsStr, OsString};

@@ -1,0 +1,66 @@
+//! What the system counts, read before and after a trial.
+
+use std::fs;
+use std::path::Path;
+
+use seekless_record::DeviceUse;
+use seekless_sys::{self as sys, ProcessIo, Usage, Whose};
+
+use super::{Action, Spec};
+
+/// The counters that are read before and after.
+pub(super) struct Counters {
+    pub usage: Usage,
+    pub io: Option<ProcessIo>,
+    pub device: Option<DeviceUse>,
+}
+
+impl Counters {
+    pub fn now(spec: &Spec) -> Self {
+        let whose = if matches!(spec.action, Action::Command(_)) {
+            Whose::Children
+        } else {
+            Whose::Process
+        };
+        Self {
+            usage: sys::usage(whose).unwrap_or_default(),
+            // What a command read and wrote is added to its parent's account when it has ended.
+            io: sys::process_io().ok().and_then(sys::Support::available),
+            device: devices_use(spec),
+        }
+    }
+}
+
+/// What all devices of a trial did together; `None` where one of them does not tell.
+fn devices_use(spec: &Spec) -> Option<DeviceUse> {
+    let mut devices = spec.device_folders.iter().map(|folder| device_use(folder.as_path()));
+    let first = devices.next()??;
+    devices.try_fold(first, |sum, next| {
+        let next = next?;
+        Some(DeviceUse {
+            reads: sum.reads + next.reads,
+            read_bytes: sum.read_bytes + next.read_bytes,
+            read_merges: Some(sum.read_merges? + next.read_merges?),
+            writes: sum.writes + next.writes,
+            write_bytes: sum.write_bytes + next.write_bytes,
+            reliable: false,
+        })
+    })
+}
+
+/// Reads a device's `stat` (the kernel's Documentation/block/stat.rst): requests and sectors of 512 bytes.
+fn device_use(folder: &Path) -> Option<DeviceUse> {
+    let text = fs::read_to_string(folder.join("stat")).ok()?;
+    let numbers: Vec<u64> = text
+        .split_whitespace()
+        .map_while(|number| number.parse().ok())
+        .collect();
+    Some(DeviceUse {
+        reads: *numbers.first()?,
+        read_merges: numbers.get(1).copied(),
+        read_bytes: numbers.get(2)? * 512,
+        writes: *numbers.get(4)?,
+        write_bytes: numbers.get(6)? * 512,
+        reliable: false,
+    })
+}

@@ -1,0 +1,91 @@
+//! What a run happened on: the machine, and what lies behind the folders measured.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The machine and its system.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// The host's name.
+    pub host: Option<String>,
+    /// The operating system's name, as in `Linux`.
+    pub system: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The processor architecture.
+    pub architecture: String,
+    /// The processor's name.
+    pub processor: Option<String>,
+    /// How many processors this process may use.
+    pub processors: u32,
+    /// Memory, in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Memory available at the start, in bytes.
+    pub memory_available_bytes: Option<u64>,
+    /// Whether the machine is virtual, and under what.
+    pub hypervisor: Option<String>,
+    /// The processors' frequency governor.
+    pub governor: Option<String>,
+    /// Whether it runs on battery.
+    pub on_battery: Option<bool>,
+    /// The first processor's cache for data that is nearest to it, in bytes.
+    #[serde(default)]
+    pub level_1_cache_bytes: Option<u64>,
+    /// The next one, in bytes.
+    #[serde(default)]
+    pub level_2_cache_bytes: Option<u64>,
+}
+
+/// What lies behind a path.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Storage {
+    /// The folder measured, as given.
+    pub path: String,
+    /// The file system's name, as in `ext4`.
+    pub file_system: String,
+    /// The mount's options.
+    pub mount_options: Option<String>,
+    /// The mount point.
+    pub mount_point: Option<String>,
+    /// The file system's block, in bytes.
+    pub block_bytes: Option<u64>,
+    /// Space free for this user at the start, in bytes.
+    pub free_bytes: Option<u64>,
+    /// The alignment direct I/O asks for, in bytes: of memory, of offsets.
+    pub direct_alignment_bytes: Option<(u32, u32)>,
+    /// The block device, where there is one.
+    pub device: Option<Device>,
+    /// What a read of 4 KiB costs at a random place over one in sequence, cold and direct, in nanoseconds.
+    pub alternating_ns: Option<f64>,
+    /// Facts that are not everybody's, by name.
+    pub facts: BTreeMap<String, String>,
+}
+
+/// A block device, with what it claims of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// The kernel's name, as in `vda`.
+    pub name: String,
+    /// The disks below (a loop's backing file's disk, the members of an array).
+    pub below: Vec<String>,
+    /// The model, where it tells.
+    pub model: Option<String>,
+    /// Whether it claims to rotate. Recorded, never trusted.
+    pub claims_rotational: Option<bool>,
+    /// Whether it is a virtual disk.
+    pub is_virtual: Option<bool>,
+    /// The I/O scheduler.
+    pub scheduler: Option<String>,
+    /// The read-ahead window, in KiB.
+    pub read_ahead_kib: Option<u64>,
+    /// The logical block, in bytes.
+    pub logical_block_bytes: Option<u64>,
+    /// The largest request, in KiB.
+    pub max_request_kib: Option<u64>,
+    /// The write cache, as in `write back`.
+    pub write_cache: Option<String>,
+}

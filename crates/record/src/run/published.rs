@@ -1,0 +1,61 @@
+//! What others published of the question that a run answers.
+
+use serde::{Deserialize, Serialize};
+
+use super::Cache;
+
+/// Results that others published, to stand beside those of this machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The experiment that gives it.
+    pub experiment: String,
+    /// Where it was published: a title, a year and an address.
+    pub source: String,
+    /// The machine it was measured on, in a few words.
+    pub machine: String,
+    /// The findings.
+    pub findings: Vec<Finding>,
+}
+
+/// One published finding: the best method of a task, or what a method took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finding {
+    /// `read`, `write`, `copy` or `compare`.
+    pub operation: String,
+    /// Whether it is about methods that wait for each call, that overlap, or all.
+    pub kind: FindingKind,
+    /// The smallest file it is about, in bytes; `None` for any.
+    pub at_least_bytes: Option<u64>,
+    /// The files it is about are smaller, in bytes; `None` for any.
+    pub below_bytes: Option<u64>,
+    /// The method, by the name it was published under.
+    pub method: String,
+    /// The buffer, in the words it was published with; `None` where the method has none.
+    pub block: Option<String>,
+    /// The state of the page cache it is about; `None` for any.
+    #[serde(default)]
+    pub cache: Option<Cache>,
+    /// The seconds it took, where these were published.
+    #[serde(default)]
+    pub seconds: Option<f64>,
+    /// User and system seconds together.
+    #[serde(default)]
+    pub cpu_seconds: Option<f64>,
+    /// The rate, in bytes per second.
+    #[serde(default)]
+    pub bytes_per_second: Option<f64>,
+}
+
+/// What kind of method a published finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FindingKind {
+    /// All methods.
+    Any,
+    /// Those that wait for each call.
+    Synchronous,
+    /// Those that compute while they wait.
+    Overlapping,
+}

@@ -1,0 +1,90 @@
+//! One trial, and what the device did meanwhile.
+
+use serde::{Deserialize, Serialize};
+
+/// Which part of the run a trial belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// The first rounds, of everything.
+    Screening,
+    /// Further rounds of those not yet beaten.
+    Contending,
+    /// Fresh rounds of the winner.
+    Confirming,
+}
+
+/// One timed execution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trial {
+    /// The index of its contest in [`super::Run::contests`].
+    pub contest: usize,
+    /// The index of its entry in [`super::Contest::entries`].
+    pub entry: usize,
+    /// The round, from 0.
+    pub round: u32,
+    /// The part of the run.
+    pub phase: Phase,
+    /// When it began, in seconds since the run's start.
+    pub at_seconds: f64,
+    /// Seconds by the monotonic clock from open to close, fsync included.
+    pub seconds: f64,
+    /// Seconds of these in fsync.
+    pub fsync_seconds: f64,
+    /// Seconds of set-up (buffers, rings, threads), before the clock.
+    pub setup_seconds: f64,
+    /// User seconds.
+    pub user_seconds: f64,
+    /// System seconds.
+    pub system_seconds: f64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+    /// Page faults served without I/O.
+    pub minor_faults: u64,
+    /// Page faults that needed I/O.
+    pub major_faults: u64,
+    /// Peak resident memory of the process, in bytes.
+    pub peak_memory_bytes: u64,
+    /// System calls the method made to move its bytes; `None` for a command.
+    pub calls: Option<u64>,
+    /// Bytes moved; of a comparison the size of the first file, which is what its verdict is about.
+    pub bytes: u64,
+    /// Bytes that the process caused to be read from the device; `None` where the system does not tell.
+    pub source_bytes: Option<u64>,
+    /// Bytes that the process dirtied or wrote; `None` where the system does not tell.
+    pub sink_bytes: Option<u64>,
+    /// What the device did meanwhile.
+    pub device: Option<DeviceUse>,
+    /// Part of the file resident just before the clock, 0 to 1; `None` where it cannot be known.
+    pub resident_before: Option<f64>,
+    /// Part of the file resident just after, 0 to 1.
+    pub resident_after: Option<f64>,
+    /// Extents of the file read or written; `None` where the system does not tell.
+    pub extents: Option<u64>,
+    /// Whether the trial was what it claims to be.
+    pub valid: bool,
+    /// Why not.
+    pub invalid: Option<String>,
+}
+
+/// What a device did during a trial, everybody's requests included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceUse {
+    /// Read requests completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Requests of the file system that were put together with others before they reached the device.
+    #[serde(default)]
+    pub read_merges: Option<u64>,
+    /// Write requests completed.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Whether the bytes agree with the trial's own, so that nobody else was using the device.
+    pub reliable: bool,
+}
