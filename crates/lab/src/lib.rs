@@ -24,6 +24,7 @@ mod runner;
 mod scratch;
 #[cfg(test)]
 mod simulation;
+mod system_table;
 mod testfile;
 mod work;
 
@@ -31,3 +32,4 @@ pub use cache_state::Drop;
 pub use machine::machine;
 pub use runner::{Bench, BenchError, Event, Watch, ends_early, label_of, run, title};
 pub use scratch::Scratch;
+pub use system_table::{SYSTEM_HEADS, SystemRow, asks_for_system, mode_words, system_rows};

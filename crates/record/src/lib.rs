@@ -11,7 +11,7 @@ mod versions;
 pub use check::Problem;
 pub use run::{
     Cache, Command, Conclusion, Contest, Device, DeviceUse, Differ, Ended, Entry, ExitCode, Finding, FindingKind,
-    Interval, LabCost, Machine, NoiseFloor, OptionEffect, Phase, Published, Run, Standing, Status, Storage, Summary,
-    Target, Trial, Verdict,
+    Interval, LabCost, Machine, Mode, NoiseFloor, OptionEffect, Phase, Published, Run, Standing, Status, Storage,
+    Summary, SystemUse, Target, Trial, Verdict,
 };
 pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};

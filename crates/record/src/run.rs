@@ -2,11 +2,13 @@
 
 mod machine;
 mod published;
+mod system;
 mod trial;
 
 pub use machine::{Device, Machine, Storage};
 pub use published::{Finding, FindingKind, Published};
 use serde::{Deserialize, Serialize};
+pub use system::{Mode, SystemUse};
 pub use trial::{DeviceUse, Phase, Trial};
 
 /// One invocation of the lab, whole.
@@ -203,6 +205,9 @@ pub struct Contest {
     /// The memory allowed for its trials, page cache included, in bytes; `None` where it was not limited.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
+    /// The byte that occurs most often, as the histograms found; `None` for other kernels.
+    #[serde(default)]
+    pub mode: Option<Mode>,
     /// Whether the copies share blocks with their source: never ranked with those that do not.
     pub shared_blocks: bool,
     /// `none`, `fsync` or `write-through`: different durability is never ranked together.
@@ -300,6 +305,9 @@ pub struct Summary {
     /// Mean bytes of such a request, at the median; `None` where there was none.
     #[serde(default)]
     pub device_request_bytes: Option<f64>,
+    /// Medians of what the whole system did; `None` where no trial tells.
+    #[serde(default)]
+    pub system: Option<SystemUse>,
 }
 
 /// Where an entry stands against the best of its contest.

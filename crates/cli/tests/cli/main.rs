@@ -21,6 +21,7 @@ mod report;
 mod resume;
 mod runs;
 mod storage;
+mod system;
 mod trees;
 mod unprivileged;
 mod update;

@@ -256,6 +256,7 @@ impl Runner<'_> {
                 read_ahead_kib: description.read_ahead_kib,
                 layout: (description.layout != Layout::Dense).then(|| description.layout.to_string()),
                 memory_bytes: description.memory_bytes,
+                mode: None,
                 shared_blocks: false,
                 durability: durability.name().to_owned(),
                 entries,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seekless::{Kernel, Method};
 use seekless_record::{Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
 
-use super::check::{STRAY_PART, WRONG};
+use super::check::{STRAY_PART, WRONG, mode_of};
 use super::group::Group;
 use super::needs::writes;
 use super::place::{Place, SourceFiles};
@@ -106,6 +106,10 @@ impl Runner<'_> {
                 if shared && !description.shared_blocks {
                     self.move_to_shared(group, contest, entry, trial);
                 } else {
+                    if trial.valid {
+                        let mode = &mut self.run.contests[contest].mode;
+                        *mode = mode.or_else(|| report.answers.first().and_then(mode_of));
+                    }
                     let wrong_answer = trial.invalid.clone().filter(|why| why.starts_with(WRONG));
                     self.run.trials.push(trial);
                     if let Some(why) = wrong_answer {
@@ -420,6 +424,7 @@ fn record_trial(
         source_bytes: report.source_bytes,
         sink_bytes: report.sink_bytes,
         device,
+        system: report.system,
         resident_before: state.resident,
         resident_after: None,
         extents: None,

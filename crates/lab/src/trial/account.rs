@@ -95,6 +95,7 @@ mod tests {
             source_bytes,
             sink_bytes: None,
             device: None,
+            system: None,
             answers: Vec::new(),
             compared: Vec::new(),
         }

@@ -10,13 +10,14 @@ pub mod child;
 mod command;
 mod counters;
 mod launch;
+mod system;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use seekless::{Answer, Kernel, Method};
-use seekless_record::{Command, DeviceUse, Target};
+use seekless_record::{Command, DeviceUse, SystemUse, Target};
 use serde::{Deserialize, Serialize};
 
 pub use launch::{Child, LaunchError, Stop};
@@ -135,6 +136,8 @@ pub struct Report {
     pub sink_bytes: Option<u64>,
     /// What the device did meanwhile.
     pub device: Option<DeviceUse>,
+    /// What the whole system did meanwhile.
+    pub system: Option<SystemUse>,
     /// What the kernel found, for each job.
     pub answers: Vec<Answer>,
     /// What comparing found, for each job.

@@ -267,7 +267,22 @@ fn findings_of_others_are_read_with_their_source_and_checked_like_the_rest() {
     let finding = &found.findings[0];
     assert_eq!((finding.at_least_bytes, finding.below_bytes), (Some(256 << 20), None));
     assert_eq!(finding.kind, seekless_record::FindingKind::Any);
+    let read = "operation = \"read\"\nmethod = \"read/sync\"\n";
+    let text = published(&format!(
+        "{read}cache = \"over\"\nlayout = \"1024K hole,4K data\"\nvmstat = {{ us = 46.5, sy = 48, in = 163 }}"
+    ));
+    let finding = &parsed(&text).published[0].findings[0];
+    assert_eq!(
+        (finding.cache, finding.layout.as_deref()),
+        (Some(Cache::Over), Some("1M hole, 4K data"))
+    );
+    let system = finding.system.unwrap();
+    assert_eq!((system.user, system.idle), (Some(0.465), None));
+    assert_eq!((system.system, system.interrupts_per_second), (Some(0.48), Some(163.0)));
     let refused = |finding: &str| Experiment::from_toml(&published(finding), "x").unwrap_err().to_string();
+    assert!(refused(&format!("{read}vmstat = {{ us = 101 }}")).contains("0 to 100"));
+    assert!(refused(&format!("{read}vmstat = {{ user = 1 }}")).contains("user"));
+    assert!(refused(&format!("{read}layout = \"4K gap\"")).contains("`4K gap`"));
     assert!(refused("operation = \"raed\"\nmethod = \"m\"\n").contains("did you mean `read`"));
     assert!(refused("operation = \"read\"\nkind = \"slow\"\nmethod = \"m\"\n").contains("synchronous"));
     assert!(refused("operation = \"read\"\nbelow = \"much\"\nmethod = \"m\"\n").contains("x:11:9: `much`"));
