@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use seekless::method::ALIASES;
 use seekless::{Kernel, Method, Operation};
-use seekless_lab::experiment::{ContestPlan, Experiment, Size};
+use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
 use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Drop, Event, Watch, title};
 use seekless_record::{Cache, Differ, Run, Status, Target};
@@ -64,6 +64,8 @@ fn plan(operation: Operation, caches: &[Cache], target: Target) -> ContestPlan {
         differs: vec![Differ::None],
         read_ahead_kib: vec![None],
         updates: None,
+        layouts: vec![Layout::Dense],
+        memory_bytes: None,
         sizes: vec![Size::Bytes(SIZE_BYTES)],
         caches: caches.to_vec(),
         target,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use seekless::{Kernel, Method, Operation};
-use seekless_lab::experiment::{ContestPlan, Experiment, Size};
+use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
 use seekless_lab::statistics::median;
 use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Drop, Event, Watch};
@@ -36,6 +36,8 @@ fn run(folder: PathBuf) -> Run {
         differs: vec![Differ::None],
         read_ahead_kib: vec![None],
         updates: None,
+        layouts: vec![Layout::Dense],
+        memory_bytes: None,
         sizes: vec![Size::Bytes(16 << 20)],
         caches: vec![Cache::Warm],
         target: Target::Fresh,

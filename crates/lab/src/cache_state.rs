@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use seekless::cache::{self, Resident};
+use seekless::cache::{self, CachedFile, Resident};
 use seekless_record::Cache;
+
+use crate::layout::allocated_bytes;
 
 /// How the page cache is emptied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,6 +94,57 @@ pub fn resident<'a>(files: impl Iterator<Item = &'a Path>) -> seekless::Result<O
     }
     Ok(lowest)
 }
+
+/// Whether as much of each file is in memory as it has blocks.
+///
+/// # Errors
+/// The engine's, where a file cannot be opened.
+pub fn holds_all_data<'a>(mut files: impl Iterator<Item = &'a Path>) -> seekless::Result<bool> {
+    files.try_fold(true, |all, path| {
+        let file = CachedFile::open(path)?;
+        let held = match file.resident()? {
+            Resident::Known { resident_bytes, .. } => resident_bytes,
+            Resident::Unknown(_) => 0,
+        };
+        Ok(all && held >= allocated_bytes(file.metadata()).min(file.metadata().len()))
+    })
+}
+
+/// What of files is in memory after a rehearsal that was allowed so much of it, and why that is not what was claimed.
+///
+/// # Errors
+/// The engine's, where a file cannot be opened.
+pub fn rehearsed<'a>(files: impl Iterator<Item = &'a Path>, memory_bytes: u64) -> seekless::Result<State> {
+    let (mut all, mut held) = (0, 0);
+    for file in files {
+        let Resident::Known {
+            resident_bytes,
+            total_bytes,
+        } = cache::resident(file)?
+        else {
+            return Ok(State::UNKNOWN);
+        };
+        all += total_bytes;
+        held += resident_bytes;
+    }
+    let part = held as f64 / all.max(1) as f64;
+    let wrong = if part > MOST_HELD {
+        Some("the memory allowed held all of it".to_owned())
+    } else if held > memory_bytes {
+        Some(format!(
+            "{held} bytes of it were in memory, and {memory_bytes} were allowed: others read it, or the limit does not count"
+        ))
+    } else {
+        None
+    };
+    Ok(State {
+        resident: Some(part),
+        wrong,
+    })
+}
+
+/// A file of which more than this stays in memory does not exceed it.
+const MOST_HELD: f64 = 0.9;
 
 fn judge(found: &[Resident], state: Cache) -> State {
     let parts: Option<Vec<f64>> = found.iter().map(Resident::part).collect();

@@ -4,6 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// The least that a program with its buffers runs in, and so the least that a group allows.
+pub const LEAST_BYTES: u64 = 32 << 20;
+
 /// A control group of ours, removed when this is dropped.
 #[derive(Debug)]
 pub struct MemoryGroup {

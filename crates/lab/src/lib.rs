@@ -16,6 +16,7 @@ pub mod trial;
 
 mod cache_state;
 mod cgroup;
+mod layout;
 mod machine;
 mod noise;
 mod read_ahead;
@@ -23,6 +24,7 @@ mod runner;
 mod scratch;
 #[cfg(test)]
 mod simulation;
+mod system_table;
 mod testfile;
 mod updates;
 mod work;
@@ -31,3 +33,4 @@ pub use cache_state::Drop;
 pub use machine::machine;
 pub use runner::{Bench, BenchError, Event, Watch, is_told_in_times, label_of, run, title};
 pub use scratch::Scratch;
+pub use system_table::{SYSTEM_HEADS, SystemRow, asks_for_system, mode_words, system_rows};

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use seekless::{Answer, Chunk, Consumer, Destination, Generator, Kernel, Method, Reader, Tally, Writer};
 use seekless_record::Differ;
 
+use crate::layout::{self, Pieces};
+
 /// A file that trials read, with the answer of every kernel.
 #[derive(Clone, Debug)]
 pub struct TestFile {
@@ -25,9 +27,23 @@ pub struct TestFile {
 /// Runs all kernels at once.
 struct Tallies([Tally; 4]);
 
+impl Tallies {
+    fn new() -> Self {
+        Self(Kernel::ALL.map(Tally::new))
+    }
+
+    fn answers(&self) -> Vec<(Kernel, Answer)> {
+        Kernel::ALL.into_iter().zip(self.0.iter().map(Tally::answer)).collect()
+    }
+}
+
 impl Consumer for Tallies {
     fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
         self.0.iter().try_for_each(|tally| tally.data(offset, chunk))
+    }
+
+    fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
+        self.0.iter().try_for_each(|tally| tally.zeros(offset, length))
     }
 }
 
@@ -43,28 +59,43 @@ impl TestFile {
         Self::describe(path)
     }
 
+    /// Makes a file of a layout, with the stream of a seed as its data, written through to the device. A sentence where the
+    /// file system made something else of it; the file is gone then.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create_as(path: &Path, pieces: &Pieces, seed: u64) -> seekless::Result<Result<Self, String>> {
+        let tallies = Tallies::new();
+        let made = layout::lay_out(path, pieces, seed, &tallies).and_then(|()| layout::verify(path, pieces));
+        let made = made.map_err(|source| failed(path, "laying it out", source));
+        if !matches!(made, Ok(Ok(()))) {
+            let _ = fs::remove_file(path);
+        }
+        Ok(made?.map(|()| Self::known(path, pieces.bytes(), &tallies)))
+    }
+
     /// Learns what is known about a file that is there: reads it once, in the plainest way there is.
     ///
     /// # Errors
     /// The engine's.
     pub fn describe(path: &Path) -> seekless::Result<Self> {
         let method = Method::known("read/sync,block=1M");
-        let tallies = Tallies(Kernel::ALL.map(Tally::new));
+        let tallies = Tallies::new();
         let transfer = Reader::prepare(&method)?.read(path, &tallies)?;
-        let answers = Kernel::ALL
-            .into_iter()
-            .zip(tallies.0.iter().map(Tally::answer))
-            .collect();
+        Ok(Self::known(path, transfer.bytes, &tallies))
+    }
+
+    fn known(path: &Path, bytes: u64, tallies: &Tallies) -> Self {
         let allocated_bytes = seekless::extents(path)
             .ok()
             .flatten()
             .map(|extents| extents.allocated_bytes);
-        Ok(Self {
+        Self {
             path: path.to_owned(),
-            bytes: transfer.bytes,
+            bytes,
             allocated_bytes,
-            answers,
-        })
+            answers: tallies.answers(),
+        }
     }
 
     /// The answer that a kernel must give.
@@ -265,6 +296,7 @@ fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Layout;
 
     #[test]
     fn a_second_file_differs_in_the_byte_that_is_said_and_in_no_other() {
@@ -303,6 +335,20 @@ mod tests {
         assert_eq!(checked(), Ok(()));
         change_byte(&path, 12_345).unwrap();
         assert_eq!(checked(), Err("byte 12345 is wrong".to_owned()));
+    }
+
+    #[test]
+    fn the_answers_of_a_layout_are_those_of_reading_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let layout: Layout = "64K hole, 8K data, 3 x (64K hole, 4K zeros, 128K data), 64K hole"
+            .parse()
+            .unwrap();
+        let Layout::Pieces(pieces) = layout else { panic!() };
+        let made = TestFile::create_as(&path, &pieces, 9).unwrap().unwrap();
+        let read = TestFile::describe(&path).unwrap();
+        assert_eq!((made.bytes, &made.answers), (read.bytes, &read.answers));
+        assert_eq!(made.bytes, pieces.bytes());
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod bounds;
 
 use bounds::{
     Checked, LEAST_TIMED, MOST_COUNT, MOST_EFFECTS, MOST_ITEMS, MOST_RATIO, MOST_SECONDS, MOST_TRIALS, count, figure,
-    for_some, index, interval, length, name, part, problem, seconds, short, texts,
+    for_some, index, interval, length, name, part, problem, seconds, short, system, texts,
 };
 
 use crate::{Conclusion, Contest, Entry, Run, Status, Storage, Summary, Trial};
@@ -88,9 +88,14 @@ fn named(run: &Run) -> Checked {
         }
         length(&at, published.findings.len(), MOST_ITEMS)?;
         for finding in &published.findings {
-            for text in [Some(&finding.operation), Some(&finding.method), finding.block.as_ref()] {
-                for_some(text, |text| short(&at, text))?;
+            let texts = [finding.block.as_ref(), finding.layout.as_ref()];
+            for text in [&finding.operation, &finding.method]
+                .into_iter()
+                .chain(texts.into_iter().flatten())
+            {
+                short(&at, text)?;
             }
+            for_some(finding.system.as_ref(), |value| system(&at, value))?;
             for_some(finding.seconds, |value| seconds(&at, value))?;
             for_some(finding.cpu_seconds, |value| seconds(&at, value))?;
             for_some(finding.bytes_per_second, |value| figure(&at, value, 0.0, MOST_RATIO))?;
@@ -207,6 +212,11 @@ fn contest(at: &str, contest: &Contest, run: &Run) -> Checked {
         );
     }
     count(&format!("{at}.size_bytes"), contest.size_bytes)?;
+    for_some(contest.memory_bytes, |value| {
+        count(&format!("{at}.memory_bytes"), value)
+    })?;
+    for_some(contest.mode, |mode| count(&format!("{at}.mode.count"), mode.count))?;
+    for_some(contest.layout.as_ref(), |layout| name(&format!("{at}.layout"), layout))?;
     if !(1..=1_000_000).contains(&contest.files) {
         return problem(
             format!("{at}.files"),
@@ -269,6 +279,7 @@ fn summary(summary: &Summary) -> Checked {
         seconds("summary.predicted_seconds", value)
     })?;
     for_some(summary.planned.as_ref(), |method| name("summary.planned", method))?;
+    for_some(summary.system.as_ref(), |value| system("summary.system", value))?;
     for (field, value) in [
         ("summary.calls", summary.calls),
         ("summary.device_reads", summary.device_reads),
@@ -354,6 +365,7 @@ fn trial(trial: &Trial, run: &Run) -> Checked {
         .into_iter()
         .try_for_each(|value| count("device", value))
     })?;
+    for_some(trial.system.as_ref(), |value| system("system", value))?;
     for_some(trial.resident_before, |value| part("resident_before", value))?;
     for_some(trial.resident_after, |value| part("resident_after", value))?;
     for_some(trial.updated.as_ref(), |updated| {

@@ -11,7 +11,7 @@ mod versions;
 pub use check::Problem;
 pub use run::{
     Cache, Column, Command, Conclusion, Contest, Device, DeviceUse, Differ, Draw, Ended, Entry, ExitCode, Finding,
-    FindingKind, Interval, LabCost, Machine, NoiseFloor, OptionEffect, Phase, Published, Run, Standing, Status,
-    Storage, Summary, Target, Trial, UpdateAccount, UpdatePattern, Verdict,
+    FindingKind, Interval, LabCost, Machine, Mode, NoiseFloor, OptionEffect, Phase, Published, Run, Standing, Status,
+    Storage, Summary, SystemUse, Target, Trial, UpdateAccount, UpdatePattern, Verdict,
 };
 pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};

@@ -2,12 +2,14 @@
 
 mod machine;
 mod published;
+mod system;
 mod trial;
 mod update;
 
 pub use machine::{Device, Machine, Storage};
 pub use published::{Column, Finding, FindingKind, Published};
 use serde::{Deserialize, Serialize};
+pub use system::{Mode, SystemUse};
 pub use trial::{DeviceUse, Phase, Trial};
 pub use update::{Draw, UpdateAccount, UpdatePattern};
 
@@ -205,6 +207,15 @@ pub struct Contest {
     /// The updates; `None` for other operations.
     #[serde(default)]
     pub updates: Option<UpdatePattern>,
+    /// How the files that are read are laid out, as in `1023M hole, 1M data`; `None` where they are data throughout.
+    #[serde(default)]
+    pub layout: Option<String>,
+    /// The memory allowed for its trials, page cache included, in bytes; `None` where it was not limited.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
+    /// The byte that occurs most often, as the histograms found; `None` for other kernels.
+    #[serde(default)]
+    pub mode: Option<Mode>,
     /// Whether the copies share blocks with their source: never ranked with those that do not.
     pub shared_blocks: bool,
     /// `none`, `fsync` or `write-through`: different durability is never ranked together.
@@ -311,6 +322,9 @@ pub struct Summary {
     /// The method that was planned in most of the trials; `None` for a method that was named.
     #[serde(default)]
     pub planned: Option<String>,
+    /// Medians of what the whole system did; `None` where no trial tells.
+    #[serde(default)]
+    pub system: Option<SystemUse>,
 }
 
 /// Where an entry stands against the best of its contest.

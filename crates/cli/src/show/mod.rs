@@ -10,6 +10,7 @@ mod rankings;
 mod run;
 mod runs;
 mod storage;
+mod system;
 mod table;
 mod tree;
 mod units;

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::io::Write;
 
 use seekless::method::format_size;
-use seekless_lab::{ranking, title};
+use seekless_lab::{asks_for_system, ranking, title};
 use seekless_record::{Contest, Ended, Entry, Run, Status, Storage};
 
 use super::contest::{cut, ranked, show_contest, speed, table_name, verdict};
+use super::system::show_system;
 use super::table::{Across, print_across};
 use super::units::{rate, seconds};
 use super::visible_run::visible_run;
@@ -88,10 +89,19 @@ fn show_group(out: &mut dyn Write, run: &Run, group: &[usize], all: bool, width:
         let mut table = Vec::new();
         if show_side_by_side(&mut table, run, &contests, all, width)? {
             writeln!(out, "\n{BOLD}{}{BOLD:#}", title(first))?;
-            return out.write_all(&table);
+            out.write_all(&table)?;
+            for &index in group
+                .iter()
+                .filter(|&&index| all || asks_for_system(run, &run.contests[index]))
+            {
+                let contest = &run.contests[index];
+                writeln!(out, "{DIM}{}{DIM:#}", run.storages[contest.storage].path)?;
+                show_system(out, run, index, contest, width)?;
+            }
+            return Ok(());
         }
     }
-    for contest in contests {
+    for (&index, contest) in group.iter().zip(contests) {
         let place = if run.storages.len() > 1 {
             format!(": {}", run.storages[contest.storage].path)
         } else {
@@ -99,6 +109,9 @@ fn show_group(out: &mut dyn Write, run: &Run, group: &[usize], all: bool, width:
         };
         writeln!(out)?;
         show_contest(out, &format!("{}{place}", title(contest)), contest, all, width)?;
+        if all || asks_for_system(run, contest) {
+            show_system(out, run, index, contest, width)?;
+        }
     }
     Ok(())
 }

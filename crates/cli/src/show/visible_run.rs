@@ -64,6 +64,7 @@ fn each_text(run: &mut Run, visit: &mut Visit<'_>) {
             visit(&mut finding.operation);
             visit(&mut finding.method);
             finding.block.iter_mut().for_each(&mut *visit);
+            finding.layout.iter_mut().for_each(&mut *visit);
         }
     }
     for column in &mut run.columns {
@@ -109,6 +110,7 @@ fn each_text_of_contest(contest: &mut Contest, visit: &mut Visit<'_>) {
     ] {
         visit(text);
     }
+    contest.layout.iter_mut().for_each(&mut *visit);
     for entry in &mut contest.entries {
         each_text_of_entry(entry, visit);
     }

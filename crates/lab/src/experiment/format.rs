@@ -13,7 +13,7 @@ use toml::Spanned;
 use super::error::{did_you_mean, nearest};
 use super::published::{ColumnText, PublishedText, column, published};
 use super::updates::{UpdatesText, updates};
-use super::{ContestPlan, Experiment, ExperimentError, Size, expand};
+use super::{ContestPlan, Experiment, ExperimentError, Size, expand, layout};
 
 /// The largest file that is read; the largest built-in one has 3 KiB.
 const LIMIT_BYTES: u64 = 1 << 20;
@@ -43,6 +43,8 @@ struct ContestText {
     cache: Option<Spanned<Vec<Spanned<String>>>>,
     differ: Option<Spanned<Vec<Spanned<String>>>>,
     read_ahead_kib: Option<Spanned<Vec<Spanned<u64>>>>,
+    layout: Option<Spanned<Vec<Spanned<String>>>>,
+    memory: Option<Spanned<String>>,
     target: Option<Spanned<String>>,
     updates: Option<Spanned<UpdatesText>>,
     kernel: Option<Spanned<String>>,
@@ -162,13 +164,16 @@ fn contest(text: Spanned<ContestText>) -> Checked<ContestPlan> {
     let commands = commands(operation, &text.command)?;
     let methods = methods(operation, &text)?;
     let differs = differs(operation, &methods, text.differ.as_ref())?;
+    let caches = caches(operation, target, text.cache.as_ref())?;
     Ok(ContestPlan {
         operation,
         labels: labels(&text),
         methods,
         commands,
         sizes: sizes(text.sizes.as_ref())?,
-        caches: caches(operation, target, text.cache.as_ref())?,
+        layouts: layout::layouts(operation, text.layout.as_ref())?,
+        memory_bytes: layout::memory(&caches, text.memory.as_ref())?,
+        caches,
         differs,
         read_ahead_kib: read_ahead_kib(text.read_ahead_kib.as_ref())?,
         updates: updates(operation, text.updates.as_ref())?,
@@ -254,7 +259,7 @@ fn sizes(text: Option<&Spanned<Vec<Spanned<String>>>>) -> Checked<Vec<Size>> {
 }
 
 /// The distinct values of a list that has at least one.
-fn distinct<T: PartialEq>(
+pub(super) fn distinct<T: PartialEq>(
     list: &Spanned<Vec<Spanned<String>>>,
     what: &str,
     read: impl Fn(&Spanned<String>) -> Checked<T>,

@@ -8,6 +8,7 @@ mod error;
 mod expand;
 mod filter;
 mod format;
+mod layout;
 mod published;
 mod updates;
 
@@ -17,6 +18,8 @@ pub use error::ExperimentError;
 pub use filter::filter;
 use seekless::{Kernel, Method, Operation};
 use seekless_record::{Cache, Column, Command, Differ, Published, Target, UpdatePattern};
+
+pub use crate::layout::Layout;
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +58,10 @@ pub struct ContestPlan {
     pub read_ahead_kib: Vec<Option<u64>>,
     /// The updates; `None` for other operations.
     pub updates: Option<UpdatePattern>,
+    /// How the files that are read are laid out. One with pieces has a size of its own.
+    pub layouts: Vec<Layout>,
+    /// The memory allowed in the cache state `over`, page cache included; half of the files where it is not given.
+    pub memory_bytes: Option<u64>,
     /// What a write or copy is made to.
     pub target: Target,
     /// What is done with the bytes of a read; [`Kernel::None`] for other operations.
@@ -66,7 +73,7 @@ pub struct ContestPlan {
 /// A file's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// The lab chooses, by budget, free space and memory.
+    /// The lab chooses, by budget, free space and memory; of a layout with pieces it is what these make up.
     Auto,
     /// This many bytes.
     Bytes(u64),

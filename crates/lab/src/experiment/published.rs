@@ -2,10 +2,11 @@
 //! `[[column]]`.
 
 use seekless::Operation;
-use seekless_record::{Cache, Column, Draw, Finding, FindingKind, Published, Target};
+use seekless_record::{Cache, Column, Draw, Finding, FindingKind, Published, SystemUse, Target};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::Layout;
 use super::expand::glob;
 use super::format::{Checked, one_of, problem, size_of};
 
@@ -28,9 +29,25 @@ struct FindingText {
     method: String,
     block: Option<String>,
     cache: Option<Spanned<String>>,
+    layout: Option<Spanned<String>>,
+    vmstat: Option<Spanned<VmstatText>>,
     seconds: Option<Spanned<f64>>,
     cpu_seconds: Option<Spanned<f64>>,
     bytes_per_second: Option<Spanned<f64>>,
+}
+
+/// A line of vmstat(8) in its own words: us, sy, id, wa and st in per cent, cs and in per second, bi in KiB per second.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VmstatText {
+    us: Option<f64>,
+    sy: Option<f64>,
+    id: Option<f64>,
+    wa: Option<f64>,
+    st: Option<f64>,
+    cs: Option<f64>,
+    r#in: Option<f64>,
+    bi: Option<f64>,
 }
 
 /// The findings of one source, for the experiment that gives it.
@@ -75,11 +92,54 @@ fn finding(text: FindingText) -> Checked<Finding> {
         block: text.block,
         cache: text
             .cache
-            .map(|word| one_of(&word, "cache state", &[("cold", Cache::Cold), ("warm", Cache::Warm)]))
+            .map(|word| one_of(&word, "cache state", &CACHES))
             .transpose()?,
+        layout: text.layout.map(|text| layout(&text)).transpose()?.flatten(),
+        system: text.vmstat.as_ref().map(vmstat).transpose()?,
         seconds: figure(text.seconds.as_ref())?,
         cpu_seconds: figure(text.cpu_seconds.as_ref())?,
         bytes_per_second: figure(text.bytes_per_second.as_ref())?,
+    })
+}
+
+const CACHES: [(&str, Cache); 3] = [("cold", Cache::Cold), ("warm", Cache::Warm), ("over", Cache::Over)];
+
+/// The layout as runs name it.
+fn layout(text: &Spanned<String>) -> Checked<Option<String>> {
+    match text.get_ref().parse() {
+        Ok(Layout::Dense) => Ok(None),
+        Ok(layout) => Ok(Some(layout.to_string())),
+        Err(why) => problem(text, why),
+    }
+}
+
+fn vmstat(text: &Spanned<VmstatText>) -> Checked<SystemUse> {
+    let VmstatText {
+        us,
+        sy,
+        id,
+        wa,
+        st,
+        cs,
+        r#in,
+        bi,
+    } = text.get_ref();
+    let within = |value: &Option<f64>, most: f64| match value {
+        Some(value) if !(0.0..=most).contains(value) => problem(text, format!("a column of vmstat is 0 to {most}")),
+        value => Ok(*value),
+    };
+    let part = |percent: &Option<f64>| Ok(within(percent, 100.0)?.map(|percent| percent / 100.0));
+    let rate = |rate: &Option<f64>| within(rate, 1e15);
+    Ok(SystemUse {
+        user: part(us)?,
+        system: part(sy)?,
+        idle: part(id)?,
+        wait: part(wa)?,
+        stolen: part(st)?,
+        switches_per_second: rate(cs)?,
+        interrupts_per_second: rate(r#in)?,
+        blocks_in_kib_per_second: rate(bi)?,
+        cache_growth_bytes: None,
     })
 }
 

@@ -1,7 +1,7 @@
 //! All samples as CSV: a row for each trial, invalid ones included. Units stand in the columns' names; a figure that
 //! could not be had is an empty field.
 
-use seekless_record::{Contest, Run, Trial, UpdateAccount};
+use seekless_record::{Contest, Run, SystemUse, Trial, UpdateAccount};
 
 use super::word;
 
@@ -56,6 +56,12 @@ const CONDITIONS: &[Column] = &[
     }),
     ("update_draw", |row| {
         row.of_contest(|contest| or_empty(contest.updates.map(|updates| updates.draw.name())))
+    }),
+    ("layout", |row| {
+        row.of_contest(|contest| contest.layout.clone().unwrap_or_default())
+    }),
+    ("memory_bytes", |row| {
+        row.of_contest(|contest| or_empty(contest.memory_bytes))
     }),
     ("shared_blocks", |row| {
         row.of_contest(|contest| contest.shared_blocks.to_string())
@@ -117,6 +123,23 @@ const FIGURES: &[Column] = &[
     ("device_reliable", |row| {
         or_empty(row.trial.device.map(|device| device.reliable))
     }),
+    ("system_user_part", |row| of_system(row, |system| system.user)),
+    ("system_system_part", |row| of_system(row, |system| system.system)),
+    ("system_idle_part", |row| of_system(row, |system| system.idle)),
+    ("system_wait_part", |row| of_system(row, |system| system.wait)),
+    ("system_stolen_part", |row| of_system(row, |system| system.stolen)),
+    ("system_switches_per_second", |row| {
+        of_system(row, |system| system.switches_per_second)
+    }),
+    ("system_interrupts_per_second", |row| {
+        of_system(row, |system| system.interrupts_per_second)
+    }),
+    ("system_blocks_in_kib_per_second", |row| {
+        of_system(row, |system| system.blocks_in_kib_per_second)
+    }),
+    ("system_cache_growth_bytes", |row| {
+        or_empty(row.trial.system.and_then(|system| system.cache_growth_bytes))
+    }),
     ("resident_before_part", |row| or_empty(row.trial.resident_before)),
     ("resident_after_part", |row| or_empty(row.trial.resident_after)),
     ("extents", |row| or_empty(row.trial.extents)),
@@ -154,6 +177,10 @@ pub fn to_csv(run: &Run) -> Result<String, csv::Error> {
         .into_inner()
         .map_err(|error| csv::Error::from(error.into_error()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn of_system(row: &Row<'_>, figure: fn(SystemUse) -> Option<f64>) -> String {
+    or_empty(row.trial.system.and_then(figure))
 }
 
 fn storage(run: &Run, contest: &Contest) -> String {

@@ -7,6 +7,7 @@ use seekless_record::{Contest, Entry, Interval, Machine, Run, Status, Storage, S
 use super::word;
 use crate::ranking::crossovers;
 use crate::runner::title;
+use crate::system_table::{SYSTEM_HEADS, asks_for_system, mode_words, system_rows};
 
 /// The run as a page: machine, storages, a table and a recommendation for each contest, warnings.
 ///
@@ -19,8 +20,11 @@ pub fn to_markdown(run: &Run) -> String {
         line(&mut page, &format!("- Storage: {}", storage(each)));
     }
     line(&mut page, &format!("- {}", conditions(run)));
-    for contest in &run.contests {
+    for (index, contest) in run.contests.iter().enumerate() {
         section(&mut page, run, contest);
+        if asks_for_system(run, contest) {
+            system(&mut page, run, index);
+        }
     }
     list(&mut page, "Where the winner changes", &crossovers(run));
     list(&mut page, "Choices", &run.choices);
@@ -118,6 +122,9 @@ fn section(page: &mut String, run: &Run, contest: &Contest) {
             table(page, &ranked);
         }
     }
+    if let Some(mode) = contest.mode {
+        let _ = writeln!(page, "\n{}", mode_words(mode));
+    }
     if let Some(conclusion) = &contest.conclusion {
         let _ = write!(page, "\n**{}**\n", escaped(&conclusion.sentence));
         if let Some(rates) = conclusion.confirmed_bytes_per_second {
@@ -194,6 +201,23 @@ fn update_table(page: &mut String, ranked: &[(&Entry, &Summary)]) {
             summary.rounds,
             escaped(&verdict(entry)),
         );
+    }
+}
+
+/// What the whole system did beside each entry.
+fn system(page: &mut String, run: &Run, contest: usize) {
+    let rows = system_rows(run, contest);
+    if rows.is_empty() {
+        return;
+    }
+    line(page, &format!("\n| the whole system | {} |", SYSTEM_HEADS.join(" | ")));
+    line(page, &format!("|---|{}", "---:|".repeat(SYSTEM_HEADS.len())));
+    for row in rows {
+        let name = match row.published {
+            Some(source) => format!("{source}, {}", row.method),
+            None => row.method,
+        };
+        line(page, &format!("| {} | {} |", escaped(&name), row.cells.join(" | ")));
     }
 }
 

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 pub use conclude::{Judgement, conclude};
 pub use crossovers::crossovers;
-use seekless_record::{DeviceUse, Interval, Phase, Standing, Summary, Trial, Verdict};
+use seekless_record::{DeviceUse, Interval, Phase, Standing, Summary, SystemUse, Trial, Verdict};
 
 use crate::statistics::{FEWEST_SAMPLES, deviation, mean, median, median_interval, paired_ratios};
 
@@ -218,6 +218,25 @@ pub fn summarize(trials: &[&Trial]) -> Option<Summary> {
         }),
         predicted_seconds: known(&|trial| trial.updated.as_ref()?.predicted_seconds),
         planned: usual_plan(&ranked),
+        system: system(&ranked),
+    })
+}
+
+/// The median of each column; `None` where no trial tells any.
+fn system(trials: &[&Trial]) -> Option<SystemUse> {
+    let told: Vec<SystemUse> = trials.iter().filter_map(|trial| trial.system).collect();
+    let column = |figure: fn(&SystemUse) -> Option<f64>| median(&told.iter().filter_map(figure).collect::<Vec<_>>());
+    (!told.is_empty()).then(|| SystemUse {
+        user: column(|system| system.user),
+        system: column(|system| system.system),
+        idle: column(|system| system.idle),
+        wait: column(|system| system.wait),
+        stolen: column(|system| system.stolen),
+        switches_per_second: column(|system| system.switches_per_second),
+        interrupts_per_second: column(|system| system.interrupts_per_second),
+        blocks_in_kib_per_second: column(|system| system.blocks_in_kib_per_second),
+        cache_growth_bytes: column(|system| system.cache_growth_bytes.map(|bytes| bytes as f64))
+            .map(|bytes| bytes as i64),
     })
 }
 

@@ -7,6 +7,7 @@ use super::view::View;
 use super::words::{breaking, heading, short_name, shown, sound, speed};
 use super::{drift, heatmap, pairs, ranked, tables};
 use crate::runner::{is_told_in_times, pair_words};
+use crate::system_table::{SYSTEM_HEADS, asks_for_system, mode_words, system_rows};
 
 /// An operation with at most so many contests has them all unfolded.
 const MOST_UNFOLDED: usize = 4;
@@ -118,8 +119,36 @@ fn body(view: &View<'_>, index: usize, contest: &Contest) -> Markup {
             summary { "All figures" }
             (tables::figures(&title, contest))
         }
+        (system(view, index, contest, &title))
         @if let Some(conclusion) = &contest.conclusion { (tables::effects(&title, contest, &conclusion.effects)) }
         (tables::left_out(contest))
+    }
+}
+
+/// What the whole system did beside each entry; unfolded where the experiment is about it.
+fn system(view: &View<'_>, index: usize, contest: &Contest, title: &str) -> Markup {
+    let rows = system_rows(view.run, index);
+    let mut heads = vec!["Method".to_owned()];
+    heads.extend(SYSTEM_HEADS.iter().map(|head| format!("#{head}")));
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let body = html! {
+        @for row in &rows {
+            tr {
+                td.m {
+                    @if let Some(source) = &row.published { (shown(source)) ", " (breaking(&shown(&row.method))) }
+                    @else { (breaking(&short_name(&row.method, contest))) }
+                }
+                @for cell in &row.cells { td.n { (cell) } }
+            }
+        }
+    };
+    html! {
+        @if !rows.is_empty() {
+            details open[asks_for_system(view.run, contest)] {
+                summary { "The whole system meanwhile, as vmstat shows it" }
+                (tables::table(&format!("The whole system meanwhile: {title}"), &heads, None, &body))
+            }
+        }
     }
 }
 
@@ -134,6 +163,7 @@ fn said(contest: &Contest, conclusion: &Conclusion) -> Markup {
     html! {
         p.said { (shown(&conclusion.sentence)) }
         p.aside {
+            @if let Some(mode) = contest.mode { (heading(&mode_words(mode))) ". " }
             @if let Some((synchronous, overlapping)) = kinds {
                 "Best synchronous " span.m { (breaking(&short_name(synchronous, contest))) } ", best overlapping "
                 span.m { (breaking(&short_name(overlapping, contest))) } ". "

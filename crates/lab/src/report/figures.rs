@@ -6,8 +6,9 @@ use seekless_record::{Contest, Entry, Finding, Published, Summary};
 
 use super::tables::{request_bytes, table};
 use super::view::View;
-use super::words::{breaking, heading, rate, seconds, shown, state, three_digits};
+use super::words::{breaking, cache_words, heading, rate, seconds, shown, state, three_digits};
 use crate::runner::{ends_early, pair_words};
+use crate::system_table::is_about;
 
 /// More rows and columns than any experiment gives.
 const MOST_ROWS: usize = 100;
@@ -54,7 +55,7 @@ fn of_task(view: &View<'_>, experiment: &str, operation: &str) -> Markup {
         .collect();
     let mut rows: Vec<&Finding> = Vec::new();
     for finding in sources.iter().flat_map(|(_, findings)| findings) {
-        if rows.iter().all(|known| known.method != finding.method) && rows.len() < MOST_ROWS {
+        if !rows.iter().any(|known| is_same_row(known, finding)) && rows.len() < MOST_ROWS {
             rows.push(finding);
         }
     }
@@ -74,9 +75,12 @@ fn of_task(view: &View<'_>, experiment: &str, operation: &str) -> Markup {
     let body = html! {
         @for row in &rows {
             tr {
-                td.m { (breaking(&shown(row.method.strip_prefix("command/").unwrap_or(&row.method)))) }
+                td.m {
+                    (breaking(&shown(row.method.strip_prefix("command/").unwrap_or(&row.method))))
+                    @if let Some(files) = files_of(row, &rows) { br; small { (shown(&files)) } }
+                }
                 @for (_, findings) in &sources {
-                    td { (findings.iter().find(|finding| finding.method == row.method).map_or_else(|| "–".to_owned(), |finding| as_published(finding))) }
+                    td { (findings.iter().find(|finding| is_same_row(finding, row)).map_or_else(|| "–".to_owned(), |finding| as_published(finding))) }
                 }
                 @for contest in &contests {
                     td { (entry_of(contest, row).and_then(|entry| entry.summary.as_ref()).map_or_else(|| "–".to_owned(), |summary| as_measured(row, summary))) }
@@ -89,6 +93,19 @@ fn of_task(view: &View<'_>, experiment: &str, operation: &str) -> Markup {
         ul { @for (source, _) in &sources { li { (shown(&source.machine)) } } }
         (table(&format!("{}: published figures, and here", heading(operation)), &heads, None, &body))
     }
+}
+
+/// Whether two figures are about one program and the same files.
+fn is_same_row(one: &Finding, other: &Finding) -> bool {
+    (&one.method, one.cache, &one.layout) == (&other.method, other.cache, &other.layout)
+}
+
+/// What tells the files of a figure from those of others of the same program.
+fn files_of(row: &Finding, rows: &[&Finding]) -> Option<String> {
+    let alone = rows.iter().filter(|other| other.method == row.method).count() == 1;
+    let state = row.cache.map(cache_words).map(str::to_owned);
+    let words: Vec<String> = state.into_iter().chain(row.layout.clone()).collect();
+    (!alone && !words.is_empty()).then(|| words.join(", "))
 }
 
 fn distinct_sources<'a>(sources: &[(&'a Published, Vec<&Finding>)]) -> Vec<&'a str> {
@@ -112,10 +129,9 @@ fn short_machine(machine: &str) -> &str {
 
 /// What was measured of a published program: by its published name, or as the method or command that it is.
 fn entry_of<'a>(contest: &'a Contest, finding: &Finding) -> Option<&'a Entry> {
-    let is_cache = finding.cache.is_none_or(|cache| contest.cache == cache);
     let mut entries = contest.entries.iter();
     let is_named = |entry: &&Entry| entry.label.as_deref() == Some(&finding.method) || entry.method == finding.method;
-    entries.find(is_named).filter(|_| is_cache)
+    entries.find(is_named).filter(|_| is_about(finding, contest))
 }
 
 fn as_published(finding: &Finding) -> String {

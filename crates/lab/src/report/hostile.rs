@@ -33,6 +33,8 @@ fn page(run: &Run) -> String {
 fn published(method: &str, kind: FindingKind) -> Published {
     let finding = Finding {
         cache: None,
+        layout: None,
+        system: None,
         seconds: None,
         cpu_seconds: None,
         bytes_per_second: None,

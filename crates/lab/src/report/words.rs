@@ -174,11 +174,18 @@ fn without(method: &str, is_left_out: impl Fn(&str) -> bool) -> String {
 /// The state that a contest starts from, in words.
 pub(super) fn state(contest: &Contest) -> &'static str {
     match (contest.cache, contest.target) {
-        (Cache::Cold, _) => "cold",
-        (Cache::Warm, _) => "warm",
-        (Cache::Over, _) => "more than memory",
-        (Cache::None, Target::Fresh) => "new file",
         (Cache::None, Target::Overwrite) => "written over",
+        (cache, _) => cache_words(cache),
+    }
+}
+
+/// The same of a published figure.
+pub(super) fn cache_words(cache: Cache) -> &'static str {
+    match cache {
+        Cache::Cold => "cold",
+        Cache::Warm => "warm",
+        Cache::Over => "more than memory",
+        Cache::None => "new file",
     }
 }
 

@@ -1,8 +1,8 @@
 //! Holding a trial against what must have come out of it, outside any clock.
 
 use seekless::method::CachePolicy;
-use seekless::{Kernel, Method};
-use seekless_record::{Cache, Contest, Differ, Entry, Target, Trial};
+use seekless::{Answer, Kernel, Method};
+use seekless_record::{Cache, Contest, Differ, Entry, Mode, Target, Trial};
 
 use super::Runner;
 use super::trial::{Files, target_seed};
@@ -47,6 +47,7 @@ impl Runner<'_> {
         let expected = Expected {
             device_bytes: updated.or(allocated).filter(|_| tells_source && !is_write),
             cache: contest.cache,
+            memory_bytes: contest.memory_bytes,
             reads_all: !shared
                 && updated.is_none()
                 && matches!(contest.differ, Differ::None | Differ::Last | Differ::Itself),
@@ -145,6 +146,16 @@ fn wrong_verdict(compared: &Compared, other: &OtherFile) -> Option<String> {
     ))
 }
 
+/// The byte that a histogram has most of, as the program of 2003 tells it: the first of those that are as frequent.
+pub(super) fn mode_of(answer: &Answer) -> Option<Mode> {
+    let Answer::Histogram(counts) = answer else { return None };
+    let (byte, &count) = counts.iter().enumerate().rev().max_by_key(|(_, count)| **count)?;
+    Some(Mode {
+        byte: u8::try_from(byte).ok()?,
+        count,
+    })
+}
+
 /// How a wrong answer is told from a wrong state: it ends the entry.
 pub(super) const WRONG: &str = "wrong result";
 
@@ -180,6 +191,18 @@ mod tests {
             newlines: None,
             unread_bytes: 0,
         }
+    }
+
+    #[test]
+    fn the_mode_is_the_first_of_the_most_frequent_bytes() {
+        let mut counts = vec![3; 256];
+        (counts[7], counts[200]) = (5, 5);
+        assert_eq!(mode_of(&Answer::Histogram(counts)), Some(Mode { byte: 7, count: 5 }));
+        assert_eq!(
+            mode_of(&Answer::Histogram(vec![0; 256])),
+            Some(Mode { byte: 0, count: 0 })
+        );
+        assert_eq!(mode_of(&Answer::Count(5)), None);
     }
 
     #[test]

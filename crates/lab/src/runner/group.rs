@@ -6,10 +6,11 @@ use seekless::Method;
 use seekless::method::{Durability, Operation, format_size};
 use seekless_record::{Cache, Contest, Differ, Entry, Status, UpdatePattern};
 
-use super::needs::{made_files, needs_source};
+use super::needs::{MadeFiles, made_files, needs_source};
 use super::size::{Speeds, all_bytes, choose_size, group_cost, planned_trials, trial_cost, updating_cost};
 use super::{BenchError, Event, Runner, needs_folder};
-use crate::experiment::{ContestPlan, Size};
+use crate::cgroup;
+use crate::experiment::{ContestPlan, Layout, Size};
 use crate::read_ahead::ReadAhead;
 use crate::updates;
 
@@ -87,10 +88,11 @@ impl Runner<'_> {
         let speeds = self.calibrate()?;
         let mut groups = Vec::new();
         for ((experiment, plan), sizes) in plans.iter().zip(self.choose_sizes(&plans, &speeds)) {
-            for bytes in sizes {
-                for description in self.descriptions(plan, bytes) {
-                    let mut group = self.group(experiment, plan, description);
-                    let trial = trial_cost(plan.operation, description.cache, all_bytes(plan, bytes), &speeds)
+            for (layout, bytes) in sizes {
+                for description in self.descriptions(plan, &layout, bytes) {
+                    let cache = description.cache;
+                    let mut group = self.group(experiment, plan, &description);
+                    let trial = trial_cost(plan.operation, cache, all_bytes(plan, bytes), &speeds)
                         + updating_cost(plan.updates.as_ref(), bytes, description.durability.name());
                     group.expected = trial * planned_trials(group.active.len()) as u32;
                     groups.push(group);
@@ -101,13 +103,17 @@ impl Runner<'_> {
     }
 
     /// What is ranked on its own among files of a size.
-    fn descriptions(&self, plan: &ContestPlan, bytes: u64) -> Vec<Description> {
+    fn descriptions(&self, plan: &ContestPlan, layout: &Layout, bytes: u64) -> Vec<Description> {
         let mut descriptions = Vec::new();
         for cache in self.caches_of(plan) {
             for &differ in &plan.differs {
                 for &read_ahead_kib in &plan.read_ahead_kib {
                     descriptions.extend(durabilities(plan).into_iter().map(|durability| Description {
                         bytes,
+                        layout: layout.clone(),
+                        read_bytes: read_bytes(plan, differ, bytes),
+                        memory_bytes:
+                            (cache == Cache::Over).then(|| memory_allowed(plan, read_bytes(plan, differ, bytes))),
                         cache,
                         differ,
                         read_ahead_kib,
@@ -132,10 +138,13 @@ impl Runner<'_> {
         readable
             .map(|(name, mut plan)| {
                 if !self.bench.sizes.is_empty() {
-                    plan.sizes = self.bench.sizes.iter().map(|&bytes| Size::Bytes(bytes)).collect();
+                    let sizes: Vec<Size> = self.bench.sizes.iter().map(|&bytes| Size::Bytes(bytes)).collect();
+                    plan.memory_bytes = memory_for(&plan, &sizes);
+                    plan.sizes = sizes;
                 }
                 if let Some(bytes) = self.places.iter().find_map(super::Place::given_bytes) {
                     plan.sizes = vec![Size::Bytes(bytes)];
+                    plan.layouts = vec![Layout::Dense];
                 }
                 // A copy looks at no bytes, and comparing is a method's own, so there is no work to make dearer.
                 if matches!(plan.operation, Operation::Read | Operation::Write) {
@@ -159,15 +168,15 @@ impl Runner<'_> {
     }
 
     /// The sizes of each plan's files: those it names, and what the budget leaves for the one that the lab chooses.
-    fn choose_sizes(&mut self, plans: &[(String, ContestPlan)], speeds: &Speeds) -> Vec<Vec<u64>> {
+    fn choose_sizes(&mut self, plans: &[(String, ContestPlan)], speeds: &Speeds) -> Vec<Vec<(Layout, u64)>> {
         let mut fixed = Duration::ZERO;
         let mut open = 0;
         for (_, plan) in plans {
             for cache in self.caches_of(plan) {
-                for size in &plan.sizes {
-                    match size {
-                        Size::Bytes(bytes) => fixed += group_cost(plan, cache, *bytes, speeds),
-                        Size::Auto => open += 1,
+                for (_, bytes) in laid_out(plan) {
+                    match bytes {
+                        Some(bytes) => fixed += group_cost(plan, cache, bytes, speeds),
+                        None => open += 1,
                     }
                 }
             }
@@ -181,21 +190,24 @@ impl Runner<'_> {
         let mut sizes = Vec::new();
         for (name, plan) in plans {
             let auto = choose_size(plan, &self.caches_of(plan), share, speeds);
-            if plan.sizes.contains(&Size::Auto) {
+            let laid_out = laid_out(plan);
+            if laid_out.iter().any(|(_, bytes)| bytes.is_none()) {
                 self.run.choices.push(format!(
                     "{name}: files of {}, the largest that the budget and a quarter of free space and memory allow",
                     format_size(auto)
                 ));
             }
-            let size = |size: &Size| if let Size::Bytes(bytes) = size { *bytes } else { auto };
-            sizes.push(plan.sizes.iter().map(size).collect());
+            let chosen = laid_out
+                .into_iter()
+                .map(|(layout, bytes)| (layout, bytes.unwrap_or(auto)));
+            sizes.push(chosen.collect());
         }
         sizes
     }
 
     /// Makes the contests of one description, one for each storage.
-    fn group(&mut self, experiment: &str, plan: &ContestPlan, description: Description) -> Group {
-        let Description {
+    fn group(&mut self, experiment: &str, plan: &ContestPlan, description: &Description) -> Group {
+        let &Description {
             bytes,
             cache,
             durability,
@@ -252,6 +264,9 @@ impl Runner<'_> {
                 differ: description.differ,
                 read_ahead_kib: description.read_ahead_kib,
                 updates: plan.updates,
+                layout: (description.layout != Layout::Dense).then(|| description.layout.to_string()),
+                memory_bytes: description.memory_bytes,
+                mode: None,
                 shared_blocks: false,
                 durability: durability.name().to_owned(),
                 entries,
@@ -275,7 +290,7 @@ impl Runner<'_> {
         self.bench.other.as_ref().map(|_| self.places.len() - 1)
     }
 
-    fn entry(&mut self, method: &Method, storage: usize, description: Description) -> Entry {
+    fn entry(&mut self, method: &Method, storage: usize, description: &Description) -> Entry {
         let mut refused = self.refuses(Some(method), storage, description);
         for place in self.places_of(method.operation(), storage) {
             refused = refused.or_else(|| self.places[place].availability(method).reason().map(str::to_owned));
@@ -297,7 +312,7 @@ impl Runner<'_> {
     }
 
     /// Why a method or command has no meaning under a description.
-    fn refuses(&self, method: Option<&Method>, storage: usize, description: Description) -> Option<String> {
+    fn refuses(&mut self, method: Option<&Method>, storage: usize, description: &Description) -> Option<String> {
         let operation = method.map_or(Operation::Read, Method::operation);
         let places = self.places_of(operation, storage);
         let mut refused = places
@@ -306,7 +321,18 @@ impl Runner<'_> {
         if description.read_ahead_kib.is_some() {
             refused = refused.or_else(|| ReadAhead::refuses(&self.places[storage].facts));
         }
-        refused
+        if let Some(memory_bytes) = description.memory_bytes
+            && description.read_bytes <= memory_bytes
+        {
+            refused = refused.or_else(|| {
+                Some(format!(
+                    "files of {} do not exceed the memory allowed, {}",
+                    format_size(description.read_bytes),
+                    format_size(memory_bytes)
+                ))
+            });
+        }
+        refused.or_else(|| self.places[storage].refuses_layout(&description.layout))
     }
 
     /// Makes the test files of all groups.
@@ -316,18 +342,23 @@ impl Runner<'_> {
             if !needs_source(&contest.operation) || self.stop.is_requested() {
                 continue;
             }
-            let (bytes, files) = (contest.size_bytes, contest.files);
             let made = made_files(contest);
             self.watch.event(&Event::Making {
-                bytes: bytes * u64::from(files) * made.len() as u64,
+                bytes: made.iter().map(|made| made.files.written_bytes()).sum(),
             });
-            for (place, .., second) in made {
+            for MadeFiles {
+                storage, files, second, ..
+            } in made
+            {
+                let place = &mut self.places[storage];
                 match second {
-                    None => self.places[place]
-                        .source_files(bytes, files, self.bench.seed)
-                        .map(drop)?,
-                    Some(differ) => self.places[place]
-                        .other_files(bytes, files, self.bench.seed, differ)
+                    None => match place.source_files(&files, self.bench.seed) {
+                        // Each of its entries is told why.
+                        Ok(_) | Err(BenchError::Layout { .. }) => {}
+                        Err(error) => return Err(error),
+                    },
+                    Some(differ) => place
+                        .other_files(files.bytes, files.count, self.bench.seed, differ)
                         .map(drop)?,
                 }
             }
@@ -337,13 +368,59 @@ impl Runner<'_> {
 }
 
 /// What tells one contest of a plan from another, on one storage.
-#[derive(Clone, Copy)]
 struct Description {
     bytes: u64,
+    layout: Layout,
+    /// Of all files of a trial.
+    read_bytes: u64,
+    memory_bytes: Option<u64>,
     cache: Cache,
     differ: Differ,
     read_ahead_kib: Option<u64>,
     durability: Durability,
+}
+
+/// The layouts and sizes of a plan's files; without a size where the lab chooses it.
+fn laid_out(plan: &ContestPlan) -> Vec<(Layout, Option<u64>)> {
+    let mut found: Vec<(Layout, Option<u64>)> = Vec::new();
+    for layout in &plan.layouts {
+        for size in &plan.sizes {
+            let laid_out = match size {
+                Size::Bytes(bytes) => {
+                    let (layout, bytes) = layout.of_size(*bytes);
+                    (layout, Some(bytes))
+                }
+                Size::Auto => (layout.clone(), layout.own_bytes()),
+            };
+            if !found.contains(&laid_out) {
+                found.push(laid_out);
+            }
+        }
+    }
+    found
+}
+
+/// The memory of a plan whose files get other sizes: the same part of the largest.
+fn memory_for(plan: &ContestPlan, sizes: &[Size]) -> Option<u64> {
+    let largest = |plan: &ContestPlan| laid_out(plan).into_iter().filter_map(|(_, bytes)| bytes).max();
+    let other = ContestPlan {
+        sizes: sizes.to_owned(),
+        ..plan.clone()
+    };
+    let (own, other) = (largest(plan)?, largest(&other)?);
+    let scaled = u128::from(plan.memory_bytes?) * u128::from(other) / u128::from(own);
+    Some((scaled as u64).max(cgroup::LEAST_BYTES))
+}
+
+/// The bytes of all files that a trial reads.
+fn read_bytes(plan: &ContestPlan, differ: Differ, bytes: u64) -> u64 {
+    let has_others = plan.operation == Operation::Compare && differ != Differ::Itself;
+    all_bytes(plan, bytes) * if has_others { 2 } else { 1 }
+}
+
+/// The memory that trials of a plan are allowed in the cache state `over`.
+fn memory_allowed(plan: &ContestPlan, read_bytes: u64) -> u64 {
+    plan.memory_bytes.unwrap_or(read_bytes / 2).max(cgroup::LEAST_BYTES)
 }
 
 /// The name under which a plan's method was published.

@@ -142,6 +142,16 @@ pub enum BenchError {
         /// What is free.
         free_bytes: u64,
     },
+    /// The file system made another file than was wished.
+    #[error("{}: no file of the layout `{layout}` can be made here: {why}", path.display())]
+    Layout {
+        /// The folder.
+        path: PathBuf,
+        /// The layout.
+        layout: String,
+        /// What is wrong with the file.
+        why: String,
+    },
     /// What is asked for leaves nothing to measure.
     #[error("{0}")]
     Nothing(String),

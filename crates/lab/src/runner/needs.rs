@@ -6,6 +6,7 @@ use std::time::Duration;
 use seekless_record::{Contest, Differ, Entry};
 
 use super::group::Group;
+use super::place::SourceFiles;
 use super::schedule::{is_one_by_one, order_one_by_one};
 use super::size::planned_trials;
 use super::verdict::has_target;
@@ -83,7 +84,8 @@ impl Runner<'_> {
                 let bytes = contest.size_bytes * u64::from(contest.files);
                 if self.bench.file.is_none() {
                     let made = made_files(contest).into_iter();
-                    sources.extend(made.filter(|file| file.0 == storage).map(|file| (file, bytes)));
+                    let here = made.filter(|file| file.storage == storage);
+                    sources.extend(here.map(|file| (file.clone(), file.files.written_bytes())));
                 }
                 let writers = writers(contest) as u64;
                 if contest.storage == storage && writers > 0 {
@@ -126,12 +128,22 @@ impl Runner<'_> {
     }
 }
 
-/// Test files: their storage, size and number, and where they differ if they are the second files of a comparison.
-pub(super) type MadeFiles = (usize, u64, u32, Option<Differ>);
+/// Test files of a contest.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct MadeFiles {
+    pub storage: usize,
+    pub files: SourceFiles,
+    /// Where they differ if they are the second files of a comparison.
+    pub second: Option<Differ>,
+}
 
 /// The test files that a contest needs.
 pub(super) fn made_files(contest: &Contest) -> Vec<MadeFiles> {
-    let made = |storage: usize, second: Option<Differ>| (storage, contest.size_bytes, contest.files, second);
+    let made = |storage: usize, second: Option<Differ>| MadeFiles {
+        storage,
+        files: SourceFiles::of(contest),
+        second,
+    };
     let mut files = Vec::new();
     if needs_source(&contest.operation) {
         files.push(made(contest.storage, None));

@@ -10,8 +10,39 @@ use seekless::{Availability, Method, Probe, StorageFacts};
 use seekless_record as record;
 
 use super::{Bench, BenchError};
+use crate::layout::{self, Layout};
 use crate::scratch::Scratch;
 use crate::testfile::{OtherFile, TestFile};
+
+/// What files are read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SourceFiles {
+    /// Bytes of each.
+    pub bytes: u64,
+    pub count: u32,
+    pub layout: Layout,
+}
+
+impl SourceFiles {
+    /// Those of a contest, whose layout is one: a run that was changed by hand is not gone on with.
+    pub fn of(contest: &record::Contest) -> Self {
+        let layout = contest.layout.as_deref().and_then(|text| text.parse().ok());
+        Self {
+            bytes: contest.size_bytes,
+            count: contest.files,
+            layout: layout.unwrap_or_default(),
+        }
+    }
+
+    /// Bytes that are written to make all of them.
+    pub fn written_bytes(&self) -> u64 {
+        let of_one = match &self.layout {
+            Layout::Dense => self.bytes,
+            Layout::Pieces(pieces) => pieces.bytes() - pieces.hole_bytes(),
+        };
+        of_one.saturating_mul(u64::from(self.count))
+    }
+}
 
 /// A storage under measurement.
 pub(super) struct Place {
@@ -24,7 +55,9 @@ pub(super) struct Place {
     /// What a read at a random place costs more than one in sequence, in nanoseconds.
     pub alternating_ns: Option<f64>,
     probe: Option<Probe>,
-    files: BTreeMap<(u64, u32), Vec<TestFile>>,
+    files: BTreeMap<SourceFiles, Vec<TestFile>>,
+    /// Why files of a layout are not to be had here; `None` where they are.
+    layouts: BTreeMap<Layout, Option<String>>,
     /// The second files of comparisons.
     others: BTreeMap<(u64, u32, record::Differ), Vec<OtherFile>>,
 }
@@ -83,6 +116,7 @@ impl Place {
             alternating_ns: None,
             probe: Some(probe),
             files: BTreeMap::new(),
+            layouts: BTreeMap::new(),
             others: BTreeMap::new(),
         })
     }
@@ -97,7 +131,12 @@ impl Place {
         }
         let facts = StorageFacts::of(file)?;
         let has_cold = cache::drop_file(file)?.part().is_none_or(|part| part == 0.0);
-        let files = BTreeMap::from([((test_file.bytes, 1), vec![test_file])]);
+        let given = SourceFiles {
+            bytes: test_file.bytes,
+            count: 1,
+            layout: Layout::Dense,
+        };
+        let files = BTreeMap::from([(given, vec![test_file])]);
         Ok(Self {
             folder: file.to_owned(),
             facts,
@@ -106,6 +145,7 @@ impl Place {
             alternating_ns: None,
             probe: None,
             files,
+            layouts: BTreeMap::new(),
             others: BTreeMap::new(),
         })
     }
@@ -142,24 +182,75 @@ impl Place {
         Ok(self.others.get(&key).map_or(&[], Vec::as_slice))
     }
 
-    /// The files of a size, made where they do not exist yet.
-    pub fn source_files(&mut self, bytes: u64, count: u32, seed: u64) -> seekless::Result<&[TestFile]> {
-        if !self.files.contains_key(&(bytes, count)) {
-            let mut made = Vec::new();
-            for index in 0..count {
-                let path = self.path(&format!("source-{bytes}-{index}"));
-                made.push(TestFile::create(&path, bytes, stream_seed(seed, bytes, index))?);
+    /// The files of a description, made where they do not exist yet.
+    pub fn source_files(&mut self, wanted: &SourceFiles, seed: u64) -> Result<&[TestFile], BenchError> {
+        self.forget_changed(wanted);
+        if !self.files.contains_key(wanted) {
+            if let Some(Some(why)) = self.layouts.get(&wanted.layout) {
+                return Err(self.refused(&wanted.layout, why.clone()));
             }
-            self.files.insert((bytes, count), made);
+            let mut made = Vec::new();
+            for index in 0..wanted.count {
+                let path = self.path(&format!("source-{}-{}-{index}", wanted.bytes, self.files.len()));
+                let seed = stream_seed(seed, wanted.bytes, index);
+                let file = match &wanted.layout {
+                    Layout::Dense => TestFile::create(&path, wanted.bytes, seed)?,
+                    Layout::Pieces(pieces) => match TestFile::create_as(&path, pieces, seed)? {
+                        Ok(file) => file,
+                        Err(why) => {
+                            // Files of this kind that were made before it are in the way of nothing.
+                            self.layouts.insert(wanted.layout.clone(), Some(why.clone()));
+                            return Err(self.refused(&wanted.layout, why));
+                        }
+                    },
+                };
+                made.push(file);
+            }
+            self.files.insert(wanted.clone(), made);
         }
-        Ok(self.files.get(&(bytes, count)).map_or(&[], Vec::as_slice))
+        Ok(self.files.get(wanted).map_or(&[], Vec::as_slice))
+    }
+
+    /// Removes files that lost their layout, to make them anew: a map that is read fills the holes of tmpfs.
+    fn forget_changed(&mut self, wanted: &SourceFiles) {
+        let (Layout::Pieces(pieces), Some(files)) = (&wanted.layout, self.files.get(wanted)) else {
+            return;
+        };
+        let is_as_made = |file: &TestFile| layout::verify(&file.path, pieces).is_ok_and(|found| found.is_ok());
+        if files.iter().all(is_as_made) {
+            return;
+        }
+        for file in self.files.remove(wanted).into_iter().flatten() {
+            let _ = fs::remove_file(file.path);
+        }
+    }
+
+    fn refused(&self, layout: &Layout, why: String) -> BenchError {
+        BenchError::Layout {
+            path: self.folder.clone(),
+            layout: layout.to_string(),
+            why,
+        }
+    }
+
+    /// Why files of a layout are not to be had here, found by trying its shortest hole in a small file.
+    pub fn refuses_layout(&mut self, layout: &Layout) -> Option<String> {
+        let Layout::Pieces(pieces) = layout else { return None };
+        let hole_bytes = pieces.shortest_hole()?;
+        let scratch = self.scratch.as_ref()?;
+        if !self.layouts.contains_key(layout) {
+            let tried = layout::try_holes(scratch.path(), hole_bytes);
+            let why = tried.unwrap_or_else(|error| Err(format!("a hole could not be tried: {error}")));
+            self.layouts.insert(layout.clone(), why.err());
+        }
+        self.layouts.get(layout).cloned().flatten()
     }
 
     /// The size of the file that is read instead of made ones.
     pub fn given_bytes(&self) -> Option<u64> {
         self.scratch
             .is_none()
-            .then(|| self.files.keys().next().map_or(0, |&(bytes, _)| bytes))
+            .then(|| self.files.keys().next().map_or(0, |given| given.bytes))
     }
 
     /// The path of a file of ours.

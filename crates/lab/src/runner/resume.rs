@@ -12,6 +12,7 @@ use super::group::Group;
 use super::place::Place;
 use super::size::{planned_trials, trial_cost, updating_cost};
 use super::{Bench, BenchError, MOST_ROUNDS, Runner, is_same_description};
+use crate::layout::Layout;
 
 /// The run with which a run begins that goes on with it.
 ///
@@ -62,6 +63,11 @@ pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run,
             "it did not read a file of {bytes} bytes: the file is another than it was"
         )));
     }
+    if let Some(layout) = run.contests.iter().find_map(wrong_layout) {
+        return Err(refuse(format!(
+            "`{layout}` is no layout of files of its size: start a new run"
+        )));
+    }
     let mut resumed = run.clone();
     for (storage, now) in resumed.storages.iter_mut().zip(storages) {
         storage.free_bytes = now.free_bytes;
@@ -71,6 +77,14 @@ pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run,
     resumed.budget_seconds = Some(run.budget_seconds.unwrap_or(run.elapsed_seconds) + bench.budget.as_secs_f64());
     resumed.warnings.clear();
     Ok(resumed)
+}
+
+/// The layout of a contest, where its files cannot have it.
+fn wrong_layout(contest: &Contest) -> Option<&str> {
+    let text = contest.layout.as_deref()?;
+    let layout: Option<Layout> = text.parse().ok();
+    let is_right = layout.is_some_and(|layout| layout.own_bytes() == Some(contest.size_bytes));
+    (!is_right).then_some(text)
 }
 
 /// What is another than before, where it changes what is measured.
@@ -210,6 +224,18 @@ mod tests {
         };
         let why = other_machine(&machine, &newer).unwrap();
         assert!(why.contains("the kernel 6.1") && why.contains("6.2"), "{why}");
+    }
+
+    #[test]
+    fn a_layout_that_does_not_make_up_the_size_is_found() {
+        let contest = |layout: &str| Contest {
+            layout: Some(layout.to_owned()),
+            ..crate::simulation::contest(8192, Vec::new())
+        };
+        assert_eq!(wrong_layout(&contest("4K hole, 4K data")), None);
+        assert_eq!(wrong_layout(&contest("4K hole, 8K data")), Some("4K hole, 8K data"));
+        assert_eq!(wrong_layout(&contest("4K gap")), Some("4K gap"));
+        assert_eq!(wrong_layout(&crate::simulation::contest(8192, Vec::new())), None);
     }
 
     #[test]

@@ -199,6 +199,8 @@ mod tests {
             differs: vec![seekless_record::Differ::None],
             read_ahead_kib: vec![None],
             updates: None,
+            layouts: vec![crate::experiment::Layout::Dense],
+            memory_bytes: None,
             target: seekless_record::Target::Fresh,
             kernel: Kernel::Count,
             work_ns_per_kib: 0,

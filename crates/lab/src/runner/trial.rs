@@ -6,10 +6,10 @@ use std::time::Duration;
 use seekless::{Kernel, Method};
 use seekless_record::{Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
 
-use super::check::{STRAY_PART, WRONG};
+use super::check::{STRAY_PART, WRONG, mode_of};
 use super::group::Group;
 use super::needs::{needs_source, writes};
-use super::place::Place;
+use super::place::{Place, SourceFiles};
 use super::verdict::has_target;
 use super::{BenchError, Event, Runner};
 use crate::cache_state::{self, State};
@@ -90,7 +90,14 @@ impl Runner<'_> {
                 bytes
             };
         }
-        let files = self.files(&description)?;
+        let files = match self.files(&description) {
+            Ok(files) => files,
+            Err(BenchError::Layout { why, .. }) => {
+                self.retire(group, contest, entry, Status::Unavailable(why));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
         let outcome = self.run_child(&description, measured, &files);
         let status = match outcome {
             Ok((Outcome::Measured(report), state)) => {
@@ -99,6 +106,10 @@ impl Runner<'_> {
                 if shared && !description.shared_blocks {
                     self.move_to_shared(group, contest, entry, trial);
                 } else {
+                    if trial.valid {
+                        let mode = &mut self.run.contests[contest].mode;
+                        *mode = mode.or_else(|| report.answers.first().and_then(mode_of));
+                    }
                     let wrong_answer = trial.invalid.clone().filter(|why| why.starts_with(WRONG));
                     self.run.trials.push(trial);
                     if let Some(why) = wrong_answer {
@@ -137,7 +148,7 @@ impl Runner<'_> {
         let (bytes, count, seed) = (contest.size_bytes, contest.files, self.bench.seed);
         let others = match (contest.operation.as_str(), contest.differ) {
             ("compare", Differ::Itself) => {
-                let sources = self.places[contest.storage].source_files(bytes, count, seed)?;
+                let sources = self.places[contest.storage].source_files(&SourceFiles::of(contest), seed)?;
                 sources.iter().map(OtherFile::itself).collect()
             }
             ("compare", differ) => self.places[contest.other_storage.unwrap_or(contest.storage)]
@@ -148,7 +159,7 @@ impl Runner<'_> {
         let place = &mut self.places[contest.storage];
         let sources = match contest.operation.as_str() {
             operation if !needs_source(operation) => Vec::new(),
-            _ => place.source_files(bytes, count, seed)?.to_vec(),
+            _ => place.source_files(&SourceFiles::of(contest), seed)?.to_vec(),
         };
         let targets: Vec<PathBuf> = match contest.operation.as_str() {
             "read" => Vec::new(),
@@ -172,12 +183,14 @@ impl Runner<'_> {
     /// Starts the child, brings the page cache into its state when the child is ready, and lets it run.
     fn run_child(&self, contest: &Contest, entry: &Entry, files: &Files) -> Result<(Outcome, State), BenchError> {
         let place = &self.places[contest.storage];
-        let group = match contest.cache {
-            Cache::Over => match MemoryGroup::new(files.read().map(|file| file.bytes).sum::<u64>() / 2) {
-                Ok(group) => Some(group),
-                Err(why) => return Ok(unavailable(why)),
-            },
-            _ => None,
+        let memory_bytes = (contest.cache == Cache::Over).then(|| {
+            let half = files.read().map(|file| file.bytes).sum::<u64>() / 2;
+            contest.memory_bytes.unwrap_or(half)
+        });
+        let group = match memory_bytes.map(MemoryGroup::new) {
+            None => None,
+            Some(Ok(group)) => Some(group),
+            Some(Err(why)) => return Ok(unavailable(why)),
         };
         let action = match action(contest, entry, self.bench.seed) {
             Ok(action) => action,
@@ -210,12 +223,8 @@ impl Runner<'_> {
             Cache::None if contest.target == Target::Overwrite && place.has_cold => Cache::Cold,
             other => other,
         };
-        let state = if cache == Cache::Over {
-            let resident = cache_state::resident(files.held(contest.target))?;
-            let wrong = resident
-                .filter(|part| *part > 0.9)
-                .map(|_| "the memory allowed held all of it".to_owned());
-            State { resident, wrong }
+        let state = if let Some(memory_bytes) = memory_bytes {
+            cache_state::rehearsed(files.held(contest.target), memory_bytes)?
         } else {
             let mut state = self.bring(place, files.held(contest.target), cache)?;
             // What caches beside the page cache on either storage makes both unknown.
@@ -247,7 +256,11 @@ impl Runner<'_> {
         files: impl Iterator<Item = &'f Path> + Clone,
         cache: Cache,
     ) -> Result<State, BenchError> {
-        let mut state = cache_state::bring(files, cache, self.bench.drop)?;
+        let mut state = cache_state::bring(files.clone(), cache, self.bench.drop)?;
+        // What keeps files in memory may have no pages for their holes, however often these are read.
+        if cache == Cache::Warm && !place.has_cold && cache_state::holds_all_data(files)? {
+            state.wrong = None;
+        }
         if cache == Cache::Cold
             && let Some(backing) = place.backing_file()
         {
@@ -430,6 +443,7 @@ fn record_trial(
         source_bytes: report.source_bytes,
         sink_bytes: report.sink_bytes,
         device,
+        system: report.system,
         resident_before: state.resident,
         resident_after: None,
         extents: None,

@@ -46,8 +46,8 @@ pub(crate) fn has_target(contest: &Contest) -> bool {
     matches!(contest.operation.as_str(), "write" | "copy" | "update")
 }
 
-/// What is special about the files of a contest: the second ones of a comparison, the updates, and the read-ahead window
-/// they are read with. Empty, or beginning with a comma.
+/// What is special about the files of a contest: the second ones of a comparison, how they are laid out, the updates, and
+/// the read-ahead window and the memory they are read with. Empty, or beginning with a comma.
 pub(crate) fn pair_words(contest: &Contest) -> String {
     let apart = if contest.other_storage.is_some() {
         ", on two storages"
@@ -57,7 +57,15 @@ pub(crate) fn pair_words(contest: &Contest) -> String {
     let ahead = contest
         .read_ahead_kib
         .map_or_else(String::new, |kib| format!(", read-ahead {kib} KiB"));
-    format!("{}{apart}{}{ahead}", differ_words(contest), update_words(contest))
+    let layout = contest
+        .layout
+        .as_ref()
+        .map_or_else(String::new, |layout| format!(", {layout}"));
+    let memory = contest
+        .memory_bytes
+        .map_or_else(String::new, |bytes| format!(", in {}", format_size(bytes)));
+    let updates = update_words(contest);
+    format!("{}{apart}{layout}{updates}{ahead}{memory}", differ_words(contest))
 }
 
 /// What is updated, as in `, 4 of every 400 bytes, shuffled`.
@@ -114,6 +122,7 @@ pub(crate) fn is_same_description(one: &Contest, other: &Contest) -> bool {
         && one.updates == other.updates
         && (one.differ, one.read_ahead_kib, one.other_storage.is_some())
             == (other.differ, other.read_ahead_kib, other.other_storage.is_some())
+        && (&one.layout, one.memory_bytes) == (&other.layout, other.memory_bytes)
 }
 
 impl Runner<'_> {

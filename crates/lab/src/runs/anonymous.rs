@@ -11,6 +11,7 @@ use seekless_record::{Contest, Device, Entry, Machine, Run, Status, Storage};
 
 use super::fingerprint;
 use crate::experiment::Experiment;
+use crate::layout::Layout;
 use crate::ranking;
 
 /// The run without host, paths, serial numbers, models, commands, reasons and other words of its owner's.
@@ -280,6 +281,7 @@ fn contest(contest: &Contest, experiment: String) -> Contest {
         operation: known(&contest.operation, &Operation::ALL.map(Operation::name)),
         kernel: known(&contest.kernel, &Kernel::ALL.map(Kernel::name)),
         durability: known(&contest.durability, &["none", "fsync", "write-through"]),
+        layout: contest.layout.as_deref().map(layout),
         entries: contest
             .entries
             .iter()
@@ -304,6 +306,12 @@ fn contest(contest: &Contest, experiment: String) -> Contest {
         conclusion: None,
         ..contest.clone()
     }
+}
+
+/// A layout has only sizes and known words.
+fn layout(text: &str) -> String {
+    text.parse()
+        .map_or_else(|_| "unknown".to_owned(), |layout: Layout| layout.to_string())
 }
 
 /// A name that a document gave a method.

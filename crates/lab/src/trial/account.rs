@@ -22,6 +22,8 @@ pub struct Expected {
     pub device_bytes: Option<u64>,
     /// The state claimed.
     pub cache: Cache,
+    /// The memory allowed, where it is limited: it may hold all data of a file that is mostly holes.
+    pub memory_bytes: Option<u64>,
     /// Whether all of the files must be read: not where the result shares blocks with the source, nor where a difference
     /// ends it early.
     pub reads_all: bool,
@@ -37,6 +39,9 @@ pub fn wrong_source(report: &Report, method: Option<&Method>, expected: Expected
     // Direct I/O reads the device whatever the page cache holds.
     let reads_device = method.is_some_and(|method| method.options().cache == CachePolicy::Direct);
     match expected.cache {
+        // Nothing but holes: no byte can come from the device.
+        _ if device_bytes == 0 => None,
+        Cache::Over if expected.memory_bytes.is_some_and(|memory| device_bytes <= memory) => None,
         Cache::Cold | Cache::Over if !expected.reads_all => None,
         Cache::Cold if part < COLD_PART => Some(format!(
             "only {:.1} % of its bytes came from the device, so it was not cold",
@@ -90,6 +95,7 @@ mod tests {
             source_bytes,
             sink_bytes: None,
             device: None,
+            system: None,
             answers: Vec::new(),
             compared: Vec::new(),
             updated: None,
@@ -101,6 +107,7 @@ mod tests {
         let expected = Expected {
             device_bytes: Some(1000),
             cache: Cache::Cold,
+            memory_bytes: None,
             reads_all: true,
         };
         assert!(wrong_source(&report(Some(979)), None, expected).is_some());
@@ -135,11 +142,42 @@ mod tests {
         let expected = Expected {
             device_bytes: Some(1000),
             cache: Cache::Warm,
+            memory_bytes: None,
             reads_all: true,
         };
         assert!(wrong_source(&report(Some(11)), None, expected).is_some());
         assert!(wrong_source(&report(Some(10)), None, expected).is_none());
         let direct: Method = "read/sync,direct".parse().unwrap();
         assert!(wrong_source(&report(Some(1000)), Some(&direct), expected).is_none());
+    }
+
+    #[test]
+    fn holes_need_not_come_from_the_device_and_memory_may_hold_the_little_data_of_a_sparse_file() {
+        let expected = Expected {
+            device_bytes: Some(1000),
+            cache: Cache::Over,
+            memory_bytes: Some(600),
+            reads_all: true,
+        };
+        assert!(wrong_source(&report(Some(300)), None, expected).is_some());
+        let sparse = Expected {
+            device_bytes: Some(600),
+            ..expected
+        };
+        assert_eq!(wrong_source(&report(Some(0)), None, sparse), None);
+        let hole = Expected {
+            device_bytes: Some(0),
+            cache: Cache::Cold,
+            ..expected
+        };
+        assert_eq!(wrong_source(&report(Some(0)), None, hole), None);
+        let cold = Expected {
+            cache: Cache::Cold,
+            ..expected
+        };
+        assert!(
+            wrong_source(&report(Some(900)), None, cold).is_some(),
+            "of what is allocated, all of it"
+        );
     }
 }

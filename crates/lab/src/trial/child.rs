@@ -280,6 +280,7 @@ fn measure(spec: &Spec, prepared: &mut Prepared, setup: Duration) -> Result<Repo
             write_bytes: after.write_bytes.saturating_sub(before.write_bytes),
             reliable: false,
         }),
+        system: after.system.since(before.system, elapsed.as_secs_f64()),
         answers: done.answers,
         compared: done.compared,
         updated: match prepared {

@@ -6,6 +6,7 @@ use std::path::Path;
 use seekless_record::DeviceUse;
 use seekless_sys::{self as sys, ProcessIo, Usage, Whose};
 
+use super::system::SystemCounters;
 use super::{Action, Spec};
 
 /// The counters that are read before and after.
@@ -13,6 +14,7 @@ pub(super) struct Counters {
     pub usage: Usage,
     pub io: Option<ProcessIo>,
     pub device: Option<DeviceUse>,
+    pub system: SystemCounters,
 }
 
 impl Counters {
@@ -27,6 +29,7 @@ impl Counters {
             // What a command read and wrote is added to its parent's account when it has ended.
             io: sys::process_io().ok().and_then(sys::Support::available),
             device: devices_use(spec),
+            system: SystemCounters::now(),
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod child;
 mod command;
 mod counters;
 mod launch;
+mod system;
 mod update;
 
 use std::ffi::{OsStr, OsString};
@@ -17,7 +18,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use seekless::{Answer, Kernel, Method};
-use seekless_record::{Command, DeviceUse, Target, UpdateAccount, UpdatePattern};
+use seekless_record::{Command, DeviceUse, SystemUse, Target, UpdateAccount, UpdatePattern};
 use serde::{Deserialize, Serialize};
 
 pub use launch::{Child, LaunchError, Stop};
@@ -139,6 +140,8 @@ pub struct Report {
     pub sink_bytes: Option<u64>,
     /// What the device did meanwhile.
     pub device: Option<DeviceUse>,
+    /// What the whole system did meanwhile.
+    pub system: Option<SystemUse>,
     /// What the kernel found, for each job.
     pub answers: Vec<Answer>,
     /// What comparing found, for each job.

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use super::Problem;
-use crate::Interval;
+use crate::{Interval, SystemUse};
 
 /// The longest text, in bytes.
 pub(super) const LONGEST_TEXT: usize = 64 << 10;
@@ -112,4 +112,19 @@ pub(super) fn figure(field: &str, value: f64, least: f64, most: f64) -> Checked 
         field,
         format!("is {value:e}; a measurement gives {least:e} to {most:e}"),
     )
+}
+
+/// Parts of the processors' time, rates, and a growth that may be less than 0.
+pub(super) fn system(field: &str, system: &SystemUse) -> Checked {
+    for value in [system.user, system.system, system.idle, system.wait, system.stolen] {
+        for_some(value, |value| part(field, value))?;
+    }
+    for value in [
+        system.switches_per_second,
+        system.interrupts_per_second,
+        system.blocks_in_kib_per_second,
+    ] {
+        for_some(value, |value| figure(field, value, 0.0, MOST_RATIO))?;
+    }
+    for_some(system.cache_growth_bytes, |value| count(field, value.unsigned_abs()))
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cache, Draw, Target};
+use super::{Cache, Draw, SystemUse, Target};
 
 /// Results that others published, to stand beside those of this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub struct Finding {
     /// The state of the page cache it is about; `None` for any.
     #[serde(default)]
     pub cache: Option<Cache>,
+    /// The layout of the files it is about; `None` for data throughout.
+    #[serde(default)]
+    pub layout: Option<String>,
     /// The seconds it took, where these were published.
     #[serde(default)]
     pub seconds: Option<f64>,
@@ -46,6 +49,9 @@ pub struct Finding {
     /// The rate, in bytes per second.
     #[serde(default)]
     pub bytes_per_second: Option<f64>,
+    /// What the whole system did.
+    #[serde(default)]
+    pub system: Option<SystemUse>,
 }
 
 /// What kind of method a published finding is about.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::UpdateAccount;
+use super::{SystemUse, UpdateAccount};
 
 /// Which part of the run a trial belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +60,9 @@ pub struct Trial {
     pub sink_bytes: Option<u64>,
     /// What the device did meanwhile.
     pub device: Option<DeviceUse>,
+    /// What the whole system did meanwhile; `None` where it does not tell.
+    #[serde(default)]
+    pub system: Option<SystemUse>,
     /// Part of the file resident just before the clock, 0 to 1; `None` where it cannot be known.
     pub resident_before: Option<f64>,
     /// Part of the file resident just after, 0 to 1.

@@ -90,6 +90,9 @@ fn measure(run: &mut Run, plan: &ContestPlan, bytes: u64, cache: Cache, random: 
         differ: Differ::None,
         read_ahead_kib: None,
         updates: None,
+        layout: None,
+        memory_bytes: None,
+        mode: None,
         shared_blocks: false,
         durability: if plan.operation == Operation::Read {
             "none"
@@ -153,6 +156,7 @@ fn trial((contest, entry): (usize, usize), round: u32, (at_seconds, seconds): (f
         source_bytes: Some(bytes),
         sink_bytes: None,
         device: None,
+        system: None,
         resident_before: Some(0.0),
         resident_after: None,
         extents: Some(1),

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
 use seekless::{Kernel, Method, Operation};
-use seekless_lab::experiment::{ContestPlan, Experiment, Size};
+use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
 use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Event, Watch};
 use seekless_record::{Cache, Contest, Differ, Run, Target, Verdict};
@@ -144,6 +144,8 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64, cache: Cache, method: 
         differs: vec![Differ::None],
         read_ahead_kib: vec![None],
         updates: None,
+        layouts: vec![Layout::Dense],
+        memory_bytes: None,
         sizes: vec![Size::Bytes(SIZE_BYTES)],
         caches: vec![cache],
         target: Target::Fresh,

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::layout::Layout;
 
 fn parsed(text: &str) -> Experiment {
     parse(text, "x.toml").unwrap_or_else(|error| panic!("{error}"))
@@ -249,6 +250,31 @@ fn the_columns_of_a_document_are_read() {
 }
 
 #[test]
+fn a_contest_says_how_its_files_are_laid_out_and_how_much_memory_they_may_take() {
+    let read = "operation = \"read\"\nmethods = [\"read/sync\"]\n";
+    let text = format!(
+        "{read}cache = [\"over\"]\nmemory = \"512M\"\nlayout = [\"dense\", \"2x(4K hole,4K data)\", \"dense\"]"
+    );
+    let contest = &parsed(&with(&text)).contests[0];
+    let layouts: Vec<String> = contest.layouts.iter().map(ToString::to_string).collect();
+    assert_eq!(layouts, ["dense", "2 x (4K hole, 4K data)"]);
+    assert_eq!(contest.memory_bytes, Some(512 << 20));
+    assert_eq!(parsed(&with(read)).contests[0].layouts, [Layout::Dense]);
+    let refused = |lines: &str| refused(&with(&format!("{read}{lines}")));
+    assert!(refused("layout = [\"4K gap\"]").contains("x.toml:6:11: `4K gap`"));
+    assert!(refused("layout = []").contains("at least one"));
+    assert!(refused("memory = \"512M\"").contains("`over` only"));
+    assert!(refused("cache = [\"over\"]\nmemory = \"1M\"").contains("less than 32M"));
+    let write = "operation = \"write\"\nmethods = [\"write/sync\"]\nlayout = [\"dense\"]";
+    assert!(
+        parse(&with(write), "x")
+            .unwrap_err()
+            .to_string()
+            .contains("only what is read")
+    );
+}
+
+#[test]
 fn only_regular_files_of_a_sensible_size_are_read() {
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(read(folder.path()), Err(ExperimentError::NotRegular { .. })));
@@ -321,7 +347,22 @@ fn findings_of_others_are_read_with_their_source_and_checked_like_the_rest() {
     let finding = &found.findings[0];
     assert_eq!((finding.at_least_bytes, finding.below_bytes), (Some(256 << 20), None));
     assert_eq!(finding.kind, seekless_record::FindingKind::Any);
+    let read = "operation = \"read\"\nmethod = \"read/sync\"\n";
+    let text = published(&format!(
+        "{read}cache = \"over\"\nlayout = \"1024K hole,4K data\"\nvmstat = {{ us = 46.5, sy = 48, in = 163 }}"
+    ));
+    let finding = &parsed(&text).published[0].findings[0];
+    assert_eq!(
+        (finding.cache, finding.layout.as_deref()),
+        (Some(Cache::Over), Some("1M hole, 4K data"))
+    );
+    let system = finding.system.unwrap();
+    assert_eq!((system.user, system.idle), (Some(0.465), None));
+    assert_eq!((system.system, system.interrupts_per_second), (Some(0.48), Some(163.0)));
     let refused = |finding: &str| Experiment::from_toml(&published(finding), "x").unwrap_err().to_string();
+    assert!(refused(&format!("{read}vmstat = {{ us = 101 }}")).contains("0 to 100"));
+    assert!(refused(&format!("{read}vmstat = {{ user = 1 }}")).contains("user"));
+    assert!(refused(&format!("{read}layout = \"4K gap\"")).contains("`4K gap`"));
     assert!(refused("operation = \"raed\"\nmethod = \"m\"\n").contains("did you mean `read`"));
     assert!(refused("operation = \"read\"\nkind = \"slow\"\nmethod = \"m\"\n").contains("synchronous"));
     assert!(refused("operation = \"read\"\nbelow = \"much\"\nmethod = \"m\"\n").contains("x:11:9: `much`"));

@@ -1,0 +1,194 @@
+//! Files with holes, and memory smaller than the file: experiments that name a layout.
+
+use std::process::Command;
+
+use seekless_record::{Cache, Contest, Run, Status, Trial};
+
+use super::place::Place;
+
+const SPARSE: &str = r#"
+name = "sparse"
+about = "Holes beside zeros that were written"
+
+[[contest]]
+operation = "read"
+methods = ["read/sync,block=64K", "read/mmap"]
+kernel = "histogram"
+cache = ["cold", "warm"]
+layout = ["7M hole, 1M data", "7M zeros, 1M data", "dense"]
+sizes = ["8M"]
+"#;
+
+fn only(place: &Place) -> Run {
+    let mut saved = place.saved();
+    assert_eq!(saved.len(), 1);
+    saved.remove(0)
+}
+
+fn contest<'a>(run: &'a Run, layout: Option<&str>, cache: Cache) -> (&'a Contest, Vec<&'a Trial>) {
+    let is_meant = |contest: &&Contest| contest.layout.as_deref() == layout && contest.cache == cache;
+    let index = run
+        .contests
+        .iter()
+        .position(|contest| is_meant(&contest))
+        .expect("the contest");
+    let trials = run.trials.iter().filter(|trial| trial.contest == index);
+    (&run.contests[index], trials.collect())
+}
+
+#[test]
+fn files_get_their_layout_and_holes_come_from_no_device() {
+    let place = Place::new();
+    place.file("sparse.toml", SPARSE.as_bytes());
+    let csv = place.path("run.csv");
+    let ended = place
+        .run(&[
+            "bench",
+            "sparse.toml",
+            "--rounds",
+            "2",
+            "--export-csv",
+            "run.csv",
+            "--export-markdown",
+            "run.md",
+        ])
+        .succeeded();
+    assert!(
+        ended.stdout.contains("read 8M, cold, 7M hole, 1M data"),
+        "{}",
+        ended.stdout
+    );
+    let run = only(&place);
+    assert_eq!(run.contests.len(), 6);
+    let in_memory = run.storages[0].file_system == "tmpfs";
+    for layout in [Some("7M hole, 1M data"), Some("7M zeros, 1M data"), None] {
+        let (warm, trials) = contest(&run, layout, Cache::Warm);
+        assert_eq!(warm.size_bytes, 8 << 20);
+        assert!(trials.len() > 4, "2 rounds of each, and the winners again");
+        for trial in trials {
+            assert!(trial.valid, "{layout:?}: {:?}", trial.invalid);
+            let held = trial.resident_before.unwrap_or(1.0);
+            assert!(held > 0.99 || in_memory, "{held}: pages of holes are cached as well");
+        }
+    }
+    // Where nothing is cold, the tests' folder is in memory.
+    let (cold, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Cold);
+    for trial in trials {
+        assert!(trial.valid, "{:?}", trial.invalid);
+        if let Some(read) = trial
+            .source_bytes
+            .filter(|_| cold.entries[0].status == Status::Measured)
+        {
+            assert!(
+                (1 << 20..3 << 20).contains(&read),
+                "{read} bytes for one megabyte of data"
+            );
+            assert!(
+                trial.resident_after.unwrap_or(1.0) > 0.9,
+                "what was a hole is in memory now"
+            );
+        }
+    }
+    let csv = std::fs::read_to_string(csv).unwrap();
+    assert!(csv.contains("\"7M hole, 1M data\""), "{csv}");
+    let page = std::fs::read_to_string(place.path("run.md")).unwrap();
+    assert!(page.contains("## read 8M, warm, 7M hole, 1M data"), "{page}");
+}
+
+#[test]
+fn another_size_keeps_the_layout_and_the_part_of_it_that_memory_may_hold() {
+    let place = Place::new();
+    let over = SPARSE
+        .replace("cache = [\"cold\", \"warm\"]", "cache = [\"over\"]\nmemory = \"512M\"")
+        .replace("\"7M zeros, 1M data\", \"dense\"", "\"dense\"")
+        .replace("7M hole, 1M data", "1023M hole, 1M data")
+        .replace("sizes = [\"8M\"]", "sizes = [\"1G\"]");
+    place.file("over.toml", over.as_bytes());
+    let ended = place
+        .run(&["bench", "over.toml", "--rounds", "1", "--size", "96M"])
+        .succeeded();
+    let run = only(&place);
+    let sparse = run
+        .contests
+        .iter()
+        .find(|contest| contest.layout.is_some())
+        .expect("a sparse one");
+    assert_eq!(sparse.layout.as_deref(), Some("98208K hole, 96K data"));
+    assert_eq!((sparse.size_bytes, sparse.memory_bytes), (96 << 20, Some(48 << 20)));
+    if sparse
+        .entries
+        .iter()
+        .any(|entry| matches!(entry.status, Status::Unavailable(_)))
+    {
+        println!("skipped: {}", ended.stdout);
+        return;
+    }
+    for trial in &run.trials {
+        assert!(trial.valid, "{:?}", trial.invalid);
+        let held = trial.resident_before.unwrap_or(0.0);
+        assert!(held <= 0.5, "{held} of the file was in half of its size");
+    }
+    let cold = place
+        .run(&["bench", "over.toml", "--rounds", "1", "--size", "16M"])
+        .succeeded();
+    assert!(
+        cold.stdout.contains("16M do not exceed the memory allowed, 32M"),
+        "{}",
+        cold.stdout
+    );
+}
+
+#[test]
+fn where_nothing_is_cold_a_sparse_file_is_not_either() {
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+        println!("skipped: there is no /dev/shm");
+        return;
+    };
+    let name = Command::new("stat")
+        .args(["-f", "-c", "%T"])
+        .arg(folder.path())
+        .output();
+    if name.is_ok_and(|name| name.stdout != b"tmpfs\n") {
+        println!("skipped: /dev/shm is no tmpfs");
+        return;
+    }
+    let place = Place::new();
+    place.file("sparse.toml", SPARSE.as_bytes());
+    let folder = folder.path().to_str().expect("a plain path");
+    place
+        .run(&["bench", "sparse.toml", "--rounds", "1", "--dir", folder])
+        .succeeded();
+    let run = only(&place);
+    let (cold, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Cold);
+    assert!(trials.is_empty());
+    let why = |status: &Status| matches!(status, Status::Unavailable(why) if why.contains("nothing is cold here"));
+    assert!(
+        cold.entries.iter().all(|entry| why(&entry.status)),
+        "{:?}",
+        cold.entries
+    );
+    let (_, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Warm);
+    assert!(!trials.is_empty() && trials.iter().all(|trial| trial.valid));
+}
+
+#[test]
+fn a_layout_that_is_none_is_answered_with_its_place() {
+    let place = Place::new();
+    for (from, to, at) in [
+        ("7M zeros", "7M nothing", "bad.toml:10:31: `7M nothing` is no piece"),
+        (
+            "7M hole",
+            "7000 hole",
+            "bad.toml:10:11: `7000 hole` is no number of whole blocks",
+        ),
+        (
+            "\"dense\"]",
+            "\"dense\"]\nmemory = \"1G\"",
+            "bad.toml:11:10: memory is limited",
+        ),
+    ] {
+        place.file("bad.toml", SPARSE.replacen(from, to, 1).as_bytes());
+        let sentence = place.run(&["bench", "bad.toml"]).refused();
+        assert!(sentence.contains(at), "{at} is not in: {sentence}");
+    }
+}

@@ -1,0 +1,43 @@
+//! How an experiment wants its files laid out, and the memory that it allows.
+
+use seekless::Operation;
+use seekless::method::format_size;
+use seekless_record::Cache;
+use toml::Spanned;
+
+use super::format::{Checked, distinct, problem, size_of};
+use crate::cgroup::LEAST_BYTES;
+use crate::layout::Layout;
+
+pub(super) fn layouts(operation: Operation, text: Option<&Spanned<Vec<Spanned<String>>>>) -> Checked<Vec<Layout>> {
+    let Some(text) = text else {
+        return Ok(vec![Layout::Dense]);
+    };
+    if !matches!(operation, Operation::Read | Operation::Copy) {
+        return problem(
+            text,
+            format!("only what is read or copied has a layout, not what a {operation} uses"),
+        );
+    }
+    distinct(text, "layout", |text| match text.get_ref().parse() {
+        Ok(layout) => Ok(layout),
+        Err(why) => problem(text, why),
+    })
+}
+
+pub(super) fn memory(caches: &[Cache], text: Option<&Spanned<String>>) -> Checked<Option<u64>> {
+    let Some(text) = text else { return Ok(None) };
+    if !caches.contains(&Cache::Over) {
+        return problem(
+            text,
+            "memory is limited in the cache state `over` only: add it to `cache`",
+        );
+    }
+    match size_of(text, "memory")? {
+        bytes if bytes < LEAST_BYTES => problem(
+            text,
+            format!("with less than {} no program runs", format_size(LEAST_BYTES)),
+        ),
+        bytes => Ok(Some(bytes)),
+    }
+}

@@ -1,0 +1,223 @@
+//! Making files of a layout, and asking the file system whether they became what was wished.
+
+use std::fs::File;
+use std::io;
+use std::ops::{ControlFlow, Range};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use seekless::method::format_size;
+use seekless::{Chunk, Consumer, Generator};
+use seekless_sys::{self as sys, Support};
+
+use super::{Kind, Pieces};
+
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Makes a file, through to the device, and feeds `consumer` what it must hold: the answers come from what is wished, not
+/// from what is there.
+///
+/// # Errors
+/// The system's, of creating, writing and syncing.
+pub fn lay_out(path: &Path, pieces: &Pieces, seed: u64, consumer: &dyn Consumer) -> io::Result<()> {
+    let file = File::create(path)?;
+    // The size first: file systems reserve more behind what grows.
+    file.set_len(pieces.bytes())?;
+    let generator = Generator::new(seed);
+    let mut buffer = vec![0; PIECE_BYTES];
+    for (range, kind) in pieces.stretches() {
+        if kind != Kind::Data {
+            fed(consumer.zeros(range.start, range.end - range.start))?;
+        }
+        if kind == Kind::Hole {
+            continue;
+        }
+        for at in range.clone().step_by(PIECE_BYTES) {
+            let piece = &mut buffer[..(range.end - at).min(PIECE_BYTES as u64) as usize];
+            if kind == Kind::Zeros {
+                piece.fill(0);
+            } else {
+                generator.fill(at, piece);
+                fed(consumer.data(at, Chunk::Memory(piece)))?;
+            }
+            file.write_all_at(piece, at)?;
+        }
+    }
+    file.sync_all()
+}
+
+fn fed(flow: ControlFlow<()>) -> io::Result<()> {
+    match flow {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(io::Error::other("the answers could not be computed")),
+    }
+}
+
+/// Holds a file against its layout: holes where they were wished, blocks elsewhere, and no more of them than that. A
+/// sentence says what is wrong.
+///
+/// # Errors
+/// The system's, of opening and asking.
+pub fn verify(path: &Path, pieces: &Pieces) -> io::Result<Result<(), String>> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.len() != pieces.bytes() {
+        return Ok(Err(format!(
+            "it has {} bytes instead of {}",
+            metadata.len(),
+            pieces.bytes()
+        )));
+    }
+    let found = match data_of(&file, pieces.bytes())? {
+        Ok(found) => found,
+        Err(reason) => return Ok(Err(reason.to_owned())),
+    };
+    let wished = pieces.allocated();
+    if let Some(wrong) = first_difference(&wished, &found) {
+        return Ok(Err(wrong));
+    }
+    // Holes that take space are none, whatever the map says; the file system's own blocks may be counted, too.
+    let (taken, holes) = (allocated_bytes(&metadata), pieces.hole_bytes());
+    let data = pieces.bytes() - holes;
+    if holes > 0 && taken.saturating_sub(data) > holes / 2 {
+        return Ok(Err(format!(
+            "{} of data take {}: the file system gives no holes",
+            format_size(data),
+            format_size(taken)
+        )));
+    }
+    Ok(Ok(()))
+}
+
+/// What a file takes on its device, by stat(2).
+pub fn allocated_bytes(metadata: &std::fs::Metadata) -> u64 {
+    metadata.blocks() * 512
+}
+
+/// Where a file has data; a reason where the file system does not tell.
+fn data_of(file: &File, bytes: u64) -> io::Result<Result<Vec<Range<u64>>, &'static str>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < bytes {
+        let start = match sys::next_data(file, at)? {
+            Support::Available(Some(start)) => start,
+            Support::Available(None) => break,
+            Support::Unavailable(reason) => return Ok(Err(reason)),
+        };
+        let end = match sys::next_hole(file, start)? {
+            Support::Available(end) => end.clamp(start + 1, bytes.max(start + 1)),
+            Support::Unavailable(reason) => return Ok(Err(reason)),
+        };
+        found.push(start..end);
+        at = end;
+    }
+    Ok(Ok(found))
+}
+
+/// What is not as it was wished, in the order of the file.
+fn first_difference(wished: &[Range<u64>], found: &[Range<u64>]) -> Option<String> {
+    let pairs = wished.iter().zip(found);
+    let at = match pairs.clone().position(|(wished, found)| wished != found) {
+        None if wished.len() == found.len() => return None,
+        None => wished.len().min(found.len()),
+        Some(at) => at,
+    };
+    let words = |range: Option<&Range<u64>>| {
+        range.map_or_else(
+            || "no more data".to_owned(),
+            |range| format!("data from byte {} to {}", range.start, range.end),
+        )
+    };
+    Some(format!(
+        "the file system made {} where {} were wished, so its holes are not those",
+        words(found.get(at)),
+        words(wished.get(at))
+    ))
+}
+
+/// Tries whether a hole of so many bytes is to be had in a folder, with little data around it; a sentence says why not.
+///
+/// # Errors
+/// The system's, of making the file.
+pub fn try_holes(folder: &Path, hole_bytes: u64) -> io::Result<Result<(), String>> {
+    struct Nobody;
+    impl Consumer for Nobody {
+        fn data(&self, _offset: u64, _chunk: Chunk<'_>) -> ControlFlow<()> {
+            ControlFlow::Continue(())
+        }
+        fn zeros(&self, _offset: u64, _length: u64) -> ControlFlow<()> {
+            ControlFlow::Continue(())
+        }
+    }
+    const AROUND_BYTES: u64 = 64 << 10;
+    let path = folder.join("holes");
+    let around = (AROUND_BYTES, Kind::Data);
+    let pieces = Pieces::once([around, (hole_bytes, Kind::Hole), around]);
+    let tried = lay_out(&path, &pieces, 1, &Nobody).and_then(|()| verify(&path, &pieces));
+    let _ = std::fs::remove_file(&path);
+    tried
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Layout;
+
+    fn pieces(text: &str) -> Pieces {
+        let Ok(Layout::Pieces(pieces)) = text.parse() else {
+            panic!("{text} has no pieces")
+        };
+        pieces
+    }
+
+    #[test]
+    fn a_sparse_file_that_is_dense_in_truth_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let sparse = pieces("1M hole, 64K data");
+        std::fs::write(&path, vec![0; sparse.bytes() as usize]).unwrap();
+        let why = verify(&path, &sparse).unwrap().unwrap_err();
+        assert!(why.contains("data from byte 0"), "{why}");
+    }
+
+    #[test]
+    fn a_dense_file_that_has_a_hole_in_truth_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let dense = pieces("64K data, 1M zeros, 64K data");
+        let sparse = pieces("64K data, 1M hole, 64K data");
+        lay_out(&path, &sparse, 1, &seekless::Tally::new(seekless::Kernel::None)).unwrap();
+        let why = verify(&path, &dense).unwrap().unwrap_err();
+        assert!(
+            why.contains("data from byte 0 to 65536 where data from byte 0 to 1179648"),
+            "{why}"
+        );
+        let longer = pieces("64K data, 1M hole, 128K data");
+        assert!(
+            verify(&path, &longer)
+                .unwrap()
+                .unwrap_err()
+                .contains("bytes instead of")
+        );
+        assert_eq!(verify(&path, &sparse).unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn differences_of_maps_are_found_at_their_start_and_at_their_end() {
+        let difference = |wished: &[Range<u64>], found: &[Range<u64>]| first_difference(wished, found);
+        let two: &[Range<u64>] = &[0..4096, 8192..12288];
+        let one = &two[..1];
+        assert_eq!(difference(two, two), None);
+        assert_eq!(difference(&[], &[]), None);
+        assert!(
+            difference(two, one)
+                .unwrap()
+                .contains("made no more data where data from byte 8192")
+        );
+        assert!(
+            difference(one, two)
+                .unwrap()
+                .contains("data from byte 8192 to 12288 where no more data")
+        );
+    }
+}

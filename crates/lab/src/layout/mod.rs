@@ -1,0 +1,194 @@
+//! How test files are laid out: where they have data, where holes, and where zeros that were written.
+//!
+//! A layout has one text form: `dense`, or pieces such as `1023M hole, 1M data` and `1000 x (4K hole, 196K data)`. It says
+//! nothing about the data itself: that is a stream of the run's seed.
+
+mod file;
+mod text;
+
+pub use file::{allocated_bytes, lay_out, try_holes, verify};
+
+use std::ops::Range;
+
+/// What a stretch of a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Incompressible bytes.
+    Data,
+    /// No blocks; reads as zeros.
+    Hole,
+    /// Zeros that were written: the bytes of a hole, with blocks.
+    Zeros,
+}
+
+/// Bytes of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Stretch {
+    bytes: u64,
+    kind: Kind,
+}
+
+/// Stretches that follow each other, so many times; what comes once is a single stretch.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Piece {
+    times: u64,
+    stretches: Vec<Stretch>,
+}
+
+/// How a file is laid out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layout {
+    /// Data throughout, whatever the size.
+    #[default]
+    Dense,
+    /// Pieces, which make up the size.
+    Pieces(Pieces),
+}
+
+/// The pieces of a layout. At least one; all of them whole blocks.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pieces(Vec<Piece>);
+
+/// What all stretches are a multiple of: the usual block of file systems, and the page.
+pub const BLOCK_BYTES: u64 = 4 << 10;
+
+impl Pieces {
+    fn once(stretches: impl IntoIterator<Item = (u64, Kind)>) -> Self {
+        let piece = |(bytes, kind)| Piece {
+            times: 1,
+            stretches: vec![Stretch { bytes, kind }],
+        };
+        Self(stretches.into_iter().map(piece).collect())
+    }
+
+    /// All stretches in order: where they are, and what.
+    pub fn stretches(&self) -> impl Iterator<Item = (Range<u64>, Kind)> {
+        let all = self
+            .0
+            .iter()
+            .flat_map(|piece| (0..piece.times).flat_map(|_| &piece.stretches));
+        all.scan(0, |at, stretch| {
+            let start = *at;
+            *at += stretch.bytes;
+            Some((start..*at, stretch.kind))
+        })
+    }
+
+    /// Where the file has blocks, neighbours as one.
+    pub fn allocated(&self) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for (range, _) in self.stretches().filter(|(_, kind)| *kind != Kind::Hole) {
+            match ranges.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => ranges.push(range),
+            }
+        }
+        ranges
+    }
+
+    /// The size of the file.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes_where(|_| true)
+    }
+
+    /// What of it are holes.
+    #[must_use]
+    pub fn hole_bytes(&self) -> u64 {
+        self.bytes_where(|kind| kind == Kind::Hole)
+    }
+
+    fn bytes_where(&self, is_meant: impl Fn(Kind) -> bool) -> u64 {
+        let of_piece = |piece: &Piece| {
+            let meant = piece.stretches.iter().filter(|stretch| is_meant(stretch.kind));
+            piece.times * meant.map(|stretch| stretch.bytes).sum::<u64>()
+        };
+        self.0.iter().map(of_piece).sum()
+    }
+
+    /// The shortest hole.
+    #[must_use]
+    pub fn shortest_hole(&self) -> Option<u64> {
+        let stretches = self.0.iter().flat_map(|piece| &piece.stretches);
+        let holes = stretches.filter(|stretch| stretch.kind == Kind::Hole);
+        holes.map(|stretch| stretch.bytes).min()
+    }
+
+    /// The same of about another size: what comes several times comes more or less often, what comes once is longer or
+    /// shorter. Nothing vanishes.
+    #[must_use]
+    pub fn scaled(&self, bytes: u64) -> Self {
+        let own = self.bytes();
+        let part = |of: u64| (u128::from(of) * u128::from(bytes) / u128::from(own)) as u64;
+        let piece = |piece: &Piece| match piece.times {
+            1 => Self::once(piece.stretches.iter().map(|stretch| {
+                let blocks = part(stretch.bytes) / BLOCK_BYTES;
+                (blocks.max(1) * BLOCK_BYTES, stretch.kind)
+            })),
+            times => text::repeated(part(times), piece.stretches.clone()),
+        };
+        Self(self.0.iter().flat_map(|one| piece(one).0).collect())
+    }
+}
+
+impl Layout {
+    /// The layout of a file of about so many bytes, with its exact size.
+    #[must_use]
+    pub fn of_size(&self, bytes: u64) -> (Self, u64) {
+        match self {
+            Self::Dense => (Self::Dense, bytes),
+            Self::Pieces(pieces) => {
+                let scaled = pieces.scaled(bytes);
+                let bytes = scaled.bytes();
+                (Self::Pieces(scaled), bytes)
+            }
+        }
+    }
+
+    /// The size that the pieces make up; `None` where it has none of its own.
+    #[must_use]
+    pub fn own_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Dense => None,
+            Self::Pieces(pieces) => Some(pieces.bytes()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(text: &str) -> Pieces {
+        match text.parse().unwrap_or_else(|error| panic!("{text}: {error}")) {
+            Layout::Pieces(pieces) => pieces,
+            Layout::Dense => panic!("{text} has no pieces"),
+        }
+    }
+
+    #[test]
+    fn what_has_blocks_is_what_is_no_hole() {
+        let pieces = pieces("8K hole, 4K data, 4K zeros, 2 x (4K hole, 8K data)");
+        assert_eq!(pieces.allocated(), [8192..16384, 20480..28672, 32768..40960]);
+        assert_eq!((pieces.bytes(), pieces.hole_bytes()), (40960, 16384));
+        assert_eq!(pieces.shortest_hole(), Some(4096));
+    }
+
+    #[test]
+    fn another_size_keeps_the_kind_of_file() {
+        for (text, bytes, scaled) in [
+            ("1023M hole, 1M data", 8 << 20, "8184K hole, 8K data"),
+            ("1000 x (4K hole, 196K data)", 2 << 20, "10 x (4K hole, 196K data)"),
+            ("1000 x (4K hole, 196K data)", 4096, "4K hole, 196K data"),
+            ("1G data, 1M hole, 1G data", 2 << 20, "1020K data, 4K hole, 1020K data"),
+        ] {
+            assert_eq!(
+                Layout::Pieces(pieces(text).scaled(bytes)).to_string(),
+                scaled,
+                "{text} of {bytes}"
+            );
+        }
+        let whole = pieces("1023M hole, 1M data");
+        assert_eq!(whole.scaled(whole.bytes()), whole);
+    }
+}

@@ -1,0 +1,232 @@
+//! The text of a layout.
+
+use std::fmt;
+use std::str::FromStr;
+
+use seekless::method::{format_size, parse_size};
+
+use super::{BLOCK_BYTES, Kind, Layout, Piece, Pieces, Stretch};
+
+/// The word of a file that has data throughout.
+const DENSE: &str = "dense";
+/// The most stretches of a file: each is written, asked for and compared on its own.
+const MOST_STRETCHES: u64 = 1 << 20;
+/// The largest file: 2^50 bytes.
+const MOST_BYTES: u64 = 1 << 50;
+
+impl Kind {
+    const ALL: [(&'static str, Self); 3] = [("data", Self::Data), ("hole", Self::Hole), ("zeros", Self::Zeros)];
+
+    fn name(self) -> &'static str {
+        Self::ALL
+            .iter()
+            .find(|(_, kind)| *kind == self)
+            .map_or("", |(name, _)| name)
+    }
+}
+
+impl fmt::Display for Stretch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", format_size(self.bytes), self.kind.name())
+    }
+}
+
+impl fmt::Display for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stretches: Vec<String> = self.stretches.iter().map(ToString::to_string).collect();
+        match self.times {
+            1 => f.write_str(&stretches.join(", ")),
+            times => write!(f, "{times} x ({})", stretches.join(", ")),
+        }
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dense => f.write_str(DENSE),
+            Self::Pieces(Pieces(pieces)) => {
+                let pieces: Vec<String> = pieces.iter().map(ToString::to_string).collect();
+                f.write_str(&pieces.join(", "))
+            }
+        }
+    }
+}
+
+impl FromStr for Layout {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim() == DENSE {
+            return Ok(Self::Dense);
+        }
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        loop {
+            let (piece, behind) = piece(rest)?;
+            pieces.extend(piece);
+            match behind.trim_start().strip_prefix(',') {
+                Some(next) => rest = next,
+                None if behind.trim().is_empty() => break,
+                None => return Err(format!("`{}` stands behind a piece instead of a comma", behind.trim())),
+            }
+        }
+        within_bounds(&pieces)?;
+        Ok(Self::Pieces(Pieces(pieces)))
+    }
+}
+
+/// The first piece of a text, and what is behind it.
+fn piece(text: &str) -> Result<(Vec<Piece>, &str), String> {
+    let end = text.find([',', '(', ')']).unwrap_or(text.len());
+    let (before, rest) = text.split_at(end);
+    let Some(inside) = rest.strip_prefix('(') else {
+        return Ok((Pieces::once([stretch(before)?]).0, rest));
+    };
+    let times = before.trim().strip_suffix('x').map(str::trim);
+    let times = times.and_then(|times| times.parse().ok()).filter(|&times| times > 0);
+    let times = times.ok_or_else(|| format!("`{}(` is no number of times, as in `1000 x (`", before.trim_start()))?;
+    let (inside, behind) = inside
+        .split_once(')')
+        .ok_or_else(|| format!("`({inside}` has no `)`"))?;
+    let stretches = inside.split(',').map(|text| {
+        let (bytes, kind) = stretch(text)?;
+        Ok(Stretch { bytes, kind })
+    });
+    Ok((repeated(times, stretches.collect::<Result<_, String>>()?).0, behind))
+}
+
+/// Stretches that come several times; what comes once is a piece each.
+pub(super) fn repeated(times: u64, stretches: Vec<Stretch>) -> Pieces {
+    if times <= 1 {
+        return Pieces::once(stretches.into_iter().map(|stretch| (stretch.bytes, stretch.kind)));
+    }
+    Pieces(vec![Piece { times, stretches }])
+}
+
+fn stretch(text: &str) -> Result<(u64, Kind), String> {
+    let text = text.trim();
+    let wrong = || format!("`{text}` is no piece: write a size and `data`, `hole` or `zeros`, as in `4K hole`");
+    let (size, kind) = text.rsplit_once(char::is_whitespace).ok_or_else(wrong)?;
+    let known = Kind::ALL.iter().find(|(name, _)| *name == kind);
+    let (_, kind) = known.ok_or_else(wrong)?;
+    let bytes = parse_size(size)?;
+    if bytes == 0 || bytes % BLOCK_BYTES != 0 {
+        return Err(format!(
+            "`{text}` is no number of whole blocks: give multiples of {}, or a hole would not be one",
+            format_size(BLOCK_BYTES)
+        ));
+    }
+    Ok((bytes, *kind))
+}
+
+fn within_bounds(pieces: &[Piece]) -> Result<(), String> {
+    let (mut stretches, mut bytes) = (0_u128, 0_u128);
+    for piece in pieces {
+        let times = u128::from(piece.times);
+        stretches += times * piece.stretches.len() as u128;
+        bytes += times
+            * piece
+                .stretches
+                .iter()
+                .map(|stretch| u128::from(stretch.bytes))
+                .sum::<u128>();
+    }
+    if stretches > u128::from(MOST_STRETCHES) {
+        return Err(format!(
+            "a layout has at most {MOST_STRETCHES} stretches, and this has {stretches}"
+        ));
+    }
+    if bytes > u128::from(MOST_BYTES) {
+        return Err(format!("a file has at most {}", format_size(MOST_BYTES)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_stretch() -> impl Strategy<Value = Stretch> {
+        let kind = prop::sample::select(Kind::ALL.map(|(_, kind)| kind).to_vec());
+        (1_u64..5000, kind).prop_map(|(blocks, kind)| Stretch {
+            bytes: blocks * BLOCK_BYTES,
+            kind,
+        })
+    }
+
+    fn any_layout() -> impl Strategy<Value = Layout> {
+        let piece = (1_u64..2000, prop::collection::vec(any_stretch(), 1..4))
+            .prop_map(|(times, stretches)| repeated(times, stretches).0);
+        let pieces = prop::collection::vec(piece, 1..6);
+        prop_oneof![
+            Just(Layout::Dense),
+            pieces.prop_map(|pieces| Layout::Pieces(Pieces(pieces.concat())))
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_the_same(layout in any_layout()) {
+            prop_assert_eq!(layout.to_string().parse::<Layout>(), Ok(layout));
+        }
+
+        #[test]
+        fn any_text_is_a_layout_or_an_error(text in "[0-9KMGx(), a-z]{0,40}|.{0,40}") {
+            if let Ok(layout) = text.parse::<Layout>() {
+                prop_assert_eq!(layout.to_string().parse::<Layout>(), Ok(layout));
+            }
+        }
+
+        #[test]
+        fn scaling_keeps_whole_blocks_and_every_kind(layout in any_layout(), bytes in 1_u64..1 << 40) {
+            let Layout::Pieces(pieces) = layout else { return Ok(()) };
+            let scaled = pieces.scaled(bytes);
+            let kinds = |pieces: &Pieces| {
+                let all = pieces.0.iter().flat_map(|piece| &piece.stretches);
+                all.map(|stretch| stretch.kind).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(kinds(&scaled), kinds(&pieces));
+            prop_assert!(scaled.bytes() % BLOCK_BYTES == 0 && scaled.bytes() > 0);
+        }
+    }
+
+    #[test]
+    fn spaces_and_spellings_do_not_matter() {
+        for (text, canonical) in [
+            (" dense ", "dense"),
+            ("1024M hole,1M data", "1G hole, 1M data"),
+            ("3x(4096 hole,8K zeros) , 4K data", "3 x (4K hole, 8K zeros), 4K data"),
+            ("1 x (4K hole, 8K data)", "4K hole, 8K data"),
+        ] {
+            assert_eq!(text.parse::<Layout>().unwrap().to_string(), canonical);
+        }
+    }
+
+    #[test]
+    fn what_is_no_layout_is_told_why() {
+        for (text, why) in [
+            ("", "no piece"),
+            ("4K", "no piece"),
+            ("4K gap", "`data`, `hole` or `zeros`"),
+            ("4K hole 4K data", "4K hole 4K"),
+            ("4K hole,", "no piece"),
+            ("1000 hole", "whole blocks"),
+            ("0 data", "whole blocks"),
+            ("0 x (4K hole)", "number of times"),
+            ("many x (4K hole)", "number of times"),
+            ("2 x (4K hole", "no `)`"),
+            ("2 x (4K hole) 4K data", "instead of a comma"),
+            ("2 x (2 x (4K hole))", "no size"),
+            ("4K hole)", "instead of a comma"),
+            ("9999999999 x (4K hole)", "at most"),
+            ("999999999999999999999 x (4K hole)", "number of times"),
+            ("4096T data, 4096T data", "at most"),
+        ] {
+            let error = text.parse::<Layout>().expect_err(text);
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

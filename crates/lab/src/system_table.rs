@@ -1,0 +1,250 @@
+//! What the whole system did while each entry ran, in the columns of vmstat(8), beside what was published of it: the same
+//! table for terminals, Markdown and HTML.
+
+use seekless_record::{Contest, Finding, Mode, Run, SystemUse, Trial};
+
+use crate::statistics::median;
+
+/// One line: an entry of a contest, or a published finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SystemRow {
+    /// The entry's method as it stands in the run, or the published name.
+    pub method: String,
+    /// The source, in a few words, where it was published and not measured here.
+    pub published: Option<String>,
+    /// The cells below [`SYSTEM_HEADS`]; empty where nothing is known.
+    pub cells: Vec<String>,
+}
+
+/// The headings: parts of all processors' time; per second of the trial; the growth of the page cache; what of the files was
+/// in memory before the clock and after it.
+pub const SYSTEM_HEADS: [&str; 11] = [
+    "user",
+    "system",
+    "idle",
+    "wait",
+    "stolen",
+    "switches/s",
+    "interrupts/s",
+    "KiB in/s",
+    "cache growth",
+    "held before",
+    "after",
+];
+
+/// Whether the table is part of what the contest's experiment is about: it gives such figures of others.
+#[must_use]
+pub fn asks_for_system(run: &Run, contest: &Contest) -> bool {
+    let mut sources = run.published.iter();
+    sources.any(|source| {
+        source.experiment == contest.experiment && source.findings.iter().any(|finding| finding.system.is_some())
+    })
+}
+
+/// The table of the contest with this index: medians over each entry's valid trials, then what was published of the same
+/// files. Empty where nothing was measured.
+#[must_use]
+pub fn system_rows(run: &Run, index: usize) -> Vec<SystemRow> {
+    let Some(contest) = run.contests.get(index) else {
+        return Vec::new();
+    };
+    let measured = contest.entries.iter().enumerate().filter_map(|(entry, described)| {
+        let system = described.summary.as_ref()?.system?;
+        let of_entry = |trial: &&Trial| (trial.contest, trial.entry, trial.valid) == (index, entry, true);
+        let part = |of: fn(&Trial) -> Option<f64>| {
+            let parts: Vec<f64> = run.trials.iter().filter(of_entry).filter_map(of).collect();
+            median(&parts).map_or_else(String::new, percent)
+        };
+        let mut cells = cells(&system);
+        cells.extend([part(|trial| trial.resident_before), part(|trial| trial.resident_after)]);
+        Some(SystemRow {
+            method: described.method.clone(),
+            published: None,
+            cells,
+        })
+    });
+    let mut rows: Vec<SystemRow> = measured.collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    for source in run
+        .published
+        .iter()
+        .filter(|source| source.experiment == contest.experiment)
+    {
+        let machine = source
+            .machine
+            .split_once(':')
+            .map_or(source.machine.as_str(), |(name, _)| name);
+        let findings = source.findings.iter().filter(|finding| is_about(finding, contest));
+        rows.extend(findings.filter_map(|finding| {
+            let mut cells = cells(&finding.system?);
+            cells.extend([String::new(), String::new()]);
+            Some(SystemRow {
+                method: finding.method.clone(),
+                published: Some(machine.to_owned()),
+                cells,
+            })
+        }));
+    }
+    rows
+}
+
+/// Whether a published figure is about the files of a contest.
+pub(crate) fn is_about(finding: &Finding, contest: &Contest) -> bool {
+    finding.operation == contest.operation
+        && finding.cache.is_none_or(|cache| cache == contest.cache)
+        && finding.layout == contest.layout
+        && finding.at_least_bytes.is_none_or(|bytes| contest.size_bytes >= bytes)
+        && finding.below_bytes.is_none_or(|bytes| contest.size_bytes < bytes)
+}
+
+/// The most frequent byte, in the words of the program of 2003.
+#[must_use]
+pub fn mode_words(mode: Mode) -> String {
+    format!("mode at {} with {}", mode.byte, mode.count)
+}
+
+fn cells(system: &SystemUse) -> Vec<String> {
+    let parts = [system.user, system.system, system.idle, system.wait, system.stolen];
+    let rates = [
+        system.switches_per_second,
+        system.interrupts_per_second,
+        system.blocks_in_kib_per_second,
+    ];
+    let mut cells: Vec<String> = parts
+        .iter()
+        .map(|part| part.map_or_else(String::new, percent))
+        .collect();
+    cells.extend(
+        rates
+            .iter()
+            .map(|rate| rate.map_or_else(String::new, |rate| format!("{rate:.0}"))),
+    );
+    cells.push(system.cache_growth_bytes.map_or_else(String::new, growth));
+    cells
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
+}
+
+/// Bytes more or less, in MiB, or in KiB where they are few.
+fn growth(bytes: i64) -> String {
+    const MIB: i64 = 1 << 20;
+    match bytes {
+        0 => "0".to_owned(),
+        few if few.unsigned_abs() < 10 << 20 => format!("{:+}K", few / 1024),
+        many => format!("{:+}M", many / MIB),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_record::{Cache, FindingKind, Published};
+
+    use super::*;
+    use crate::ranking::conclude;
+    use crate::simulation;
+
+    fn measured(user: f64, growth: i64) -> SystemUse {
+        SystemUse {
+            user: Some(user),
+            switches_per_second: Some(40.4),
+            cache_growth_bytes: Some(growth),
+            ..SystemUse::default()
+        }
+    }
+
+    fn run() -> Run {
+        let mut run = simulation::run(&[("read/sync,block=4K", 1.0), ("read/mmap", 2.0)], 3);
+        for (trial, (user, growth)) in
+            run.trials
+                .iter_mut()
+                .filter(|trial| trial.entry == 0)
+                .zip([(0.6, 4096), (0.9, 64 << 20), (0.62, 12 << 20)])
+        {
+            trial.system = Some(measured(user, growth));
+            trial.resident_after = Some(1.0);
+        }
+        // Of what is not what it claims to be nothing is shown.
+        let mut invalid = run.trials[0].clone();
+        (invalid.valid, invalid.round, invalid.system) = (false, 3, Some(measured(0.0, -1)));
+        run.trials.push(invalid);
+        let finding = Finding {
+            operation: "read".to_owned(),
+            kind: FindingKind::Any,
+            at_least_bytes: None,
+            below_bytes: None,
+            method: "read/sync,block=4K".to_owned(),
+            block: None,
+            cache: Some(Cache::Cold),
+            layout: None,
+            seconds: None,
+            cpu_seconds: None,
+            bytes_per_second: None,
+            system: Some(measured(0.62, 0)),
+        };
+        let warm = Finding {
+            cache: Some(Cache::Warm),
+            ..finding.clone()
+        };
+        run.published = vec![Published {
+            experiment: "read".to_owned(),
+            source: "a mail".to_owned(),
+            machine: "2003: an Athlon".to_owned(),
+            findings: vec![finding, warm],
+        }];
+        let (judgements, _) = conclude(0, &run.contests[0], &run.trials);
+        for (entry, (summary, _)) in run.contests[0].entries.iter_mut().zip(judgements) {
+            entry.summary = summary;
+        }
+        run
+    }
+
+    #[test]
+    fn medians_of_valid_trials_stand_beside_what_was_published_of_the_same_files() {
+        let run = run();
+        let rows = system_rows(&run, 0);
+        assert_eq!(
+            rows.len(),
+            2,
+            "the other method's trials told nothing, the other finding is about warm files"
+        );
+        let texts = |row: &SystemRow| {
+            row.cells
+                .iter()
+                .filter(|cell| !cell.is_empty())
+                .cloned()
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(texts(&rows[0]), ["62 %", "40", "+12M", "0 %", "100 %"]);
+        assert_eq!(texts(&rows[1]), ["62 %", "40", "0"]);
+        assert_eq!(rows[1].published.as_deref(), Some("2003"));
+        assert!(rows.iter().all(|row| row.cells.len() == SYSTEM_HEADS.len()));
+        assert!(asks_for_system(&run, &run.contests[0]));
+        assert_eq!(system_rows(&run, 7), []);
+    }
+
+    #[test]
+    fn a_finding_about_another_layout_is_not_about_these_files() {
+        let run = run();
+        let mut sparse = run.contests[0].clone();
+        sparse.layout = Some("63M hole, 1M data".to_owned());
+        let finding = &run.published[0].findings[0];
+        assert!(is_about(finding, &run.contests[0]) && !is_about(finding, &sparse));
+    }
+
+    #[test]
+    fn growth_has_its_sign() {
+        for (bytes, text) in [
+            (0, "0"),
+            (-8192, "-8K"),
+            (4096, "+4K"),
+            (1 << 30, "+1024M"),
+            (i64::MIN, "-8796093022208M"),
+        ] {
+            assert_eq!(growth(bytes), text);
+        }
+    }
+}
