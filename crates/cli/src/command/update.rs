@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
@@ -107,24 +108,45 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     require_file(&arguments.file)?;
-    let updates = read(arguments.from.as_deref())?.resolve();
-    let (facts, doubt) = facts(arguments)?;
-    let mut chosen = choose(arguments, &updates, &facts, false)?;
+    let mut times = Times::default();
+    let updates = timed(&mut times.read, || Ok(read(arguments.from.as_deref())?.resolve()))?;
+    let (facts, doubt) = timed(&mut times.facts, || facts(arguments))?;
+    let mut chosen = timed(&mut times.plan, || choose(arguments, &updates, &facts, false))?;
     let done = if arguments.dry_run {
         None
     } else {
-        Some(change(arguments, &updates, &facts, &mut chosen)?)
+        let change = || change(arguments, &updates, &facts, &mut chosen);
+        Some(timed(&mut times.write, change)?)
     };
     if let Some(doubt) = doubt {
         chosen.why.push_str(&doubt);
     }
     if arguments.json {
-        let value = in_json(arguments, &updates, &facts, &chosen, done.as_ref())?;
+        let value = in_json(arguments, &updates, &facts, &chosen, done.as_ref(), &times)?;
         writeln!(out, "{value:#}")?;
     } else {
         show(&mut out, arguments, &updates, &facts, &chosen, done.as_ref())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Seconds that the parts of it took.
+#[derive(Default)]
+struct Times {
+    /// Reading the updates and sorting them.
+    read: f64,
+    /// Finding out what writing costs.
+    facts: f64,
+    plan: f64,
+    /// From opening the file to having it as it is asked for on the device.
+    write: f64,
+}
+
+fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let start = Instant::now();
+    let done = work();
+    *seconds = start.elapsed().as_secs_f64();
+    done
 }
 
 /// What writing costs here. Where it cannot be measured, because the folder takes no file or the disk is full, a guess, and
@@ -323,6 +345,7 @@ fn in_json(
     facts: &UpdateFacts,
     chosen: &Chosen,
     done: Option<&Updated>,
+    times: &Times,
 ) -> anyhow::Result<Value> {
     let told = |cost: &UpdateCost| {
         json!({
@@ -344,6 +367,7 @@ fn in_json(
             "writes": done.writes, "written_bytes": done.written_bytes, "journal_bytes": done.journal_bytes,
             "calls": done.calls,
         })),
+        "seconds": { "read": times.read, "facts": times.facts, "plan": times.plan, "write": times.write },
     }))
 }
 
