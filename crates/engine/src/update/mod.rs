@@ -6,10 +6,13 @@
 //!
 //! Not here: reading updates from text, which is a tool's business.
 
+mod ahead;
 mod attributes;
 mod batch;
+mod choice;
 mod commit;
 mod facts;
+mod gaps;
 mod io_uring;
 mod journal;
 mod mmap;
@@ -22,9 +25,9 @@ mod writes;
 
 pub use batch::{Batch, BatchError, Updates};
 pub use commit::{Commit, Safety, Updated, commit, commit_watched};
-pub use facts::update_facts;
+pub use facts::{assumed_facts, update_facts};
 pub use journal::{Recovered, journal_path, recover, recover_watched};
-pub use plan::{PlanLimits, UpdateCost, UpdateFacts, UpdatePlan, cost, naive, plan};
+pub use plan::{PlanLimits, UpdateCost, UpdateFacts, UpdatePlan, certain_plan, cost, naive, plan};
 pub use watch::{Step, StepKind, Watch};
 
 use crate::error::Result;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use seekless::method::{
-    Accepts, CachePolicy, Durability, Mechanism, Method, Operation, Options, UpdateOrder, mechanisms,
+    Accepts, CachePolicy, Durability, Hint, Mechanism, Method, Operation, Options, UpdateOrder, mechanisms,
 };
 
 use crate::peers::cases::Start;
@@ -13,9 +13,10 @@ use crate::peers::update::workload::Workload;
 
 const BLOCKS: [u64; 4] = [64 << 10, 1 << 20, 8 << 20, 64 << 20];
 const GAPS: [u64; 4] = [512, 4 << 10, 64 << 10, 1 << 20];
+const HINTS: [Hint; 2] = [Hint::None, Hint::WillNeed];
 const DEPTHS: [u32; 3] = [2, 8, 32];
-/// Whoever takes so many times the best is measured once.
-const HOPELESS: f64 = 2.0;
+/// Whoever takes so many times the best is measured no more.
+const HOPELESS: f64 = 2.5;
 
 /// The fastest by the median of its rounds. What is not to be had here is left out.
 pub fn best(workload: &Workload, program: &Path, start: Start, rounds: u16) -> Result<String> {
@@ -86,15 +87,20 @@ fn options(mechanism: &Mechanism, accepts: &Accepts) -> Vec<Options> {
                     if depth.is_some_and(|depth| u64::from(depth) * block_bytes > 256 << 20) {
                         continue;
                     }
-                    all.push(Options {
+                    // Nothing is read ahead past the page cache.
+                    let hints = HINTS
+                        .into_iter()
+                        .filter(|hint| *cache == CachePolicy::Cached || *hint == Hint::None);
+                    all.extend(hints.map(|hint| Options {
                         cache: *cache,
+                        hint,
                         update_order: Some(update_order),
                         depth,
                         block_bytes: Some(block_bytes),
                         durability,
                         preallocate: mechanism.accepts.preallocate[0],
                         ..Options::default()
-                    });
+                    }));
                 }
             }
         }
