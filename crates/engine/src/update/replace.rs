@@ -9,7 +9,7 @@ use seekless_sys::{self as sys, Support};
 
 use super::attributes;
 use super::batch::Updates;
-use super::commit::{Commit, Updated, fill, lock, prepare, written};
+use super::commit::{Commit, Updated, fill, lock, prepare, with_protection, written};
 use super::journal::{beside, folder_of, refuse_left, sync_folder};
 use super::target::{Others, Target};
 use super::watch::{Step, StepKind, Watch};
@@ -20,7 +20,7 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     let found = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
     require_regular(path, &found)?;
     let opened = OpenOptions::new().read(true).write(true).open(path);
-    let old = opened.map_err(|error| Error::system(path, "opening it for writing", error))?;
+    let old = opened.map_err(|error| with_protection(path, Error::system(path, "opening it for writing", error)))?;
     lock(&old, path)?;
     refuse_left(path)?;
     let before = old

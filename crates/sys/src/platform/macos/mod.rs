@@ -12,7 +12,8 @@ pub use cache::{advise, drop_from_cache, drop_system_caches, enable_read_ahead, 
 pub use copy::{Pipe, clone_file, clone_path, copy_file_range, copy_path_data, extents, extents_as_known, sendfile};
 pub use file::{
     allocate, capabilities, direct_alignment, end_write_lease, holds_write_lease, next_data, next_hole, open,
-    punch_hole, read_at_dontcache, set_capabilities, sync, sync_file_system, take_write_lease, write_at_dontcache,
+    protection, punch_hole, read_at_dontcache, set_capabilities, sync, sync_file_system, take_write_lease,
+    write_at_dontcache,
 };
 pub use folder::{extended_attributes, extended_attributes_at, list_folder, set_extended_attribute};
 pub use machine::{die_with_parent, file_system, memory, process_io};

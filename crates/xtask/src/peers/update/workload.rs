@@ -8,7 +8,6 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use rustix::fs::OFlags;
 
 use crate::peers::cache::prepare;
 use crate::peers::cases::Start;
@@ -117,7 +116,7 @@ impl Workload {
     pub fn naive(&self, start: Start) -> Result<f64> {
         self.restore(start)?;
         let begun = Instant::now();
-        let flags = OFlags::DSYNC.bits().cast_signed();
+        let flags = libc::O_DSYNC;
         let file = OpenOptions::new().write(true).custom_flags(flags).open(&self.file)?;
         for (offset, bytes) in &self.given {
             file.write_all_at(bytes, *offset)?;
