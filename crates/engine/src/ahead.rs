@@ -11,7 +11,7 @@ use crate::transfer::Side;
 /// How far ahead of the reading the piecewise hints are given.
 const AHEAD_BYTES: u64 = 8 << 20;
 /// The kernel cuts a longer hint to the read-ahead window, whose usual size this is.
-const PIECE_BYTES: u64 = 128 << 10;
+pub(crate) const PIECE_BYTES: u64 = 128 << 10;
 
 /// Gives the method's read-ahead hint: once, or piece by piece ahead of the reading (`willneed`, `readahead`,
 /// `rdadvise`).
@@ -41,6 +41,7 @@ impl<'a> Ahead<'a> {
                 });
             }
             Hint::Sequential => advise(Advice::Sequential),
+            Hint::Random => advise(Advice::Random),
             Hint::SequentialNoReuse => match advise(Advice::Sequential) {
                 Ok(Support::Available(())) => advise(Advice::NoReuse),
                 other => other,

@@ -41,15 +41,15 @@ pub use aio::Aio;
 pub use buffer::Buffer;
 pub use bytes::{MappedBytes, MappedBytesMut};
 pub use guard::{guard_installed, install_guard};
-pub use machine::{host_name, kernel_release, kill_group, page_bytes, system_name, usage};
+pub use machine::{effective_user, host_name, kernel_release, kill_group, page_bytes, system_name, usage};
 pub use map::Map;
 pub use platform::{
     Pipe, advise, allocate, capabilities, clone_file, clone_path, copy_file_range, copy_path_data, die_with_parent,
     direct_alignment, drop_from_cache, drop_system_caches, enable_read_ahead, end_lease, extended_attributes,
     extended_attributes_at, extents, extents_as_known, file_system, holds_read_lease, holds_write_lease, list_folder,
-    memory, next_data, next_hole, open, process_io, punch_hole, read_advice, read_at_dontcache, readahead, residency,
-    sendfile, set_capabilities, set_extended_attribute, sync, sync_file_system, take_read_lease, take_write_lease,
-    write_at_dontcache,
+    memory, next_data, next_hole, open, process_io, protection, punch_hole, read_advice, read_at_dontcache, readahead,
+    residency, sendfile, set_capabilities, set_extended_attribute, sync, sync_file_system, take_read_lease,
+    take_write_lease, write_at_dontcache,
 };
 pub use ring::Ring;
 pub use stdio::{Locking, Stdio, StdioEnd, StdioFailure};

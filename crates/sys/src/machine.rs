@@ -7,6 +7,12 @@ use std::time::Duration;
 use crate::platform::{MAX_RSS_UNIT_BYTES, peak_memory_bytes};
 use crate::types::{Usage, Whose};
 
+/// Whose rights this process has: geteuid(2).
+#[must_use]
+pub fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// Processor time, switches, faults and memory used so far: getrusage(2).
 pub fn usage(whose: Whose) -> io::Result<Usage> {
     let who = match whose {

@@ -228,6 +228,33 @@ fn a_full_disk_leaves_the_file_as_before_or_is_told_exactly() {
 }
 
 #[test]
+fn a_file_on_a_read_only_mount_is_left_alone_and_the_reason_told() {
+    let place = Place::new();
+    let folder = place.path("mounted");
+    fs::create_dir(&folder).unwrap();
+    let Some(_mount) = Mount::tmpfs(&folder, "size=1M") else {
+        return;
+    };
+    let path = folder.join("file");
+    fs::write(&path, b"precious").unwrap();
+    place.file("good", b"{\"offset\": 0, \"text\": \"x\"}\n");
+    let remounted = std::process::Command::new("mount")
+        .args(["-o", "remount,ro"])
+        .arg(&folder)
+        .status();
+    assert!(remounted.unwrap().success());
+    for safety in ["in-place", "journal", "replace"] {
+        let arguments = ["--from", "good", "--safety", safety];
+        let ended = place.run(&[&["update", path.to_str().unwrap()], &arguments[..]].concat());
+        assert_eq!(ended.code, Some(2), "{safety}");
+        assert!(ended.stderr.contains("Read-only file system"), "{}", ended.stderr);
+        assert_eq!(fs::read(&path).unwrap(), b"precious", "{safety}");
+    }
+    let ended = place.run(&["update", path.to_str().unwrap(), "--recover"]);
+    assert!(ended.stderr.contains("Read-only file system"), "{}", ended.stderr);
+}
+
+#[test]
 fn a_folder_that_takes_no_file_is_no_reason_not_to_write_in_place() {
     let place = Place::new();
     let folder = place.path("full");

@@ -53,6 +53,8 @@ words! {
         Sequential = "sequential",
         /// `POSIX_FADV_SEQUENTIAL` and `POSIX_FADV_NOREUSE`: what the 2014 document calls fadvise.
         SequentialNoReuse = "sequential-noreuse",
+        /// `POSIX_FADV_RANDOM`: no more is read than is asked for.
+        Random = "random",
         /// `POSIX_FADV_WILLNEED`, in pieces ahead of the reading; for maps `MADV_WILLNEED`.
         WillNeed = "willneed",
         /// readahead(2), in pieces ahead of the reading.

@@ -104,6 +104,19 @@ pub(super) fn end_of_links(path: &Path) -> Result<PathBuf> {
     std::fs::canonicalize(path).map_err(|error| Error::system(path, "looking at it", error))
 }
 
+/// The error of opening a file for writing, with the flag that keeps it from being changed where there is one.
+pub(super) fn with_protection(path: &Path, error: Error) -> Error {
+    let is_denied = matches!(&error, Error::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied);
+    match sys::protection(path) {
+        Ok(Support::Available(Some(protection))) if is_denied => {
+            let error = error.to_string();
+            let reason = error.strip_prefix(&format!("{}: ", path.display())).unwrap_or(&error);
+            Error::refused(path, &format!("{reason}: {protection}"))
+        }
+        _ => error,
+    }
+}
+
 /// Updates the file itself, by what is prepared or prepared here.
 pub(super) fn in_place(
     path: &Path,
@@ -113,7 +126,8 @@ pub(super) fn in_place(
     watch: &dyn Watch,
 ) -> Result<Updated> {
     let method = &commit.method;
-    let mut side = Side::open_target(path, method, Destination::Overwrite, 0)?;
+    let opened = Side::open_target(path, method, Destination::Overwrite, 0);
+    let mut side = opened.map_err(|error| with_protection(path, error))?;
     lock(&side.file, path)?;
     journal::refuse_left(path)?;
     let bytes_before = side.metadata()?.len();

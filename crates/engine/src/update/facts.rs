@@ -1,7 +1,7 @@
 //! What writing costs beside a file, found out by writing: a few calls in a file without a name.
 
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::fs::{self, File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -35,18 +35,43 @@ pub fn update_facts(path: &Path, durability: Durability) -> Result<UpdateFacts> 
     fs::remove_file(&tried).map_err(failed)?;
     let through = through.map_err(failed)?;
     let costs = measure(&file, &through, durability).map_err(failed)?;
-    let file_bytes = fs::metadata(path)
-        .map_err(|error| Error::system(path, "looking at it", error))?
-        .len();
-    // What is not in memory is waited for: some device's answer to a read is taken to be as far as that to a write.
-    let absent = cache::resident(path).ok().and_then(|resident| resident.part());
-    let absent = 1.0 - absent.unwrap_or(1.0);
+    let about = assumed_facts(path, durability)?;
     Ok(UpdateFacts {
-        read_call_ns: costs.read_call_ns + absent * costs.flush_ns,
-        file_bytes,
+        // Some device's answer to a read is taken to be as far as that to a write.
+        read_call_ns: costs.read_call_ns + about.absent_part * costs.flush_ns,
+        file_bytes: about.file_bytes,
+        absent_part: about.absent_part,
+        has_holes: about.has_holes,
         ..costs
     })
 }
+
+/// What a look at a file tells, without measuring: what writing costs is assumed.
+///
+/// # Errors
+/// The system's.
+pub fn assumed_facts(path: &Path, durability: Durability) -> Result<UpdateFacts> {
+    let found = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
+    let resident = cache::resident(path).ok().and_then(|resident| resident.part());
+    Ok(UpdateFacts {
+        absent_part: 1.0 - resident.unwrap_or(1.0),
+        has_holes: has_holes(path, &found),
+        ..UpdateFacts::assumed(found.len(), durability)
+    })
+}
+
+/// Whether there are holes, or may be: blocks may be missing because they are compressed.
+fn has_holes(path: &Path, found: &Metadata) -> bool {
+    let bytes = found.len();
+    found.blocks() * STAT_BLOCK_BYTES < bytes
+        && File::open(path).is_ok_and(|file| match sys::next_hole(&file, 0) {
+            Ok(Support::Available(hole)) => hole < bytes,
+            _ => true,
+        })
+}
+
+/// What `st_blocks` counts (stat(2)).
+const STAT_BLOCK_BYTES: u64 = 512;
 
 fn open(path: &Path, access: Access, write_through: bool) -> std::io::Result<File> {
     let how = Opening {
@@ -89,7 +114,7 @@ fn measure(file: &File, through: &File, durability: Durability) -> std::io::Resu
         flush_ns,
         read_call_ns: reads / f64::from(CALLS),
         read_byte_ns: whole_read / TRIED_BYTES as f64,
-        file_bytes: 0,
+        ..UpdateFacts::assumed(0, durability)
     })
 }
 

@@ -5,35 +5,21 @@
 //! file once more, however much of it was there: doing it twice gives the same. What a failing update wrote is undone
 //! from it at once.
 
-mod form;
-
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter};
+use std::io::{self, BufReader, BufWriter, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use seekless_sys as sys;
 
 use super::batch::Updates;
-use super::commit::{end_of_links, lock};
-use super::watch::{Step, StepKind, Unwatched, Watch};
+use super::form::{Header, Read, Record, Writer};
+use super::watch::{Step, StepKind, Watch};
 use super::writes::{Layout, Writes};
 use crate::error::{Error, Result};
 use crate::method::UpdateOrder;
 use crate::transfer::Side;
-use form::{Header, Read, Record, Writer};
-
-/// What recovering a file did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recovered {
-    /// There was no journal: no update was interrupted.
-    Nothing,
-    /// The journal was not whole, so the file had not been touched; the journal is gone.
-    Undone,
-    /// So many updates of the journal are in the file and on the device; the journal is gone.
-    Finished(u64),
-}
 
 /// Where the journal of a file is.
 #[must_use]
@@ -82,6 +68,7 @@ pub(super) fn refuse_left(path: &Path) -> Result<()> {
 /// A journal that is whole and on the device.
 pub(super) struct Journal {
     path: PathBuf,
+    file: File,
     pub bytes: u64,
 }
 
@@ -95,7 +82,12 @@ pub(super) fn write(side: &Side<'_>, bytes_before: u64, updates: &Updates, watch
     let metadata = side.metadata()?;
     let failed = |error| Error::system(&path, "writing the journal", error);
     watch.before(&Step::of(StepKind::Make, &path)).map_err(failed)?;
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    let made = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path);
     let journal = made.map_err(failed)?;
     let header = Header {
         inode: metadata.ino(),
@@ -112,7 +104,11 @@ pub(super) fn write(side: &Side<'_>, bytes_before: u64, updates: &Updates, watch
         .map_err(failed)
         .and_then(|bytes| sync_folder(&path, watch).map(|()| bytes));
     match written {
-        Ok(bytes) => Ok(Journal { path, bytes }),
+        Ok(bytes) => Ok(Journal {
+            path,
+            file: journal,
+            bytes,
+        }),
         Err(error) => {
             // Nothing of the file has changed: without a journal it is as if nothing had been asked.
             let _ = fs::remove_file(&path);
@@ -144,7 +140,7 @@ fn fill(journal: &File, header: &Header, side: &Side<'_>, updates: &Updates) -> 
     writer.finish()
 }
 
-fn read_or_zeros(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+pub(super) fn read_or_zeros(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {
         match file.read_at(&mut bytes[done..], offset + done as u64) {
@@ -182,7 +178,9 @@ impl Journal {
 
     fn put_back(&self, file: &File) -> Result<()> {
         let failed = |error| Error::system(&self.path, "undoing what it holds", error);
-        let (header, mut read) = open(&self.path)?;
+        let mut journal = &self.file;
+        journal.rewind().map_err(failed)?;
+        let (header, mut read) = Read::new(BufReader::new(journal)).map_err(failed)?;
         // First, as it frees what the disk may be full of.
         file.set_len(header.bytes_before).map_err(failed)?;
         let mut found = Vec::new();
@@ -200,115 +198,10 @@ impl Journal {
     }
 }
 
-fn remove(journal: &Path, watch: &dyn Watch) -> Result<()> {
+pub(super) fn remove(journal: &Path, watch: &dyn Watch) -> Result<()> {
     watch
         .before(&Step::of(StepKind::Remove, journal))
         .and_then(|()| fs::remove_file(journal))
         .map_err(|error| Error::system(journal, "removing the journal", error))?;
     sync_folder(journal, watch)
-}
-
-type Reading = Read<BufReader<File>>;
-
-fn open(path: &Path) -> Result<(Header, Reading)> {
-    let file = File::open(path).map_err(|error| Error::system(path, "opening the journal", error))?;
-    Read::new(BufReader::new(file)).map_err(|error| Error::system(path, "reading the journal", error))
-}
-
-/// Finishes or undoes an update of a file that was interrupted.
-///
-/// # Errors
-/// [`Error::Refused`] for a journal that is not of this file or was damaged, with what to do; the system's errors.
-pub fn recover(path: &Path) -> Result<Recovered> {
-    recover_watched(path, &Unwatched)
-}
-
-/// The same, telling a watch of each step before it is made.
-///
-/// # Errors
-/// As [`recover`], and those of the watch.
-#[doc(hidden)]
-pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
-    let path = &end_of_links(path)?;
-    let opened = OpenOptions::new().read(true).write(true).open(path);
-    let file = opened.map_err(|error| Error::system(path, "opening it for writing", error))?;
-    lock(&file, path)?;
-    // That of a replacement that was killed: the file is as before.
-    let _ = fs::remove_file(beside(path, "new"));
-    let journal = journal_path(path);
-    match fs::symlink_metadata(&journal) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Recovered::Nothing),
-        Err(error) => return Err(Error::system(&journal, "looking at it", error)),
-        Ok(found) if found.is_file() => {}
-        Ok(_) => return Err(Error::refused(&journal, "is no regular file, so no journal of ours")),
-    }
-    match count_records(&journal, path, &file)? {
-        None => {
-            remove(&journal, watch)?;
-            Ok(Recovered::Undone)
-        }
-        Some(records) => {
-            finish(&journal, path, &file, watch)?;
-            remove(&journal, watch)?;
-            Ok(Recovered::Finished(records))
-        }
-    }
-}
-
-/// The updates of a whole journal of the file; none where it was interrupted before the file was touched.
-fn count_records(journal: &Path, path: &Path, file: &File) -> Result<Option<u64>> {
-    let metadata = file
-        .metadata()
-        .map_err(|error| Error::system(path, "looking at it", error))?;
-    let opened = File::open(journal).map_err(|error| Error::system(journal, "opening the journal", error))?;
-    let (header, mut read) = match Read::new(BufReader::new(opened)) {
-        Ok(read) => read,
-        // Its first bytes come to the device with all others or not at all, before the file is touched.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => {
-            let what = format!("{error}; if it is none of yours, move it away");
-            return Err(Error::refused(journal, &what));
-        }
-    };
-    let sizes = header.bytes_before..=header.bytes_after;
-    if header.inode != metadata.ino() || !sizes.contains(&metadata.len()) {
-        let what = format!(
-            "is the journal of another file than {} is now, which was replaced or cut; nothing was changed: move the \
-             journal away if that was meant",
-            path.display()
-        );
-        return Err(Error::refused(journal, &what));
-    }
-    let mut records = 0;
-    loop {
-        match read.next_record() {
-            Ok(Some(_)) => records += 1,
-            Ok(None) => return Ok(Some(records)),
-            Err(_) if header.modified == (metadata.mtime(), metadata.mtime_nsec()) => return Ok(None),
-            Err(error) => {
-                let what = format!(
-                    "{error}, but {} has been written to since; nothing was changed: move the journal away if the file \
-                     is good as it is",
-                    path.display()
-                );
-                return Err(Error::refused(journal, &what));
-            }
-        }
-    }
-}
-
-fn finish(journal: &Path, path: &Path, file: &File, watch: &dyn Watch) -> Result<()> {
-    let failed = |error| Error::system(path, "writing what its journal holds", error);
-    let (_, mut read) = open(journal)?;
-    while let Some(Record { offset, bytes, .. }) = read.next_record().map_err(failed)? {
-        let step = Step {
-            offset,
-            bytes: bytes.len() as u64,
-            ..Step::of(StepKind::Write, path)
-        };
-        watch.before(&step).map_err(failed)?;
-        file.write_all_at(&bytes, offset).map_err(failed)?;
-    }
-    watch.before(&Step::of(StepKind::Sync, path)).map_err(failed)?;
-    sys::sync(file).map_err(failed)
 }

@@ -6,15 +6,20 @@
 //!
 //! Not here: reading updates from text, which is a tool's business.
 
+mod ahead;
 mod attributes;
 mod batch;
+mod choice;
 mod commit;
 mod facts;
+mod form;
+mod gaps;
 mod io_uring;
 mod journal;
 mod mmap;
 mod plan;
 mod planned;
+mod recover;
 mod replace;
 mod sync;
 mod target;
@@ -24,10 +29,11 @@ mod writes;
 
 pub use batch::{Batch, BatchError, Updates};
 pub use commit::{Commit, Safety, Updated, commit, commit_watched};
-pub use facts::update_facts;
-pub use journal::{Recovered, journal_path, recover, recover_watched};
-pub use plan::{PlanLimits, UpdateCost, UpdateFacts, UpdatePlan, cost, naive, plan};
+pub use facts::{assumed_facts, update_facts};
+pub use journal::journal_path;
+pub use plan::{PlanLimits, UpdateCost, UpdateFacts, UpdatePlan, certain_plan, cost, naive, plan};
 pub use planned::is_planned;
+pub use recover::{Recovered, recover, recover_watched};
 pub use updater::Updater;
 pub use watch::{Step, StepKind, Watch};
 

@@ -7,10 +7,12 @@
 use std::time::Duration;
 
 use super::batch::Updates;
+use super::choice::{Choice, Costs, DEAR_BYTES, DEAR_CALLS, USUAL, nanoseconds};
+use super::gaps::Gaps;
 use super::writes::{Layout, Writes};
 use crate::method::{Durability, Method, Options, UpdateOrder};
 
-/// What writing costs on a storage with the wished durability, and the file's size.
+/// What writing costs on a storage with the wished durability, and what the file is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpdateFacts {
     /// Nanoseconds of a call that writes, but for its bytes.
@@ -25,6 +27,10 @@ pub struct UpdateFacts {
     pub read_byte_ns: f64,
     /// The file's size in bytes.
     pub file_bytes: u64,
+    /// The part of the file that is not in memory, 0 to 1.
+    pub absent_part: f64,
+    /// Whether the file has holes, which would take space if what lies between updates were written.
+    pub has_holes: bool,
 }
 
 impl UpdateFacts {
@@ -38,6 +44,8 @@ impl UpdateFacts {
             read_call_ns: 2_000.0,
             read_byte_ns: 1.0,
             file_bytes,
+            absent_part: 0.0,
+            has_holes: false,
         }
     }
 }
@@ -89,44 +97,42 @@ pub struct UpdatePlan {
     pub why: String,
 }
 
-/// The smallest gap that is tried beside none, and the largest, as powers of two.
-const GAP_BITS: std::ops::RangeInclusive<u32> = 5..=20;
-/// What is written at once where each call waits for the device.
-const THROUGH_BLOCK_BYTES: u64 = 8 << 20;
-const BLOCK_BYTES: u64 = 1 << 20;
 /// What every update pays without being asked for: a write of its own, in the order given.
 const NAIVE: &str = "update/sync,order=as-given";
-
 /// The method that will be fastest by the facts, within the limits.
 #[must_use]
 pub fn plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> UpdatePlan {
-    let gaps = Gaps::of(updates);
-    let block_bytes = match limits.durability {
-        Durability::WriteThrough => THROUGH_BLOCK_BYTES,
-        Durability::Fsync | Durability::None => BLOCK_BYTES,
-    };
-    let mut best = (UpdateOrder::Coalesce(0), f64::MAX);
-    let mut is_bounded = false;
-    for order in orders() {
-        let estimate = gaps.estimate(order, updates, facts, block_bytes);
-        let amplification = estimate.written_bytes as f64 / updates.requested_bytes().max(1) as f64;
-        let exact = !order.fills_gaps();
-        if limits.is_exact && !exact {
-            continue;
-        }
-        let nanoseconds = nanoseconds(&estimate, facts, limits.durability);
-        if !exact && limits.amplification_max.is_some_and(|most| amplification > most) {
-            is_bounded |= nanoseconds < best.1;
-        } else if nanoseconds < best.1 {
-            best = (order, nanoseconds);
-        }
-    }
-    let method = method(best.0, block_bytes, limits.durability);
+    let choice = Choice::of(&Gaps::of(updates), updates, facts, limits);
+    let method = choice.method(facts, limits);
     UpdatePlan {
         method,
         cost: cost(updates, facts, &method),
-        why: why(best.0, facts, limits, is_bounded),
+        why: choice.why(facts, limits),
     }
+}
+
+/// The plan, where it is the same whatever calls and bytes cost on today's storages: measuring takes longer than a small
+/// update. Of the facts only what they tell of the file counts, but for the predicted time.
+#[must_use]
+pub fn certain_plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Option<UpdatePlan> {
+    let gaps = Gaps::of(updates);
+    let by = |costs: &Costs| Choice::of(&gaps, updates, &costs.on(facts, limits.durability), limits);
+    let (dear_bytes, dear_calls) = (by(&DEAR_BYTES), by(&DEAR_CALLS));
+    if dear_bytes.order != dear_calls.order {
+        return None;
+    }
+    let choice = by(&USUAL);
+    let method = choice.method(facts, limits);
+    let why = match choice.order {
+        UpdateOrder::Coalesce(0) => "nothing between updates is worth writing, whatever a write costs",
+        UpdateOrder::Rewrite => "the whole file is worth writing at once, whatever a write costs",
+        _ => "neighbours up to the gap are worth sharing a write, whatever it costs",
+    };
+    Some(UpdatePlan {
+        method,
+        cost: cost(updates, facts, &method),
+        why: why.to_owned(),
+    })
 }
 
 /// What a method costs by the facts.
@@ -178,111 +184,6 @@ pub fn naive(updates: &Updates, facts: &UpdateFacts, durability: Durability) -> 
     (method, cost)
 }
 
-fn orders() -> impl Iterator<Item = UpdateOrder> {
-    let gaps = GAP_BITS.map(|bits| UpdateOrder::Coalesce(1 << bits));
-    std::iter::once(UpdateOrder::Coalesce(0))
-        .chain(gaps)
-        .chain(std::iter::once(UpdateOrder::Rewrite))
-}
-
-fn method(order: UpdateOrder, block_bytes: u64, durability: Durability) -> Method {
-    let plain = Method::known("update/sync");
-    let options = Options {
-        block_bytes: Some(block_bytes),
-        update_order: Some(order),
-        durability,
-        ..*plain.options()
-    };
-    Method::new(plain.mechanism(), options).unwrap_or(plain)
-}
-
-fn nanoseconds(cost: &UpdateCost, facts: &UpdateFacts, durability: Durability) -> f64 {
-    let flushes = match durability {
-        Durability::None => 0,
-        Durability::Fsync => 1,
-        Durability::WriteThrough => cost.writes,
-    };
-    cost.writes as f64 * facts.write_call_ns
-        + cost.written_bytes as f64 * facts.write_byte_ns
-        + cost.reads as f64 * facts.read_call_ns
-        + cost.read_bytes as f64 * facts.read_byte_ns
-        + flushes as f64 * facts.flush_ns
-}
-
-/// How many gaps between updates are of which size: enough to judge every order in one pass over millions of them.
-struct Gaps {
-    /// By the number of bits of the gap: how many, and their bytes.
-    by_bits: [(u64, u64); 65],
-}
-
-impl Gaps {
-    fn of(updates: &Updates) -> Self {
-        let mut by_bits = [(0, 0); 65];
-        for two in updates.pieces.windows(2) {
-            let gap = two[1].offset - two[0].end();
-            // One that is a power of two belongs to those up to it.
-            let bits = (64 - gap.saturating_sub(1).leading_zeros()) as usize;
-            let bits = if gap == 0 { 0 } else { bits + 1 };
-            by_bits[bits.min(64)].0 += 1;
-            by_bits[bits.min(64)].1 += gap;
-        }
-        Self { by_bits }
-    }
-
-    /// What an order costs, but for where its blocks end.
-    fn estimate(&self, order: UpdateOrder, updates: &Updates, facts: &UpdateFacts, block_bytes: u64) -> UpdateCost {
-        let bits = match order {
-            UpdateOrder::Coalesce(0) => 0,
-            UpdateOrder::Coalesce(gap_bytes) => gap_bytes.ilog2() as usize + 1,
-            _ => 64,
-        };
-        let joined = self.by_bits[..=bits].iter();
-        let (joined, between_bytes) = joined.fold((0, 0_u64), |sum, one| (sum.0 + one.0, sum.1.saturating_add(one.1)));
-        let mut written_bytes = updates.requested_bytes().saturating_add(between_bytes);
-        let mut writes = updates.pieces.len() as u64 - joined.min(updates.pieces.len() as u64);
-        if order == UpdateOrder::Rewrite {
-            written_bytes = updates.end().max(facts.file_bytes);
-            writes = 1;
-        }
-        writes += written_bytes / block_bytes;
-        let (reads, read_bytes) = if written_bytes > updates.requested_bytes() {
-            (writes, written_bytes)
-        } else {
-            (0, 0)
-        };
-        UpdateCost {
-            writes,
-            reads,
-            requested_bytes: updates.requested_bytes(),
-            written_bytes,
-            read_bytes,
-            predicted: Duration::ZERO,
-        }
-    }
-}
-
-fn why(order: UpdateOrder, facts: &UpdateFacts, limits: &PlanLimits, is_bounded: bool) -> String {
-    let flush_ns = match limits.durability {
-        Durability::WriteThrough => facts.flush_ns,
-        Durability::None | Durability::Fsync => 0.0,
-    };
-    let call = (facts.write_call_ns + flush_ns) / 1e3;
-    let worth = (facts.write_call_ns + flush_ns) / (facts.write_byte_ns + facts.read_byte_ns).max(1e-3);
-    let measured = format!("a write costs {call:.1} µs here, as much as {worth:.0} bytes more");
-    let rest = match order {
-        UpdateOrder::Rewrite => "so the whole file is written at once",
-        UpdateOrder::Coalesce(1..) => "so neighbours up to the gap share one",
-        _ if limits.is_exact => "and only what updates name may be written",
-        _ => "so nothing between updates is written",
-    };
-    let bounded = if is_bounded {
-        "; without the bound on the amplification more would be written at once"
-    } else {
-        ""
-    };
-    format!("{measured}, {rest}{bounded}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,6 +197,8 @@ mod tests {
         read_call_ns: 1_000.0,
         read_byte_ns: 0.2,
         file_bytes: 4_000_000,
+        absent_part: 0.0,
+        has_holes: false,
     };
     const THROUGH: PlanLimits = PlanLimits {
         durability: Durability::WriteThrough,
@@ -321,8 +224,14 @@ mod tests {
         };
         let sparse = UpdateFacts {
             file_bytes: 1 << 40,
+            has_holes: true,
             ..FACTS
         };
+        let absent = UpdateFacts {
+            absent_part: 0.5,
+            ..FACTS
+        };
+        let slow_flush = UpdateFacts { flush_ns: 4e6, ..FACTS };
         let bounded = |most| PlanLimits {
             amplification_max: Some(most),
             ..THROUGH
@@ -332,22 +241,114 @@ mod tests {
             ..THROUGH
         };
         let cases = [
-            ("every 100th integer", every(400, 10_000), FACTS, THROUGH, "gap=512"),
-            ("two, far apart", every(1 << 39, 2), sparse, THROUGH, "gap=0"),
-            ("calls cost little", every(4000, 1000), free, THROUGH, "gap=0"),
-            ("bounded", every(400, 10_000), FACTS, bounded(10.0), "gap=0"),
-            ("bounded enough", every(400, 10_000), FACTS, bounded(100.0), "gap=512"),
-            ("exact", every(400, 10_000), FACTS, exact, "gap=0"),
-            ("neighbours", every(4, 1000), FACTS, THROUGH, "gap=0"),
+            ("every 100th integer", every(400, 10_000), FACTS, THROUGH, "1M,|gap=512"),
+            ("ten times as many", every(400, 100_000), FACTS, THROUGH, "4M,|gap=512"),
+            ("slow flushes", every(400, 10_000), slow_flush, THROUGH, "4M,|gap=512"),
+            ("two, far apart", every(1 << 39, 2), sparse, THROUGH, "1M,|gap=0"),
+            (
+                "gaps of 1,020 among holes",
+                every(1024, 1000),
+                sparse,
+                THROUGH,
+                "1M,|gap=1K",
+            ),
+            (
+                "gaps of 4,092 among holes",
+                every(4096, 1000),
+                sparse,
+                THROUGH,
+                "1M,|gap=0",
+            ),
+            ("the same without", every(4096, 1000), FACTS, THROUGH, "1M,|gap=4K"),
+            ("calls cost little", every(4000, 1000), free, THROUGH, "1M,|gap=0"),
+            ("bounded", every(400, 10_000), FACTS, bounded(10.0), "1M,|gap=0"),
+            (
+                "bounded enough",
+                every(400, 10_000),
+                FACTS,
+                bounded(100.0),
+                "1M,|gap=512",
+            ),
+            ("exact", every(400, 10_000), FACTS, exact, "1M,|gap=0"),
+            ("neighbours", every(4, 1000), FACTS, THROUGH, "1M,|gap=0"),
+            (
+                "at once, not in memory",
+                every(400, 10_000),
+                absent,
+                THROUGH,
+                "1M,|gap=512",
+            ),
+            (
+                "scattered, not in memory",
+                every(1 << 30, 9),
+                absent,
+                THROUGH,
+                "1M,hint=willneed,|gap=0",
+            ),
         ];
-        for (name, updates, facts, limits, order) in cases {
+        for (name, updates, facts, limits, options) in cases {
             let plan = plan(&updates, &facts, &limits);
-            let text = format!("update/sync,block=8M,write-through,{order}");
+            let text = format!("update/sync,block={}", options.replace('|', "write-through,"));
             assert_eq!(plan.method.to_string(), text, "{name}: {}", plan.why);
             assert!(
                 plan.cost.amplification() <= limits.amplification_max.unwrap_or(f64::MAX),
                 "{name}"
             );
+        }
+    }
+
+    #[test]
+    fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
+        let facts = UpdateFacts {
+            file_bytes: 1 << 20,
+            has_holes: true,
+            flush_ns: 1e9,
+            ..FACTS
+        };
+        for step in [8, 1000, 4096, 5000, 100_000] {
+            for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
+                let limits = PlanLimits { durability, ..THROUGH };
+                let plan = plan(&every(step, 10), &facts, &limits);
+                let order = plan.method.options().update_order;
+                assert!(
+                    matches!(order, Some(UpdateOrder::Coalesce(0..4096))),
+                    "{step}: {order:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_certain_is_what_is_planned_by_any_costs_and_the_rest_is_not() {
+        let certain = |updates: &Updates, limits: &PlanLimits| {
+            let plan = certain_plan(
+                updates,
+                &UpdateFacts::assumed(4_000_000, Durability::WriteThrough),
+                limits,
+            );
+            plan.and_then(|plan| plan.method.options().update_order)
+        };
+        assert_eq!(certain(&every(400, 10_000), &THROUGH), Some(UpdateOrder::Coalesce(512)));
+        assert_eq!(certain(&every(1 << 40, 100), &THROUGH), Some(UpdateOrder::Coalesce(0)));
+        assert_eq!(
+            certain(&every(40_000, 100), &THROUGH),
+            None,
+            "it depends on what a write costs"
+        );
+        let exact = PlanLimits {
+            is_exact: true,
+            ..THROUGH
+        };
+        assert_eq!(certain(&every(40_000, 100), &exact), Some(UpdateOrder::Coalesce(0)));
+        for step in [4, 5, 40, 400, 4000, 40_000] {
+            let updates = every(step, 500);
+            for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
+                let limits = PlanLimits { durability, ..THROUGH };
+                if let Some(order) = certain(&updates, &limits) {
+                    let planned = plan(&updates, &FACTS, &limits).method.options().update_order;
+                    assert_eq!(planned, Some(order), "{step} {durability:?}");
+                }
+            }
         }
     }
 
@@ -358,7 +359,7 @@ mod tests {
         let (method, naive) = naive(&updates, &FACTS, Durability::WriteThrough);
         assert_eq!(method.to_string(), "update/sync,block=1M,write-through,order=as-given");
         assert_eq!((naive.writes, naive.written_bytes), (10_000, 40_000));
-        assert_eq!(planned.writes, 1);
+        assert_eq!(planned.writes, 4);
         assert!(planned.predicted * 150 < naive.predicted, "{planned:?} {naive:?}");
     }
 
@@ -370,7 +371,12 @@ mod tests {
                 let limits = PlanLimits { durability, ..THROUGH };
                 let planned = plan(&updates, &FACTS, &limits);
                 for order in UpdateOrder::ALL {
-                    let other = method(*order, 1 << 20, durability);
+                    let options = Options {
+                        update_order: Some(*order),
+                        durability,
+                        ..*Method::known("update/sync").options()
+                    };
+                    let other = Method::new(Method::known("update/sync").mechanism(), options).unwrap();
                     let other = cost(&updates, &FACTS, &other).predicted;
                     assert!(
                         planned.cost.predicted <= other.mul_f64(1.05),

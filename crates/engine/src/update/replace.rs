@@ -9,7 +9,7 @@ use seekless_sys::{self as sys, Support};
 
 use super::attributes;
 use super::batch::Updates;
-use super::commit::{Commit, Updated, fill, lock, patiently, written};
+use super::commit::{Commit, Updated, fill, lock, patiently, with_protection, written};
 use super::journal::{beside, folder_of, refuse_left, sync_folder};
 use super::target::{Others, Target};
 use super::updater::Updater;
@@ -22,7 +22,7 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     require_regular(path, &found)?;
     // Whoever may not write to it may not replace it either; with it open for writing there would be no lease.
     let opened = OpenOptions::new().write(true).open(path);
-    drop(opened.map_err(|error| Error::system(path, "opening it for writing", error))?);
+    drop(opened.map_err(|error| with_protection(path, Error::system(path, "opening it for writing", error)))?);
     let old = File::open(path).map_err(|error| Error::system(path, "opening it", error))?;
     lock(&old, path)?;
     refuse_left(path)?;

@@ -3,11 +3,12 @@
 //! Neighbours are put together in the buffer rather than handed over one by one to pwritev(2): copying four bytes costs
 //! less than the kernel's look at an iovec.
 
+use super::ahead::Ahead;
 use super::target::Target;
 use super::{PrepareUpdate, UpdateTarget};
 use crate::error::Result;
 use crate::method::{
-    Accepts, CachePolicy, Durability, Mechanism, Operation, Platform, Preallocate, Prepare, UpdateOrder,
+    Accepts, CachePolicy, Durability, Hint, Mechanism, Operation, Platform, Preallocate, Prepare, UpdateOrder,
 };
 use crate::setup::Setup;
 
@@ -32,7 +33,10 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     operation: Operation::Update,
     name: "sync",
     about: "pwrite(2), one write after the other",
-    accepts: ACCEPTS,
+    accepts: Accepts {
+        hints: &[Hint::WillNeed, Hint::Random],
+        ..ACCEPTS
+    },
     overlapping: false,
     platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
     simplicity_rank: 1,
@@ -46,7 +50,9 @@ struct Sync {
 
 impl UpdateTarget for Sync {
     fn update(&mut self, target: &Target<'_>) -> Result<()> {
+        let mut ahead = Ahead::new(target, self.setup.block_bytes)?;
         for write in target.writes(self.setup.block_bytes) {
+            ahead.writing(&write)?;
             target.write(&write, &mut self.buffer)?;
         }
         Ok(())

@@ -18,7 +18,7 @@ const METHODS: [&str; 3] = ["update/sync", "update/sync,gap=64", "update/io_urin
 /// How the test tells its child what to do: the words, apart by tabs.
 const CHILD: &str = "SEEKLESS_TEST_CRASH";
 
-fn updates() -> Updates {
+pub fn updates() -> Updates {
     let mut batch = Batch::new();
     for offset in [20_000, 0, 50, 4000, 4090, 9998, 10_050] {
         batch.push(offset, b"updated").unwrap();
@@ -26,7 +26,7 @@ fn updates() -> Updates {
     batch.resolve()
 }
 
-fn wanted() -> Vec<u8> {
+pub fn wanted() -> Vec<u8> {
     let mut bytes = sample(10_000);
     bytes.resize(20_007, 0);
     for (offset, update) in updates().iter() {
@@ -77,7 +77,7 @@ fn child_that_is_killed() {
 }
 
 /// Runs a child; whether it was killed before it was done.
-fn is_killed(action: &str, method: &str, steps: u64, path: &Path) -> bool {
+pub fn is_killed(action: &str, method: &str, steps: u64, path: &Path) -> bool {
     let words = format!("{action}\t{method}\t{steps}\t{}", path.display());
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crashing::child_that_is_killed"])

@@ -9,6 +9,7 @@ mod copying;
 mod crashing;
 mod hugefiles;
 mod reading;
+mod recovering;
 mod refusing;
 mod replacing;
 mod updating;

@@ -318,6 +318,11 @@ pub fn list_folder(folder: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, File
     Ok(())
 }
 
+/// `Unavailable`: flags of files are other systems' own.
+pub fn protection(_path: &Path) -> io::Result<Support<Option<&'static str>>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
 /// `Unavailable`: those of other systems have other names and calls.
 pub fn extended_attributes(_file: BorrowedFd<'_>) -> io::Result<Support<ExtendedAttributes>> {
     Ok(Support::Unavailable(MISSING))

@@ -46,7 +46,9 @@ pub fn prepare(start: Start, path: &Path) -> Result<()> {
     let bytes = fs::metadata(path)
         .with_context(|| format!("cannot look at {}", path.display()))?
         .len();
-    let wanted = if start == Start::Warm { bytes } else { 0 };
+    // The cache holds whole pages.
+    let whole_bytes = bytes.next_multiple_of(rustix::param::page_size() as u64);
+    let wanted = if start == Start::Warm { whole_bytes } else { 0 };
     let mut resident = resident_bytes(path)?;
     for _ in 0..ATTEMPTS {
         // The trials of a pair lie closer together where nothing need be done between them.

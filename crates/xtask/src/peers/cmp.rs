@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -16,6 +16,7 @@ use comfy_table::{Table, presets};
 
 use crate::peers::cache::{make_file, prepare};
 use crate::peers::cases::Start;
+use crate::peers::memory::peak_kib;
 use crate::peers::ours::Ours;
 use crate::peers::report::in_words;
 use crate::peers::statistics::median;
@@ -413,15 +414,7 @@ fn memory(folder: &Path, ours: &Path, large_bytes: u64, table: &mut Table, misse
             prepare(start, file)?;
         }
         let mut child = Command::new(ours).arg("-s").args(&files).spawn()?;
-        let status = PathBuf::from(format!("/proc/{}/status", child.id()));
-        let mut most = 0.0_f64;
-        while child.try_wait()?.is_none() {
-            let text = fs::read_to_string(&status).unwrap_or_default();
-            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-            let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
-            most = most.max(kib.unwrap_or(0.0));
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let (_, most) = peak_kib(&mut child)?;
         let name = if start == Start::Warm {
             "peak memory, warm"
         } else {

@@ -7,10 +7,12 @@ mod fio;
 mod idle;
 mod itself;
 mod lab;
+mod memory;
 mod ours;
 mod report;
 mod statistics;
 mod tree;
+mod update;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -27,6 +29,8 @@ pub enum Peers {
     Cmp(cmp::Arguments),
     /// Comparing trees of small files with `diff -rq`, `rsync -rcn` and `tar | tar d`
     Tree(tree::Arguments),
+    /// Updating a file of integers beside a write for each, and the best method that there is
+    Update(update::Arguments),
 }
 
 /// Compares.
@@ -36,5 +40,6 @@ pub fn run(peers: &Peers) -> Result<()> {
         Peers::Itself(arguments) => itself::run(arguments),
         Peers::Cmp(arguments) => cmp::run(arguments),
         Peers::Tree(arguments) => tree::run(arguments),
+        Peers::Update(arguments) => update::run(arguments),
     }
 }

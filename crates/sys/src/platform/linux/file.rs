@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxAttributes, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::support::{ABSENT, Support, attempt};
@@ -38,6 +38,19 @@ pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
         rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))
     })?;
     Ok(file.map(File::from))
+}
+
+/// Why nobody may change the file at `path`, whatever its mode says; `None` where nothing is set: statx(2).
+pub fn protection(path: &Path) -> io::Result<Support<Option<&'static str>>> {
+    let found = rustix::fs::statx(rustix::fs::CWD, path, AtFlags::empty(), StatxFlags::TYPE)?;
+    let set = found.stx_attributes & found.stx_attributes_mask;
+    Ok(Support::Available(if set.contains(StatxAttributes::IMMUTABLE) {
+        Some("it is immutable (chattr -i lets it be changed again)")
+    } else if set.contains(StatxAttributes::APPEND) {
+        Some("it may only be appended to (chattr -a lets it be changed again)")
+    } else {
+        None
+    }))
 }
 
 /// What direct I/O on `file` demands: statx(2) with `STATX_DIOALIGN`.

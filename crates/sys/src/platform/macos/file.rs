@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::macos::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -31,6 +32,20 @@ pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
         rustix::fs::fcntl_nocache(&file, true)
     })?;
     Ok(uncached.map(|()| file))
+}
+
+/// Why nobody may change the file at `path`, whatever its mode says; `None` where nothing is set: stat(2) `st_flags`.
+pub fn protection(path: &Path) -> io::Result<Support<Option<&'static str>>> {
+    let flags = std::fs::metadata(path)?.st_flags();
+    Ok(Support::Available(
+        if flags & (libc::UF_IMMUTABLE | libc::SF_IMMUTABLE) != 0 {
+            Some("it is immutable (chflags nouchg lets it be changed again)")
+        } else if flags & (libc::UF_APPEND | libc::SF_APPEND) != 0 {
+            Some("it may only be appended to (chflags nouappnd lets it be changed again)")
+        } else {
+            None
+        },
+    ))
 }
 
 /// `Unavailable`: `F_NOCACHE` takes any alignment, and is fastest at whole pages.

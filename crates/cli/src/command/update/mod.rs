@@ -1,22 +1,25 @@
 //! `seekless update`: many small changes of a file in few writes.
 
+mod show;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use seekless::method::{Durability, Method, Operation, Options};
 use seekless::update::{
-    Commit, PlanLimits, Recovered, Safety, UpdateCost, UpdateFacts, Updated, Updates, commit, cost, is_planned, naive,
-    plan, recover, update_facts,
+    Commit, PlanLimits, Safety, UpdateCost, UpdateFacts, UpdatePlan, Updated, Updates, assumed_facts, certain_plan,
+    commit, cost, is_planned, plan, recover, update_facts,
 };
 use seekless_tools::update::read_updates;
-use serde_json::{Value, json};
 
+use self::show::{in_json, show, show_recovered};
 use super::Failure;
-use crate::show::{bytes, seconds, visible_path};
+use crate::show::visible_path;
 
 /// Changes many places of a file in few writes.
 ///
@@ -107,19 +110,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     require_file(&arguments.file)?;
-    let updates = read(arguments.from.as_deref())?.resolve();
-    let (facts, doubt) = facts(arguments)?;
-    let mut chosen = choose(arguments, &updates, &facts, false)?;
+    let mut times = Times::default();
+    let updates = timed(&mut times.read, || Ok(read(arguments.from.as_deref())?.resolve()))?;
+    let facts = timed(&mut times.facts, || facts(arguments, &updates))?;
+    let mut chosen = timed(&mut times.plan, || choose(arguments, &updates, &facts, false))?;
     let done = if arguments.dry_run {
         None
     } else {
-        Some(change(arguments, &updates, &facts, &mut chosen)?)
+        let change = || change(arguments, &updates, &facts, &mut chosen);
+        Some(timed(&mut times.write, change)?)
     };
-    if let Some(doubt) = doubt {
-        chosen.why.push_str(&doubt);
-    }
+    chosen.why.push_str(&facts.doubt);
     if arguments.json {
-        let value = in_json(arguments, &updates, &facts, &chosen, done.as_ref())?;
+        let value = in_json(arguments, &updates, &facts, &chosen, done.as_ref(), &times)?;
         writeln!(out, "{value:#}")?;
     } else {
         show(&mut out, arguments, &updates, &facts, &chosen, done.as_ref())?;
@@ -127,17 +130,62 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What writing costs here. Where it cannot be measured, because the folder takes no file or the disk is full, a guess, and
-/// what is to be said of it.
-fn facts(arguments: &Arguments) -> anyhow::Result<(UpdateFacts, Option<String>)> {
-    let durability = durability(arguments)?;
-    match update_facts(&arguments.file, durability) {
-        Ok(facts) => Ok((facts, None)),
-        Err(error) => {
-            let file_bytes = std::fs::metadata(&arguments.file)?.len();
-            let doubt = format!("; these costs are assumed, as they could not be measured ({error})");
-            Ok((UpdateFacts::assumed(file_bytes, durability), Some(doubt)))
-        }
+/// Seconds that the parts of it took.
+#[derive(Default)]
+struct Times {
+    /// Reading the updates and sorting them.
+    read: f64,
+    /// Finding out what writing costs.
+    facts: f64,
+    plan: f64,
+    /// From opening the file to having it as it is asked for on the device.
+    write: f64,
+}
+
+fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let start = Instant::now();
+    let done = work();
+    *seconds = start.elapsed().as_secs_f64();
+    done
+}
+
+/// What writing costs here.
+struct Facts {
+    known: UpdateFacts,
+    /// Whether the costs are measured; only then a time can be predicted.
+    is_measured: bool,
+    /// What is to be said of it.
+    doubt: String,
+}
+
+/// What is known of the file, with costs that are measured where they decide, or are asked for. Where they cannot be,
+/// because the folder takes no file or the disk is full, they are assumed.
+fn facts(arguments: &Arguments, updates: &Updates) -> anyhow::Result<Facts> {
+    let (path, durability) = (&arguments.file, durability(arguments)?);
+    let assumed = Facts {
+        known: assumed_facts(path, durability)?,
+        is_measured: false,
+        doubt: String::new(),
+    };
+    let is_predicted = arguments.explain || arguments.dry_run;
+    if !is_predicted && (arguments.method != "auto" || certain(arguments, updates, &assumed, false)?.is_some()) {
+        return Ok(assumed);
+    }
+    let measured = match durability {
+        // It is brought to the device once, whatever the order: that decides nothing.
+        Durability::Fsync if !is_predicted => Durability::None,
+        other => other,
+    };
+    match update_facts(path, measured) {
+        Ok(known) => Ok(Facts {
+            known,
+            is_measured: is_predicted,
+            ..assumed
+        }),
+        Err(error) => Ok(Facts {
+            doubt: format!("; these costs are assumed, as they could not be measured ({error})"),
+            ..assumed
+        }),
     }
 }
 
@@ -209,22 +257,43 @@ struct Chosen {
     why: String,
 }
 
-fn choose(arguments: &Arguments, updates: &Updates, facts: &UpdateFacts, is_exact: bool) -> anyhow::Result<Chosen> {
+/// The plan that needs no measured costs, if there is one.
+fn certain(
+    arguments: &Arguments,
+    updates: &Updates,
+    facts: &Facts,
+    is_exact: bool,
+) -> anyhow::Result<Option<UpdatePlan>> {
+    Ok(certain_plan(updates, &facts.known, &limits(arguments, is_exact)?))
+}
+
+fn limits(arguments: &Arguments, is_exact: bool) -> anyhow::Result<PlanLimits> {
+    Ok(PlanLimits {
+        durability: durability(arguments)?,
+        amplification_max: arguments.max_amplification,
+        is_exact,
+    })
+}
+
+fn choose(arguments: &Arguments, updates: &Updates, facts: &Facts, is_exact: bool) -> anyhow::Result<Chosen> {
     let method = method(arguments)?;
     if is_planned(&method) {
-        let limits = PlanLimits {
-            durability: method.options().durability,
-            amplification_max: arguments.max_amplification,
-            is_exact,
+        let certain = if facts.is_measured {
+            None
+        } else {
+            certain(arguments, updates, facts, is_exact)?
         };
-        let plan = plan(updates, facts, &limits);
+        let plan = match certain {
+            Some(plan) => plan,
+            None => plan(updates, &facts.known, &limits(arguments, is_exact)?),
+        };
         return Ok(Chosen {
             method: plan.method,
             cost: plan.cost,
             why: plan.why,
         });
     }
-    let cost = cost(updates, facts, &method);
+    let cost = cost(updates, &facts.known, &method);
     if let Some(most) = arguments.max_amplification
         && cost.amplification() > most
     {
@@ -239,12 +308,7 @@ fn choose(arguments: &Arguments, updates: &Updates, facts: &UpdateFacts, is_exac
 }
 
 /// Updates the file; where others cannot be kept out and the method is ours to choose, by exact writes.
-fn change(
-    arguments: &Arguments,
-    updates: &Updates,
-    facts: &UpdateFacts,
-    chosen: &mut Chosen,
-) -> anyhow::Result<Updated> {
+fn change(arguments: &Arguments, updates: &Updates, facts: &Facts, chosen: &mut Chosen) -> anyhow::Result<Updated> {
     let attempt = |method| {
         let how = Commit {
             method,
@@ -265,110 +329,4 @@ fn change(
         }
         other => Ok(other?),
     }
-}
-
-fn show(
-    out: &mut dyn Write,
-    arguments: &Arguments,
-    updates: &Updates,
-    facts: &UpdateFacts,
-    chosen: &Chosen,
-    done: Option<&Updated>,
-) -> anyhow::Result<()> {
-    let file = visible_path(&arguments.file);
-    let requested = bytes(updates.requested_bytes() as f64);
-    if done.is_none() {
-        let durability = chosen.method.options().durability;
-        let (_, one_by_one) = naive(updates, facts, durability);
-        writeln!(
-            out,
-            "{} updates of {file} name {requested}; nothing was changed.",
-            updates.given()
-        )?;
-        writeln!(
-            out,
-            "{:<12}{:>12}{:>12}{:>12}{:>12}",
-            "", "writes", "read", "written", "predicted"
-        )?;
-        for (name, cost) in [("one by one", &one_by_one), ("planned", &chosen.cost)] {
-            let (read, written) = (bytes(cost.read_bytes as f64), bytes(cost.written_bytes as f64));
-            let predicted = seconds(cost.predicted.as_secs_f64());
-            writeln!(
-                out,
-                "{name:<12}{:>12}{read:>12}{written:>12}{predicted:>12}",
-                cost.writes
-            )?;
-        }
-    }
-    if let Some(done) = done {
-        let written = bytes(done.written_bytes as f64);
-        writeln!(
-            out,
-            "{file}: {} updates, {requested}, in {} writes of {written} ({:.1} bytes for each that changes).",
-            updates.given(),
-            done.writes,
-            done.written_bytes as f64 / done.requested_bytes.max(1) as f64
-        )?;
-    }
-    if arguments.explain || done.is_none() {
-        writeln!(out, "{}: {}.", chosen.method, chosen.why)?;
-    }
-    Ok(())
-}
-
-fn in_json(
-    arguments: &Arguments,
-    updates: &Updates,
-    facts: &UpdateFacts,
-    chosen: &Chosen,
-    done: Option<&Updated>,
-) -> anyhow::Result<Value> {
-    let told = |cost: &UpdateCost| {
-        json!({
-            "writes": cost.writes, "reads": cost.reads, "written_bytes": cost.written_bytes,
-            "read_bytes": cost.read_bytes, "amplification": cost.amplification(),
-            "predicted_seconds": cost.predicted.as_secs_f64(),
-        })
-    };
-    let path = arguments
-        .file
-        .to_str()
-        .ok_or_else(|| anyhow!("JSON has no way to write this path"));
-    let (_, one_by_one) = naive(updates, facts, chosen.method.options().durability);
-    Ok(json!({
-        "path": path?, "updates": updates.given(), "requested_bytes": updates.requested_bytes(),
-        "method": chosen.method.to_string(), "why": chosen.why,
-        "one_by_one": told(&one_by_one), "planned": told(&chosen.cost),
-        "done": done.map(|done| json!({
-            "writes": done.writes, "written_bytes": done.written_bytes, "journal_bytes": done.journal_bytes,
-            "calls": done.calls,
-        })),
-    }))
-}
-
-fn show_recovered(out: &mut dyn Write, arguments: &Arguments, recovered: Recovered) -> anyhow::Result<()> {
-    let (word, updates) = match recovered {
-        Recovered::Nothing => ("nothing", 0),
-        Recovered::Undone => ("undone", 0),
-        Recovered::Finished(updates) => ("finished", updates),
-    };
-    if arguments.json {
-        writeln!(out, "{:#}", json!({ "recovered": word, "records": updates }))?;
-        return Ok(());
-    }
-    let file = visible_path(&arguments.file);
-    match recovered {
-        Recovered::Nothing => writeln!(out, "{file}: no update was interrupted; there is nothing to recover.")?,
-        Recovered::Undone => writeln!(
-            out,
-            "{file}: the update had not begun, and is undone: the file is as before."
-        )?,
-        Recovered::Finished(updates) => {
-            writeln!(
-                out,
-                "{file}: the update is finished: {updates} pieces are in it and on the device."
-            )?;
-        }
-    }
-    Ok(())
 }

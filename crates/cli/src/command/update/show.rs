@@ -1,0 +1,118 @@
+//! What `seekless update` says, as text and as JSON.
+
+use std::io::Write;
+
+use anyhow::anyhow;
+use seekless::update::{Recovered, UpdateCost, Updated, Updates, naive};
+use serde_json::{Value, json};
+
+use super::{Arguments, Chosen, Facts, Times};
+use crate::show::{bytes, seconds, visible_path};
+
+pub fn show(
+    out: &mut dyn Write,
+    arguments: &Arguments,
+    updates: &Updates,
+    facts: &Facts,
+    chosen: &Chosen,
+    done: Option<&Updated>,
+) -> anyhow::Result<()> {
+    let file = visible_path(&arguments.file);
+    let requested = bytes(updates.requested_bytes() as f64);
+    if done.is_none() {
+        let durability = chosen.method.options().durability;
+        let (_, one_by_one) = naive(updates, &facts.known, durability);
+        writeln!(
+            out,
+            "{} updates of {file} name {requested}; nothing was changed.",
+            updates.given()
+        )?;
+        writeln!(
+            out,
+            "{:<12}{:>12}{:>12}{:>12}{:>12}",
+            "", "writes", "read", "written", "predicted"
+        )?;
+        for (name, cost) in [("one by one", &one_by_one), ("planned", &chosen.cost)] {
+            let (read, written) = (bytes(cost.read_bytes as f64), bytes(cost.written_bytes as f64));
+            let predicted = seconds(cost.predicted.as_secs_f64());
+            writeln!(
+                out,
+                "{name:<12}{:>12}{read:>12}{written:>12}{predicted:>12}",
+                cost.writes
+            )?;
+        }
+    }
+    if let Some(done) = done {
+        let written = bytes(done.written_bytes as f64);
+        writeln!(
+            out,
+            "{file}: {} updates, {requested}, in {} writes of {written} ({:.1} bytes for each that changes).",
+            updates.given(),
+            done.writes,
+            done.written_bytes as f64 / done.requested_bytes.max(1) as f64
+        )?;
+    }
+    if arguments.explain || done.is_none() {
+        writeln!(out, "{}: {}.", chosen.method, chosen.why)?;
+    }
+    Ok(())
+}
+
+pub fn in_json(
+    arguments: &Arguments,
+    updates: &Updates,
+    facts: &Facts,
+    chosen: &Chosen,
+    done: Option<&Updated>,
+    times: &Times,
+) -> anyhow::Result<Value> {
+    let told = |cost: &UpdateCost| {
+        json!({
+            "writes": cost.writes, "reads": cost.reads, "written_bytes": cost.written_bytes,
+            "read_bytes": cost.read_bytes, "amplification": cost.amplification(),
+            "predicted_seconds": facts.is_measured.then_some(cost.predicted.as_secs_f64()),
+        })
+    };
+    let path = arguments
+        .file
+        .to_str()
+        .ok_or_else(|| anyhow!("JSON has no way to write this path"));
+    let (_, one_by_one) = naive(updates, &facts.known, chosen.method.options().durability);
+    Ok(json!({
+        "path": path?, "updates": updates.given(), "requested_bytes": updates.requested_bytes(),
+        "method": chosen.method.to_string(), "why": chosen.why,
+        "one_by_one": told(&one_by_one), "planned": told(&chosen.cost),
+        "done": done.map(|done| json!({
+            "writes": done.writes, "written_bytes": done.written_bytes, "journal_bytes": done.journal_bytes,
+            "calls": done.calls,
+        })),
+        "seconds": { "read": times.read, "facts": times.facts, "plan": times.plan, "write": times.write },
+    }))
+}
+
+pub fn show_recovered(out: &mut dyn Write, arguments: &Arguments, recovered: Recovered) -> anyhow::Result<()> {
+    let (word, updates) = match recovered {
+        Recovered::Nothing => ("nothing", 0),
+        Recovered::Undone => ("undone", 0),
+        Recovered::Finished(updates) => ("finished", updates),
+    };
+    if arguments.json {
+        writeln!(out, "{:#}", json!({ "recovered": word, "records": updates }))?;
+        return Ok(());
+    }
+    let file = visible_path(&arguments.file);
+    match recovered {
+        Recovered::Nothing => writeln!(out, "{file}: no update was interrupted; there is nothing to recover.")?,
+        Recovered::Undone => writeln!(
+            out,
+            "{file}: the update had not begun, and is undone: the file is as before."
+        )?,
+        Recovered::Finished(updates) => {
+            writeln!(
+                out,
+                "{file}: the update is finished: {updates} pieces are in it and on the device."
+            )?;
+        }
+    }
+    Ok(())
+}

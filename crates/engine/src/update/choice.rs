@@ -1,0 +1,186 @@
+//! Which order and block are best for updates by the facts: every one is tried on the gaps, counted by size.
+
+use super::batch::Updates;
+use super::gaps::Gaps;
+use super::plan::{PlanLimits, UpdateCost, UpdateFacts};
+use crate::method::{Durability, Hint, Method, Options, Platform, UpdateOrder};
+
+/// The smallest gap that is tried beside none, and the largest, as powers of two.
+const GAP_BITS: std::ops::RangeInclusive<u32> = 5..=20;
+/// The same where the file has holes: shorter than a block of any file system, so that no block is written that no update
+/// touches.
+const GAP_BITS_BESIDE_HOLES: std::ops::RangeInclusive<u32> = 5..=11;
+/// What is written at once where each call waits for the device, and else.
+const THROUGH_BLOCKS: &[u64] = &[1 << 20, 2 << 20, 4 << 20, 8 << 20];
+const BLOCKS: &[u64] = &[1 << 20];
+/// Nanoseconds of a byte of memory at its first touch: 2.3 GB/s where a virtual machine had it before.
+const TOUCH_BYTE_NS: f64 = 0.4;
+/// Writes that are shorter on average are waited for more than transferred, so that their reads are worth a hint.
+const SHORT_BYTES: u64 = 128 << 10;
+
+/// What calls, flushes and bytes cost, in nanoseconds.
+pub(super) struct Costs {
+    call: f64,
+    flush: f64,
+    byte: f64,
+}
+
+/// A flash disk that need not flush, behind a slow link.
+pub(super) const DEAR_BYTES: Costs = Costs {
+    call: 300.0,
+    flush: 20_000.0,
+    byte: 8.0,
+};
+/// A turning disk.
+pub(super) const DEAR_CALLS: Costs = Costs {
+    call: 20_000.0,
+    flush: 20e6,
+    byte: 0.1,
+};
+/// A virtual disk, in between.
+pub(super) const USUAL: Costs = Costs {
+    call: 2_000.0,
+    flush: 300_000.0,
+    byte: 1.0,
+};
+
+impl Costs {
+    pub fn on(&self, facts: &UpdateFacts, durability: Durability) -> UpdateFacts {
+        UpdateFacts {
+            write_call_ns: self.call,
+            write_byte_ns: self.byte,
+            flush_ns: if durability == Durability::None {
+                0.0
+            } else {
+                self.flush
+            },
+            read_call_ns: self.call,
+            read_byte_ns: self.byte,
+            ..*facts
+        }
+    }
+}
+
+/// The best order and block.
+pub(super) struct Choice {
+    pub order: UpdateOrder,
+    block_bytes: u64,
+    /// Writes, as far as gaps tell, and their bytes.
+    writes: u64,
+    written_bytes: u64,
+    /// Whether the bound on the amplification ruled out a better one.
+    is_bounded: bool,
+}
+
+impl Choice {
+    pub fn of(gaps: &Gaps, updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Self {
+        let mut best = (Self::nothing(), f64::MAX);
+        let mut is_bounded = false;
+        for order in orders(facts.has_holes) {
+            let exact = !order.fills_gaps();
+            if limits.is_exact && !exact {
+                continue;
+            }
+            for &block_bytes in blocks(limits.durability) {
+                let estimate = gaps.estimate(order, updates, facts, block_bytes);
+                let touched = block_bytes.min(updates.end()) as f64 * TOUCH_BYTE_NS;
+                let nanoseconds = nanoseconds(&estimate, facts, limits.durability) + touched;
+                let amplification = estimate.written_bytes as f64 / updates.requested_bytes().max(1) as f64;
+                if !exact && limits.amplification_max.is_some_and(|most| amplification > most) {
+                    is_bounded |= nanoseconds < best.1;
+                } else if nanoseconds < best.1 {
+                    let choice = Self {
+                        order,
+                        block_bytes,
+                        writes: estimate.writes,
+                        written_bytes: estimate.written_bytes,
+                        is_bounded,
+                    };
+                    best = (choice, nanoseconds);
+                }
+            }
+        }
+        Self { is_bounded, ..best.0 }
+    }
+
+    fn nothing() -> Self {
+        Self {
+            order: UpdateOrder::Coalesce(0),
+            block_bytes: BLOCKS[0],
+            writes: 0,
+            written_bytes: 0,
+            is_bounded: false,
+        }
+    }
+
+    pub fn method(&self, facts: &UpdateFacts, limits: &PlanLimits) -> Method {
+        let is_scattered = self.writes > 1 && self.written_bytes / self.writes < SHORT_BYTES;
+        let hint = if Platform::HERE == Platform::Linux && facts.absent_part > 0.01 && is_scattered {
+            Hint::WillNeed
+        } else {
+            Hint::None
+        };
+        let plain = Method::known("update/sync");
+        let options = Options {
+            block_bytes: Some(self.block_bytes),
+            update_order: Some(self.order),
+            durability: limits.durability,
+            hint,
+            ..*plain.options()
+        };
+        Method::new(plain.mechanism(), options).unwrap_or(plain)
+    }
+
+    pub fn why(&self, facts: &UpdateFacts, limits: &PlanLimits) -> String {
+        let flush_ns = match limits.durability {
+            Durability::WriteThrough => facts.flush_ns,
+            Durability::None | Durability::Fsync => 0.0,
+        };
+        let call = (facts.write_call_ns + flush_ns) / 1e3;
+        let worth = (facts.write_call_ns + flush_ns) / (facts.write_byte_ns + facts.read_byte_ns).max(1e-3);
+        let measured = format!("a write costs {call:.1} µs here, as much as {worth:.0} bytes more");
+        let rest = match self.order {
+            UpdateOrder::Rewrite => "so the whole file is written at once",
+            UpdateOrder::Coalesce(1..) => "so neighbours up to the gap share one",
+            _ if facts.has_holes && !limits.is_exact => {
+                "and no more than what updates touch may be written, as the file has holes"
+            }
+            _ if limits.is_exact => "and only what updates name may be written",
+            _ => "so nothing between updates is written",
+        };
+        let bounded = if self.is_bounded {
+            "; without the bound on the amplification more would be written at once"
+        } else {
+            ""
+        };
+        format!("{measured}, {rest}{bounded}")
+    }
+}
+
+fn orders(has_holes: bool) -> impl Iterator<Item = UpdateOrder> {
+    let bits = if has_holes { GAP_BITS_BESIDE_HOLES } else { GAP_BITS };
+    let gaps = bits.map(|bits| UpdateOrder::Coalesce(1 << bits));
+    std::iter::once(UpdateOrder::Coalesce(0))
+        .chain(gaps)
+        .chain((!has_holes).then_some(UpdateOrder::Rewrite))
+}
+
+fn blocks(durability: Durability) -> &'static [u64] {
+    match durability {
+        Durability::WriteThrough => THROUGH_BLOCKS,
+        Durability::Fsync | Durability::None => BLOCKS,
+    }
+}
+
+pub(super) fn nanoseconds(cost: &UpdateCost, facts: &UpdateFacts, durability: Durability) -> f64 {
+    let flushes = match durability {
+        Durability::None => 0,
+        Durability::Fsync => 1,
+        Durability::WriteThrough => cost.writes,
+    };
+    cost.writes as f64 * facts.write_call_ns
+        + cost.written_bytes as f64 * facts.write_byte_ns
+        + cost.reads as f64 * facts.read_call_ns
+        + cost.read_bytes as f64 * facts.read_byte_ns
+        + flushes as f64 * facts.flush_ns
+}

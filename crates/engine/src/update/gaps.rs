@@ -1,0 +1,59 @@
+//! The gaps between updates, counted by size, and what follows from them for every order.
+
+use std::time::Duration;
+
+use super::batch::Updates;
+use super::plan::{UpdateCost, UpdateFacts};
+use crate::method::UpdateOrder;
+
+/// How many gaps between updates are of which size: enough to judge every order in one pass over millions of them.
+pub(super) struct Gaps {
+    /// By the number of bits of the gap: how many, and their bytes.
+    by_bits: [(u64, u64); 65],
+}
+
+impl Gaps {
+    pub fn of(updates: &Updates) -> Self {
+        let mut by_bits = [(0, 0); 65];
+        for two in updates.pieces.windows(2) {
+            let gap = two[1].offset - two[0].end();
+            // One that is a power of two belongs to those up to it.
+            let bits = (64 - gap.saturating_sub(1).leading_zeros()) as usize;
+            let bits = if gap == 0 { 0 } else { bits + 1 };
+            by_bits[bits.min(64)].0 += 1;
+            by_bits[bits.min(64)].1 += gap;
+        }
+        Self { by_bits }
+    }
+
+    /// What an order costs, but for where its blocks end.
+    pub fn estimate(&self, order: UpdateOrder, updates: &Updates, facts: &UpdateFacts, block_bytes: u64) -> UpdateCost {
+        let bits = match order {
+            UpdateOrder::Coalesce(0) => 0,
+            UpdateOrder::Coalesce(gap_bytes) => gap_bytes.ilog2() as usize + 1,
+            _ => 64,
+        };
+        let joined = self.by_bits[..=bits].iter();
+        let (joined, between_bytes) = joined.fold((0, 0_u64), |sum, one| (sum.0 + one.0, sum.1.saturating_add(one.1)));
+        let mut written_bytes = updates.requested_bytes().saturating_add(between_bytes);
+        let mut writes = updates.pieces.len() as u64 - joined.min(updates.pieces.len() as u64);
+        if order == UpdateOrder::Rewrite {
+            written_bytes = updates.end().max(facts.file_bytes);
+            writes = 1;
+        }
+        writes += written_bytes / block_bytes;
+        let (reads, read_bytes) = if written_bytes > updates.requested_bytes() {
+            (writes, written_bytes)
+        } else {
+            (0, 0)
+        };
+        UpdateCost {
+            writes,
+            reads,
+            requested_bytes: updates.requested_bytes(),
+            written_bytes,
+            read_bytes,
+            predicted: Duration::ZERO,
+        }
+    }
+}

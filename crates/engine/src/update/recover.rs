@@ -1,0 +1,207 @@
+//! Recovering a file whose update was interrupted, from the journal that it left.
+//!
+//! A journal is bytes that will be written to somebody's file, so it is believed only where nobody else can have made it,
+//! and where the file holds what was there before it or what it wanted.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Seek};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use seekless_sys::{self as sys, Access, Opening, Support};
+
+use super::commit::{end_of_links, lock, with_protection};
+use super::form::{Read, Record};
+use super::journal::{beside, journal_path, read_or_zeros, remove};
+use super::watch::{Step, StepKind, Unwatched, Watch};
+use crate::error::{Error, Result};
+
+/// What recovering a file did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovered {
+    /// There was no journal: no update was interrupted.
+    Nothing,
+    /// The journal was not whole, so the file had not been touched; the journal is gone.
+    Undone,
+    /// So many updates of the journal are in the file and on the device; the journal is gone.
+    Finished(u64),
+}
+
+/// Finishes or undoes an update of a file that was interrupted.
+///
+/// # Errors
+/// [`Error::Refused`] for a journal that is not of this file, that another user may have made, that is of an older state
+/// of the file or was damaged, with what to do; the system's errors.
+pub fn recover(path: &Path) -> Result<Recovered> {
+    recover_watched(path, &Unwatched)
+}
+
+/// The same, telling a watch of each step before it is made.
+///
+/// # Errors
+/// As [`recover`], and those of the watch.
+#[doc(hidden)]
+pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
+    let path = &end_of_links(path)?;
+    let opened = OpenOptions::new().read(true).write(true).open(path);
+    let file = opened.map_err(|error| with_protection(path, Error::system(path, "opening it for writing", error)))?;
+    lock(&file, path)?;
+    // That of a replacement that was killed: the file is as before.
+    let _ = fs::remove_file(beside(path, "new"));
+    let named = journal_path(path);
+    let Some(journal) = open_trusted(&named, &file)? else {
+        return Ok(Recovered::Nothing);
+    };
+    let recovered = match count_records(&journal, &named, path, &file)? {
+        None => Recovered::Undone,
+        Some(records) => {
+            finish(&journal, &named, path, &file, watch)?;
+            Recovered::Finished(records)
+        }
+    };
+    remove(&named, watch)?;
+    Ok(recovered)
+}
+
+/// Opens a journal that only this user, the file's owner or root can have written; none where there is none.
+fn open_trusted(named: &Path, file: &File) -> Result<Option<File>> {
+    let failed = |error| Error::system(named, "opening the journal", error);
+    // A link would lead to what others chose; and whatever it is, opening it does not wait.
+    match fs::symlink_metadata(named) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+        Ok(found) if !found.is_file() => {
+            return Err(Error::refused(named, "is no regular file, so no journal of ours"));
+        }
+        Ok(_) => {}
+    }
+    let how = Opening {
+        access: Access::Read,
+        direct: false,
+        write_through: false,
+    };
+    let journal = match sys::open(named, how).map_err(failed)? {
+        Support::Available(journal) => journal,
+        Support::Unavailable(reason) => return Err(failed(io::Error::other(reason))),
+    };
+    let looked = journal.metadata().and_then(|found| {
+        let named = fs::symlink_metadata(named)?;
+        Ok((found, named, file.metadata()?))
+    });
+    let (found, entry, owned) = looked.map_err(failed)?;
+    if (found.dev(), found.ino()) != (entry.dev(), entry.ino()) || !found.is_file() {
+        return Err(Error::refused(
+            named,
+            "was replaced while it was opened; nothing was changed: try again",
+        ));
+    }
+    let trusted = [0, sys::effective_user(), owned.uid()];
+    if !trusted.contains(&found.uid()) {
+        let what = format!(
+            "belongs to user {}, who is neither you nor the file's owner and may have made it up; nothing was changed: \
+             look where it comes from, and change its owner if it is to be believed",
+            found.uid()
+        );
+        return Err(Error::refused(named, &what));
+    }
+    if found.mode() & 0o022 != 0 || found.nlink() > 1 {
+        let what = format!(
+            "may have been written to by others (mode {:o}, {} names), and a journal of ours may not; nothing was \
+             changed: chmod go-w, or move it away",
+            found.mode() & 0o7777,
+            found.nlink()
+        );
+        return Err(Error::refused(named, &what));
+    }
+    Ok(Some(journal))
+}
+
+/// The updates of a whole journal of the file; none where it was interrupted before the file was touched.
+fn count_records(journal: &File, named: &Path, path: &Path, file: &File) -> Result<Option<u64>> {
+    let metadata = file
+        .metadata()
+        .map_err(|error| Error::system(path, "looking at it", error))?;
+    let (header, mut read) = match Read::new(BufReader::new(journal)) {
+        Ok(read) => read,
+        // Its first bytes come to the device with all others or not at all, before the file is touched.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => {
+            let what = format!("{error}; if it is none of yours, move it away");
+            return Err(Error::refused(named, &what));
+        }
+    };
+    let sizes = header.bytes_before..=header.bytes_after;
+    if header.inode != metadata.ino() || !sizes.contains(&metadata.len()) {
+        let what = format!(
+            "is the journal of another file than {} is now, which was replaced or cut; nothing was changed: move the \
+             journal away if that was meant",
+            path.display()
+        );
+        return Err(Error::refused(named, &what));
+    }
+    let (mut records, mut stale, mut found) = (0, None, Vec::new());
+    loop {
+        match read.next_record() {
+            Ok(Some(record)) => {
+                records += 1;
+                found.resize(record.bytes.len(), 0);
+                let read = read_or_zeros(file, &mut found, record.offset);
+                read.map_err(|error| Error::system(path, "comparing it with its journal", error))?;
+                if stale.is_none() {
+                    stale = foreign_byte(&found, &record);
+                }
+            }
+            Ok(None) => break,
+            Err(_) if header.modified == (metadata.mtime(), metadata.mtime_nsec()) => return Ok(None),
+            Err(error) => {
+                let what = format!(
+                    "{error}, but {} has been written to since; nothing was changed: move the journal away if the file \
+                     is good as it is",
+                    path.display()
+                );
+                return Err(Error::refused(named, &what));
+            }
+        }
+    }
+    match stale {
+        None => Ok(Some(records)),
+        Some(at) => {
+            let what = format!(
+                "is of an older state of {}: its byte {at} is neither what was there before the update nor what the \
+                 update wanted, so others have written to it since; nothing was changed: move the journal away if the \
+                 file is good as it is",
+                path.display()
+            );
+            Err(Error::refused(named, &what))
+        }
+    }
+}
+
+/// The first byte that comes neither from before the update nor from it. A write that was cut off may end anywhere.
+fn foreign_byte(found: &[u8], record: &Record) -> Option<u64> {
+    let wanted = record.before.iter().zip(&record.bytes);
+    let foreign = found
+        .iter()
+        .zip(wanted)
+        .position(|(found, (before, after))| found != before && found != after);
+    foreign.map(|at| record.offset + at as u64)
+}
+
+fn finish(journal: &File, named: &Path, path: &Path, file: &File, watch: &dyn Watch) -> Result<()> {
+    let failed = |error| Error::system(path, "writing what its journal holds", error);
+    let unread = |error| Error::system(named, "reading the journal", error);
+    let mut again = journal;
+    again.rewind().map_err(unread)?;
+    let (_, mut read) = Read::new(BufReader::new(journal)).map_err(unread)?;
+    while let Some(Record { offset, bytes, .. }) = read.next_record().map_err(unread)? {
+        let step = Step {
+            offset,
+            bytes: bytes.len() as u64,
+            ..Step::of(StepKind::Write, path)
+        };
+        watch.before(&step).map_err(failed)?;
+        file.write_all_at(&bytes, offset).map_err(failed)?;
+    }
+    watch.before(&Step::of(StepKind::Sync, path)).map_err(failed)?;
+    sys::sync(file).map_err(failed)
+}

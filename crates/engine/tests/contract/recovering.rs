@@ -1,0 +1,132 @@
+//! Journals that are not believed: those that others may have made, and those of an older state of the file. Files that
+//! a flag keeps from being changed.
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use seekless::update::{Commit, Recovered, Safety, commit, journal_path, recover};
+
+use super::crashing::{is_killed, updates, wanted};
+use super::{file_of, folders, sample};
+
+/// A file with some of its updates, and its journal.
+fn interrupted(folder: &tempfile::TempDir) -> (PathBuf, PathBuf) {
+    let path = file_of(folder, "file", &sample(10_000));
+    // Make, sync, sync of the folder, two writes.
+    assert!(is_killed("journal", "update/sync", 5, &path));
+    let journal = journal_path(&path);
+    assert!(journal.exists());
+    (path, journal)
+}
+
+fn refused(path: &Path, words: &str) {
+    let before = fs::read(path).unwrap();
+    let error = recover(path).unwrap_err().to_string();
+    assert!(
+        error.contains(words) && error.contains(".seekless-journal"),
+        "{words}: {error}"
+    );
+    assert!(fs::read(path).unwrap() == before, "{words}");
+    assert!(fs::symlink_metadata(journal_path(path)).is_ok(), "{words}");
+}
+
+#[test]
+fn a_journal_that_others_may_have_made_is_refused_and_nothing_is_changed() {
+    for folder in folders() {
+        let (path, journal) = interrupted(&folder);
+        for mode in [0o620, 0o602, 0o666] {
+            fs::set_permissions(&journal, Permissions::from_mode(mode)).unwrap();
+            refused(&path, "may have been written to by others");
+        }
+        fs::set_permissions(&journal, Permissions::from_mode(0o600)).unwrap();
+        let other = folder.path().join("other");
+        match fs::hard_link(&journal, &other) {
+            Ok(()) => refused(&path, "2 names"),
+            Err(error) => println!("skipped: {}: {error}", folder.path().display()),
+        }
+        let _ = fs::remove_file(&other);
+        if chown(&journal, Some(65_534), None).is_ok() {
+            refused(&path, "belongs to user 65534");
+            chown(&journal, Some(0), None).unwrap();
+        } else {
+            println!("skipped: only root may give a file away");
+        }
+        fs::rename(&journal, &other).unwrap();
+        symlink(&other, &journal).unwrap();
+        refused(&path, "no regular file");
+        fs::rename(&other, &journal).unwrap();
+        assert!(matches!(recover(&path).unwrap(), Recovered::Finished(_)));
+        assert!(fs::read(&path).unwrap() == wanted());
+    }
+}
+
+#[test]
+fn a_journal_of_an_older_state_is_refused_and_what_it_does_not_name_may_change() {
+    for folder in folders() {
+        let (path, _) = interrupted(&folder);
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, 4001).unwrap();
+        let neither = (0..=255).find(|other| *other != byte[0] && *other != b'p').unwrap();
+        file.write_all_at(&[neither], 4001).unwrap();
+        refused(&path, "its byte 4001 is neither");
+        file.write_all_at(&byte, 4001).unwrap();
+        // Nobody's but theirs.
+        file.write_all_at(&[!sample(10_000)[2000]], 2000).unwrap();
+        assert!(matches!(recover(&path).unwrap(), Recovered::Finished(_)));
+        let mut expected = wanted();
+        expected[2000] = !expected[2000];
+        assert!(fs::read(&path).unwrap() == expected);
+    }
+}
+
+/// Takes a flag of a file away again.
+struct Flag<'a>(&'a Path, char);
+
+impl<'a> Flag<'a> {
+    fn set(path: &'a Path, flag: char) -> Option<Self> {
+        let set = Command::new("chattr").arg(format!("+{flag}")).arg(path).output();
+        match set {
+            Ok(output) if output.status.success() => Some(Self(path, flag)),
+            other => {
+                println!("skipped: chattr +{flag}: {other:?}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Flag<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("chattr").arg(format!("-{}", self.1)).arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_file_that_a_flag_keeps_from_being_changed_is_left_alone_and_the_flag_is_named() {
+    for folder in folders() {
+        for (flag, words) in [('i', "immutable (chattr -i"), ('a', "appended to (chattr -a")] {
+            let path = file_of(&folder, "file", &sample(10_000));
+            let Some(set) = Flag::set(&path, flag) else { continue };
+            for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
+                let how = Commit {
+                    method: "update/sync".parse().unwrap(),
+                    safety,
+                    is_unsafe: false,
+                };
+                let error = commit(&path, &updates(), &how).unwrap_err().to_string();
+                assert!(
+                    error.contains(words) && error.contains("opening it for writing"),
+                    "{error}"
+                );
+                assert!(fs::read(&path).unwrap() == sample(10_000), "{safety:?}");
+                assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{safety:?}");
+            }
+            let error = recover(&path).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+            drop(set);
+        }
+    }
+}
