@@ -1,5 +1,6 @@
 //! `copy/clonefile`: clonefile(2) of macOS makes a new file that shares all blocks with the source.
 
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ pub(super) fn clone(source: &Side<'_>, target: &Path, destination: Destination) 
 }
 
 impl CopyBytes for Clonefile {
-    fn copy(&mut self, source: &Side<'_>, _target: &Side<'_>) -> Result<()> {
+    fn copy(&mut self, source: &Side<'_>, _target: &Side<'_>, _range: Range<u64>) -> Result<()> {
         Err(source.unavailable("clonefile(2) makes new files only"))
     }
 }

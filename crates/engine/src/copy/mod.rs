@@ -12,6 +12,7 @@ mod sendfile;
 mod splice;
 mod sync;
 
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -40,8 +41,9 @@ pub(crate) type PrepareCopy = fn(Setup) -> Result<Box<dyn CopyBytes>>;
 
 /// A prepared mechanism of copying.
 pub(crate) trait CopyBytes: Send {
-    /// Copies the whole source into the target. The exact size and the fsync at the end are not its business.
-    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>) -> Result<()>;
+    /// Copies a stretch of the source, which is not empty, to its place in the target; a mechanism without options copies
+    /// all. The exact size and the fsync at the end are not its business.
+    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()>;
 }
 
 /// Copies files by one method. Buffers, rings and threads are made once, before the first copy.
@@ -136,7 +138,7 @@ impl Copier {
 fn fill(mechanism: &mut dyn CopyBytes, source: &Side<'_>, target: &Side<'_>) -> Result<Duration> {
     target.preallocate()?;
     if source.bytes > 0 {
-        mechanism.copy(source, target)?;
+        mechanism.copy(source, target, 0..source.bytes)?;
     }
     target.finish_target()
 }

@@ -8,10 +8,13 @@ mod posix_aio;
 mod sync;
 mod threads;
 
+use std::ops::Range;
 use std::path::Path;
 
 pub(crate) use io_uring::{flags as ring_flags, ring};
-pub(crate) use mmap::{MAP_HINTS, STEP_BYTES, fault as map_fault, map_source, page_bytes, require_guard, window_bytes};
+pub(crate) use mmap::{
+    MAP_HINTS, STEP_BYTES, fault as map_fault, map_source, page_bytes, place_in_map, require_guard, steps, windows,
+};
 pub(crate) use posix_aio::slot as aio_slot;
 pub(crate) use sync::{ACCEPTS, HINTS as DESCRIPTOR_HINTS};
 
@@ -38,8 +41,8 @@ pub(crate) type PrepareRead = fn(Setup) -> Result<Box<dyn ReadSource>>;
 
 /// A prepared mechanism of reading.
 pub(crate) trait ReadSource: Send {
-    /// Feeds the whole source to the consumer. Tells whether the consumer stopped it.
-    fn read(&mut self, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped>;
+    /// Feeds a stretch of the source, which is not empty, to the consumer. Tells whether the consumer stopped it.
+    fn read(&mut self, source: &Side<'_>, range: Range<u64>, consumer: &dyn Consumer) -> Result<Stopped>;
 }
 
 /// Whether the consumer ended the read early.
@@ -105,7 +108,7 @@ impl Reader {
         let stopped = if source.bytes == 0 {
             false
         } else {
-            self.mechanism.read(&source, &delivered)?
+            self.mechanism.read(&source, 0..source.bytes, &delivered)?
         };
         Ok(Transfer {
             bytes: delivered.bytes(),
