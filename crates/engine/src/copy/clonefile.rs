@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
 
 use seekless_sys::{self as sys};
 
@@ -36,8 +35,7 @@ pub(super) fn clone(source: &Side<'_>, target: &Path, destination: Destination) 
     Ok(Transfer {
         bytes: source.bytes,
         calls: source.calls(),
-        fsync: Duration::ZERO,
-        stopped: false,
+        ..Transfer::default()
     })
 }
 

@@ -59,4 +59,9 @@ impl CopyBytes for Mmap {
         source.check_not_shrunk()?;
         target.check_not_shrunk()
     }
+
+    /// A write through a map makes the whole folio dirty, of which ext4 then allocates all blocks.
+    fn spills(&self) -> bool {
+        true
+    }
 }

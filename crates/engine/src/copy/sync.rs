@@ -14,6 +14,7 @@ use crate::write::BLOCKS;
 /// What calls that copy through a buffer accept.
 pub(super) const ACCEPTS: Accepts = Accepts {
     hints: DESCRIPTOR_HINTS,
+    skips_holes: true,
     ..BLOCKS
 };
 

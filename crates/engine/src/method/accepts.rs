@@ -26,6 +26,8 @@ pub struct Accepts {
     pub comparing: &'static [Comparing],
     /// The orders of updates; the first is the default, and one gap stands for all. Empty where nothing is updated.
     pub update_orders: &'static [UpdateOrder],
+    /// Whether it can pass over the holes of what it reads.
+    pub skips_holes: bool,
 }
 
 /// The largest block: what one call can move on Linux, rounded down to a power of two.
@@ -46,6 +48,7 @@ impl Accepts {
         orders: &[],
         comparing: &[],
         update_orders: &[],
+        skips_holes: false,
     };
 
     /// Checks options and fills in the defaults.
@@ -92,9 +95,29 @@ impl Accepts {
         {
             return Err(refuse(&order.text(), self.in_words()));
         }
-        self.complete_comparing(&mut options)
+        self.complete_holes(&mut options)
+            .and_then(|()| self.complete_comparing(&mut options))
             .map_err(|option| refuse(&option, self.in_words()))?;
         Ok(options)
+    }
+
+    /// The same for holes; the error is what is refused.
+    fn complete_holes(&self, options: &mut Options) -> Result<(), String> {
+        if !options.holes_skipped {
+            return Ok(());
+        }
+        if !self.comparing.is_empty() {
+            // What comparing does anyway is not written.
+            options.holes_skipped = false;
+            return Ok(());
+        }
+        if !self.skips_holes {
+            return Err("holes=skip".to_owned());
+        }
+        if matches!(options.preallocate, Preallocate::Allocate | Preallocate::Both) {
+            return Err(format!("holes=skip with preallocate={}", options.preallocate.name()));
+        }
+        Ok(())
     }
 
     /// The accepted options as a list for people.
@@ -142,6 +165,9 @@ impl Accepts {
                 "identity=ignore".to_owned(),
                 "holes=ignore".to_owned(),
             ]);
+        }
+        if self.skips_holes {
+            words.push("holes=skip".to_owned());
         }
         if words.is_empty() {
             "no options".to_owned()

@@ -94,8 +94,11 @@ pub struct Options {
     pub update_order: Option<UpdateOrder>,
     /// Whether a file is compared with itself for real, which is equal at once otherwise.
     pub identity_ignored: bool,
-    /// Whether holes and shared extents are read like everything else.
+    /// Whether holes and shared extents are read like everything else, where two files are compared.
     pub holes_ignored: bool,
+    /// Whether holes of what is read or copied are passed over: nobody reads them, and a copy has them too. Comparing does
+    /// so anyway.
+    pub holes_skipped: bool,
 }
 
 impl Options {
@@ -143,6 +146,9 @@ impl Options {
         if self.holes_ignored {
             f.write_str(",holes=ignore")?;
         }
+        if self.holes_skipped {
+            f.write_str(",holes=skip")?;
+        }
         Ok(())
     }
 
@@ -151,6 +157,7 @@ impl Options {
             + u32::from(self.hint != Hint::None)
             + u32::from(self.preallocate != Preallocate::None)
             + u32::from(self.order != Order::Alternate)
+            + u32::from(self.holes_skipped)
             + u32::from(self.update_order.is_some_and(|order| order != UpdateOrder::Ascending))
     }
 }
@@ -176,6 +183,7 @@ pub fn differing_options(one: &Method, other: &Method) -> Vec<&'static str> {
     note(a.update_order != b.update_order, "order");
     note(a.comparing != b.comparing, "kernel");
     note(a.identity_ignored != b.identity_ignored, "identity");
-    note(a.holes_ignored != b.holes_ignored, "holes");
+    let holes = |options: &Options| (options.holes_ignored, options.holes_skipped);
+    note(holes(a) != holes(b), "holes");
     names
 }

@@ -32,6 +32,7 @@ pub(crate) const ACCEPTS: Accepts = Accepts {
     orders: &[],
     comparing: &[],
     update_orders: &[],
+    skips_holes: true,
 };
 
 const PREPARE: PrepareRead = |setup| {
