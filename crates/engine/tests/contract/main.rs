@@ -12,6 +12,7 @@ mod reading;
 mod recovering;
 mod refusing;
 mod replacing;
+mod sparse;
 mod updating;
 mod writing;
 

@@ -4,6 +4,7 @@ mod cache;
 mod cases;
 mod cmp;
 mod fio;
+mod holes;
 mod idle;
 mod itself;
 mod lab;
@@ -27,6 +28,8 @@ pub enum Peers {
     Itself(itself::Arguments),
     /// Comparing two files with `cmp` and `diff -q`
     Cmp(cmp::Arguments),
+    /// Reading, copying and making holes, with `cp` and `fallocate --dig-holes`
+    Holes(holes::Arguments),
     /// Comparing trees of small files with `diff -rq`, `rsync -rcn` and `tar | tar d`
     Tree(tree::Arguments),
     /// Updating a file of integers beside a write for each, and the best method that there is
@@ -39,6 +42,7 @@ pub fn run(peers: &Peers) -> Result<()> {
         Peers::Lab(arguments) => lab::run(arguments),
         Peers::Itself(arguments) => itself::run(arguments),
         Peers::Cmp(arguments) => cmp::run(arguments),
+        Peers::Holes(arguments) => holes::run(arguments),
         Peers::Tree(arguments) => tree::run(arguments),
         Peers::Update(arguments) => update::run(arguments),
     }

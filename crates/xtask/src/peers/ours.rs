@@ -47,7 +47,7 @@ impl Ours {
             Operation::Write => Action::Write(method, Content::Block(bytes), Target::Fresh),
             Operation::Copy | Operation::Compare | Operation::Update => bail!("fio does not {}", method.operation()),
         };
-        let report = self.trial(action, file, bytes, prepare)?;
+        let report = self.trial(action, job(file, file, bytes), prepare)?;
         ensure!(
             report.bytes == bytes,
             "seekless moved {} bytes, not {bytes}",
@@ -59,18 +59,16 @@ impl Ours {
     /// The seconds inside the clock of a trial that does nothing.
     pub fn time_null(&self) -> Result<f64> {
         let action = Action::Read(Method::known("read/null"), Kernel::None);
-        Ok(self.trial(action, Path::new(""), 0, || Ok(()))?.seconds)
+        Ok(self
+            .trial(action, job(Path::new(""), Path::new(""), 0), || Ok(()))?
+            .seconds)
     }
 
-    fn trial(&self, action: Action, file: &Path, bytes: u64, prepare: impl FnOnce() -> Result<()>) -> Result<Report> {
+    /// One trial: from opening the files to closing them, in a process that has its buffers already.
+    pub fn trial(&self, action: Action, job: Job, prepare: impl FnOnce() -> Result<()>) -> Result<Report> {
         let spec = Spec {
             action,
-            jobs: vec![Job {
-                source: FilePath::from(file),
-                other: FilePath::from(file),
-                target: FilePath::from(file),
-                bytes,
-            }],
+            jobs: vec![job],
             work_ns_per_kib: 0,
             device_folders: Vec::new(),
             cgroup: None,
@@ -84,6 +82,16 @@ impl Ours {
             Outcome::Unavailable(why) => bail!("it is not available here: {why}"),
             Outcome::Failed(why) => bail!(why),
         }
+    }
+}
+
+/// A trial's work: a source and a target, which may be one where only one is used.
+pub fn job(source: &Path, target: &Path, bytes: u64) -> Job {
+    Job {
+        source: FilePath::from(source),
+        other: FilePath::from(source),
+        target: FilePath::from(target),
+        bytes,
     }
 }
 
