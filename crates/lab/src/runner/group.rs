@@ -399,7 +399,8 @@ fn memory_for(plan: &ContestPlan, sizes: &[Size]) -> Option<u64> {
     };
     let (own, other) = (largest(plan)?, largest(&other)?);
     let scaled = u128::from(plan.memory_bytes?) * u128::from(other) / u128::from(own);
-    Some((scaled as u64).max(cgroup::LEAST_BYTES))
+    // In whole MiB, as people say it.
+    Some((scaled as u64 >> 20 << 20).max(cgroup::LEAST_BYTES))
 }
 
 /// The bytes of all files that a trial reads.
