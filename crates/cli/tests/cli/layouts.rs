@@ -153,7 +153,8 @@ fn where_nothing_is_cold_a_sparse_file_is_not_either() {
         return;
     }
     let place = Place::new();
-    place.file("sparse.toml", SPARSE.as_bytes());
+    let over = SPARSE.replace("\"cold\", ", "\"cold\", \"over\", ");
+    place.file("sparse.toml", over.as_bytes());
     let folder = folder.path().to_str().expect("a plain path");
     place
         .run(&["bench", "sparse.toml", "--rounds", "1", "--dir", folder])
@@ -166,6 +167,13 @@ fn where_nothing_is_cold_a_sparse_file_is_not_either() {
         cold.entries.iter().all(|entry| why(&entry.status)),
         "{:?}",
         cold.entries
+    );
+    let (over, _) = contest(&run, Some("7M hole, 1M data"), Cache::Over);
+    let why = |status: &Status| matches!(status, Status::Unavailable(why) if why.contains("none exceeds"));
+    assert!(
+        over.entries.iter().all(|entry| why(&entry.status)),
+        "{:?}",
+        over.entries
     );
     let (_, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Warm);
     assert!(!trials.is_empty() && trials.iter().all(|trial| trial.valid));
