@@ -62,9 +62,9 @@ impl<'a> Ahead<'a> {
     }
 
     /// The same for a source that is mapped: the hints for maps are given to the map.
-    pub fn for_map(side: &'a Side<'a>) -> Result<Self> {
+    pub fn for_map(side: &'a Side<'a>, range: Range<u64>) -> Result<Self> {
         match side.method.options().hint {
-            Hint::RdAhead | Hint::RdAdvise => Self::new(side),
+            Hint::RdAhead | Hint::RdAdvise => Self::within(side, range),
             _ => Ok(Self::done(side)),
         }
     }

@@ -57,6 +57,7 @@ impl<F: FnMut(u64, &[u8]) -> ControlFlow<()> + Send> Consumer for Sequential<F> 
 pub(crate) struct Delivered<'a> {
     inner: &'a dyn Consumer,
     bytes: AtomicU64,
+    hole_bytes: AtomicU64,
 }
 
 impl<'a> Delivered<'a> {
@@ -64,11 +65,17 @@ impl<'a> Delivered<'a> {
         Self {
             inner,
             bytes: AtomicU64::new(0),
+            hole_bytes: AtomicU64::new(0),
         }
     }
 
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// How many of these came as holes.
+    pub fn hole_bytes(&self) -> u64 {
+        self.hole_bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -80,6 +87,7 @@ impl Consumer for Delivered<'_> {
 
     fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
         self.bytes.fetch_add(length, Ordering::Relaxed);
+        self.hole_bytes.fetch_add(length, Ordering::Relaxed);
         self.inner.zeros(offset, length)
     }
 

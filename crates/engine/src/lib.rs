@@ -36,6 +36,7 @@ mod consumer;
 mod copy;
 mod error;
 mod generator;
+mod holes;
 mod in_flight;
 mod kernel;
 mod pool;

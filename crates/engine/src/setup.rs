@@ -1,6 +1,7 @@
 //! What a mechanism prepares from, outside any clock.
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 use seekless_sys as sys;
@@ -38,6 +39,13 @@ impl Setup {
         }
         let names: Vec<_> = platforms.iter().map(|platform| platform.name()).collect();
         Err(self.unavailable(&format!("it exists on {} only", names.join(" and "))))
+    }
+
+    /// The blocks that a range is cut into: the offset of each and its length.
+    pub fn blocks(&self, range: Range<u64>) -> impl Iterator<Item = (u64, usize)> + use<> {
+        let (end, block_bytes) = (range.end, self.block_bytes);
+        let offsets = range.step_by(block_bytes);
+        offsets.map(move |offset| (offset, (block_bytes as u64).min(end - offset) as usize))
     }
 
     pub fn buffer(&self) -> Result<sys::Buffer> {

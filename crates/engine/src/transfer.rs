@@ -18,8 +18,11 @@ use crate::method::{CachePolicy, Durability, Method, Preallocate};
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfer {
-    /// Bytes moved.
+    /// Bytes moved, holes that were passed over among them.
     pub bytes: u64,
+    /// How many of these are in holes that were passed over (`holes=skip`): a consumer was told of zeros that nobody read,
+    /// or they were not written.
+    pub hole_bytes: u64,
     /// Calls made to move them, those that open and close included: system calls, and for `posix-aio` calls of the C
     /// library, which makes its own.
     pub calls: u64,
@@ -186,9 +189,14 @@ impl<'a> Side<'a> {
     }
 
     fn set_size(&self) -> Result<()> {
+        self.resize(self.bytes)
+    }
+
+    /// Gives a target another size.
+    pub fn resize(&self, bytes: u64) -> Result<()> {
         self.count_call();
         self.file
-            .set_len(self.bytes)
+            .set_len(bytes)
             .map_err(|error| self.failed("setting its size", error))
     }
 
@@ -217,7 +225,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    fn sync(&self) -> Result<Duration> {
+    /// Has all of a target on its device: fsync(2). Gives the time it took.
+    pub fn sync(&self) -> Result<Duration> {
         self.count_call();
         let start = Instant::now();
         sys::sync(&self.file).map_err(|error| self.failed("fsync", error))?;

@@ -9,6 +9,7 @@ use seekless_sys::{self as sys, Extent, Support};
 
 use super::pair::Pair;
 use crate::error::Result;
+use crate::holes::{end_of_data, next_data};
 
 /// Files shorter than this are read, whatever they share: that is quicker than asking.
 const SHARED_FROM_BYTES: u64 = 128 << 10;
@@ -148,18 +149,9 @@ impl Runs<'_> {
 /// Asks whether there is data or a hole at an offset of the pair, and until where.
 fn ask(pair: &Pair<'_>, file: usize, at: u64, last: Stretch) -> Result<Stretch> {
     let (side, start) = (&pair.sides[file], pair.starts[file]);
-    let failed = |error| side.failed_at("asking for holes", start + at, error);
-    let all_data = Stretch {
-        is_data: true,
-        until: u64::MAX,
-    };
     // Behind a hole there is data: that was the answer to the last question.
     if last.is_data || last.until != at {
-        side.count_call();
-        let data = match sys::next_data(&side.file, start + at).map_err(failed)? {
-            Support::Unavailable(_) => return Ok(all_data),
-            Support::Available(data) => data.map_or(u64::MAX, |data| data - start),
-        };
+        let data = next_data(side, start + at)? - start;
         if data > at {
             return Ok(Stretch {
                 is_data: false,
@@ -167,15 +159,10 @@ fn ask(pair: &Pair<'_>, file: usize, at: u64, last: Stretch) -> Result<Stretch> 
             });
         }
     }
-    side.count_call();
-    Ok(match sys::next_hole(&side.file, start + at).map_err(failed)? {
-        Support::Unavailable(_) => all_data,
-        // A hole that begins where there is data: the file changes, or its map makes no sense.
-        Support::Available(hole) if hole <= start + at => all_data,
-        Support::Available(hole) => Stretch {
-            is_data: true,
-            until: hole - start,
-        },
+    let end = end_of_data(side, start + at)?;
+    Ok(Stretch {
+        is_data: true,
+        until: end.unwrap_or(u64::MAX) - start,
     })
 }
 

@@ -124,7 +124,7 @@ impl<'a> View<'a> {
         let place = pair.place(file, window);
         // A start that was skipped to need not be that of a page.
         let mapped_from = place.start - place.start % page_bytes();
-        Ahead::for_map(side)?.reading_at(place.start)?;
+        Ahead::for_map(side, 0..side.bytes)?.reading_at(place.start)?;
         Ok(Self {
             pair,
             file,

@@ -18,6 +18,8 @@ use crate::setup::Setup;
 pub(super) const ACCEPTS: Accepts = Accepts {
     orders: &[Order::Preload, Order::Window(64 << 20), Order::Parallel],
     comparing: &[Comparing::Memcmp, Comparing::Bytewise, Comparing::Linewise],
+    // It does so unless told otherwise.
+    skips_holes: false,
     ..crate::read::ACCEPTS
 };
 

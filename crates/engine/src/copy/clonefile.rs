@@ -1,7 +1,7 @@
 //! `copy/clonefile`: clonefile(2) of macOS makes a new file that shares all blocks with the source.
 
+use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
 
 use seekless_sys::{self as sys};
 
@@ -35,13 +35,12 @@ pub(super) fn clone(source: &Side<'_>, target: &Path, destination: Destination) 
     Ok(Transfer {
         bytes: source.bytes,
         calls: source.calls(),
-        fsync: Duration::ZERO,
-        stopped: false,
+        ..Transfer::default()
     })
 }
 
 impl CopyBytes for Clonefile {
-    fn copy(&mut self, source: &Side<'_>, _target: &Side<'_>) -> Result<()> {
+    fn copy(&mut self, source: &Side<'_>, _target: &Side<'_>, _range: Range<u64>) -> Result<()> {
         Err(source.unavailable("clonefile(2) makes new files only"))
     }
 }

@@ -1,5 +1,6 @@
 //! `copy/double-buffer`: a second thread reads block n + 1 while this one writes block n.
 
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use rayon::ThreadPool;
@@ -40,13 +41,13 @@ struct DoubleBuffer {
 }
 
 impl CopyBytes for DoubleBuffer {
-    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>) -> Result<()> {
+    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
         // A copy that failed left its buffers behind.
         while self.buffers.len() < 2 {
             self.buffers.push(self.setup.buffer()?);
         }
-        let ahead = Ahead::new(source)?;
-        let block_bytes = self.setup.block_bytes;
+        let ahead = Ahead::within(source, range.clone())?;
+        let (to_read, to_write) = (self.setup.blocks(range.clone()), self.setup.blocks(range));
         let (give_back, empty) = sync_channel(2);
         let (hand_over, filled) = sync_channel(2);
         for buffer in self.buffers.drain(..) {
@@ -57,12 +58,12 @@ impl CopyBytes for DoubleBuffer {
         let result = self.pool.in_place_scope(|scope| {
             let kept = &mut kept;
             scope.spawn(move |_| {
-                fill(source, ahead, block_bytes, &empty, &hand_over);
+                fill(source, to_read, ahead, &empty, &hand_over);
                 drop(hand_over);
                 // What comes back afterwards is for the next file.
                 kept.extend(empty);
             });
-            write_filled(target, block_bytes, filled, give_back)
+            write_filled(target, to_write, filled, give_back)
         });
         self.buffers = kept;
         result
@@ -72,14 +73,13 @@ impl CopyBytes for DoubleBuffer {
 /// The reading side: fills empty buffers in order until the end, an error, or nobody writes any more.
 fn fill(
     source: &Side<'_>,
+    blocks: impl Iterator<Item = (u64, usize)>,
     mut ahead: Ahead<'_>,
-    block_bytes: usize,
     empty: &Receiver<Buffer>,
     hand_over: &SyncSender<Result<Buffer>>,
 ) {
-    for offset in (0..source.bytes).step_by(block_bytes) {
+    for (offset, length) in blocks {
         let Ok(mut buffer) = empty.recv() else { return };
-        let length = source.length_at(offset, block_bytes);
         let read = ahead
             .reading_at(offset)
             .and_then(|()| source.read_block(&mut buffer, offset, length));
@@ -93,13 +93,13 @@ fn fill(
 /// The writing side. It owns its ends, so that whichever side fails, the other one ends too.
 fn write_filled(
     target: &Side<'_>,
-    block_bytes: usize,
+    blocks: impl Iterator<Item = (u64, usize)>,
     filled: Receiver<Result<Buffer>>,
     give_back: SyncSender<Buffer>,
 ) -> Result<()> {
-    for (offset, block) in (0..target.bytes).step_by(block_bytes).zip(filled) {
+    for ((offset, length), block) in blocks.zip(filled) {
         let buffer = block?;
-        target.write_block(&buffer, offset, target.length_at(offset, block_bytes))?;
+        target.write_block(&buffer, offset, length)?;
         // Never full: there are two places for two buffers.
         let _ = give_back.send(buffer);
     }

@@ -1,5 +1,7 @@
 //! `copy/io_uring,depth=N`: N blocks on their way through one ring, each read and then written from its registered buffer.
 
+use std::ops::Range;
+
 use seekless_sys::{Completed, Ring};
 
 use super::{CopyBytes, PrepareCopy};
@@ -61,11 +63,11 @@ impl InFlight for IoUring {
 }
 
 impl CopyBytes for IoUring {
-    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>) -> Result<()> {
+    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
         let calls = self.ring.calls();
         let block_bytes = self.setup.block_bytes;
         let this = Draining(self);
-        let result = Ahead::new(source).and_then(|ahead| {
+        let result = Ahead::within(source, range.clone()).and_then(|ahead| {
             let blocks = vec![None; this.0.ring.depth() as usize];
             let ring = &mut this.0.ring;
             Copying {
@@ -75,7 +77,7 @@ impl CopyBytes for IoUring {
                 ahead,
                 block_bytes,
                 blocks,
-                next: 0,
+                left: range,
             }
             .run()
         });
@@ -93,8 +95,8 @@ struct Copying<'a> {
     ahead: Ahead<'a>,
     block_bytes: usize,
     blocks: Vec<Option<Block>>,
-    /// The offset of the first block that no slot has taken.
-    next: u64,
+    /// What no slot has taken yet.
+    left: Range<u64>,
 }
 
 impl Copying<'_> {
@@ -114,18 +116,19 @@ impl Copying<'_> {
 
     /// Starts to read the next block, if there is one, into a slot.
     fn take_next(&mut self, slot: u32) -> Result<()> {
-        if self.next >= self.source.bytes {
+        if self.left.is_empty() {
             return Ok(());
         }
-        let length = self.source.length_at(self.next, self.block_bytes);
-        self.ahead.reading_at(self.next)?;
+        let offset = self.left.start;
+        let length = (self.block_bytes as u64).min(self.left.end - offset) as usize;
+        self.ahead.reading_at(offset)?;
         let block = Block {
             way: Way::In,
-            offset: self.next,
+            offset,
             length,
             done: 0,
         };
-        self.next += length as u64;
+        self.left.start += length as u64;
         self.request(slot, block)
     }
 

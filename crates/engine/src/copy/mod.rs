@@ -9,16 +9,18 @@ mod mmap;
 mod null;
 mod reflink;
 mod sendfile;
+mod sparse;
 mod splice;
 mod sync;
 
+use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::method::{Mechanism, Method, Operation, Prepare};
+use crate::method::{Durability, Mechanism, Method, Operation, Prepare};
 use crate::setup::Setup;
 use crate::transfer::{Destination, Side, Transfer, require_distinct};
+use sparse::{Skipped, copy_data};
 
 /// The mechanisms of copying.
 pub(crate) static TABLE: &[&Mechanism] = &[
@@ -40,8 +42,14 @@ pub(crate) type PrepareCopy = fn(Setup) -> Result<Box<dyn CopyBytes>>;
 
 /// A prepared mechanism of copying.
 pub(crate) trait CopyBytes: Send {
-    /// Copies the whole source into the target. The exact size and the fsync at the end are not its business.
-    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>) -> Result<()>;
+    /// Copies a stretch of the source, which is not empty, to its place in the target; a mechanism without options copies
+    /// all. The exact size and the fsync at the end are not its business.
+    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()>;
+
+    /// Whether the target may get blocks beside the stretch.
+    fn spills(&self) -> bool {
+        false
+    }
 }
 
 /// Copies files by one method. Buffers, rings and threads are made once, before the first copy.
@@ -100,6 +108,10 @@ impl Copier {
     /// Opens the source, opens or makes the target, copies the bytes, and closes both. Mode, owner and times are not
     /// copied. The size is the one that the source has when it is opened.
     ///
+    /// A method with `holes=skip` copies the stretches of data that the file system tells of. The target has holes where the
+    /// source has them; where it is written over, what it held there is punched out, or written over with zeros where the
+    /// file system cannot punch. Else it is as with [`Reader::read`](crate::Reader::read).
+    ///
     /// # Errors
     /// Every [`Error`]. After an error a new target is gone, and one that was written over holds whatever was written
     /// until then; after a failed fsync nothing may be assumed written. The name of a new file is durable only when its
@@ -119,24 +131,46 @@ impl Copier {
         require_distinct(&source, target)?;
         let target = Side::open_target(target, &self.method, destination, source.bytes)?;
         // Again: the name may stand for another file by now.
-        let copied = require_distinct(&source, target.path).and_then(|()| fill(&mut *self.mechanism, &source, &target));
+        let copied = require_distinct(&source, target.path)
+            .and_then(|()| fill(&mut *self.mechanism, &source, &target, destination));
         if copied.is_err() && destination == Destination::New {
             target.remove_failed();
         }
-        let fsync = copied?;
         Ok(Transfer {
-            bytes: source.bytes,
             calls: source.calls() + target.calls(),
-            fsync,
-            stopped: false,
+            ..copied?
         })
     }
 }
 
-fn fill(mechanism: &mut dyn CopyBytes, source: &Side<'_>, target: &Side<'_>) -> Result<Duration> {
-    target.preallocate()?;
-    if source.bytes > 0 {
-        mechanism.copy(source, target)?;
+fn fill(
+    mechanism: &mut dyn CopyBytes,
+    source: &Side<'_>,
+    target: &Side<'_>,
+    destination: Destination,
+) -> Result<Transfer> {
+    let options = source.method.options();
+    let mut old_bytes = 0;
+    if options.holes_skipped && destination == Destination::Overwrite {
+        target.count_call();
+        // Before preallocation makes it longer.
+        old_bytes = target.metadata()?.len();
     }
-    target.finish_target()
+    target.preallocate()?;
+    let mut skipped = Skipped::default();
+    if options.holes_skipped {
+        skipped = copy_data(mechanism, source, target, old_bytes)?;
+    } else if source.bytes > 0 {
+        mechanism.copy(source, target, 0..source.bytes)?;
+    }
+    let mut fsync = target.finish_target()?;
+    if skipped.freed && options.durability == Durability::WriteThrough && fsync.is_zero() {
+        fsync = target.sync()?;
+    }
+    Ok(Transfer {
+        bytes: source.bytes,
+        hole_bytes: skipped.hole_bytes,
+        fsync,
+        ..Transfer::default()
+    })
 }

@@ -1,5 +1,7 @@
 //! `copy/null`: touches nothing, not even the files. What it costs is what the measuring costs.
 
+use std::ops::Range;
+
 use super::{CopyBytes, PrepareCopy};
 use crate::error::Result;
 use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
@@ -21,7 +23,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 struct Null;
 
 impl CopyBytes for Null {
-    fn copy(&mut self, _source: &Side<'_>, _target: &Side<'_>) -> Result<()> {
+    fn copy(&mut self, _source: &Side<'_>, _target: &Side<'_>, _range: Range<u64>) -> Result<()> {
         Ok(())
     }
 }

@@ -1,5 +1,8 @@
 //! `copy/sendfile`: sendfile(2) moves as much as one call can.
 
+use std::io::{Seek, SeekFrom};
+use std::ops::Range;
+
 use seekless_sys::{self as sys};
 
 use super::{CopyBytes, PrepareCopy};
@@ -32,8 +35,12 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 struct Sendfile;
 
 impl CopyBytes for Sendfile {
-    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>) -> Result<()> {
-        copy_by_call(source, target, "sendfile", |offset, length| {
+    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
+        // It writes at the target's position, unlike the others.
+        target.count_call();
+        let sought = (&*target.file).seek(SeekFrom::Start(range.start));
+        sought.map_err(|error| target.failed_at("going on", range.start, error))?;
+        copy_by_call(source, target, range, "sendfile", |offset, length| {
             sys::sendfile(&source.file, offset, &target.file, length)
         })
     }
@@ -46,16 +53,17 @@ const MAX_CALL_BYTES: u64 = 0x7fff_f000;
 pub(super) fn copy_by_call(
     source: &Side<'_>,
     target: &Side<'_>,
+    range: Range<u64>,
     name: &str,
     call: impl Fn(u64, usize) -> std::io::Result<sys::Support<usize>>,
 ) -> Result<()> {
-    let mut ahead = Ahead::new(source)?;
+    let mut ahead = Ahead::within(source, range.clone())?;
     let block = source.method.options().block_bytes.unwrap_or(MAX_CALL_BYTES);
-    let mut offset = 0;
-    while offset < source.bytes {
+    let mut offset = range.start;
+    while offset < range.end {
         ahead.reading_at(offset)?;
         target.count_call();
-        let length = block.min(source.bytes - offset) as usize;
+        let length = block.min(range.end - offset) as usize;
         match target.support(&format!("{name} at byte {offset}"), call(offset, length))? {
             0 => return Err(source.shrank(offset)),
             moved => offset += moved as u64,

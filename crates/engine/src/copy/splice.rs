@@ -1,5 +1,7 @@
 //! `copy/splice`: pages move from file to pipe to file by splice(2), without passing through this process.
 
+use std::ops::Range;
+
 use seekless_sys::{Pipe, Support};
 
 use super::{CopyBytes, PrepareCopy};
@@ -36,8 +38,8 @@ struct Splice {
 }
 
 impl CopyBytes for Splice {
-    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>) -> Result<()> {
-        let result = self.splice_all(source, target);
+    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
+        let result = self.splice_all(source, target, range);
         if result.is_err() {
             // What is left in the pipe must not reach the next file.
             self.pipe = match Pipe::new(self.setup.block_bytes) {
@@ -50,11 +52,11 @@ impl CopyBytes for Splice {
 }
 
 impl Splice {
-    fn splice_all(&self, source: &Side<'_>, target: &Side<'_>) -> Result<()> {
-        let mut ahead = Ahead::new(source)?;
-        let mut offset = 0;
-        while offset < source.bytes {
-            let length = source.length_at(offset, self.setup.block_bytes);
+    fn splice_all(&self, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
+        let mut ahead = Ahead::within(source, range.clone())?;
+        let mut offset = range.start;
+        while offset < range.end {
+            let length = (self.setup.block_bytes as u64).min(range.end - offset) as usize;
             ahead.reading_at(offset)?;
             source.count_call();
             let filled = self.pipe.fill(&source.file, offset, length);

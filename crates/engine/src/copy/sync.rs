@@ -1,5 +1,7 @@
 //! `copy/sync`: pread(2) and pwrite(2) in a loop.
 
+use std::ops::Range;
+
 use super::{CopyBytes, PrepareCopy};
 use crate::ahead::Ahead;
 use crate::error::Result;
@@ -12,6 +14,7 @@ use crate::write::BLOCKS;
 /// What calls that copy through a buffer accept.
 pub(super) const ACCEPTS: Accepts = Accepts {
     hints: DESCRIPTOR_HINTS,
+    skips_holes: true,
     ..BLOCKS
 };
 
@@ -39,10 +42,9 @@ struct Sync {
 }
 
 impl CopyBytes for Sync {
-    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>) -> Result<()> {
-        let mut ahead = Ahead::new(source)?;
-        for offset in (0..source.bytes).step_by(self.setup.block_bytes) {
-            let length = source.length_at(offset, self.setup.block_bytes);
+    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
+        let mut ahead = Ahead::within(source, range.clone())?;
+        for (offset, length) in self.setup.blocks(range) {
             ahead.reading_at(offset)?;
             source.read_block(&mut self.buffer, offset, length)?;
             target.write_block(&self.buffer, offset, length)?;

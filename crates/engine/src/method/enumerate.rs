@@ -35,7 +35,8 @@ pub fn mechanisms() -> impl Iterator<Item = &'static Mechanism> {
 }
 
 /// All methods of a mechanism with the default block, depth and number of threads: each combination of the other
-/// options that it accepts, and where two files are compared or one updated each order and each kernel for itself.
+/// options that it accepts, skipping holes for itself, and where two files are compared or one updated each order and
+/// each kernel for itself.
 pub fn variants(mechanism: &'static Mechanism) -> impl Iterator<Item = Method> {
     let accepts = mechanism.accepts;
     let policies = std::iter::once(CachePolicy::Cached).chain(accepts.cache.iter().copied());
@@ -78,5 +79,9 @@ pub fn variants(mechanism: &'static Mechanism) -> impl Iterator<Item = Method> {
         .chain(accepts.update_orders.iter().skip(1).map(of_update))
         .chain(accepts.comparing.iter().skip(1).map(of_kernel))
         .chain(threaded)
+        .chain(accepts.skips_holes.then(|| Options {
+            holes_skipped: true,
+            ..Options::default()
+        }))
         .filter_map(move |options| Method::new(mechanism, options).ok())
 }

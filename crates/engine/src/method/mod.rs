@@ -3,23 +3,30 @@
 //! A method is a mechanism of an operation with options. The mechanisms come from the tables of the operations'
 //! folders; nothing here knows how any of them moves bytes.
 
+#[macro_use]
+mod words;
+
+mod accepts;
 mod alias;
+mod comparing;
 mod enumerate;
 mod options;
 mod parse;
 mod size;
+mod updating;
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use accepts::Accepts;
 pub use alias::{ALIASES, Alias};
+pub use comparing::{Comparing, Order};
 pub use enumerate::{BLOCKS_2014, mechanisms, variants};
-pub use options::{
-    Accepts, CachePolicy, Comparing, Durability, Hint, Options, Order, Preallocate, UpdateOrder, differing_options,
-};
+pub use options::{CachePolicy, Durability, Hint, Options, Preallocate, differing_options};
 pub use parse::ParseError;
 pub use size::{format_size, parse_size};
+pub use updating::UpdateOrder;
 
 use crate::compare::PrepareCompare;
 use crate::copy::PrepareCopy;

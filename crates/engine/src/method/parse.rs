@@ -92,7 +92,8 @@ fn read_options(text: &str, mut options: Options, rest: &str) -> Result<Options,
                 }
             },
             "identity" if value == "ignore" => options.identity_ignored = true,
-            "holes" if value == "ignore" => options.holes_ignored = true,
+            "holes" if value == "ignore" => (options.holes_ignored, options.holes_skipped) = (true, false),
+            "holes" if value == "skip" => (options.holes_ignored, options.holes_skipped) = (false, true),
             word => match (CachePolicy::from_name(word), Durability::from_name(word)) {
                 (Some(policy), _) if value.is_empty() => options.cache = policy,
                 (_, Some(durability)) if value.is_empty() && word != "none" => options.durability = durability,
@@ -105,6 +106,7 @@ fn read_options(text: &str, mut options: Options, rest: &str) -> Result<Options,
 
 const OPTIONS: &str = "block=SIZE, depth=N, cached, direct, dontcache, hint=WORD, \
     preallocate=allocate|truncate|both, fsync, write-through, \
+    of read and copy holes=skip, \
     and of compare threads=N, order=alternate|preload|parallel, window=SIZE, kernel=memcmp|bytewise|linewise, \
     identity=ignore, holes=ignore, \
     and of update order=ascending|as-given|rewrite|coalesce, gap=SIZE";
@@ -139,6 +141,7 @@ const WORDS: &[&str] = &[
     "kernel=linewise",
     "identity=ignore",
     "holes=ignore",
+    "holes=skip",
     "order=ascending",
     "order=as-given",
     "order=rewrite",
@@ -221,6 +224,15 @@ mod tests {
         );
         assert_eq!(canonical("compare/mmap,threads=2"), "compare/mmap,threads=2,block=8M");
         assert_eq!(canonical("compare/stdio,kernel=bytewise"), "compare/stdio");
+        assert_eq!(
+            canonical("read/sync,holes=skip,direct"),
+            "read/sync,direct,block=128K,holes=skip"
+        );
+        assert_eq!(
+            canonical("compare/mmap,holes=skip"),
+            "compare/mmap",
+            "it does so anyway"
+        );
     }
 
     #[test]
@@ -251,6 +263,10 @@ mod tests {
         assert!(canonical("compare/sync,direct,window=1M").contains("does not take window=1M with direct"));
         assert!(canonical("compare/sync,order=window").contains("is no option"));
         assert!(canonical("compare/stdio,kernel=memcmp").contains("does not take"));
+        assert!(canonical("write/sync,holes=skip").contains("does not take holes=skip"));
+        assert!(canonical("copy/reflink,holes=skip").contains("does not take holes=skip"));
+        assert!(canonical("read/sync,holes=ignore").contains("does not take holes=ignore"));
+        assert!(canonical("copy/sync,preallocate=both,holes=skip").contains("holes=skip with preallocate=both"));
     }
 
     #[test]
@@ -273,7 +289,7 @@ mod tests {
         fn no_text_of_our_words_panics_and_what_parses_round_trips(
             words in proptest::collection::vec(
                 proptest::sample::select(vec![
-                    "read", "write", "copy", "compare", "/", "sync", "order=preload", "window=", "kernel=", "bytewise", "io_uring", "mmap", "threads", "=", "4", "block", "64K", ",",
+                    "read", "write", "copy", "compare", "/", "sync", "order=preload", "window=", "holes=skip", "kernel=", "bytewise", "io_uring", "mmap", "threads", "=", "4", "block", "64K", ",",
                     "direct", "hint", "sequential", "fsync", "depth", "preallocate", "both", "none", "0",
                 ]),
                 1..12,

@@ -1,7 +1,7 @@
 //! `read/io_uring,depth=N`: N reads in flight through one ring, into registered buffers.
 
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use seekless_sys::{Ring, RingFlags, Support};
 
@@ -68,10 +68,10 @@ impl InFlight for IoUring {
 }
 
 impl ReadSource for IoUring {
-    fn read(&mut self, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
+    fn read(&mut self, source: &Side<'_>, range: Range<u64>, consumer: &dyn Consumer) -> Result<Stopped> {
         let calls = self.ring.calls();
         let mut this = Draining(self);
-        let result = Reading::new(&mut this, source).and_then(|mut reading| reading.run(consumer));
+        let result = Reading::new(&mut this, source, range).and_then(|mut reading| reading.run(consumer));
         drop(this);
         source.count_calls(self.ring.calls() - calls);
         result
@@ -93,24 +93,25 @@ struct Reading<'a> {
     source: &'a Side<'a>,
     ahead: Ahead<'a>,
     block_bytes: usize,
+    /// What no slot has taken yet.
+    left: Range<u64>,
     slots: Vec<Block>,
     free: Vec<u32>,
     /// Slots in the order of their blocks, where the consumer needs order.
     turns: VecDeque<u32>,
-    next: u64,
 }
 
 impl<'a> Reading<'a> {
-    fn new(mechanism: &'a mut IoUring, source: &'a Side<'a>) -> Result<Self> {
+    fn new(mechanism: &'a mut IoUring, source: &'a Side<'a>, range: Range<u64>) -> Result<Self> {
         let depth = mechanism.ring.depth();
         Ok(Self {
             source,
-            ahead: Ahead::new(source)?,
+            ahead: Ahead::within(source, range.clone())?,
+            left: range,
             block_bytes: mechanism.setup.block_bytes,
             slots: vec![Block::default(); depth as usize],
             free: (0..depth).rev().collect(),
             turns: VecDeque::with_capacity(depth as usize),
-            next: 0,
             ring: &mut mechanism.ring,
         })
     }
@@ -142,10 +143,11 @@ impl<'a> Reading<'a> {
 
     /// Asks for blocks into all slots that are free, and sends the requests on their way.
     fn fill(&mut self, in_order: bool) -> Result<()> {
-        while self.next < self.source.bytes
+        while !self.left.is_empty()
             && let Some(slot) = self.free.pop()
         {
-            let (offset, length) = (self.next, self.source.length_at(self.next, self.block_bytes));
+            let offset = self.left.start;
+            let length = (self.block_bytes as u64).min(self.left.end - offset) as usize;
             self.ahead.reading_at(offset)?;
             self.slots[slot as usize] = Block {
                 offset,
@@ -156,7 +158,7 @@ impl<'a> Reading<'a> {
             if in_order {
                 self.turns.push_back(slot);
             }
-            self.next += length as u64;
+            self.left.start += length as u64;
         }
         // On their way at once: left in the queue until there is something to wait for, they would not be in flight.
         let submitted = self.ring.submit();

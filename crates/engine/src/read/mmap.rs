@@ -1,5 +1,7 @@
 //! `read/mmap`: the file is mapped, whole or in windows of a block, and handed over in steps.
 
+use std::ops::Range;
+
 use seekless_sys::{Map, MapAdvice, MapMode};
 
 use super::{PrepareRead, ReadSource, Stopped};
@@ -51,12 +53,26 @@ pub(crate) fn require_guard(setup: &Setup) -> Result<()> {
     Err(setup.unavailable("mapping is not allowed in this process: call seekless::allow_mapping() first"))
 }
 
-/// The bytes of one window: the block, a multiple of the page, or the whole file.
-pub(crate) fn window_bytes(side: &Side<'_>) -> u64 {
+/// The windows over a range: a block each, in whole pages, or all of it. They begin at pages, the first before the range
+/// where that does not.
+pub(crate) fn windows(side: &Side<'_>, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
     let block = side.method.options().block_bytes;
-    block
-        .map_or(side.bytes, |block| block.next_multiple_of(page_bytes()))
-        .max(1)
+    let window = block.map_or(range.end, |block| block.next_multiple_of(page_bytes()));
+    let first = range.start - range.start % page_bytes();
+    let starts = (first..range.end).step_by(window.max(1) as usize);
+    starts.map(move |start| start..start.saturating_add(window).min(range.end))
+}
+
+/// A range cut into the steps in which it is handed over.
+pub(crate) fn steps(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let end = range.end;
+    let starts = range.step_by(STEP_BYTES as usize);
+    starts.map(move |start| start..(start + STEP_BYTES).min(end))
+}
+
+/// The place of a part of a file in a map that begins at `mapped_from`.
+pub(crate) fn place_in_map(part: &Range<u64>, mapped_from: u64) -> Range<usize> {
+    (part.start - mapped_from) as usize..(part.end - mapped_from) as usize
 }
 
 /// A page, as far as offsets of maps go. Some machines have pages of 64K.
@@ -85,29 +101,22 @@ struct Mmap {
 }
 
 impl ReadSource for Mmap {
-    fn read(&mut self, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
+    fn read(&mut self, source: &Side<'_>, range: Range<u64>, consumer: &dyn Consumer) -> Result<Stopped> {
         debug_assert_eq!(self.setup.method, *source.method);
-        let mut ahead = Ahead::for_map(source)?;
-        let window = window_bytes(source);
-        let mut offset = 0;
-        while offset < source.bytes {
-            let length = window.min(source.bytes - offset);
-            let map = map_source(source, offset, length)?;
-            let mut start = 0;
-            while start < length {
-                let end = (start + STEP_BYTES).min(length);
-                ahead.reading_at(offset + start)?;
-                let bytes = map.bytes(start as usize..end as usize);
-                let flow = consumer.data(offset + start, Chunk::Mapped(bytes));
+        let mut ahead = Ahead::for_map(source, range.clone())?;
+        for window in windows(source, range.clone()) {
+            let map = map_source(source, window.start, window.end - window.start)?;
+            for step in steps(window.start.max(range.start)..window.end) {
+                ahead.reading_at(step.start)?;
+                let bytes = map.bytes(place_in_map(&step, window.start));
+                let flow = consumer.data(step.start, Chunk::Mapped(bytes));
                 if map.faulted() {
-                    return Err(fault(source, offset + start));
+                    return Err(fault(source, step.start));
                 }
                 if flow.is_break() {
                     return source.check_not_shrunk().map(|()| true);
                 }
-                start = end;
             }
-            offset += length;
         }
         // A cut inside the last page raises no signal.
         source.check_not_shrunk()?;

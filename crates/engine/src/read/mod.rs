@@ -8,16 +8,20 @@ mod posix_aio;
 mod sync;
 mod threads;
 
+use std::ops::Range;
 use std::path::Path;
 
 pub(crate) use io_uring::{flags as ring_flags, ring};
-pub(crate) use mmap::{MAP_HINTS, STEP_BYTES, fault as map_fault, map_source, page_bytes, require_guard, window_bytes};
+pub(crate) use mmap::{
+    MAP_HINTS, STEP_BYTES, fault as map_fault, map_source, page_bytes, place_in_map, require_guard, steps, windows,
+};
 pub(crate) use posix_aio::slot as aio_slot;
 pub(crate) use sync::{ACCEPTS, HINTS as DESCRIPTOR_HINTS};
 
 use crate::Consumer;
 use crate::consumer::Delivered;
 use crate::error::{Error, Result};
+use crate::holes::{Stretch, Stretches};
 use crate::method::{Mechanism, Method, Operation, Prepare};
 use crate::setup::Setup;
 use crate::transfer::{Side, Transfer};
@@ -38,8 +42,8 @@ pub(crate) type PrepareRead = fn(Setup) -> Result<Box<dyn ReadSource>>;
 
 /// A prepared mechanism of reading.
 pub(crate) trait ReadSource: Send {
-    /// Feeds the whole source to the consumer. Tells whether the consumer stopped it.
-    fn read(&mut self, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped>;
+    /// Feeds a stretch of the source, which is not empty, to the consumer. Tells whether the consumer stopped it.
+    fn read(&mut self, source: &Side<'_>, range: Range<u64>, consumer: &dyn Consumer) -> Result<Stopped>;
 }
 
 /// Whether the consumer ended the read early.
@@ -89,6 +93,12 @@ impl Reader {
     /// Opens a file, feeds it whole to the consumer, and closes it. The size is the one it has when it is opened: what
     /// grows meanwhile is read up to that size.
     ///
+    /// A method with `holes=skip` reads the stretches of data that the file system tells of, and hands over each hole by
+    /// [`Consumer::zeros`]: what was allocated and never written is a hole too, what waits to be written back is not. Where
+    /// the file system tells of no holes, all bytes are read; [`Probe`](crate::Probe) calls the method unavailable there,
+    /// because it would not do what its name says. Bytes that others write into a hole while the file is read may be missed,
+    /// as those behind a reader are.
+    ///
     /// # Errors
     /// Every [`Error`]; [`Error::Shrank`] where the file became shorter meanwhile: then what the consumer saw is not
     /// the file.
@@ -102,16 +112,35 @@ impl Reader {
             self.longest_file_bytes = source.bytes;
         }
         let delivered = Delivered::to(consumer);
-        let stopped = if source.bytes == 0 {
-            false
-        } else {
-            self.mechanism.read(&source, &delivered)?
-        };
+        let stopped = feed(&mut *self.mechanism, &source, &delivered)?;
         Ok(Transfer {
             bytes: delivered.bytes(),
+            hole_bytes: delivered.hole_bytes(),
             calls: source.calls(),
             stopped,
             ..Transfer::default()
         })
     }
+}
+
+fn feed(mechanism: &mut dyn ReadSource, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
+    if source.bytes == 0 {
+        return Ok(false);
+    }
+    if !source.method.options().holes_skipped {
+        return mechanism.read(source, 0..source.bytes, consumer);
+    }
+    let mut stretches = Stretches::of(source, source.alignment);
+    while let Some(stretch) = stretches.next()? {
+        let stopped = match stretch {
+            Stretch::Data(range) => mechanism.read(source, range, consumer)?,
+            Stretch::Hole(range) => consumer.zeros(range.start, range.end - range.start).is_break(),
+        };
+        if stopped {
+            return Ok(true);
+        }
+    }
+    // Nobody asked for bytes in a hole, so nobody was told that there are none any more.
+    source.check_not_shrunk()?;
+    Ok(false)
 }

@@ -1,5 +1,7 @@
 //! `read/null`: touches nothing, not even the file. What it costs is what the measuring costs.
 
+use std::ops::Range;
+
 use super::{PrepareRead, ReadSource, Stopped};
 use crate::Consumer;
 use crate::error::Result;
@@ -22,7 +24,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 struct Null;
 
 impl ReadSource for Null {
-    fn read(&mut self, _source: &Side<'_>, _consumer: &dyn Consumer) -> Result<Stopped> {
+    fn read(&mut self, _source: &Side<'_>, _range: Range<u64>, _consumer: &dyn Consumer) -> Result<Stopped> {
         Ok(false)
     }
 }

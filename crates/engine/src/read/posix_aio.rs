@@ -3,6 +3,7 @@
 //! glibc does these requests on threads of its own, one at a time for each descriptor.
 
 use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 
 use seekless_sys::{Aio, Support};
@@ -61,8 +62,8 @@ struct PosixAio {
 }
 
 impl PosixAio {
-    fn start(&mut self, slot: usize, source: &Side<'_>, offset: u64) -> Result<()> {
-        let asked = source.request_bytes(source.length_at(offset, self.setup.block_bytes));
+    fn start(&mut self, slot: usize, source: &Side<'_>, (offset, length): (u64, usize)) -> Result<()> {
+        let asked = source.request_bytes(length);
         source.count_call();
         let started = self.slots[slot].start_read(&source.file, offset, asked);
         started.map_err(|error| source.failed_at("starting to read", offset, error))
@@ -85,19 +86,21 @@ impl InFlight for PosixAio {
 }
 
 impl ReadSource for PosixAio {
-    fn read(&mut self, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
+    fn read(&mut self, source: &Side<'_>, range: Range<u64>, consumer: &dyn Consumer) -> Result<Stopped> {
         let mut this = Draining(self);
-        let mut ahead = Ahead::new(source)?;
-        let mut offset = 0;
+        let mut ahead = Ahead::within(source, range.clone())?;
+        let mut blocks = this.setup.blocks(range);
         let mut slot = 0;
-        ahead.reading_at(0)?;
-        this.start(slot, source, offset)?;
-        while offset < source.bytes {
-            let length = source.length_at(offset, this.setup.block_bytes);
+        let mut current = blocks.next();
+        if let Some(first) = current {
+            ahead.reading_at(first.0)?;
+            this.start(slot, source, first)?;
+        }
+        while let Some((offset, length)) = current {
             let finished = this.finish(slot, source, offset, length);
-            let next = offset + length as u64;
-            if finished.is_ok() && next < source.bytes {
-                ahead.reading_at(next)?;
+            let next = blocks.next();
+            if let Some(next) = next.filter(|_| finished.is_ok()) {
+                ahead.reading_at(next.0)?;
                 this.start(1 - slot, source, next)?;
             }
             finished?;
@@ -107,7 +110,7 @@ impl ReadSource for PosixAio {
             {
                 return Ok(true);
             }
-            (offset, slot) = (next, 1 - slot);
+            (current, slot) = (next, 1 - slot);
         }
         Ok(false)
     }

@@ -1,5 +1,7 @@
 //! `read/sync`: pread(2) in a loop, one block after the other.
 
+use std::ops::Range;
+
 use super::{PrepareRead, ReadSource, Stopped};
 use crate::ahead::Ahead;
 use crate::error::Result;
@@ -30,6 +32,7 @@ pub(crate) const ACCEPTS: Accepts = Accepts {
     orders: &[],
     comparing: &[],
     update_orders: &[],
+    skips_holes: true,
 };
 
 const PREPARE: PrepareRead = |setup| {
@@ -56,17 +59,14 @@ struct Sync {
 }
 
 impl ReadSource for Sync {
-    fn read(&mut self, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
-        let mut ahead = Ahead::new(source)?;
-        let mut offset = 0;
-        while offset < source.bytes {
-            let length = source.length_at(offset, self.setup.block_bytes);
+    fn read(&mut self, source: &Side<'_>, range: Range<u64>, consumer: &dyn Consumer) -> Result<Stopped> {
+        let mut ahead = Ahead::within(source, range.clone())?;
+        for (offset, length) in self.setup.blocks(range) {
             ahead.reading_at(offset)?;
             source.read_block(&mut self.buffer, offset, length)?;
             if consumer.data(offset, Chunk::Memory(&self.buffer[..length])).is_break() {
                 return Ok(true);
             }
-            offset += length as u64;
         }
         Ok(false)
     }

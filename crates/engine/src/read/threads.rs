@@ -1,5 +1,6 @@
 //! `read/threads=N`: the file is cut into N ranges, each read by a thread of its own.
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -56,18 +57,19 @@ struct Ending {
 }
 
 impl ReadSource for Threads {
-    fn read(&mut self, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
+    fn read(&mut self, source: &Side<'_>, range: Range<u64>, consumer: &dyn Consumer) -> Result<Stopped> {
         if consumer.needs_order() {
             return Err(source.unavailable("it hands over ranges out of order, and this consumer needs them in order"));
         }
-        Ahead::new(source)?;
+        Ahead::within(source, range.clone())?;
         let block_bytes = self.setup.block_bytes as u64;
         let ranges = self.buffers.len() as u64;
-        let range_bytes = source.bytes.div_ceil(ranges).next_multiple_of(block_bytes);
+        let range_bytes = (range.end - range.start).div_ceil(ranges).next_multiple_of(block_bytes);
         let ending = Ending::default();
         self.pool.in_place_scope(|scope| {
-            for (start, buffer) in (0..source.bytes).step_by(range_bytes as usize).zip(&mut self.buffers) {
-                let (end, ending) = ((start + range_bytes).min(source.bytes), &ending);
+            let starts = range.clone().step_by(range_bytes as usize);
+            for (start, buffer) in starts.zip(&mut self.buffers) {
+                let (end, ending) = ((start + range_bytes).min(range.end), &ending);
                 scope.spawn(move |_| {
                     if let Err(error) = read_range(source, consumer, buffer, start..end, &ending.stopped) {
                         ending.stopped.store(true, Ordering::Relaxed);
@@ -91,7 +93,7 @@ fn read_range(
     source: &Side<'_>,
     consumer: &dyn Consumer,
     buffer: &mut Buffer,
-    range: std::ops::Range<u64>,
+    range: Range<u64>,
     stopped: &AtomicBool,
 ) -> Result<()> {
     let mut offset = range.start;

@@ -1,10 +1,12 @@
 //! Whether a method does what its name says on a storage, found out by trying it.
 //!
 //! Flags are accepted and ignored, so a method that ran is not yet available: past the page cache means that the page
-//! cache did not grow, and that nothing of the file stays resident. Tried on files of a megabyte that are removed again.
+//! cache did not grow, and that nothing of the file stays resident; skipping holes, that a hole was skipped. Tried on files
+//! of a megabyte that are removed again.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use seekless_sys::{self as sys, Access, Opening, Support};
@@ -13,7 +15,7 @@ use super::cache::{self, Resident};
 use crate::error::{Error, Result};
 use crate::method::{CachePolicy, Method, Operation, Options};
 use crate::update::{Batch, Commit, Safety, commit};
-use crate::{Comparer, Copier, Destination, Generator, Kernel, Reader, Tally, Verdict, Writer};
+use crate::{Comparer, Copier, Destination, Generator, Kernel, Reader, Tally, Transfer, Verdict, Writer};
 
 /// Whether a method is to be had on a storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +58,8 @@ impl Availability {
 /// ```
 pub struct Probe {
     source: PathBuf,
+    /// The same with a hole, made when it is needed.
+    sparse: PathBuf,
     target: PathBuf,
     tried: HashMap<(Operation, &'static str, Options), Availability>,
 }
@@ -74,11 +78,13 @@ impl Probe {
         let name = |part: &str| folder.join(format!("seekless-probe-{}-{part}", std::process::id()));
         let probe = Self {
             source: name("source"),
+            sparse: name("sparse"),
             target: name("target"),
             tried: HashMap::new(),
         };
         let method = Method::known("write/sync");
         let _ = fs::remove_file(&probe.source);
+        let _ = fs::remove_file(&probe.sparse);
         Writer::prepare(&method)?.write(&probe.source, Destination::New, PROBE_BYTES, &Generator::new(1))?;
         Ok(probe)
     }
@@ -113,28 +119,39 @@ impl Probe {
             ..*method.options()
         };
         let method = &Method::new(method.mechanism(), smaller).unwrap_or(*method);
+        let source = if method.options().holes_skipped {
+            self.make_sparse()?;
+            &self.sparse
+        } else {
+            &self.source
+        };
         let past_cache = method.options().cache != CachePolicy::Cached;
-        if past_cache && method.operation() != Operation::Write && !is_empty(&cache::drop_file(&self.source)?) {
+        if past_cache && method.operation() != Operation::Write && !is_empty(&cache::drop_file(source)?) {
             return Ok(Some(format!(
                 "{} means nothing here: the file stays in memory",
                 method.options().cache.name()
             )));
         }
         match method.operation() {
-            Operation::Read => self.read(method),
-            Operation::Write | Operation::Copy => self.write(method),
+            Operation::Read => read(method, source),
+            Operation::Write | Operation::Copy => self.write(method, source),
             Operation::Compare => self.compare(method),
             Operation::Update => self.update(method),
         }
     }
 
-    fn read(&self, method: &Method) -> Result<Option<String>> {
-        let tally = Tally::new(Kernel::Count);
-        Reader::prepare(method)?.read(&self.source, &tally)?;
-        if method.options().cache != CachePolicy::Cached && !is_empty(&cache::resident(&self.source)?) {
-            return Ok(Some("it was accepted, and the page cache used all the same".to_owned()));
+    /// Makes a file that begins and ends with data and has a hole between.
+    fn make_sparse(&self) -> Result<()> {
+        if self.sparse.exists() {
+            return Ok(());
         }
-        Ok(None)
+        let mut bytes = vec![0; PROBE_BLOCK_BYTES as usize];
+        Generator::new(1).fill(0, &mut bytes);
+        let made = File::create_new(&self.sparse).and_then(|file| {
+            file.write_all_at(&bytes, 0)?;
+            file.write_all_at(&bytes, PROBE_BYTES - PROBE_BLOCK_BYTES)
+        });
+        made.map_err(|error| Error::system(&self.sparse, "making a file with a hole", error))
     }
 
     /// Compares the file with its like.
@@ -181,21 +198,27 @@ impl Probe {
     }
 
     /// Writes or copies. The counter of dirtied pages is the whole system's, so a busy one is asked again.
-    fn write(&self, method: &Method) -> Result<Option<String>> {
+    fn write(&self, method: &Method, source: &Path) -> Result<Option<String>> {
         for _ in 1..ATTEMPTS {
-            if self.write_once(method)?.is_none() {
+            if self.write_once(method, source)?.is_none() {
                 return Ok(None);
             }
             let _ = fs::remove_file(&self.target);
             std::thread::sleep(PAUSE);
         }
-        self.write_once(method)
+        self.write_once(method, source)
     }
 
-    fn write_once(&self, method: &Method) -> Result<Option<String>> {
+    fn write_once(&self, method: &Method, source: &Path) -> Result<Option<String>> {
         let dirtied_before = pages_dirtied();
         if method.operation() == Operation::Copy {
-            Copier::prepare(method)?.copy(&self.source, &self.target, Destination::New)?;
+            let transfer = Copier::prepare(method)?.copy(source, &self.target, Destination::New)?;
+            if let Some(reason) = why_holes_are_not_skipped(method, transfer) {
+                return Ok(Some(reason));
+            }
+            if method.options().holes_skipped && allocated_bytes(&self.target)? >= PROBE_BYTES {
+                return Ok(Some("the copy has no holes where its source has some".to_owned()));
+            }
         } else {
             let generator = Generator::new(1);
             Writer::prepare(method)?.write(&self.target, Destination::New, PROBE_BYTES, &generator)?;
@@ -222,7 +245,7 @@ impl Probe {
         }
         if policy != CachePolicy::Cached
             && method.operation() == Operation::Copy
-            && !is_empty(&cache::resident(&self.source)?)
+            && !is_empty(&cache::resident(source)?)
         {
             return Ok(Some(
                 "it was accepted, and the source read through the page cache all the same".to_owned(),
@@ -232,6 +255,35 @@ impl Probe {
     }
 }
 
+fn read(method: &Method, source: &Path) -> Result<Option<String>> {
+    let tally = Tally::new(Kernel::Count);
+    let transfer = Reader::prepare(method)?.read(source, &tally)?;
+    if let Some(reason) = why_holes_are_not_skipped(method, transfer) {
+        return Ok(Some(reason));
+    }
+    if method.options().cache != CachePolicy::Cached && !is_empty(&cache::resident(source)?) {
+        return Ok(Some("it was accepted, and the page cache used all the same".to_owned()));
+    }
+    if method.options().holes_skipped {
+        let plain = Tally::new(Kernel::Count);
+        Reader::prepare(&Method::known("read/sync"))?.read(source, &plain)?;
+        if tally.answer() != plain.answer() {
+            return Ok(Some("the file system tells of holes where data is".to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+fn why_holes_are_not_skipped(method: &Method, transfer: Transfer) -> Option<String> {
+    let is_ignored = method.options().holes_skipped && transfer.hole_bytes == 0;
+    is_ignored.then(|| "the file system tells of no holes, so that all bytes are read".to_owned())
+}
+
+fn allocated_bytes(path: &Path) -> Result<u64> {
+    let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
+    Ok(metadata.blocks() * 512)
+}
+
 /// How often a write that seems to use the page cache is tried, and how long apart.
 const ATTEMPTS: u32 = 4;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(3);
@@ -239,6 +291,7 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(3);
 impl Drop for Probe {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.source);
+        let _ = fs::remove_file(&self.sparse);
         let _ = fs::remove_file(&self.target);
     }
 }
@@ -264,7 +317,7 @@ fn refuses_misaligned(path: &Path) -> bool {
     let Ok(buffer) = sys::Buffer::new(4096, 4096) else {
         return false;
     };
-    let written = std::os::unix::fs::FileExt::write_at(&file, &buffer[..100], 0);
+    let written = file.write_at(&buffer[..100], 0);
     written.is_err_and(|error| error.kind() == std::io::ErrorKind::InvalidInput)
 }
 
@@ -277,7 +330,7 @@ fn pages_dirtied() -> Option<u64> {
 }
 
 fn sync(path: &Path) -> Result<()> {
-    let file = fs::File::open(path).map_err(|error| Error::system(path, "opening it", error))?;
+    let file = File::open(path).map_err(|error| Error::system(path, "opening it", error))?;
     match sys::sync_file_system(&file) {
         Ok(Support::Available(())) => Ok(()),
         _ => sys::sync(&file).map_err(|error| Error::system(path, "fsync", error)),

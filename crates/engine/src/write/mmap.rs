@@ -9,7 +9,7 @@ use super::{PrepareWrite, WriteTarget};
 use crate::Producer;
 use crate::error::Result;
 use crate::method::{Accepts, Durability, Mechanism, Operation, Platform, Preallocate, Prepare};
-use crate::read::{map_fault, require_guard, window_bytes};
+use crate::read::{map_fault, require_guard, windows};
 use crate::transfer::{MEMORY_ALIGNMENT, Side};
 
 /// What is produced at once: it stays in the first-level cache on its way into the map.
@@ -45,9 +45,8 @@ struct Mmap {
 impl WriteTarget for Mmap {
     fn write(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()> {
         target.reach_size()?;
-        let window = window_bytes(target);
-        for offset in (0..target.bytes).step_by(window as usize) {
-            let length = window.min(target.bytes - offset) as usize;
+        for window in windows(target, 0..target.bytes) {
+            let (offset, length) = (window.start, (window.end - window.start) as usize);
             let map = map_target(target, offset, length)?;
             for start in (0..length).step_by(STEP_BYTES) {
                 let step = &mut self.step[..STEP_BYTES.min(length - start)];

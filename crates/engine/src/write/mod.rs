@@ -127,7 +127,7 @@ impl Writer {
             bytes,
             calls: target.calls(),
             fsync,
-            stopped: false,
+            ..Transfer::default()
         })
     }
 }

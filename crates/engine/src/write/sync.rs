@@ -19,6 +19,7 @@ pub(crate) const ACCEPTS: Accepts = Accepts {
     orders: &[],
     comparing: &[],
     update_orders: &[],
+    skips_holes: false,
 };
 
 const PREPARE: PrepareWrite = |setup| {

@@ -10,6 +10,7 @@ mod crashing;
 mod hugefiles;
 mod reading;
 mod refusing;
+mod sparse;
 mod updating;
 mod writing;
 

@@ -9,13 +9,19 @@ use rustix::io::Errno;
 
 use crate::support::{ABSENT, Support, attempt};
 
-/// Where the first hole at or after `offset` begins; the end of the file counts as one: lseek(2) `SEEK_HOLE`.
+/// Where the first hole at or after `offset` begins; what lies behind the end of the file counts as one: lseek(2)
+/// `SEEK_HOLE`.
 ///
 /// Moves the file's position. A file system that does not know its holes answers with the end of the file.
 pub fn next_hole(file: &File, offset: u64) -> io::Result<Support<u64>> {
-    attempt(&[Errno::INVAL], "the file system does not tell where holes are", || {
-        rustix::fs::seek(file, SeekFrom::Hole(offset))
-    })
+    attempt(
+        &[Errno::INVAL],
+        "the file system does not tell where holes are",
+        || match rustix::fs::seek(file, SeekFrom::Hole(offset)) {
+            Err(Errno::NXIO) => Ok(offset),
+            other => other,
+        },
+    )
 }
 
 /// Where the first data at or after `offset` begins, `None` where only a hole is left: lseek(2) `SEEK_DATA`.
@@ -124,6 +130,11 @@ mod tests {
             next_hole(&file, 128 << 10).unwrap(),
             Support::Available(256 << 10),
             "the end"
+        );
+        assert_eq!(
+            next_hole(&file, 300 << 10).unwrap(),
+            Support::Available(300 << 10),
+            "behind the end there is nothing else"
         );
         let mut bytes = [9; 1];
         file.read_exact_at(&mut bytes, 100 << 10).unwrap();

@@ -1,0 +1,111 @@
+//! `holes=skip`: the stretches of data go through the mechanism; where the source has holes the target gets none of its
+//! bytes, and loses those that it had.
+
+use std::ops::Range;
+
+use seekless_sys::{self as sys, Buffer, Support};
+
+use super::CopyBytes;
+use crate::error::Result;
+use crate::holes::{Stretch, Stretches};
+use crate::transfer::{MEMORY_ALIGNMENT, Side};
+
+/// What was not copied.
+#[derive(Default)]
+pub(super) struct Skipped {
+    pub hole_bytes: u64,
+    /// Whether blocks of the target were freed, which writing through does not cover.
+    pub freed: bool,
+}
+
+/// Copies the data of a source into a target of which `old_bytes` are there from before.
+pub(super) fn copy_data(
+    mechanism: &mut dyn CopyBytes,
+    source: &Side<'_>,
+    target: &Side<'_>,
+    old_bytes: u64,
+) -> Result<Skipped> {
+    // Written behind its end, a file of XFS gets blocks for more to come, which then fill the holes.
+    target.reach_size()?;
+    let mut skipped = Skipped::default();
+    let mut old = Old {
+        target,
+        bytes: old_bytes,
+        zeros: None,
+    };
+    let alignment = source.alignment.max(target.alignment);
+    let mut stretches = Stretches::of(source, alignment);
+    while let Some(stretch) = stretches.next()? {
+        match stretch {
+            Stretch::Data(range) => mechanism.copy(source, target, range)?,
+            Stretch::Hole(range) => {
+                skipped.hole_bytes += range.end - range.start;
+                skipped.freed |= old.clear(range)?;
+            }
+        }
+    }
+    if mechanism.spills() {
+        let mut stretches = Stretches::of(source, alignment);
+        while let Some(stretch) = stretches.next()? {
+            if let Stretch::Hole(range) = stretch {
+                skipped.freed |= free(target, &range)?;
+            }
+        }
+    }
+    // Nobody asked for bytes in a hole, so nobody was told that there are none any more.
+    source.check_not_shrunk()?;
+    Ok(skipped)
+}
+
+/// What a target holds from before.
+struct Old<'a> {
+    target: &'a Side<'a>,
+    bytes: u64,
+    /// Made when it is needed.
+    zeros: Option<Buffer>,
+}
+
+/// Zeros written at a time where the file system cannot punch.
+const ZEROS_BYTES: usize = 128 << 10;
+
+impl Old<'_> {
+    /// Makes a range read as zeros, without blocks where the file system can do that. Whether blocks were freed.
+    fn clear(&mut self, range: Range<u64>) -> Result<bool> {
+        if range.start >= self.bytes {
+            return Ok(false);
+        }
+        let is_freed = free(self.target, &range)?;
+        if !is_freed {
+            self.write_zeros(range)?;
+        }
+        Ok(is_freed)
+    }
+
+    fn write_zeros(&mut self, range: Range<u64>) -> Result<()> {
+        let target = self.target;
+        if self.zeros.is_none() {
+            let made = Buffer::new(ZEROS_BYTES, MEMORY_ALIGNMENT);
+            self.zeros = Some(made.map_err(|error| target.failed("making a buffer", error))?);
+        }
+        let zeros = self.zeros.as_ref().expect("it was just made");
+        // Behind its old end the target has nothing that must go.
+        let end = range.end.min(self.bytes.next_multiple_of(target.alignment));
+        for start in (range.start..end).step_by(ZEROS_BYTES) {
+            target.write_block(zeros, start, (end - start).min(ZEROS_BYTES as u64) as usize)?;
+        }
+        Ok(())
+    }
+}
+
+/// Frees the blocks of a range of a target, where the file system can. Whether it could.
+fn free(target: &Side<'_>, range: &Range<u64>) -> Result<bool> {
+    if range.end >= target.bytes {
+        // The size it gets in the end makes a hole of the rest, on any file system.
+        return target.resize(range.start).map(|()| true);
+    }
+    target.count_call();
+    match sys::punch_hole(&target.file, range.start, range.end - range.start) {
+        Ok(support) => Ok(support == Support::Available(())),
+        Err(error) => Err(target.failed_at("punching a hole", range.start, error)),
+    }
+}

@@ -1,0 +1,419 @@
+//! Files with holes: by `holes=skip` every mechanism gives what std reads, and a copy has holes where its source has them.
+
+use std::fs::File;
+use std::ops::{ControlFlow, Range};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use seekless::method::{CachePolicy, Operation};
+use seekless::{
+    Answer, Availability, Chunk, Consumer, Copier, Destination, Error, Kernel, Method, Options, Probe, Reader, Tally,
+    sequential,
+};
+use seekless_sys as sys;
+use tempfile::TempDir;
+
+use super::{folders, methods, sample, with_block};
+
+/// The methods that skip holes, by each cache policy, in an odd and an even block.
+fn skipping(operation: Operation, folder: &Path) -> Vec<Method> {
+    let mut probe = Probe::new(folder).unwrap();
+    let mut found = Vec::new();
+    for method in methods(operation, folder) {
+        if !method.options().holes_skipped {
+            continue;
+        }
+        for &cache in CachePolicy::ALL {
+            let options = Options {
+                cache,
+                ..*method.options()
+            };
+            let Ok(method) = Method::new(method.mechanism(), options) else {
+                continue;
+            };
+            if probe.availability(&method) == Availability::Available {
+                found.extend([8 << 10, 64 << 10].map(|block| with_block(&method, block).unwrap_or(method)));
+            }
+        }
+    }
+    found.dedup();
+    if found.is_empty() {
+        println!("skipped: no holes in {}", folder.display());
+    }
+    found
+}
+
+/// What a file consists of, in order: so many bytes of data, of a hole, or of blocks reserved and never written.
+#[derive(Clone, Copy, Debug)]
+enum Piece {
+    Data(u64),
+    Hole(u64),
+    Reserved(u64),
+}
+
+fn layouts() -> impl Strategy<Value = Vec<Piece>> {
+    let blocks = |most: u64| (0..most).prop_map(|blocks| blocks * 4096);
+    let odd = 1..20_000_u64;
+    let bytes = prop_oneof![blocks(40), odd];
+    let piece = (0..5, bytes).prop_map(|(kind, bytes)| match kind {
+        0 | 1 => Piece::Data(bytes),
+        2 | 3 => Piece::Hole(bytes),
+        _ => Piece::Reserved(bytes),
+    });
+    proptest::collection::vec(piece, 0..9)
+}
+
+/// Makes the file, its data dirty or on the device. Gives its bytes.
+fn make(path: &Path, layout: &[Piece], is_synced: bool) -> Vec<u8> {
+    let file = File::create(path).unwrap();
+    let mut bytes = Vec::new();
+    for &piece in layout {
+        let at = bytes.len() as u64;
+        match piece {
+            Piece::Data(length) => {
+                bytes.extend(sample(length as usize).iter().map(|&byte| byte | 1));
+                file.write_all_at(&bytes[at as usize..], at).unwrap();
+            }
+            Piece::Hole(length) | Piece::Reserved(length) => bytes.resize((at + length) as usize, 0),
+        }
+        file.set_len(bytes.len() as u64).unwrap();
+        if let Piece::Reserved(length @ 1..) = piece {
+            // Where the file system can; the holes before it are reserved as well.
+            let _ = sys::allocate(&file, at + length);
+        }
+    }
+    if is_synced {
+        file.sync_all().unwrap();
+    }
+    bytes
+}
+
+/// Takes data and zeros, each byte once.
+struct Keep(Mutex<(Vec<u8>, Vec<bool>)>);
+
+impl Keep {
+    fn new(bytes: usize) -> Self {
+        Self(Mutex::new((vec![0xaa; bytes], vec![false; bytes])))
+    }
+
+    fn take(&self, range: Range<usize>, write: impl FnOnce(&mut [u8])) {
+        let (bytes, seen) = &mut *self.0.lock().unwrap();
+        assert!(!seen[range.clone()].contains(&true), "{range:?} came twice");
+        seen[range.clone()].fill(true);
+        write(&mut bytes[range]);
+    }
+
+    fn bytes(self) -> Vec<u8> {
+        let (bytes, seen) = self.0.into_inner().unwrap();
+        assert!(!seen.contains(&false), "a byte never came");
+        bytes
+    }
+}
+
+impl Consumer for Keep {
+    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
+        chunk.for_each_slice(|start, bytes| {
+            let at = offset as usize + start;
+            self.take(at..at + bytes.len(), |kept| kept.copy_from_slice(bytes));
+            ControlFlow::Continue(())
+        })
+    }
+
+    fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
+        self.take(offset as usize..(offset + length) as usize, |kept| kept.fill(0));
+        ControlFlow::Continue(())
+    }
+
+    fn needs_order(&self) -> bool {
+        false
+    }
+}
+
+/// Bytes outside the data that the file system tells of.
+fn told_hole_bytes(path: &Path) -> u64 {
+    let (file, mut at, mut holes) = (File::open(path).unwrap(), 0, 0);
+    let bytes = file.metadata().unwrap().len();
+    while at < bytes {
+        let data = sys::next_data(&file, at).unwrap().available().unwrap().unwrap_or(bytes);
+        holes += data.min(bytes) - at;
+        at = sys::next_hole(&file, data).unwrap().available().unwrap();
+    }
+    holes
+}
+
+fn paths(folder: &TempDir) -> (PathBuf, PathBuf) {
+    (folder.path().join("source"), folder.path().join("target"))
+}
+
+#[test]
+fn every_method_that_skips_holes_reads_what_std_reads() {
+    for folder in folders() {
+        let (path, _) = paths(&folder);
+        let methods = skipping(Operation::Read, folder.path());
+        let run = |layout: Vec<Piece>, is_synced: bool| {
+            let expected = make(&path, &layout, is_synced);
+            assert!(std::fs::read(&path).unwrap() == expected);
+            for method in &methods {
+                let keep = Keep::new(expected.len());
+                let holes_before = told_hole_bytes(&path);
+                let mut reader = Reader::prepare_for(method, expected.len() as u64).unwrap();
+                let transfer = reader.read(&path, &keep).unwrap();
+                prop_assert!(keep.bytes() == expected, "{method}");
+                prop_assert_eq!(transfer.bytes, expected.len() as u64);
+                // Direct I/O writes back what is dirty, after which the file system may know of more holes or fewer.
+                if method.options().cache == CachePolicy::Cached {
+                    prop_assert_eq!(transfer.hole_bytes, holes_before, "{}", method);
+                }
+            }
+            Ok(())
+        };
+        let mut runner = TestRunner::new(ProptestConfig::with_cases(24));
+        runner.run(&(layouts(), any::<bool>()), |(l, s)| run(l, s)).unwrap();
+    }
+}
+
+#[test]
+fn every_method_that_skips_holes_copies_the_bytes_and_the_holes() {
+    for folder in folders() {
+        let (source, target) = paths(&folder);
+        let methods = skipping(Operation::Copy, folder.path());
+        let run = |layout: Vec<Piece>, before: Option<u64>, is_synced: bool| {
+            let expected = make(&source, &layout, is_synced);
+            for method in &methods {
+                let _ = std::fs::remove_file(&target);
+                let destination = match before {
+                    None => Destination::New,
+                    Some(bytes) => {
+                        std::fs::write(&target, vec![0xbb; bytes as usize]).unwrap();
+                        Destination::Overwrite
+                    }
+                };
+                let mut copier = Copier::prepare_for(method, expected.len() as u64).unwrap();
+                let transfer = copier.copy(&source, &target, destination).unwrap();
+                prop_assert!(std::fs::read(&target).unwrap() == expected, "{method} {destination:?}");
+                prop_assert_eq!(transfer.bytes, expected.len() as u64);
+                File::open(&target).unwrap().sync_all().unwrap();
+                prop_assert!(
+                    told_hole_bytes(&target) >= transfer.hole_bytes,
+                    "{} {:?}: {} bytes of holes were skipped, {} are in the copy",
+                    method,
+                    destination,
+                    transfer.hole_bytes,
+                    told_hole_bytes(&target)
+                );
+            }
+            Ok(())
+        };
+        let mut runner = TestRunner::new(ProptestConfig::with_cases(16));
+        let inputs = (layouts(), proptest::option::of(0..300_000_u64), any::<bool>());
+        runner.run(&inputs, |(l, b, s)| run(l, b, s)).unwrap();
+    }
+}
+
+#[test]
+fn a_large_sparse_file_is_read_and_copied_without_reading_its_holes() {
+    const BYTES: u64 = 1 << 36;
+    for folder in folders() {
+        let (source, target) = paths(&folder);
+        let file = File::create(&source).unwrap();
+        file.set_len(BYTES).unwrap();
+        for block in 0..50 {
+            file.write_all_at(&[0xff; 4096], block * (BYTES / 50) / 4096 * 4096)
+                .unwrap();
+        }
+        file.sync_all().unwrap();
+        for method in skipping(Operation::Read, folder.path()) {
+            let tally = Tally::new(Kernel::Histogram);
+            let transfer = Reader::prepare(&method).unwrap().read(&source, &tally).unwrap();
+            let Answer::Histogram(counts) = tally.answer() else {
+                panic!("a histogram")
+            };
+            assert_eq!(
+                (counts[0xff], counts.iter().sum::<u64>()),
+                (50 * 4096, BYTES),
+                "{method}"
+            );
+            assert!(BYTES - transfer.hole_bytes < 50 << 20, "{method}: {transfer:?}");
+        }
+        let blocks = |path: &Path| std::fs::metadata(path).unwrap().blocks();
+        for method in skipping(Operation::Copy, folder.path()) {
+            let mut copier = Copier::prepare(&method).unwrap();
+            copier.copy(&source, &target, Destination::New).unwrap();
+            File::open(&target).unwrap().sync_all().unwrap();
+            // A little for what the file system notes of the data.
+            assert!(blocks(&target) <= blocks(&source) * 11 / 10 + 64, "{method}");
+            std::fs::remove_file(&target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn data_that_waits_to_be_written_and_data_in_reserved_blocks_is_read_and_what_is_only_reserved_is_not() {
+    for folder in folders() {
+        let (path, _) = paths(&folder);
+        for method in skipping(Operation::Read, folder.path()) {
+            let mut expected = make(&path, &[Piece::Reserved(1 << 20), Piece::Hole(1 << 20)], true);
+            let file = File::options().write(true).open(&path).unwrap();
+            for at in [300_000, 1_500_000] {
+                file.write_all_at(b"waiting", at).unwrap();
+                expected[at as usize..at as usize + 7].copy_from_slice(b"waiting");
+            }
+            let keep = Keep::new(expected.len());
+            let transfer = Reader::prepare_for(&method, 2 << 20)
+                .unwrap()
+                .read(&path, &keep)
+                .unwrap();
+            assert!(keep.bytes() == expected, "{method}");
+            assert!(transfer.hole_bytes > 0, "{method}: {transfer:?}");
+        }
+    }
+}
+
+#[test]
+fn a_consumer_in_order_gets_holes_in_order_and_may_end_the_read_in_one() {
+    for folder in folders() {
+        let (path, _) = paths(&folder);
+        let layout = [
+            Piece::Data(70_000),
+            Piece::Hole(1 << 20),
+            Piece::Data(5000),
+            Piece::Hole(300_000),
+        ];
+        let expected = make(&path, &layout, true);
+        for method in skipping(Operation::Read, folder.path()) {
+            if method.mechanism().name == "threads" {
+                continue;
+            }
+            let mut reader = Reader::prepare_for(&method, 2 << 20).unwrap();
+            let mut kept = Vec::new();
+            let consumer = sequential(|offset, bytes| {
+                assert_eq!(offset, kept.len() as u64);
+                kept.extend_from_slice(bytes);
+                ControlFlow::Continue(())
+            });
+            reader.read(&path, &consumer).unwrap();
+            assert!(kept == expected, "{method}");
+            let mut seen = 0;
+            let consumer = sequential(|offset, bytes| {
+                seen = offset + bytes.len() as u64;
+                if seen > 500_000 {
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            });
+            assert!(reader.read(&path, &consumer).unwrap().stopped, "{method}");
+            assert!(seen < 600_000, "{method} went on to {seen}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_loses_its_end_in_a_hole_is_an_error() {
+    for folder in folders() {
+        let (path, _) = paths(&folder);
+        for method in skipping(Operation::Read, folder.path()) {
+            make(&path, &[Piece::Data(70_000), Piece::Hole(1 << 20)], true);
+            let consumer = CutAtHole(&path);
+            let read = Reader::prepare_for(&method, 2 << 20).unwrap().read(&path, &consumer);
+            assert!(matches!(read, Err(Error::Shrank { .. })), "{method}: {read:?}");
+        }
+    }
+}
+
+/// Cuts a file's end off when a hole comes.
+struct CutAtHole<'a>(&'a Path);
+
+impl Consumer for CutAtHole<'_> {
+    fn data(&self, _offset: u64, _chunk: Chunk<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn zeros(&self, _offset: u64, _length: u64) -> ControlFlow<()> {
+        let file = File::options().write(true).open(self.0).unwrap();
+        file.set_len(500_000).unwrap();
+        ControlFlow::Continue(())
+    }
+
+    fn needs_order(&self) -> bool {
+        false
+    }
+}
+
+/// How the test below tells its child what to do: the words, apart by tabs.
+const CHILD: &str = "SEEKLESS_TEST_COPY";
+const KILLED: [&str; 3] = [
+    "copy/sync,block=4K,write-through,holes=skip",
+    "copy/io_uring,depth=4,block=4K,write-through,holes=skip",
+    "copy/mmap,block=64K,holes=skip",
+];
+
+/// Not a test of its own: what the child of the test below does.
+#[test]
+fn child_that_copies() {
+    let Ok(words) = std::env::var(CHILD) else { return };
+    let words: Vec<&str> = words.split('\t').collect();
+    let [method, source, target] = words.as_slice() else {
+        panic!("{words:?}")
+    };
+    seekless::allow_mapping().unwrap();
+    let mut copier = Copier::prepare(&method.parse().unwrap()).unwrap();
+    copier
+        .copy(Path::new(source), Path::new(target), Destination::Overwrite)
+        .unwrap();
+}
+
+#[test]
+fn after_a_kill_each_byte_of_a_target_is_the_old_one_or_the_sources() {
+    let layout: Vec<Piece> = (0..20)
+        .flat_map(|_| [Piece::Data(32 << 10), Piece::Hole(32 << 10)])
+        .collect();
+    for folder in folders() {
+        let (source, target) = paths(&folder);
+        let expected = make(&source, &layout, true);
+        let mut probe = Probe::new(folder.path()).unwrap();
+        let mut kills = 0;
+        for name in KILLED {
+            if let Some(reason) = probe.availability(&name.parse().unwrap()).reason() {
+                println!("skipped: {name} in {}: {reason}", folder.path().display());
+                continue;
+            }
+            for wait_ms in [0, 3, 10] {
+                std::fs::write(&target, vec![0xbb; expected.len()]).unwrap();
+                let mut child = Command::new(std::env::current_exe().unwrap())
+                    .args(["--exact", "sparse::child_that_copies"])
+                    .env(CHILD, format!("{name}\t{}\t{}", source.display(), target.display()))
+                    .stdout(Stdio::null())
+                    .spawn()
+                    .unwrap();
+                // From its first bytes on.
+                loop {
+                    let has_ended = child.try_wait().unwrap().is_some();
+                    if !std::fs::read(&target).unwrap().starts_with(&[0xbb; 16]) {
+                        break;
+                    }
+                    assert!(!has_ended, "it copied nothing");
+                }
+                std::thread::sleep(Duration::from_millis(wait_ms));
+                child.kill().unwrap();
+                let is_whole = child.wait().unwrap().success();
+                let found = std::fs::read(&target).unwrap();
+                // The end of the source is a hole, which is made by cutting the target off there.
+                let is_so = |(at, &byte): (usize, &u8)| byte == expected[at] || (byte == 0xbb && !is_whole);
+                assert!(found.iter().enumerate().all(is_so), "{name} after {wait_ms} ms");
+                kills += u32::from(!is_whole);
+                let copied =
+                    Copier::prepare(&name.parse().unwrap())
+                        .unwrap()
+                        .copy(&source, &target, Destination::Overwrite);
+                assert_eq!(copied.unwrap().hole_bytes, 20 * (32 << 10));
+                assert!(std::fs::read(&target).unwrap() == expected, "{name} again");
+            }
+        }
+        println!("{kills} copies were killed in the middle");
+    }
+}
