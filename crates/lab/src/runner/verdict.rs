@@ -64,7 +64,12 @@ pub(crate) fn pair_words(contest: &Contest) -> String {
     let memory = contest
         .memory_bytes
         .map_or_else(String::new, |bytes| format!(", in {}", format_size(bytes)));
-    format!("{}{apart}{layout}{ahead}{memory}", differ_words(contest))
+    let skipped = if contest.holes_skipped {
+        ", holes passed over"
+    } else {
+        ""
+    };
+    format!("{}{apart}{layout}{skipped}{ahead}{memory}", differ_words(contest))
 }
 
 /// Whether the answer comes before the end of the files, so that a rate over their size tells nothing.
@@ -93,7 +98,7 @@ fn differ_words(contest: &Contest) -> &'static str {
     }
 }
 
-/// Whether two contests measure the same and can share rounds; storage and shared blocks apart.
+/// Whether two contests measure the same and can share rounds; storage, shared blocks and skipped holes apart.
 pub(crate) fn is_same_description(one: &Contest, other: &Contest) -> bool {
     (&one.experiment, &one.operation, one.size_bytes, one.files)
         == (&other.experiment, &other.operation, other.size_bytes, other.files)
