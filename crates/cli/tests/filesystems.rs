@@ -1,4 +1,5 @@
-//! Every method of the 2014 document's Linux lists runs through the lab, cold and warm, or says why it cannot.
+//! Every method of the 2014 document's Linux lists runs through the lab, cold and warm, or says why it cannot; those that
+//! read do so with holes in the file, too.
 //!
 //! In a temporary folder, or in each of the folders of `SEEKLESS_TEST_DIRS` (separated by colons). What ran, and each
 //! reason why something did not, is printed: `--nocapture` shows it.
@@ -89,6 +90,11 @@ fn run(folder: &Path, seed: u64) -> Run {
                 plan(Operation::Write, &[Cache::None], Target::Fresh),
                 plan(Operation::Write, &states, Target::Overwrite),
                 plan(Operation::Copy, &states, Target::Fresh),
+                ContestPlan {
+                    layouts: vec!["832K hole, 64K data, 64K hole, 64K zeros".parse().expect("a layout")],
+                    kernel: Kernel::Histogram,
+                    ..plan(Operation::Read, &states, Target::Fresh)
+                },
             ],
             published: Vec::new(),
             columns: Vec::new(),

@@ -92,7 +92,9 @@ pub fn system_rows(run: &Run, index: usize) -> Vec<SystemRow> {
 
 /// Whether a published figure is about the files of a contest.
 pub(crate) fn is_about(finding: &Finding, contest: &Contest) -> bool {
-    finding.operation == contest.operation
+    // Nothing published passed over holes.
+    !contest.holes_skipped
+        && finding.operation == contest.operation
         && finding.cache.is_none_or(|cache| cache == contest.cache)
         && finding.layout == contest.layout
         && finding.at_least_bytes.is_none_or(|bytes| contest.size_bytes >= bytes)

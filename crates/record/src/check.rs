@@ -342,6 +342,7 @@ fn trial(trial: &Trial, run: &Run) -> Checked {
     for (field, value) in [
         ("bytes", Some(trial.bytes)),
         ("calls", trial.calls),
+        ("hole_bytes", trial.hole_bytes),
         ("source_bytes", trial.source_bytes),
         ("sink_bytes", trial.sink_bytes),
         ("extents", trial.extents),

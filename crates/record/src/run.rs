@@ -218,6 +218,9 @@ pub struct Contest {
     pub mode: Option<Mode>,
     /// Whether the copies share blocks with their source: never ranked with those that do not.
     pub shared_blocks: bool,
+    /// Whether holes were passed over, so that not every byte was looked at: other work, never ranked with reading all.
+    #[serde(default)]
+    pub holes_skipped: bool,
     /// `none`, `fsync` or `write-through`: different durability is never ranked together.
     pub durability: String,
     /// What was measured, methods and commands.

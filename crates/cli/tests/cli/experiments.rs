@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use seekless_record::{Run, Status};
+use seekless_record::{Cache, Run, Status};
 
 use super::place::Place;
 
@@ -55,6 +55,55 @@ fn external_commands_are_timed_beside_methods_and_fail_alone() {
         Status::Unavailable("the program is not installed".to_owned())
     );
     assert!(matches!(status("command/failing"), Status::Failed(why) if why.contains("exit status: 1")));
+}
+
+#[test]
+fn holes_2003_runs_with_small_files() {
+    let place = Place::new();
+    let arguments = [
+        "bench",
+        "holes-2003",
+        "--rounds",
+        "1",
+        "--size",
+        "8M",
+        "--export-markdown",
+        "run.md",
+    ];
+    let ended = place.run(&arguments).succeeded();
+    let run = only(&place);
+    let layouts: Vec<&str> = run
+        .contests
+        .iter()
+        .filter_map(|contest| contest.layout.as_deref())
+        .collect();
+    for layout in [
+        "8184K hole, 8K data",
+        "40 x (4K hole, 196K data)",
+        "40 x (4K zeros, 196K data)",
+    ] {
+        assert!(layouts.contains(&layout), "{layout}: {layouts:?}");
+    }
+    for contest in &run.contests {
+        for entry in &contest.entries {
+            match &entry.status {
+                Status::Failed(why) => panic!("{}: {why}", entry.method),
+                Status::Unavailable(why) if contest.cache == Cache::Over => {
+                    assert!(why.contains("do not exceed the memory allowed"), "{why}");
+                }
+                _ => {}
+            }
+        }
+    }
+    let sound = run.trials.iter().filter(|trial| trial.valid).count();
+    assert!(sound * 2 > run.trials.len(), "{:?}", run.warnings);
+    for text in [
+        ended.stdout,
+        std::fs::read_to_string(place.path("run.md")).expect("the page"),
+    ] {
+        assert!(text.contains("2003, read/sync,block=4K"), "{text}");
+        assert!(text.contains("mode at 0 with "), "{text}");
+    }
 }
 
 #[test]

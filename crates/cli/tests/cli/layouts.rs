@@ -96,6 +96,57 @@ fn files_get_their_layout_and_holes_come_from_no_device() {
 }
 
 #[test]
+fn what_passes_over_holes_is_ranked_apart_from_what_reads_them() {
+    let place = Place::new();
+    let skipping = SPARSE.replace(
+        "\"read/mmap\"",
+        "\"read/mmap,holes=skip\", \"read/sync,block=64K,holes=skip\"",
+    );
+    place.file("sparse.toml", skipping.as_bytes());
+    let arguments = [
+        "bench",
+        "sparse.toml",
+        "--rounds",
+        "2",
+        "--cache",
+        "warm",
+        "--export-csv",
+        "run.csv",
+    ];
+    let ended = place.run(&arguments).succeeded();
+    assert!(
+        ended.stdout.contains("7M hole, 1M data, holes passed over"),
+        "{}",
+        ended.stdout
+    );
+    let run = only(&place);
+    for (index, contest) in run.contests.iter().enumerate() {
+        let is_sparse = contest.layout.as_deref() == Some("7M hole, 1M data");
+        assert!(is_sparse || !contest.holes_skipped, "{contest:?}");
+        for entry in &contest.entries {
+            let skips = entry.method.contains("holes=skip");
+            let is_elsewhere = matches!(&entry.status, Status::Unavailable(why) if why.contains("ranked apart"));
+            assert_eq!(is_elsewhere, is_sparse && skips && !contest.holes_skipped, "{entry:?}");
+        }
+        for trial in run.trials.iter().filter(|trial| trial.contest == index) {
+            assert!(trial.valid, "{:?}", trial.invalid);
+            let skipped = if contest.holes_skipped { 7 << 20 } else { 0 };
+            assert_eq!((trial.bytes, trial.hole_bytes), (8 << 20, Some(skipped)));
+        }
+    }
+    let apart = run
+        .contests
+        .iter()
+        .find(|contest| contest.holes_skipped)
+        .expect("a contest of its own");
+    assert_eq!(apart.entries.len(), 2);
+    assert_eq!(apart.mode, run.contests[0].mode, "the same bytes, found in another way");
+    assert!(apart.entries.iter().all(|entry| entry.summary.is_some()));
+    let csv = std::fs::read_to_string(place.path("run.csv")).unwrap();
+    assert!(csv.contains("holes_skipped") && csv.contains("hole_bytes"), "{csv}");
+}
+
+#[test]
 fn another_size_keeps_the_layout_and_the_part_of_it_that_memory_may_hold() {
     let place = Place::new();
     let over = SPARSE
@@ -153,7 +204,8 @@ fn where_nothing_is_cold_a_sparse_file_is_not_either() {
         return;
     }
     let place = Place::new();
-    place.file("sparse.toml", SPARSE.as_bytes());
+    let over = SPARSE.replace("\"cold\", ", "\"cold\", \"over\", ");
+    place.file("sparse.toml", over.as_bytes());
     let folder = folder.path().to_str().expect("a plain path");
     place
         .run(&["bench", "sparse.toml", "--rounds", "1", "--dir", folder])
@@ -166,6 +218,13 @@ fn where_nothing_is_cold_a_sparse_file_is_not_either() {
         cold.entries.iter().all(|entry| why(&entry.status)),
         "{:?}",
         cold.entries
+    );
+    let (over, _) = contest(&run, Some("7M hole, 1M data"), Cache::Over);
+    let why = |status: &Status| matches!(status, Status::Unavailable(why) if why.contains("none exceeds"));
+    assert!(
+        over.entries.iter().all(|entry| why(&entry.status)),
+        "{:?}",
+        over.entries
     );
     let (_, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Warm);
     assert!(!trials.is_empty() && trials.iter().all(|trial| trial.valid));

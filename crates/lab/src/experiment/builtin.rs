@@ -18,7 +18,8 @@ pub(super) const TEXTS: &[(&str, &str)] = texts![
     "update",
     "preload-2009",
     "cmp-2012",
-    "methods-2014"
+    "methods-2014",
+    "holes-2003"
 ];
 
 pub(super) fn find(name: &str) -> Result<Experiment, ExperimentError> {
@@ -83,6 +84,24 @@ mod tests {
         }
         let read = Experiment::builtin("read").unwrap();
         assert_eq!(read.contests[0].caches, [Cache::Cold, Cache::Warm]);
+    }
+
+    #[test]
+    fn holes_2003_has_the_files_of_that_document_and_its_figures() {
+        let experiment = Experiment::builtin("holes-2003").unwrap();
+        let contests = experiment.contests.iter();
+        let over = contests.clone().filter(|contest| contest.caches.contains(&Cache::Over));
+        assert_eq!(
+            over.map(|contest| contest.memory_bytes).collect::<Vec<_>>(),
+            [Some(512 << 20); 2]
+        );
+        let layouts: Vec<String> = contests
+            .flat_map(|contest| contest.layouts.iter().map(ToString::to_string))
+            .collect();
+        for finding in &experiment.published[0].findings {
+            let layout = finding.layout.clone().unwrap_or_else(|| "dense".to_owned());
+            assert!(layouts.contains(&layout), "{layout}");
+        }
     }
 
     #[test]

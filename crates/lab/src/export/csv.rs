@@ -66,6 +66,9 @@ const CONDITIONS: &[Column] = &[
     ("shared_blocks", |row| {
         row.of_contest(|contest| contest.shared_blocks.to_string())
     }),
+    ("holes_skipped", |row| {
+        row.of_contest(|contest| contest.holes_skipped.to_string())
+    }),
     ("durability", |row| row.of_contest(|contest| contest.durability.clone())),
     ("method", |row| {
         row.of_contest(|contest| {
@@ -103,6 +106,7 @@ const FIGURES: &[Column] = &[
     ("peak_memory_bytes", |row| row.trial.peak_memory_bytes.to_string()),
     ("calls", |row| or_empty(row.trial.calls)),
     ("bytes", |row| row.trial.bytes.to_string()),
+    ("hole_bytes", |row| or_empty(row.trial.hole_bytes)),
     ("source_bytes", |row| or_empty(row.trial.source_bytes)),
     ("sink_bytes", |row| or_empty(row.trial.sink_bytes)),
     ("device_reads", |row| {

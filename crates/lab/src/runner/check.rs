@@ -5,6 +5,7 @@ use seekless::{Answer, Kernel, Method};
 use seekless_record::{Cache, Contest, Differ, Entry, Mode, Target, Trial};
 
 use super::Runner;
+use super::apart::Apart;
 use super::trial::{Files, target_seed};
 use super::verdict::has_target;
 use crate::cache_state;
@@ -14,7 +15,7 @@ use crate::trial::{Compared, Found, Report, updates_seed};
 use crate::updates;
 
 impl Runner<'_> {
-    /// Holds a trial against what must have come out of it. Tells whether the copies share blocks with their source.
+    /// Holds a trial against what must have come out of it. Tells what makes it other work than that of most.
     pub(super) fn check(
         &self,
         contest: &Contest,
@@ -22,7 +23,7 @@ impl Runner<'_> {
         files: &Files,
         report: &Report,
         trial: &mut Trial,
-    ) -> bool {
+    ) -> Apart {
         let place = &self.places[contest.storage];
         let method: Option<Method> = entry.method.parse().ok();
         let looked_at = files.targets.first().filter(|_| has_target(contest));
@@ -60,7 +61,10 @@ impl Runner<'_> {
             .or_else(|| used_cache(method.as_ref(), contest, trial.resident_after));
         trial.valid = wrong.is_none();
         trial.invalid = wrong;
-        shared
+        Apart {
+            shared_blocks: shared,
+            holes_skipped: trial.hole_bytes.is_some_and(|bytes| bytes > 0),
+        }
     }
 
     /// What is wrong with what a trial found or made.

@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use seekless::Method;
 use seekless::method::{Durability, Operation, format_size};
-use seekless_record::{Cache, Contest, Differ, Entry, Status, UpdatePattern};
+use seekless_record::{Cache, Contest, Differ, Entry, Status};
 
-use super::needs::{MadeFiles, made_files, needs_source};
-use super::size::{Speeds, all_bytes, choose_size, group_cost, planned_trials, trial_cost, updating_cost};
-use super::{BenchError, Event, Runner, needs_folder};
-use crate::cgroup;
+use super::files::{files_per_trial, memory_allowed, memory_for, read_bytes};
+use super::size::{all_bytes, planned_trials, trial_cost, updating_cost};
+use super::{BenchError, Runner, needs_folder};
 use crate::experiment::{ContestPlan, Layout, Size};
 use crate::read_ahead::ReadAhead;
-use crate::updates;
 
 /// Contests of one description on all storages.
 pub(super) struct Group {
@@ -34,31 +32,6 @@ impl Group {
     /// Whether the winners were measured again, and nothing else since.
     pub fn is_confirmed(&self) -> bool {
         self.rounds_confirmed == Some(self.rounds)
-    }
-}
-
-/// Files shorter than this are timed several at once.
-const SHORT_BYTES: u64 = 4 << 20;
-/// What several short files have together.
-const SEVERAL_BYTES: u64 = 8 << 20;
-/// The most files of one trial.
-const MOST_FILES: u64 = 256;
-
-/// Updates that one trial makes, if more than one file is needed for so many.
-const SEVERAL_UPDATES: u64 = 1000;
-
-/// How many files of a size a trial takes. Of updates, each of which may wait for the device, no more than are needed.
-pub(super) fn files_per_trial(bytes: u64, updates: Option<&UpdatePattern>) -> u32 {
-    let files = by_size(bytes);
-    let most = updates.map(|pattern| SEVERAL_UPDATES / updates::count(pattern, bytes).max(1));
-    most.map_or(files, |most| files.min(most.max(1) as u32))
-}
-
-fn by_size(bytes: u64) -> u32 {
-    if bytes >= SHORT_BYTES {
-        1
-    } else {
-        (SEVERAL_BYTES / bytes.max(1)).clamp(1, MOST_FILES) as u32
     }
 }
 
@@ -156,7 +129,7 @@ impl Runner<'_> {
     }
 
     /// The cache states of a plan; a write of a fresh file has none.
-    fn caches_of(&self, plan: &ContestPlan) -> Vec<Cache> {
+    pub(super) fn caches_of(&self, plan: &ContestPlan) -> Vec<Cache> {
         if !self.bench.caches.is_empty() && plan.operation != Operation::Write {
             return self.bench.caches.clone();
         }
@@ -165,44 +138,6 @@ impl Runner<'_> {
             return vec![Cache::Warm];
         }
         plan.caches.clone()
-    }
-
-    /// The sizes of each plan's files: those it names, and what the budget leaves for the one that the lab chooses.
-    fn choose_sizes(&mut self, plans: &[(String, ContestPlan)], speeds: &Speeds) -> Vec<Vec<(Layout, u64)>> {
-        let mut fixed = Duration::ZERO;
-        let mut open = 0;
-        for (_, plan) in plans {
-            for cache in self.caches_of(plan) {
-                for (_, bytes) in laid_out(plan) {
-                    match bytes {
-                        Some(bytes) => fixed += group_cost(plan, cache, bytes, speeds),
-                        None => open += 1,
-                    }
-                }
-            }
-        }
-        let left = self
-            .bench
-            .budget
-            .mul_f64(1.0 - super::CONFIRMING_PART)
-            .saturating_sub(fixed);
-        let share = self.bench.rounds.is_none().then(|| left / open.max(1));
-        let mut sizes = Vec::new();
-        for (name, plan) in plans {
-            let auto = choose_size(plan, &self.caches_of(plan), share, speeds);
-            let laid_out = laid_out(plan);
-            if laid_out.iter().any(|(_, bytes)| bytes.is_none()) {
-                self.run.choices.push(format!(
-                    "{name}: files of {}, the largest that the budget and a quarter of free space and memory allow",
-                    format_size(auto)
-                ));
-            }
-            let chosen = laid_out
-                .into_iter()
-                .map(|(layout, bytes)| (layout, bytes.unwrap_or(auto)));
-            sizes.push(chosen.collect());
-        }
-        sizes
     }
 
     /// Makes the contests of one description, one for each storage.
@@ -268,6 +203,7 @@ impl Runner<'_> {
                 memory_bytes: description.memory_bytes,
                 mode: None,
                 shared_blocks: false,
+                holes_skipped: false,
                 durability: durability.name().to_owned(),
                 entries,
                 conclusion: None,
@@ -334,37 +270,6 @@ impl Runner<'_> {
         }
         refused.or_else(|| self.places[storage].refuses_layout(&description.layout))
     }
-
-    /// Makes the test files of all groups.
-    pub(super) fn make_files(&mut self, groups: &[Group]) -> Result<(), BenchError> {
-        for &contest in groups.iter().flat_map(|group| &group.contests) {
-            let contest = &self.run.contests[contest];
-            if !needs_source(&contest.operation) || self.stop.is_requested() {
-                continue;
-            }
-            let made = made_files(contest);
-            self.watch.event(&Event::Making {
-                bytes: made.iter().map(|made| made.files.written_bytes()).sum(),
-            });
-            for MadeFiles {
-                storage, files, second, ..
-            } in made
-            {
-                let place = &mut self.places[storage];
-                match second {
-                    None => match place.source_files(&files, self.bench.seed) {
-                        // Each of its entries is told why.
-                        Ok(_) | Err(BenchError::Layout { .. }) => {}
-                        Err(error) => return Err(error),
-                    },
-                    Some(differ) => place
-                        .other_files(files.bytes, files.count, self.bench.seed, differ)
-                        .map(drop)?,
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 /// What tells one contest of a plan from another, on one storage.
@@ -378,49 +283,6 @@ struct Description {
     differ: Differ,
     read_ahead_kib: Option<u64>,
     durability: Durability,
-}
-
-/// The layouts and sizes of a plan's files; without a size where the lab chooses it.
-fn laid_out(plan: &ContestPlan) -> Vec<(Layout, Option<u64>)> {
-    let mut found: Vec<(Layout, Option<u64>)> = Vec::new();
-    for layout in &plan.layouts {
-        for size in &plan.sizes {
-            let laid_out = match size {
-                Size::Bytes(bytes) => {
-                    let (layout, bytes) = layout.of_size(*bytes);
-                    (layout, Some(bytes))
-                }
-                Size::Auto => (layout.clone(), layout.own_bytes()),
-            };
-            if !found.contains(&laid_out) {
-                found.push(laid_out);
-            }
-        }
-    }
-    found
-}
-
-/// The memory of a plan whose files get other sizes: the same part of the largest.
-fn memory_for(plan: &ContestPlan, sizes: &[Size]) -> Option<u64> {
-    let largest = |plan: &ContestPlan| laid_out(plan).into_iter().filter_map(|(_, bytes)| bytes).max();
-    let other = ContestPlan {
-        sizes: sizes.to_owned(),
-        ..plan.clone()
-    };
-    let (own, other) = (largest(plan)?, largest(&other)?);
-    let scaled = u128::from(plan.memory_bytes?) * u128::from(other) / u128::from(own);
-    Some((scaled as u64).max(cgroup::LEAST_BYTES))
-}
-
-/// The bytes of all files that a trial reads.
-fn read_bytes(plan: &ContestPlan, differ: Differ, bytes: u64) -> u64 {
-    let has_others = plan.operation == Operation::Compare && differ != Differ::Itself;
-    all_bytes(plan, bytes) * if has_others { 2 } else { 1 }
-}
-
-/// The memory that trials of a plan are allowed in the cache state `over`.
-fn memory_allowed(plan: &ContestPlan, read_bytes: u64) -> u64 {
-    plan.memory_bytes.unwrap_or(read_bytes / 2).max(cgroup::LEAST_BYTES)
 }
 
 /// The name under which a plan's method was published.
@@ -449,25 +311,4 @@ fn durabilities(plan: &ContestPlan) -> Vec<Durability> {
             || (*durability == Durability::None && plan.methods.is_empty())
     };
     Durability::ALL.iter().copied().filter(used).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn short_files_are_timed_together() {
-        assert_eq!(files_per_trial(4096, None), 256);
-        assert_eq!(files_per_trial(1 << 20, None), 8);
-        assert_eq!(files_per_trial(4 << 20, None), 1);
-        assert_eq!(files_per_trial(0, None), 256);
-        let updates = UpdatePattern {
-            bytes: 4,
-            every_bytes: 400,
-            draw: seekless_record::Draw::Ascending,
-        };
-        assert_eq!(files_per_trial(40_000, Some(&updates)), 10);
-        assert_eq!(files_per_trial(400_000, Some(&updates)), 1);
-        assert_eq!(files_per_trial(4, Some(&updates)), 256);
-    }
 }

@@ -4,7 +4,9 @@
 //! group's rounds are shuffled. Three rounds of everything, a round of each group in turn; then rounds of what is not
 //! clearly beaten, in the groups that are undecided; last the winners are measured again on fresh rounds.
 
+mod apart;
 mod check;
+mod files;
 mod group;
 mod needs;
 mod place;
@@ -69,7 +71,7 @@ pub enum Event<'a> {
     Planned {
         /// Bytes that will be written at most, all trials together.
         write_bytes: u64,
-        /// Bytes that trials are expected to write.
+        /// Bytes that are expected to be written, test files included.
         expected_write_bytes: u64,
         /// Bytes of space needed at one time.
         space_bytes: u64,

@@ -1,6 +1,6 @@
 //! What groups need: room for their files, and bytes that their trials write; said before anything is written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use seekless_record::{Contest, Differ, Entry};
@@ -29,7 +29,7 @@ impl Runner<'_> {
         for storage in 0..self.places.len() {
             let (space, written) = self.needs(&reached, storage);
             write_bytes += written;
-            expected_write_bytes += self.expected_writes(&likely, storage);
+            expected_write_bytes += self.source_bytes(&likely, storage) + self.expected_writes(&likely, storage);
             most_space = most_space.max(space);
             let facts = &self.places[storage].facts;
             // Two folders of one file system share its space.
@@ -77,16 +77,11 @@ impl Runner<'_> {
 
     /// The space that a storage needs at one time, and the bytes written to it at most.
     fn needs(&self, groups: &[&Group], storage: usize) -> (u64, u64) {
-        let mut sources = BTreeMap::new();
+        let sources = self.source_bytes(groups, storage);
         let (mut target, mut written) = (0, 0);
         for group in groups {
             for contest in group.contests.iter().map(|&contest| &self.run.contests[contest]) {
                 let bytes = contest.size_bytes * u64::from(contest.files);
-                if self.bench.file.is_none() {
-                    let made = made_files(contest).into_iter();
-                    let here = made.filter(|file| file.storage == storage);
-                    sources.extend(here.map(|file| (file.clone(), file.files.written_bytes())));
-                }
                 let writers = writers(contest) as u64;
                 if contest.storage == storage && writers > 0 {
                     let rounds = self.bench.rounds.unwrap_or(super::MOST_ROUNDS) + super::CONFIRMING_ROUNDS;
@@ -96,8 +91,18 @@ impl Runner<'_> {
                 }
             }
         }
-        let sources: u64 = sources.values().sum();
         (sources + target, sources + written)
+    }
+
+    /// The bytes of the files that groups read, each made once; holes are not written.
+    fn source_bytes(&self, groups: &[&Group], storage: usize) -> u64 {
+        if self.bench.file.is_some() {
+            return 0;
+        }
+        let contests = groups.iter().flat_map(|group| &group.contests);
+        let made = contests.flat_map(|&contest| made_files(&self.run.contests[contest]));
+        let here: BTreeSet<MadeFiles> = made.filter(|made| made.storage == storage).collect();
+        here.iter().map(|made| made.files.written_bytes()).sum()
     }
 
     /// The bytes that the planned trials of groups write to a storage.

@@ -286,6 +286,10 @@ impl Place {
                 "{} keeps files in memory: nothing is cold here",
                 self.facts.file_system
             )),
+            record::Cache::Over if !self.has_cold => Some(format!(
+                "{} keeps files in memory: none exceeds what it has here",
+                self.facts.file_system
+            )),
             record::Cache::Warm if is_direct && reads => {
                 Some("direct I/O reads the device, whatever is in memory: see cold".to_owned())
             }

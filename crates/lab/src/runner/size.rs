@@ -6,7 +6,7 @@ use seekless::method::{Durability, Operation};
 use seekless::{Destination, Generator, Kernel, Method, Reader, Tally, Writer, cache};
 use seekless_record::{Cache, UpdatePattern};
 
-use super::group::files_per_trial;
+use super::files::files_per_trial;
 use super::{BenchError, Event, Runner, SCREENING_ROUNDS};
 use crate::experiment::ContestPlan;
 use crate::updates;

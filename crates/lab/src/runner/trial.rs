@@ -6,6 +6,7 @@ use std::time::Duration;
 use seekless::{Kernel, Method};
 use seekless_record::{Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
 
+use super::apart::Apart;
 use super::check::{STRAY_PART, WRONG, mode_of};
 use super::group::Group;
 use super::needs::{needs_source, writes};
@@ -102,20 +103,18 @@ impl Runner<'_> {
         let status = match outcome {
             Ok((Outcome::Measured(report), state)) => {
                 let mut trial = record_trial(&report, &state, (contest, entry), group.rounds, phase, at_seconds);
-                let shared = self.check(&description, measured, &files, &report, &mut trial);
-                if shared && !description.shared_blocks {
-                    self.move_to_shared(group, contest, entry, trial);
-                } else {
-                    if trial.valid {
-                        let mode = &mut self.run.contests[contest].mode;
-                        *mode = mode.or_else(|| report.answers.first().and_then(mode_of));
-                    }
+                let found = self.check(&description, measured, &files, &report, &mut trial);
+                let apart = Apart::of(&description).or(found);
+                if apart == Apart::of(&description) {
                     let wrong_answer = trial.invalid.clone().filter(|why| why.starts_with(WRONG));
                     self.run.trials.push(trial);
                     if let Some(why) = wrong_answer {
                         self.retire(group, contest, entry, Status::Failed(why));
                     }
+                } else {
+                    self.move_apart(group, contest, entry, trial, apart);
                 }
+                self.tell_mode(&report);
                 None
             }
             Ok((Outcome::Unavailable(why), _)) => Some(Status::Unavailable(why)),
@@ -137,8 +136,16 @@ impl Runner<'_> {
         Ok(())
     }
 
+    /// Writes down the most frequent byte that the last trial found.
+    fn tell_mode(&mut self, report: &Report) {
+        if let Some(trial) = self.run.trials.last().filter(|trial| trial.valid) {
+            let mode = &mut self.run.contests[trial.contest].mode;
+            *mode = mode.or_else(|| report.answers.first().and_then(mode_of));
+        }
+    }
+
     /// Takes an entry out of the running.
-    fn retire(&mut self, group: &mut Group, contest: usize, entry: usize, status: Status) {
+    pub(super) fn retire(&mut self, group: &mut Group, contest: usize, entry: usize, status: Status) {
         self.run.contests[contest].entries[entry].status = status;
         group.active.retain(|&active| active != (contest, entry));
     }
@@ -286,33 +293,6 @@ impl Runner<'_> {
         folders
     }
 
-    /// Moves an entry whose copies share blocks with their source into a contest of their own.
-    fn move_to_shared(&mut self, group: &mut Group, contest: usize, entry: usize, mut trial: Trial) {
-        let apart = group.contests.iter().copied().find(|&other| {
-            self.run.contests[other].shared_blocks
-                && self.run.contests[other].storage == self.run.contests[contest].storage
-        });
-        let apart = apart.unwrap_or_else(|| {
-            let description = &self.run.contests[contest];
-            let apart = Contest {
-                shared_blocks: true,
-                entries: Vec::new(),
-                conclusion: None,
-                ..description.clone()
-            };
-            self.run.contests.push(apart);
-            group.contests.push(self.run.contests.len() - 1);
-            self.run.contests.len() - 1
-        });
-        let moved = self.run.contests[contest].entries[entry].clone();
-        let why = "its copies share blocks with their source: ranked apart".to_owned();
-        self.retire(group, contest, entry, Status::Unavailable(why));
-        self.run.contests[apart].entries.push(moved);
-        (trial.contest, trial.entry) = (apart, self.run.contests[apart].entries.len() - 1);
-        group.active.push((trial.contest, trial.entry));
-        self.run.trials.push(trial);
-    }
-
     /// Removes what a trial wrote.
     fn clean_up(&self, contest: &Contest, files: &Files) {
         for path in &files.targets {
@@ -440,6 +420,7 @@ fn record_trial(
         peak_memory_bytes: report.peak_memory_bytes,
         calls: report.calls,
         bytes: report.bytes,
+        hole_bytes: report.hole_bytes,
         source_bytes: report.source_bytes,
         sink_bytes: report.sink_bytes,
         device,

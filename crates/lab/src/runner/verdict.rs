@@ -64,8 +64,16 @@ pub(crate) fn pair_words(contest: &Contest) -> String {
     let memory = contest
         .memory_bytes
         .map_or_else(String::new, |bytes| format!(", in {}", format_size(bytes)));
+    let skipped = if contest.holes_skipped {
+        ", holes passed over"
+    } else {
+        ""
+    };
     let updates = update_words(contest);
-    format!("{}{apart}{layout}{updates}{ahead}{memory}", differ_words(contest))
+    format!(
+        "{}{apart}{layout}{updates}{skipped}{ahead}{memory}",
+        differ_words(contest)
+    )
 }
 
 /// What is updated, as in `, 4 of every 400 bytes, shuffled`.
@@ -113,7 +121,7 @@ fn differ_words(contest: &Contest) -> &'static str {
     }
 }
 
-/// Whether two contests measure the same and can share rounds; storage and shared blocks apart.
+/// Whether two contests measure the same and can share rounds; storage, shared blocks and skipped holes apart.
 pub(crate) fn is_same_description(one: &Contest, other: &Contest) -> bool {
     (&one.experiment, &one.operation, one.size_bytes, one.files)
         == (&other.experiment, &other.operation, other.size_bytes, other.files)

@@ -125,6 +125,7 @@ pub(super) fn contest_pairs(first: &Run, second: &Run) -> (Vec<(usize, usize)>, 
             Some(other.storage) == storage
                 && is_same_description(contest, other)
                 && contest.shared_blocks == other.shared_blocks
+                && contest.holes_skipped == other.holes_skipped
         });
         match same {
             Some(place) => pairs.push((index, left.remove(place))),

@@ -92,6 +92,7 @@ mod tests {
             peak_memory_bytes: 0,
             calls: None,
             bytes: 1000,
+            hole_bytes: Some(0),
             source_bytes,
             sink_bytes: None,
             device: None,

@@ -230,6 +230,7 @@ impl Prepared {
             }
         };
         done.transfer.bytes += transfer.bytes;
+        done.transfer.hole_bytes += transfer.hole_bytes;
         done.transfer.calls += transfer.calls;
         done.transfer.fsync += transfer.fsync;
         Ok(())
@@ -267,6 +268,7 @@ fn measure(spec: &Spec, prepared: &mut Prepared, setup: Duration) -> Result<Repo
         peak_memory_bytes: after.usage.peak_memory_bytes,
         calls: (!is_command).then_some(done.transfer.calls),
         bytes: done.transfer.bytes,
+        hole_bytes: (!is_command).then_some(done.transfer.hole_bytes),
         source_bytes: io.map(|(after, before)| after.read_bytes - before.read_bytes),
         sink_bytes: io.map(|(after, before)| after.write_bytes - before.write_bytes),
         device: after.device.zip(before.device).map(|(after, before)| DeviceUse {

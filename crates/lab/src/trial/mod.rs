@@ -134,6 +134,8 @@ pub struct Report {
     pub calls: Option<u64>,
     /// Bytes moved.
     pub bytes: u64,
+    /// Bytes in holes that were passed over; `None` for a command.
+    pub hole_bytes: Option<u64>,
     /// Bytes that this process caused to be read.
     pub source_bytes: Option<u64>,
     /// Bytes that this process dirtied or wrote.

@@ -54,6 +54,9 @@ pub struct Trial {
     pub calls: Option<u64>,
     /// Bytes moved; of a comparison the size of the first file, which is what its verdict is about.
     pub bytes: u64,
+    /// Bytes of these in holes that were passed over: nobody read them; `None` for a command.
+    #[serde(default)]
+    pub hole_bytes: Option<u64>,
     /// Bytes that the process caused to be read from the device; `None` where the system does not tell.
     pub source_bytes: Option<u64>,
     /// Bytes that the process dirtied or wrote; `None` where the system does not tell.

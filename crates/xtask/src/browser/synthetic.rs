@@ -94,6 +94,7 @@ fn measure(run: &mut Run, plan: &ContestPlan, bytes: u64, cache: Cache, random: 
         memory_bytes: None,
         mode: None,
         shared_blocks: false,
+        holes_skipped: false,
         durability: if plan.operation == Operation::Read {
             "none"
         } else {
@@ -153,6 +154,7 @@ fn trial((contest, entry): (usize, usize), round: u32, (at_seconds, seconds): (f
         peak_memory_bytes: 4 << 20,
         calls: Some(100),
         bytes,
+        hole_bytes: None,
         source_bytes: Some(bytes),
         sink_bytes: None,
         device: None,

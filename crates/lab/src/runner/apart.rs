@@ -1,0 +1,106 @@
+//! What is never ranked with the rest of its contest, because it does other work: found when it is measured, not before.
+
+use seekless_record::{Contest, Status, Trial};
+
+use super::Runner;
+use super::group::Group;
+
+/// What is never ranked with the rest of its contest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Apart {
+    /// Its copies share blocks with their source: nothing was moved.
+    pub shared_blocks: bool,
+    /// It passed over holes: not every byte was looked at.
+    pub holes_skipped: bool,
+}
+
+impl Apart {
+    /// That of a contest.
+    pub fn of(contest: &Contest) -> Self {
+        Self {
+            shared_blocks: contest.shared_blocks,
+            holes_skipped: contest.holes_skipped,
+        }
+    }
+
+    /// With what is so in another.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            shared_blocks: self.shared_blocks || other.shared_blocks,
+            holes_skipped: self.holes_skipped || other.holes_skipped,
+        }
+    }
+
+    /// What is said where an entry is looked for among the rest.
+    pub fn why(self) -> &'static str {
+        if self.holes_skipped {
+            "it passes over holes, which is other work than reading them: ranked apart"
+        } else {
+            "its copies share blocks with their source: ranked apart"
+        }
+    }
+}
+
+impl Runner<'_> {
+    /// Moves an entry that does other work than the rest into a contest of those that do the same.
+    pub(super) fn move_apart(
+        &mut self,
+        group: &mut Group,
+        contest: usize,
+        entry: usize,
+        mut trial: Trial,
+        work: Apart,
+    ) {
+        let apart = group.contests.iter().copied().find(|&other| {
+            Apart::of(&self.run.contests[other]) == work
+                && self.run.contests[other].storage == self.run.contests[contest].storage
+        });
+        let apart = apart.unwrap_or_else(|| {
+            let description = &self.run.contests[contest];
+            let apart = Contest {
+                shared_blocks: work.shared_blocks,
+                holes_skipped: work.holes_skipped,
+                mode: None,
+                entries: Vec::new(),
+                conclusion: None,
+                ..description.clone()
+            };
+            self.run.contests.push(apart);
+            group.contests.push(self.run.contests.len() - 1);
+            self.run.contests.len() - 1
+        });
+        let moved = self.run.contests[contest].entries[entry].clone();
+        self.retire(group, contest, entry, Status::Unavailable(work.why().to_owned()));
+        self.run.contests[apart].entries.push(moved);
+        (trial.contest, trial.entry) = (apart, self.run.contests[apart].entries.len() - 1);
+        group.active.push((trial.contest, trial.entry));
+        self.run.trials.push(trial);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_apart_once_stays_apart() {
+        let contest = crate::simulation::contest(4096, Vec::new());
+        let all = Apart::of(&contest);
+        let skipped = Apart {
+            holes_skipped: true,
+            ..all
+        };
+        assert_eq!(all.or(skipped), skipped);
+        assert_eq!(skipped.or(all), skipped);
+        assert!(
+            skipped.why().contains("holes")
+                && all
+                    .or(Apart {
+                        shared_blocks: true,
+                        ..all
+                    })
+                    .why()
+                    .contains("share")
+        );
+    }
+}
