@@ -88,7 +88,12 @@ fn named(run: &Run) -> Checked {
         }
         length(&at, published.findings.len(), MOST_ITEMS)?;
         for finding in &published.findings {
-            for text in [Some(&finding.operation), Some(&finding.method), finding.block.as_ref()] {
+            for text in [
+                Some(&finding.operation),
+                Some(&finding.method),
+                finding.block.as_ref(),
+                finding.durability.as_ref(),
+            ] {
                 for_some(text, |text| short(&at, text))?;
             }
             for_some(finding.seconds, |value| seconds(&at, value))?;

@@ -2,6 +2,7 @@
 //! `[[column]]`.
 
 use seekless::Operation;
+use seekless::method::Durability;
 use seekless_record::{Cache, Column, Draw, Finding, FindingKind, Published, Target};
 use serde::Deserialize;
 use toml::Spanned;
@@ -28,6 +29,7 @@ struct FindingText {
     method: String,
     block: Option<String>,
     cache: Option<Spanned<String>>,
+    durability: Option<Spanned<String>>,
     seconds: Option<Spanned<f64>>,
     cpu_seconds: Option<Spanned<f64>>,
     bytes_per_second: Option<Spanned<f64>>,
@@ -51,6 +53,8 @@ pub(super) fn published(experiment: &str, text: PublishedText) -> Checked<Publis
 
 fn finding(text: FindingText) -> Checked<Finding> {
     let operations = Operation::ALL.map(|known| (known.name(), known));
+    let durabilities =
+        [Durability::None, Durability::Fsync, Durability::WriteThrough].map(|known| (known.name(), known));
     let kinds = [
         ("any", FindingKind::Any),
         ("synchronous", FindingKind::Synchronous),
@@ -76,6 +80,10 @@ fn finding(text: FindingText) -> Checked<Finding> {
         cache: text
             .cache
             .map(|word| one_of(&word, "cache state", &[("cold", Cache::Cold), ("warm", Cache::Warm)]))
+            .transpose()?,
+        durability: text
+            .durability
+            .map(|word| one_of(&word, "durability", &durabilities).map(|known| known.name().to_owned()))
             .transpose()?,
         seconds: figure(text.seconds.as_ref())?,
         cpu_seconds: figure(text.cpu_seconds.as_ref())?,

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use seekless::Method;
 use seekless::method::{Durability, Operation, format_size};
-use seekless_record::{Cache, Contest, Differ, Entry, Status, UpdatePattern};
+use seekless_record::{Cache, Contest, Differ, Entry, Status};
 
 use super::needs::{made_files, needs_source};
-use super::size::{Speeds, all_bytes, choose_size, group_cost, planned_trials, trial_cost, updating_cost};
+use super::size::{Speeds, choose_size, group_cost, planned_trials, trial_cost, updating_cost};
 use super::{BenchError, Event, Runner, needs_folder};
 use crate::experiment::{ContestPlan, Size};
 use crate::read_ahead::ReadAhead;
@@ -43,14 +43,26 @@ const SEVERAL_BYTES: u64 = 8 << 20;
 /// The most files of one trial.
 const MOST_FILES: u64 = 256;
 
-/// Updates that one trial makes, if more than one file is needed for so many.
-const SEVERAL_UPDATES: u64 = 1000;
+/// Calls that may each wait for the device, in a trial of more than one file.
+const SEVERAL_CALLS: u64 = 200;
 
-/// How many files of a size a trial takes. Of updates, each of which may wait for the device, no more than are needed.
-pub(super) fn files_per_trial(bytes: u64, updates: Option<&UpdatePattern>) -> u32 {
+/// How many files of a size a trial of a plan takes. Where calls wait for the device, no more than are needed.
+pub(super) fn files_per_trial(plan: &ContestPlan, durability: Durability, bytes: u64) -> u32 {
     let files = by_size(bytes);
-    let most = updates.map(|pattern| SEVERAL_UPDATES / updates::count(pattern, bytes).max(1));
+    let most = waits_per_file(plan, durability, bytes).map(|waits| SEVERAL_CALLS / waits.max(1));
     most.map_or(files, |most| files.min(most.max(1) as u32))
+}
+
+/// The calls with which the slowest method of a plan may wait for the device; `None` where one waits at the end at most.
+fn waits_per_file(plan: &ContestPlan, durability: Durability, bytes: u64) -> Option<u64> {
+    if let Some(updates) = &plan.updates {
+        return Some(updates::count(updates, bytes));
+    }
+    let options = plan.methods.iter().map(Method::options);
+    let through = options.filter(|options| options.durability == durability && durability == Durability::WriteThrough);
+    through
+        .filter_map(|options| Some(bytes.div_ceil(options.block_bytes?)))
+        .max()
 }
 
 fn by_size(bytes: u64) -> u32 {
@@ -90,8 +102,10 @@ impl Runner<'_> {
             for bytes in sizes {
                 for description in self.descriptions(plan, bytes) {
                     let mut group = self.group(experiment, plan, description);
-                    let trial = trial_cost(plan.operation, description.cache, all_bytes(plan, bytes), &speeds)
-                        + updating_cost(plan.updates.as_ref(), bytes, description.durability.name());
+                    let files = files_per_trial(plan, description.durability, bytes);
+                    let all_bytes = bytes * u64::from(files);
+                    let trial = trial_cost(plan.operation, description.cache, all_bytes, &speeds)
+                        + updating_cost(plan.updates.as_ref(), (bytes, files), description.durability.name());
                     group.expected = trial * planned_trials(group.active.len()) as u32;
                     groups.push(group);
                 }
@@ -243,7 +257,7 @@ impl Runner<'_> {
                 files: if self.bench.file.is_some() {
                     1
                 } else {
-                    files_per_trial(bytes, plan.updates.as_ref())
+                    files_per_trial(plan, durability, bytes)
                 },
                 cache,
                 target: plan.target,
@@ -380,17 +394,22 @@ mod tests {
 
     #[test]
     fn short_files_are_timed_together() {
-        assert_eq!(files_per_trial(4096, None), 256);
-        assert_eq!(files_per_trial(1 << 20, None), 8);
-        assert_eq!(files_per_trial(4 << 20, None), 1);
-        assert_eq!(files_per_trial(0, None), 256);
-        let updates = UpdatePattern {
-            bytes: 4,
-            every_bytes: 400,
-            draw: seekless_record::Draw::Ascending,
+        let plan = |lines: &str| {
+            let text = format!("name = \"x\"\nabout = \"\"\n[[contest]]\n{lines}");
+            let mut experiment = crate::experiment::Experiment::from_toml(&text, "x").unwrap();
+            experiment.contests.remove(0)
         };
-        assert_eq!(files_per_trial(40_000, Some(&updates)), 10);
-        assert_eq!(files_per_trial(400_000, Some(&updates)), 1);
-        assert_eq!(files_per_trial(4, Some(&updates)), 256);
+        let read = plan("operation = \"read\"\nmethods = [\"read/sync\"]");
+        for (bytes, files) in [(4096, 256), (1 << 20, 8), (4 << 20, 1), (0, 256)] {
+            assert_eq!(files_per_trial(&read, Durability::None, bytes), files, "{bytes}");
+        }
+        let update = plan("operation = \"update\"\nmethods = [\"update/sync\"]");
+        for (bytes, files) in [(40_000, 2), (400_000, 1), (4, 200)] {
+            assert_eq!(files_per_trial(&update, Durability::None, bytes), files, "{bytes}");
+        }
+        let through = "operation = \"write\"\nblocks = [\"4K\", \"1M\"]\nmethods = [\"write/sync,write-through\", \"write/sync\"]";
+        let through = plan(through);
+        assert_eq!(files_per_trial(&through, Durability::WriteThrough, 40_000), 20);
+        assert_eq!(files_per_trial(&through, Durability::None, 40_000), by_size(40_000));
     }
 }

@@ -37,6 +37,9 @@ pub struct Finding {
     /// The state of the page cache it is about; `None` for any.
     #[serde(default)]
     pub cache: Option<Cache>,
+    /// The durability it is about; `None` for any.
+    #[serde(default)]
+    pub durability: Option<String>,
     /// The seconds it took, where these were published.
     #[serde(default)]
     pub seconds: Option<f64>,
