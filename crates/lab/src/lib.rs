@@ -16,6 +16,7 @@ pub mod trial;
 
 mod cache_state;
 mod cgroup;
+mod columns;
 mod layout;
 mod machine;
 mod noise;

@@ -181,6 +181,7 @@ mod tests {
             method: "read/sync,block=4K".to_owned(),
             block: None,
             cache: Some(Cache::Cold),
+            durability: None,
             layout: None,
             seconds: None,
             cpu_seconds: None,

@@ -88,12 +88,14 @@ fn named(run: &Run) -> Checked {
         }
         length(&at, published.findings.len(), MOST_ITEMS)?;
         for finding in &published.findings {
-            let texts = [finding.block.as_ref(), finding.layout.as_ref()];
-            for text in [&finding.operation, &finding.method]
-                .into_iter()
-                .chain(texts.into_iter().flatten())
-            {
-                short(&at, text)?;
+            for text in [
+                Some(&finding.operation),
+                Some(&finding.method),
+                finding.block.as_ref(),
+                finding.durability.as_ref(),
+                finding.layout.as_ref(),
+            ] {
+                for_some(text, |text| short(&at, text))?;
             }
             for_some(finding.system.as_ref(), |value| system(&at, value))?;
             for_some(finding.seconds, |value| seconds(&at, value))?;

@@ -85,6 +85,9 @@ pub struct Arguments {
     /// Write all trials as CSV
     #[arg(long, value_name = "FILE")]
     export_csv: Option<PathBuf>,
+    /// Write times by file size in the columns of the document, tabs between them
+    #[arg(long, value_name = "FILE.tsv")]
+    export_columns: Option<PathBuf>,
     /// Write the tables as Markdown
     #[arg(long, value_name = "FILE")]
     export_markdown: Option<PathBuf>,
@@ -375,9 +378,10 @@ struct Exports {
 impl Exports {
     /// Checks all paths before anything is measured.
     fn prepare(arguments: &Arguments) -> anyhow::Result<Self> {
-        let wanted: [(&Option<PathBuf>, Form); 4] = [
+        let wanted: [(&Option<PathBuf>, Form); 5] = [
             (&arguments.export_json, |run| Ok(seekless_record::to_json(run)?)),
             (&arguments.export_csv, |run| Ok(export::to_csv(run)?)),
+            (&arguments.export_columns, |run| Ok(export::to_columns(run)?)),
             (&arguments.export_markdown, |run| Ok(export::to_markdown(run))),
             (&arguments.report, |run| Ok(report::to_html(run)?)),
         ];

@@ -65,6 +65,7 @@ fn each_text(run: &mut Run, visit: &mut Visit<'_>) {
             visit(&mut finding.method);
             finding.block.iter_mut().for_each(&mut *visit);
             finding.layout.iter_mut().for_each(&mut *visit);
+            finding.durability.iter_mut().for_each(&mut *visit);
         }
     }
     for column in &mut run.columns {

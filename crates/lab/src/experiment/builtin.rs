@@ -16,6 +16,7 @@ pub(super) const TEXTS: &[(&str, &str)] = texts![
     "copy",
     "compare",
     "update",
+    "saving-2008",
     "preload-2009",
     "cmp-2012",
     "methods-2014",
@@ -102,6 +103,52 @@ mod tests {
             let layout = finding.layout.clone().unwrap_or_else(|| "dense".to_owned());
             assert!(layouts.contains(&layout), "{layout}");
         }
+    }
+
+    #[test]
+    fn saving_2008_has_every_column_of_its_document_and_publishes_by_their_names() {
+        let experiment = Experiment::builtin("saving-2008").unwrap();
+        let names: Vec<&str> = experiment.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(
+            names[..4],
+            [
+                "Initial write",
+                "Sequential Sparse Update Write",
+                "Sequential Update Write",
+                "Random Update Write"
+            ]
+        );
+        for column in &experiment.columns {
+            let glob = super::super::glob(&column.methods).unwrap();
+            let is_meant = |contest: &&crate::experiment::ContestPlan| {
+                contest.operation.name() == column.operation
+                    && column.target.is_none_or(|target| target == contest.target)
+                    && (column.draw.is_none() || column.draw == contest.updates.map(|updates| updates.draw))
+            };
+            let contests = experiment.contests.iter().filter(is_meant);
+            let methods = contests.flat_map(|contest| &contest.methods);
+            let durabilities: BTreeSet<&str> = methods
+                .filter(|method| glob.is_match(method.to_string()))
+                .map(|method| method.options().durability.name())
+                .collect();
+            assert_eq!(
+                durabilities,
+                BTreeSet::from(["none", "write-through"]),
+                "{}",
+                column.name
+            );
+        }
+        let findings = experiment.published.iter().flat_map(|source| &source.findings);
+        let mut figures = 0;
+        for finding in findings {
+            assert!(names[..4].contains(&finding.method.as_str()) && finding.seconds.is_some());
+            figures += 1;
+        }
+        assert_eq!(
+            figures,
+            3 + 4 * 4,
+            "the text's three, and four of each machine in its comments"
+        );
     }
 
     #[test]

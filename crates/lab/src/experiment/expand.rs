@@ -72,7 +72,7 @@ fn matching(pattern: &str, operation: Operation) -> Result<Vec<Method>, String> 
 }
 
 /// A glob in which `*` stands for any text, `/` and `,` included.
-pub(super) fn glob(pattern: &str) -> Result<GlobMatcher, String> {
+pub(crate) fn glob(pattern: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern).literal_separator(false).build();
     glob.map(|glob| glob.compile_matcher())
         .map_err(|error| error.kind().to_string())

@@ -15,6 +15,7 @@ mod updates;
 use std::path::Path;
 
 pub use error::ExperimentError;
+pub(crate) use expand::glob;
 pub use filter::filter;
 use seekless::{Kernel, Method, Operation};
 use seekless_record::{Cache, Column, Command, Differ, Published, Target, UpdatePattern};

@@ -2,6 +2,7 @@
 //! `[[column]]`.
 
 use seekless::Operation;
+use seekless::method::Durability;
 use seekless_record::{Cache, Column, Draw, Finding, FindingKind, Published, SystemUse, Target};
 use serde::Deserialize;
 use toml::Spanned;
@@ -31,6 +32,7 @@ struct FindingText {
     cache: Option<Spanned<String>>,
     layout: Option<Spanned<String>>,
     vmstat: Option<Spanned<VmstatText>>,
+    durability: Option<Spanned<String>>,
     seconds: Option<Spanned<f64>>,
     cpu_seconds: Option<Spanned<f64>>,
     bytes_per_second: Option<Spanned<f64>>,
@@ -68,6 +70,8 @@ pub(super) fn published(experiment: &str, text: PublishedText) -> Checked<Publis
 
 fn finding(text: FindingText) -> Checked<Finding> {
     let operations = Operation::ALL.map(|known| (known.name(), known));
+    let durabilities =
+        [Durability::None, Durability::Fsync, Durability::WriteThrough].map(|known| (known.name(), known));
     let kinds = [
         ("any", FindingKind::Any),
         ("synchronous", FindingKind::Synchronous),
@@ -96,6 +100,10 @@ fn finding(text: FindingText) -> Checked<Finding> {
             .transpose()?,
         layout: text.layout.map(|text| layout(&text)).transpose()?.flatten(),
         system: text.vmstat.as_ref().map(vmstat).transpose()?,
+        durability: text
+            .durability
+            .map(|word| one_of(&word, "durability", &durabilities).map(|known| known.name().to_owned()))
+            .transpose()?,
         seconds: figure(text.seconds.as_ref())?,
         cpu_seconds: figure(text.cpu_seconds.as_ref())?,
         bytes_per_second: figure(text.bytes_per_second.as_ref())?,

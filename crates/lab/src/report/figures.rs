@@ -4,6 +4,7 @@
 use maud::{Markup, html};
 use seekless_record::{Contest, Entry, Finding, Published, Summary};
 
+use super::columns::is_of_column;
 use super::tables::{request_bytes, table};
 use super::view::View;
 use super::words::{breaking, cache_words, heading, rate, seconds, shown, state, three_digits};
@@ -23,7 +24,8 @@ pub(super) fn is_figure(finding: &Finding) -> bool {
 pub(super) fn figures(view: &View<'_>) -> Markup {
     let mut tasks: Vec<(&str, &str)> = Vec::new();
     for source in &view.run.published {
-        for finding in source.findings.iter().filter(|finding| is_figure(finding)) {
+        let findings = source.findings.iter().filter(|finding| is_figure(finding));
+        for finding in findings.filter(|finding| !is_of_column(view, source, finding)) {
             let task = (source.experiment.as_str(), finding.operation.as_str());
             if !tasks.contains(&task) {
                 tasks.push(task);
@@ -48,6 +50,7 @@ fn of_task(view: &View<'_>, experiment: &str, operation: &str) -> Markup {
         .map(|source| {
             let findings = source.findings.iter();
             let meant = findings.filter(|finding| is_figure(finding) && finding.operation == operation);
+            let meant = meant.filter(|finding| !is_of_column(view, source, finding));
             (source, meant.collect())
         })
         .filter(|(_, findings): &(_, Vec<&Finding>)| !findings.is_empty())

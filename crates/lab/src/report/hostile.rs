@@ -7,7 +7,8 @@ use base64::prelude::BASE64_STANDARD;
 use flate2::read::GzDecoder;
 use proptest::prelude::*;
 use seekless_record::{
-    Cache, Conclusion, Contest, Differ, Finding, FindingKind, Interval, OptionEffect, Published, Run, Status, Trial,
+    Cache, Column, Conclusion, Contest, Differ, Finding, FindingKind, Interval, OptionEffect, Published, Run, Status,
+    Trial,
 };
 
 use super::to_html;
@@ -35,6 +36,7 @@ fn published(method: &str, kind: FindingKind) -> Published {
         cache: None,
         layout: None,
         system: None,
+        durability: None,
         seconds: None,
         cpu_seconds: None,
         bytes_per_second: None,
@@ -166,6 +168,38 @@ fn published_figures_stand_beside_those_of_the_same_program_here() {
 }
 
 #[test]
+fn the_columns_of_a_document_are_lines_with_what_was_published_beside() {
+    let mut run = concluded(run(&[("read/sync,block=4K", 1.0), ("read/mmap", 2.0)], 6));
+    run.columns = vec![Column {
+        experiment: "read".to_owned(),
+        name: "Plain & simple".to_owned(),
+        operation: "read".to_owned(),
+        target: None,
+        draw: None,
+        methods: "read/sync*".to_owned(),
+    }];
+    let mut elsewhere = published("Plain & simple", FindingKind::Any);
+    elsewhere.findings[0].seconds = Some(9.0);
+    elsewhere.findings[0].at_least_bytes = Some(4_000_000);
+    let own = page(&run);
+    assert_eq!(
+        (
+            own.matches("class=\"column s0\"").count(),
+            own.matches("class=\"hollow").count()
+        ),
+        (1, 0)
+    );
+    run.published = vec![elsewhere.clone()];
+    let both = page(&run);
+    assert!(both.contains("<title>Plain &amp; simple, 4 MB: 9 s, their server</title>"));
+    assert!(both.contains("<title>Plain &amp; simple, 64M: 1 s</title>"));
+    assert!(!both.contains("Published, and here"), "it is told with the columns");
+    elsewhere.findings[0].durability = Some("write-through".to_owned());
+    run.published = vec![elsewhere];
+    assert!(!page(&run).contains("class=\"hollow"), "it is about another durability");
+}
+
+#[test]
 fn resuming_is_marked_where_it_happened() {
     let mut run = concluded(run(&[("read/sync,block=4K", 1.0), ("read/mmap", 2.0)], 8));
     run.resumed_at_seconds = vec![3.5, f64::NAN, 1e9];
@@ -271,6 +305,15 @@ prop_compose! {
         run.published[2].findings[0].seconds = Some(rate);
         run.published[2].findings[0].cpu_seconds = Some(rate);
         run.published[2].findings[0].bytes_per_second = Some(rate);
+        run.published[2].findings[0].at_least_bytes = sizes.first().copied();
+        run.columns = texts.iter().map(|text| Column {
+            experiment: "read".to_owned(),
+            name: text.clone(),
+            operation: text.clone(),
+            target: None,
+            draw: None,
+            methods: "*".to_owned(),
+        }).collect();
         run.storages[0].facts.insert(texts[3].clone(), texts[4].clone());
         (run.id, run.elapsed_seconds) = (texts[11].clone(), rate);
         run.warnings = texts.clone();

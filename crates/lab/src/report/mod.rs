@@ -5,6 +5,7 @@
 //! that the run does not compare. Writing to files is not done here.
 
 mod answers;
+mod columns;
 mod contest;
 mod download;
 mod drift;

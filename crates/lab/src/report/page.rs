@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::download::{self, Raw};
 use super::view::{View, place_of, rate_of};
 use super::words::{breaking, duration, heading, rate, seconds, short_name, shown, sound, speed, three_digits};
-use super::{answers, contest, published};
+use super::{answers, columns, contest, published};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -35,11 +35,12 @@ pub(super) fn page(view: &View<'_>, raw: &Raw, left_out: usize) -> Markup {
             }
             body {
                 a.skip href="#recommendations" { "To the recommendations" }
-                (head(run))
+                (head(view))
                 main {
                     (recommendations(view))
                     (notes(run, left_out))
                     (answers::answers(view))
+                    (columns::columns(view))
                     (published::published(view))
                     @for operation in view.operations() { (contest::operation(view, operation)) }
                     (about(run))
@@ -62,7 +63,8 @@ fn policy() -> String {
     )
 }
 
-fn head(run: &Run) -> Markup {
+fn head(view: &View<'_>) -> Markup {
+    let run = view.run;
     let title = run
         .storages
         .first()
@@ -77,8 +79,9 @@ fn head(run: &Run) -> Markup {
             nav aria-label="Parts of this page" {
                 a href="#recommendations" { "Use" }
                 a href="#answers" { "Answers" }
-                @if !run.published.is_empty() { a href="#published" { "Published" } }
-                @for operation in View::new(run).operations() {
+                @if columns::is_shown(view) { a href="#columns" { "By size" } }
+                @if published::is_shown(view) { a href="#published" { "Published" } }
+                @for operation in view.operations() {
                     a href={"#op-" (contest::anchor(operation))} { (heading(operation)) }
                 }
                 a href="#about" { "Machine" }

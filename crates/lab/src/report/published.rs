@@ -5,10 +5,10 @@ use seekless::Method;
 use seekless::method::{differing_options, format_size};
 use seekless_record::{Contest, Finding, FindingKind, Published, Status};
 
-use super::figures;
 use super::tables::{figure, table};
 use super::view::{View, place_of, rate_of};
 use super::words::{breaking, heading, rate, short_name, shown, state, times, times_with_bounds};
+use super::{columns, figures};
 use crate::ranking::{Comparison, RECOMMENDED_RATIO, TIE_RATIO};
 
 /// More tables than any experiment gives.
@@ -32,6 +32,15 @@ enum Outcome<'a> {
     Missing(String),
 }
 
+/// Whether anything was published but figures of columns, which have a section of their own.
+pub(super) fn is_shown(view: &View<'_>) -> bool {
+    let of_columns = |source: &Published| {
+        let mut findings = source.findings.iter();
+        findings.all(|finding| columns::is_of_column(view, source, finding))
+    };
+    !view.run.published.iter().all(of_columns)
+}
+
 /// The section; nothing where nothing was published.
 pub(super) fn published(view: &View<'_>) -> Markup {
     let sources: Vec<&Published> = view
@@ -41,7 +50,7 @@ pub(super) fn published(view: &View<'_>) -> Markup {
         .filter(|source| !source.findings.iter().all(figures::is_figure))
         .collect();
     html! {
-        @if !view.run.published.is_empty() {
+        @if is_shown(view) {
             section id="published" {
                 h2 { "Published, and here" }
                 (figures::figures(view))

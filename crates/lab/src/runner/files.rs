@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use seekless::method::{Operation, format_size};
-use seekless_record::{Differ, UpdatePattern};
+use seekless::Method;
+use seekless::method::{Durability, Operation, format_size};
+use seekless_record::Differ;
 
 use super::group::Group;
 use super::needs::{MadeFiles, made_files, needs_source};
-use super::size::{Speeds, all_bytes, choose_size, group_cost};
+use super::size::{Speeds, choose_size, group_cost};
 use super::{BenchError, Event, Runner};
 use crate::cgroup;
 use crate::experiment::{ContestPlan, Layout, Size};
@@ -20,14 +21,26 @@ const SEVERAL_BYTES: u64 = 8 << 20;
 /// The most files of one trial.
 const MOST_FILES: u64 = 256;
 
-/// Updates that one trial makes, if more than one file is needed for so many.
-const SEVERAL_UPDATES: u64 = 1000;
+/// Calls that may each wait for the device, in a trial of more than one file.
+const SEVERAL_CALLS: u64 = 200;
 
-/// How many files of a size a trial takes. Of updates, each of which may wait for the device, no more than are needed.
-pub(super) fn files_per_trial(bytes: u64, updates: Option<&UpdatePattern>) -> u32 {
+/// How many files of a size a trial of a plan takes. Where calls wait for the device, no more than are needed.
+pub(super) fn files_per_trial(plan: &ContestPlan, durability: Durability, bytes: u64) -> u32 {
     let files = by_size(bytes);
-    let most = updates.map(|pattern| SEVERAL_UPDATES / updates::count(pattern, bytes).max(1));
+    let most = waits_per_file(plan, durability, bytes).map(|waits| SEVERAL_CALLS / waits.max(1));
     most.map_or(files, |most| files.min(most.max(1) as u32))
+}
+
+/// The calls with which the slowest method of a plan may wait for the device; `None` where one waits at the end at most.
+fn waits_per_file(plan: &ContestPlan, durability: Durability, bytes: u64) -> Option<u64> {
+    if let Some(updates) = &plan.updates {
+        return Some(updates::count(updates, bytes));
+    }
+    let options = plan.methods.iter().map(Method::options);
+    let through = options.filter(|options| options.durability == durability && durability == Durability::WriteThrough);
+    through
+        .filter_map(|options| Some(bytes.div_ceil(options.block_bytes?)))
+        .max()
 }
 
 fn by_size(bytes: u64) -> u32 {
@@ -143,9 +156,9 @@ pub(super) fn memory_for(plan: &ContestPlan, sizes: &[Size]) -> Option<u64> {
 }
 
 /// The bytes of all files that a trial reads.
-pub(super) fn read_bytes(plan: &ContestPlan, differ: Differ, bytes: u64) -> u64 {
+pub(super) fn read_bytes(plan: &ContestPlan, durability: Durability, differ: Differ, bytes: u64) -> u64 {
     let has_others = plan.operation == Operation::Compare && differ != Differ::Itself;
-    all_bytes(plan, bytes) * if has_others { 2 } else { 1 }
+    bytes * u64::from(files_per_trial(plan, durability, bytes)) * if has_others { 2 } else { 1 }
 }
 
 /// The memory that trials of a plan are allowed in the cache state `over`.
@@ -159,17 +172,22 @@ mod tests {
 
     #[test]
     fn short_files_are_timed_together() {
-        assert_eq!(files_per_trial(4096, None), 256);
-        assert_eq!(files_per_trial(1 << 20, None), 8);
-        assert_eq!(files_per_trial(4 << 20, None), 1);
-        assert_eq!(files_per_trial(0, None), 256);
-        let updates = UpdatePattern {
-            bytes: 4,
-            every_bytes: 400,
-            draw: seekless_record::Draw::Ascending,
+        let plan = |lines: &str| {
+            let text = format!("name = \"x\"\nabout = \"\"\n[[contest]]\n{lines}");
+            let mut experiment = crate::experiment::Experiment::from_toml(&text, "x").unwrap();
+            experiment.contests.remove(0)
         };
-        assert_eq!(files_per_trial(40_000, Some(&updates)), 10);
-        assert_eq!(files_per_trial(400_000, Some(&updates)), 1);
-        assert_eq!(files_per_trial(4, Some(&updates)), 256);
+        let read = plan("operation = \"read\"\nmethods = [\"read/sync\"]");
+        for (bytes, files) in [(4096, 256), (1 << 20, 8), (4 << 20, 1), (0, 256)] {
+            assert_eq!(files_per_trial(&read, Durability::None, bytes), files, "{bytes}");
+        }
+        let update = plan("operation = \"update\"\nmethods = [\"update/sync\"]");
+        for (bytes, files) in [(40_000, 2), (400_000, 1), (4, 200)] {
+            assert_eq!(files_per_trial(&update, Durability::None, bytes), files, "{bytes}");
+        }
+        let through = "operation = \"write\"\nblocks = [\"4K\", \"1M\"]\nmethods = [\"write/sync,write-through\", \"write/sync\"]";
+        let through = plan(through);
+        assert_eq!(files_per_trial(&through, Durability::WriteThrough, 40_000), 20);
+        assert_eq!(files_per_trial(&through, Durability::None, 40_000), by_size(40_000));
     }
 }

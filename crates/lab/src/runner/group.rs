@@ -7,7 +7,7 @@ use seekless::method::{Durability, Operation, format_size};
 use seekless_record::{Cache, Contest, Differ, Entry, Status};
 
 use super::files::{files_per_trial, memory_allowed, memory_for, read_bytes};
-use super::size::{all_bytes, planned_trials, trial_cost, updating_cost};
+use super::size::{planned_trials, trial_cost, updating_cost};
 use super::{BenchError, Runner, needs_folder};
 use crate::experiment::{ContestPlan, Layout, Size};
 use crate::read_ahead::ReadAhead;
@@ -63,10 +63,12 @@ impl Runner<'_> {
         for ((experiment, plan), sizes) in plans.iter().zip(self.choose_sizes(&plans, &speeds)) {
             for (layout, bytes) in sizes {
                 for description in self.descriptions(plan, &layout, bytes) {
-                    let cache = description.cache;
+                    let (cache, durability) = (description.cache, description.durability);
                     let mut group = self.group(experiment, plan, &description);
-                    let trial = trial_cost(plan.operation, cache, all_bytes(plan, bytes), &speeds)
-                        + updating_cost(plan.updates.as_ref(), bytes, description.durability.name());
+                    let files = files_per_trial(plan, durability, bytes);
+                    let all_bytes = bytes * u64::from(files);
+                    let trial = trial_cost(plan.operation, cache, all_bytes, &speeds)
+                        + updating_cost(plan.updates.as_ref(), (bytes, files), durability.name());
                     group.expected = trial * planned_trials(group.active.len()) as u32;
                     groups.push(group);
                 }
@@ -81,16 +83,18 @@ impl Runner<'_> {
         for cache in self.caches_of(plan) {
             for &differ in &plan.differs {
                 for &read_ahead_kib in &plan.read_ahead_kib {
-                    descriptions.extend(durabilities(plan).into_iter().map(|durability| Description {
-                        bytes,
-                        layout: layout.clone(),
-                        read_bytes: read_bytes(plan, differ, bytes),
-                        memory_bytes:
-                            (cache == Cache::Over).then(|| memory_allowed(plan, read_bytes(plan, differ, bytes))),
-                        cache,
-                        differ,
-                        read_ahead_kib,
-                        durability,
+                    descriptions.extend(durabilities(plan).into_iter().map(|durability| {
+                        Description {
+                            bytes,
+                            layout: layout.clone(),
+                            read_bytes: read_bytes(plan, durability, differ, bytes),
+                            memory_bytes: (cache == Cache::Over)
+                                .then(|| memory_allowed(plan, read_bytes(plan, durability, differ, bytes))),
+                            cache,
+                            differ,
+                            read_ahead_kib,
+                            durability,
+                        }
                     }));
                 }
             }
@@ -190,7 +194,7 @@ impl Runner<'_> {
                 files: if self.bench.file.is_some() {
                     1
                 } else {
-                    files_per_trial(bytes, plan.updates.as_ref())
+                    files_per_trial(plan, durability, bytes)
                 },
                 cache,
                 target: plan.target,

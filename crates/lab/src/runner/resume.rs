@@ -151,7 +151,11 @@ impl Runner<'_> {
                 .max(FEWEST_TRIALS);
             let bytes = contest.size_bytes * u64::from(contest.files);
             let trial = trial_cost(operation, contest.cache, bytes, &speeds)
-                + updating_cost(contest.updates.as_ref(), contest.size_bytes, &contest.durability);
+                + updating_cost(
+                    contest.updates.as_ref(),
+                    (contest.size_bytes, contest.files),
+                    &contest.durability,
+                );
             group.expected = trial * trials as u32;
         }
         Ok(groups)

@@ -45,29 +45,25 @@ pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &
     let durability = plan
         .methods
         .first()
-        .map_or("none", |method| method.options().durability.name());
-    let updating = updating_cost(plan.updates.as_ref(), bytes, durability);
-    (trial_cost(plan.operation, cache, all_bytes(plan, bytes), speeds) + updating) * trials as u32
-}
-
-/// The bytes of all files of a trial.
-pub(super) fn all_bytes(plan: &ContestPlan, bytes: u64) -> u64 {
-    bytes * u64::from(files_per_trial(bytes, plan.updates.as_ref()))
+        .map_or(Durability::None, |method| method.options().durability);
+    let files = files_per_trial(plan, durability, bytes);
+    let updating = updating_cost(plan.updates.as_ref(), (bytes, files), durability.name());
+    (trial_cost(plan.operation, cache, bytes * u64::from(files), speeds) + updating) * trials as u32
 }
 
 /// What an update costs on the mean of methods that write each by itself and such that do not.
 const UPDATE_NS: u64 = 1_000;
 const UPDATE_THROUGH_NS: u64 = 100_000;
 
-/// The time that the updates of a trial take.
-pub(super) fn updating_cost(pattern: Option<&UpdatePattern>, bytes: u64, durability: &str) -> Duration {
+/// The time that the updates of a trial take, in so many files of a size.
+pub(super) fn updating_cost(pattern: Option<&UpdatePattern>, (bytes, files): (u64, u32), durability: &str) -> Duration {
     let Some(pattern) = pattern else { return Duration::ZERO };
     let each = if durability == Durability::WriteThrough.name() {
         UPDATE_THROUGH_NS
     } else {
         UPDATE_NS
     };
-    let updates = updates::count(pattern, bytes) * u64::from(files_per_trial(bytes, Some(pattern)));
+    let updates = updates::count(pattern, bytes) * u64::from(files);
     Duration::from_nanos(updates.saturating_mul(each))
 }
 

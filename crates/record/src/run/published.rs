@@ -40,6 +40,9 @@ pub struct Finding {
     /// The layout of the files it is about; `None` for data throughout.
     #[serde(default)]
     pub layout: Option<String>,
+    /// The durability it is about; `None` for any.
+    #[serde(default)]
+    pub durability: Option<String>,
     /// The seconds it took, where these were published.
     #[serde(default)]
     pub seconds: Option<f64>,

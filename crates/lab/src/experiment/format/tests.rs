@@ -1,6 +1,7 @@
 //! What is accepted, what is refused, and where the errors point.
 
 use proptest::prelude::*;
+use seekless_record::Draw;
 
 use super::*;
 use crate::layout::Layout;
@@ -225,10 +226,7 @@ fn the_columns_of_a_document_are_read() {
     let found =
         column("name = \"Random\"\noperation = \"update\"\ndraw = \"shuffled\"\nmethods = \"update/*\"").unwrap();
     assert_eq!((found.experiment.as_str(), found.name.as_str()), ("x", "Random"));
-    assert_eq!(
-        (found.draw.map(|draw| draw.name()), found.target),
-        (Some("shuffled"), None)
-    );
+    assert_eq!((found.draw.map(Draw::name), found.target), (Some("shuffled"), None));
     for (lines, words) in [
         (
             "name = \"a\\tb\"\noperation = \"read\"\nmethods = \"*\"",

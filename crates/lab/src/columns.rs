@@ -1,0 +1,259 @@
+//! A run in the columns of a document: times by file size, a table for each way of writing.
+//!
+//! A storage and a durability have tables of their own: what is not equal work never stands side by side. So have the
+//! cache states, buffers and preallocations in which some column's methods differ. A column whose methods do not differ in
+//! one of these stands in all tables that do.
+
+use std::collections::BTreeSet;
+
+use seekless::Method;
+use seekless::method::format_size;
+use seekless_record::{Cache, Column, Contest, Entry, Run};
+
+use crate::experiment::glob;
+use crate::statistics::median;
+
+/// More than any experiment gives: a run may come from a stranger.
+const MOST_EXPERIMENTS: usize = 20;
+const MOST_COLUMNS: usize = 24;
+const MOST_POINTS: usize = 5000;
+const MOST_TABLES: usize = 100;
+
+/// What is told of one way of writing.
+pub(crate) struct Table<'a> {
+    pub storage: usize,
+    pub durability: &'a str,
+    pub way: Way,
+    pub columns: Vec<&'a Column>,
+    /// By size.
+    pub lines: Vec<Line>,
+}
+
+/// What the columns tell of one size.
+pub(crate) struct Line {
+    pub size_bytes: u64,
+    /// A cell for each column, where it was measured.
+    pub cells: Vec<Option<Cell>>,
+}
+
+/// What was measured for one file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Cell {
+    /// The median.
+    pub seconds: f64,
+    /// The median of the extents that the file had.
+    pub extents: Option<f64>,
+}
+
+/// What tells tables apart; `None` where it does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Way {
+    pub block_bytes: Option<u64>,
+    preallocate: Option<&'static str>,
+    cache: Option<Cache>,
+}
+
+/// One measurement of a column.
+struct Point<'a> {
+    column: usize,
+    storage: usize,
+    durability: &'a str,
+    way: Way,
+    size_bytes: u64,
+    cell: Cell,
+}
+
+impl Way {
+    /// Whether a column that is told apart like this stands in the table of another way.
+    fn is_in(self, table: Self) -> bool {
+        fn is_in<T: PartialEq + Copy>(own: Option<T>, table: Option<T>) -> bool {
+            own.is_none() || own == table
+        }
+        is_in(self.block_bytes, table.block_bytes)
+            && is_in(self.preallocate, table.preallocate)
+            && is_in(self.cache, table.cache)
+    }
+}
+
+impl Table<'_> {
+    /// What the table is about, as in `write-through, buffer 4K, preallocate=allocate`.
+    pub fn title(&self) -> String {
+        let durability = if self.durability == "none" {
+            "not synced"
+        } else {
+            self.durability
+        };
+        let mut words = vec![durability.to_owned()];
+        words.extend(
+            self.way
+                .block_bytes
+                .map(|bytes| format!("buffer {}", format_size(bytes))),
+        );
+        words.extend(self.way.preallocate.map(|name| match name {
+            "none" => "not preallocated".to_owned(),
+            name => format!("preallocate={name}"),
+        }));
+        words.extend(self.way.cache.map(|cache| format!("{cache:?}").to_lowercase()));
+        words.join(", ")
+    }
+}
+
+/// The tables of all experiments that give columns.
+pub(crate) fn tables(run: &Run) -> Vec<Table<'_>> {
+    let mut experiments: Vec<&str> = Vec::new();
+    for column in &run.columns {
+        if !experiments.contains(&column.experiment.as_str()) && experiments.len() < MOST_EXPERIMENTS {
+            experiments.push(&column.experiment);
+        }
+    }
+    let tables = experiments
+        .into_iter()
+        .flat_map(|experiment| of_experiment(run, experiment));
+    tables.take(MOST_TABLES).collect()
+}
+
+fn of_experiment<'a>(run: &'a Run, experiment: &str) -> Vec<Table<'a>> {
+    let columns = run.columns.iter().filter(|column| column.experiment == experiment);
+    let columns: Vec<&Column> = columns.take(MOST_COLUMNS).collect();
+    let mut points: Vec<Point<'a>> = Vec::new();
+    for (index, column) in columns.iter().enumerate() {
+        let mut own = points_of(run, index, column);
+        forget_what_is_the_same(&mut own);
+        points.append(&mut own);
+    }
+    points.truncate(MOST_POINTS);
+    let places: BTreeSet<(usize, &str)> = points.iter().map(|point| (point.storage, point.durability)).collect();
+    let of_place = |(storage, durability): (usize, &'a str)| {
+        let here: Vec<&Point<'a>> = points
+            .iter()
+            .filter(|point| (point.storage, point.durability) == (storage, durability))
+            .collect();
+        let tables = ways(&here).into_iter().map(|way| Table {
+            storage,
+            durability,
+            way,
+            columns: columns.clone(),
+            lines: lines(&here, way, columns.len()),
+        });
+        tables.collect::<Vec<_>>()
+    };
+    places.into_iter().flat_map(of_place).collect()
+}
+
+/// All that was measured of a column.
+fn points_of<'a>(run: &'a Run, index: usize, column: &Column) -> Vec<Point<'a>> {
+    let Ok(glob) = glob(&column.methods) else {
+        return Vec::new();
+    };
+    let is_meant = |contest: &Contest| {
+        (&contest.experiment, &contest.operation) == (&column.experiment, &column.operation)
+            && column.target.is_none_or(|target| contest.target == target)
+            && column
+                .draw
+                .is_none_or(|draw| contest.updates.is_some_and(|updates| updates.draw == draw))
+    };
+    let contests = run.contests.iter().enumerate().filter(|(_, contest)| is_meant(contest));
+    let entries = contests.flat_map(|(place, contest)| {
+        let entries = contest.entries.iter().enumerate();
+        entries.map(move |(entry, measured)| ((place, entry), contest, measured))
+    });
+    let points = entries.filter(|(.., measured)| glob.is_match(&measured.method));
+    let points = points.filter_map(|(place, contest, measured)| {
+        Some(Point {
+            column: index,
+            storage: contest.storage,
+            durability: &contest.durability,
+            way: way_of(contest, measured)?,
+            size_bytes: contest.size_bytes,
+            cell: Cell {
+                seconds: measured.summary.as_ref()?.seconds.median / f64::from(contest.files),
+                extents: extents(run, place),
+            },
+        })
+    });
+    points.take(MOST_POINTS).collect()
+}
+
+fn way_of(contest: &Contest, entry: &Entry) -> Option<Way> {
+    let method: Method = entry.method.parse().ok()?;
+    Some(Way {
+        block_bytes: method.options().block_bytes,
+        preallocate: Some(method.options().preallocate.name()),
+        cache: Some(contest.cache),
+    })
+}
+
+fn extents(run: &Run, (contest, entry): (usize, usize)) -> Option<f64> {
+    let trials = run
+        .trials
+        .iter()
+        .filter(|trial| (trial.contest, trial.entry) == (contest, entry));
+    let extents = trials.filter_map(|trial| trial.extents);
+    median(&extents.map(|extents| extents as f64).collect::<Vec<_>>())
+}
+
+/// What all points of a column have in common does not tell its tables apart.
+fn forget_what_is_the_same(points: &mut [Point<'_>]) {
+    let Some(first) = points.first().map(|point| point.way) else {
+        return;
+    };
+    let all = |is_same: &dyn Fn(Way) -> bool| points.iter().all(|point| is_same(point.way));
+    let is_one_block = all(&|way| way.block_bytes == first.block_bytes);
+    let is_one_preallocation = all(&|way| way.preallocate == first.preallocate);
+    let is_one_cache = all(&|way| way.cache == first.cache);
+    for Point { way, .. } in points {
+        way.block_bytes = way.block_bytes.filter(|_| !is_one_block);
+        way.preallocate = way.preallocate.filter(|_| !is_one_preallocation);
+        way.cache = way.cache.filter(|_| !is_one_cache);
+    }
+}
+
+/// The ways that have a table: all combinations of what tells points apart, of which something was measured.
+fn ways(points: &[&Point<'_>]) -> Vec<Way> {
+    fn values<T: Ord + Copy>(points: &[&Point<'_>], of: fn(Way) -> Option<T>) -> Vec<Option<T>> {
+        let known: BTreeSet<T> = points.iter().filter_map(|point| of(point.way)).collect();
+        if known.is_empty() {
+            vec![None]
+        } else {
+            known.into_iter().map(Some).collect()
+        }
+    }
+    let mut ways = Vec::new();
+    for block_bytes in values(points, |way| way.block_bytes) {
+        for preallocate in values(points, |way| way.preallocate) {
+            for cache in values(points, |way| way.cache) {
+                ways.push(Way {
+                    block_bytes,
+                    preallocate,
+                    cache,
+                });
+            }
+        }
+    }
+    let anywhere = Way::default();
+    let tells = |way: Way| points.iter().any(|point| point.way != anywhere && point.way.is_in(way));
+    ways.retain(|&way| way == anywhere || tells(way));
+    ways.truncate(MOST_TABLES);
+    ways
+}
+
+fn lines(points: &[&Point<'_>], way: Way, columns: usize) -> Vec<Line> {
+    let here: Vec<&&Point<'_>> = points.iter().filter(|point| point.way.is_in(way)).collect();
+    let sizes: BTreeSet<u64> = here.iter().map(|point| point.size_bytes).collect();
+    let line = |size_bytes| {
+        let cell = |column| {
+            let mut own = here
+                .iter()
+                .filter(|point| (point.column, point.size_bytes) == (column, size_bytes));
+            own.next().map(|point| point.cell)
+        };
+        Line {
+            size_bytes,
+            cells: (0..columns).map(cell).collect(),
+        }
+    };
+    sizes.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests;
