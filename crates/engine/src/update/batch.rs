@@ -27,7 +27,19 @@ pub enum BatchError {
     /// The batch holds as much as it can.
     #[error("the updates are more than 4 GiB: give them in several batches")]
     Full,
+    /// The batch takes as much memory as it may.
+    #[error(
+        "the updates take more than {memory_bytes} bytes of memory ({PIECE_BYTES} each and what they hold): give them in \
+         several batches, or allow more memory"
+    )]
+    TooMuchMemory {
+        /// What it may take.
+        memory_bytes: u64,
+    },
 }
+
+/// What an update takes beside its bytes.
+const PIECE_BYTES: usize = size_of::<Piece>();
 
 /// So many bytes of the arena that belong to an offset of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +56,17 @@ impl Piece {
 }
 
 /// Updates as they are collected: bytes and where they belong. Later ones win over earlier ones.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Batch {
     bytes: Vec<u8>,
     pieces: Vec<Piece>,
+    memory_bytes: u64,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self::within(u64::MAX)
+    }
 }
 
 impl Batch {
@@ -55,6 +74,16 @@ impl Batch {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// One that takes so many bytes of memory at most, its updates and what they hold together.
+    #[must_use]
+    pub fn within(memory_bytes: u64) -> Self {
+        Self {
+            bytes: Vec::new(),
+            pieces: Vec::new(),
+            memory_bytes,
+        }
     }
 
     /// Adds bytes that belong to an offset. None at all change nothing.
@@ -68,6 +97,12 @@ impl Batch {
         }
         if bytes.len() > ARENA_BYTES_MAX - self.bytes.len() {
             return Err(BatchError::Full);
+        }
+        let memory = (self.pieces.len() + 1) * PIECE_BYTES + self.bytes.len() + bytes.len();
+        if memory as u64 > self.memory_bytes && !bytes.is_empty() {
+            return Err(BatchError::TooMuchMemory {
+                memory_bytes: self.memory_bytes,
+            });
         }
         if !bytes.is_empty() {
             let (start, length) = (self.bytes.len() as u32, bytes.len() as u32);
@@ -218,6 +253,13 @@ impl Updates {
         })
     }
 
+    /// All bytes of a write, where they are those of one update.
+    pub(super) fn only_part(&self, write: &Write) -> Option<&[u8]> {
+        let mut parts = self.parts(write);
+        let (_, bytes) = parts.next()?;
+        (bytes.len() as u64 == write.length).then_some(bytes)
+    }
+
     /// Puts the updates of a write into what is to be written.
     pub(super) fn overlay(&self, write: &Write, buffer: &mut [u8]) {
         for (at, bytes) in self.parts(write) {
@@ -240,6 +282,18 @@ mod tests {
         assert_eq!(batch.push(END_MAX - 1, b"x"), Ok(()));
         assert_eq!(batch.push(7, b""), Ok(()));
         assert_eq!(batch.resolve().given(), 1);
+    }
+
+    #[test]
+    fn no_more_memory_is_taken_than_is_allowed() {
+        let mut batch = Batch::within(3 * (16 + 4));
+        for offset in [0, 7, 3] {
+            assert_eq!(batch.push(offset, b"1234"), Ok(()));
+        }
+        let refused = Err(BatchError::TooMuchMemory { memory_bytes: 60 });
+        assert_eq!(batch.push(0, b"1"), refused);
+        assert_eq!(batch.push(0, b""), Ok(()), "nothing takes nothing");
+        assert_eq!(batch.resolve().given(), 3);
     }
 
     proptest! {
