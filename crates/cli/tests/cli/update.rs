@@ -91,6 +91,49 @@ fn the_amplification_is_bounded() {
 }
 
 #[test]
+fn no_hole_between_updates_is_filled_unless_a_method_is_named() {
+    use std::os::unix::fs::MetadataExt;
+    const UPDATES: u64 = 100;
+    let place = Place::new();
+    let path = place.file("sparse", b"");
+    let mut changes = Vec::new();
+    for n in 0..UPDATES {
+        writeln!(changes, "{{\"offset\": {}, \"text\": \"updated\"}}", n * 20_000).unwrap();
+    }
+    place.file("changes", &changes);
+    let allocated = |method: &str| {
+        fs::write(&path, b"").unwrap();
+        fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(64 << 20)
+            .unwrap();
+        let arguments = [
+            "update",
+            "sparse",
+            "--from",
+            "changes",
+            "--durability",
+            "through",
+            "--method",
+            method,
+        ];
+        place.run(&arguments).succeeded();
+        let found = fs::metadata(&path).unwrap();
+        assert_eq!(found.len(), 64 << 20);
+        found.blocks() * 512
+    };
+    if allocated("update/sync") > UPDATES * 3 * 4096 {
+        println!("skipped: there are no holes here, or blocks are large");
+        return;
+    }
+    let (planned, filled) = (allocated("auto"), allocated("update/sync,gap=64K"));
+    assert!(planned <= UPDATES * 3 * 4096, "{planned} bytes");
+    assert!(filled > UPDATES * 19_000, "{filled} bytes: a method does what it says");
+}
+
+#[test]
 fn updates_come_from_standard_input_and_the_last_wins() {
     let place = Place::new();
     place.file("file", b"0123456789");
@@ -116,13 +159,17 @@ fn bad_input_is_named_and_changes_nothing() {
         b"{\"offset\": 0, \"text\": \"x\"}\n{\"offset\": -1, \"text\": \"x\"}\n",
     );
     place.file("far", b"{\"offset\": 9223372036854775800, \"text\": \"1234567890\"}\n");
-    let table: [(&[&str], &str); 8] = [
+    let table: [(&[&str], &str); 9] = [
         (&["file", "--from", "bad"], "line 2 of the updates"),
         (&["file", "--from", "far"], "line 1 of the updates"),
         (&["missing", "--from", "good"], "missing"),
         (&[".", "--from", "good"], "no regular file"),
         (&["/dev/null", "--from", "good"], "no regular file"),
         (&["file", "--from", "nowhere"], "nowhere"),
+        (
+            &["file", "--from", "good", "--memory", "16"],
+            "line 1 of the updates: the updates take more",
+        ),
         (&["file", "--from", "good", "--method", "write/sync"], "not to update"),
         (&["file", "--from", "good", "--max-amplification", "0"], "1 or more"),
     ];

@@ -172,9 +172,16 @@ impl<'a> Target<'a> {
             }
             self.read_gaps(write, buffer)?;
         }
-        self.updates.overlay(write, buffer);
         self.announce(write.offset, write.length)?;
-        self.side.write_block(buffer, write.offset, write.length as usize)?;
+        let bytes = match self.updates.only_part(write) {
+            // Direct I/O asks for aligned memory.
+            Some(bytes) if self.side.alignment == 1 => bytes,
+            _ => {
+                self.updates.overlay(write, buffer);
+                buffer
+            }
+        };
+        self.side.write_block(bytes, write.offset, write.length as usize)?;
         self.finish(write);
         Ok(())
     }

@@ -47,18 +47,18 @@ pub enum ReadError {
     Version(u32),
 }
 
-/// Reads updates in whichever form they are.
+/// Reads updates in whichever form they are, and adds them to a batch.
 ///
 /// # Errors
 /// [`ReadError`], with the line or the number of the first update that is none.
-pub fn read_updates(from: &mut dyn BufRead) -> Result<Batch, ReadError> {
+pub fn read_updates(from: &mut dyn BufRead, batch: Batch) -> Result<Batch, ReadError> {
     // The first bytes may come one by one, as from a terminal.
     let mut first = Vec::new();
     from.take(MAGIC.len() as u64).read_to_end(&mut first)?;
     if first == MAGIC {
-        return read_binary(from);
+        return read_binary(from, batch);
     }
-    read_lines(&mut first.as_slice().chain(from))
+    read_lines(&mut first.as_slice().chain(from), batch)
 }
 
 /// One line.
@@ -96,8 +96,7 @@ fn from_hex(hex: &str) -> Result<Vec<u8>, String> {
         .collect()
 }
 
-fn read_lines(from: &mut dyn BufRead) -> Result<Batch, ReadError> {
-    let mut batch = Batch::new();
+fn read_lines(from: &mut dyn BufRead, mut batch: Batch) -> Result<Batch, ReadError> {
     let mut text = Vec::new();
     for line in 1.. {
         let wrong = |reason: String| ReadError::Line { line, reason };
@@ -129,14 +128,13 @@ fn in_line(error: &serde_json::Error) -> String {
     format!("{} (column {})", &text[..end], error.column())
 }
 
-fn read_binary(from: &mut dyn BufRead) -> Result<Batch, ReadError> {
+fn read_binary(from: &mut dyn BufRead, mut batch: Batch) -> Result<Batch, ReadError> {
     let mut version = [0; 4];
     from.read_exact(&mut version)?;
     match u32::from_le_bytes(version) {
         VERSION => {}
         other => return Err(ReadError::Version(other)),
     }
-    let mut batch = Batch::new();
     let (mut at, mut bytes) = (MAGIC.len() as u64 + 4, Vec::new());
     for number in 1.. {
         let wrong = |reason: &str| ReadError::Record {
@@ -172,7 +170,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8]) -> Result<Vec<(u64, Vec<u8>)>, String> {
-        let batch = read_updates(&mut &*bytes).map_err(|error| error.to_string())?;
+        let batch = read_updates(&mut &*bytes, Batch::new()).map_err(|error| error.to_string())?;
         let updates = batch.resolve();
         Ok(updates.iter().map(|(offset, bytes)| (offset, bytes.to_vec())).collect())
     }

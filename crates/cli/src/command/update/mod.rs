@@ -10,10 +10,10 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use seekless::method::{Durability, Method, Operation, Options};
+use seekless::method::{Durability, Method, Operation, Options, parse_size};
 use seekless::update::{
-    Commit, PlanLimits, Safety, UpdateCost, UpdateFacts, UpdatePlan, Updated, Updates, assumed_facts, certain_plan,
-    commit, cost, is_planned, plan, recover, update_facts,
+    Batch, Commit, PlanLimits, Safety, UpdateCost, UpdateFacts, UpdatePlan, Updated, Updates, assumed_facts,
+    certain_plan, commit, cost, is_planned, plan, recover, update_facts,
 };
 use seekless_tools::update::read_updates;
 
@@ -59,6 +59,9 @@ pub struct Arguments {
     /// Write at most so many bytes for each that changes
     #[arg(long, value_name = "X", value_parser = amplification)]
     max_amplification: Option<f64>,
+    /// Take at most so much memory for the updates: 16 bytes each and what they hold
+    #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = parse_size)]
+    memory: u64,
     /// Say why it is written so
     #[arg(long)]
     explain: bool,
@@ -111,7 +114,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     require_file(&arguments.file)?;
     let mut times = Times::default();
-    let updates = timed(&mut times.read, || Ok(read(arguments.from.as_deref())?.resolve()))?;
+    let updates = timed(&mut times.read, || Ok(read(arguments)?.resolve()))?;
     let facts = timed(&mut times.facts, || facts(arguments, &updates))?;
     let mut chosen = timed(&mut times.plan, || choose(arguments, &updates, &facts, false))?;
     let done = if arguments.dry_run {
@@ -199,9 +202,12 @@ fn require_file(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn read(from: Option<&Path>) -> anyhow::Result<seekless::update::Batch> {
-    let read = |from: &mut dyn BufRead, name: &str| read_updates(from).with_context(|| name.to_owned());
-    match from.filter(|path| *path != Path::new("-")) {
+fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
+    let read = |from: &mut dyn BufRead, name: &str| {
+        let batch = Batch::within(arguments.memory);
+        read_updates(from, batch).with_context(|| name.to_owned())
+    };
+    match arguments.from.as_deref().filter(|path| *path != Path::new("-")) {
         Some(path) => {
             let shown = visible_path(path);
             let file = File::open(path).with_context(|| format!("{shown}: opening it failed"))?;

@@ -80,20 +80,26 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
     println!("seed {seed}");
-    if arguments.filesystems {
-        let matrix = Matrix::mount(&[FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs])?;
-        for reason in matrix.skipped() {
-            println!("skipped: {reason}");
-        }
-        for mounted in matrix.mounted() {
-            let name = mounted.file_system().name();
-            in_folder(arguments, name, mounted.point(), seed, &mut report)?;
-        }
-    } else {
-        in_folder(arguments, "", &arguments.dir, seed, &mut report)?;
-    }
+    let measured = measure(arguments, seed, &mut report);
+    // What was measured until it was interrupted is worth seeing.
     println!("{}", report.table);
+    measured?;
     ensure!(report.missed.is_empty(), "missed: {}", report.missed.join("; "));
+    Ok(())
+}
+
+fn measure(arguments: &Arguments, seed: u64, report: &mut Report) -> Result<()> {
+    if !arguments.filesystems {
+        return in_folder(arguments, "", &arguments.dir, seed, report);
+    }
+    let matrix = Matrix::mount(&[FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs])?;
+    for reason in matrix.skipped() {
+        println!("skipped: {reason}");
+    }
+    for mounted in matrix.mounted() {
+        let name = mounted.file_system().name();
+        in_folder(arguments, name, mounted.point(), seed, report)?;
+    }
     Ok(())
 }
 
