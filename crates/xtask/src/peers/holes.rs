@@ -36,7 +36,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u64).range(16..))]
     mib: u64,
     /// Rounds of each case
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Only the cases whose names contain this
     #[arg(long, default_value = "")]
@@ -273,7 +273,7 @@ fn judge(case: &Case<'_>, [ours, theirs]: &[Vec<f64>; 2], table: &mut Table, mis
         };
         let is_kept = found.is_some_and(|found| found <= most);
         let kept = if is_kept { "yes" } else { "**no**" };
-        let found = found.map_or_else(|| "-".to_owned(), |found| format!("{found:.4}"));
+        let found = found.map_or_else(|| "-".to_owned(), |found| format!("{found:.6}"));
         table.add_row(["", "", "", "", &text, &format!("{kept}: {found}")]);
         if !is_kept {
             missed.push(format!("{}: {text}", case.name));
