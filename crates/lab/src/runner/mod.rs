@@ -8,6 +8,7 @@ mod check;
 mod group;
 mod needs;
 mod place;
+mod prediction;
 mod resume;
 mod schedule;
 mod size;
