@@ -16,7 +16,7 @@ use seekless_lab::{Bench, Drop, export, report};
 use seekless_record::{Cache, Run};
 
 use super::Failure;
-use super::report::{beside, file_url};
+use super::report::{beside, columns, file_url};
 use crate::keeper::Keeper;
 use crate::output::Output;
 use crate::show::{Progress, Width, show_run, visible, wrapped};
@@ -270,6 +270,9 @@ fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> 
     } else {
         filter(&experiments, &arguments.methods)?
     };
+    if arguments.export_columns.is_some() && experiments.iter().all(|experiment| experiment.columns.is_empty()) {
+        bail!("--export-columns: no experiment of this run names the columns of a document, as saving-2008 does");
+    }
     let folders = if arguments.folders.is_empty() {
         vec![PathBuf::from(".")]
     } else {
@@ -381,7 +384,7 @@ impl Exports {
         let wanted: [(&Option<PathBuf>, Form); 5] = [
             (&arguments.export_json, |run| Ok(seekless_record::to_json(run)?)),
             (&arguments.export_csv, |run| Ok(export::to_csv(run)?)),
-            (&arguments.export_columns, |run| Ok(export::to_columns(run)?)),
+            (&arguments.export_columns, columns),
             (&arguments.export_markdown, |run| Ok(export::to_markdown(run))),
             (&arguments.report, |run| Ok(report::to_html(run)?)),
         ];

@@ -10,10 +10,12 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
-use seekless_lab::report;
+use seekless_lab::{export, report};
+use seekless_record::Run;
 
 use super::Failure;
 use crate::output::Output;
+use crate::show::visible;
 use crate::store::open_store;
 
 /// Writes a run as one HTML page: recommendations, plots, tables, and the run itself inside.
@@ -32,11 +34,18 @@ pub struct Arguments {
     /// Where to write the page [default: beside the run, with the ending .html]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write times by file size in the columns of the document instead, tabs between them
+    #[arg(long, value_name = "FILE.tsv", conflicts_with = "output")]
+    columns: Option<PathBuf>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let document = open_store()?.find(&arguments.run)?;
     let run = document.read()?;
+    if let Some(file) = &arguments.columns {
+        Output::prepare(file)?.write(columns(&run)?.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let path = document.path;
     let output = match &arguments.output {
         Some(file) => Output::prepare(file)?,
@@ -57,6 +66,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         out.flush()?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The times of a run in the columns of a document.
+pub(super) fn columns(run: &Run) -> anyhow::Result<String> {
+    let text = export::to_columns(run)?;
+    if text.is_empty() {
+        bail!(
+            "{}: nothing of it was measured under the column of a document",
+            visible(&run.id)
+        );
+    }
+    Ok(text)
 }
 
 /// What every page of ours begins with, by which one is known that may be replaced.

@@ -11,6 +11,12 @@ const DRAWS: &str = r#"
 name = "draws"
 about = "Every draw, one by one and as planned"
 
+[[column]]
+name = "Skipping ahead"
+operation = "update"
+draw = "ascending"
+methods = "*as-given*"
+
 [[contest]]
 operation = "update"
 sizes = ["40kB"]
@@ -40,7 +46,34 @@ fn only(place: &Place) -> Run {
 fn every_draw_is_measured_checked_and_beside_its_prediction() {
     let place = Place::new();
     place.file("draws.toml", DRAWS.as_bytes());
-    let ended = place.run(&["bench", "draws.toml", "--rounds", "2"]).succeeded();
+    let ended = place
+        .run(&[
+            "bench",
+            "draws.toml",
+            "--rounds",
+            "2",
+            "--export-columns",
+            "columns.tsv",
+        ])
+        .succeeded();
+    let exported = fs::read_to_string(place.path("columns.tsv")).unwrap();
+    let lines: Vec<&str> = exported.lines().collect();
+    assert_eq!(
+        (lines.len(), lines[1]),
+        (3, "Bytes\tSkipping ahead\tExtents"),
+        "{exported}"
+    );
+    let milliseconds = lines[2].split('\t').nth(1).map(str::parse::<f64>);
+    assert!(
+        lines[2].starts_with("40000\t") && milliseconds.unwrap().unwrap() > 0.0,
+        "{exported}"
+    );
+    place.run(&["report", "latest", "--columns", "again.tsv"]).succeeded();
+    assert_eq!(fs::read_to_string(place.path("again.tsv")).unwrap(), exported);
+    fs::remove_file(place.path("columns.tsv")).unwrap();
+    fs::remove_file(place.path("again.tsv")).unwrap();
+    let refused = place.run(&["bench", "read", "--export-columns", "none.tsv"]).refused();
+    assert!(refused.contains("names the columns of a document"), "{refused}");
     assert!(
         ended.stdout.contains("4 of every 400 bytes, shuffled"),
         "{}",

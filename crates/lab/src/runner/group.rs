@@ -6,8 +6,8 @@ use seekless::Method;
 use seekless::method::{Durability, Operation, format_size};
 use seekless_record::{Cache, Contest, Differ, Entry, Status};
 
-use super::files::{files_per_trial, memory_allowed, memory_for, read_bytes};
-use super::size::{planned_trials, trial_cost, updating_cost};
+use super::files::{memory_allowed, memory_for, read_bytes};
+use super::size::{files_per_trial, planned_trials, trial_cost, updating_cost};
 use super::{BenchError, Runner, needs_folder};
 use crate::experiment::{ContestPlan, Layout, Size};
 use crate::read_ahead::ReadAhead;

@@ -10,6 +10,7 @@ mod files;
 mod group;
 mod needs;
 mod place;
+mod prediction;
 mod resume;
 mod schedule;
 mod size;

@@ -6,7 +6,6 @@ use seekless::method::{Durability, Operation};
 use seekless::{Destination, Generator, Kernel, Method, Reader, Tally, Writer, cache};
 use seekless_record::{Cache, UpdatePattern};
 
-use super::files::files_per_trial;
 use super::{BenchError, Event, Runner, SCREENING_ROUNDS};
 use crate::experiment::ContestPlan;
 use crate::updates;
@@ -105,6 +104,43 @@ pub(super) fn trial_cost(operation: Operation, cache: Cache, bytes: u64, speeds:
         Operation::Update => 2.0 * bytes / speeds.write + bytes / CHECK_SPEED,
     };
     speeds.overhead + Duration::from_secs_f64(seconds)
+}
+
+/// Files shorter than this are timed several at once.
+const SHORT_BYTES: u64 = 4 << 20;
+/// What several short files have together.
+const SEVERAL_BYTES: u64 = 8 << 20;
+/// The most files of one trial.
+const MOST_FILES: u64 = 256;
+
+/// Calls that may each wait for the device, in a trial of more than one file.
+const SEVERAL_CALLS: u64 = 200;
+
+/// How many files of a size a trial of a plan takes. Where calls wait for the device, no more than are needed.
+pub(super) fn files_per_trial(plan: &ContestPlan, durability: Durability, bytes: u64) -> u32 {
+    let files = by_size(bytes);
+    let most = waits_per_file(plan, durability, bytes).map(|waits| SEVERAL_CALLS / waits.max(1));
+    most.map_or(files, |most| files.min(most.max(1) as u32))
+}
+
+/// The calls with which the slowest method of a plan may wait for the device; `None` where one waits at the end at most.
+fn waits_per_file(plan: &ContestPlan, durability: Durability, bytes: u64) -> Option<u64> {
+    if let Some(updates) = &plan.updates {
+        return Some(updates::count(updates, bytes));
+    }
+    let options = plan.methods.iter().map(Method::options);
+    let through = options.filter(|options| options.durability == durability && durability == Durability::WriteThrough);
+    through
+        .filter_map(|options| Some(bytes.div_ceil(options.block_bytes?)))
+        .max()
+}
+
+fn by_size(bytes: u64) -> u32 {
+    if bytes >= SHORT_BYTES {
+        1
+    } else {
+        (SEVERAL_BYTES / bytes.max(1)).clamp(1, MOST_FILES) as u32
+    }
 }
 
 impl Runner<'_> {
@@ -237,5 +273,26 @@ mod tests {
     fn short_files_cost_what_all_of_them_cost() {
         let cost = |bytes| group_cost(&plan(), Cache::Cold, bytes, &SPEEDS);
         assert!(cost(1 << 20) > cost(4 << 20), "8 of 1M against 1 of 4M");
+    }
+
+    #[test]
+    fn short_files_are_timed_together() {
+        let plan = |lines: &str| {
+            let text = format!("name = \"x\"\nabout = \"\"\n[[contest]]\n{lines}");
+            let mut experiment = crate::experiment::Experiment::from_toml(&text, "x").unwrap();
+            experiment.contests.remove(0)
+        };
+        let read = plan("operation = \"read\"\nmethods = [\"read/sync\"]");
+        for (bytes, files) in [(4096, 256), (1 << 20, 8), (4 << 20, 1), (0, 256)] {
+            assert_eq!(files_per_trial(&read, Durability::None, bytes), files, "{bytes}");
+        }
+        let update = plan("operation = \"update\"\nmethods = [\"update/sync\"]");
+        for (bytes, files) in [(40_000, 2), (400_000, 1), (4, 200)] {
+            assert_eq!(files_per_trial(&update, Durability::None, bytes), files, "{bytes}");
+        }
+        let through = "operation = \"write\"\nblocks = [\"4K\", \"1M\"]\nmethods = [\"write/sync,write-through\", \"write/sync\"]";
+        let through = plan(through);
+        assert_eq!(files_per_trial(&through, Durability::WriteThrough, 40_000), 20);
+        assert_eq!(files_per_trial(&through, Durability::None, 40_000), by_size(40_000));
     }
 }

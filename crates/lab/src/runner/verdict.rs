@@ -4,6 +4,7 @@ use seekless::method::format_size;
 use seekless_record::{Cache, Contest, Differ, Run, Status, Target, Trial, UpdatePattern, Verdict};
 
 use super::group::Group;
+use super::prediction::mispredicted;
 use super::{DECIDING_ROUNDS, Runner};
 use crate::ranking::{self, Samples};
 
@@ -261,9 +262,6 @@ pub(super) fn other_io(trials: &[Trial]) -> Option<f64> {
 const DRIFT: f64 = 1.25;
 /// So much reading by others is worth a warning.
 const OTHER_IO: f64 = 0.05;
-/// A prediction is wrong that is off by more: calls of one kind vary by as much from minute to minute on a shared disk, and
-/// the orders between which the planner chooses differ by far more.
-const MISPREDICTED: f64 = 2.0;
 /// So much stolen time is worth a warning.
 const STOLEN: f64 = 0.02;
 
@@ -342,28 +340,6 @@ pub(super) fn warnings(run: &Run) -> Vec<String> {
     warnings
 }
 
-/// Where planning was by costs that were not those of the trial: the planner's model against the clock.
-fn mispredicted(run: &Run) -> Option<String> {
-    let planned = run.contests.iter().flat_map(|contest| {
-        let entries = contest.entries.iter().filter_map(|entry| entry.summary.as_ref());
-        let planned = entries.filter(|summary| summary.planned.is_some());
-        planned.filter_map(move |summary| Some((contest, summary.predicted_seconds? / summary.seconds.median)))
-    });
-    let all: Vec<(&Contest, f64)> = planned.collect();
-    let off = |ratio: f64| ratio.max(1.0 / ratio);
-    let wrong = all.iter().filter(|(_, ratio)| off(*ratio) > MISPREDICTED);
-    let (contest, ratio) = wrong.clone().max_by(|one, other| off(one.1).total_cmp(&off(other.1)))?;
-    Some(format!(
-        "What was planned took more than {MISPREDICTED} times, or less than half, of what was predicted in {} of {} contests \
-         ({} took {:.1} x the prediction): the plan may be another than the best. Compare it with the other methods of the \
-         contest; on a quiet machine, again.",
-        wrong.count(),
-        all.len(),
-        title(contest),
-        1.0 / ratio
-    ))
-}
-
 /// Whether the reference of a contest, which runs in every round, became faster or slower meanwhile.
 fn drift(run: &Run, contest: usize) -> Option<String> {
     let of_contest = |entry: usize| {
@@ -399,38 +375,4 @@ fn drift(run: &Run, contest: usize) -> Option<String> {
             1.0 / ratio
         )
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A run in which updates were planned, taking so many seconds.
-    fn planned(seconds: f64) -> Run {
-        let mut run = seekless_record::from_json(crate::runs::walk::FULL.as_bytes()).expect("a run");
-        for entry in run.contests.iter_mut().flat_map(|contest| &mut contest.entries) {
-            if let Some(summary) = entry.summary.as_mut().filter(|summary| summary.planned.is_some()) {
-                summary.seconds.median = seconds;
-                summary.predicted_seconds = Some(0.010);
-            }
-        }
-        run
-    }
-
-    #[test]
-    fn a_prediction_that_is_off_by_more_than_two_is_told() {
-        for (seconds, words) in [
-            (0.009, None),
-            (0.019, None),
-            (0.021, Some("took 2.1 x")),
-            (0.004, Some("took 0.4 x")),
-        ] {
-            let told = mispredicted(&planned(seconds));
-            assert_eq!(told.is_some(), words.is_some(), "{seconds}: {told:?}");
-            assert!(
-                words.is_none_or(|words| told.is_some_and(|told| told.contains(words))),
-                "{seconds}"
-            );
-        }
-    }
 }

@@ -1,0 +1,73 @@
+//! The planner's model against the clock: what it predicted of updates, and what they took.
+
+use seekless_record::{Contest, Run};
+
+use super::verdict::title;
+
+/// A prediction is wrong that is off by more: calls of one kind vary by as much from minute to minute on a shared disk, and
+/// the orders between which the planner chooses differ by far more.
+const MISPREDICTED: f64 = 2.0;
+/// What the model leaves out of a file's time, at most: opening, locking, sorting, planning, making buffers.
+const LEFT_OUT_SECONDS: f64 = 1e-3;
+
+/// Where planning was by costs that were not those of the trial: the planner's model against the clock.
+pub(super) fn mispredicted(run: &Run) -> Option<String> {
+    let planned = run.contests.iter().flat_map(|contest| {
+        let entries = contest.entries.iter().filter_map(|entry| entry.summary.as_ref());
+        let planned = entries.filter(|summary| summary.planned.is_some());
+        planned.filter_map(move |summary| Some((contest, summary.predicted_seconds?, summary.seconds.median)))
+    });
+    let all: Vec<(&Contest, f64, f64)> = planned.collect();
+    let off = |ratio: f64| ratio.max(1.0 / ratio);
+    let ratios = all.iter().filter_map(|&(contest, predicted, took)| {
+        let is_beyond_the_rest = (took - predicted).abs() > LEFT_OUT_SECONDS * f64::from(contest.files);
+        is_beyond_the_rest.then_some((contest, took / predicted.max(1e-9)))
+    });
+    let wrong: Vec<(&Contest, f64)> = ratios.filter(|(_, ratio)| off(*ratio) > MISPREDICTED).collect();
+    let (contest, ratio) = wrong.iter().max_by(|one, other| off(one.1).total_cmp(&off(other.1)))?;
+    Some(format!(
+        "What was planned took more than {MISPREDICTED} times, or less than half, of what was predicted in {} of {} contests \
+         ({} took {:.1} x the prediction): the plan may be another than the best. Compare it with the other methods of the \
+         contest; on a quiet machine, again.",
+        wrong.len(),
+        all.len(),
+        title(contest),
+        ratio
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run in which updates were planned, taking so many seconds.
+    fn planned(seconds: f64, predicted: f64) -> Run {
+        let mut run = seekless_record::from_json(crate::runs::walk::FULL.as_bytes()).expect("a run");
+        for entry in run.contests.iter_mut().flat_map(|contest| &mut contest.entries) {
+            if let Some(summary) = entry.summary.as_mut().filter(|summary| summary.planned.is_some()) {
+                summary.seconds.median = seconds;
+                summary.predicted_seconds = Some(predicted);
+            }
+        }
+        run
+    }
+
+    #[test]
+    fn a_prediction_that_is_off_by_more_than_two_is_told() {
+        for (seconds, words) in [
+            (0.009, None),
+            (0.019, None),
+            (0.021, Some("took 2.1 x")),
+            (0.004, Some("took 0.4 x")),
+        ] {
+            let told = mispredicted(&planned(seconds, 0.010));
+            assert_eq!(told.is_some(), words.is_some(), "{seconds}: {told:?}");
+            assert!(
+                words.is_none_or(|words| told.is_some_and(|told| told.contains(words))),
+                "{seconds}"
+            );
+        }
+        let told = mispredicted(&planned(0.0009, 0.0001));
+        assert_eq!(told, None, "less than what the model leaves out");
+    }
+}
