@@ -72,10 +72,11 @@ pub(crate) fn pair_words(contest: &Contest) -> String {
     format!("{}{apart}{layout}{skipped}{ahead}{memory}", differ_words(contest))
 }
 
-/// Whether the answer comes before the end of the files, so that a rate over their size tells nothing.
+/// Whether the answer comes before all of the files was read, at a difference or past holes, so that a rate over their size
+/// tells nothing.
 #[must_use]
 pub fn ends_early(contest: &Contest) -> bool {
-    matches!(contest.differ, Differ::First | Differ::Early | Differ::Middle)
+    contest.holes_skipped || matches!(contest.differ, Differ::First | Differ::Early | Differ::Middle)
 }
 
 /// The name under which a document published a method of a contest.
