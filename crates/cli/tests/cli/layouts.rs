@@ -119,6 +119,14 @@ fn what_passes_over_holes_is_ranked_apart_from_what_reads_them() {
         "{}",
         ended.stdout
     );
+    let (_, apart) = ended.stdout.split_once("holes passed over").expect("its table");
+    let table: Vec<&str> = apart.lines().skip(1).take(2).collect();
+    assert!(
+        table
+            .iter()
+            .all(|row| row.contains("holes=skip") && !row.contains("B/s")),
+        "{table:?}"
+    );
     let run = only(&place);
     for (index, contest) in run.contests.iter().enumerate() {
         let is_sparse = contest.layout.as_deref() == Some("7M hole, 1M data");

@@ -89,10 +89,11 @@ fn update_words(contest: &Contest) -> String {
     })
 }
 
-/// Whether the answer comes before the end of the files, so that a rate over their size tells nothing.
+/// Whether the answer comes before all of the files was read, at a difference or past holes, so that a rate over their size
+/// tells nothing.
 #[must_use]
 pub fn ends_early(contest: &Contest) -> bool {
-    matches!(contest.differ, Differ::First | Differ::Early | Differ::Middle)
+    contest.holes_skipped || matches!(contest.differ, Differ::First | Differ::Early | Differ::Middle)
 }
 
 /// Whether a contest is told in times: a rate over the files' size tells nothing where the answer comes early, or where
