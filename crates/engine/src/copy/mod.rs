@@ -13,8 +13,10 @@ mod sparse;
 mod splice;
 mod sync;
 
+use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::method::{Durability, Mechanism, Method, Operation, Prepare};
@@ -140,6 +142,14 @@ impl Copier {
             calls: source.calls() + target.calls(),
             ..copied?
         })
+    }
+
+    /// Copies an open file into a new one that is open as well, by a method that reads and writes through the page cache.
+    pub(crate) fn copy_open(&mut self, source: (File, &Path), target: (File, &Path)) -> Result<()> {
+        let source = Side::of_open_source(Arc::new(source.0), source.1, &self.method)?;
+        let mut target = Side::of_open_source(Arc::new(target.0), target.1, &self.method)?;
+        target.bytes = source.bytes;
+        fill(&mut *self.mechanism, &source, &target, Destination::New).map(drop)
     }
 }
 

@@ -4,6 +4,26 @@
 //! What is around the mechanisms: [`Batch`] collects, `writes` makes calls of it in some order, `plan` finds the order,
 //! `commit` does it safely, with a `journal` or a new file (`replace`) where that is asked for.
 //!
+//! ```
+//! use seekless::update::{Batch, Commit, Safety, commit};
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("file");
+//! # std::fs::write(&path, vec![0; 10_000])?;
+//! let mut batch = Batch::new();
+//! batch.push(4000, &[42, 0, 0, 0])?;
+//! batch.push(8, b"any order")?;
+//! let how = Commit {
+//!     // The order and size of the writes that cost least there; or any method by name.
+//!     method: "update/planned,fsync".parse()?,
+//!     safety: Safety::Journal,
+//!     is_unsafe: false,
+//! };
+//! let done = commit(&path, &batch.resolve(), &how)?;
+//! assert_eq!(done.requested_bytes, 13);
+//! # assert_eq!(&std::fs::read(&path)?[8..17], b"any order");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Not here: reading updates from text, which is a tool's business.
 
 mod ahead;

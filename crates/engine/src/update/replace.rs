@@ -14,7 +14,9 @@ use super::journal::{beside, folder_of, refuse_left, sync_folder};
 use super::target::{Others, Target};
 use super::updater::Updater;
 use super::watch::{Step, StepKind, Watch};
+use crate::copy::Copier;
 use crate::error::{Error, Result};
+use crate::method::Method;
 use crate::transfer::{Destination, Side, require_regular};
 
 pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
@@ -39,7 +41,7 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     let new_path = beside(path, "new");
     let new = Unfinished::make(&new_path, watch)?;
     let is_held = keep_writers_out(&old, path, commit)?;
-    copy(&old, &new.file, &new_path)?;
+    copy((&old, path), (&new.file, &new_path))?;
     let done = update(&new_path, before.len(), updates, commit, watch)?;
     attributes::keep(&old, &new.file, path)?;
     sync(&new.file, &new_path, watch)?;
@@ -106,14 +108,17 @@ fn update(path: &Path, bytes_before: u64, updates: &Updates, commit: &Commit, wa
     })
 }
 
+/// How the file is copied where it cannot be shared: as sparse as it is.
+const COPYING: &str = "copy/sync,block=1M,holes=skip";
+
 /// Shares the blocks where the file system can, and copies them elsewhere.
-fn copy(from: &File, to: &File, path: &Path) -> Result<()> {
+fn copy((from, old_path): (&File, &Path), (to, path): (&File, &Path)) -> Result<()> {
     let failed = |error: io::Error| Error::system(path, "copying the file to it", error);
     match sys::clone_file(from, to).map_err(failed)? {
         Support::Available(()) => Ok(()),
         Support::Unavailable(_) => {
-            let (mut source, mut target) = (from, to);
-            io::copy(&mut source, &mut target).map(drop).map_err(failed)
+            let (source, target) = (from.try_clone().map_err(failed)?, to.try_clone().map_err(failed)?);
+            Copier::prepare(&Method::known(COPYING))?.copy_open((source, old_path), (target, path))
         }
     }
 }

@@ -97,3 +97,29 @@ fn who_comes_to_write_while_a_file_is_replaced_gets_the_file_that_keeps_the_name
         assert_eq!(left.len(), 1, "{left:?}");
     }
 }
+
+#[test]
+fn a_file_with_holes_is_replaced_by_one_with_holes() {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    for folder in folders() {
+        let path = file_of(&folder, "file", b"before");
+        let file = File::options().write(true).open(&path).unwrap();
+        file.set_len(1 << 30).unwrap();
+        file.write_all_at(b"the end", (1 << 30) - 7).unwrap();
+        drop(file);
+        wait_until_closed(&path);
+        if std::fs::metadata(&path).unwrap().blocks() * 512 > 1 << 20 {
+            println!("skipped: no holes here");
+            continue;
+        }
+        commit(&path, &one_byte(), &replace()).unwrap();
+        let file = File::open(&path).unwrap();
+        let taken_bytes = file.metadata().unwrap().blocks() * 512;
+        assert!(taken_bytes < 1 << 20, "{taken_bytes}");
+        let mut found = [0; 7];
+        for (offset, expected) in [(0, b"Before\0"), (1 << 29, &[0; 7]), ((1 << 30) - 7, b"the end")] {
+            file.read_exact_at(&mut found, offset).unwrap();
+            assert_eq!(&found, expected, "{offset}");
+        }
+    }
+}
