@@ -50,7 +50,7 @@ fn runs_are_listed_the_last_first_with_what_came_of_them() {
     let second = list.find("2026-11-20T14-03-22-read+write  ").unwrap();
     assert!(first < second, "{list}");
     for word in [
-        "read, write, compare: ext4 on nvme dm-0; Linux 7.0.1",
+        "read, write, compare, saving: ext4 on nvme dm-0; Linux 7.0.1",
         "2 runs; ",
         "read: ",
     ] {
@@ -373,7 +373,7 @@ fn the_table_ranks_methods_over_own_and_imported_runs() {
     place.run(&["runs", "import", "theirs.json"]).succeeded();
     let table = place.run(&["runs", "table"]).succeeded().stdout;
     for word in [
-        "cold, count; nvme, ext4, Linux 6.18\n",
+        "cold, count, 63M hole, 1M data, holes passed over, in 32M; nvme, ext4, Linux 6.18\n",
         "Linux 7.0\n",
         "2 machines, 2 runs (1 imported)",
     ] {

@@ -16,11 +16,11 @@ pub(super) const TEXTS: &[(&str, &str)] = texts![
     "copy",
     "compare",
     "update",
+    "holes-2003",
     "saving-2008",
     "preload-2009",
     "cmp-2012",
-    "methods-2014",
-    "holes-2003"
+    "methods-2014"
 ];
 
 pub(super) fn find(name: &str) -> Result<Experiment, ExperimentError> {
