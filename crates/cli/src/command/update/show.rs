@@ -9,6 +9,11 @@ use serde_json::{Value, json};
 use super::{Arguments, Chosen, Facts, Times};
 use crate::show::{bytes, seconds, visible_path};
 
+fn counted(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 pub fn show(
     out: &mut dyn Write,
     arguments: &Arguments,
@@ -24,8 +29,8 @@ pub fn show(
         let (_, one_by_one) = naive(updates, &facts.known, durability);
         writeln!(
             out,
-            "{} updates of {file} name {requested}; nothing was changed.",
-            updates.given()
+            "{} of {file} name {requested}; nothing was changed.",
+            counted(updates.given(), "update")
         )?;
         writeln!(
             out,
@@ -46,9 +51,9 @@ pub fn show(
         let written = bytes(done.written_bytes as f64);
         writeln!(
             out,
-            "{file}: {} updates, {requested}, in {} writes of {written} ({:.1} bytes for each that changes).",
-            updates.given(),
-            done.writes,
+            "{file}: {}, {requested}, in {} of {written} ({:.1} bytes for each that changes).",
+            counted(updates.given(), "update"),
+            counted(done.writes, "write"),
             done.written_bytes as f64 / done.requested_bytes.max(1) as f64
         )?;
     }
