@@ -217,22 +217,6 @@ pub(super) fn lock(file: &File, path: &Path) -> Result<()> {
     }
 }
 
-/// Who starts a program shares every open file with it until that runs: only who has a file open longer than that does.
-const PASSING: Duration = Duration::from_millis(20);
-
-/// Takes a lease, waiting a moment for those who are about to close the file.
-pub(super) fn patiently(take: impl Fn() -> io::Result<Support<()>>) -> io::Result<Support<()>> {
-    let started = Instant::now();
-    loop {
-        match take() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && started.elapsed() < PASSING => {
-                std::thread::sleep(PASSING / 20);
-            }
-            other => return other,
-        }
-    }
-}
-
 /// Keeps others out where bytes between updates are written back.
 fn keep_others_out(side: &Side<'_>, commit: &Commit) -> Result<Others> {
     let fills_gaps = commit
@@ -248,7 +232,7 @@ fn keep_others_out(side: &Side<'_>, commit: &Commit) -> Result<Others> {
         return Ok(Others::Nobody);
     }
     side.count_call();
-    let reason = match patiently(|| sys::take_write_lease(&side.file)) {
+    let reason = match sys::take_write_lease(&side.file) {
         Ok(Support::Available(())) => return Ok(Others::UntilLeaseEnds),
         Ok(Support::Unavailable(reason)) => reason.to_owned(),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => "others have it open".to_owned(),

@@ -9,7 +9,7 @@ use seekless_sys::{self as sys, Support};
 
 use super::attributes;
 use super::batch::Updates;
-use super::commit::{Commit, Updated, fill, lock, patiently, with_protection, written};
+use super::commit::{Commit, Updated, fill, lock, with_protection, written};
 use super::journal::{beside, folder_of, refuse_left, sync_folder};
 use super::target::{Others, Target};
 use super::updater::Updater;
@@ -74,7 +74,7 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
 /// it open for reading goes on with the old one. Whether there is a lease that tells of them; where the system has none,
 /// only times and size tell that the file was written to.
 fn keep_writers_out(old: &File, path: &Path, commit: &Commit) -> Result<bool> {
-    let reason = match patiently(|| sys::take_read_lease(old)) {
+    let reason = match sys::take_read_lease(old) {
         Ok(Support::Available(())) => return Ok(true),
         Ok(Support::Unavailable(_)) => return Ok(false),
         Err(_) if commit.is_unsafe => return Ok(false),

@@ -3,7 +3,6 @@
 use std::fs::{self, File, FileTimes, Metadata, Permissions};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::time::Duration;
 
 use seekless_sys::{self as sys, Access, Opening, Support};
 
@@ -38,7 +37,7 @@ impl<'a> Held<'a> {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(in_use(path)),
             Err(error) => return Err(failed(OPENING)(error)),
         };
-        match lease(&file) {
+        match sys::take_write_lease(&file) {
             Ok(Support::Available(())) => {}
             Ok(Support::Unavailable(reason)) => return Err(unavailable(path, reason)),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
@@ -129,21 +128,6 @@ impl<'a> Held<'a> {
     pub fn failed(&self, action: &'static str, error: std::io::Error) -> Error {
         Error::system(self.path, action, error)
     }
-}
-
-/// How often a lease is asked for, and how long is waited between: a program that is just being started holds what its
-/// parent had open for a moment.
-const ATTEMPTS: u32 = 5;
-const PAUSE: Duration = Duration::from_millis(10);
-
-fn lease(file: &File) -> std::io::Result<Support<()>> {
-    for _ in 1..ATTEMPTS {
-        match sys::take_write_lease(file) {
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
-            answer => return answer,
-        }
-    }
-    sys::take_write_lease(file)
 }
 
 /// The unit in which a path's file system allocates.

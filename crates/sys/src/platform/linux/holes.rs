@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
@@ -58,7 +59,7 @@ pub fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<Support<()>>
 /// [`holds_write_lease`].
 ///
 /// # Errors
-/// `WouldBlock` where somebody else has the file open or mapped; `PermissionDenied` where it is another user's.
+/// `WouldBlock` where somebody else has the file open or mapped for longer than a moment (40 ms); `PermissionDenied` where it is another user's.
 pub fn take_write_lease(file: &File) -> io::Result<Support<()>> {
     take_lease(file, libc::F_WRLCK)
 }
@@ -72,7 +73,24 @@ pub fn take_read_lease(file: &File) -> io::Result<Support<()>> {
     take_lease(file, libc::F_RDLCK)
 }
 
+/// Who starts a program shares every open file with it until that runs: only who has a file open longer than this does.
+const PASSING: Duration = Duration::from_millis(40);
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Asks for a lease, waiting a moment for those who are about to close the file.
 fn take_lease(file: &File, kind: libc::c_int) -> io::Result<Support<()>> {
+    let started = Instant::now();
+    loop {
+        match ask_for_lease(file, kind) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && started.elapsed() < PASSING => {
+                std::thread::sleep(PAUSE);
+            }
+            answer => return answer,
+        }
+    }
+}
+
+fn ask_for_lease(file: &File, kind: libc::c_int) -> io::Result<Support<()>> {
     attempt(
         &[Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP],
         "the file system has no leases",
@@ -199,10 +217,10 @@ mod tests {
         drop(File::open(&path).unwrap());
         assert!(holds_read_lease(&reader), "readers are welcome");
         let writer = std::thread::spawn(move || File::options().write(true).open(&path).map(drop));
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         while holds_read_lease(&reader) {
             assert!(started.elapsed().as_secs() < 20, "nobody was told");
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
         end_lease(&reader);
         writer.join().unwrap().unwrap();
@@ -219,10 +237,10 @@ mod tests {
             return;
         }
         let other = std::thread::spawn(move || File::open(path).map(drop));
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         while holds_write_lease(&file) {
             assert!(started.elapsed().as_secs() < 20, "nobody was told");
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
         end_lease(&file);
         other.join().unwrap().unwrap();
