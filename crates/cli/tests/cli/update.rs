@@ -318,3 +318,35 @@ fn a_folder_that_takes_no_file_is_no_reason_not_to_write_in_place() {
     assert!(ended.stdout.contains("assumed"), "{}", ended.stdout);
     assert_eq!(fs::read(&path).unwrap()[..2], [b'x', 7]);
 }
+
+#[test]
+fn a_plan_is_made_of_measured_costs_by_whichever_name_it_is_asked_for() {
+    let place = Place::new();
+    place.file("file", &vec![1; 4_000_000]);
+    // So far apart that it depends on what a write costs whether they share one.
+    let updates: String = (0..40).fold(String::new(), |lines, n| {
+        format!("{lines}{{\"offset\": {}, \"hex\": \"2a\"}}\n", n * 100_000)
+    });
+    place.file("updates", updates.as_bytes());
+    let why = |method: &str| {
+        let arguments = [
+            "update",
+            "file",
+            "--from",
+            "updates",
+            "--json",
+            "--durability",
+            "through",
+        ];
+        let ended = place.run(&[&arguments[..], &["--method", method]].concat()).succeeded();
+        json(&ended)["why"].as_str().unwrap().to_owned()
+    };
+    for method in ["auto", "update/planned"] {
+        let why = why(method);
+        // Assumed costs are 2 microseconds and a flush of a millisecond.
+        assert!(
+            why.starts_with("a write costs ") && !why.contains(" 1002.0 "),
+            "{method}: {why}"
+        );
+    }
+}

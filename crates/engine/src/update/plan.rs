@@ -99,6 +99,7 @@ pub struct UpdatePlan {
 
 /// What every update pays without being asked for: a write of its own, in the order given.
 const NAIVE: &str = "update/sync,order=as-given";
+
 /// The method that will be fastest by the facts, within the limits.
 #[must_use]
 pub fn plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> UpdatePlan {

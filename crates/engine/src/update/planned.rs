@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::batch::Updates;
-use super::facts::update_facts;
-use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, plan};
+use super::facts::{assumed_facts, update_facts};
+use super::plan::{PlanLimits, UpdatePlan, certain_plan, plan};
 use super::{PrepareUpdate, UpdateTarget};
 use crate::error::Result;
 use crate::method::{Accepts, Durability, Mechanism, Method, Operation, Platform, Prepare};
@@ -35,25 +35,22 @@ pub fn is_planned(method: &Method) -> bool {
     *method.mechanism() == MECHANISM
 }
 
-/// The plan that `update/planned` stands for. `is_exact` where nothing between updates may be written. Costs are assumed
-/// where they cannot be measured.
+/// The plan that `update/planned` stands for. `is_exact` where nothing between updates may be written. Costs are measured
+/// where they decide, and assumed where they cannot be.
 pub(super) fn planned(path: &Path, updates: &Updates, method: &Method, is_exact: bool) -> Result<UpdatePlan> {
     let durability = method.options().durability;
-    let facts = match update_facts(path, durability) {
-        Ok(facts) => facts,
-        Err(error) => {
-            let metadata = std::fs::metadata(path);
-            let file_bytes = metadata
-                .map_err(|error| crate::Error::system(path, "looking at it", error))?
-                .len();
-            tracing::debug!(path = %path.display(), %error, "what writing costs is assumed");
-            UpdateFacts::assumed(file_bytes, durability)
-        }
-    };
     let limits = PlanLimits {
         durability,
         amplification_max: None,
         is_exact,
     };
+    let assumed = assumed_facts(path, durability)?;
+    if let Some(certain) = certain_plan(updates, &assumed, &limits) {
+        return Ok(certain);
+    }
+    let facts = update_facts(path, durability).unwrap_or_else(|error| {
+        tracing::debug!(path = %path.display(), %error, "what writing costs is assumed");
+        assumed
+    });
     Ok(plan(updates, &facts, &limits))
 }

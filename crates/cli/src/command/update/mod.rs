@@ -171,7 +171,7 @@ fn facts(arguments: &Arguments, updates: &Updates) -> anyhow::Result<Facts> {
         doubt: String::new(),
     };
     let is_predicted = arguments.explain || arguments.dry_run;
-    if !is_predicted && (arguments.method != "auto" || certain(arguments, updates, &assumed, false)?.is_some()) {
+    if !is_predicted && (!is_planned(&method(arguments)?) || certain(arguments, updates, &assumed, false)?.is_some()) {
         return Ok(assumed);
     }
     let measured = match durability {
