@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use seekless_record::{Draw, Run, Status};
+use seekless_record::{Draw, Status};
 
 use super::place::Place;
 
@@ -35,12 +35,6 @@ sizes = ["40kB"]
 updates = { bytes = 8, every = 800, draw = "repeating" }
 methods = ["update/sync,order=as-given,fsync", "update/planned,fsync"]
 "#;
-
-fn only(place: &Place) -> Run {
-    let mut saved = place.saved();
-    assert_eq!(saved.len(), 1);
-    saved.remove(0)
-}
 
 #[test]
 fn every_draw_is_measured_checked_and_beside_its_prediction() {
@@ -80,7 +74,7 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
         ended.stdout
     );
     assert!(ended.stdout.contains("  planned: update/sync"), "{}", ended.stdout);
-    let run = only(&place);
+    let run = place.only_run();
     for trial in &run.trials {
         let contest = &run.contests[trial.contest];
         let method = &contest.entries[trial.entry].method;
@@ -129,7 +123,7 @@ fn a_run_that_was_changed_by_hand_is_no_other_trial() {
     let place = Place::new();
     place.file("draws.toml", DRAWS.as_bytes());
     place.run(&["bench", "draws.toml", "--rounds", "1"]).succeeded();
-    let mut run = only(&place);
+    let mut run = place.only_run();
     let path = fs::read_dir(place.folder().join("../data/seekless/runs")).unwrap();
     let path = path
         .map(|entry| entry.unwrap().path())
@@ -143,7 +137,7 @@ fn a_run_that_was_changed_by_hand_is_no_other_trial() {
     place
         .run(&["bench", "--resume", "latest", "--budget", "1s"])
         .succeeded();
-    let status = &only(&place).contests[0].entries[0].status;
+    let status = &place.only_run().contests[0].entries[0].status;
     assert!(
         matches!(status, Status::Failed(why) if why.contains("is not to update, as its contest is")),
         "{status:?}"

@@ -1,6 +1,6 @@
 //! Contests of two files: both are made and brought into their state, and whoever tells a wrong verdict is found out.
 
-use seekless_record::{Contest, Differ, Run, Status};
+use seekless_record::{Contest, Differ, Status};
 
 use super::place::Place;
 
@@ -47,12 +47,6 @@ cache = ["warm"]
 differ = ["itself"]
 "#;
 
-fn only(place: &Place) -> Run {
-    let mut saved = place.saved();
-    assert_eq!(saved.len(), 1);
-    saved.remove(0)
-}
-
 fn status<'a>(contest: &'a Contest, name: &str) -> &'a Status {
     let entry = contest.entries.iter().find(|entry| entry.method == name);
     &entry.unwrap_or_else(|| panic!("{name} is missing")).status
@@ -68,7 +62,7 @@ fn right_verdicts_are_ranked_and_wrong_ones_end_their_entry() {
     place.file("pairs.toml", PAIRS.as_bytes());
     let ended = place.run(&["bench", "pairs.toml", "--rounds", "1"]).succeeded();
     assert!(ended.stdout.contains("it has a copy made"), "{}", ended.stdout);
-    let run = only(&place);
+    let run = place.only_run();
     assert_eq!(run.contests.len(), 11);
     for contest in &run.contests[..10] {
         let is_equal = contest.differ == Differ::None;
@@ -101,7 +95,7 @@ fn the_second_files_may_lie_elsewhere_and_a_run_of_them_is_gone_on_with() {
         "bench", "compare", "--size", "64K", "--budget", "2s", "--other", "there",
     ];
     place.run(&arguments).succeeded();
-    let run = only(&place);
+    let run = place.only_run();
     assert_eq!(run.storages.len(), 2);
     assert!(
         run.contests
@@ -112,7 +106,7 @@ fn the_second_files_may_lie_elsewhere_and_a_run_of_them_is_gone_on_with() {
     place
         .run(&["bench", "--resume", "latest", "--budget", "2s"])
         .succeeded();
-    let resumed = only(&place);
+    let resumed = place.only_run();
     assert!(resumed.trials.len() > run.trials.len());
     assert_eq!(resumed.storages.len(), 2);
 }
@@ -165,7 +159,7 @@ read-ahead-kib = [0, 256]
 "#,
     );
     place.run(&["bench", "ahead.toml", "--rounds", "1"]).succeeded();
-    let first = only(&place);
+    let first = place.only_run();
     for contest in &first.contests {
         match &contest.entries[0].status {
             Status::Measured => assert!(first.trials.iter().any(|trial| trial.valid)),

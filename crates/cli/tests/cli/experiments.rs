@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use seekless_record::{Cache, Run, Status};
+use seekless_record::{Cache, Status};
 
 use super::place::Place;
 
@@ -29,12 +29,6 @@ name = "failing"
 argv = ["false", "{file}"]
 "#;
 
-fn only(place: &Place) -> Run {
-    let mut saved = place.saved();
-    assert_eq!(saved.len(), 1);
-    saved.remove(0)
-}
-
 #[test]
 fn external_commands_are_timed_beside_methods_and_fail_alone() {
     let place = Place::new();
@@ -42,7 +36,7 @@ fn external_commands_are_timed_beside_methods_and_fail_alone() {
     let ended = place.run(&["bench", "mine.toml", "--rounds", "2"]).succeeded();
     assert!(ended.stdout.contains("  cat "), "{}", ended.stdout);
     assert!(ended.stdout.contains("failing failed: "), "{}", ended.stdout);
-    let run = only(&place);
+    let run = place.only_run();
     assert_eq!(run.experiments, ["cat-or-us"]);
     let status = |name: &str| {
         let entry = run.contests[0].entries.iter().find(|entry| entry.method == name);
@@ -71,7 +65,7 @@ fn holes_2003_runs_with_small_files() {
         "run.md",
     ];
     let ended = place.run(&arguments).succeeded();
-    let run = only(&place);
+    let run = place.only_run();
     let layouts: Vec<&str> = run
         .contests
         .iter()
@@ -160,5 +154,5 @@ fn an_experiment_may_have_a_name_that_is_not_utf_8() {
     place
         .run(&["bench".into(), name, "--rounds".into(), "1".into()])
         .succeeded();
-    assert_eq!(only(&place).experiments, ["cat-or-us"]);
+    assert_eq!(place.only_run().experiments, ["cat-or-us"]);
 }

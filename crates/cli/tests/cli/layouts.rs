@@ -19,12 +19,6 @@ layout = ["7M hole, 1M data", "7M zeros, 1M data", "dense"]
 sizes = ["8M"]
 "#;
 
-fn only(place: &Place) -> Run {
-    let mut saved = place.saved();
-    assert_eq!(saved.len(), 1);
-    saved.remove(0)
-}
-
 fn contest<'a>(run: &'a Run, layout: Option<&str>, cache: Cache) -> (&'a Contest, Vec<&'a Trial>) {
     let is_meant = |contest: &&Contest| contest.layout.as_deref() == layout && contest.cache == cache;
     let index = run
@@ -58,7 +52,7 @@ fn files_get_their_layout_and_holes_come_from_no_device() {
         "{}",
         ended.stdout
     );
-    let run = only(&place);
+    let run = place.only_run();
     assert_eq!(run.contests.len(), 6);
     let in_memory = run.storages[0].file_system == "tmpfs";
     for layout in [Some("7M hole, 1M data"), Some("7M zeros, 1M data"), None] {
@@ -127,7 +121,7 @@ fn what_passes_over_holes_is_ranked_apart_from_what_reads_them() {
             .all(|row| row.contains("holes=skip") && !row.contains("B/s")),
         "{table:?}"
     );
-    let run = only(&place);
+    let run = place.only_run();
     for (index, contest) in run.contests.iter().enumerate() {
         let is_sparse = contest.layout.as_deref() == Some("7M hole, 1M data");
         assert!(is_sparse || !contest.holes_skipped, "{contest:?}");
@@ -166,7 +160,7 @@ fn another_size_keeps_the_layout_and_the_part_of_it_that_memory_may_hold() {
     let ended = place
         .run(&["bench", "over.toml", "--rounds", "1", "--size", "96M"])
         .succeeded();
-    let run = only(&place);
+    let run = place.only_run();
     let sparse = run
         .contests
         .iter()
@@ -218,7 +212,7 @@ fn where_nothing_is_cold_a_sparse_file_is_not_either() {
     place
         .run(&["bench", "sparse.toml", "--rounds", "1", "--dir", folder])
         .succeeded();
-    let run = only(&place);
+    let run = place.only_run();
     let (cold, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Cold);
     assert!(trials.is_empty());
     let why = |status: &Status| matches!(status, Status::Unavailable(why) if why.contains("nothing is cold here"));

@@ -93,6 +93,14 @@ impl Place {
         runs.map(|run| run.expect("a saved run is one")).collect()
     }
 
+    /// The run that was saved, of which there must be just one.
+    #[track_caller]
+    pub fn only_run(&self) -> Run {
+        let mut saved = self.saved();
+        assert_eq!(saved.len(), 1);
+        saved.remove(0)
+    }
+
     /// All that is below the folder: kind, mode, time of change and bytes of each entry.
     pub fn content(&self) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
         let mut found = BTreeMap::new();
