@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::method::Method;
+use crate::update::BatchError;
 
 /// The result of the engine's calls.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -23,6 +24,9 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
+    /// An update is not taken into a batch.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
     /// The method is not to be had on this storage or system. It never falls back to another.
     #[error("{}: `{method}` is not available here: {reason}", path.display())]
     Unavailable {

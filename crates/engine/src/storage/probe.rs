@@ -179,8 +179,7 @@ impl Probe {
         Writer::prepare(&writer)?.write(&self.target, Destination::New, PROBE_BYTES, &generator)?;
         let mut batch = Batch::new();
         for offset in (0..PROBE_BYTES).step_by(PROBE_BYTES as usize / 7) {
-            // As many bytes as fit anywhere in the batch.
-            let _ = batch.push(offset, b"seek");
+            batch.push(offset, b"seek")?;
         }
         let how = Commit {
             method: *method,
@@ -188,7 +187,7 @@ impl Probe {
             // The file is the probe's own.
             is_unsafe: true,
         };
-        commit(&self.target, &batch.resolve(), &how)?;
+        commit(&self.target, &batch.resolve()?, &how)?;
         if method.options().cache == CachePolicy::Direct && !refuses_misaligned(&self.target) {
             return Ok(Some(
                 "it was accepted, and written through the page cache all the same".to_owned(),

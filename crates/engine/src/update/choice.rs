@@ -1,8 +1,7 @@
 //! Which order and block are best for updates by the facts: every one is tried on the gaps, counted by size.
 
-use super::batch::Updates;
-use super::gaps::Gaps;
 use super::plan::{PlanLimits, UpdateCost, UpdateFacts};
+use super::resolved::Updates;
 use crate::method::{Durability, Hint, Method, Options, Platform, UpdateOrder};
 
 /// The smallest gap that is tried beside none, and the largest, as powers of two.
@@ -76,7 +75,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    pub fn of(gaps: &Gaps, updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Self {
+    pub fn of(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Self {
         let mut best = (Self::nothing(), f64::MAX);
         let mut is_bounded = false;
         for order in orders(facts.has_holes) {
@@ -85,7 +84,7 @@ impl Choice {
                 continue;
             }
             for &block_bytes in blocks(limits.durability) {
-                let estimate = gaps.estimate(order, updates, facts, block_bytes);
+                let estimate = updates.gaps.estimate(order, updates, facts, block_bytes);
                 let first_byte_ns = TOUCH_BYTE_NS + facts.absent_part * ABSENT_BYTE_NS;
                 let first = block_bytes.min(updates.end()) as f64 * first_byte_ns;
                 let nanoseconds = nanoseconds(&estimate, facts, limits.durability) + first;

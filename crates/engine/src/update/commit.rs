@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, Support};
 
-use super::batch::Updates;
 use super::planned::{is_planned, planned};
-use super::target::{Others, Target};
+use super::resolved::Updates;
+use super::target::{Going, Others, Target, cut_padding, sync};
 use super::updater::Updater;
 use super::watch::{Unwatched, Watch};
 use super::{UpdateTarget, journal, replace};
@@ -93,6 +93,11 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
 }
 
 fn commit_by(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
+    let order = commit.method.options().update_order;
+    if order == Some(UpdateOrder::AsGiven) && updates.spilled_bytes().is_some() {
+        let reason = "the updates did not fit into memory, and were sorted: take another order, or allow more memory";
+        return Err(Error::refused(path, reason));
+    }
     match commit.safety {
         Safety::Replace => replace::replace(path, updates, commit, watch),
         Safety::InPlace | Safety::Journal => in_place(path, updates, commit, None, watch),
@@ -144,51 +149,61 @@ pub(super) fn in_place(
         Safety::Journal if !updates.is_empty() => Some(journal::write(&side, bytes_before, updates, watch)?),
         _ => None,
     };
-    let target = Target::new(side, updates, watch, others);
-    let result = fill(&mut *prepared.mechanism, &target, bytes_before, journal.is_some());
+    let going = Going::new(watch, others);
+    let result = fill(&mut *prepared.mechanism, &side, updates, &going, bytes_before);
+    let result = result.and_then(|()| harden(&side, updates, watch, journal.is_some()));
     let done = Updated {
-        calls: target.side.calls(),
-        requested_bytes: updates.requested_bytes(),
         journal_bytes: journal.as_ref().map_or(0, |journal| journal.bytes),
-        ..written(&target)
+        ..written(&side, updates, &going)
     };
     match (result, journal) {
         (Ok(fsync), None) => Ok(Updated { fsync, ..done }),
         (Ok(fsync), Some(journal)) => journal.remove(watch).map(|()| Updated { fsync, ..done }),
-        (Err(source), Some(journal)) => Err(journal.undo(&target.side.file, source, watch)),
-        (Err(source), None) => Err(target.partly(source, prepared.block_bytes)),
+        (Err(source), Some(journal)) => Err(journal.undo(&side.file, source, watch)),
+        (Err(source), None) => Err(going.partly(&side, updates, source, prepared.block_bytes)),
     }
 }
 
-/// The writes of a target so far.
-pub(super) fn written(target: &Target<'_>) -> Updated {
-    let (writes, written_bytes) = target.progress();
+/// What was done so far, but for the fsync and the journal.
+pub(super) fn written(side: &Side<'_>, updates: &Updates, going: &Going<'_>) -> Updated {
+    let (writes, written_bytes) = going.progress();
     Updated {
+        calls: side.calls(),
         writes,
+        requested_bytes: updates.requested_bytes(),
         written_bytes,
         ..Updated::default()
     }
 }
 
-/// Gives a target its size, its updates and its durability; the time that the fsync took.
+/// Gives a file its size and its updates.
 pub(super) fn fill(
     mechanism: &mut dyn UpdateTarget,
-    target: &Target<'_>,
+    side: &Side<'_>,
+    updates: &Updates,
+    going: &Going<'_>,
     bytes_before: u64,
-    must_sync: bool,
-) -> Result<Duration> {
-    if target.updates.is_empty() {
+) -> Result<()> {
+    if updates.is_empty() {
+        return Ok(());
+    }
+    if side.bytes > bytes_before {
+        side.preallocate()?;
+    }
+    updates.each_window(|window| mechanism.update(&Target::new(side, window, going)))
+}
+
+/// Gives a file that is filled the durability of its method, or more where it must be on the device; the time that the
+/// fsync took.
+pub(super) fn harden(side: &Side<'_>, updates: &Updates, watch: &dyn Watch, must_sync: bool) -> Result<Duration> {
+    if updates.is_empty() {
         return Ok(Duration::ZERO);
     }
-    if target.side.bytes > bytes_before {
-        target.side.preallocate()?;
-    }
-    mechanism.update(target)?;
-    let was_padded = target.cut_padding()?;
-    match target.side.method.options().durability {
-        Durability::Fsync => target.sync(),
-        _ if must_sync => target.sync(),
-        Durability::WriteThrough if was_padded => target.sync(),
+    let was_padded = cut_padding(side)?;
+    match side.method.options().durability {
+        Durability::Fsync => sync(side, watch),
+        _ if must_sync => sync(side, watch),
+        Durability::WriteThrough if was_padded => sync(side, watch),
         Durability::WriteThrough | Durability::None => Ok(Duration::ZERO),
     }
 }

@@ -2,28 +2,30 @@
 
 use std::time::Duration;
 
-use super::batch::Updates;
 use super::plan::{UpdateCost, UpdateFacts};
+use super::resolved::Updates;
 use crate::method::UpdateOrder;
 
 /// How many gaps between updates are of which size: enough to judge every order in one pass over millions of them.
+#[derive(Debug)]
 pub(super) struct Gaps {
     /// By the number of bits of the gap: how many, and their bytes.
-    by_bits: [(u64, u64); 65],
+    by_bits: Box<[(u64, u64); 65]>,
 }
 
 impl Gaps {
-    pub fn of(updates: &Updates) -> Self {
-        let mut by_bits = [(0, 0); 65];
-        for two in updates.pieces.windows(2) {
-            let gap = two[1].offset - two[0].end();
-            // One that is a power of two belongs to those up to it.
-            let bits = (64 - gap.saturating_sub(1).leading_zeros()) as usize;
-            let bits = if gap == 0 { 0 } else { bits + 1 };
-            by_bits[bits.min(64)].0 += 1;
-            by_bits[bits.min(64)].1 += gap;
+    pub fn none() -> Self {
+        Self {
+            by_bits: Box::new([(0, 0); 65]),
         }
-        Self { by_bits }
+    }
+
+    pub fn count(&mut self, gap: u64) {
+        // One that is a power of two belongs to those up to it.
+        let bits = (64 - gap.saturating_sub(1).leading_zeros()) as usize;
+        let bits = if gap == 0 { 0 } else { bits + 1 };
+        self.by_bits[bits.min(64)].0 += 1;
+        self.by_bits[bits.min(64)].1 += gap;
     }
 
     /// What an order costs, but for where its blocks end.
@@ -36,7 +38,7 @@ impl Gaps {
         let joined = self.by_bits[..=bits].iter();
         let (joined, between_bytes) = joined.fold((0, 0_u64), |sum, one| (sum.0 + one.0, sum.1.saturating_add(one.1)));
         let mut written_bytes = updates.requested_bytes().saturating_add(between_bytes);
-        let mut writes = updates.pieces.len() as u64 - joined.min(updates.pieces.len() as u64);
+        let mut writes = updates.pieces - joined.min(updates.pieces);
         if order == UpdateOrder::Rewrite {
             written_bytes = updates.end().max(facts.file_bytes);
             writes = 1;

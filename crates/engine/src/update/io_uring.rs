@@ -159,7 +159,7 @@ impl IoUring {
     }
 
     fn start_writing(&mut self, target: &Target<'_>, slot: u32, one: &mut Going) -> Result<()> {
-        target.updates.overlay(&one.write, self.ring.buffer_mut(slot));
+        target.window.overlay(&one.write, self.ring.buffer_mut(slot));
         (one.is_reading, one.done) = (false, 0);
         target.announce(one.write.offset, one.write.length)
     }
@@ -167,7 +167,7 @@ impl IoUring {
     fn request(&mut self, target: &Target<'_>, slot: u32, one: &Going) -> Result<()> {
         let at = one.write.offset + one.done as u64;
         let rest = one.write.length as usize - one.done;
-        let (file, flags) = (target.file(), ring_flags(&target.side));
+        let (file, flags) = (target.file(), ring_flags(target.side));
         let submitted = if one.is_reading {
             self.ring.submit_read(slot, file, at, one.done, rest, flags)
         } else {

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use seekless_sys as sys;
 
-use super::batch::Updates;
 use super::form::{Header, Read, Record, Writer};
+use super::resolved::Updates;
 use super::watch::{Step, StepKind, Watch};
 use super::writes::{Layout, Writes};
 use crate::error::{Error, Result};
@@ -95,14 +95,12 @@ pub(super) fn write(side: &Side<'_>, bytes_before: u64, updates: &Updates, watch
         bytes_before,
         bytes_after: side.bytes,
     };
-    let written = fill(&journal, &header, side, updates)
-        .and_then(|bytes| {
-            watch.before(&Step::of(StepKind::Sync, &path))?;
-            sys::sync(&journal)?;
-            Ok(bytes)
-        })
-        .map_err(failed)
-        .and_then(|bytes| sync_folder(&path, watch).map(|()| bytes));
+    let written = fill((&journal, &path), &header, side, updates).and_then(|bytes| {
+        let watched = watch.before(&Step::of(StepKind::Sync, &path));
+        watched.and_then(|()| sys::sync(&journal)).map_err(failed)?;
+        sync_folder(&path, watch)?;
+        Ok(bytes)
+    });
     match written {
         Ok(bytes) => Ok(Journal {
             path,
@@ -121,8 +119,9 @@ pub(super) fn write(side: &Side<'_>, bytes_before: u64, updates: &Updates, watch
 const READ_GAP_BYTES: u64 = 16 << 10;
 const READ_BYTES: usize = 1 << 20;
 
-fn fill(journal: &File, header: &Header, side: &Side<'_>, updates: &Updates) -> io::Result<u64> {
-    let mut writer = Writer::new(BufWriter::new(journal), header)?;
+fn fill((journal, path): (&File, &Path), header: &Header, side: &Side<'_>, updates: &Updates) -> Result<u64> {
+    let failed = |error| Error::system(path, "writing the journal", error);
+    let mut writer = Writer::new(BufWriter::new(journal), header).map_err(failed)?;
     let layout = Layout {
         order: UpdateOrder::Coalesce(READ_GAP_BYTES),
         block_bytes: READ_BYTES as u64,
@@ -130,14 +129,19 @@ fn fill(journal: &File, header: &Header, side: &Side<'_>, updates: &Updates) -> 
         end: side.bytes,
     };
     let mut before = vec![0; READ_BYTES];
-    for write in Writes::new(updates, layout) {
-        let before = &mut before[..write.length as usize];
-        read_or_zeros(&side.file, before, write.offset)?;
-        for (at, bytes) in updates.parts(&write) {
-            writer.push(write.offset + at as u64, bytes, &before[at..at + bytes.len()])?;
+    updates.each_window(|window| {
+        for write in Writes::new(window, layout) {
+            let before = &mut before[..write.length as usize];
+            read_or_zeros(&side.file, before, write.offset)
+                .map_err(|error| Error::system(side.path, "reading what was there before", error))?;
+            for (at, bytes) in window.parts(&write) {
+                let pushed = writer.push(write.offset + at as u64, bytes, &before[at..at + bytes.len()]);
+                pushed.map_err(failed)?;
+            }
         }
-    }
-    writer.finish()
+        Ok(())
+    })?;
+    writer.finish().map_err(failed)
 }
 
 pub(super) fn read_or_zeros(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {

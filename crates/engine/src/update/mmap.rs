@@ -50,17 +50,17 @@ impl UpdateTarget for Mmap {
             let start = first.offset / window * window;
             // A write that begins in this window may end in the next.
             let end = (start + 2 * window).min(target.side.bytes);
-            let map = map_target(&target.side, start, (end - start) as usize)?;
+            let map = map_target(target.side, start, (end - start) as usize)?;
             while let Some(write) = writes.next_if(|write| write.offset + write.length <= end) {
                 target.announce(write.offset, write.length)?;
-                for (at, bytes) in target.updates.parts(&write) {
+                for (at, bytes) in target.window.parts(&write) {
                     let at = (write.offset - start) as usize + at;
                     map.bytes_mut(at..at + bytes.len()).copy_from(bytes);
                 }
                 target.finish(&write);
             }
             if map.faulted() {
-                return Err(map_fault(&target.side, start));
+                return Err(map_fault(target.side, start));
             }
             if target.side.method.options().durability == Durability::Fsync {
                 target.announce_sync()?;

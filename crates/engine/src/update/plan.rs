@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use super::batch::Updates;
 use super::choice::{Choice, Costs, DEAR_BYTES, DEAR_CALLS, USUAL, nanoseconds};
-use super::gaps::Gaps;
+use super::resolved::Updates;
 use super::writes::{Layout, Writes};
+use crate::error::Result;
 use crate::method::{Durability, Method, Options, UpdateOrder};
 
 /// What writing costs on a storage with the wished durability, and what the file is like.
@@ -101,26 +101,29 @@ pub struct UpdatePlan {
 const NAIVE: &str = "update/sync,order=as-given";
 
 /// The method that will be fastest by the facts, within the limits.
-#[must_use]
-pub fn plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> UpdatePlan {
-    let choice = Choice::of(&Gaps::of(updates), updates, facts, limits);
+///
+/// # Errors
+/// As of [`Updates::visit`].
+pub fn plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<UpdatePlan> {
+    let choice = Choice::of(updates, facts, limits);
     let method = choice.method(facts, limits);
-    UpdatePlan {
+    Ok(UpdatePlan {
         method,
-        cost: cost(updates, facts, &method),
+        cost: cost(updates, facts, &method)?,
         why: choice.why(facts, limits),
-    }
+    })
 }
 
 /// The plan, where it is the same whatever calls and bytes cost on today's storages: measuring takes longer than a small
 /// update. Of the facts only what they tell of the file counts, but for the predicted time.
-#[must_use]
-pub fn certain_plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Option<UpdatePlan> {
-    let gaps = Gaps::of(updates);
-    let by = |costs: &Costs| Choice::of(&gaps, updates, &costs.on(facts, limits.durability), limits);
+///
+/// # Errors
+/// As of [`Updates::visit`].
+pub fn certain_plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<Option<UpdatePlan>> {
+    let by = |costs: &Costs| Choice::of(updates, &costs.on(facts, limits.durability), limits);
     let (dear_bytes, dear_calls) = (by(&DEAR_BYTES), by(&DEAR_CALLS));
     if dear_bytes.order != dear_calls.order {
-        return None;
+        return Ok(None);
     }
     let choice = by(&USUAL);
     let method = choice.method(facts, limits);
@@ -129,16 +132,18 @@ pub fn certain_plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits)
         UpdateOrder::Rewrite => "the whole file is worth writing at once, whatever a write costs",
         _ => "neighbours up to the gap are worth sharing a write, whatever it costs",
     };
-    Some(UpdatePlan {
+    Ok(Some(UpdatePlan {
         method,
-        cost: cost(updates, facts, &method),
+        cost: cost(updates, facts, &method)?,
         why: why.to_owned(),
-    })
+    }))
 }
 
 /// What a method costs by the facts.
-#[must_use]
-pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method) -> UpdateCost {
+///
+/// # Errors
+/// As of [`Updates::visit`].
+pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Result<UpdateCost> {
     let options = method.options();
     let order = match options.update_order {
         // As many writes, without sorting back into the order given.
@@ -159,30 +164,34 @@ pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method) -> UpdateCo
         read_bytes: 0,
         predicted: Duration::ZERO,
     };
-    for write in Writes::new(updates, layout) {
-        cost.writes += 1;
-        cost.written_bytes += write.length;
-        if write.has_gaps() {
-            cost.reads += 1;
-            cost.read_bytes += write.length;
+    updates.each_window(|window| {
+        for write in Writes::new(window, layout) {
+            cost.writes += 1;
+            cost.written_bytes += write.length;
+            if write.has_gaps() {
+                cost.reads += 1;
+                cost.read_bytes += write.length;
+            }
         }
-    }
+        Ok(())
+    })?;
     let nanoseconds = nanoseconds(&cost, facts, options.durability);
     cost.predicted = Duration::try_from_secs_f64(nanoseconds / 1e9).unwrap_or(Duration::MAX);
-    cost
+    Ok(cost)
 }
 
 /// What the batch costs when every update is a write of its own, in the order given.
-#[must_use]
-pub fn naive(updates: &Updates, facts: &UpdateFacts, durability: Durability) -> (Method, UpdateCost) {
+///
+/// # Errors
+/// As of [`Updates::visit`].
+pub fn naive(updates: &Updates, facts: &UpdateFacts, durability: Durability) -> Result<(Method, UpdateCost)> {
     let plain = Method::known(NAIVE);
     let options = Options {
         durability,
         ..*plain.options()
     };
     let method = Method::new(plain.mechanism(), options).unwrap_or(plain);
-    let cost = cost(updates, facts, &method);
-    (method, cost)
+    Ok((method, cost(updates, facts, &method)?))
 }
 
 #[cfg(test)]
@@ -212,7 +221,7 @@ mod tests {
         for n in 0..count {
             batch.push(n * step, &[1; 4]).unwrap();
         }
-        batch.resolve()
+        batch.resolve().unwrap()
     }
 
     #[test]
@@ -288,7 +297,7 @@ mod tests {
             ),
         ];
         for (name, updates, facts, limits, options) in cases {
-            let plan = plan(&updates, &facts, &limits);
+            let plan = plan(&updates, &facts, &limits).unwrap();
             let text = format!("update/sync,block={}", options.replace('|', "write-through,"));
             assert_eq!(plan.method.to_string(), text, "{name}: {}", plan.why);
             assert!(
@@ -309,7 +318,7 @@ mod tests {
         for step in [8, 1000, 4096, 5000, 100_000] {
             for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
                 let limits = PlanLimits { durability, ..THROUGH };
-                let plan = plan(&every(step, 10), &facts, &limits);
+                let plan = plan(&every(step, 10), &facts, &limits).unwrap();
                 let order = plan.method.options().update_order;
                 assert!(
                     matches!(order, Some(UpdateOrder::Coalesce(0..4096))),
@@ -326,7 +335,8 @@ mod tests {
                 updates,
                 &UpdateFacts::assumed(4_000_000, Durability::WriteThrough),
                 limits,
-            );
+            )
+            .unwrap();
             plan.and_then(|plan| plan.method.options().update_order)
         };
         assert_eq!(certain(&every(400, 10_000), &THROUGH), Some(UpdateOrder::Coalesce(512)));
@@ -346,7 +356,7 @@ mod tests {
             for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
                 let limits = PlanLimits { durability, ..THROUGH };
                 if let Some(order) = certain(&updates, &limits) {
-                    let planned = plan(&updates, &FACTS, &limits).method.options().update_order;
+                    let planned = plan(&updates, &FACTS, &limits).unwrap().method.options().update_order;
                     assert_eq!(planned, Some(order), "{step} {durability:?}");
                 }
             }
@@ -356,8 +366,8 @@ mod tests {
     #[test]
     fn the_planned_time_of_2008_is_a_small_part_of_the_naive_one() {
         let updates = every(400, 10_000);
-        let planned = plan(&updates, &FACTS, &THROUGH).cost;
-        let (method, naive) = naive(&updates, &FACTS, Durability::WriteThrough);
+        let planned = plan(&updates, &FACTS, &THROUGH).unwrap().cost;
+        let (method, naive) = naive(&updates, &FACTS, Durability::WriteThrough).unwrap();
         assert_eq!(method.to_string(), "update/sync,block=1M,write-through,order=as-given");
         assert_eq!((naive.writes, naive.written_bytes), (10_000, 40_000));
         assert_eq!(planned.writes, 4);
@@ -370,7 +380,7 @@ mod tests {
             let updates = every(step, 500);
             for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
                 let limits = PlanLimits { durability, ..THROUGH };
-                let planned = plan(&updates, &FACTS, &limits);
+                let planned = plan(&updates, &FACTS, &limits).unwrap();
                 for order in UpdateOrder::ALL {
                     let options = Options {
                         update_order: Some(*order),
@@ -378,7 +388,7 @@ mod tests {
                         ..*Method::known("update/sync").options()
                     };
                     let other = Method::new(Method::known("update/sync").mechanism(), options).unwrap();
-                    let other = cost(&updates, &FACTS, &other).predicted;
+                    let other = cost(&updates, &FACTS, &other).unwrap().predicted;
                     assert!(
                         planned.cost.predicted <= other.mul_f64(1.05),
                         "{step} {durability:?} {order:?}"

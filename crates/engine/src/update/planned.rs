@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use super::batch::Updates;
 use super::facts::{assumed_facts, update_facts};
 use super::plan::{PlanLimits, UpdatePlan, certain_plan, plan};
+use super::resolved::Updates;
 use super::{PrepareUpdate, UpdateTarget};
 use crate::error::Result;
 use crate::method::{Accepts, Durability, Mechanism, Method, Operation, Platform, Prepare};
@@ -45,12 +45,12 @@ pub(super) fn planned(path: &Path, updates: &Updates, method: &Method, is_exact:
         is_exact,
     };
     let assumed = assumed_facts(path, durability)?;
-    if let Some(certain) = certain_plan(updates, &assumed, &limits) {
+    if let Some(certain) = certain_plan(updates, &assumed, &limits)? {
         return Ok(certain);
     }
     let facts = update_facts(path, durability).unwrap_or_else(|error| {
         tracing::debug!(path = %path.display(), %error, "what writing costs is assumed");
         assumed
     });
-    Ok(plan(updates, &facts, &limits))
+    plan(updates, &facts, &limits)
 }

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use seekless_sys::{self as sys, Support};
 
 use super::attributes;
-use super::batch::Updates;
-use super::commit::{Commit, Updated, fill, lock, with_protection, written};
+use super::commit::{Commit, Updated, fill, harden, lock, with_protection, written};
 use super::journal::{beside, folder_of, refuse_left, sync_folder};
-use super::target::{Others, Target};
+use super::resolved::Updates;
+use super::target::{Going, Others};
 use super::updater::Updater;
 use super::watch::{Step, StepKind, Watch};
 use crate::copy::Copier;
@@ -98,13 +98,12 @@ fn update(path: &Path, bytes_before: u64, updates: &Updates, commit: &Commit, wa
         Destination::Overwrite,
         updates.end().max(bytes_before),
     )?;
-    let target = Target::new(side, updates, watch, Others::Nobody);
-    let fsync = fill(&mut *prepared.mechanism, &target, bytes_before, false)?;
+    let going = Going::new(watch, Others::Nobody);
+    fill(&mut *prepared.mechanism, &side, updates, &going, bytes_before)?;
+    let fsync = harden(&side, updates, watch, false)?;
     Ok(Updated {
-        calls: target.side.calls(),
-        requested_bytes: updates.requested_bytes(),
         fsync,
-        ..written(&target)
+        ..written(&side, updates, &going)
     })
 }
 

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use seekless_sys as sys;
 
-use super::batch::Updates;
+use super::resolved::Updates;
 use super::watch::{Step, StepKind, Watch};
+use super::window::Window;
 use super::writes::{Layout, Write, Writes};
 use crate::error::{Error, Result};
 use crate::method::UpdateOrder;
@@ -26,10 +27,8 @@ pub(crate) enum Others {
     Anybody,
 }
 
-/// A file with the updates that it gets.
-pub(crate) struct Target<'a> {
-    pub side: Side<'a>,
-    pub updates: &'a Updates,
+/// An update that is going on: who looks on, who else may write, and how far it is.
+pub(crate) struct Going<'a> {
     watch: &'a dyn Watch,
     others: Others,
     lease_ended: AtomicBool,
@@ -39,11 +38,9 @@ pub(crate) struct Target<'a> {
     cut_off: Mutex<Option<(u64, u64)>>,
 }
 
-impl<'a> Target<'a> {
-    pub fn new(side: Side<'a>, updates: &'a Updates, watch: &'a dyn Watch, others: Others) -> Self {
+impl<'a> Going<'a> {
+    pub fn new(watch: &'a dyn Watch, others: Others) -> Self {
         Self {
-            side,
-            updates,
             watch,
             others,
             lease_ended: AtomicBool::new(false),
@@ -53,18 +50,72 @@ impl<'a> Target<'a> {
         }
     }
 
-    pub fn writes(&self, block_bytes: usize) -> Writes<'a> {
-        Writes::new(self.updates, self.layout(block_bytes))
+    /// How many writes are done, and their bytes.
+    pub fn progress(&self) -> (u64, u64) {
+        (
+            self.done.load(Ordering::Relaxed),
+            self.written_bytes.load(Ordering::Relaxed),
+        )
     }
 
-    fn layout(&self, block_bytes: usize) -> Layout {
-        let order = self.side.method.options().update_order;
-        Layout {
-            order: order.unwrap_or(UpdateOrder::Ascending),
-            block_bytes: block_bytes as u64,
-            alignment: self.side.alignment,
-            end: self.side.bytes,
+    /// The error of an update in place, which says how far it went.
+    pub fn partly(&self, side: &Side<'_>, updates: &Updates, cause: Error, block_bytes: usize) -> Error {
+        let (done, _) = self.progress();
+        let cut_off = *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut planned, mut whole, mut next_offset) = (0, 0, None);
+        let counted = updates.each_window(|window| {
+            for write in Writes::new(window, layout(side, block_bytes)) {
+                let is_whole = match cut_off {
+                    Some((_, offset)) => write.offset < offset,
+                    None => planned < done,
+                };
+                whole += u64::from(is_whole);
+                if !is_whole && next_offset.is_none() {
+                    next_offset = Some(write.offset);
+                }
+                planned += 1;
+            }
+            Ok(())
+        });
+        if let Err(error) = counted {
+            tracing::warn!(%error, "not all writes that were planned are counted");
         }
+        let in_flight = cut_off.map_or(1, |(writes, _)| writes);
+        Error::PartlyUpdated {
+            path: side.path.to_owned(),
+            done: whole,
+            unsure: (done.saturating_sub(whole) + in_flight).min(planned - whole),
+            planned,
+            next_offset: next_offset.unwrap_or(side.bytes),
+            cause: Box::new(cause),
+        }
+    }
+}
+
+fn layout(side: &Side<'_>, block_bytes: usize) -> Layout {
+    let order = side.method.options().update_order;
+    Layout {
+        order: order.unwrap_or(UpdateOrder::Ascending),
+        block_bytes: block_bytes as u64,
+        alignment: side.alignment,
+        end: side.bytes,
+    }
+}
+
+/// A file with the updates that it gets, or a window of them.
+pub(crate) struct Target<'a> {
+    pub side: &'a Side<'a>,
+    pub window: &'a Window,
+    going: &'a Going<'a>,
+}
+
+impl<'a> Target<'a> {
+    pub fn new(side: &'a Side<'a>, window: &'a Window, going: &'a Going<'a>) -> Self {
+        Self { side, window, going }
+    }
+
+    pub fn writes(&self, block_bytes: usize) -> Writes<'a> {
+        Writes::new(self.window, layout(self.side, block_bytes))
     }
 
     /// Tells the watch of a write that is about to be made.
@@ -85,65 +136,30 @@ impl<'a> Target<'a> {
             offset,
             bytes,
         };
-        let watched = self.watch.before(&step);
+        let watched = self.going.watch.before(&step);
         watched.map_err(|error| self.side.failed_at("writing", offset, error))
     }
 
     /// Takes note of a write that is done.
     pub fn finish(&self, write: &Write) {
-        self.done.fetch_add(1, Ordering::Relaxed);
-        self.written_bytes.fetch_add(write.length, Ordering::Relaxed);
-    }
-
-    /// How many writes are done, and their bytes.
-    pub fn progress(&self) -> (u64, u64) {
-        (
-            self.done.load(Ordering::Relaxed),
-            self.written_bytes.load(Ordering::Relaxed),
-        )
+        self.going.done.fetch_add(1, Ordering::Relaxed);
+        self.going.written_bytes.fetch_add(write.length, Ordering::Relaxed);
     }
 
     /// Takes note of the writes that were in flight when an error ended all: how many, and where the first begins.
     pub fn note_cut_off(&self, writes: u64, offset: u64) {
-        *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner) = Some((writes, offset));
-    }
-
-    /// The error of an update in place, which says how far it went.
-    pub fn partly(&self, cause: Error, block_bytes: usize) -> Error {
-        let (done, _) = self.progress();
-        let cut_off = *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut planned, mut whole, mut next_offset) = (0, 0, None);
-        for write in self.writes(block_bytes) {
-            let is_whole = match cut_off {
-                Some((_, offset)) => write.offset < offset,
-                None => planned < done,
-            };
-            whole += u64::from(is_whole);
-            if !is_whole && next_offset.is_none() {
-                next_offset = Some(write.offset);
-            }
-            planned += 1;
-        }
-        let in_flight = cut_off.map_or(1, |(writes, _)| writes);
-        Error::PartlyUpdated {
-            path: self.side.path.to_owned(),
-            done: whole,
-            unsure: (done - whole + in_flight).min(planned - whole),
-            planned,
-            next_offset: next_offset.unwrap_or(self.side.bytes),
-            cause: Box::new(cause),
-        }
+        *self.going.cut_off.lock().unwrap_or_else(PoisonError::into_inner) = Some((writes, offset));
     }
 
     /// Whether what lies between updates may be written back. When others wait for the file it is theirs from then on,
     /// and only what updates name is written.
     pub fn may_fill_gaps(&self) -> bool {
-        match self.others {
+        match self.going.others {
             Others::Nobody => true,
             Others::Anybody => false,
             Others::UntilLeaseEnds => {
-                let holds = !self.lease_ended.load(Ordering::Relaxed) && sys::holds_write_lease(&self.side.file);
-                if !holds && !self.lease_ended.swap(true, Ordering::Relaxed) {
+                let holds = !self.going.lease_ended.load(Ordering::Relaxed) && sys::holds_write_lease(&self.side.file);
+                if !holds && !self.going.lease_ended.swap(true, Ordering::Relaxed) {
                     sys::end_lease(&self.side.file);
                 }
                 holds
@@ -173,11 +189,11 @@ impl<'a> Target<'a> {
             self.read_gaps(write, buffer)?;
         }
         self.announce(write.offset, write.length)?;
-        let bytes = match self.updates.only_part(write) {
+        let bytes = match self.window.only_part(write) {
             // Direct I/O asks for aligned memory.
             Some(bytes) if self.side.alignment == 1 => bytes,
             _ => {
-                self.updates.overlay(write, buffer);
+                self.window.overlay(write, buffer);
                 buffer
             }
         };
@@ -197,7 +213,7 @@ impl<'a> Target<'a> {
             self.announce(offset, bytes as u64)?;
             self.side.write_block(&buffer[stretch.clone()], offset, bytes)
         };
-        for (at, bytes) in self.updates.parts(write) {
+        for (at, bytes) in self.window.parts(write) {
             if at != stretch.end {
                 flush(&stretch, buffer)?;
                 stretch = at..at;
@@ -206,8 +222,8 @@ impl<'a> Target<'a> {
             stretch.end = at + bytes.len();
         }
         flush(&stretch, buffer)?;
-        self.done.fetch_add(1, Ordering::Relaxed);
-        self.written_bytes.fetch_add(write.covered, Ordering::Relaxed);
+        self.going.done.fetch_add(1, Ordering::Relaxed);
+        self.going.written_bytes.fetch_add(write.covered, Ordering::Relaxed);
         Ok(())
     }
 
@@ -233,28 +249,29 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Brings what was written to the device; the time it took.
-    pub fn sync(&self) -> Result<Duration> {
-        self.announce_sync()?;
-        self.side.count_call();
-        let start = Instant::now();
-        sys::sync(&self.side.file).map_err(|error| self.side.failed(SYNCING, error))?;
-        Ok(start.elapsed())
-    }
-
-    /// Cuts off what aligned writes put behind the end.
-    pub fn cut_padding(&self) -> Result<bool> {
-        let is_padded = self.side.alignment > 1 && self.side.metadata()?.len() > self.side.bytes;
-        if is_padded {
-            let cut = self.side.file.set_len(self.side.bytes);
-            cut.map_err(|error| self.side.failed("cutting off what pads its last block", error))?;
-        }
-        Ok(is_padded)
-    }
-
     pub fn file(&self) -> &Arc<std::fs::File> {
         &self.side.file
     }
+}
+
+/// Brings what was written to the device; the time it took.
+pub(super) fn sync(side: &Side<'_>, watch: &dyn Watch) -> Result<Duration> {
+    let watched = watch.before(&Step::of(StepKind::Sync, side.path));
+    watched.map_err(|error| side.failed(SYNCING, error))?;
+    side.count_call();
+    let start = Instant::now();
+    sys::sync(&side.file).map_err(|error| side.failed(SYNCING, error))?;
+    Ok(start.elapsed())
+}
+
+/// Cuts off what aligned writes put behind the end.
+pub(super) fn cut_padding(side: &Side<'_>) -> Result<bool> {
+    let is_padded = side.alignment > 1 && side.metadata()?.len() > side.bytes;
+    if is_padded {
+        let cut = side.file.set_len(side.bytes);
+        cut.map_err(|error| side.failed("cutting off what pads its last block", error))?;
+    }
+    Ok(is_padded)
 }
 
 /// After a failed fsync the kernel may drop what it could not write and call the next one a success (fsync(2)).

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::UpdateTarget;
-use super::batch::Updates;
 use super::commit::{Commit, Safety, Updated, end_of_links, in_place};
+use super::resolved::Updates;
 use super::watch::Unwatched;
 use crate::error::{Error, Result};
 use crate::method::{Method, Operation, Prepare};

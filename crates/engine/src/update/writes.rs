@@ -1,8 +1,8 @@
-//! The writes that an order makes of updates, one after the other: ten million of them are never in memory at once.
+//! The writes that an order makes of a window of updates, one after the other: a list of ten million is never made.
 
 use std::ops::Range;
 
-use super::batch::{Piece, Updates};
+use super::window::{Piece, Window};
 use crate::method::UpdateOrder;
 
 /// One call that writes.
@@ -44,7 +44,7 @@ struct Span {
 }
 
 pub(crate) struct Writes<'a> {
-    updates: &'a Updates,
+    window: &'a Window,
     layout: Layout,
     /// The updates as they were given, where that is the order.
     given: Option<Vec<u32>>,
@@ -53,14 +53,14 @@ pub(crate) struct Writes<'a> {
 }
 
 impl<'a> Writes<'a> {
-    pub fn new(updates: &'a Updates, layout: Layout) -> Self {
+    pub fn new(window: &'a Window, layout: Layout) -> Self {
         let given = (layout.order == UpdateOrder::AsGiven).then(|| {
-            let mut given: Vec<u32> = (0..updates.pieces.len() as u32).collect();
-            given.sort_unstable_by_key(|&index| updates.pieces[index as usize].start);
+            let mut given: Vec<u32> = (0..window.pieces.len() as u32).collect();
+            given.sort_unstable_by_key(|&index| window.pieces[index as usize].start);
             given
         });
         Self {
-            updates,
+            window,
             layout,
             given,
             next: 0,
@@ -75,15 +75,16 @@ impl<'a> Writes<'a> {
     }
 
     fn next_span(&mut self) -> Option<Span> {
-        let pieces = &self.updates.pieces;
+        let pieces = &self.window.pieces;
         if self.next >= pieces.len() {
             return None;
         }
         if self.layout.order == UpdateOrder::Rewrite {
             self.next = pieces.len();
+            let (range, alignment) = (&self.window.range, self.layout.alignment);
             return Some(Span {
-                at: 0,
-                end: self.layout.end.next_multiple_of(self.layout.alignment),
+                at: range.start / alignment * alignment,
+                end: range.end.min(self.layout.end).next_multiple_of(alignment),
                 first: 0,
                 last: pieces.len(),
             });
@@ -124,7 +125,7 @@ impl Iterator for Writes<'_> {
             }
             let span = self.span.as_mut()?;
             let (at, end) = (span.at, span.end.min(span.at.saturating_add(self.layout.block_bytes)));
-            let pieces = &self.updates.pieces;
+            let pieces = &self.window.pieces;
             let (first, mut last, mut covered) = (span.first, span.first, 0);
             while last < span.last && pieces[last].offset < end {
                 covered += pieces[last].end().min(end) - pieces[last].offset.max(at);
@@ -150,7 +151,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::update::Batch;
+    use crate::update::window::Unsorted;
 
     fn layout(order: UpdateOrder) -> Layout {
         Layout {
@@ -162,12 +163,12 @@ mod tests {
     }
 
     fn writes(given: &[(u64, usize)], layout: Layout) -> Vec<(u64, u64)> {
-        let mut batch = Batch::new();
+        let mut unsorted = Unsorted::default();
         for &(offset, bytes) in given {
-            batch.push(offset, &vec![1; bytes]).unwrap();
+            unsorted.push(offset, &vec![1; bytes]);
         }
-        let updates = batch.resolve();
-        let writes = Writes::new(&updates, layout);
+        let window = unsorted.resolve(0..u64::MAX);
+        let writes = Writes::new(&window, layout);
         writes.map(|write| (write.offset, write.length)).collect()
     }
 
@@ -212,23 +213,23 @@ mod tests {
             (alignment, blocks) in (prop_oneof![Just(1u64), Just(64)], 1u64..20),
         ) {
             let mut naive = before.clone();
-            let mut batch = Batch::new();
+            let mut unsorted = Unsorted::default();
             for (offset, bytes) in &given {
-                batch.push(*offset, bytes).unwrap();
+                unsorted.push(*offset, bytes);
                 let (start, end) = (*offset as usize, *offset as usize + bytes.len());
                 naive.resize(naive.len().max(end), 0);
                 naive[start..end].copy_from_slice(bytes);
             }
-            let updates = batch.resolve();
-            let end = updates.end().max(before.len() as u64);
+            let window = unsorted.resolve(0..u64::MAX);
+            let end = window.pieces.last().unwrap().end().max(before.len() as u64);
             let layout = Layout { order, block_bytes: blocks * alignment, alignment, end };
             let mut file = before;
             file.resize(end.next_multiple_of(alignment) as usize, 0);
-            for write in Writes::new(&updates, layout) {
+            for write in Writes::new(&window, layout) {
                 prop_assert!(write.length <= layout.block_bytes);
                 prop_assert!(write.offset.is_multiple_of(alignment) && (write.length.is_multiple_of(alignment)));
                 let range = write.offset as usize..(write.offset + write.length) as usize;
-                updates.overlay(&write, &mut file[range]);
+                window.overlay(&write, &mut file[range]);
             }
             file.truncate(end as usize);
             prop_assert_eq!(file, naive);

@@ -23,15 +23,16 @@ pub fn updates() -> Updates {
     for offset in [20_000, 0, 50, 4000, 4090, 9998, 10_050] {
         batch.push(offset, b"updated").unwrap();
     }
-    batch.resolve()
+    batch.resolve().unwrap()
 }
 
 pub fn wanted() -> Vec<u8> {
     let mut bytes = sample(10_000);
     bytes.resize(20_007, 0);
-    for (offset, update) in updates().iter() {
+    let visited = updates().visit(|offset, update| {
         bytes[offset as usize..offset as usize + update.len()].copy_from_slice(update);
-    }
+    });
+    visited.unwrap();
     bytes
 }
 
@@ -70,6 +71,10 @@ fn child_that_is_killed() {
     };
     let path = Path::new(path);
     match *action {
+        "spilled" => {
+            let (updates, _) = super::spilling::spilled();
+            let _ = commit_watched(path, &updates, &how(method, Safety::Journal), &killing).unwrap();
+        }
         "journal" => drop(commit_watched(path, &updates(), &how(method, Safety::Journal), &killing).unwrap()),
         "replace" => drop(commit_watched(path, &updates(), &how(method, Safety::Replace), &killing).unwrap()),
         _ => drop(recover_watched(path, &killing).unwrap()),
@@ -105,7 +110,7 @@ fn is_missing(method: &str, folder: &Path) -> bool {
 #[test]
 fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted() {
     for folder in folders() {
-        for method in METHODS {
+        for method in METHODS.into_iter().chain(["update/planned"]) {
             if is_missing(method, folder.path()) {
                 continue;
             }

@@ -13,6 +13,7 @@ mod recovering;
 mod refusing;
 mod replacing;
 mod sparse;
+mod spilling;
 mod updating;
 mod writing;
 

@@ -14,7 +14,7 @@ use super::{file_of, folders, wait_until_closed};
 fn one_byte() -> Updates {
     let mut batch = Batch::new();
     batch.push(0, b"B").unwrap();
-    batch.resolve()
+    batch.resolve().unwrap()
 }
 
 fn replace() -> Commit {

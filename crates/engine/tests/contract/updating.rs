@@ -27,7 +27,7 @@ fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
     update(before.len() + 7000, b"behind the end");
     update(3, b"first");
     update(3, b"twice");
-    (batch.resolve(), after)
+    (batch.resolve().unwrap(), after)
 }
 
 fn how(method: Method, safety: Safety) -> Commit {
@@ -95,7 +95,7 @@ fn what_a_replaced_file_is_stays_and_its_other_names_are_not_cut_off() {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         let mut batch = Batch::new();
         batch.push(0, b"B").unwrap();
-        let updates = batch.resolve();
+        let updates = batch.resolve().unwrap();
         let replace = how("update/sync".parse().unwrap(), Safety::Replace);
         commit(&path, &updates, &replace).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
@@ -112,7 +112,7 @@ fn gaps_are_written_back_only_where_others_are_kept_out() {
     let mut batch = Batch::new();
     batch.push(10, b"one").unwrap();
     batch.push(100, b"two").unwrap();
-    let updates = batch.resolve();
+    let updates = batch.resolve().unwrap();
     let reader = std::fs::File::open(&path).unwrap();
     let gaps = how("update/sync,gap=4K".parse().unwrap(), Safety::InPlace);
     let refused = commit(&path, &updates, &gaps);
@@ -144,7 +144,7 @@ fn a_second_updater_is_refused() {
     first.lock().unwrap();
     let mut batch = Batch::new();
     batch.push(0, b"x").unwrap();
-    let updates = batch.resolve();
+    let updates = batch.resolve().unwrap();
     for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
         let refused = commit(&path, &updates, &how("update/sync".parse().unwrap(), safety));
         assert!(

@@ -47,7 +47,7 @@ impl Updating {
         let batches = (0..).zip(&spec.jobs).map(|(index, job)| {
             let batch = updates::batch(pattern, job.bytes, updates_seed(seed, index)).map_err(TrialError::Updates)?;
             Ok(if is_sorted {
-                Given::Resolved(batch.resolve())
+                Given::Resolved(batch.resolve()?)
             } else {
                 Given::Batch(batch)
             })
@@ -82,7 +82,7 @@ impl Updating {
 
     pub fn run(&mut self, job: &Job) -> Result<Transfer, TrialError> {
         let updates = match self.given.pop() {
-            Some(Given::Batch(batch)) => batch.resolve(),
+            Some(Given::Batch(batch)) => batch.resolve()?,
             Some(Given::Resolved(updates)) => updates,
             None => return Err(TrialError::Updates("its updates were written already".to_owned())),
         };
@@ -111,7 +111,7 @@ impl Updating {
             amplification_max: None,
             is_exact: false,
         };
-        let plan = plan(updates, &facts, &limits);
+        let plan = plan(updates, &facts, &limits)?;
         self.account.planned.get_or_insert_with(|| plan.method.to_string());
         *self.account.predicted_seconds.get_or_insert_default() += plan.cost.predicted.as_secs_f64();
         let how = Commit {
@@ -124,12 +124,12 @@ impl Updating {
 
     /// What was written, with the time that the planner's model gives for a method that was named.
     pub fn account(&self) -> UpdateAccount {
-        let predicted = self.facts.filter(|_| is_modelled(&self.method)).map(|facts| {
-            let costs = self
-                .done
-                .iter()
-                .map(|updates| cost(updates, &facts, &self.method).predicted);
-            costs.sum::<Duration>().as_secs_f64()
+        let predicted = self.facts.filter(|_| is_modelled(&self.method)).and_then(|facts| {
+            let costs = self.done.iter().map(|updates| cost(updates, &facts, &self.method));
+            let all = costs
+                .map(|cost| cost.map(|cost| cost.predicted))
+                .sum::<Result<Duration, _>>();
+            all.ok().map(|all| all.as_secs_f64())
         });
         UpdateAccount {
             predicted_seconds: self.account.predicted_seconds.or(predicted),

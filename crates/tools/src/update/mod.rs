@@ -171,8 +171,12 @@ mod tests {
 
     fn read(bytes: &[u8]) -> Result<Vec<(u64, Vec<u8>)>, String> {
         let batch = read_updates(&mut &*bytes, Batch::new()).map_err(|error| error.to_string())?;
-        let updates = batch.resolve();
-        Ok(updates.iter().map(|(offset, bytes)| (offset, bytes.to_vec())).collect())
+        let mut found = Vec::new();
+        let updates = batch.resolve().unwrap();
+        updates
+            .visit(|offset, bytes| found.push((offset, bytes.to_vec())))
+            .unwrap();
+        Ok(found)
     }
 
     #[test]

@@ -59,9 +59,12 @@ pub struct Arguments {
     /// Write at most so many bytes for each that changes
     #[arg(long, value_name = "X", value_parser = amplification)]
     max_amplification: Option<f64>,
-    /// Take at most so much memory for the updates: 16 bytes each and what they hold
-    #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = parse_size)]
+    /// Take so much memory for the updates, 16 bytes each and what they hold; more are sorted on the disk
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     memory: u64,
+    /// Where updates go that do not fit [default: $TMPDIR, or /var/tmp]
+    #[arg(long, value_name = "FOLDER")]
+    spill: Option<PathBuf>,
     /// Say why it is written so
     #[arg(long)]
     explain: bool,
@@ -99,6 +102,26 @@ enum SafetyName {
     Replace,
 }
 
+/// Less is taken in any case: for reading the sorted parts, and by the program.
+const MEMORY_BYTES_MIN: u64 = 16 << 20;
+
+fn memory(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        too_little if too_little < MEMORY_BYTES_MIN => Err("16M are the least that it takes".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Where what does not fit into memory goes: to a disk, which /tmp often is not.
+fn spill_folder(arguments: &Arguments) -> PathBuf {
+    let usual = Path::new("/var/tmp");
+    match &arguments.spill {
+        Some(named) => named.clone(),
+        None if std::env::var_os("TMPDIR").is_none() && usual.is_dir() => usual.to_owned(),
+        None => std::env::temp_dir(),
+    }
+}
+
 fn amplification(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(most) if most >= 1.0 => Ok(most),
@@ -114,7 +137,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     require_file(&arguments.file)?;
     let mut times = Times::default();
-    let updates = timed(&mut times.read, || Ok(read(arguments)?.resolve()))?;
+    let updates = timed(&mut times.read, || Ok(read(arguments)?.resolve()?))?;
     let facts = timed(&mut times.facts, || facts(arguments, &updates))?;
     let mut chosen = timed(&mut times.plan, || choose(arguments, &updates, &facts, false))?;
     let done = if arguments.dry_run {
@@ -204,7 +227,7 @@ fn require_file(path: &Path) -> anyhow::Result<()> {
 
 fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
     let read = |from: &mut dyn BufRead, name: &str| {
-        let batch = Batch::within(arguments.memory);
+        let batch = Batch::within(arguments.memory, &spill_folder(arguments));
         read_updates(from, batch).with_context(|| name.to_owned())
     };
     match arguments.from.as_deref().filter(|path| *path != Path::new("-")) {
@@ -270,7 +293,7 @@ fn certain(
     facts: &Facts,
     is_exact: bool,
 ) -> anyhow::Result<Option<UpdatePlan>> {
-    Ok(certain_plan(updates, &facts.known, &limits(arguments, is_exact)?))
+    Ok(certain_plan(updates, &facts.known, &limits(arguments, is_exact)?)?)
 }
 
 fn limits(arguments: &Arguments, is_exact: bool) -> anyhow::Result<PlanLimits> {
@@ -291,7 +314,7 @@ fn choose(arguments: &Arguments, updates: &Updates, facts: &Facts, is_exact: boo
         };
         let plan = match certain {
             Some(plan) => plan,
-            None => plan(updates, &facts.known, &limits(arguments, is_exact)?),
+            None => plan(updates, &facts.known, &limits(arguments, is_exact)?)?,
         };
         return Ok(Chosen {
             method: plan.method,
@@ -299,7 +322,7 @@ fn choose(arguments: &Arguments, updates: &Updates, facts: &Facts, is_exact: boo
             why: plan.why,
         });
     }
-    let cost = cost(updates, &facts.known, &method);
+    let cost = cost(updates, &facts.known, &method)?;
     if let Some(most) = arguments.max_amplification
         && cost.amplification() > most
     {

@@ -26,7 +26,7 @@ pub fn show(
     let requested = bytes(updates.requested_bytes() as f64);
     if done.is_none() {
         let durability = chosen.method.options().durability;
-        let (_, one_by_one) = naive(updates, &facts.known, durability);
+        let (_, one_by_one) = naive(updates, &facts.known, durability)?;
         writeln!(
             out,
             "{} of {file} name {requested}; nothing was changed.",
@@ -59,6 +59,13 @@ pub fn show(
     }
     if arguments.explain || done.is_none() {
         writeln!(out, "{}: {}.", chosen.method, chosen.why)?;
+        if let Some(spilled) = updates.spilled_bytes() {
+            let spilled = bytes(spilled as f64);
+            writeln!(
+                out,
+                "They did not fit into memory (--memory), and were sorted on the disk: {spilled}."
+            )?;
+        }
     }
     Ok(())
 }
@@ -82,9 +89,10 @@ pub fn in_json(
         .file
         .to_str()
         .ok_or_else(|| anyhow!("JSON has no way to write this path"));
-    let (_, one_by_one) = naive(updates, &facts.known, chosen.method.options().durability);
+    let (_, one_by_one) = naive(updates, &facts.known, chosen.method.options().durability)?;
     Ok(json!({
         "path": path?, "updates": updates.given(), "requested_bytes": updates.requested_bytes(),
+        "spilled_bytes": updates.spilled_bytes(),
         "method": chosen.method.to_string(), "why": chosen.why,
         "one_by_one": told(&one_by_one), "planned": told(&chosen.cost),
         "done": done.map(|done| json!({

@@ -1,0 +1,73 @@
+//! The last update given wins: what is left of sorted pieces that overlap.
+
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::window::Piece;
+
+/// Leaves of sorted pieces the parts that no later given one writes over, by offset. In place, because a second list of ten
+/// million would be 160 MB more: there are at most as many parts as pieces unless some lie within others.
+pub(super) fn last_wins(pieces: &mut Vec<Piece>) {
+    // Those that reach `at`, the last given on top.
+    let mut open: BinaryHeap<(u32, u64, u64)> = BinaryHeap::new();
+    let (mut left, mut taken, mut at) = (Left::default(), 0, 0);
+    loop {
+        while open.peek().is_some_and(|&(_, _, end)| end <= at) {
+            open.pop();
+        }
+        let next_offset = pieces.get(taken).map(|piece| piece.offset);
+        at = match (open.peek(), next_offset) {
+            (None, None) => break,
+            (None, Some(offset)) => offset,
+            (Some(&(start, offset, end)), next) => {
+                let until = next.map_or(end, |next| next.min(end));
+                left.keep(at, start + (at - offset) as u32, (until - at) as u32);
+                until
+            }
+        };
+        while let Some(piece) = pieces.get(taken).filter(|piece| piece.offset <= at) {
+            let top = open.peek();
+            // One that is covered all along will never be seen.
+            if top.is_none_or(|&(start, _, end)| start < piece.start || end < piece.end()) {
+                open.push((piece.start, piece.offset, piece.end()));
+            }
+            taken += 1;
+        }
+        left.store(&mut pieces[..taken]);
+    }
+    left.finish(pieces);
+}
+
+/// What is left of pieces, stored over those that were taken.
+#[derive(Default)]
+struct Left {
+    /// The last one, to which more may come.
+    last: Option<Piece>,
+    /// Those for which there was no room yet.
+    waiting: VecDeque<Piece>,
+    stored: usize,
+}
+
+impl Left {
+    fn keep(&mut self, offset: u64, start: u32, length: u32) {
+        match &mut self.last {
+            Some(last) if last.end() == offset && last.start + last.length == start => last.length += length,
+            last => self.waiting.extend(last.replace(Piece { offset, start, length })),
+        }
+    }
+
+    fn store(&mut self, room: &mut [Piece]) {
+        while self.stored < room.len()
+            && let Some(piece) = self.waiting.pop_front()
+        {
+            room[self.stored] = piece;
+            self.stored += 1;
+        }
+    }
+
+    fn finish(mut self, pieces: &mut Vec<Piece>) {
+        self.waiting.extend(self.last.take());
+        self.store(pieces);
+        pieces.truncate(self.stored);
+        pieces.extend(self.waiting);
+    }
+}

@@ -1,0 +1,138 @@
+//! Updates by offset, ready to be written: in memory, or window by window from a file where they are more than fit.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::gaps::Gaps;
+use super::run::Run;
+use super::spill::Spill;
+use super::window::{Unsorted, Window};
+use crate::error::{Error, Result};
+
+/// Updates by offset, of which no two overlap.
+#[derive(Debug)]
+pub struct Updates {
+    windows: Windows,
+    given: u64,
+    /// How many pieces are left of them, and what lies between these.
+    pub(super) pieces: u64,
+    pub(super) gaps: Gaps,
+    requested_bytes: u64,
+    end: u64,
+}
+
+#[derive(Debug)]
+enum Windows {
+    InMemory(Window),
+    /// Each window is a chunk of a run.
+    Spilled {
+        run: Run,
+        folder: PathBuf,
+    },
+}
+
+impl Updates {
+    pub(super) fn in_memory(given: u64, unsorted: Unsorted) -> Self {
+        let window = unsorted.resolve(0..u64::MAX);
+        let mut updates = Self::nothing(given);
+        updates.count(&window);
+        updates.windows = Windows::InMemory(window);
+        updates
+    }
+
+    pub(super) fn spilled(given: u64, mut spill: Spill) -> Result<Self> {
+        let mut updates = Self::nothing(given);
+        let mut merge = || -> io::Result<Run> {
+            let (mut windows, mut run) = (spill.merge(), Run::new(&spill.folder)?);
+            while let Some(window) = windows.next_window()? {
+                updates.count(&window);
+                run.append(window.range.start, &window.pieces, &window)?;
+            }
+            Ok(run)
+        };
+        let run = merge().map_err(|source| spill.failed(source))?;
+        let folder = spill.folder;
+        updates.windows = Windows::Spilled { run, folder };
+        Ok(updates)
+    }
+
+    fn nothing(given: u64) -> Self {
+        Self {
+            windows: Windows::InMemory(Unsorted::default().resolve(0..u64::MAX)),
+            given,
+            pieces: 0,
+            gaps: Gaps::none(),
+            requested_bytes: 0,
+            end: 0,
+        }
+    }
+
+    /// Takes note of a window behind those before.
+    fn count(&mut self, window: &Window) {
+        for piece in &window.pieces {
+            if self.pieces > 0 {
+                self.gaps.count(piece.offset - self.end);
+            }
+            self.pieces += 1;
+            self.requested_bytes += u64::from(piece.length);
+            self.end = piece.end();
+        }
+    }
+
+    /// How many updates were given.
+    #[must_use]
+    pub fn given(&self) -> u64 {
+        self.given
+    }
+
+    /// How many bytes of the file they name: each once.
+    #[must_use]
+    pub fn requested_bytes(&self) -> u64 {
+        self.requested_bytes
+    }
+
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pieces == 0
+    }
+
+    /// Where the last of them ends.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Bytes of the file without a name that they are in, where they did not fit into memory.
+    #[must_use]
+    pub fn spilled_bytes(&self) -> Option<u64> {
+        match &self.windows {
+            Windows::InMemory(_) => None,
+            Windows::Spilled { run, .. } => Some(run.bytes),
+        }
+    }
+
+    /// Visits all of them by offset, with their bytes.
+    ///
+    /// # Errors
+    /// [`Error::System`], and only where they did not fit into memory.
+    pub fn visit(&self, mut visitor: impl FnMut(u64, &[u8])) -> Result<()> {
+        self.each_window(|window| {
+            window.iter().for_each(|(offset, bytes)| visitor(offset, bytes));
+            Ok(())
+        })
+    }
+
+    /// Goes through the windows, one after the other.
+    pub(super) fn each_window(&self, mut work: impl FnMut(&Window) -> Result<()>) -> Result<()> {
+        match &self.windows {
+            Windows::InMemory(window) => work(window),
+            Windows::Spilled { run, folder } => (0..run.chunks.len()).try_for_each(|index| {
+                let window = run.load(index);
+                work(&window.map_err(|error| Error::system(folder, READING, error))?)
+            }),
+        }
+    }
+}
+
+const READING: &str = "reading the updates that did not fit into memory";

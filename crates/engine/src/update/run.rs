@@ -1,0 +1,101 @@
+//! A sorted run: updates by offset in a file without a name, in chunks that are read at once.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::window::{PIECE_BYTES, Piece, Window};
+
+/// Offset and length of an update; the bytes of all are behind.
+const ENTRY_BYTES: usize = 12;
+/// So many entries are read at once.
+const ENTRIES: usize = 4096;
+
+/// A part of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    /// No update of it begins before this.
+    pub offset: u64,
+    /// Where it is in the file.
+    at: u64,
+    pieces: u32,
+    bytes: u32,
+}
+
+impl Chunk {
+    /// What it takes when it is in memory.
+    pub fn memory_bytes(&self) -> u64 {
+        u64::from(self.pieces) * PIECE_BYTES + u64::from(self.bytes)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Run {
+    file: File,
+    pub chunks: Vec<Chunk>,
+    /// How long the file is.
+    pub bytes: u64,
+}
+
+impl Run {
+    pub fn new(folder: &Path) -> io::Result<Self> {
+        Ok(Self {
+            file: tempfile::tempfile_in(folder)?,
+            chunks: Vec::new(),
+            bytes: 0,
+        })
+    }
+
+    /// Adds updates behind those that are there: pieces of a window that begin at an offset or behind it.
+    pub fn append(&mut self, offset: u64, pieces: &[Piece], window: &Window) -> io::Result<()> {
+        let mut out = BufWriter::with_capacity(256 << 10, &self.file);
+        let mut bytes = 0;
+        for piece in pieces {
+            out.write_all(&piece.offset.to_le_bytes())?;
+            out.write_all(&piece.length.to_le_bytes())?;
+            bytes += piece.length;
+        }
+        for piece in pieces {
+            out.write_all(window.bytes_of(piece))?;
+        }
+        out.flush()?;
+        self.chunks.push(Chunk {
+            offset,
+            at: self.bytes,
+            pieces: pieces.len() as u32,
+            bytes,
+        });
+        self.bytes += (pieces.len() * ENTRY_BYTES) as u64 + u64::from(bytes);
+        Ok(())
+    }
+
+    /// A chunk of it as the window from its offset to that of the next.
+    pub fn load(&self, index: usize) -> io::Result<Window> {
+        let chunk = self.chunks[index];
+        let next = self.chunks.get(index + 1);
+        let (mut pieces, mut start) = (Vec::with_capacity(chunk.pieces as usize), 0);
+        let mut entries = vec![0; ENTRIES.min(chunk.pieces as usize) * ENTRY_BYTES];
+        let mut at = chunk.at;
+        while pieces.len() < chunk.pieces as usize {
+            let count = ENTRIES.min(chunk.pieces as usize - pieces.len());
+            let entries = &mut entries[..count * ENTRY_BYTES];
+            self.file.read_exact_at(entries, at)?;
+            at += entries.len() as u64;
+            let (entries, _) = entries.as_chunks::<ENTRY_BYTES>();
+            for &[a, b, c, d, e, f, g, h, length @ ..] in entries {
+                let length = u32::from_le_bytes(length);
+                let offset = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+                pieces.push(Piece { offset, start, length });
+                start += length;
+            }
+        }
+        let mut bytes = vec![0; chunk.bytes as usize];
+        self.file.read_exact_at(&mut bytes, at)?;
+        Ok(Window {
+            range: chunk.offset..next.map_or(u64::MAX, |next| next.offset),
+            pieces,
+            bytes,
+        })
+    }
+}

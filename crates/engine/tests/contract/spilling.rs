@@ -1,0 +1,164 @@
+//! Updates that do not fit into memory: sorted on the disk, written window by window.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use seekless::method::{Durability, Hint, Operation, UpdateOrder};
+use seekless::update::{
+    Batch, Commit, PlanLimits, Recovered, Safety, Step, StepKind, UpdateFacts, Updates, Watch, commit, commit_watched,
+    cost, plan, recover,
+};
+use seekless::{Error, Method};
+
+use super::crashing::is_killed;
+use super::{file_of, folders, methods, sample};
+
+const FILE_BYTES: usize = 300_000;
+
+/// As much as fits into four times the memory, in no order, some over others and some behind the end; with the file that
+/// they leave of `sample(FILE_BYTES)`.
+pub fn spilled() -> (Updates, Vec<u8>) {
+    let temporary = std::env::temp_dir();
+    let (mut batch, mut after) = (Batch::within(256 << 10, &temporary), sample(FILE_BYTES));
+    after.resize(FILE_BYTES + 50_000, 0);
+    let mut end = FILE_BYTES;
+    for n in 0..30_000_usize {
+        let offset = n * 7919 % (FILE_BYTES + 49_000) / 4 * 4;
+        let bytes = &sample(n % 9 + 1)[..];
+        batch.push(offset as u64, bytes).unwrap();
+        after[offset..offset + bytes.len()].copy_from_slice(bytes);
+        end = end.max(offset + bytes.len());
+    }
+    after.truncate(end);
+    let updates = batch.resolve().unwrap();
+    assert!(updates.spilled_bytes().is_some());
+    (updates, after)
+}
+
+fn how(method: Method, safety: Safety) -> Commit {
+    Commit {
+        method,
+        safety,
+        is_unsafe: false,
+    }
+}
+
+#[test]
+fn every_method_leaves_what_a_naive_file_holds_but_for_the_order_given() {
+    let (updates, after) = spilled();
+    for folder in folders() {
+        let plain = methods(Operation::Update, folder.path()).into_iter().filter(|method| {
+            let options = method.options();
+            // Each of the many writes would wait for the device.
+            options.durability == Durability::None && options.hint == Hint::None
+        });
+        for method in plain {
+            let path = file_of(&folder, "file", &sample(FILE_BYTES));
+            let result = commit(&path, &updates, &how(method, Safety::InPlace));
+            if method.options().update_order == Some(UpdateOrder::AsGiven) {
+                assert!(matches!(result, Err(Error::Refused { .. })), "{method}: {result:?}");
+                assert!(std::fs::read(&path).unwrap() == sample(FILE_BYTES));
+                continue;
+            }
+            result.unwrap_or_else(|error| panic!("{method}: {error}"));
+            assert!(std::fs::read(&path).unwrap() == after, "{method}");
+        }
+    }
+}
+
+#[test]
+fn a_journal_and_a_new_file_leave_the_same() {
+    let (updates, after) = spilled();
+    for folder in folders() {
+        for safety in [Safety::Journal, Safety::Replace] {
+            let path = file_of(&folder, "file", &sample(FILE_BYTES));
+            let method = "update/planned,fsync".parse().unwrap();
+            commit(&path, &updates, &how(method, safety)).unwrap();
+            assert!(std::fs::read(&path).unwrap() == after, "{safety:?}");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "{safety:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_planned_is_what_is_written() {
+    let (updates, _) = spilled();
+    let folder = &folders()[0];
+    let path = file_of(folder, "file", &sample(FILE_BYTES));
+    let limits = PlanLimits {
+        durability: Durability::Fsync,
+        amplification_max: None,
+        is_exact: false,
+    };
+    let facts = UpdateFacts::assumed(FILE_BYTES as u64, limits.durability);
+    let plan = plan(&updates, &facts, &limits).unwrap();
+    let done = commit(&path, &updates, &how(plan.method, Safety::InPlace)).unwrap();
+    assert_eq!(
+        (done.writes, done.written_bytes),
+        (plan.cost.writes, plan.cost.written_bytes)
+    );
+    let exact = cost(&updates, &facts, &Method::known("update/sync,gap=0")).unwrap();
+    assert_eq!(exact.written_bytes, updates.requested_bytes());
+}
+
+#[test]
+fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted() {
+    let (_, after) = spilled();
+    let folder = &folders()[0];
+    let mut finished = 0;
+    for steps in 0.. {
+        let path = file_of(folder, "file", &sample(FILE_BYTES));
+        let killed = is_killed("spilled", "update/sync,gap=4K", steps, &path);
+        let recovered = recover(&path).unwrap();
+        let found = std::fs::read(&path).unwrap();
+        let is_after = matches!(recovered, Recovered::Finished(_)) || (recovered == Recovered::Nothing && steps > 3);
+        let expected = if is_after { &after } else { &sample(FILE_BYTES) };
+        assert!(&found == expected, "killed before step {steps}: {recovered:?}");
+        finished += u64::from(matches!(recovered, Recovered::Finished(_)));
+        if !killed {
+            break;
+        }
+    }
+    assert!(finished > 4, "one write of each window at least");
+}
+
+/// Fails one write.
+struct Failing {
+    writes_left: AtomicU64,
+}
+
+impl Watch for Failing {
+    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+        if step.kind == StepKind::Write && self.writes_left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn an_update_in_place_that_fails_says_how_far_all_of_it_went() {
+    let (updates, after) = spilled();
+    let folder = &folders()[0];
+    let failed = |path: &Path| {
+        let watch = Failing {
+            writes_left: AtomicU64::new(2),
+        };
+        let method = Method::known("update/sync,gap=4K");
+        commit_watched(path, &updates, &how(method, Safety::InPlace), &watch)
+    };
+    let path = file_of(folder, "file", &sample(FILE_BYTES));
+    let Err(Error::PartlyUpdated {
+        done,
+        planned,
+        next_offset,
+        ..
+    }) = failed(&path)
+    else {
+        panic!("it did not fail")
+    };
+    assert!(done == 2 && planned > 3, "{done} of {planned}");
+    let (found, next) = (std::fs::read(&path).unwrap(), next_offset as usize);
+    assert!(next > 0 && found[..next] == after[..next]);
+    assert!(found[next..FILE_BYTES] == sample(FILE_BYTES)[next..]);
+}
