@@ -63,7 +63,7 @@ pub fn show(
             let spilled = bytes(spilled as f64);
             writeln!(
                 out,
-                "They did not fit into memory (--memory), and were sorted on the disk: {spilled}."
+                "The updates did not fit into memory (--memory) and were sorted on the disk: {spilled}."
             )?;
         }
     }
