@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver};
 
 use seekless_sys::{self as sys, MappedBytes, Support};
 use sha2::{Digest, Sha256};
@@ -32,7 +33,7 @@ pub struct Dug {
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// Runs of zeros that are holes now, each made by one call; or would be, in a dry run.
+    /// Runs of zeros that are holes now; or would be, in a dry run.
     pub holes: u64,
     /// Their bytes.
     pub zero_bytes: u64,
@@ -73,28 +74,36 @@ fn look(path: &Path, how: Dig, stop: &Stop) -> Result<Dug> {
         ..Dug::default()
     };
     let failed = |error| Error::system(path, "looking for zeros in it", error);
-    let zeros = Zeros::new(block_bytes(path)?).map_err(failed)?;
-    let bytes = dug.bytes;
+    let zeros = Zeros::new(block_bytes(path)?, how.min_bytes).map_err(failed)?;
+    let go_on = || !stop.is_stopped();
+    let mut counted = Counted::default();
     let mut count = |run: Range<u64>| {
-        dug.count(&run, how);
+        counted.add(&run);
         Ok(())
     };
-    let go_on = || !stop.is_stopped();
     zeros
-        .find(&file, bytes, Data::of(&file, 0..bytes), &go_on, &mut count)
+        .find(&file, dug.bytes, Data::of(&file, 0..dug.bytes), &go_on, &mut count)
         .map_err(failed)?;
+    (dug.holes, dug.zero_bytes) = (counted.holes, counted.bytes);
     Ok(dug)
 }
 
-impl Dug {
-    /// Counts a run unless it is too short. Whether it is long enough.
-    fn count(&mut self, run: &Range<u64>, how: Dig) -> bool {
-        let is_enough = run.end - run.start >= how.min_bytes;
-        if is_enough {
-            self.holes += 1;
-            self.zero_bytes += run.end - run.start;
-        }
-        is_enough
+/// Runs as they are told, some in parts.
+#[derive(Default)]
+struct Counted {
+    holes: u64,
+    bytes: u64,
+    end: Option<u64>,
+}
+
+impl Counted {
+    /// Counts a run, or what is behind another part of it. Whether it is new.
+    fn add(&mut self, run: &Range<u64>) -> bool {
+        let is_new = self.end != Some(run.start);
+        self.holes += u64::from(is_new);
+        self.bytes += run.end - run.start;
+        self.end = Some(run.end);
+        is_new
     }
 }
 
@@ -111,32 +120,28 @@ fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop) -> Result<Dug> {
     let digest_before = digest(held, how)?;
     let block_bytes = held.block_bytes()?;
     let looking = |error| held.failed("looking for zeros in it", error);
-    let zeros = Zeros::new(block_bytes).map_err(looking)?;
-    let mut samples = Vec::new();
-    // What a punch finds is told behind the scan, which knows errors of the system only.
-    let mut refused = None;
-    let mut punch = |run: Range<u64>| -> io::Result<()> {
-        if refused.is_some() || stop.is_stopped() || !dug.count(&run, how) {
-            return Ok(());
-        }
-        refused = punch_run(held, run.clone(), block_bytes).err();
-        if samples.len() < SAMPLES {
-            samples.push(run);
-        }
-        Ok(())
-    };
-    let go_on = || !stop.is_stopped() && held.is_alone();
-    let data = Data::of(&held.file, 0..bytes);
-    zeros
-        .find(&held.file, bytes, data, &go_on, &mut punch)
-        .map_err(looking)?;
-    if let Some(error) = refused {
-        return Err(error);
-    }
+    let zeros = Zeros::new(block_bytes, how.min_bytes).map_err(looking)?;
+    let (send, runs) = mpsc::sync_channel(RUNS_WAITING);
+    // The scan goes on while a punch waits for the device.
+    let (scanned, punched) = std::thread::scope(|scope| {
+        let puncher = scope.spawn(move || punch_all(held, runs, block_bytes, stop));
+        let mut punch = |run| {
+            send.send(run)
+                .map_err(|_| io::Error::other("the holes are not made any more"))
+        };
+        let go_on = || !stop.is_stopped() && held.is_alone();
+        let data = Data::of(&held.file, 0..bytes);
+        let scanned = zeros.find(&held.file, bytes, data, &go_on, &mut punch);
+        drop(send);
+        (scanned, puncher.join())
+    });
+    let punched = punched.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    scanned.map_err(looking)?;
+    (dug.holes, dug.zero_bytes) = (punched.counted.holes, punched.counted.bytes);
     held.require_alone()?;
     if dug.holes > 0 {
         dug.allocated_bytes = held.allocated_bytes()?;
-        check_samples(held, &samples)?;
+        check_samples(held, &punched.samples)?;
     }
     if digest_before != digest(held, how)? {
         return Err(Error::Differs {
@@ -145,6 +150,30 @@ fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop) -> Result<Dug> {
         });
     }
     Ok(dug)
+}
+
+/// So many runs of zeros may wait to be punched.
+const RUNS_WAITING: usize = 4096;
+
+/// What was punched, and some of it to look at again.
+#[derive(Default)]
+struct Punched {
+    counted: Counted,
+    samples: Vec<Range<u64>>,
+}
+
+fn punch_all(held: &Held<'_>, runs: Receiver<Range<u64>>, block_bytes: u64, stop: &Stop) -> Result<Punched> {
+    let mut punched = Punched::default();
+    for run in runs {
+        if stop.is_stopped() {
+            break;
+        }
+        punch_run(held, run.clone(), block_bytes)?;
+        if punched.counted.add(&run) && punched.samples.len() < SAMPLES {
+            punched.samples.push(run);
+        }
+    }
+    Ok(punched)
 }
 
 fn punch_run(held: &Held<'_>, run: Range<u64>, block_bytes: u64) -> Result<()> {

@@ -85,7 +85,7 @@ pub fn show(path: &Path, with_zeros: bool, stop: &Stop, tell: &mut dyn FnMut(&St
 
 fn zero_bytes(file: &File, path: &Path, bytes: u64, stop: &Stop) -> Result<u64> {
     let failed = |error| Error::system(path, "looking for zeros in it", error);
-    let zeros = Zeros::new(block_bytes(path)?).map_err(failed)?;
+    let zeros = Zeros::new(block_bytes(path)?, 0).map_err(failed)?;
     let mut found = 0;
     let mut count = |run: std::ops::Range<u64>| {
         found += run.end - run.start;

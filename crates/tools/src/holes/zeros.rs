@@ -12,25 +12,31 @@ use seekless_sys::{Map, MapAdvice, MapMode, MappedBytes};
 const PIECE_BYTES: u64 = 8 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
 /// Bytes and pieces between two words to the caller, so that a list of runs stays short whatever the file.
-const BATCH_BYTES: u64 = 1 << 30;
+const BATCH_BYTES: u64 = 256 << 20;
 const BATCH_PIECES: usize = 4096;
 
 /// Finds runs of zeros.
 pub(super) struct Zeros {
     block_bytes: u64,
+    min_bytes: u64,
     pool: rayon::ThreadPool,
 }
 
 impl Zeros {
-    /// Prepares threads, one for each processor.
-    pub fn new(block_bytes: u64) -> io::Result<Self> {
+    /// Prepares threads, one for each processor, to find runs of at least `min_bytes`.
+    pub fn new(block_bytes: u64, min_bytes: u64) -> io::Result<Self> {
         let pool = rayon::ThreadPoolBuilder::new().build().map_err(io::Error::other)?;
-        Ok(Self { block_bytes, pool })
+        Ok(Self {
+            block_bytes,
+            min_bytes,
+            pool,
+        })
     }
 
     /// Tells the runs of whole blocks of zeros within `data`, the stretches of data of a file of `bytes`. They are told
-    /// in order, neighbours as one; the last block of the file counts, however short it is. `go_on` is asked by the
-    /// threads before each piece; ends early where it says no.
+    /// in order, neighbours as one; the last block of the file counts, however short it is. One that is
+    /// long is told in parts, each where the one before ends, while the rest is looked at. `go_on` is asked by the threads
+    /// before each piece; ends early where it says no.
     pub fn find(
         &self,
         file: &File,
@@ -40,7 +46,7 @@ impl Zeros {
         run: &mut dyn FnMut(Range<u64>) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut pieces = pieces(data, self.block_bytes, bytes).peekable();
-        let mut last: Option<Range<u64>> = None;
+        let mut telling = Telling::new(self.min_bytes, run);
         while pieces.peek().is_some() && go_on() {
             let mut batch = Vec::new();
             let mut batch_bytes = 0;
@@ -51,17 +57,11 @@ impl Zeros {
                 batch.push(piece);
             }
             for found in self.scan(file, &batch, go_on)?.into_iter().flatten() {
-                match &mut last {
-                    Some(last) if last.end == found.start => last.end = found.end,
-                    _ => {
-                        if let Some(done) = last.replace(found) {
-                            run(done)?;
-                        }
-                    }
-                }
+                telling.take(found)?;
             }
+            telling.tell_if_long()?;
         }
-        last.map_or(Ok(()), run)
+        telling.tell()
     }
 
     fn scan(
@@ -84,6 +84,54 @@ impl Zeros {
         };
         let all = || pieces.par_iter().map_init(|| vec![0; buffer_bytes], one).collect();
         self.pool.install(all)
+    }
+}
+
+/// Puts neighbours together before they are told.
+struct Telling<'a> {
+    min_bytes: u64,
+    run: &'a mut dyn FnMut(Range<u64>) -> io::Result<()>,
+    last: Range<u64>,
+    /// Where what was told ends.
+    told: Option<u64>,
+}
+
+impl<'a> Telling<'a> {
+    fn new(min_bytes: u64, run: &'a mut dyn FnMut(Range<u64>) -> io::Result<()>) -> Self {
+        Self {
+            min_bytes,
+            run,
+            last: 0..0,
+            told: None,
+        }
+    }
+
+    fn take(&mut self, found: Range<u64>) -> io::Result<()> {
+        if self.last.end == found.start {
+            self.last.end = found.end;
+            return Ok(());
+        }
+        self.tell()?;
+        self.last = found;
+        Ok(())
+    }
+
+    fn tell_if_long(&mut self) -> io::Result<()> {
+        if self.last.end - self.last.start < BATCH_BYTES.max(self.min_bytes) {
+            return Ok(());
+        }
+        self.tell()
+    }
+
+    fn tell(&mut self) -> io::Result<()> {
+        let (last, end) = (self.last.clone(), self.last.end);
+        self.last = end..end;
+        let goes_on = self.told == Some(last.start);
+        if last.is_empty() || (last.end - last.start < self.min_bytes && !goes_on) {
+            return Ok(());
+        }
+        self.told = Some(end);
+        (self.run)(last)
     }
 }
 
@@ -215,6 +263,38 @@ mod tests {
                 .filter(|at| bytes[at - at % BLOCK..].iter().take(BLOCK).all(|&byte| byte == 0))
                 .collect();
             prop_assert_eq!(found, naive);
+        }
+
+        #[test]
+        fn what_is_told_is_what_was_found_but_for_what_is_too_short(
+            found in proptest::collection::vec((0_u64..3, 1_u64..1 << 28, any::<bool>()), 0..40),
+            min_bytes in prop_oneof![Just(0), 0_u64..1 << 29],
+        ) {
+            let (mut at, mut naive) = (0, Vec::<Range<u64>>::new());
+            let mut told = Vec::<Range<u64>>::new();
+            let mut run = |part: Range<u64>| {
+                match told.last_mut() {
+                    Some(last) if last.end == part.start => last.end = part.end,
+                    _ => told.push(part),
+                }
+                Ok(())
+            };
+            let mut telling = Telling::new(min_bytes, &mut run);
+            for (gap, length, ends_batch) in found {
+                let start = at + gap;
+                at = start + length;
+                match naive.last_mut() {
+                    Some(last) if last.end == start => last.end = at,
+                    _ => naive.push(start..at),
+                }
+                telling.take(start..at).unwrap();
+                if ends_batch {
+                    telling.tell_if_long().unwrap();
+                }
+            }
+            telling.tell().unwrap();
+            naive.retain(|run| run.end - run.start >= min_bytes);
+            prop_assert_eq!(told, naive);
         }
 
         #[test]
