@@ -1,10 +1,16 @@
 //! Heap memory at the alignment that direct I/O demands, ready before the clock starts.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+
+use crate::platform;
+
+/// The size of a huge page, and from which size on a buffer is made of them.
+const HUGE_BYTES: usize = 2 << 20;
+const HUGE_FROM_BYTES: usize = 512 << 10;
 
 /// Zeroed memory of a fixed length at an aligned address, every page of it touched.
 ///
@@ -33,21 +39,38 @@ impl Buffer {
                 "the alignment is no power of two",
             ));
         }
-        let align = align.max(crate::page_bytes());
+        let is_huge = len >= HUGE_FROM_BYTES;
+        let align = align.max(if is_huge { HUGE_BYTES } else { crate::page_bytes() });
         let layout = len
             .max(1)
             .checked_next_multiple_of(align)
             .and_then(|size| Layout::from_size_align(size, align).ok())
             .ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: the layout's size is at least `align`, not zero.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
-        for page in (0..layout.size()).step_by(crate::page_bytes()) {
+        let start = if is_huge { huge(layout) } else { plain(layout) }.ok_or(io::ErrorKind::OutOfMemory)?;
+        for page in (0..len.max(1)).step_by(crate::page_bytes()) {
             // Volatile, or the compiler may drop a store of zero to memory known to be zero.
             // SAFETY: `page` is less than the size of the allocation, which this function alone knows of.
             unsafe { start.as_ptr().add(page).write_volatile(0) };
         }
         Ok(Self { start, len, layout })
     }
+}
+
+/// Zeroed memory.
+fn plain(layout: Layout) -> Option<NonNull<u8>> {
+    // SAFETY: the layout's size is at least its alignment, not zero.
+    NonNull::new(unsafe { alloc_zeroed(layout) })
+}
+
+/// The same of huge pages where there are any, which must be asked for before the first touch.
+fn huge(layout: Layout) -> Option<NonNull<u8>> {
+    // SAFETY: as in `plain`.
+    let start = NonNull::new(unsafe { alloc(layout) })?;
+    // SAFETY: the memory is ours alone and consists of whole pages, as the layout is one of huge pages.
+    unsafe { platform::prefer_huge_pages(start.as_ptr().cast(), layout.size()) };
+    // SAFETY: the allocation is as long as its layout, and nobody else has it.
+    unsafe { start.write_bytes(0, layout.size()) };
+    Some(start)
 }
 
 impl Deref for Buffer {

@@ -292,6 +292,12 @@ pub(crate) unsafe fn advise_map(
     Ok(Support::Unavailable(MISSING))
 }
 
+/// Huge pages are not asked for here.
+///
+/// # Safety
+/// None needed; Linux needs the range to be memory of the caller's own.
+pub(crate) unsafe fn prefer_huge_pages(_address: *mut libc::c_void, _len: usize) {}
+
 /// Where this thread's errno lives, for a signal handler that must leave it as it was.
 pub(crate) fn errno_location() -> *mut libc::c_int {
     #[cfg(any(target_os = "illumos", target_os = "solaris"))]

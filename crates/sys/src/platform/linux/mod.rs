@@ -25,4 +25,6 @@ pub use holes::{
 pub use machine::{die_with_parent, file_system, memory, process_io};
 pub use pipe::Pipe;
 
-pub(crate) use machine::{MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location, peak_memory_bytes};
+pub(crate) use machine::{
+    MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location, peak_memory_bytes, prefer_huge_pages,
+};

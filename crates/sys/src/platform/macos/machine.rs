@@ -133,6 +133,12 @@ pub(crate) unsafe fn advise_map(address: *mut libc::c_void, len: usize, advice: 
     })
 }
 
+/// Huge pages are not asked for here.
+///
+/// # Safety
+/// None needed; Linux needs the range to be memory of the caller's own.
+pub(crate) unsafe fn prefer_huge_pages(_address: *mut libc::c_void, _len: usize) {}
+
 /// Where this thread's errno lives, for a signal handler that must leave it as it was.
 pub(crate) fn errno_location() -> *mut libc::c_int {
     // SAFETY: always safe to call; the C library gives the address of the calling thread's own variable.

@@ -20,4 +20,6 @@ pub use folder::{extended_attributes_at, list_folder};
 pub use crate::attributes::{extended_attributes, set_extended_attribute};
 pub use machine::{die_with_parent, file_system, memory, process_io};
 
-pub(crate) use machine::{MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location, peak_memory_bytes};
+pub(crate) use machine::{
+    MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location, peak_memory_bytes, prefer_huge_pages,
+};
