@@ -82,7 +82,7 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
         return commit_by(path, updates, commit, watch);
     }
     let by_plan = |is_exact| -> Result<Updated> {
-        let method = planned(path, updates, &commit.method, is_exact)?.method;
+        let method = planned(path, updates, &commit.method, is_exact)?;
         commit_by(path, updates, &Commit { method, ..*commit }, watch)
     };
     match by_plan(false) {

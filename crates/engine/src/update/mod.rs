@@ -54,10 +54,10 @@ mod writes;
 
 pub use batch::{Batch, BatchError};
 pub use commit::{Commit, Safety, Updated, commit, commit_watched};
-pub use facts::{assumed_facts, update_facts};
+pub use facts::update_facts;
 pub use journal::journal_path;
-pub use plan::{PlanLimits, UpdateCost, UpdateFacts, UpdatePlan, certain_plan, cost, naive, plan};
-pub use planned::is_planned;
+pub use plan::{PlanLimits, UpdateCost, UpdateFacts, UpdatePlan, cost, naive, plan};
+pub use planned::{Look, is_planned};
 pub use recover::{Recovered, recover, recover_watched};
 pub use resolved::Updates;
 pub use updater::Updater;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::facts::{assumed_facts, update_facts};
-use super::plan::{PlanLimits, UpdatePlan, certain_plan, plan};
+use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, certain_plan, plan};
 use super::resolved::Updates;
 use super::{PrepareUpdate, UpdateTarget};
 use crate::error::Result;
@@ -35,22 +35,82 @@ pub fn is_planned(method: &Method) -> bool {
     *method.mechanism() == MECHANISM
 }
 
-/// The plan that `update/planned` stands for. `is_exact` where nothing between updates may be written. Costs are measured
-/// where they decide, and assumed where they cannot be.
-pub(super) fn planned(path: &Path, updates: &Updates, method: &Method, is_exact: bool) -> Result<UpdatePlan> {
-    let durability = method.options().durability;
+/// What a plan is made of.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// What the file is like, and what calls cost.
+    pub facts: UpdateFacts,
+    /// Whether all costs are measured, those too that decide nothing: then the predicted time is one.
+    pub is_measured: bool,
+    /// Why costs that would decide are assumed.
+    pub doubt: Option<String>,
+}
+
+impl Look {
+    /// Looks at a file, and measures beside it what calls cost where that decides for these updates, or where a time is to
+    /// be predicted. Where it cannot be measured, because the folder takes no file or the disk is full, it is assumed.
+    ///
+    /// # Errors
+    /// The system's, where the file cannot be looked at; and as of [`Updates::visit`].
+    pub fn at(path: &Path, updates: &Updates, limits: &PlanLimits, is_predicted: bool) -> Result<Self> {
+        let assumed = Self::assuming(path, limits.durability)?;
+        if !is_predicted && certain_plan(updates, &assumed.facts, limits)?.is_some() {
+            return Ok(assumed);
+        }
+        let durability = match limits.durability {
+            // It is brought to the device once, whatever the order: that decides nothing.
+            Durability::Fsync if !is_predicted => Durability::None,
+            other => other,
+        };
+        Ok(match update_facts(path, durability) {
+            Ok(facts) => Self {
+                facts,
+                is_measured: is_predicted,
+                ..assumed
+            },
+            Err(error) => Self {
+                doubt: Some(error.to_string()),
+                ..assumed
+            },
+        })
+    }
+
+    /// Looks at a file, and assumes what calls cost.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn assuming(path: &Path, durability: Durability) -> Result<Self> {
+        Ok(Self {
+            facts: assumed_facts(path, durability)?,
+            is_measured: false,
+            doubt: None,
+        })
+    }
+
+    /// The plan that follows.
+    ///
+    /// # Errors
+    /// As of [`Updates::visit`].
+    pub fn plan(&self, updates: &Updates, limits: &PlanLimits) -> Result<UpdatePlan> {
+        if !self.is_measured
+            && let Some(certain) = certain_plan(updates, &self.facts, limits)?
+        {
+            return Ok(certain);
+        }
+        plan(updates, &self.facts, limits)
+    }
+}
+
+/// The method that `update/planned` stands for. `is_exact` where nothing between updates may be written.
+pub(super) fn planned(path: &Path, updates: &Updates, method: &Method, is_exact: bool) -> Result<Method> {
     let limits = PlanLimits {
-        durability,
+        durability: method.options().durability,
         amplification_max: None,
         is_exact,
     };
-    let assumed = assumed_facts(path, durability)?;
-    if let Some(certain) = certain_plan(updates, &assumed, &limits)? {
-        return Ok(certain);
+    let look = Look::at(path, updates, &limits, false)?;
+    if let Some(doubt) = &look.doubt {
+        tracing::debug!(path = %path.display(), doubt, "what writing costs is assumed");
     }
-    let facts = update_facts(path, durability).unwrap_or_else(|error| {
-        tracing::debug!(path = %path.display(), %error, "what writing costs is assumed");
-        assumed
-    });
-    plan(updates, &facts, &limits)
+    Ok(look.plan(updates, &limits)?.method)
 }

@@ -12,8 +12,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use seekless::method::{Durability, Method, Operation, Options, parse_size};
 use seekless::update::{
-    Batch, Commit, PlanLimits, Safety, UpdateCost, UpdateFacts, UpdatePlan, Updated, Updates, assumed_facts,
-    certain_plan, commit, cost, is_planned, plan, recover, update_facts,
+    Batch, Commit, Look, PlanLimits, Safety, UpdateCost, Updated, Updates, commit, cost, is_planned, recover,
 };
 use seekless_tools::update::read_updates;
 
@@ -138,20 +137,23 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     require_file(&arguments.file)?;
     let mut times = Times::default();
     let updates = timed(&mut times.read, || Ok(read(arguments)?.resolve()?))?;
-    let facts = timed(&mut times.facts, || facts(arguments, &updates))?;
-    let mut chosen = timed(&mut times.plan, || choose(arguments, &updates, &facts, false))?;
+    let look = timed(&mut times.facts, || look(arguments, &updates))?;
+    let mut chosen = timed(&mut times.plan, || choose(arguments, &updates, &look, false))?;
     let done = if arguments.dry_run {
         None
     } else {
-        let change = || change(arguments, &updates, &facts, &mut chosen);
+        let change = || change(arguments, &updates, &look, &mut chosen);
         Some(timed(&mut times.write, change)?)
     };
-    chosen.why.push_str(&facts.doubt);
+    if let Some(doubt) = &look.doubt {
+        let doubt = format!("; these costs are assumed, as they could not be measured ({doubt})");
+        chosen.why.push_str(&doubt);
+    }
     if arguments.json {
-        let value = in_json(arguments, &updates, &facts, &chosen, done.as_ref(), &times)?;
+        let value = in_json(arguments, &updates, &look, &chosen, done.as_ref(), &times)?;
         writeln!(out, "{value:#}")?;
     } else {
-        show(&mut out, arguments, &updates, &facts, &chosen, done.as_ref())?;
+        show(&mut out, arguments, &updates, &look, &chosen, done.as_ref())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -175,43 +177,14 @@ fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> anyhow::Result<T>) -> anyh
     done
 }
 
-/// What writing costs here.
-struct Facts {
-    known: UpdateFacts,
-    /// Whether the costs are measured; only then a time can be predicted.
-    is_measured: bool,
-    /// What is to be said of it.
-    doubt: String,
-}
-
-/// What is known of the file, with costs that are measured where they decide, or are asked for. Where they cannot be,
-/// because the folder takes no file or the disk is full, they are assumed.
-fn facts(arguments: &Arguments, updates: &Updates) -> anyhow::Result<Facts> {
-    let (path, durability) = (&arguments.file, durability(arguments)?);
-    let assumed = Facts {
-        known: assumed_facts(path, durability)?,
-        is_measured: false,
-        doubt: String::new(),
-    };
+/// Looks at the file, and measures what calls cost where that decides, or a time is to be told.
+fn look(arguments: &Arguments, updates: &Updates) -> anyhow::Result<Look> {
+    let (path, limits) = (&arguments.file, limits(arguments, false)?);
     let is_predicted = arguments.explain || arguments.dry_run;
-    if !is_predicted && (!is_planned(&method(arguments)?) || certain(arguments, updates, &assumed, false)?.is_some()) {
-        return Ok(assumed);
-    }
-    let measured = match durability {
-        // It is brought to the device once, whatever the order: that decides nothing.
-        Durability::Fsync if !is_predicted => Durability::None,
-        other => other,
-    };
-    match update_facts(path, measured) {
-        Ok(known) => Ok(Facts {
-            known,
-            is_measured: is_predicted,
-            ..assumed
-        }),
-        Err(error) => Ok(Facts {
-            doubt: format!("; these costs are assumed, as they could not be measured ({error})"),
-            ..assumed
-        }),
+    if is_predicted || is_planned(&method(arguments)?) {
+        Ok(Look::at(path, updates, &limits, is_predicted)?)
+    } else {
+        Ok(Look::assuming(path, limits.durability)?)
     }
 }
 
@@ -286,16 +259,6 @@ struct Chosen {
     why: String,
 }
 
-/// The plan that needs no measured costs, if there is one.
-fn certain(
-    arguments: &Arguments,
-    updates: &Updates,
-    facts: &Facts,
-    is_exact: bool,
-) -> anyhow::Result<Option<UpdatePlan>> {
-    Ok(certain_plan(updates, &facts.known, &limits(arguments, is_exact)?)?)
-}
-
 fn limits(arguments: &Arguments, is_exact: bool) -> anyhow::Result<PlanLimits> {
     Ok(PlanLimits {
         durability: durability(arguments)?,
@@ -304,25 +267,17 @@ fn limits(arguments: &Arguments, is_exact: bool) -> anyhow::Result<PlanLimits> {
     })
 }
 
-fn choose(arguments: &Arguments, updates: &Updates, facts: &Facts, is_exact: bool) -> anyhow::Result<Chosen> {
+fn choose(arguments: &Arguments, updates: &Updates, look: &Look, is_exact: bool) -> anyhow::Result<Chosen> {
     let method = method(arguments)?;
     if is_planned(&method) {
-        let certain = if facts.is_measured {
-            None
-        } else {
-            certain(arguments, updates, facts, is_exact)?
-        };
-        let plan = match certain {
-            Some(plan) => plan,
-            None => plan(updates, &facts.known, &limits(arguments, is_exact)?)?,
-        };
+        let plan = look.plan(updates, &limits(arguments, is_exact)?)?;
         return Ok(Chosen {
             method: plan.method,
             cost: plan.cost,
             why: plan.why,
         });
     }
-    let cost = cost(updates, &facts.known, &method)?;
+    let cost = cost(updates, &look.facts, &method)?;
     if let Some(most) = arguments.max_amplification
         && cost.amplification() > most
     {
@@ -337,7 +292,7 @@ fn choose(arguments: &Arguments, updates: &Updates, facts: &Facts, is_exact: boo
 }
 
 /// Updates the file; where others cannot be kept out and the method is ours to choose, by exact writes.
-fn change(arguments: &Arguments, updates: &Updates, facts: &Facts, chosen: &mut Chosen) -> anyhow::Result<Updated> {
+fn change(arguments: &Arguments, updates: &Updates, look: &Look, chosen: &mut Chosen) -> anyhow::Result<Updated> {
     let attempt = |method| {
         let how = Commit {
             method,
@@ -352,7 +307,7 @@ fn change(arguments: &Arguments, updates: &Updates, facts: &Facts, chosen: &mut 
     };
     match attempt(chosen.method) {
         Err(seekless::Error::NotExclusive { reason, .. }) if is_planned(&method(arguments)?) => {
-            *chosen = choose(arguments, updates, facts, true)?;
+            *chosen = choose(arguments, updates, look, true)?;
             chosen.why = format!("{}: nobody else can be kept out ({reason})", chosen.why);
             Ok(attempt(chosen.method)?)
         }

@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use anyhow::anyhow;
-use seekless::update::{Recovered, UpdateCost, Updated, Updates, naive};
+use seekless::update::{Look, Recovered, UpdateCost, Updated, Updates, naive};
 use serde_json::{Value, json};
 
-use super::{Arguments, Chosen, Facts, Times};
+use super::{Arguments, Chosen, Times};
 use crate::show::{bytes, seconds, visible_path};
 
 fn counted(number: u64, what: &str) -> String {
@@ -18,7 +18,7 @@ pub fn show(
     out: &mut dyn Write,
     arguments: &Arguments,
     updates: &Updates,
-    facts: &Facts,
+    look: &Look,
     chosen: &Chosen,
     done: Option<&Updated>,
 ) -> anyhow::Result<()> {
@@ -26,7 +26,7 @@ pub fn show(
     let requested = bytes(updates.requested_bytes() as f64);
     if done.is_none() {
         let durability = chosen.method.options().durability;
-        let (_, one_by_one) = naive(updates, &facts.known, durability)?;
+        let (_, one_by_one) = naive(updates, &look.facts, durability)?;
         writeln!(
             out,
             "{} of {file} name {requested}; nothing was changed.",
@@ -73,7 +73,7 @@ pub fn show(
 pub fn in_json(
     arguments: &Arguments,
     updates: &Updates,
-    facts: &Facts,
+    look: &Look,
     chosen: &Chosen,
     done: Option<&Updated>,
     times: &Times,
@@ -82,14 +82,14 @@ pub fn in_json(
         json!({
             "writes": cost.writes, "reads": cost.reads, "written_bytes": cost.written_bytes,
             "read_bytes": cost.read_bytes, "amplification": cost.amplification(),
-            "predicted_seconds": facts.is_measured.then_some(cost.predicted.as_secs_f64()),
+            "predicted_seconds": look.is_measured.then_some(cost.predicted.as_secs_f64()),
         })
     };
     let path = arguments
         .file
         .to_str()
         .ok_or_else(|| anyhow!("JSON has no way to write this path"));
-    let (_, one_by_one) = naive(updates, &facts.known, chosen.method.options().durability)?;
+    let (_, one_by_one) = naive(updates, &look.facts, chosen.method.options().durability)?;
     Ok(json!({
         "path": path?, "updates": updates.given(), "requested_bytes": updates.requested_bytes(),
         "spilled_bytes": updates.spilled_bytes(),
