@@ -273,7 +273,13 @@ fn judge(case: &Case<'_>, [ours, theirs]: &[Vec<f64>; 2], table: &mut Table, mis
         };
         let is_kept = found.is_some_and(|found| found <= most);
         let kept = if is_kept { "yes" } else { "**no**" };
-        let found = found.map_or_else(|| "-".to_owned(), |found| format!("{found:.6}"));
+        let found = found.map_or_else(
+            || "-".to_owned(),
+            |found| match goal {
+                Goal::Ratio(_) => format!("{found:.3}"),
+                Goal::Seconds(_) => format!("{:.3} ms", found * 1e3),
+            },
+        );
         table.add_row(["", "", "", "", &text, &format!("{kept}: {found}")]);
         if !is_kept {
             missed.push(format!("{}: {text}", case.name));
