@@ -18,7 +18,7 @@
 //!     safety: Safety::Journal,
 //!     is_unsafe: false,
 //! };
-//! let done = commit(&path, &batch.resolve(), &how)?;
+//! let done = commit(&path, &batch.resolve()?, &how)?;
 //! assert_eq!(done.requested_bytes, 13);
 //! # assert_eq!(&std::fs::read(&path)?[8..17], b"any order");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
