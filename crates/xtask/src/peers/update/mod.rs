@@ -43,6 +43,9 @@ pub struct Arguments {
     /// Rounds of each case
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
+    /// Rounds beside a write for each update, which may take minutes [default: as --rounds]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    naive_rounds: Option<u16>,
     /// Rounds in which the best method is looked for
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     search_rounds: u16,
@@ -133,7 +136,8 @@ fn beside_naive(
     report: &mut Report,
 ) -> Result<()> {
     let (mut planned, mut ours, mut loops) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..usize::from(arguments.rounds) {
+    let rounds = arguments.naive_rounds.unwrap_or(arguments.rounds);
+    for round in 0..usize::from(rounds) {
         for turn in 0..3 {
             match (round + turn) % 3 {
                 0 => planned.push(workload.update(&report.program, None, start)?),
