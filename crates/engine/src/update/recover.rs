@@ -3,7 +3,7 @@
 //! A journal is bytes that will be written to somebody's file, so it is believed only where nobody else can have made it,
 //! and where the file holds what was there before it or what it wanted.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufReader, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -104,7 +104,7 @@ fn open_trusted(named: &Path, file: &File) -> Result<Option<File>> {
         );
         return Err(Error::refused(named, &what));
     }
-    if found.mode() & 0o022 != 0 || found.nlink() > 1 {
+    if may_be_of_others(&found, &owned) || found.nlink() > 1 {
         let what = format!(
             "may have been written to by others (mode {:o}, {} names), and a journal of ours may not; nothing was \
              changed: chmod go-w, or move it away",
@@ -114,6 +114,22 @@ fn open_trusted(named: &Path, file: &File) -> Result<Option<File>> {
         return Err(Error::refused(named, &what));
     }
     Ok(Some(journal))
+}
+
+/// Whether somebody may write to the journal who may not write to the file itself. Where a mount gives all files one mode,
+/// as those of FAT, exFAT and NTFS do, no journal keeps its own.
+fn may_be_of_others(journal: &Metadata, file: &Metadata) -> bool {
+    let shared = if journal.gid() == file.gid() { 0o022 } else { 0o002 };
+    journal.mode() & 0o022 & !(file.mode() & shared) != 0
+}
+
+/// File systems that may give a file another inode each time they are mounted: FAT and exFAT store none, and a program
+/// of FUSE makes them up unless it has better ones.
+const WITHOUT_LASTING_INODES: [&str; 3] = ["vfat", "exfat", "fuse"];
+
+fn has_lasting_inode(path: &Path) -> Result<bool> {
+    let found = sys::file_system(path).map_err(|error| Error::system(path, "looking at its file system", error))?;
+    Ok(!WITHOUT_LASTING_INODES.contains(&found.type_name.as_str()))
 }
 
 /// The updates of a whole journal of the file; none where it was interrupted before the file was touched.
@@ -131,7 +147,8 @@ fn count_records(journal: &File, named: &Path, path: &Path, file: &File) -> Resu
         }
     };
     let sizes = header.bytes_before..=header.bytes_after;
-    if header.inode != metadata.ino() || !sizes.contains(&metadata.len()) {
+    let is_other = header.inode != metadata.ino() && has_lasting_inode(path)?;
+    if is_other || !sizes.contains(&metadata.len()) {
         let what = format!(
             "is the journal of another file than {} is now, which was replaced or cut; nothing was changed: move the \
              journal away if that was meant",

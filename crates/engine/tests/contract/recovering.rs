@@ -63,6 +63,19 @@ fn a_journal_that_others_may_have_made_is_refused_and_nothing_is_changed() {
 }
 
 #[test]
+fn a_journal_is_believed_where_only_those_may_write_to_it_who_may_write_to_the_file() {
+    for folder in folders() {
+        let (path, journal) = interrupted(&folder);
+        fs::set_permissions(&journal, Permissions::from_mode(0o622)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o660)).unwrap();
+        refused(&path, "may have been written to by others");
+        fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        assert!(matches!(recover(&path).unwrap(), Recovered::Finished(_)));
+        assert!(fs::read(&path).unwrap() == wanted());
+    }
+}
+
+#[test]
 fn a_journal_of_an_older_state_is_refused_and_what_it_does_not_name_may_change() {
     for folder in folders() {
         let (path, _) = interrupted(&folder);
