@@ -11,7 +11,7 @@ use std::path::Path;
 use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::commit::{end_of_links, lock, with_protection};
-use super::form::{Read, Record};
+use super::form::{Header, Read, Record};
 use super::journal::{beside, journal_path, read_or_zeros, remove};
 use super::watch::{Step, StepKind, Unwatched, Watch};
 use crate::error::{Error, Result};
@@ -169,10 +169,10 @@ fn count_records(journal: &File, named: &Path, path: &Path, file: &File) -> Resu
                 }
             }
             Ok(None) => break,
-            Err(_) if header.modified == (metadata.mtime(), metadata.mtime_nsec()) => return Ok(None),
+            Err(_) if is_untouched(&metadata, &header, journal, named)? => return Ok(None),
             Err(error) => {
                 let what = format!(
-                    "{error}, but {} has been written to since; nothing was changed: move the journal away if the file \
+                    "{error}, but {} may have been written to since; nothing was changed: move the journal away if the file \
                      is good as it is",
                     path.display()
                 );
@@ -192,6 +192,18 @@ fn count_records(journal: &File, named: &Path, path: &Path, file: &File) -> Resu
             Err(Error::refused(named, &what))
         }
     }
+}
+
+/// Times in units as coarse as FAT's may be those of an earlier write.
+const COARSEST_SECONDS: i64 = 2;
+
+/// Whether the file's time proves that nobody has written to it since its journal was begun.
+fn is_untouched(file: &Metadata, header: &Header, journal: &File, named: &Path) -> Result<bool> {
+    let begun = journal
+        .metadata()
+        .map_err(|error| Error::system(named, "looking at it", error))?;
+    let is_fine = file.mtime_nsec() != 0 || begun.mtime() - file.mtime() > COARSEST_SECONDS;
+    Ok(is_fine && header.modified == (file.mtime(), file.mtime_nsec()))
 }
 
 /// The first byte that comes neither from before the update nor from it. A write that was cut off may end anywhere.
