@@ -160,6 +160,7 @@ pub(super) fn in_place(
         (Ok(fsync), None) => Ok(Updated { fsync, ..done }),
         (Ok(fsync), Some(journal)) => journal.remove(watch).map(|()| Updated { fsync, ..done }),
         (Err(source), Some(journal)) => Err(journal.undo(&side.file, source, watch)),
+        (Err(source), None) if !going.has_begun() && side.metadata()?.len() == bytes_before => Err(source),
         (Err(source), None) => Err(going.partly(&side, updates, source, prepared.block_bytes)),
     }
 }
