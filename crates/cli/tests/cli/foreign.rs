@@ -60,7 +60,7 @@ impl Foreign {
         let path = |name| self.place.path(name);
         let (folder, source, image) = (path("mount"), path("source"), path("image"));
         self.mount = match self.kind {
-            "bindfs" => Mount::bindfs(&source, &folder),
+            "bindfs" => Mount::bindfs(&source, &folder, &[]),
             "fuse2fs" => Mount::fuse2fs(&image, &folder),
             "exfat" => Mount::exfat(&image, &folder),
             _ => Mount::overlay([&source, &path("upper"), &path("work")], &folder),
@@ -169,6 +169,36 @@ fn updates_are_right_or_refused_and_nothing_is_left_beside_the_file() {
                 assert_eq!(foreign.names(), names, "{kind} {method} {safety}");
             }
         }
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_mapped_keeps_its_size() {
+    let place = Place::new();
+    let (source, folder) = (place.path("source"), place.path("mount"));
+    for path in [&source, &folder] {
+        fs::create_dir(path).unwrap();
+    }
+    // Past the page cache there is nothing to map.
+    let Some(_mount) = Mount::bindfs(&source, &folder, &["-o", "direct_io"]) else {
+        return;
+    };
+    let path = place.file("mount/file", b"precious");
+    place.file("changes", b"{\"offset\": 9999, \"text\": \"x\"}\n");
+    for safety in ["in-place", "journal", "replace"] {
+        let arguments = ["--from", "changes", "--method", "update/mmap", "--safety", safety];
+        let ended = place.run(&[&["update", "mount/file"], &arguments[..]].concat());
+        if ended.code == Some(0) {
+            println!("skipped: files that are read past the page cache can be mapped here");
+            return;
+        }
+        let sentence = ended.refused();
+        assert!(
+            sentence.contains("mapping at byte 0") && !sentence.contains("of 1 writes"),
+            "{safety}: {sentence}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), b"precious", "{safety}");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "{safety}");
     }
 }
 

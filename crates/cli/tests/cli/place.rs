@@ -240,8 +240,9 @@ impl Mount {
     }
 
     /// A folder again, by FUSE; `None`, with a word about it, where its program is missing or mounting is not allowed.
-    pub fn bindfs(source: &Path, folder: &Path) -> Option<Self> {
-        Self::by("bindfs", &[source.as_os_str()], folder)
+    pub fn bindfs(source: &Path, folder: &Path, options: &[&str]) -> Option<Self> {
+        let options: Vec<_> = options.iter().map(OsStr::new).collect();
+        Self::by("bindfs", &[&options[..], &[source.as_os_str()]].concat(), folder)
     }
 
     /// The ext4 of an image, by FUSE; as [`Mount::bindfs`].
