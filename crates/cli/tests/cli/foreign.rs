@@ -173,6 +173,26 @@ fn updates_are_right_or_refused_and_nothing_is_left_beside_the_file() {
 }
 
 #[test]
+fn a_plan_fills_no_hole_though_none_is_told() {
+    for foreign in foreign() {
+        let changes: Vec<_> = (0..100_u64).map(|n| (n * 20_000, vec![1; 7])).collect();
+        foreign.place.file("changes", lines(&changes).as_bytes());
+        let path = foreign.file(b"");
+        let file = File::options().write(true).open(&path).unwrap();
+        file.set_len(4_000_000).unwrap();
+        drop(file);
+        if allocated(&path) > 0 {
+            println!("skipped: {} has no holes", foreign.kind);
+            continue;
+        }
+        let arguments = ["update", "mount/file", "--from", "changes", "--durability", "through"];
+        foreign.place.run(&arguments).succeeded();
+        let taken = allocated(&path);
+        assert!(taken <= 100 * 3 * 4096, "{}: {taken} bytes", foreign.kind);
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_mapped_keeps_its_size() {
     let place = Place::new();
     let (source, folder) = (place.path("source"), place.path("mount"));

@@ -84,14 +84,13 @@ pub fn show(path: &Path, with_zeros: bool, stop: &Stop, tell: &mut dyn FnMut(&St
     Ok(shown)
 }
 
-/// Whether there may be holes though none was told: where a file system of FUSE or of a network has no answer, the kernel
-/// says for it that all is data.
+/// Whether there may be holes though none was told.
 fn may_be_untold(path: &Path, shown: &Shown) -> Result<bool> {
     if shown.holes > 0 || shown.extents.is_some() || shown.allocated_bytes >= shown.bytes {
         return Ok(false);
     }
     let found = sys::file_system(path).map_err(|error| Error::system(path, "asking for its file system", error))?;
-    Ok(found.is_network || found.type_name == "fuse")
+    Ok(found.may_hide_holes())
 }
 
 fn zero_bytes(file: &File, path: &Path, bytes: u64, stop: &Stop) -> Result<u64> {
