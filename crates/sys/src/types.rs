@@ -151,6 +151,15 @@ pub struct FileSystem {
     pub is_network: bool,
 }
 
+impl FileSystem {
+    /// Whether a file may have holes though none is told: where a file system of FUSE or of a network has no answer, the
+    /// kernel says for it that all is data.
+    #[must_use]
+    pub fn may_hide_holes(&self) -> bool {
+        self.is_network || self.type_name == "fuse"
+    }
+}
+
 /// What was used so far: getrusage(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::process::{check_interrupt, is_installed, is_root, run};
 
 /// A program, and the package that brings it.
-const NEEDED: [(&str, &str); 10] = [
+const NEEDED: [(&str, &str); 12] = [
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
@@ -15,6 +15,8 @@ const NEEDED: [(&str, &str); 10] = [
     ("vmtouch", "vmtouch"),
     ("bindfs", "bindfs"),
     ("fuse2fs", "fuse2fs"),
+    ("mkfs.exfat", "exfatprogs"),
+    ("mount.exfat-fuse", "exfat-fuse"),
     ("chromium", "chromium"),
     ("node", "nodejs"),
     ("npm", "npm"),

@@ -10,6 +10,7 @@ mod cmp;
 mod comparing;
 mod experiments;
 mod exports;
+mod foreign;
 mod given_files;
 mod help;
 mod holes;

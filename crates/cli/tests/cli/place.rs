@@ -239,6 +239,39 @@ impl Mount {
         mounted.then(|| Self(folder.to_owned()))
     }
 
+    /// A folder again, by FUSE; `None`, with a word about it, where its program is missing or mounting is not allowed.
+    pub fn bindfs(source: &Path, folder: &Path, options: &[&str]) -> Option<Self> {
+        let options: Vec<_> = options.iter().map(OsStr::new).collect();
+        Self::by("bindfs", &[&options[..], &[source.as_os_str()]].concat(), folder)
+    }
+
+    /// The ext4 of an image, by FUSE; as [`Mount::bindfs`].
+    pub fn fuse2fs(image: &Path, folder: &Path) -> Option<Self> {
+        let options = ["-o", "fakeroot"].map(OsStr::new);
+        Self::by("fuse2fs", &[&options[..], &[image.as_os_str()]].concat(), folder)
+    }
+
+    /// The exFAT of an image, by FUSE: no holes, no modes, no inodes that last; as [`Mount::bindfs`].
+    pub fn exfat(image: &Path, folder: &Path) -> Option<Self> {
+        let options = ["-t", "exfat-fuse", "-o", "loop"].map(OsStr::new);
+        Self::by("mount", &[&options[..], &[image.as_os_str()]].concat(), folder)
+    }
+
+    /// An overlay over a folder; as [`Mount::bindfs`].
+    pub fn overlay([lower, upper, work]: [&Path; 3], folder: &Path) -> Option<Self> {
+        let [lower, upper, work] = [lower, upper, work].map(Path::display);
+        let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+        Self::of("overlay", folder, &options)
+    }
+
+    fn by(program: &str, arguments: &[&OsStr], folder: &Path) -> Option<Self> {
+        let mounted = prepared(program, &[arguments, &[folder.as_os_str()]].concat());
+        if !mounted {
+            println!("skipped: {program} {arguments:?} cannot mount this here");
+        }
+        mounted.then(|| Self(folder.to_owned()))
+    }
+
     fn of(kind: &str, folder: &Path, options: &str) -> Option<Self> {
         let arguments = ["-t", kind, "-o", options, kind].map(OsStr::new);
         let mounted = prepared("mount", &[&arguments[..], &[folder.as_os_str()]].concat());
@@ -257,6 +290,14 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        prepared("umount", &[self.0.as_os_str()]);
+        // A command that has just ended may hold a mount of FUSE for a moment.
+        let attempts = 0..50;
+        let is_unmounted = attempts.into_iter().any(|attempt| {
+            std::thread::sleep(Duration::from_millis(attempt));
+            prepared("umount", &[self.0.as_os_str()])
+        });
+        if !is_unmounted {
+            println!("{} stays mounted", self.0.display());
+        }
     }
 }

@@ -299,6 +299,29 @@ fn a_file_on_a_read_only_mount_is_left_alone_and_the_reason_told() {
 }
 
 #[test]
+fn blocks_that_cannot_be_allocated_are_no_partial_update() {
+    let place = Place::new();
+    let folder = place.path("mounted");
+    fs::create_dir(&folder).unwrap();
+    // It has no fallocate.
+    let Some(_mount) = Mount::ramfs(&folder) else {
+        return;
+    };
+    let path = folder.join("file");
+    fs::write(&path, b"precious").unwrap();
+    place.file("good", b"{\"offset\": 100, \"text\": \"x\"}\n");
+    let arguments = ["--from", "good", "--method", "update/sync,preallocate=allocate"];
+    let sentence = place
+        .run(&[&["update", path.to_str().unwrap()], &arguments[..]].concat())
+        .refused();
+    assert!(
+        sentence.contains("has no fallocate") && !sentence.contains("of 1 writes"),
+        "{sentence}"
+    );
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
 fn a_folder_that_takes_no_file_is_no_reason_not_to_write_in_place() {
     let place = Place::new();
     let folder = place.path("full");

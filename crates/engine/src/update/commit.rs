@@ -160,7 +160,17 @@ pub(super) fn in_place(
         (Ok(fsync), None) => Ok(Updated { fsync, ..done }),
         (Ok(fsync), Some(journal)) => journal.remove(watch).map(|()| Updated { fsync, ..done }),
         (Err(source), Some(journal)) => Err(journal.undo(&side.file, source, watch)),
+        (Err(source), None) if !going.has_begun() && has_size_again(&side, bytes_before) => Err(source),
         (Err(source), None) => Err(going.partly(&side, updates, source, prepared.block_bytes)),
+    }
+}
+
+/// Whether a file has its size of before, or gets it back: it may have grown before its first write failed.
+fn has_size_again(side: &Side<'_>, bytes_before: u64) -> bool {
+    match side.metadata().map(|found| found.len()) {
+        Ok(bytes) if bytes == bytes_before => true,
+        Ok(bytes) if bytes == side.bytes => side.resize(bytes_before).is_ok(),
+        _ => false,
     }
 }
 

@@ -65,9 +65,13 @@ fn has_holes(path: &Path, found: &Metadata) -> bool {
     let bytes = found.len();
     found.blocks() * STAT_BLOCK_BYTES < bytes
         && File::open(path).is_ok_and(|file| match sys::next_hole(&file, 0) {
-            Ok(Support::Available(hole)) => hole < bytes,
+            Ok(Support::Available(hole)) if hole >= bytes => may_hide_holes(path),
             _ => true,
         })
+}
+
+fn may_hide_holes(path: &Path) -> bool {
+    sys::file_system(path).is_ok_and(|found| found.may_hide_holes())
 }
 
 /// What `st_blocks` counts (stat(2)).

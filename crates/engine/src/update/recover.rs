@@ -3,7 +3,7 @@
 //! A journal is bytes that will be written to somebody's file, so it is believed only where nobody else can have made it,
 //! and where the file holds what was there before it or what it wanted.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufReader, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::path::Path;
 use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::commit::{end_of_links, lock, with_protection};
-use super::form::{Read, Record};
+use super::form::{Header, Read, Record};
 use super::journal::{beside, journal_path, read_or_zeros, remove};
 use super::watch::{Step, StepKind, Unwatched, Watch};
 use crate::error::{Error, Result};
@@ -104,7 +104,7 @@ fn open_trusted(named: &Path, file: &File) -> Result<Option<File>> {
         );
         return Err(Error::refused(named, &what));
     }
-    if found.mode() & 0o022 != 0 || found.nlink() > 1 {
+    if may_be_of_others(&found, &owned) || found.nlink() > 1 {
         let what = format!(
             "may have been written to by others (mode {:o}, {} names), and a journal of ours may not; nothing was \
              changed: chmod go-w, or move it away",
@@ -114,6 +114,22 @@ fn open_trusted(named: &Path, file: &File) -> Result<Option<File>> {
         return Err(Error::refused(named, &what));
     }
     Ok(Some(journal))
+}
+
+/// Whether somebody may write to the journal who may not write to the file itself. Where a mount gives all files one mode,
+/// as those of FAT, exFAT and NTFS do, no journal keeps its own.
+fn may_be_of_others(journal: &Metadata, file: &Metadata) -> bool {
+    let shared = if journal.gid() == file.gid() { 0o022 } else { 0o002 };
+    journal.mode() & 0o022 & !(file.mode() & shared) != 0
+}
+
+/// File systems that may give a file another inode each time they are mounted: FAT and exFAT store none, and a program
+/// of FUSE makes them up unless it has better ones.
+const WITHOUT_LASTING_INODES: [&str; 3] = ["vfat", "exfat", "fuse"];
+
+fn has_lasting_inode(path: &Path) -> Result<bool> {
+    let found = sys::file_system(path).map_err(|error| Error::system(path, "looking at its file system", error))?;
+    Ok(!WITHOUT_LASTING_INODES.contains(&found.type_name.as_str()))
 }
 
 /// The updates of a whole journal of the file; none where it was interrupted before the file was touched.
@@ -131,7 +147,8 @@ fn count_records(journal: &File, named: &Path, path: &Path, file: &File) -> Resu
         }
     };
     let sizes = header.bytes_before..=header.bytes_after;
-    if header.inode != metadata.ino() || !sizes.contains(&metadata.len()) {
+    let is_other = header.inode != metadata.ino() && has_lasting_inode(path)?;
+    if is_other || !sizes.contains(&metadata.len()) {
         let what = format!(
             "is the journal of another file than {} is now, which was replaced or cut; nothing was changed: move the \
              journal away if that was meant",
@@ -152,10 +169,10 @@ fn count_records(journal: &File, named: &Path, path: &Path, file: &File) -> Resu
                 }
             }
             Ok(None) => break,
-            Err(_) if header.modified == (metadata.mtime(), metadata.mtime_nsec()) => return Ok(None),
+            Err(_) if is_untouched(&metadata, &header, journal, named)? => return Ok(None),
             Err(error) => {
                 let what = format!(
-                    "{error}, but {} has been written to since; nothing was changed: move the journal away if the file \
+                    "{error}, but {} may have been written to since; nothing was changed: move the journal away if the file \
                      is good as it is",
                     path.display()
                 );
@@ -175,6 +192,18 @@ fn count_records(journal: &File, named: &Path, path: &Path, file: &File) -> Resu
             Err(Error::refused(named, &what))
         }
     }
+}
+
+/// Times in units as coarse as FAT's may be those of an earlier write.
+const COARSEST_SECONDS: i64 = 2;
+
+/// Whether the file's time proves that nobody has written to it since its journal was begun.
+fn is_untouched(file: &Metadata, header: &Header, journal: &File, named: &Path) -> Result<bool> {
+    let begun = journal
+        .metadata()
+        .map_err(|error| Error::system(named, "looking at it", error))?;
+    let is_fine = file.mtime_nsec() != 0 || begun.mtime() - file.mtime() > COARSEST_SECONDS;
+    Ok(is_fine && header.modified == (file.mtime(), file.mtime_nsec()))
 }
 
 /// The first byte that comes neither from before the update nor from it. A write that was cut off may end anywhere.

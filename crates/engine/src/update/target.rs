@@ -32,6 +32,7 @@ pub(crate) struct Going<'a> {
     watch: &'a dyn Watch,
     others: Others,
     lease_ended: AtomicBool,
+    has_begun: AtomicBool,
     done: AtomicU64,
     written_bytes: AtomicU64,
     /// Where several are in flight: how many were when it ended, and where the first of them begins.
@@ -44,10 +45,16 @@ impl<'a> Going<'a> {
             watch,
             others,
             lease_ended: AtomicBool::new(false),
+            has_begun: AtomicBool::new(false),
             done: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
             cut_off: Mutex::new(None),
         }
+    }
+
+    /// Whether a write was about to be made.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
     }
 
     /// How many writes are done, and their bytes.
@@ -120,6 +127,7 @@ impl<'a> Target<'a> {
 
     /// Tells the watch of a write that is about to be made.
     pub fn announce(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.going.has_begun.store(true, Ordering::Relaxed);
         self.watch_step(StepKind::Write, offset, bytes)
     }
 

@@ -5,6 +5,7 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use seekless::update::{Commit, Recovered, Safety, commit, journal_path, recover};
 
@@ -59,6 +60,51 @@ fn a_journal_that_others_may_have_made_is_refused_and_nothing_is_changed() {
         fs::rename(&other, &journal).unwrap();
         assert!(matches!(recover(&path).unwrap(), Recovered::Finished(_)));
         assert!(fs::read(&path).unwrap() == wanted());
+    }
+}
+
+#[test]
+fn a_journal_is_believed_where_only_those_may_write_to_it_who_may_write_to_the_file() {
+    for folder in folders() {
+        let (path, journal) = interrupted(&folder);
+        fs::set_permissions(&journal, Permissions::from_mode(0o622)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o660)).unwrap();
+        refused(&path, "may have been written to by others");
+        fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        assert!(matches!(recover(&path).unwrap(), Recovered::Finished(_)));
+        assert!(fs::read(&path).unwrap() == wanted());
+    }
+}
+
+#[test]
+fn a_damaged_journal_is_refused_where_whole_seconds_do_not_tell_whether_the_file_was_written_to() {
+    for folder in folders() {
+        let path = file_of(&folder, "file", &sample(10_000));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let set_time = |path: &Path, seconds| {
+            let time = UNIX_EPOCH + Duration::from_secs(seconds);
+            let file = File::options().write(true).open(path).unwrap();
+            file.set_modified(time).unwrap();
+        };
+        set_time(&path, now);
+        assert!(is_killed("journal", "update/sync", 5, &path));
+        let journal = journal_path(&path);
+        let mut bytes = fs::read(&journal).unwrap();
+        bytes[100] ^= 1;
+        fs::write(&journal, &bytes).unwrap();
+        // As a file system has them that counts in seconds.
+        set_time(&path, now);
+        set_time(&journal, now + 1);
+        refused(&path, "may have been written to since");
+        fs::remove_file(&journal).unwrap();
+        // The file was last written to an hour before, and the journal is cut off.
+        fs::write(&path, sample(10_000)).unwrap();
+        set_time(&path, now - 3600);
+        assert!(is_killed("journal", "update/sync", 1, &path));
+        let file = File::options().write(true).open(&journal).unwrap();
+        file.set_len(100).unwrap();
+        assert_eq!(recover(&path).unwrap(), Recovered::Undone);
+        assert!(fs::read(&path).unwrap() == sample(10_000));
     }
 }
 

@@ -77,10 +77,20 @@ pub fn show(path: &Path, with_zeros: bool, stop: &Stop, tell: &mut dyn FnMut(&St
         }
         tell_hole(at..bytes, &mut extents, &mut count);
     }
+    shown.is_known &= !may_be_untold(path, &shown)?;
     if with_zeros {
         shown.zero_bytes = Some(zero_bytes(&file, path, bytes, stop)?);
     }
     Ok(shown)
+}
+
+/// Whether there may be holes though none was told.
+fn may_be_untold(path: &Path, shown: &Shown) -> Result<bool> {
+    if shown.holes > 0 || shown.extents.is_some() || shown.allocated_bytes >= shown.bytes {
+        return Ok(false);
+    }
+    let found = sys::file_system(path).map_err(|error| Error::system(path, "asking for its file system", error))?;
+    Ok(found.may_hide_holes())
 }
 
 fn zero_bytes(file: &File, path: &Path, bytes: u64, stop: &Stop) -> Result<u64> {
