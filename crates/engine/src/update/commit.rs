@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, Support};
 
+use super::plan::PlanLimits;
 use super::planned::{is_planned, planned};
 use super::resolved::Updates;
 use super::target::{Going, Others, Target, cut_padding, sync};
@@ -82,7 +83,13 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
         return commit_by(path, updates, commit, watch);
     }
     let by_plan = |is_exact| -> Result<Updated> {
-        let method = planned(path, updates, &commit.method, is_exact)?;
+        let limits = PlanLimits {
+            durability: commit.method.options().durability,
+            amplification_max: None,
+            is_exact,
+            is_cached: commit.safety != Safety::InPlace,
+        };
+        let method = planned(path, updates, &limits)?;
         commit_by(path, updates, &Commit { method, ..*commit }, watch)
     };
     match by_plan(false) {

@@ -12,6 +12,7 @@ use super::plan::UpdateFacts;
 use crate::error::{Error, Result};
 use crate::method::Durability;
 use crate::storage::cache;
+use crate::storage::direct::direct_alignment;
 
 /// What the calls are tried on.
 const TRIED_BYTES: usize = 256 << 10;
@@ -42,6 +43,7 @@ pub fn update_facts(path: &Path, durability: Durability) -> Result<UpdateFacts> 
         file_bytes: about.file_bytes,
         absent_part: about.absent_part,
         has_holes: about.has_holes,
+        direct_alignment: about.direct_alignment,
         ..costs
     })
 }
@@ -56,6 +58,7 @@ pub fn assumed_facts(path: &Path, durability: Durability) -> Result<UpdateFacts>
     Ok(UpdateFacts {
         absent_part: 1.0 - resident.unwrap_or(1.0),
         has_holes: has_holes(path, &found),
+        direct_alignment: direct_alignment(path).map(|(_, offset)| u64::from(offset)),
         ..UpdateFacts::assumed(found.len(), durability)
     })
 }

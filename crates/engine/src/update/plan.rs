@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::choice::{Choice, Costs, DEAR_BYTES, DEAR_CALLS, USUAL, nanoseconds};
+use super::choice::{Choice, Costs, DEAR_BYTES, DEAR_CALLS, USUAL, nanoseconds, past_cache};
 use super::resolved::Updates;
 use super::writes::{Layout, Writes};
 use crate::error::Result;
@@ -31,6 +31,8 @@ pub struct UpdateFacts {
     pub absent_part: f64,
     /// Whether the file has holes, which would take space if what lies between updates were written.
     pub has_holes: bool,
+    /// What offsets and lengths of direct I/O are multiples of; none where the file system tells of no direct I/O.
+    pub direct_alignment: Option<u64>,
 }
 
 impl UpdateFacts {
@@ -46,6 +48,7 @@ impl UpdateFacts {
             file_bytes,
             absent_part: 0.0,
             has_holes: false,
+            direct_alignment: None,
         }
     }
 }
@@ -59,6 +62,8 @@ pub struct PlanLimits {
     pub amplification_max: Option<f64>,
     /// Whether only bytes may be written that updates name.
     pub is_exact: bool,
+    /// Whether the page cache must be used, as under a journal, or in a new file that was just copied.
+    pub is_cached: bool,
 }
 
 /// What a method makes of updates, and the time that follows from the facts.
@@ -106,11 +111,11 @@ const NAIVE: &str = "update/sync,order=as-given";
 /// As of [`Updates::visit`].
 pub fn plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<UpdatePlan> {
     let choice = Choice::of(updates, facts, limits);
-    let method = choice.method(facts, limits);
+    let method = choice.method(updates, facts, limits);
     Ok(UpdatePlan {
         method,
         cost: cost(updates, facts, &method)?,
-        why: choice.why(facts, limits),
+        why: choice.why(&method, facts, limits),
     })
 }
 
@@ -126,7 +131,7 @@ pub fn certain_plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits)
         return Ok(None);
     }
     let choice = by(&USUAL);
-    let method = choice.method(facts, limits);
+    let method = choice.method(updates, facts, limits);
     let why = match choice.order {
         UpdateOrder::Coalesce(0) => "nothing between updates is worth writing, whatever a write costs",
         UpdateOrder::Rewrite => "the whole file is worth writing at once, whatever a write costs",
@@ -135,7 +140,7 @@ pub fn certain_plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits)
     Ok(Some(UpdatePlan {
         method,
         cost: cost(updates, facts, &method)?,
-        why: why.to_owned(),
+        why: format!("{why}{}", past_cache(&method)),
     }))
 }
 
@@ -209,11 +214,13 @@ mod tests {
         file_bytes: 4_000_000,
         absent_part: 0.0,
         has_holes: false,
+        direct_alignment: None,
     };
     const THROUGH: PlanLimits = PlanLimits {
         durability: Durability::WriteThrough,
         amplification_max: None,
         is_exact: false,
+        is_cached: false,
     };
 
     fn every(step: u64, count: u64) -> Updates {
@@ -296,15 +303,61 @@ mod tests {
                 "512K,hint=willneed,|gap=0",
             ),
         ];
+        require_plans(cases);
+    }
+
+    type Case = (&'static str, Updates, UpdateFacts, PlanLimits, &'static str);
+
+    fn require_plans(cases: impl IntoIterator<Item = Case>) {
         for (name, updates, facts, limits, options) in cases {
             let plan = plan(&updates, &facts, &limits).unwrap();
-            let text = format!("update/sync,block={}", options.replace('|', "write-through,"));
+            let (cache, options) = match options.strip_prefix("direct,") {
+                Some(options) => ("direct,", options),
+                None => ("", options),
+            };
+            let text = format!("update/sync,{cache}block={}", options.replace('|', "write-through,"));
             assert_eq!(plan.method.to_string(), text, "{name}: {}", plan.why);
             assert!(
                 plan.cost.amplification() <= limits.amplification_max.unwrap_or(f64::MAX),
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn the_page_cache_is_passed_by_where_it_is_empty_and_the_end_is_not_touched() {
+        let cold = UpdateFacts {
+            absent_part: 1.0,
+            direct_alignment: Some(512),
+            ..FACTS
+        };
+        let exact = PlanLimits {
+            is_exact: true,
+            ..THROUGH
+        };
+        let cached = PlanLimits {
+            is_cached: true,
+            ..THROUGH
+        };
+        require_plans([
+            ("cold", every(400, 10_000), cold, THROUGH, "direct,8M,|gap=512"),
+            ("cold, by a journal", every(400, 10_000), cold, cached, "512K,|gap=512"),
+            (
+                "cold, exact",
+                every(400, 10_000),
+                cold,
+                exact,
+                "512K,hint=willneed,|gap=0",
+            ),
+            (
+                "cold, up to the end",
+                every(400, 10_001),
+                cold,
+                THROUGH,
+                "512K,|gap=512",
+            ),
+            ("cold, a few bytes", every(400, 3), cold, THROUGH, "512K,|gap=512"),
+        ]);
     }
 
     #[test]

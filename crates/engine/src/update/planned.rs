@@ -101,16 +101,11 @@ impl Look {
     }
 }
 
-/// The method that `update/planned` stands for. `is_exact` where nothing between updates may be written.
-pub(super) fn planned(path: &Path, updates: &Updates, method: &Method, is_exact: bool) -> Result<Method> {
-    let limits = PlanLimits {
-        durability: method.options().durability,
-        amplification_max: None,
-        is_exact,
-    };
-    let look = Look::at(path, updates, &limits, false)?;
+/// The method that `update/planned` stands for.
+pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits) -> Result<Method> {
+    let look = Look::at(path, updates, limits, false)?;
     if let Some(doubt) = &look.doubt {
         tracing::debug!(path = %path.display(), doubt, "what writing costs is assumed");
     }
-    Ok(look.plan(updates, &limits)?.method)
+    Ok(look.plan(updates, limits)?.method)
 }

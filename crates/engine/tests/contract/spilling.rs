@@ -89,6 +89,7 @@ fn what_is_planned_is_what_is_written() {
         durability: Durability::Fsync,
         amplification_max: None,
         is_exact: false,
+        is_cached: false,
     };
     let facts = UpdateFacts::assumed(FILE_BYTES as u64, limits.durability);
     let plan = plan(&updates, &facts, &limits).unwrap();

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use seekless::method::{CachePolicy, Operation, Preallocate};
-use seekless::update::{Batch, Commit, Safety, Updates, commit};
+use seekless::method::{CachePolicy, Durability, Operation, Preallocate};
+use seekless::update::{Batch, Commit, Look, PlanLimits, Safety, Updates, commit};
 use seekless::{Error, Method};
 
 use super::{cases, file_of, folders, methods, sample, wait_until_closed};
@@ -153,4 +153,41 @@ fn a_second_updater_is_refused() {
         );
     }
     assert_eq!(std::fs::read(&path).unwrap(), b"before");
+}
+
+#[test]
+fn what_is_not_in_memory_is_updated_past_the_page_cache_where_the_files_end_is_not_touched() {
+    let limits = PlanLimits {
+        durability: Durability::Fsync,
+        amplification_max: None,
+        is_exact: false,
+        is_cached: false,
+    };
+    for folder in folders() {
+        for (bytes, reaches_end) in [(1 << 20, false), ((1 << 20) - 300, true)] {
+            let before = sample(bytes);
+            let path = file_of(&folder, "file", &before);
+            let (mut batch, mut after) = (Batch::new(), before);
+            let end = reaches_end.then_some(bytes - 4);
+            for offset in (4..bytes - 600).step_by(400).chain(end) {
+                batch.push(offset as u64, b"cold").unwrap();
+                after[offset..offset + 4].copy_from_slice(b"cold");
+            }
+            let updates = batch.resolve().unwrap();
+            let file = std::fs::File::open(&path).unwrap();
+            seekless_sys::sync(&file).unwrap();
+            seekless_sys::drop_from_cache(&file).unwrap();
+            drop(file);
+            wait_until_closed(&path);
+            let look = Look::assuming(&path, limits.durability).unwrap();
+            let method = look.plan(&updates, &limits).unwrap().method;
+            let is_direct = method.options().cache == CachePolicy::Direct;
+            let may_be = look.facts.absent_part > 0.99 && look.facts.direct_alignment.is_some();
+            assert_eq!(is_direct, may_be && !reaches_end, "{method}, {:?}", look.facts);
+            println!("{}: {bytes} bytes: {method}", folder.path().display());
+            let planned = "update/planned,fsync".parse().unwrap();
+            commit(&path, &updates, &how(planned, Safety::InPlace)).unwrap();
+            assert!(std::fs::read(&path).unwrap() == after, "{method}");
+        }
+    }
 }

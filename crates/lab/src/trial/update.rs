@@ -110,6 +110,7 @@ impl Updating {
             durability,
             amplification_max: None,
             is_exact: false,
+            is_cached: false,
         };
         let plan = plan(updates, &facts, &limits)?;
         self.account.planned.get_or_insert_with(|| plan.method.to_string());

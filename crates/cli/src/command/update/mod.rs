@@ -264,6 +264,7 @@ fn limits(arguments: &Arguments, is_exact: bool) -> anyhow::Result<PlanLimits> {
         durability: durability(arguments)?,
         amplification_max: arguments.max_amplification,
         is_exact,
+        is_cached: !matches!(arguments.safety, SafetyName::InPlace),
     })
 }
 
