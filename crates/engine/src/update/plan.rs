@@ -341,7 +341,7 @@ mod tests {
         };
         require_plans([
             ("cold", every(400, 10_000), cold, THROUGH, "direct,8M,|gap=512"),
-            ("cold, by a journal", every(400, 10_000), cold, cached, "512K,|gap=512"),
+            ("cold, by a journal", every(400, 10_000), cold, cached, "1M,|gap=512"),
             (
                 "cold, exact",
                 every(400, 10_000),
@@ -349,13 +349,7 @@ mod tests {
                 exact,
                 "512K,hint=willneed,|gap=0",
             ),
-            (
-                "cold, up to the end",
-                every(400, 10_001),
-                cold,
-                THROUGH,
-                "512K,|gap=512",
-            ),
+            ("cold, up to the end", every(400, 10_001), cold, THROUGH, "1M,|gap=512"),
             ("cold, a few bytes", every(400, 3), cold, THROUGH, "512K,|gap=512"),
         ]);
     }
