@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use seekless::method::{Durability, Hint, Operation, UpdateOrder};
 use seekless::update::{
-    Batch, Commit, PlanLimits, Recovered, Safety, Step, StepKind, UpdateFacts, Updates, Watch, commit, commit_watched,
-    cost, plan, recover,
+    Batch, PlanLimits, Recovered, Safety, Step, StepKind, UpdateFacts, Updates, Watch, commit, commit_watched, cost,
+    plan, recover,
 };
 use seekless::{Error, Method};
 
 use super::crashing::is_killed;
+use super::updating::how;
 use super::{file_of, folders, methods, sample};
 
 const FILE_BYTES: usize = 300_000;
@@ -33,14 +34,6 @@ pub fn spilled() -> (Updates, Vec<u8>) {
     let updates = batch.resolve().unwrap();
     assert!(updates.spilled_bytes().is_some());
     (updates, after)
-}
-
-fn how(method: Method, safety: Safety) -> Commit {
-    Commit {
-        method,
-        safety,
-        is_unsafe: false,
-    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
     (batch.resolve().unwrap(), after)
 }
 
-fn how(method: Method, safety: Safety) -> Commit {
+pub fn how(method: Method, safety: Safety) -> Commit {
     Commit {
         method,
         safety,
