@@ -119,18 +119,21 @@ pub fn plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Resu
     })
 }
 
+/// The choice, where it is the same whatever calls and bytes cost on today's storages.
+pub(super) fn certain_choice(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Option<Choice> {
+    let by = |costs: &Costs| Choice::of(updates, &costs.on(facts, limits.durability), limits);
+    (by(&DEAR_BYTES).order == by(&DEAR_CALLS).order).then(|| by(&USUAL))
+}
+
 /// The plan, where it is the same whatever calls and bytes cost on today's storages: measuring takes longer than a small
 /// update. Of the facts only what they tell of the file counts, but for the predicted time.
 ///
 /// # Errors
 /// As of [`Updates::visit`].
 pub fn certain_plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<Option<UpdatePlan>> {
-    let by = |costs: &Costs| Choice::of(updates, &costs.on(facts, limits.durability), limits);
-    let (dear_bytes, dear_calls) = (by(&DEAR_BYTES), by(&DEAR_CALLS));
-    if dear_bytes.order != dear_calls.order {
+    let Some(choice) = certain_choice(updates, facts, limits) else {
         return Ok(None);
-    }
-    let choice = by(&USUAL);
+    };
     let method = choice.method(updates, facts, limits);
     let why = match choice.order {
         UpdateOrder::Coalesce(0) => "nothing between updates is worth writing, whatever a write costs",

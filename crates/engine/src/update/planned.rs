@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::facts::{assumed_facts, update_facts};
-use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, certain_plan, plan};
+use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, certain_choice, certain_plan, plan};
 use super::resolved::Updates;
 use super::{PrepareUpdate, UpdateTarget};
 use crate::error::Result;
@@ -51,10 +51,10 @@ impl Look {
     /// be predicted. Where it cannot be measured, because the folder takes no file or the disk is full, it is assumed.
     ///
     /// # Errors
-    /// The system's, where the file cannot be looked at; and as of [`Updates::visit`].
+    /// The system's, where the file cannot be looked at.
     pub fn at(path: &Path, updates: &Updates, limits: &PlanLimits, is_predicted: bool) -> Result<Self> {
         let assumed = Self::assuming(path, limits.durability)?;
-        if !is_predicted && certain_plan(updates, &assumed.facts, limits)?.is_some() {
+        if !is_predicted && certain_choice(updates, &assumed.facts, limits).is_some() {
             return Ok(assumed);
         }
         let durability = match limits.durability {
