@@ -178,6 +178,17 @@ impl Error {
         }
     }
 
+    /// Why others could not be kept out, where that ended an update, whether or not some of it had been written. Writing only
+    /// what updates name is possible all the same, and doing it twice gives the same.
+    #[must_use]
+    pub fn not_exclusive(&self) -> Option<&str> {
+        match self {
+            Self::NotExclusive { reason, .. } => Some(reason),
+            Self::PartlyUpdated { cause, .. } => cause.not_exclusive(),
+            _ => None,
+        }
+    }
+
     /// Whether this says that a method is not available, rather than that something failed.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {

@@ -94,7 +94,7 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     };
     match by_plan(false) {
         // Others cannot be kept out: then only what updates name is written.
-        Err(Error::NotExclusive { .. }) => by_plan(true),
+        Err(error) if error.not_exclusive().is_some() => by_plan(true),
         other => other,
     }
 }

@@ -1,9 +1,12 @@
 //! Updating.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use seekless::method::{CachePolicy, Durability, Operation, Preallocate};
-use seekless::update::{Batch, Commit, Look, PlanLimits, Safety, Updates, commit};
+use seekless::update::{
+    Batch, Commit, Look, PlanLimits, Safety, Step, StepKind, Updates, Watch, commit, commit_watched,
+};
 use seekless::{Error, Method};
 
 use super::{cases, file_of, folders, methods, sample, wait_until_closed};
@@ -155,32 +158,43 @@ fn a_second_updater_is_refused() {
     assert_eq!(std::fs::read(&path).unwrap(), b"before");
 }
 
+const LIMITS: PlanLimits = PlanLimits {
+    durability: Durability::Fsync,
+    amplification_max: None,
+    is_exact: false,
+    is_cached: false,
+};
+
+/// A file that is not in memory with updates all along it, one of its last four bytes where that is wished; what it will hold.
+fn cold(folder: &Path, bytes: usize, reaches_end: bool) -> (PathBuf, Updates, Vec<u8>) {
+    let before = sample(bytes);
+    let path = folder.join("file");
+    std::fs::write(&path, &before).unwrap();
+    let (mut batch, mut after) = (Batch::new(), before);
+    let end = reaches_end.then_some(bytes - 4);
+    for offset in (4..bytes - 600).step_by(400).chain(end) {
+        batch.push(offset as u64, b"cold").unwrap();
+        after[offset..offset + 4].copy_from_slice(b"cold");
+    }
+    drop_from_memory(&path);
+    (path, batch.resolve().unwrap(), after)
+}
+
+fn drop_from_memory(path: &Path) {
+    let file = std::fs::File::open(path).unwrap();
+    seekless_sys::sync(&file).unwrap();
+    seekless_sys::drop_from_cache(&file).unwrap();
+    drop(file);
+    wait_until_closed(path);
+}
+
 #[test]
 fn what_is_not_in_memory_is_updated_past_the_page_cache_where_the_files_end_is_not_touched() {
-    let limits = PlanLimits {
-        durability: Durability::Fsync,
-        amplification_max: None,
-        is_exact: false,
-        is_cached: false,
-    };
     for folder in folders() {
         for (bytes, reaches_end) in [(1 << 20, false), ((1 << 20) - 300, true)] {
-            let before = sample(bytes);
-            let path = file_of(&folder, "file", &before);
-            let (mut batch, mut after) = (Batch::new(), before);
-            let end = reaches_end.then_some(bytes - 4);
-            for offset in (4..bytes - 600).step_by(400).chain(end) {
-                batch.push(offset as u64, b"cold").unwrap();
-                after[offset..offset + 4].copy_from_slice(b"cold");
-            }
-            let updates = batch.resolve().unwrap();
-            let file = std::fs::File::open(&path).unwrap();
-            seekless_sys::sync(&file).unwrap();
-            seekless_sys::drop_from_cache(&file).unwrap();
-            drop(file);
-            wait_until_closed(&path);
-            let look = Look::assuming(&path, limits.durability).unwrap();
-            let method = look.plan(&updates, &limits).unwrap().method;
+            let (path, updates, after) = cold(folder.path(), bytes, reaches_end);
+            let look = Look::assuming(&path, LIMITS.durability).unwrap();
+            let method = look.plan(&updates, &LIMITS).unwrap().method;
             let is_direct = method.options().cache == CachePolicy::Direct;
             let may_be = look.facts.absent_part > 0.99 && look.facts.direct_alignment.is_some();
             assert_eq!(is_direct, may_be && !reaches_end, "{method}, {:?}", look.facts);
@@ -190,4 +204,45 @@ fn what_is_not_in_memory_is_updated_past_the_page_cache_where_the_files_end_is_n
             assert!(std::fs::read(&path).unwrap() == after, "{method}");
         }
     }
+}
+
+/// Wants to open the file when its second write is about to be made.
+struct Opening {
+    writes: AtomicU64,
+}
+
+impl Watch for Opening {
+    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+        if step.kind == StepKind::Write && self.writes.fetch_add(1, Ordering::Relaxed) == 1 {
+            let how = seekless_sys::Opening {
+                access: seekless_sys::Access::Read,
+                direct: false,
+                write_through: false,
+            };
+            // Does not wait; the lease begins to end.
+            assert!(seekless_sys::open(step.path, how).is_err());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn who_opens_a_file_while_it_is_updated_past_the_page_cache_does_not_end_the_update() {
+    let folder = &folders()[0];
+    let (path, updates, after) = cold(folder.path(), 30 << 20, false);
+    let look = Look::assuming(&path, LIMITS.durability).unwrap();
+    let method = look.plan(&updates, &LIMITS).unwrap().method;
+    if method.options().cache != CachePolicy::Direct {
+        println!("skipped: it is planned as {method}");
+        return;
+    }
+    let watch = || Opening {
+        writes: AtomicU64::new(0),
+    };
+    let partly = commit_watched(&path, &updates, &how(method, Safety::InPlace), &watch());
+    assert!(matches!(partly, Err(Error::PartlyUpdated { .. })), "{partly:?}");
+    drop_from_memory(&path);
+    let planned = "update/planned,fsync".parse().unwrap();
+    commit_watched(&path, &updates, &how(planned, Safety::InPlace), &watch()).unwrap();
+    assert!(std::fs::read(&path).unwrap() == after);
 }

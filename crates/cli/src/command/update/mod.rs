@@ -306,12 +306,13 @@ fn change(arguments: &Arguments, updates: &Updates, look: &Look, chosen: &mut Ch
         };
         commit(&arguments.file, updates, &how)
     };
-    match attempt(chosen.method) {
-        Err(seekless::Error::NotExclusive { reason, .. }) if is_planned(&method(arguments)?) => {
+    let done = attempt(chosen.method);
+    match done.as_ref().err().and_then(seekless::Error::not_exclusive) {
+        Some(reason) if is_planned(&method(arguments)?) => {
             *chosen = choose(arguments, updates, look, true)?;
             chosen.why = format!("{}: nobody else can be kept out ({reason})", chosen.why);
             Ok(attempt(chosen.method)?)
         }
-        other => Ok(other?),
+        _ => Ok(done?),
     }
 }
