@@ -49,7 +49,7 @@ pub use platform::{
     extended_attributes_at, extents, extents_as_known, file_system, holds_read_lease, holds_write_lease, list_folder,
     memory, next_data, next_hole, open, process_io, protection, punch_hole, read_advice, read_at_dontcache, readahead,
     residency, sendfile, set_capabilities, set_extended_attribute, sync, sync_file_system, take_read_lease,
-    take_write_lease, write_at_dontcache,
+    take_write_lease, unwritten_bytes, write_at_dontcache,
 };
 pub use ring::Ring;
 pub use stdio::{Locking, Stdio, StdioEnd, StdioFailure};

@@ -154,6 +154,11 @@ pub fn residency(_file: &File) -> io::Result<Support<Residency>> {
     Ok(Support::Unavailable("what is cached cannot be told on this system"))
 }
 
+/// `Unavailable`: Linux only.
+pub fn unwritten_bytes(_file: &File) -> io::Result<Support<u64>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
 /// Drops the file's clean pages from the cache, where [`advise`] is available. The caller has synced the file.
 pub fn drop_from_cache(file: &File) -> io::Result<Support<()>> {
     advise(file, Advice::DontNeed, 0, 0)

@@ -83,12 +83,10 @@ pub fn residency(file: &File) -> io::Result<Support<Residency>> {
     if size == 0 {
         return Ok(answer(0, ResidencySource::Cachestat));
     }
-    // The type's width differs by architecture; magic numbers are 32 bits everywhere.
-    #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
-    let file_system = rustix::fs::fstatfs(file)?.f_type as u64;
+    let file_system = magic(file)?;
     if ![OVERLAYFS_SUPER_MAGIC, FUSE_SUPER_MAGIC].contains(&file_system) {
-        match cached_pages(file, size) {
-            Ok(pages) => return Ok(answer(pages * page, ResidencySource::Cachestat)),
+        match cachestat(file, size) {
+            Ok(found) => return Ok(answer(found.cache * page, ResidencySource::Cachestat)),
             Err(Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -101,10 +99,38 @@ pub fn residency(file: &File) -> io::Result<Support<Residency>> {
     match mincore::resident_pages(file, size) {
         // A FUSE program may forbid mapping; what it has then in the cache is as good as nothing.
         Err(error) if file_system == FUSE_SUPER_MAGIC && error.raw_os_error() == Some(libc::ENODEV) => {
-            Ok(answer(cached_pages(file, size)? * page, ResidencySource::Cachestat))
+            Ok(answer(cachestat(file, size)?.cache * page, ResidencySource::Cachestat))
         }
         pages => Ok(answer(pages? * page, ResidencySource::Mincore)),
     }
+}
+
+/// How much of the file waits in the page cache to be written to the device, or is being written: cachestat(2).
+/// `Unavailable` before Linux 6.5, on overlayfs, and to who may not ask.
+pub fn unwritten_bytes(file: &File) -> io::Result<Support<u64>> {
+    const UNKNOWN: Support<u64> = Support::Unavailable("the kernel does not tell what is to be written back");
+    let size = file.metadata()?.len();
+    if size == 0 {
+        return Ok(Support::Available(0));
+    }
+    if magic(file)? == OVERLAYFS_SUPER_MAGIC {
+        return Ok(UNKNOWN);
+    }
+    match cachestat(file, size) {
+        Ok(found) => {
+            let pages = found.dirty + found.writeback;
+            Ok(Support::Available(pages * crate::page_bytes() as u64))
+        }
+        Err(Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP) => Ok(UNKNOWN),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// The `f_type` of the file's file system.
+fn magic(file: &File) -> rustix::io::Result<u64> {
+    // The type's width differs by architecture; magic numbers are 32 bits everywhere.
+    #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
+    rustix::fs::fstatfs(file).map(|found| found.f_type as u64)
 }
 
 /// Drops the file's clean pages from the cache: `posix_fadvise(2)` `DONTNEED`. The caller has synced the file.
@@ -147,7 +173,7 @@ struct Cachestat {
     recently_evicted: u64,
 }
 
-fn cached_pages(file: &File, size: u64) -> rustix::io::Result<u64> {
+fn cachestat(file: &File, size: u64) -> rustix::io::Result<Cachestat> {
     // Not len 0 ("to the end"): that counts the pages of a large folio past the end of the file too.
     let range = CachestatRange { off: 0, len: size };
     let mut found = Cachestat::default();
@@ -157,7 +183,7 @@ fn cached_pages(file: &File, size: u64) -> rustix::io::Result<u64> {
         let result = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut found, 0_u32) };
         if result == -1 { Err(last_errno()) } else { Ok(()) }
     })?;
-    Ok(found.cache)
+    Ok(found)
 }
 
 /// The kernel's own rule (mm/mincore.c, `can_do_mincore`), by which it answers truly or "all resident".
@@ -212,6 +238,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_be_written_back_is_told_until_it_is_synced() {
+        let Some(mut file) = synced_file() else { return };
+        let Support::Available(unwritten) = unwritten_bytes(&file).unwrap() else {
+            println!("skipped: cachestat is not to be had here");
+            return;
+        };
+        assert_eq!(unwritten, 0);
+        file.write_all(&[1; 10]).unwrap();
+        let page = crate::page_bytes() as u64;
+        assert_eq!(unwritten_bytes(&file).unwrap(), Support::Available(page));
+        file.sync_all().unwrap();
+        assert_eq!(unwritten_bytes(&file).unwrap(), Support::Available(0));
+    }
+
+    #[test]
     fn mincore_and_cachestat_agree() {
         let Some(file) = synced_file() else { return };
         if residency(&file).unwrap().available().unwrap().source == ResidencySource::Mincore {
@@ -222,7 +263,7 @@ mod tests {
         assert_eq!(mincore::resident_pages(&file, SIZE).unwrap(), 0);
         advise(&file, Advice::Random, 0, 0).unwrap();
         std::os::unix::fs::FileExt::read_exact_at(&file, &mut [0; 10_000], 40_000).unwrap();
-        let pages = cached_pages(&file, SIZE).unwrap();
+        let pages = cachestat(&file, SIZE).unwrap().cache;
         assert!(pages >= 3);
         assert_eq!(mincore::resident_pages(&file, SIZE).unwrap(), pages);
     }

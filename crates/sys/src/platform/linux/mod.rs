@@ -9,7 +9,9 @@ mod holes;
 mod machine;
 mod pipe;
 
-pub use cache::{advise, drop_from_cache, drop_system_caches, enable_read_ahead, read_advice, readahead, residency};
+pub use cache::{
+    advise, drop_from_cache, drop_system_caches, enable_read_ahead, read_advice, readahead, residency, unwritten_bytes,
+};
 pub use copy::{clone_file, clone_path, copy_file_range, copy_path_data, sendfile};
 pub use extents::{extents, extents_as_known};
 pub use file::{

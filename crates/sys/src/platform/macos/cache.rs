@@ -50,6 +50,13 @@ pub fn residency(file: &File) -> io::Result<Support<Residency>> {
     }))
 }
 
+/// `Unavailable`: Linux only.
+pub fn unwritten_bytes(_file: &File) -> io::Result<Support<u64>> {
+    Ok(Support::Unavailable(
+        "the kernel does not tell what is to be written back",
+    ))
+}
+
 /// Drops the file's pages from the cache: msync(2) `MS_INVALIDATE` over a map. The caller has synced the file.
 pub fn drop_from_cache(file: &File) -> io::Result<Support<()>> {
     const WINDOW_BYTES: u64 = 1 << 30;

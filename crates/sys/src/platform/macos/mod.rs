@@ -8,7 +8,9 @@ mod file;
 mod folder;
 mod machine;
 
-pub use cache::{advise, drop_from_cache, drop_system_caches, enable_read_ahead, read_advice, readahead, residency};
+pub use cache::{
+    advise, drop_from_cache, drop_system_caches, enable_read_ahead, read_advice, readahead, residency, unwritten_bytes,
+};
 pub use copy::{Pipe, clone_file, clone_path, copy_file_range, copy_path_data, extents, extents_as_known, sendfile};
 pub use file::{
     allocate, capabilities, direct_alignment, end_lease, holds_read_lease, holds_write_lease, next_data, next_hole,
