@@ -120,7 +120,10 @@ fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop) -> Result<Dug> {
     let digest_before = digest(held, how)?;
     let block_bytes = held.block_bytes()?;
     let looking = |error| held.failed("looking for zeros in it", error);
-    let zeros = Zeros::new(block_bytes, how.min_bytes).map_err(looking)?;
+    let mut zeros = Zeros::new(block_bytes, how.min_bytes).map_err(looking)?;
+    if matches!(sys::unwritten_bytes(&held.file), Ok(Support::Available(0))) {
+        zeros = zeros.evicting();
+    }
     let (send, runs) = mpsc::sync_channel(RUNS_WAITING);
     // The scan goes on while a punch waits for the device.
     let (scanned, punched) = std::thread::scope(|scope| {

@@ -52,6 +52,30 @@ fn make(path: &Path, pieces: &[(u8, u64)], tail: u64) -> Vec<u8> {
     bytes
 }
 
+#[test]
+fn digging_a_file_that_is_on_the_device_drops_no_data_from_memory() {
+    const MIB: usize = 1 << 20;
+    for folder in folders() {
+        if !has_holes(folder.path()) {
+            continue;
+        }
+        let path = folder.path().join("file");
+        let mut bytes = vec![0; 8 * MIB];
+        bytes[3 * MIB..4 * MIB].fill(1);
+        // A buffer that is zeros but for its last byte.
+        bytes[6 * MIB - 1] = 1;
+        fs::write(&path, &bytes).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+        let dug = dig(&path, Dig::default(), &Stop::default()).unwrap();
+        assert_eq!(dug.zero_bytes, 7 * MIB as u64 - 4096);
+        let file = File::open(&path).unwrap();
+        if let Ok(seekless_sys::Support::Available(found)) = seekless_sys::residency(&file) {
+            assert!(found.resident_bytes >= MIB as u64 + 4096, "{found:?}");
+        }
+        assert!(fs::read(&path).unwrap() == bytes);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 

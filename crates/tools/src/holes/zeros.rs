@@ -4,13 +4,16 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
-use seekless_sys::{Map, MapAdvice, MapMode, MappedBytes};
+use seekless_sys::{Advice, Buffer, MappedBytes};
 
-/// What a thread takes at a time, and what it reads at a time where it cannot map: the latter stays in the processor's cache.
+/// What a thread takes at a time, and what it reads at a time: the latter stays in the processor's cache, and copying it
+/// there is cheaper than mapping, which several threads of a process wait for each other to do.
 const PIECE_BYTES: u64 = 8 << 20;
-const BUFFER_BYTES: usize = 256 << 10;
+const BUFFER_BYTES: usize = 1 << 20;
+const BUFFER_ALIGNMENT: usize = 4096;
 /// Bytes and pieces between two words to the caller, so that a list of runs stays short whatever the file.
 const BATCH_BYTES: u64 = 256 << 20;
 const BATCH_PIECES: usize = 4096;
@@ -19,18 +22,32 @@ const BATCH_PIECES: usize = 4096;
 pub(super) struct Zeros {
     block_bytes: u64,
     min_bytes: u64,
+    evict: bool,
     pool: rayon::ThreadPool,
+    /// One for each thread.
+    buffers: Vec<Mutex<Buffer>>,
 }
 
 impl Zeros {
     /// Prepares threads, one for each processor, to find runs of at least `min_bytes`.
     pub fn new(block_bytes: u64, min_bytes: u64) -> io::Result<Self> {
         let pool = rayon::ThreadPoolBuilder::new().build().map_err(io::Error::other)?;
+        let buffer_bytes = BUFFER_BYTES.next_multiple_of(block_bytes as usize);
+        let buffer = |_| Buffer::new(buffer_bytes, BUFFER_ALIGNMENT).map(Mutex::new);
+        let buffers = (0..pool.current_num_threads()).map(buffer).collect::<io::Result<_>>()?;
         Ok(Self {
             block_bytes,
             min_bytes,
+            evict: false,
             pool,
+            buffers,
         })
+    }
+
+    /// Drops what is found from the page cache at once, where it lies in whole buffers: the threads that look do so side by side,
+    /// and a punch that comes then has fewer pages to free while it holds the file. For files with nothing to be written back.
+    pub fn evicting(self) -> Self {
+        Self { evict: true, ..self }
     }
 
     /// Tells the runs of whole blocks of zeros within `data`, the stretches of data of a file of `bytes`. They are told
@@ -70,19 +87,16 @@ impl Zeros {
         pieces: &[Range<u64>],
         go_on: &(dyn Fn() -> bool + Sync),
     ) -> io::Result<Vec<Vec<Range<u64>>>> {
-        let buffer_bytes = BUFFER_BYTES.next_multiple_of(self.block_bytes as usize);
-        let one = |buffer: &mut Vec<u8>, piece: &Range<u64>| {
+        let one = |piece: &Range<u64>| {
             let mut runs = Runs::new(self.block_bytes as usize);
-            if !go_on() {
-                return Ok(runs.found);
-            }
-            match map(file, piece) {
-                Some(map) => runs.map(&map, piece)?,
-                None => runs.read(file, buffer, piece)?,
+            if go_on() {
+                let buffer = &self.buffers[rayon::current_thread_index().unwrap_or_default()];
+                let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+                runs.read(file, &mut buffer, piece, self.evict)?;
             }
             Ok(runs.found)
         };
-        let all = || pieces.par_iter().map_init(|| vec![0; buffer_bytes], one).collect();
+        let all = || pieces.par_iter().map(one).collect();
         self.pool.install(all)
     }
 }
@@ -135,14 +149,6 @@ impl<'a> Telling<'a> {
     }
 }
 
-/// A piece as memory, which saves copying it; none where mapping is not allowed in this process, or not from there.
-fn map(file: &File, piece: &Range<u64>) -> Option<Map> {
-    let map = Map::new(file, piece.start, (piece.end - piece.start) as usize, MapMode::Read).ok()?;
-    // One call for all its pages; without it they come one by one.
-    let _ = map.advise(MapAdvice::PopulateRead);
-    Some(map)
-}
-
 /// The runs of zeros of a piece.
 struct Runs {
     block_bytes: usize,
@@ -157,19 +163,19 @@ impl Runs {
         }
     }
 
-    fn map(&mut self, map: &Map, piece: &Range<u64>) -> io::Result<()> {
-        self.look(map.bytes(0..(piece.end - piece.start) as usize), piece.start);
-        if map.faulted() {
-            return Err(io::Error::other("it became shorter meanwhile, or could not be read"));
-        }
-        Ok(())
-    }
-
-    fn read(&mut self, file: &File, buffer: &mut [u8], piece: &Range<u64>) -> io::Result<()> {
+    fn read(&mut self, file: &File, buffer: &mut [u8], piece: &Range<u64>, evict: bool) -> io::Result<()> {
         for start in piece.clone().step_by(buffer.len()) {
             let wanted = (piece.end - start).min(buffer.len() as u64) as usize;
             let length = read_whole(file, &mut buffer[..wanted], start)?;
             self.look(MappedBytes::from(&buffer[..length]), start);
+            let is_zeros = self
+                .found
+                .last()
+                .is_some_and(|run| run.contains(&start) && run.end >= start + length as u64);
+            if evict && is_zeros {
+                // What stays is dropped by the punch.
+                let _ = seekless_sys::advise(file, Advice::DontNeed, start, length as u64);
+            }
             if length < wanted {
                 break;
             }
