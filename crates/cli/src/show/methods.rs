@@ -131,6 +131,10 @@ fn list_mechanism(
             Some(reason) => missing.entry(reason).or_default().push(option),
         }
     }
+    if !mechanism.accepts.comparing.is_empty() {
+        // What comparing does unless it is told not to needs no trial.
+        works.extend(["holes=ignore", "identity=ignore"].map(str::to_owned));
+    }
     if !works.is_empty() {
         detail(GOOD, "with", &works.join(" "))?;
     }
