@@ -5,14 +5,14 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc;
 
 use seekless_sys::{self as sys, MappedBytes, Support};
 use sha2::{Digest, Sha256};
 
 use super::held::{Held, block_bytes, require_regular, unavailable};
 use super::map::Data;
-use super::zeros::Zeros;
+use super::zeros::{PIECE_BYTES, Zeros};
 use super::{Error, Result, Stop};
 
 /// How to dig.
@@ -74,7 +74,11 @@ fn look(path: &Path, how: Dig, stop: &Stop) -> Result<Dug> {
         ..Dug::default()
     };
     let failed = |error| Error::system(path, "looking for zeros in it", error);
-    let zeros = Zeros::new(block_bytes(path)?, how.min_bytes).map_err(failed)?;
+    let zeros = Zeros {
+        block_bytes: block_bytes(path)?,
+        min_bytes: how.min_bytes,
+        evict: false,
+    };
     let go_on = || !stop.is_stopped();
     let mut counted = Counted::default();
     let mut count = |run: Range<u64>| {
@@ -119,27 +123,28 @@ fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop) -> Result<Dug> {
     };
     let digest_before = digest(held, how)?;
     let block_bytes = held.block_bytes()?;
-    let looking = |error| held.failed("looking for zeros in it", error);
-    let mut zeros = Zeros::new(block_bytes, how.min_bytes).map_err(looking)?;
-    if matches!(sys::unwritten_bytes(&held.file), Ok(Support::Available(0))) {
-        zeros = zeros.evicting();
-    }
-    let (send, runs) = mpsc::sync_channel(RUNS_WAITING);
-    // The scan goes on while a punch waits for the device.
-    let (scanned, punched) = std::thread::scope(|scope| {
-        let puncher = scope.spawn(move || punch_all(held, runs, block_bytes, stop));
-        let mut punch = |run| {
-            send.send(run)
-                .map_err(|_| io::Error::other("the holes are not made any more"))
-        };
-        let go_on = || !stop.is_stopped() && held.is_alone();
+    let zeros = Zeros {
+        block_bytes,
+        min_bytes: how.min_bytes,
+        evict: matches!(sys::unwritten_bytes(&held.file), Ok(Support::Available(0))),
+    };
+    let go_on = || !stop.is_stopped() && held.is_alone();
+    let scan = |run: &mut dyn FnMut(Range<u64>) -> io::Result<()>| {
         let data = Data::of(&held.file, 0..bytes);
-        let scanned = zeros.find(&held.file, bytes, data, &go_on, &mut punch);
-        drop(send);
-        (scanned, puncher.join())
-    });
-    let punched = punched.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    scanned.map_err(looking)?;
+        let scanned = zeros.find(&held.file, bytes, data, &go_on, run);
+        scanned.map_err(|error| held.failed("looking for zeros in it", error))
+    };
+    let punch = |runs: &mut dyn Iterator<Item = Range<u64>>| punch_all(held, runs, block_bytes, stop);
+    let punched = if bytes <= PIECE_BYTES {
+        let mut runs = Vec::new();
+        scan(&mut |run| {
+            runs.push(run);
+            Ok(())
+        })?;
+        punch(&mut runs.into_iter())?
+    } else {
+        side_by_side(scan, punch)?
+    };
     (dug.holes, dug.zero_bytes) = (punched.counted.holes, punched.counted.bytes);
     held.require_alone()?;
     if dug.holes > 0 {
@@ -158,6 +163,27 @@ fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop) -> Result<Dug> {
 /// So many runs of zeros may wait to be punched.
 const RUNS_WAITING: usize = 4096;
 
+/// Scans while a punch waits for the device.
+fn side_by_side(
+    scan: impl FnOnce(&mut dyn FnMut(Range<u64>) -> io::Result<()>) -> Result<()>,
+    punch: impl FnOnce(&mut dyn Iterator<Item = Range<u64>>) -> Result<Punched> + Send,
+) -> Result<Punched> {
+    let (send, runs) = mpsc::sync_channel(RUNS_WAITING);
+    let (scanned, punched) = std::thread::scope(|scope| {
+        let puncher = scope.spawn(move || punch(&mut runs.into_iter()));
+        let scanned = scan(&mut |run| {
+            send.send(run)
+                .map_err(|_| io::Error::other("the holes are not made any more"))
+        });
+        drop(send);
+        (scanned, puncher.join())
+    });
+    // Where punching failed, that is why looking ended.
+    let punched = punched.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    scanned?;
+    Ok(punched)
+}
+
 /// What was punched, and some of it to look at again.
 #[derive(Default)]
 struct Punched {
@@ -165,7 +191,12 @@ struct Punched {
     samples: Vec<Range<u64>>,
 }
 
-fn punch_all(held: &Held<'_>, runs: Receiver<Range<u64>>, block_bytes: u64, stop: &Stop) -> Result<Punched> {
+fn punch_all(
+    held: &Held<'_>,
+    runs: &mut dyn Iterator<Item = Range<u64>>,
+    block_bytes: u64,
+    stop: &Stop,
+) -> Result<Punched> {
     let mut punched = Punched::default();
     for run in runs {
         if stop.is_stopped() {

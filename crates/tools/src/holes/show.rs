@@ -95,7 +95,11 @@ fn may_be_untold(path: &Path, shown: &Shown) -> Result<bool> {
 
 fn zero_bytes(file: &File, path: &Path, bytes: u64, stop: &Stop) -> Result<u64> {
     let failed = |error| Error::system(path, "looking for zeros in it", error);
-    let zeros = Zeros::new(block_bytes(path)?, 0).map_err(failed)?;
+    let zeros = Zeros {
+        block_bytes: block_bytes(path)?,
+        min_bytes: 0,
+        evict: false,
+    };
     let mut found = 0;
     let mut count = |run: std::ops::Range<u64>| {
         found += run.end - run.start;

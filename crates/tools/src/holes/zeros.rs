@@ -1,55 +1,41 @@
 //! Blocks of zeros in the data of a file: found by several threads, at the speed of memory where the file is cached.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use seekless_sys::{Advice, Buffer, MappedBytes};
 
 /// What a thread takes at a time, and what it reads at a time: the latter stays in the processor's cache, and copying it
 /// there is cheaper than mapping, which several threads of a process wait for each other to do.
-const PIECE_BYTES: u64 = 8 << 20;
+pub(super) const PIECE_BYTES: u64 = 8 << 20;
 const BUFFER_BYTES: usize = 1 << 20;
 const BUFFER_ALIGNMENT: usize = 4096;
 /// Bytes and pieces between two words to the caller, so that a list of runs stays short whatever the file.
 const BATCH_BYTES: u64 = 256 << 20;
 const BATCH_PIECES: usize = 4096;
 
+thread_local! {
+    /// What a thread reads into, kept from file to file.
+    static BUFFER: RefCell<Option<Buffer>> = const { RefCell::new(None) };
+}
+
 /// Finds runs of zeros.
 pub(super) struct Zeros {
-    block_bytes: u64,
-    min_bytes: u64,
-    evict: bool,
-    pool: rayon::ThreadPool,
-    /// One for each thread.
-    buffers: Vec<Mutex<Buffer>>,
+    /// What counts is a block of zeros.
+    pub block_bytes: u64,
+    /// Shorter runs do not count.
+    pub min_bytes: u64,
+    /// Whether what is found is dropped from the page cache at once, where it lies in whole buffers: the threads that look do
+    /// so side by side, and a punch that comes then has fewer pages to free while it holds the file. For files with
+    /// nothing to be written back.
+    pub evict: bool,
 }
 
 impl Zeros {
-    /// Prepares threads, one for each processor, to find runs of at least `min_bytes`.
-    pub fn new(block_bytes: u64, min_bytes: u64) -> io::Result<Self> {
-        let pool = rayon::ThreadPoolBuilder::new().build().map_err(io::Error::other)?;
-        let buffer_bytes = BUFFER_BYTES.next_multiple_of(block_bytes as usize);
-        let buffer = |_| Buffer::new(buffer_bytes, BUFFER_ALIGNMENT).map(Mutex::new);
-        let buffers = (0..pool.current_num_threads()).map(buffer).collect::<io::Result<_>>()?;
-        Ok(Self {
-            block_bytes,
-            min_bytes,
-            evict: false,
-            pool,
-            buffers,
-        })
-    }
-
-    /// Drops what is found from the page cache at once, where it lies in whole buffers: the threads that look do so side by side,
-    /// and a punch that comes then has fewer pages to free while it holds the file. For files with nothing to be written back.
-    pub fn evicting(self) -> Self {
-        Self { evict: true, ..self }
-    }
-
     /// Tells the runs of whole blocks of zeros within `data`, the stretches of data of a file of `bytes`. They are told
     /// in order, neighbours as one; the last block of the file counts, however short it is. One that is
     /// long is told in parts, each where the one before ends, while the rest is looked at. `go_on` is asked by the threads
@@ -90,14 +76,26 @@ impl Zeros {
         let one = |piece: &Range<u64>| {
             let mut runs = Runs::new(self.block_bytes as usize);
             if go_on() {
-                let buffer = &self.buffers[rayon::current_thread_index().unwrap_or_default()];
-                let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
-                runs.read(file, &mut buffer, piece, self.evict)?;
+                self.with_buffer(|buffer| runs.read(file, buffer, piece, self.evict))?;
             }
             Ok(runs.found)
         };
-        let all = || pieces.par_iter().map(one).collect();
-        self.pool.install(all)
+        match pieces {
+            // Most files are small, and threads are dear.
+            [piece] => Ok(vec![one(piece)?]),
+            pieces => pieces.par_iter().map(one).collect(),
+        }
+    }
+
+    fn with_buffer(&self, read: impl FnOnce(&mut [u8]) -> io::Result<()>) -> io::Result<()> {
+        let wanted = BUFFER_BYTES.next_multiple_of(self.block_bytes as usize);
+        BUFFER.with_borrow_mut(|kept| {
+            let buffer = match kept.take() {
+                Some(buffer) if buffer.len() == wanted => buffer,
+                _ => Buffer::new(wanted, BUFFER_ALIGNMENT)?,
+            };
+            read(kept.insert(buffer))
+        })
     }
 }
 
