@@ -6,10 +6,11 @@ use std::path::Path;
 
 use seekless::method::parse_size;
 use seekless::{Kernel, Method, Operation};
-use seekless_record::{Cache, Command, Differ, ExitCode, Target};
+use seekless_record::{Cache, Differ, Target};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::command::{CommandText, commands};
 use super::error::{did_you_mean, nearest};
 use super::published::{ColumnText, PublishedText, column, published};
 use super::updates::{UpdatesText, updates};
@@ -51,16 +52,6 @@ struct ContestText {
     work: Option<Spanned<u64>>,
     #[serde(default)]
     command: Vec<CommandText>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct CommandText {
-    name: Spanned<String>,
-    argv: Spanned<Vec<String>>,
-    before: Option<Spanned<Vec<String>>>,
-    exit_code: Option<Spanned<String>>,
-    note: Option<String>,
 }
 
 /// What is wrong, and the bytes of the text where it is.
@@ -380,82 +371,6 @@ fn work(operation: Operation, text: Option<&Spanned<u64>>) -> Checked<u64> {
         }
         work => Ok(work),
     }
-}
-
-fn commands(operation: Operation, texts: &[CommandText]) -> Checked<Vec<Command>> {
-    let mut commands: Vec<Command> = Vec::new();
-    for text in texts {
-        if operation == Operation::Update {
-            return problem(
-                &text.name,
-                "a command is not told of updates: only methods are compared here",
-            );
-        }
-        let name = text.name.get_ref();
-        if name.trim().is_empty() || name.chars().any(char::is_control) {
-            return problem(&text.name, "a command has a name of visible characters");
-        }
-        if commands.iter().any(|command| command.name == *name) {
-            return problem(&text.name, format!("two commands are named `{name}`"));
-        }
-        commands.push(command(operation, text)?);
-    }
-    Ok(commands)
-}
-
-fn command(operation: Operation, text: &CommandText) -> Checked<Command> {
-    let exit_codes = [("success", ExitCode::Success), ("verdict", ExitCode::Verdict)];
-    let exit_code = match &text.exit_code {
-        None if operation == Operation::Compare => ExitCode::Verdict,
-        None => ExitCode::Success,
-        Some(word) if operation == Operation::Compare => one_of(word, "exit code", &exit_codes)?,
-        Some(word) => return problem(word, format!("only what compares tells a verdict, not a {operation}")),
-    };
-    let needed: &[&str] = match (operation, exit_code) {
-        (Operation::Read, _) => &["{file}"],
-        (Operation::Write, _) => &["{target}"],
-        (Operation::Copy, _) => &["{file}", "{target}"],
-        (Operation::Compare, ExitCode::Verdict) => &["{one}", "{other}"],
-        (Operation::Compare, ExitCode::Success) | (Operation::Update, _) => &[],
-    };
-    let argv = text.argv.get_ref();
-    arguments(&text.argv)?;
-    for placeholder in needed {
-        if !argv.iter().skip(1).any(|argument| argument.contains(placeholder)) {
-            return problem(
-                &text.argv,
-                format!("a command that is to {operation} has `{placeholder}` in its arguments"),
-            );
-        }
-    }
-    if let Some(before) = &text.before {
-        arguments(before)?;
-        if operation != Operation::Compare {
-            return problem(before, format!("a {operation} makes nothing beforehand"));
-        }
-    }
-    Ok(Command {
-        name: text.name.get_ref().clone(),
-        argv: argv.clone(),
-        before: text
-            .before
-            .as_ref()
-            .map(|before| before.get_ref().clone())
-            .unwrap_or_default(),
-        exit_code,
-        note: text.note.clone(),
-    })
-}
-
-/// Checks that a program can be started with these arguments.
-fn arguments(argv: &Spanned<Vec<String>>) -> Checked<()> {
-    if argv.get_ref().first().is_none_or(String::is_empty) {
-        return problem(argv, "a command names its program first");
-    }
-    if argv.get_ref().iter().any(|argument| argument.contains('\0')) {
-        return problem(argv, "an argument cannot have a zero byte");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! rounds, budgets or folders: those belong to a run. The format is described in `docs/experiments.md`.
 
 mod builtin;
+mod command;
 mod error;
 mod expand;
 mod filter;

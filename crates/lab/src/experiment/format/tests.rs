@@ -1,7 +1,7 @@
 //! What is accepted, what is refused, and where the errors point.
 
 use proptest::prelude::*;
-use seekless_record::Draw;
+use seekless_record::{Draw, ExitCode};
 
 use super::*;
 use crate::layout::Layout;
