@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use seekless_record::Run;
 
-use super::store::{Document, Store, StoreError, replace};
+use super::error::StoreError;
+use super::store::{Document, Store, replace};
 
 /// The document of a run under way, as it was when it was last read or written here.
 #[derive(Debug)]

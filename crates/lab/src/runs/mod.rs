@@ -5,6 +5,7 @@
 
 mod anonymous;
 mod compare;
+mod error;
 mod kept;
 mod kind;
 mod same;
@@ -15,10 +16,11 @@ pub(crate) mod walk;
 
 pub use anonymous::anonymous;
 pub use compare::{Availability, Change, Comparison, ContestChange, MethodChange, compare};
+pub use error::StoreError;
 pub use kept::Kept;
 pub use kind::DeviceKind;
 pub use same::{NotComparable, objections};
-pub use store::{Document, LIMIT_BYTES, MAX_IMPORT_BYTES, Origin, Store, StoreError, split};
+pub use store::{Document, LIMIT_BYTES, MAX_IMPORT_BYTES, Origin, Store, split};
 pub use table::{Place, Ranked, Ranking, size_class, table};
 
 use std::hash::{DefaultHasher, Hasher};

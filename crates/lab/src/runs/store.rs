@@ -14,85 +14,14 @@ use serde::Serialize;
 use serde::de::IgnoredAny;
 use tempfile::NamedTempFile;
 
+use super::error::{NAMES_TOLD, StoreError};
+
 /// What the store should hold at most. Beyond it a run that was measured is still saved, and the user told; nothing is
 /// imported any more, and nothing removed unasked.
 pub const LIMIT_BYTES: u64 = 1 << 30;
 
 /// The largest file that is imported: a stranger's document takes several times its size while it is read.
 pub const MAX_IMPORT_BYTES: usize = 64 << 20;
-
-/// Why a document was not found, read, written or removed.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The system refused.
-    #[error("{}: {doing} failed: {source}", path.display())]
-    System {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was tried.
-        doing: &'static str,
-        /// The system's reason.
-        source: std::io::Error,
-    },
-    /// A path leads to a folder, a device or the like.
-    #[error("{}: is no regular file, so no run: name the JSON file of one", path.display())]
-    NotRegular {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The document is not to be read.
-    #[error("{}: {source}", path.display())]
-    Document {
-        /// Its file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: DocumentError,
-    },
-    /// Nothing is named so.
-    #[error("`{name}` is no run{}", nearest_words(nearest))]
-    NoSuch {
-        /// The name given.
-        name: String,
-        /// The IDs that look most like it.
-        nearest: Vec<String>,
-    },
-    /// Several are named so.
-    #[error("`{name}` begins the names of {} runs: {}; write more of one", matches.len(), first_of(matches))]
-    Ambiguous {
-        /// The name given.
-        name: String,
-        /// The IDs that begin with it.
-        matches: Vec<String>,
-    },
-    /// The store holds too much to import more.
-    #[error(
-        "the store holds {} MiB and should hold at most {}: remove runs first, the oldest with \
-         `seekless runs remove --down-to 500M`", bytes >> 20, LIMIT_BYTES >> 20
-    )]
-    Full {
-        /// What it would hold.
-        bytes: u64,
-    },
-}
-
-fn nearest_words(nearest: &[String]) -> String {
-    if nearest.is_empty() {
-        return ": there are none yet; `seekless bench` measures one".to_owned();
-    }
-    format!(
-        ": the nearest are {}; `seekless runs` lists all, and `latest` is the last of your own",
-        nearest.join(", ")
-    )
-}
-
-/// So many names are told.
-const NAMES_TOLD: usize = 3;
-
-fn first_of(names: &[String]) -> String {
-    let told: Vec<&str> = names.iter().take(NAMES_TOLD).map(String::as_str).collect();
-    let more = if names.len() > told.len() { ", ..." } else { "" };
-    format!("{}{more}", told.join(", "))
-}
 
 /// Whose run it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
