@@ -245,7 +245,8 @@ impl Runner<'_> {
     }
 }
 
-/// The part of the devices' bytes during trials that was not the trials' own.
+/// The part of the bytes read from devices during trials that was not the trials' own; none where they read nothing
+/// themselves, as when all is in memory.
 pub(super) fn other_io(trials: &[Trial]) -> Option<f64> {
     let (mut all, mut other) = (0, 0);
     for trial in trials {
@@ -256,7 +257,7 @@ pub(super) fn other_io(trials: &[Trial]) -> Option<f64> {
         all += device.read_bytes;
         other += device.read_bytes.saturating_sub(read);
     }
-    (all > 0).then(|| other as f64 / all as f64)
+    (other < all).then(|| other as f64 / all as f64)
 }
 
 /// A drift of the reference method beyond this is worth a warning.
@@ -376,4 +377,31 @@ fn drift(run: &Run, contest: usize) -> Option<String> {
             1.0 / ratio
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_record::DeviceUse;
+
+    use super::other_io;
+    use crate::simulation::trial;
+
+    #[test]
+    fn what_others_read_is_told_beside_what_was_read_here_only() {
+        let reading = |ours, all| {
+            let mut trial = trial(0, 0, 1.0);
+            trial.source_bytes = Some(ours);
+            trial.device = Some(DeviceUse {
+                reads: 1,
+                read_bytes: all,
+                read_merges: None,
+                writes: 0,
+                write_bytes: 0,
+                reliable: false,
+            });
+            trial
+        };
+        assert_eq!(other_io(&[reading(0, 0), reading(0, 4096)]), None);
+        assert_eq!(other_io(&[reading(300, 400), reading(0, 0)]), Some(0.25));
+    }
 }
