@@ -1,6 +1,7 @@
 //! Which order and block are best for updates by the facts: every one is tried on the gaps, counted by size.
 
-use super::plan::{PlanLimits, UpdateCost, UpdateFacts};
+use super::cost::nanoseconds;
+use super::plan::{PlanLimits, UpdateFacts};
 use super::resolved::Updates;
 use crate::method::{CachePolicy, Durability, Hint, Method, Options, Platform, UpdateOrder};
 
@@ -213,17 +214,4 @@ fn blocks(durability: Durability) -> &'static [u64] {
         Durability::WriteThrough => THROUGH_BLOCKS,
         Durability::Fsync | Durability::None => BLOCKS,
     }
-}
-
-pub(super) fn nanoseconds(cost: &UpdateCost, facts: &UpdateFacts, durability: Durability) -> f64 {
-    let flushes = match durability {
-        Durability::None => 0,
-        Durability::Fsync => 1,
-        Durability::WriteThrough => cost.writes,
-    };
-    cost.writes as f64 * facts.write_call_ns
-        + cost.written_bytes as f64 * facts.write_byte_ns
-        + cost.reads as f64 * facts.read_call_ns
-        + cost.read_bytes as f64 * facts.read_byte_ns
-        + flushes as f64 * facts.flush_ns
 }

@@ -14,6 +14,7 @@ use super::resolved::Updates;
 use super::target::{Going, Others, Target, cut_padding, sync};
 use super::updater::Updater;
 use super::watch::{Unwatched, Watch};
+use super::writes::reach;
 use super::{UpdateTarget, journal, replace};
 use crate::error::{Error, Result};
 use crate::method::{Durability, Method, UpdateOrder};
@@ -149,7 +150,7 @@ pub(super) fn in_place(
     let prepared = if let Some(prepared) = prepared {
         prepared
     } else {
-        made = Updater::prepare_for(method, updates.end())?;
+        made = Updater::prepare_for(method, reach(method, updates.end(), bytes_before))?;
         &mut made
     };
     let journal = match commit.safety {

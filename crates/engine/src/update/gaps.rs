@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::plan::{UpdateCost, UpdateFacts};
+use super::cost::UpdateCost;
+use super::plan::UpdateFacts;
 use super::resolved::Updates;
 use crate::method::UpdateOrder;
 

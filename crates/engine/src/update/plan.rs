@@ -4,13 +4,11 @@
 //! A call that writes is like a remote call: it costs more than the bytes it carries, so neighbours share one until the
 //! bytes between them cost more than the call they save.
 
-use std::time::Duration;
-
-use super::choice::{Choice, Costs, DEAR_BYTES, DEAR_CALLS, USUAL, nanoseconds, past_cache};
+use super::choice::{Choice, Costs, DEAR_BYTES, DEAR_CALLS, USUAL, past_cache};
+use super::cost::{UpdateCost, cost};
 use super::resolved::Updates;
-use super::writes::{Layout, Writes};
 use crate::error::Result;
-use crate::method::{Durability, Method, Options, UpdateOrder};
+use crate::method::{CachePolicy, Durability, Method, UpdateOrder};
 
 /// What writing costs on a storage with the wished durability, and what the file is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,28 +64,11 @@ pub struct PlanLimits {
     pub is_cached: bool,
 }
 
-/// What a method makes of updates, and the time that follows from the facts.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct UpdateCost {
-    /// Calls that write.
-    pub writes: u64,
-    /// Calls that read what lies between updates.
-    pub reads: u64,
-    /// Bytes that updates name, each once.
-    pub requested_bytes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// What it will take.
-    pub predicted: Duration,
-}
-
-impl UpdateCost {
-    /// Bytes written for each byte that updates name: what flash wears by.
+impl PlanLimits {
+    /// Whether no more is written than may be.
     #[must_use]
-    pub fn amplification(&self) -> f64 {
-        self.written_bytes as f64 / self.requested_bytes.max(1) as f64
+    pub fn allows(&self, cost: &UpdateCost) -> bool {
+        self.amplification_max.is_none_or(|most| cost.amplification() <= most)
     }
 }
 
@@ -102,19 +83,16 @@ pub struct UpdatePlan {
     pub why: String,
 }
 
-/// What every update pays without being asked for: a write of its own, in the order given.
-const NAIVE: &str = "update/sync,order=as-given";
-
 /// The method that will be fastest by the facts, within the limits.
 ///
 /// # Errors
 /// As of [`Updates::visit`].
 pub fn plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<UpdatePlan> {
     let choice = Choice::of(updates, facts, limits);
-    let method = choice.method(updates, facts, limits);
+    let (method, cost) = chosen(&choice, updates, facts, limits)?;
     Ok(UpdatePlan {
         method,
-        cost: cost(updates, facts, &method)?,
+        cost,
         why: choice.why(&method, facts, limits),
     })
 }
@@ -134,7 +112,7 @@ pub fn certain_plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits)
     let Some(choice) = certain_choice(updates, facts, limits) else {
         return Ok(None);
     };
-    let method = choice.method(updates, facts, limits);
+    let (method, cost) = chosen(&choice, updates, facts, limits)?;
     let why = match choice.order {
         UpdateOrder::Coalesce(0) => "nothing between updates is worth writing, whatever a write costs",
         UpdateOrder::Rewrite => "the whole file is worth writing at once, whatever a write costs",
@@ -142,70 +120,38 @@ pub fn certain_plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits)
     };
     Ok(Some(UpdatePlan {
         method,
-        cost: cost(updates, facts, &method)?,
+        cost,
         why: format!("{why}{}", past_cache(&method)),
     }))
 }
 
-/// What a method costs by the facts.
-///
-/// # Errors
-/// As of [`Updates::visit`].
-pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Result<UpdateCost> {
-    let options = method.options();
-    let order = match options.update_order {
-        // As many writes, without sorting back into the order given.
-        None | Some(UpdateOrder::AsGiven) => UpdateOrder::Ascending,
-        Some(order) => order,
+/// The method of a choice, and what it costs. Past the page cache whole blocks of the device are written: where those are
+/// more than may be written, it is made through the page cache.
+fn chosen(
+    choice: &Choice,
+    updates: &Updates,
+    facts: &UpdateFacts,
+    limits: &PlanLimits,
+) -> Result<(Method, UpdateCost)> {
+    let method = choice.method(updates, facts, limits);
+    let planned = cost(updates, facts, &method)?;
+    let is_direct = method.options().cache == CachePolicy::Direct;
+    if !is_direct || limits.allows(&planned) {
+        return Ok((method, planned));
+    }
+    let through_cache = PlanLimits {
+        is_cached: true,
+        ..*limits
     };
-    let layout = Layout {
-        order,
-        block_bytes: options.block_bytes.unwrap_or(1 << 30),
-        alignment: 1,
-        end: updates.end().max(facts.file_bytes),
-    };
-    let mut cost = UpdateCost {
-        writes: 0,
-        reads: 0,
-        requested_bytes: updates.requested_bytes(),
-        written_bytes: 0,
-        read_bytes: 0,
-        predicted: Duration::ZERO,
-    };
-    updates.each_window(|window| {
-        for write in Writes::new(window, layout) {
-            cost.writes += 1;
-            cost.written_bytes += write.length;
-            if write.has_gaps() {
-                cost.reads += 1;
-                cost.read_bytes += write.length;
-            }
-        }
-        Ok(())
-    })?;
-    let nanoseconds = nanoseconds(&cost, facts, options.durability);
-    cost.predicted = Duration::try_from_secs_f64(nanoseconds / 1e9).unwrap_or(Duration::MAX);
-    Ok(cost)
-}
-
-/// What the batch costs when every update is a write of its own, in the order given.
-///
-/// # Errors
-/// As of [`Updates::visit`].
-pub fn naive(updates: &Updates, facts: &UpdateFacts, durability: Durability) -> Result<(Method, UpdateCost)> {
-    let plain = Method::known(NAIVE);
-    let options = Options {
-        durability,
-        ..*plain.options()
-    };
-    let method = Method::new(plain.mechanism(), options).unwrap_or(plain);
+    let method = choice.method(updates, facts, &through_cache);
     Ok((method, cost(updates, facts, &method)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::update::Batch;
+    use crate::method::Options;
+    use crate::update::{Batch, naive};
 
     /// Roughly those of a virtual disk with ext4, written through.
     const FACTS: UpdateFacts = UpdateFacts {
@@ -355,6 +301,45 @@ mod tests {
             ("cold, up to the end", every(400, 10_001), cold, THROUGH, "1M,|gap=512"),
             ("cold, a few bytes", every(400, 3), cold, THROUGH, "512K,|gap=512"),
         ]);
+    }
+
+    #[test]
+    fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_many() {
+        let cold = UpdateFacts {
+            absent_part: 1.0,
+            direct_alignment: Some(4096),
+            ..FACTS
+        };
+        let updates = every(400, 9_000);
+        let through_cache = updates.end() as f64 / 36_000.0;
+        let bounded = |most| PlanLimits {
+            amplification_max: Some(most),
+            ..THROUGH
+        };
+        require_plans([
+            ("enough", every(400, 9_000), cold, bounded(101.0), "direct,8M,|gap=512"),
+            (
+                "enough through the cache",
+                every(400, 9_000),
+                cold,
+                bounded(through_cache),
+                "1M,|gap=512",
+            ),
+        ]);
+        let table = [
+            ("update/sync,direct", 879, 3_600_384),
+            ("update/sync,direct,order=as-given", 9_000, 9_000 * 4096),
+            ("update/sync,direct,gap=512", 4, 3_600_384),
+            ("update/io_uring,direct,block=1M", 879, 3_600_384),
+            ("update/sync,direct,order=rewrite", 4, 4_001_792),
+            ("update/sync,order=rewrite", 4, 4_000_000),
+        ];
+        for (method, writes, written_bytes) in table {
+            let cost = cost(&updates, &cold, &Method::known(method)).unwrap();
+            assert_eq!((cost.writes, cost.written_bytes), (writes, written_bytes), "{method}");
+        }
+        let one = cost(&every(1, 1), &cold, &Method::known("update/sync,direct")).unwrap();
+        assert_eq!((one.read_bytes, one.written_bytes), (4096, 4096));
     }
 
     #[test]

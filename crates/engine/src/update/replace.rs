@@ -14,6 +14,7 @@ use super::resolved::Updates;
 use super::target::{Going, Others};
 use super::updater::Updater;
 use super::watch::{Step, StepKind, Watch};
+use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Error, Result};
 use crate::method::Method;
@@ -91,7 +92,7 @@ fn keep_writers_out(old: &File, path: &Path, commit: &Commit) -> Result<bool> {
 }
 
 fn update(path: &Path, bytes_before: u64, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
-    let mut prepared = Updater::prepare_for(&commit.method, updates.end())?;
+    let mut prepared = Updater::prepare_for(&commit.method, reach(&commit.method, updates.end(), bytes_before))?;
     let side = Side::open_target(
         path,
         &commit.method,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use seekless::method::{CachePolicy, Durability, Operation, Preallocate};
 use seekless::update::{
-    Batch, Commit, Look, PlanLimits, Safety, Step, StepKind, Updates, Watch, commit, commit_watched,
+    Batch, Commit, Look, PlanLimits, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, cost, is_planned,
 };
 use seekless::{Error, Method};
 
@@ -52,8 +52,16 @@ fn every_method_leaves_what_a_naive_file_holds() {
                     let before = sample(size);
                     let path = file_of(&folder, "file", &before);
                     let (updates, after) = updated(&before, is_dense);
-                    commit(&path, &updates, &how(method, Safety::InPlace))
+                    let facts = Look::assuming(&path, Durability::None).unwrap().facts;
+                    let told = cost(&updates, &facts, &method).unwrap();
+                    let done = commit(&path, &updates, &how(method, Safety::InPlace))
                         .unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
+                    let done = (done.writes, done.requested_bytes, done.written_bytes);
+                    let told = (told.writes, told.requested_bytes, told.written_bytes);
+                    assert!(
+                        done == told || is_planned(&method),
+                        "{method} did {done:?} of {size} bytes, and {told:?} was told"
+                    );
                     assert!(
                         std::fs::read(&path).unwrap() == after,
                         "{method} left {size} bytes wrong"

@@ -283,7 +283,10 @@ fn choose(arguments: &Arguments, updates: &Updates, look: &Look, is_exact: bool)
         && cost.amplification() > most
     {
         let written = cost.amplification();
-        bail!("`{method}` would write {written:.1} bytes for each that changes, and {most} are allowed");
+        bail!(
+            "`{method}` would write {written:.1} bytes for each that changes, and {most} are allowed; nothing was \
+             written: leave the method out, or allow more (--max-amplification)"
+        );
     }
     Ok(Chosen {
         method,
