@@ -33,6 +33,16 @@ impl UpdateCost {
     pub fn amplification(&self) -> f64 {
         self.written_bytes as f64 / self.requested_bytes.max(1) as f64
     }
+
+    /// Predicts its time by other facts.
+    pub(super) fn predict(&mut self, facts: &UpdateFacts, method: &Method) {
+        let options = method.options();
+        let mut nanoseconds = nanoseconds(self, facts, options.durability);
+        if options.cache == CachePolicy::Direct {
+            nanoseconds += waiting_ns(self, facts, options.durability);
+        }
+        self.predicted = Duration::try_from_secs_f64(nanoseconds / 1e9).unwrap_or(Duration::MAX);
+    }
 }
 
 /// What a method costs by the facts.
@@ -60,12 +70,7 @@ pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Result<U
         }
         Ok(())
     })?;
-    let options = method.options();
-    let mut nanoseconds = nanoseconds(&cost, facts, options.durability);
-    if options.cache == CachePolicy::Direct {
-        nanoseconds += waiting_ns(&cost, facts, options.durability);
-    }
-    cost.predicted = Duration::try_from_secs_f64(nanoseconds / 1e9).unwrap_or(Duration::MAX);
+    cost.predict(facts, method);
     Ok(cost)
 }
 
