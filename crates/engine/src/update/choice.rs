@@ -83,7 +83,8 @@ pub(super) struct Choice {
 impl Choice {
     pub fn of(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Self {
         let mut best = (Self::nothing(), f64::MAX);
-        let mut is_bounded = false;
+        // The best of those that the bound rules out.
+        let mut ruled_out = f64::MAX;
         for order in orders(facts.has_holes) {
             let exact = !order.fills_gaps();
             if limits.is_exact && !exact {
@@ -96,20 +97,23 @@ impl Choice {
                 let nanoseconds = nanoseconds(&estimate, facts, limits.durability) + first;
                 let amplification = estimate.written_bytes as f64 / updates.requested_bytes().max(1) as f64;
                 if !exact && limits.amplification_max.is_some_and(|most| amplification > most) {
-                    is_bounded |= nanoseconds < best.1;
+                    ruled_out = ruled_out.min(nanoseconds);
                 } else if nanoseconds < best.1 {
                     let choice = Self {
                         order,
                         block_bytes,
                         writes: estimate.writes,
                         written_bytes: estimate.written_bytes,
-                        is_bounded,
+                        ..Self::nothing()
                     };
                     best = (choice, nanoseconds);
                 }
             }
         }
-        Self { is_bounded, ..best.0 }
+        Self {
+            is_bounded: ruled_out < best.1,
+            ..best.0
+        }
     }
 
     fn nothing() -> Self {
@@ -167,7 +171,7 @@ impl Choice {
         Method::new(plain.mechanism(), options).unwrap_or(plain)
     }
 
-    pub fn why(&self, method: &Method, facts: &UpdateFacts, limits: &PlanLimits) -> String {
+    pub fn why(&self, method: &Method, updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> String {
         let flush_ns = match limits.durability {
             Durability::WriteThrough => facts.flush_ns,
             Durability::None | Durability::Fsync => 0.0,
@@ -182,9 +186,13 @@ impl Choice {
                 "and no more than what updates touch may be written, as the file has holes"
             }
             _ if limits.is_exact => "and only what updates name may be written",
+            _ if self.is_bounded => "but the bound on the amplification leaves no room for what lies between updates",
+            _ if updates.gaps.has_up_to(worth) => {
+                "but reading what lies between updates would take longer than fewer writes save"
+            }
             _ => "so nothing between updates is written",
         };
-        let bounded = if self.is_bounded {
+        let bounded = if self.is_bounded && self.order.fills_gaps() {
             "; without the bound on the amplification more would be written at once"
         } else {
             ""

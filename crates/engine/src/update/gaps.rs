@@ -29,6 +29,13 @@ impl Gaps {
         self.by_bits[bits.min(64)].1 += gap;
     }
 
+    /// Whether there are gaps of no more than so many bytes, as far as sizes are told apart.
+    pub fn has_up_to(&self, bytes: f64) -> bool {
+        let largest = |bits: usize| (1_u128 << (bits - 1)) as f64;
+        let mut sizes = self.by_bits.iter().enumerate().skip(1);
+        sizes.any(|(bits, &(count, _))| count > 0 && largest(bits) <= bytes)
+    }
+
     /// What an order costs, but for where its blocks end.
     pub fn estimate(&self, order: UpdateOrder, updates: &Updates, facts: &UpdateFacts, block_bytes: u64) -> UpdateCost {
         let bits = match order {
