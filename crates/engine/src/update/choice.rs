@@ -1,5 +1,6 @@
 //! Which order and block are best for updates by the facts: every one is tried on the gaps, counted by size.
 
+use super::commit::Safety;
 use super::cost::nanoseconds;
 use super::plan::{PlanLimits, UpdateFacts};
 use super::resolved::Updates;
@@ -129,7 +130,7 @@ impl Choice {
     /// Whether the page cache is passed by: where it holds next to nothing of the file, and the file's end is not touched,
     /// for which a longer one would be on the device for a moment.
     fn is_direct(&self, updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> bool {
-        let Some(alignment) = facts.direct_alignment.filter(|_| !limits.is_cached) else {
+        let Some(alignment) = facts.direct_alignment.filter(|_| limits.safety == Safety::InPlace) else {
             return false;
         };
         let end = match self.order {
@@ -144,8 +145,8 @@ impl Choice {
     }
 
     pub fn method(&self, updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Method {
-        let plain = Method::known("update/sync");
         if self.is_direct(updates, facts, limits) {
+            let plain = Method::known("update/sync");
             let options = Options {
                 cache: CachePolicy::Direct,
                 block_bytes: Some(DIRECT_BLOCK_BYTES),
@@ -155,6 +156,11 @@ impl Choice {
             };
             return Method::new(plain.mechanism(), options).unwrap_or(plain);
         }
+        self.method_through_cache(facts, limits)
+    }
+
+    pub fn method_through_cache(&self, facts: &UpdateFacts, limits: &PlanLimits) -> Method {
+        let plain = Method::known("update/sync");
         let is_scattered = self.writes > 1 && self.written_bytes / self.writes < SHORT_BYTES;
         let hint = if Platform::HERE == Platform::Linux && facts.absent_part > 0.01 && is_scattered {
             Hint::WillNeed

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::commit::Safety;
+use super::journal;
 use super::plan::UpdateFacts;
 use super::resolved::Updates;
 use super::writes::{Layout, Writes, reach};
@@ -19,8 +21,10 @@ pub struct UpdateCost {
     pub reads: u64,
     /// Bytes that updates name, each once.
     pub requested_bytes: u64,
-    /// Bytes written.
+    /// Bytes written to the file.
     pub written_bytes: u64,
+    /// Bytes written beside it for safety: the journal, or at most the copy that takes its name.
+    pub safety_bytes: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// What it will take.
@@ -28,10 +32,10 @@ pub struct UpdateCost {
 }
 
 impl UpdateCost {
-    /// Bytes written for each byte that updates name: what flash wears by.
+    /// Bytes written, those for safety among them, for each byte that updates name: what flash wears by.
     #[must_use]
     pub fn amplification(&self) -> f64 {
-        self.written_bytes as f64 / self.requested_bytes.max(1) as f64
+        (self.written_bytes + self.safety_bytes) as f64 / self.requested_bytes.max(1) as f64
     }
 
     /// Predicts its time by other facts.
@@ -45,17 +49,27 @@ impl UpdateCost {
     }
 }
 
-/// What a method costs by the facts.
+/// What safety writes beside the file.
+pub(super) fn safety_bytes(updates: &Updates, facts: &UpdateFacts, safety: Safety) -> Result<u64> {
+    match safety {
+        Safety::InPlace => Ok(0),
+        Safety::Journal => journal::bytes(updates),
+        Safety::Replace => Ok(facts.copied_bytes),
+    }
+}
+
+/// What a method costs by the facts. The time is that of the method, without what safety takes.
 ///
 /// # Errors
 /// As of [`Updates::visit`].
-pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Result<UpdateCost> {
+pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method, safety: Safety) -> Result<UpdateCost> {
     let layout = layout(updates, facts, method);
     let mut cost = UpdateCost {
         writes: 0,
         reads: 0,
         requested_bytes: updates.requested_bytes(),
         written_bytes: 0,
+        safety_bytes: safety_bytes(updates, facts, safety)?,
         read_bytes: 0,
         predicted: Duration::ZERO,
     };
@@ -123,7 +137,7 @@ pub fn naive(updates: &Updates, facts: &UpdateFacts, durability: Durability) -> 
         ..*plain.options()
     };
     let method = Method::new(plain.mechanism(), options).unwrap_or(plain);
-    Ok((method, cost(updates, facts, &method)?))
+    Ok((method, cost(updates, facts, &method, Safety::InPlace)?))
 }
 
 pub(super) fn nanoseconds(cost: &UpdateCost, facts: &UpdateFacts, durability: Durability) -> f64 {

@@ -63,6 +63,46 @@ pub fn assumed_facts(path: &Path, durability: Durability) -> Result<UpdateFacts>
     })
 }
 
+/// What a copy of a file takes: its data, or nothing where blocks are shared beside it.
+pub(super) fn copied_bytes(path: &Path) -> Result<u64> {
+    let path = &super::commit::end_of_links(path)?;
+    if shares_blocks(path) {
+        return Ok(0);
+    }
+    let failed = |error| Error::system(path, "asking where it has data", error);
+    data_bytes(&File::open(path).map_err(failed)?).map_err(failed)
+}
+
+/// Whether files beside a file share their blocks, found out by a short one; not where none can be made.
+fn shares_blocks(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let tried = || -> std::io::Result<Support<()>> {
+        let (from, to) = (tempfile::tempfile_in(folder)?, tempfile::tempfile_in(folder)?);
+        from.write_all_at(&vec![1; TRIED_BYTES], 0)?;
+        sys::clone_file(&from, &to)
+    };
+    matches!(tried(), Ok(Support::Available(())))
+}
+
+/// How much of a file is not in holes.
+pub(super) fn data_bytes(file: &File) -> std::io::Result<u64> {
+    let end = file.metadata()?.len();
+    let (mut at, mut bytes) = (0, 0);
+    while at < end {
+        let data = match sys::next_data(file, at)? {
+            Support::Available(Some(data)) if data < end => data,
+            Support::Available(_) => break,
+            Support::Unavailable(_) => at,
+        };
+        at = match sys::next_hole(file, data)? {
+            Support::Available(hole) if hole > data => hole.min(end),
+            _ => end,
+        };
+        bytes += at - data;
+    }
+    Ok(bytes)
+}
+
 /// Whether there are holes, or may be: blocks may be missing because they are compressed.
 fn has_holes(path: &Path, found: &Metadata) -> bool {
     let bytes = found.len();

@@ -62,6 +62,7 @@ impl Gaps {
             reads,
             requested_bytes: updates.requested_bytes(),
             written_bytes,
+            safety_bytes: 0,
             read_bytes,
             predicted: Duration::ZERO,
         }

@@ -5,7 +5,8 @@
 //! bytes between them cost more than the call they save.
 
 use super::choice::{Choice, Costs, DEAR_BYTES, DEAR_CALLS, USUAL, past_cache};
-use super::cost::{UpdateCost, cost};
+use super::commit::Safety;
+use super::cost::{UpdateCost, cost, safety_bytes};
 use super::resolved::Updates;
 use crate::error::Result;
 use crate::method::{CachePolicy, Durability, Method, UpdateOrder};
@@ -31,6 +32,9 @@ pub struct UpdateFacts {
     pub has_holes: bool,
     /// What offsets and lengths of direct I/O are multiples of; none where the file system tells of no direct I/O.
     pub direct_alignment: Option<u64>,
+    /// What a copy of the file takes at most: its data, or nothing where blocks can be shared. Counts with
+    /// [`Safety::Replace`] only.
+    pub copied_bytes: u64,
 }
 
 impl UpdateFacts {
@@ -47,6 +51,7 @@ impl UpdateFacts {
             absent_part: 0.0,
             has_holes: false,
             direct_alignment: None,
+            copied_bytes: file_bytes,
         }
     }
 }
@@ -60,8 +65,9 @@ pub struct PlanLimits {
     pub amplification_max: Option<f64>,
     /// Whether only bytes may be written that updates name.
     pub is_exact: bool,
-    /// Whether the page cache must be used, as under a journal, or in a new file that was just copied.
-    pub is_cached: bool,
+    /// What becomes of the file when it ends early. A journal and a new file that was just copied take the page cache, and
+    /// are written beside the file.
+    pub safety: Safety,
 }
 
 impl PlanLimits {
@@ -69,6 +75,18 @@ impl PlanLimits {
     #[must_use]
     pub fn allows(&self, cost: &UpdateCost) -> bool {
         self.amplification_max.is_none_or(|most| cost.amplification() <= most)
+    }
+
+    /// The limits for the file itself, beside what safety takes.
+    fn of_file(&self, updates: &Updates, facts: &UpdateFacts) -> Result<Self> {
+        let Some(most) = self.amplification_max else {
+            return Ok(*self);
+        };
+        let beside = safety_bytes(updates, facts, self.safety)? as f64 / updates.requested_bytes().max(1) as f64;
+        Ok(Self {
+            amplification_max: Some(most - beside),
+            ..*self
+        })
     }
 }
 
@@ -88,7 +106,7 @@ pub struct UpdatePlan {
 /// # Errors
 /// As of [`Updates::visit`].
 pub fn plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<UpdatePlan> {
-    let choice = Choice::of(updates, facts, limits);
+    let choice = Choice::of(updates, facts, &limits.of_file(updates, facts)?);
     let (method, cost) = chosen(&choice, updates, facts, limits)?;
     Ok(UpdatePlan {
         method,
@@ -98,9 +116,10 @@ pub fn plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Resu
 }
 
 /// The choice, where it is the same whatever calls and bytes cost on today's storages.
-pub(super) fn certain_choice(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Option<Choice> {
-    let by = |costs: &Costs| Choice::of(updates, &costs.on(facts, limits.durability), limits);
-    (by(&DEAR_BYTES).order == by(&DEAR_CALLS).order).then(|| by(&USUAL))
+pub(super) fn certain_choice(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<Option<Choice>> {
+    let limits = limits.of_file(updates, facts)?;
+    let by = |costs: &Costs| Choice::of(updates, &costs.on(facts, limits.durability), &limits);
+    Ok((by(&DEAR_BYTES).order == by(&DEAR_CALLS).order).then(|| by(&USUAL)))
 }
 
 /// The plan, where it is the same whatever calls and bytes cost on today's storages: measuring takes longer than a small
@@ -109,7 +128,7 @@ pub(super) fn certain_choice(updates: &Updates, facts: &UpdateFacts, limits: &Pl
 /// # Errors
 /// As of [`Updates::visit`].
 pub fn certain_plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<Option<UpdatePlan>> {
-    let Some(choice) = certain_choice(updates, facts, limits) else {
+    let Some(choice) = certain_choice(updates, facts, limits)? else {
         return Ok(None);
     };
     let (method, cost) = chosen(&choice, updates, facts, limits)?;
@@ -134,17 +153,13 @@ fn chosen(
     limits: &PlanLimits,
 ) -> Result<(Method, UpdateCost)> {
     let method = choice.method(updates, facts, limits);
-    let planned = cost(updates, facts, &method)?;
+    let planned = cost(updates, facts, &method, limits.safety)?;
     let is_direct = method.options().cache == CachePolicy::Direct;
     if !is_direct || limits.allows(&planned) {
         return Ok((method, planned));
     }
-    let through_cache = PlanLimits {
-        is_cached: true,
-        ..*limits
-    };
-    let method = choice.method(updates, facts, &through_cache);
-    Ok((method, cost(updates, facts, &method)?))
+    let method = choice.method_through_cache(facts, limits);
+    Ok((method, cost(updates, facts, &method, limits.safety)?))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use super::facts::{assumed_facts, update_facts};
+use super::commit::Safety;
+use super::facts::{assumed_facts, copied_bytes, update_facts};
 use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, certain_choice, certain_plan, plan};
 use super::resolved::Updates;
 use super::{PrepareUpdate, UpdateTarget};
@@ -55,8 +56,8 @@ impl Look {
     /// # Errors
     /// The system's, where the file cannot be looked at.
     pub fn at(path: &Path, updates: &Updates, limits: &PlanLimits, is_predicted: bool) -> Result<Self> {
-        let mut look = Self::assuming(path, limits.durability)?;
-        if certain_choice(updates, &look.facts, limits).is_none() {
+        let mut look = Self::assuming(path, limits)?;
+        if certain_choice(updates, &look.facts, limits)?.is_none() {
             let durability = match limits.durability {
                 // It is brought to the device once, whatever the order: that decides nothing.
                 Durability::Fsync => Durability::None,
@@ -76,7 +77,10 @@ impl Look {
     /// Whether the costs could be measured.
     fn measure(&mut self, path: &Path, durability: Durability) -> bool {
         match update_facts(path, durability) {
-            Ok(facts) => self.facts = facts,
+            Ok(facts) => {
+                let copied_bytes = self.facts.copied_bytes;
+                self.facts = UpdateFacts { copied_bytes, ..facts };
+            }
             Err(error) => self.doubt = Some(error.to_string()),
         }
         self.doubt.is_none()
@@ -86,8 +90,11 @@ impl Look {
     ///
     /// # Errors
     /// The system's.
-    pub fn assuming(path: &Path, durability: Durability) -> Result<Self> {
-        let facts = assumed_facts(path, durability)?;
+    pub fn assuming(path: &Path, limits: &PlanLimits) -> Result<Self> {
+        let mut facts = assumed_facts(path, limits.durability)?;
+        if limits.safety == Safety::Replace {
+            facts.copied_bytes = copied_bytes(path)?;
+        }
         Ok(Self {
             facts,
             is_measured: false,
@@ -139,7 +146,7 @@ mod tests {
                 durability,
                 amplification_max: None,
                 is_exact: false,
-                is_cached: false,
+                safety: Safety::InPlace,
             };
             let plain = Look::at(&path, &updates, &limits, false).unwrap();
             let told = Look::at(&path, &updates, &limits, true).unwrap();

@@ -15,12 +15,13 @@ const FACTS: UpdateFacts = UpdateFacts {
     absent_part: 0.0,
     has_holes: false,
     direct_alignment: None,
+    copied_bytes: 4_000_000,
 };
 const THROUGH: PlanLimits = PlanLimits {
     durability: Durability::WriteThrough,
     amplification_max: None,
     is_exact: false,
-    is_cached: false,
+    safety: Safety::InPlace,
 };
 
 fn every(step: u64, count: u64) -> Updates {
@@ -136,7 +137,7 @@ fn the_page_cache_is_passed_by_where_it_is_empty_and_the_end_is_not_touched() {
         ..THROUGH
     };
     let cached = PlanLimits {
-        is_cached: true,
+        safety: Safety::Journal,
         ..THROUGH
     };
     require_plans([
@@ -206,6 +207,36 @@ fn the_reason_tells_what_decided() {
 }
 
 #[test]
+fn what_safety_writes_counts_and_leaves_less_to_the_file() {
+    // 12 bytes and twice the four that change for each of 10,000, what frames them, and at most the 4,000,000 of a copy.
+    let updates = every(400, 10_000);
+    let planned = |safety, most| {
+        let limits = PlanLimits {
+            safety,
+            amplification_max: Some(most),
+            ..THROUGH
+        };
+        let planned = plan(&updates, &FACTS, &limits).unwrap();
+        let order = planned.method.options().update_order;
+        let is_gap_0 = order == Some(UpdateOrder::Coalesce(0));
+        (planned.cost.safety_bytes, is_gap_0, limits.allows(&planned.cost))
+    };
+    let journal = 56 + 8 + 200_000 + 16;
+    for (safety, most, expected) in [
+        (Safety::InPlace, 100.0, (0, false, true)),
+        (Safety::InPlace, 1.0, (0, true, true)),
+        (Safety::Journal, 106.0, (journal, false, true)),
+        (Safety::Journal, 104.0, (journal, true, true)),
+        (Safety::Journal, 6.0, (journal, true, false)),
+        (Safety::Replace, 200.0, (4_000_000, false, true)),
+        (Safety::Replace, 190.0, (4_000_000, true, true)),
+        (Safety::Replace, 100.0, (4_000_000, true, false)),
+    ] {
+        assert_eq!(planned(safety, most), expected, "{safety:?} {most}");
+    }
+}
+
+#[test]
 fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_many() {
     let cold = UpdateFacts {
         absent_part: 1.0,
@@ -237,10 +268,16 @@ fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_man
         ("update/sync,order=rewrite", 4, 4_000_000),
     ];
     for (method, writes, written_bytes) in table {
-        let cost = cost(&updates, &cold, &Method::known(method)).unwrap();
+        let cost = cost(&updates, &cold, &Method::known(method), Safety::InPlace).unwrap();
         assert_eq!((cost.writes, cost.written_bytes), (writes, written_bytes), "{method}");
     }
-    let one = cost(&every(1, 1), &cold, &Method::known("update/sync,direct")).unwrap();
+    let one = cost(
+        &every(1, 1),
+        &cold,
+        &Method::known("update/sync,direct"),
+        Safety::InPlace,
+    )
+    .unwrap();
     assert_eq!((one.read_bytes, one.written_bytes), (4096, 4096));
 }
 
@@ -325,7 +362,7 @@ fn what_is_never_slower_by_the_facts_is_planned() {
                     ..*Method::known("update/sync").options()
                 };
                 let other = Method::new(Method::known("update/sync").mechanism(), options).unwrap();
-                let other = cost(&updates, &FACTS, &other).unwrap().predicted;
+                let other = cost(&updates, &FACTS, &other, Safety::InPlace).unwrap().predicted;
                 assert!(
                     planned.cost.predicted <= other.mul_f64(1.05),
                     "{step} {durability:?} {order:?}"
