@@ -85,9 +85,56 @@ fn the_amplification_is_bounded() {
         (&told["planned"]["writes"], &told["planned"]["amplification"]),
         (&100.into(), &1.0.into())
     );
-    let refused = place.run(&[&dry[..], &["--method", "update/sync,order=rewrite"]].concat());
-    assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("100.0 bytes for each"), "{}", refused.stderr);
+    let before = place.content();
+    // Past the page cache all of each block is written.
+    for method in [
+        "update/sync,order=rewrite",
+        "update/sync,direct",
+        "update/io_uring,direct",
+    ] {
+        let bounded = ["update", "numbers", "--from", "changes", "--max-amplification", "2"];
+        let refused = place.run(&[&bounded[..], &["--method", method]].concat());
+        assert_eq!(refused.code, Some(2), "{method}: {}", refused.stdout);
+        assert!(
+            refused.stderr.contains("bytes for each that changes"),
+            "{}",
+            refused.stderr
+        );
+    }
+    // A journal holds 12 bytes for each update, and twice what changes, beside what frames it.
+    for (most, code) in [("6", Some(2)), ("6.3", Some(0))] {
+        let bounded = ["update", "numbers", "--from", "changes", "--max-amplification", most];
+        let ended = place.run(&[&bounded[..], &["--safety", "journal"]].concat());
+        assert_eq!(ended.code, code, "{}{}", ended.stdout, ended.stderr);
+        let told = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(told.contains("6.2 bytes for each that changes"), "{told}");
+        assert_eq!(place.content() == before, code == Some(2));
+    }
+}
+
+#[test]
+fn what_is_told_is_what_is_done_whatever_is_asked() {
+    for safety in ["in-place", "journal", "replace"] {
+        let place = Place::new();
+        integers(&place);
+        let asked = [
+            "update",
+            "numbers",
+            "--from",
+            "changes",
+            "--json",
+            "--durability",
+            "through",
+        ];
+        let asked = [&asked[..], &["--safety", safety]].concat();
+        let dry = json(&place.run(&[&asked[..], &["--dry-run"]].concat()).succeeded());
+        let told = json(&place.run(&[&asked[..], &["--explain"]].concat()).succeeded());
+        let plain = json(&place.run(&asked).succeeded());
+        for one in [&dry, &told] {
+            assert_eq!((&one["method"], &one["why"]), (&plain["method"], &plain["why"]));
+            assert_eq!(one["planned"]["amplification"], plain["done"]["amplification"]);
+        }
+    }
 }
 
 #[test]

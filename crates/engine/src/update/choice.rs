@@ -1,6 +1,8 @@
 //! Which order and block are best for updates by the facts: every one is tried on the gaps, counted by size.
 
-use super::plan::{PlanLimits, UpdateCost, UpdateFacts};
+use super::commit::Safety;
+use super::cost::nanoseconds;
+use super::plan::{PlanLimits, UpdateFacts};
 use super::resolved::Updates;
 use crate::method::{CachePolicy, Durability, Hint, Method, Options, Platform, UpdateOrder};
 
@@ -82,7 +84,8 @@ pub(super) struct Choice {
 impl Choice {
     pub fn of(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Self {
         let mut best = (Self::nothing(), f64::MAX);
-        let mut is_bounded = false;
+        // The best of those that the bound rules out.
+        let mut ruled_out = f64::MAX;
         for order in orders(facts.has_holes) {
             let exact = !order.fills_gaps();
             if limits.is_exact && !exact {
@@ -95,20 +98,23 @@ impl Choice {
                 let nanoseconds = nanoseconds(&estimate, facts, limits.durability) + first;
                 let amplification = estimate.written_bytes as f64 / updates.requested_bytes().max(1) as f64;
                 if !exact && limits.amplification_max.is_some_and(|most| amplification > most) {
-                    is_bounded |= nanoseconds < best.1;
+                    ruled_out = ruled_out.min(nanoseconds);
                 } else if nanoseconds < best.1 {
                     let choice = Self {
                         order,
                         block_bytes,
                         writes: estimate.writes,
                         written_bytes: estimate.written_bytes,
-                        is_bounded,
+                        ..Self::nothing()
                     };
                     best = (choice, nanoseconds);
                 }
             }
         }
-        Self { is_bounded, ..best.0 }
+        Self {
+            is_bounded: ruled_out < best.1,
+            ..best.0
+        }
     }
 
     fn nothing() -> Self {
@@ -124,7 +130,7 @@ impl Choice {
     /// Whether the page cache is passed by: where it holds next to nothing of the file, and the file's end is not touched,
     /// for which a longer one would be on the device for a moment.
     fn is_direct(&self, updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> bool {
-        let Some(alignment) = facts.direct_alignment.filter(|_| !limits.is_cached) else {
+        let Some(alignment) = facts.direct_alignment.filter(|_| limits.safety == Safety::InPlace) else {
             return false;
         };
         let end = match self.order {
@@ -139,8 +145,8 @@ impl Choice {
     }
 
     pub fn method(&self, updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Method {
-        let plain = Method::known("update/sync");
         if self.is_direct(updates, facts, limits) {
+            let plain = Method::known("update/sync");
             let options = Options {
                 cache: CachePolicy::Direct,
                 block_bytes: Some(DIRECT_BLOCK_BYTES),
@@ -150,6 +156,11 @@ impl Choice {
             };
             return Method::new(plain.mechanism(), options).unwrap_or(plain);
         }
+        self.method_through_cache(facts, limits)
+    }
+
+    pub fn method_through_cache(&self, facts: &UpdateFacts, limits: &PlanLimits) -> Method {
+        let plain = Method::known("update/sync");
         let is_scattered = self.writes > 1 && self.written_bytes / self.writes < SHORT_BYTES;
         let hint = if Platform::HERE == Platform::Linux && facts.absent_part > 0.01 && is_scattered {
             Hint::WillNeed
@@ -166,7 +177,7 @@ impl Choice {
         Method::new(plain.mechanism(), options).unwrap_or(plain)
     }
 
-    pub fn why(&self, method: &Method, facts: &UpdateFacts, limits: &PlanLimits) -> String {
+    pub fn why(&self, method: &Method, updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> String {
         let flush_ns = match limits.durability {
             Durability::WriteThrough => facts.flush_ns,
             Durability::None | Durability::Fsync => 0.0,
@@ -181,9 +192,13 @@ impl Choice {
                 "and no more than what updates touch may be written, as the file has holes"
             }
             _ if limits.is_exact => "and only what updates name may be written",
+            _ if self.is_bounded => "but the bound on the amplification leaves no room for what lies between updates",
+            _ if updates.gaps.has_up_to(worth) => {
+                "but reading what lies between updates would take longer than fewer writes save"
+            }
             _ => "so nothing between updates is written",
         };
-        let bounded = if self.is_bounded {
+        let bounded = if self.is_bounded && self.order.fills_gaps() {
             "; without the bound on the amplification more would be written at once"
         } else {
             ""
@@ -213,17 +228,4 @@ fn blocks(durability: Durability) -> &'static [u64] {
         Durability::WriteThrough => THROUGH_BLOCKS,
         Durability::Fsync | Durability::None => BLOCKS,
     }
-}
-
-pub(super) fn nanoseconds(cost: &UpdateCost, facts: &UpdateFacts, durability: Durability) -> f64 {
-    let flushes = match durability {
-        Durability::None => 0,
-        Durability::Fsync => 1,
-        Durability::WriteThrough => cost.writes,
-    };
-    cost.writes as f64 * facts.write_call_ns
-        + cost.written_bytes as f64 * facts.write_byte_ns
-        + cost.reads as f64 * facts.read_call_ns
-        + cost.read_bytes as f64 * facts.read_byte_ns
-        + flushes as f64 * facts.flush_ns
 }

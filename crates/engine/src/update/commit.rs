@@ -14,6 +14,7 @@ use super::resolved::Updates;
 use super::target::{Going, Others, Target, cut_padding, sync};
 use super::updater::Updater;
 use super::watch::{Unwatched, Watch};
+use super::writes::reach;
 use super::{UpdateTarget, journal, replace};
 use crate::error::{Error, Result};
 use crate::method::{Durability, Method, UpdateOrder};
@@ -57,8 +58,24 @@ pub struct Updated {
     pub written_bytes: u64,
     /// Bytes written to the journal.
     pub journal_bytes: u64,
+    /// Bytes of the copy that took the file's name, where it could not share them.
+    pub copied_bytes: u64,
     /// Time spent in the fsync at the end.
     pub fsync: Duration,
+}
+
+impl Updated {
+    /// Bytes written, those for safety among them, for each byte that updates name.
+    #[must_use]
+    pub fn amplification(&self) -> f64 {
+        (self.written_bytes + self.safety_bytes()) as f64 / self.requested_bytes.max(1) as f64
+    }
+
+    /// Bytes written for safety.
+    #[must_use]
+    pub fn safety_bytes(&self) -> u64 {
+        self.journal_bytes + self.copied_bytes
+    }
 }
 
 /// Brings updates into a file. In the end it has the durability that the method names; a journal and a new file are
@@ -87,7 +104,7 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
             durability: commit.method.options().durability,
             amplification_max: None,
             is_exact,
-            is_cached: commit.safety != Safety::InPlace,
+            safety: commit.safety,
         };
         let method = planned(path, updates, &limits)?;
         commit_by(path, updates, &Commit { method, ..*commit }, watch)
@@ -149,7 +166,7 @@ pub(super) fn in_place(
     let prepared = if let Some(prepared) = prepared {
         prepared
     } else {
-        made = Updater::prepare_for(method, updates.end())?;
+        made = Updater::prepare_for(method, reach(method, updates.end(), bytes_before))?;
         &mut made
     };
     let journal = match commit.safety {

@@ -136,6 +136,39 @@ impl<W: Write> Writer<W> {
     }
 }
 
+/// How long a journal will be, told the lengths of what will be pushed.
+#[derive(Default)]
+pub(super) struct Length {
+    frame_bytes: usize,
+    closed_bytes: u64,
+}
+
+impl Length {
+    pub fn push(&mut self, bytes: usize) {
+        let mut left = bytes;
+        while left > 0 {
+            let record = left.min(RECORD_BYTES);
+            self.frame_bytes += 12 + 2 * record;
+            left -= record;
+            if self.frame_bytes >= FRAME_BYTES {
+                self.close_frame();
+            }
+        }
+    }
+
+    fn close_frame(&mut self) {
+        if self.frame_bytes > 0 {
+            self.closed_bytes += 8 + self.frame_bytes as u64;
+            self.frame_bytes = 0;
+        }
+    }
+
+    pub fn finish(mut self) -> u64 {
+        self.close_frame();
+        HEADER_BYTES as u64 + self.closed_bytes + 16
+    }
+}
+
 pub(super) struct Read<R> {
     from: R,
     frame: Vec<u8>,
@@ -251,6 +284,11 @@ mod tests {
             writer.push(*offset, bytes, &vec![9; bytes.len()]).unwrap();
         }
         writer.finish().unwrap();
+        let mut length = Length::default();
+        for (_, bytes) in records {
+            length.push(bytes.len());
+        }
+        assert_eq!(length.finish(), out.len() as u64, "the length is known beforehand");
         out
     }
 

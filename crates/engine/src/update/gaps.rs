@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::plan::{UpdateCost, UpdateFacts};
+use super::cost::UpdateCost;
+use super::plan::UpdateFacts;
 use super::resolved::Updates;
 use crate::method::UpdateOrder;
 
@@ -26,6 +27,13 @@ impl Gaps {
         let bits = if gap == 0 { 0 } else { bits + 1 };
         self.by_bits[bits.min(64)].0 += 1;
         self.by_bits[bits.min(64)].1 += gap;
+    }
+
+    /// Whether there are gaps of no more than so many bytes, as far as sizes are told apart.
+    pub fn has_up_to(&self, bytes: f64) -> bool {
+        let largest = |bits: usize| (1_u128 << (bits - 1)) as f64;
+        let mut sizes = self.by_bits.iter().enumerate().skip(1);
+        sizes.any(|(bits, &(count, _))| count > 0 && largest(bits) <= bytes)
     }
 
     /// What an order costs, but for where its blocks end.
@@ -54,6 +62,7 @@ impl Gaps {
             reads,
             requested_bytes: updates.requested_bytes(),
             written_bytes,
+            safety_bytes: 0,
             read_bytes,
             predicted: Duration::ZERO,
         }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use seekless_sys as sys;
 
-use super::form::{Header, Read, Record, Writer};
+use super::form::{Header, Length, Read, Record, Writer};
 use super::resolved::Updates;
 use super::watch::{Step, StepKind, Watch};
 use super::writes::{Layout, Writes};
@@ -119,18 +119,36 @@ pub(super) fn write(side: &Side<'_>, bytes_before: u64, updates: &Updates, watch
 const READ_GAP_BYTES: u64 = 16 << 10;
 const READ_BYTES: usize = 1 << 20;
 
-fn fill((journal, path): (&File, &Path), header: &Header, side: &Side<'_>, updates: &Updates) -> Result<u64> {
-    let failed = |error| Error::system(path, "writing the journal", error);
-    let mut writer = Writer::new(BufWriter::new(journal), header).map_err(failed)?;
-    let layout = Layout {
+/// How what was there before is read.
+fn reading(end: u64) -> Layout {
+    Layout {
         order: UpdateOrder::Coalesce(READ_GAP_BYTES),
         block_bytes: READ_BYTES as u64,
         alignment: 1,
-        end: side.bytes,
-    };
+        end,
+    }
+}
+
+/// How long the journal of an update will be.
+pub(super) fn bytes(updates: &Updates) -> Result<u64> {
+    if updates.is_empty() {
+        return Ok(0);
+    }
+    let mut length = Length::default();
+    updates.each_window(|window| {
+        let writes = Writes::new(window, reading(updates.end()));
+        writes.for_each(|write| window.parts(&write).for_each(|(_, bytes)| length.push(bytes.len())));
+        Ok(())
+    })?;
+    Ok(length.finish())
+}
+
+fn fill((journal, path): (&File, &Path), header: &Header, side: &Side<'_>, updates: &Updates) -> Result<u64> {
+    let failed = |error| Error::system(path, "writing the journal", error);
+    let mut writer = Writer::new(BufWriter::new(journal), header).map_err(failed)?;
     let mut before = vec![0; READ_BYTES];
     updates.each_window(|window| {
-        for write in Writes::new(window, layout) {
+        for write in Writes::new(window, reading(side.bytes)) {
             let before = &mut before[..write.length as usize];
             read_or_zeros(&side.file, before, write.offset)
                 .map_err(|error| Error::system(side.path, "reading what was there before", error))?;

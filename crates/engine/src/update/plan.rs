@@ -4,13 +4,12 @@
 //! A call that writes is like a remote call: it costs more than the bytes it carries, so neighbours share one until the
 //! bytes between them cost more than the call they save.
 
-use std::time::Duration;
-
-use super::choice::{Choice, Costs, DEAR_BYTES, DEAR_CALLS, USUAL, nanoseconds, past_cache};
+use super::choice::{Choice, Costs, DEAR_BYTES, DEAR_CALLS, USUAL, past_cache};
+use super::commit::Safety;
+use super::cost::{UpdateCost, cost, safety_bytes};
 use super::resolved::Updates;
-use super::writes::{Layout, Writes};
 use crate::error::Result;
-use crate::method::{Durability, Method, Options, UpdateOrder};
+use crate::method::{CachePolicy, Durability, Method, UpdateOrder};
 
 /// What writing costs on a storage with the wished durability, and what the file is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +32,9 @@ pub struct UpdateFacts {
     pub has_holes: bool,
     /// What offsets and lengths of direct I/O are multiples of; none where the file system tells of no direct I/O.
     pub direct_alignment: Option<u64>,
+    /// What a copy of the file takes at most: its data, or nothing where blocks can be shared. Counts with
+    /// [`Safety::Replace`] only.
+    pub copied_bytes: u64,
 }
 
 impl UpdateFacts {
@@ -49,6 +51,7 @@ impl UpdateFacts {
             absent_part: 0.0,
             has_holes: false,
             direct_alignment: None,
+            copied_bytes: file_bytes,
         }
     }
 }
@@ -62,32 +65,28 @@ pub struct PlanLimits {
     pub amplification_max: Option<f64>,
     /// Whether only bytes may be written that updates name.
     pub is_exact: bool,
-    /// Whether the page cache must be used, as under a journal, or in a new file that was just copied.
-    pub is_cached: bool,
+    /// What becomes of the file when it ends early. A journal and a new file that was just copied take the page cache, and
+    /// are written beside the file.
+    pub safety: Safety,
 }
 
-/// What a method makes of updates, and the time that follows from the facts.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct UpdateCost {
-    /// Calls that write.
-    pub writes: u64,
-    /// Calls that read what lies between updates.
-    pub reads: u64,
-    /// Bytes that updates name, each once.
-    pub requested_bytes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// What it will take.
-    pub predicted: Duration,
-}
-
-impl UpdateCost {
-    /// Bytes written for each byte that updates name: what flash wears by.
+impl PlanLimits {
+    /// Whether no more is written than may be.
     #[must_use]
-    pub fn amplification(&self) -> f64 {
-        self.written_bytes as f64 / self.requested_bytes.max(1) as f64
+    pub fn allows(&self, cost: &UpdateCost) -> bool {
+        self.amplification_max.is_none_or(|most| cost.amplification() <= most)
+    }
+
+    /// The limits for the file itself, beside what safety takes.
+    fn of_file(&self, updates: &Updates, facts: &UpdateFacts) -> Result<Self> {
+        let Some(most) = self.amplification_max else {
+            return Ok(*self);
+        };
+        let beside = safety_bytes(updates, facts, self.safety)? as f64 / updates.requested_bytes().max(1) as f64;
+        Ok(Self {
+            amplification_max: Some(most - beside),
+            ..*self
+        })
     }
 }
 
@@ -102,27 +101,25 @@ pub struct UpdatePlan {
     pub why: String,
 }
 
-/// What every update pays without being asked for: a write of its own, in the order given.
-const NAIVE: &str = "update/sync,order=as-given";
-
 /// The method that will be fastest by the facts, within the limits.
 ///
 /// # Errors
 /// As of [`Updates::visit`].
 pub fn plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<UpdatePlan> {
-    let choice = Choice::of(updates, facts, limits);
-    let method = choice.method(updates, facts, limits);
+    let choice = Choice::of(updates, facts, &limits.of_file(updates, facts)?);
+    let (method, cost) = chosen(&choice, updates, facts, limits)?;
     Ok(UpdatePlan {
         method,
-        cost: cost(updates, facts, &method)?,
-        why: choice.why(&method, facts, limits),
+        cost,
+        why: choice.why(&method, updates, facts, limits),
     })
 }
 
 /// The choice, where it is the same whatever calls and bytes cost on today's storages.
-pub(super) fn certain_choice(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Option<Choice> {
-    let by = |costs: &Costs| Choice::of(updates, &costs.on(facts, limits.durability), limits);
-    (by(&DEAR_BYTES).order == by(&DEAR_CALLS).order).then(|| by(&USUAL))
+pub(super) fn certain_choice(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<Option<Choice>> {
+    let limits = limits.of_file(updates, facts)?;
+    let by = |costs: &Costs| Choice::of(updates, &costs.on(facts, limits.durability), &limits);
+    Ok((by(&DEAR_BYTES).order == by(&DEAR_CALLS).order).then(|| by(&USUAL)))
 }
 
 /// The plan, where it is the same whatever calls and bytes cost on today's storages: measuring takes longer than a small
@@ -131,10 +128,10 @@ pub(super) fn certain_choice(updates: &Updates, facts: &UpdateFacts, limits: &Pl
 /// # Errors
 /// As of [`Updates::visit`].
 pub fn certain_plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<Option<UpdatePlan>> {
-    let Some(choice) = certain_choice(updates, facts, limits) else {
+    let Some(choice) = certain_choice(updates, facts, limits)? else {
         return Ok(None);
     };
-    let method = choice.method(updates, facts, limits);
+    let (method, cost) = chosen(&choice, updates, facts, limits)?;
     let why = match choice.order {
         UpdateOrder::Coalesce(0) => "nothing between updates is worth writing, whatever a write costs",
         UpdateOrder::Rewrite => "the whole file is worth writing at once, whatever a write costs",
@@ -142,309 +139,28 @@ pub fn certain_plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits)
     };
     Ok(Some(UpdatePlan {
         method,
-        cost: cost(updates, facts, &method)?,
+        cost,
         why: format!("{why}{}", past_cache(&method)),
     }))
 }
 
-/// What a method costs by the facts.
-///
-/// # Errors
-/// As of [`Updates::visit`].
-pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Result<UpdateCost> {
-    let options = method.options();
-    let order = match options.update_order {
-        // As many writes, without sorting back into the order given.
-        None | Some(UpdateOrder::AsGiven) => UpdateOrder::Ascending,
-        Some(order) => order,
-    };
-    let layout = Layout {
-        order,
-        block_bytes: options.block_bytes.unwrap_or(1 << 30),
-        alignment: 1,
-        end: updates.end().max(facts.file_bytes),
-    };
-    let mut cost = UpdateCost {
-        writes: 0,
-        reads: 0,
-        requested_bytes: updates.requested_bytes(),
-        written_bytes: 0,
-        read_bytes: 0,
-        predicted: Duration::ZERO,
-    };
-    updates.each_window(|window| {
-        for write in Writes::new(window, layout) {
-            cost.writes += 1;
-            cost.written_bytes += write.length;
-            if write.has_gaps() {
-                cost.reads += 1;
-                cost.read_bytes += write.length;
-            }
-        }
-        Ok(())
-    })?;
-    let nanoseconds = nanoseconds(&cost, facts, options.durability);
-    cost.predicted = Duration::try_from_secs_f64(nanoseconds / 1e9).unwrap_or(Duration::MAX);
-    Ok(cost)
-}
-
-/// What the batch costs when every update is a write of its own, in the order given.
-///
-/// # Errors
-/// As of [`Updates::visit`].
-pub fn naive(updates: &Updates, facts: &UpdateFacts, durability: Durability) -> Result<(Method, UpdateCost)> {
-    let plain = Method::known(NAIVE);
-    let options = Options {
-        durability,
-        ..*plain.options()
-    };
-    let method = Method::new(plain.mechanism(), options).unwrap_or(plain);
-    Ok((method, cost(updates, facts, &method)?))
+/// The method of a choice, and what it costs. Past the page cache whole blocks of the device are written: where those are
+/// more than may be written, it is made through the page cache.
+fn chosen(
+    choice: &Choice,
+    updates: &Updates,
+    facts: &UpdateFacts,
+    limits: &PlanLimits,
+) -> Result<(Method, UpdateCost)> {
+    let method = choice.method(updates, facts, limits);
+    let planned = cost(updates, facts, &method, limits.safety)?;
+    let is_direct = method.options().cache == CachePolicy::Direct;
+    if !is_direct || limits.allows(&planned) {
+        return Ok((method, planned));
+    }
+    let method = choice.method_through_cache(facts, limits);
+    Ok((method, cost(updates, facts, &method, limits.safety)?))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::update::Batch;
-
-    /// Roughly those of a virtual disk with ext4, written through.
-    const FACTS: UpdateFacts = UpdateFacts {
-        write_call_ns: 2_000.0,
-        write_byte_ns: 1.0,
-        flush_ns: 150_000.0,
-        read_call_ns: 1_000.0,
-        read_byte_ns: 0.2,
-        file_bytes: 4_000_000,
-        absent_part: 0.0,
-        has_holes: false,
-        direct_alignment: None,
-    };
-    const THROUGH: PlanLimits = PlanLimits {
-        durability: Durability::WriteThrough,
-        amplification_max: None,
-        is_exact: false,
-        is_cached: false,
-    };
-
-    fn every(step: u64, count: u64) -> Updates {
-        let mut batch = Batch::new();
-        for n in 0..count {
-            batch.push(n * step, &[1; 4]).unwrap();
-        }
-        batch.resolve().unwrap()
-    }
-
-    #[test]
-    fn the_plan_follows_from_the_facts() {
-        let free = UpdateFacts {
-            write_call_ns: 100.0,
-            flush_ns: 0.0,
-            write_byte_ns: 10.0,
-            ..FACTS
-        };
-        let sparse = UpdateFacts {
-            file_bytes: 1 << 40,
-            has_holes: true,
-            ..FACTS
-        };
-        let absent = UpdateFacts {
-            absent_part: 0.5,
-            ..FACTS
-        };
-        let slow_flush = UpdateFacts { flush_ns: 4e6, ..FACTS };
-        let bounded = |most| PlanLimits {
-            amplification_max: Some(most),
-            ..THROUGH
-        };
-        let exact = PlanLimits {
-            is_exact: true,
-            ..THROUGH
-        };
-        let cases = [
-            ("every 100th integer", every(400, 10_000), FACTS, THROUGH, "4M,|gap=512"),
-            ("ten times as many", every(400, 100_000), FACTS, THROUGH, "8M,|gap=512"),
-            ("slow flushes", every(400, 10_000), slow_flush, THROUGH, "4M,|gap=512"),
-            ("two, far apart", every(1 << 39, 2), sparse, THROUGH, "512K,|gap=0"),
-            (
-                "gaps of 1,020 among holes",
-                every(1024, 1000),
-                sparse,
-                THROUGH,
-                "1M,|gap=1K",
-            ),
-            (
-                "gaps of 4,092 among holes",
-                every(4096, 1000),
-                sparse,
-                THROUGH,
-                "512K,|gap=0",
-            ),
-            ("the same without", every(4096, 1000), FACTS, THROUGH, "4M,|gap=4K"),
-            ("calls cost little", every(4000, 1000), free, THROUGH, "512K,|gap=0"),
-            ("bounded", every(400, 10_000), FACTS, bounded(10.0), "512K,|gap=0"),
-            (
-                "bounded enough",
-                every(400, 10_000),
-                FACTS,
-                bounded(100.0),
-                "4M,|gap=512",
-            ),
-            ("exact", every(400, 10_000), FACTS, exact, "512K,|gap=0"),
-            ("neighbours", every(4, 1000), FACTS, THROUGH, "512K,|gap=0"),
-            (
-                "at once, not in memory",
-                every(400, 10_000),
-                absent,
-                THROUGH,
-                "1M,|gap=512",
-            ),
-            (
-                "scattered, not in memory",
-                every(1 << 30, 9),
-                absent,
-                THROUGH,
-                "512K,hint=willneed,|gap=0",
-            ),
-        ];
-        require_plans(cases);
-    }
-
-    type Case = (&'static str, Updates, UpdateFacts, PlanLimits, &'static str);
-
-    fn require_plans(cases: impl IntoIterator<Item = Case>) {
-        for (name, updates, facts, limits, options) in cases {
-            let plan = plan(&updates, &facts, &limits).unwrap();
-            let (cache, options) = match options.strip_prefix("direct,") {
-                Some(options) => ("direct,", options),
-                None => ("", options),
-            };
-            let text = format!("update/sync,{cache}block={}", options.replace('|', "write-through,"));
-            assert_eq!(plan.method.to_string(), text, "{name}: {}", plan.why);
-            assert!(
-                plan.cost.amplification() <= limits.amplification_max.unwrap_or(f64::MAX),
-                "{name}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_page_cache_is_passed_by_where_it_is_empty_and_the_end_is_not_touched() {
-        let cold = UpdateFacts {
-            absent_part: 1.0,
-            direct_alignment: Some(512),
-            ..FACTS
-        };
-        let exact = PlanLimits {
-            is_exact: true,
-            ..THROUGH
-        };
-        let cached = PlanLimits {
-            is_cached: true,
-            ..THROUGH
-        };
-        require_plans([
-            ("cold", every(400, 10_000), cold, THROUGH, "direct,8M,|gap=512"),
-            ("cold, by a journal", every(400, 10_000), cold, cached, "1M,|gap=512"),
-            (
-                "cold, exact",
-                every(400, 10_000),
-                cold,
-                exact,
-                "512K,hint=willneed,|gap=0",
-            ),
-            ("cold, up to the end", every(400, 10_001), cold, THROUGH, "1M,|gap=512"),
-            ("cold, a few bytes", every(400, 3), cold, THROUGH, "512K,|gap=512"),
-        ]);
-    }
-
-    #[test]
-    fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
-        let facts = UpdateFacts {
-            file_bytes: 1 << 20,
-            has_holes: true,
-            flush_ns: 1e9,
-            ..FACTS
-        };
-        for step in [8, 1000, 4096, 5000, 100_000] {
-            for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
-                let limits = PlanLimits { durability, ..THROUGH };
-                let plan = plan(&every(step, 10), &facts, &limits).unwrap();
-                let order = plan.method.options().update_order;
-                assert!(
-                    matches!(order, Some(UpdateOrder::Coalesce(0..4096))),
-                    "{step}: {order:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_certain_is_what_is_planned_by_any_costs_and_the_rest_is_not() {
-        let certain = |updates: &Updates, limits: &PlanLimits| {
-            let plan = certain_plan(
-                updates,
-                &UpdateFacts::assumed(4_000_000, Durability::WriteThrough),
-                limits,
-            )
-            .unwrap();
-            plan.and_then(|plan| plan.method.options().update_order)
-        };
-        assert_eq!(certain(&every(400, 10_000), &THROUGH), Some(UpdateOrder::Coalesce(512)));
-        assert_eq!(certain(&every(1 << 40, 100), &THROUGH), Some(UpdateOrder::Coalesce(0)));
-        assert_eq!(
-            certain(&every(40_000, 100), &THROUGH),
-            None,
-            "it depends on what a write costs"
-        );
-        let exact = PlanLimits {
-            is_exact: true,
-            ..THROUGH
-        };
-        assert_eq!(certain(&every(40_000, 100), &exact), Some(UpdateOrder::Coalesce(0)));
-        for step in [4, 5, 40, 400, 4000, 40_000] {
-            let updates = every(step, 500);
-            for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
-                let limits = PlanLimits { durability, ..THROUGH };
-                if let Some(order) = certain(&updates, &limits) {
-                    let planned = plan(&updates, &FACTS, &limits).unwrap().method.options().update_order;
-                    assert_eq!(planned, Some(order), "{step} {durability:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_planned_time_of_2008_is_a_small_part_of_the_naive_one() {
-        let updates = every(400, 10_000);
-        let planned = plan(&updates, &FACTS, &THROUGH).unwrap().cost;
-        let (method, naive) = naive(&updates, &FACTS, Durability::WriteThrough).unwrap();
-        assert_eq!(method.to_string(), "update/sync,block=1M,write-through,order=as-given");
-        assert_eq!((naive.writes, naive.written_bytes), (10_000, 40_000));
-        assert_eq!(planned.writes, 1);
-        assert!(planned.predicted * 150 < naive.predicted, "{planned:?} {naive:?}");
-    }
-
-    #[test]
-    fn what_is_never_slower_by_the_facts_is_planned() {
-        for step in [4, 5, 40, 400, 4000, 40_000] {
-            let updates = every(step, 500);
-            for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
-                let limits = PlanLimits { durability, ..THROUGH };
-                let planned = plan(&updates, &FACTS, &limits).unwrap();
-                for order in UpdateOrder::ALL {
-                    let options = Options {
-                        update_order: Some(*order),
-                        durability,
-                        ..*Method::known("update/sync").options()
-                    };
-                    let other = Method::new(Method::known("update/sync").mechanism(), options).unwrap();
-                    let other = cost(&updates, &FACTS, &other).unwrap().predicted;
-                    assert!(
-                        planned.cost.predicted <= other.mul_f64(1.05),
-                        "{step} {durability:?} {order:?}"
-                    );
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use super::facts::{assumed_facts, update_facts};
+use super::commit::Safety;
+use super::facts::{assumed_facts, copied_bytes, update_facts};
 use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, certain_choice, certain_plan, plan};
 use super::resolved::Updates;
 use super::{PrepareUpdate, UpdateTarget};
@@ -38,12 +39,14 @@ pub fn is_planned(method: &Method) -> bool {
 /// What a plan is made of.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// What the file is like, and what calls cost.
+    /// What the file is like, and what calls cost, by which times are predicted.
     pub facts: UpdateFacts,
     /// Whether all costs are measured, those too that decide nothing: then the predicted time is one.
     pub is_measured: bool,
-    /// Why costs that would decide are assumed.
+    /// Why costs are assumed.
     pub doubt: Option<String>,
+    /// What decides: the same whether a time is to be predicted or not.
+    deciding: UpdateFacts,
 }
 
 impl Look {
@@ -53,37 +56,50 @@ impl Look {
     /// # Errors
     /// The system's, where the file cannot be looked at.
     pub fn at(path: &Path, updates: &Updates, limits: &PlanLimits, is_predicted: bool) -> Result<Self> {
-        let assumed = Self::assuming(path, limits.durability)?;
-        if !is_predicted && certain_choice(updates, &assumed.facts, limits).is_some() {
-            return Ok(assumed);
+        let mut look = Self::assuming(path, limits)?;
+        if certain_choice(updates, &look.facts, limits)?.is_none() {
+            let durability = match limits.durability {
+                // It is brought to the device once, whatever the order: that decides nothing.
+                Durability::Fsync => Durability::None,
+                other => other,
+            };
+            if look.measure(path, durability) {
+                look.deciding = look.facts;
+                look.is_measured = is_predicted && durability == limits.durability;
+            }
         }
-        let durability = match limits.durability {
-            // It is brought to the device once, whatever the order: that decides nothing.
-            Durability::Fsync if !is_predicted => Durability::None,
-            other => other,
-        };
-        Ok(match update_facts(path, durability) {
-            Ok(facts) => Self {
-                facts,
-                is_measured: is_predicted,
-                ..assumed
-            },
-            Err(error) => Self {
-                doubt: Some(error.to_string()),
-                ..assumed
-            },
-        })
+        if is_predicted && !look.is_measured && look.doubt.is_none() {
+            look.is_measured = look.measure(path, limits.durability);
+        }
+        Ok(look)
+    }
+
+    /// Whether the costs could be measured.
+    fn measure(&mut self, path: &Path, durability: Durability) -> bool {
+        match update_facts(path, durability) {
+            Ok(facts) => {
+                let copied_bytes = self.facts.copied_bytes;
+                self.facts = UpdateFacts { copied_bytes, ..facts };
+            }
+            Err(error) => self.doubt = Some(error.to_string()),
+        }
+        self.doubt.is_none()
     }
 
     /// Looks at a file, and assumes what calls cost.
     ///
     /// # Errors
     /// The system's.
-    pub fn assuming(path: &Path, durability: Durability) -> Result<Self> {
+    pub fn assuming(path: &Path, limits: &PlanLimits) -> Result<Self> {
+        let mut facts = assumed_facts(path, limits.durability)?;
+        if limits.safety == Safety::Replace {
+            facts.copied_bytes = copied_bytes(path)?;
+        }
         Ok(Self {
-            facts: assumed_facts(path, durability)?,
+            facts,
             is_measured: false,
             doubt: None,
+            deciding: facts,
         })
     }
 
@@ -92,12 +108,12 @@ impl Look {
     /// # Errors
     /// As of [`Updates::visit`].
     pub fn plan(&self, updates: &Updates, limits: &PlanLimits) -> Result<UpdatePlan> {
-        if !self.is_measured
-            && let Some(certain) = certain_plan(updates, &self.facts, limits)?
-        {
-            return Ok(certain);
-        }
-        plan(updates, &self.facts, limits)
+        let mut planned = match certain_plan(updates, &self.deciding, limits)? {
+            Some(certain) => certain,
+            None => plan(updates, &self.deciding, limits)?,
+        };
+        planned.cost.predict(&self.facts, &planned.method);
+        Ok(planned)
     }
 }
 
@@ -108,4 +124,45 @@ pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits) -> Re
         tracing::debug!(path = %path.display(), doubt, "what writing costs is assumed");
     }
     Ok(look.plan(updates, limits)?.method)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::update::Batch;
+
+    #[test]
+    fn what_is_measured_to_predict_a_time_changes_no_plan() {
+        let mut batch = Batch::new();
+        for n in 0..10_000 {
+            batch.push(n * 400, &[1; 4]).unwrap();
+        }
+        let updates = batch.resolve().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, vec![0; 4_000_000]).unwrap();
+        for durability in [Durability::Fsync, Durability::WriteThrough] {
+            let limits = PlanLimits {
+                durability,
+                amplification_max: None,
+                is_exact: false,
+                safety: Safety::InPlace,
+            };
+            let plain = Look::at(&path, &updates, &limits, false).unwrap();
+            let told = Look::at(&path, &updates, &limits, true).unwrap();
+            assert_eq!((plain.is_measured, told.is_measured), (false, true));
+            let slow = Look {
+                facts: UpdateFacts {
+                    write_byte_ns: 1e4,
+                    read_call_ns: 1e9,
+                    ..told.facts
+                },
+                ..told.clone()
+            };
+            let [plain, told, slow] = [plain, told, slow].map(|look| look.plan(&updates, &limits).unwrap());
+            assert_eq!(plain.method, told.method);
+            assert_eq!((told.method, &told.why), (slow.method, &slow.why));
+            assert!(slow.cost.predicted > told.cost.predicted);
+        }
+    }
 }

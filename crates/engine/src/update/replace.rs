@@ -9,11 +9,13 @@ use seekless_sys::{self as sys, Support};
 
 use super::attributes;
 use super::commit::{Commit, Updated, fill, harden, lock, with_protection, written};
+use super::facts::data_bytes;
 use super::journal::{beside, folder_of, refuse_left, sync_folder};
 use super::resolved::Updates;
 use super::target::{Going, Others};
 use super::updater::Updater;
 use super::watch::{Step, StepKind, Watch};
+use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Error, Result};
 use crate::method::Method;
@@ -41,7 +43,7 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     let new_path = beside(path, "new");
     let new = Unfinished::make(&new_path, watch)?;
     let is_held = keep_writers_out(&old, path, commit)?;
-    copy((&old, path), (&new.file, &new_path))?;
+    let copied_bytes = copy((&old, path), (&new.file, &new_path))?;
     let done = update(&new_path, before.len(), updates, commit, watch)?;
     attributes::keep(&old, &new.file, path)?;
     sync(&new.file, &new_path, watch)?;
@@ -67,7 +69,7 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
         .map_err(|error| Error::system(path, "giving its name to the new file", error))?;
     new.keep();
     sync_folder(path, watch)?;
-    Ok(done)
+    Ok(Updated { copied_bytes, ..done })
 }
 
 /// Keeps out those who would write to the old file while the new one is made of it: what they write would be lost. Who has
@@ -91,7 +93,7 @@ fn keep_writers_out(old: &File, path: &Path, commit: &Commit) -> Result<bool> {
 }
 
 fn update(path: &Path, bytes_before: u64, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
-    let mut prepared = Updater::prepare_for(&commit.method, updates.end())?;
+    let mut prepared = Updater::prepare_for(&commit.method, reach(&commit.method, updates.end(), bytes_before))?;
     let side = Side::open_target(
         path,
         &commit.method,
@@ -110,14 +112,16 @@ fn update(path: &Path, bytes_before: u64, updates: &Updates, commit: &Commit, wa
 /// How the file is copied where it cannot be shared: as sparse as it is.
 const COPYING: &str = "copy/sync,block=1M,holes=skip";
 
-/// Shares the blocks where the file system can, and copies them elsewhere.
-fn copy((from, old_path): (&File, &Path), (to, path): (&File, &Path)) -> Result<()> {
+/// Shares the blocks where the file system can, and copies them elsewhere; the bytes copied.
+fn copy((from, old_path): (&File, &Path), (to, path): (&File, &Path)) -> Result<u64> {
     let failed = |error: io::Error| Error::system(path, "copying the file to it", error);
     match sys::clone_file(from, to).map_err(failed)? {
-        Support::Available(()) => Ok(()),
+        Support::Available(()) => Ok(0),
         Support::Unavailable(_) => {
+            let bytes = data_bytes(from).map_err(failed)?;
             let (source, target) = (from.try_clone().map_err(failed)?, to.try_clone().map_err(failed)?);
-            Copier::prepare(&Method::known(COPYING))?.copy_open((source, old_path), (target, path))
+            Copier::prepare(&Method::known(COPYING))?.copy_open((source, old_path), (target, path))?;
+            Ok(bytes)
         }
     }
 }

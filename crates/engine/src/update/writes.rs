@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::window::{Piece, Window};
-use crate::method::UpdateOrder;
+use crate::method::{Method, UpdateOrder};
 
 /// One call that writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,14 @@ pub(crate) struct Layout {
     pub alignment: u64,
     /// The file's size when all is done, which is how far a rewrite goes.
     pub end: u64,
+}
+
+/// How far the writes of a method reach at most: all of the file where it is rewritten.
+pub(super) fn reach(method: &Method, updates_end: u64, file_bytes: u64) -> u64 {
+    match method.options().update_order {
+        Some(UpdateOrder::Rewrite) => updates_end.max(file_bytes),
+        _ => updates_end,
+    }
 }
 
 /// A stretch that is written, cut into blocks.

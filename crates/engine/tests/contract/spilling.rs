@@ -82,7 +82,7 @@ fn what_is_planned_is_what_is_written() {
         durability: Durability::Fsync,
         amplification_max: None,
         is_exact: false,
-        is_cached: false,
+        safety: Safety::InPlace,
     };
     let facts = UpdateFacts::assumed(FILE_BYTES as u64, limits.durability);
     let plan = plan(&updates, &facts, &limits).unwrap();
@@ -91,7 +91,7 @@ fn what_is_planned_is_what_is_written() {
         (done.writes, done.written_bytes),
         (plan.cost.writes, plan.cost.written_bytes)
     );
-    let exact = cost(&updates, &facts, &Method::known("update/sync,gap=0")).unwrap();
+    let exact = cost(&updates, &facts, &Method::known("update/sync,gap=0"), Safety::InPlace).unwrap();
     assert_eq!(exact.written_bytes, updates.requested_bytes());
 }
 

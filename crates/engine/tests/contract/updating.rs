@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use seekless::method::{CachePolicy, Durability, Operation, Preallocate};
 use seekless::update::{
-    Batch, Commit, Look, PlanLimits, Safety, Step, StepKind, Updates, Watch, commit, commit_watched,
+    Batch, Commit, Look, PlanLimits, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, cost, is_planned,
 };
 use seekless::{Error, Method};
 
@@ -52,8 +52,16 @@ fn every_method_leaves_what_a_naive_file_holds() {
                     let before = sample(size);
                     let path = file_of(&folder, "file", &before);
                     let (updates, after) = updated(&before, is_dense);
-                    commit(&path, &updates, &how(method, Safety::InPlace))
+                    let facts = Look::assuming(&path, &LIMITS).unwrap().facts;
+                    let told = cost(&updates, &facts, &method, Safety::InPlace).unwrap();
+                    let done = commit(&path, &updates, &how(method, Safety::InPlace))
                         .unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
+                    let done = (done.writes, done.requested_bytes, done.written_bytes);
+                    let told = (told.writes, told.requested_bytes, told.written_bytes);
+                    assert!(
+                        done == told || is_planned(&method),
+                        "{method} did {done:?} of {size} bytes, and {told:?} was told"
+                    );
                     assert!(
                         std::fs::read(&path).unwrap() == after,
                         "{method} left {size} bytes wrong"
@@ -76,8 +84,15 @@ fn a_journal_and_a_new_file_leave_the_same_and_nothing_beside_it() {
                 let before = sample(40_000);
                 let path = file_of(&folder, "file", &before);
                 let (updates, after) = updated(&before, false);
-                commit(&path, &updates, &how(method, safety)).unwrap_or_else(|error| panic!("{method}: {error}"));
+                let limits = PlanLimits { safety, ..LIMITS };
+                let facts = Look::assuming(&path, &limits).unwrap().facts;
+                let told = cost(&updates, &facts, &method, safety).unwrap();
+                let done = commit(&path, &updates, &how(method, safety));
+                let done = done.unwrap_or_else(|error| panic!("{method}: {error}"));
                 assert!(std::fs::read(&path).unwrap() == after, "{method}, {safety:?}");
+                assert_eq!(done.safety_bytes(), told.safety_bytes, "{method}, {safety:?}");
+                let is_shared = safety == Safety::Replace && facts.copied_bytes == 0;
+                assert_eq!(done.amplification() > 2.0, !is_shared, "{method}, {safety:?}: {done:?}");
                 assert_eq!(names(folder.path()), ["file"], "{method}, {safety:?}");
                 std::fs::remove_file(&path).unwrap();
             }
@@ -162,7 +177,7 @@ const LIMITS: PlanLimits = PlanLimits {
     durability: Durability::Fsync,
     amplification_max: None,
     is_exact: false,
-    is_cached: false,
+    safety: Safety::InPlace,
 };
 
 /// A file that is not in memory with updates all along it, one of its last four bytes where that is wished; what it will hold.
@@ -193,7 +208,7 @@ fn what_is_not_in_memory_is_updated_past_the_page_cache_where_the_files_end_is_n
     for folder in folders() {
         for (bytes, reaches_end) in [(1 << 20, false), ((1 << 20) - 300, true)] {
             let (path, updates, after) = cold(folder.path(), bytes, reaches_end);
-            let look = Look::assuming(&path, LIMITS.durability).unwrap();
+            let look = Look::assuming(&path, &LIMITS).unwrap();
             let method = look.plan(&updates, &LIMITS).unwrap().method;
             let is_direct = method.options().cache == CachePolicy::Direct;
             let may_be = look.facts.absent_part > 0.99 && look.facts.direct_alignment.is_some();
@@ -230,7 +245,7 @@ impl Watch for Opening {
 fn who_opens_a_file_while_it_is_updated_past_the_page_cache_does_not_end_the_update() {
     let folder = &folders()[0];
     let (path, updates, after) = cold(folder.path(), 30 << 20, false);
-    let look = Look::assuming(&path, LIMITS.durability).unwrap();
+    let look = Look::assuming(&path, &LIMITS).unwrap();
     let method = look.plan(&updates, &LIMITS).unwrap().method;
     if method.options().cache != CachePolicy::Direct {
         println!("skipped: it is planned as {method}");

@@ -110,7 +110,7 @@ impl Updating {
             durability,
             amplification_max: None,
             is_exact: false,
-            is_cached: false,
+            safety: Safety::InPlace,
         };
         let plan = plan(updates, &facts, &limits)?;
         self.account.planned.get_or_insert_with(|| plan.method.to_string());
@@ -126,7 +126,10 @@ impl Updating {
     /// What was written, with the time that the planner's model gives for a method that was named.
     pub fn account(&self) -> UpdateAccount {
         let predicted = self.facts.filter(|_| is_modelled(&self.method)).and_then(|facts| {
-            let costs = self.done.iter().map(|updates| cost(updates, &facts, &self.method));
+            let costs = self
+                .done
+                .iter()
+                .map(|updates| cost(updates, &facts, &self.method, Safety::InPlace));
             let all = costs
                 .map(|cost| cost.map(|cost| cost.predicted))
                 .sum::<Result<Duration, _>>();

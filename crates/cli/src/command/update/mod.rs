@@ -184,7 +184,7 @@ fn look(arguments: &Arguments, updates: &Updates) -> anyhow::Result<Look> {
     if is_predicted || is_planned(&method(arguments)?) {
         Ok(Look::at(path, updates, &limits, is_predicted)?)
     } else {
-        Ok(Look::assuming(path, limits.durability)?)
+        Ok(Look::assuming(path, &limits)?)
     }
 }
 
@@ -252,6 +252,16 @@ impl From<DurabilityName> for Durability {
     }
 }
 
+impl From<SafetyName> for Safety {
+    fn from(name: SafetyName) -> Self {
+        match name {
+            SafetyName::InPlace => Self::InPlace,
+            SafetyName::Journal => Self::Journal,
+            SafetyName::Replace => Self::Replace,
+        }
+    }
+}
+
 /// What will be done, and why.
 struct Chosen {
     method: Method,
@@ -264,32 +274,49 @@ fn limits(arguments: &Arguments, is_exact: bool) -> anyhow::Result<PlanLimits> {
         durability: durability(arguments)?,
         amplification_max: arguments.max_amplification,
         is_exact,
-        is_cached: !matches!(arguments.safety, SafetyName::InPlace),
+        safety: arguments.safety.into(),
     })
 }
 
 fn choose(arguments: &Arguments, updates: &Updates, look: &Look, is_exact: bool) -> anyhow::Result<Chosen> {
-    let method = method(arguments)?;
-    if is_planned(&method) {
-        let plan = look.plan(updates, &limits(arguments, is_exact)?)?;
-        return Ok(Chosen {
+    let (method, limits) = (method(arguments)?, limits(arguments, is_exact)?);
+    let chosen = if is_planned(&method) {
+        let plan = look.plan(updates, &limits)?;
+        Chosen {
             method: plan.method,
             cost: plan.cost,
             why: plan.why,
-        });
+        }
+    } else {
+        Chosen {
+            method,
+            cost: cost(updates, &look.facts, &method, limits.safety)?,
+            why: "as you say".to_owned(),
+        }
+    };
+    match limits.amplification_max {
+        Some(most) if !limits.allows(&chosen.cost) => bail!(too_much(&chosen, limits.safety, most)),
+        _ => Ok(chosen),
     }
-    let cost = cost(updates, &look.facts, &method)?;
-    if let Some(most) = arguments.max_amplification
-        && cost.amplification() > most
-    {
-        let written = cost.amplification();
-        bail!("`{method}` would write {written:.1} bytes for each that changes, and {most} are allowed");
-    }
-    Ok(Chosen {
-        method,
-        cost,
-        why: "as you say".to_owned(),
-    })
+}
+
+/// Why nothing is written where the bound cannot be kept.
+fn too_much(chosen: &Chosen, safety: Safety, most: f64) -> String {
+    let (method, cost) = (&chosen.method, &chosen.cost);
+    let all = cost.amplification();
+    let beside = cost.safety_bytes as f64 / cost.requested_bytes.max(1) as f64;
+    let (of_these, instead) = match safety {
+        Safety::InPlace => (String::new(), "leave the method out"),
+        Safety::Journal => (format!(", {beside:.1} of them to the journal"), "take another --safety"),
+        Safety::Replace => (
+            format!(", at most {beside:.1} of them to the copy that takes the name"),
+            "take another --safety",
+        ),
+    };
+    format!(
+        "`{method}` would write {all:.1} bytes for each that changes{of_these}, and {most} are allowed; nothing was \
+         written: {instead}, or allow more (--max-amplification)"
+    )
 }
 
 /// Updates the file; where others cannot be kept out and the method is ours to choose, by exact writes.
@@ -297,11 +324,7 @@ fn change(arguments: &Arguments, updates: &Updates, look: &Look, chosen: &mut Ch
     let attempt = |method| {
         let how = Commit {
             method,
-            safety: match arguments.safety {
-                SafetyName::InPlace => Safety::InPlace,
-                SafetyName::Journal => Safety::Journal,
-                SafetyName::Replace => Safety::Replace,
-            },
+            safety: arguments.safety.into(),
             is_unsafe: arguments.is_unsafe,
         };
         commit(&arguments.file, updates, &how)

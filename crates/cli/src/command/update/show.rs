@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use seekless::update::{Look, Recovered, UpdateCost, Updated, Updates, naive};
 use serde_json::{Value, json};
 
-use super::{Arguments, Chosen, Times};
+use super::{Arguments, Chosen, SafetyName, Times};
 use crate::show::{bytes, seconds, visible_path};
 
 fn counted(number: u64, what: &str) -> String {
@@ -38,7 +38,8 @@ pub fn show(
             "", "writes", "read", "written", "predicted"
         )?;
         for (name, cost) in [("one by one", &one_by_one), ("planned", &chosen.cost)] {
-            let (read, written) = (bytes(cost.read_bytes as f64), bytes(cost.written_bytes as f64));
+            let written_bytes = cost.written_bytes + cost.safety_bytes;
+            let (read, written) = (bytes(cost.read_bytes as f64), bytes(written_bytes as f64));
             let predicted = seconds(cost.predicted.as_secs_f64());
             writeln!(
                 out,
@@ -46,15 +47,29 @@ pub fn show(
                 cost.writes
             )?;
         }
+        let beside = bytes(chosen.cost.safety_bytes as f64);
+        match arguments.safety {
+            SafetyName::Journal => writeln!(out, "Of what is written, the journal takes {beside}.")?,
+            SafetyName::Replace => writeln!(
+                out,
+                "Of what is written, the copy that takes the name takes at most {beside}."
+            )?,
+            SafetyName::InPlace => {}
+        }
     }
     if let Some(done) = done {
         let written = bytes(done.written_bytes as f64);
+        let beside = match (done.journal_bytes, done.copied_bytes) {
+            (0, 0) => String::new(),
+            (0, copied) => format!(", after a copy of {}", bytes(copied as f64)),
+            (journal, _) => format!(", after a journal of {}", bytes(journal as f64)),
+        };
         writeln!(
             out,
-            "{file}: {}, {requested}, in {} of {written} ({:.1} bytes for each that changes).",
+            "{file}: {}, {requested}, in {} of {written}{beside} ({:.1} bytes for each that changes).",
             counted(updates.given(), "update"),
             counted(done.writes, "write"),
-            done.written_bytes as f64 / done.requested_bytes.max(1) as f64
+            done.amplification()
         )?;
     }
     if arguments.explain || done.is_none() {
@@ -81,7 +96,7 @@ pub fn in_json(
     let told = |cost: &UpdateCost| {
         json!({
             "writes": cost.writes, "reads": cost.reads, "written_bytes": cost.written_bytes,
-            "read_bytes": cost.read_bytes, "amplification": cost.amplification(),
+            "safety_bytes": cost.safety_bytes, "read_bytes": cost.read_bytes, "amplification": cost.amplification(),
             "predicted_seconds": look.is_measured.then_some(cost.predicted.as_secs_f64()),
         })
     };
@@ -97,7 +112,7 @@ pub fn in_json(
         "one_by_one": told(&one_by_one), "planned": told(&chosen.cost),
         "done": done.map(|done| json!({
             "writes": done.writes, "written_bytes": done.written_bytes, "journal_bytes": done.journal_bytes,
-            "calls": done.calls,
+            "copied_bytes": done.copied_bytes, "amplification": done.amplification(), "calls": done.calls,
         })),
         "seconds": { "read": times.read, "facts": times.facts, "plan": times.plan, "write": times.write },
     }))

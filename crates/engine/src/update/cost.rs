@@ -1,0 +1,154 @@
+//! What a method makes of updates, counted by the writes that it will really make, and the time that follows from the facts.
+
+use std::time::Duration;
+
+use super::commit::Safety;
+use super::journal;
+use super::plan::UpdateFacts;
+use super::resolved::Updates;
+use super::writes::{Layout, Writes, reach};
+use crate::error::Result;
+use crate::method::{CachePolicy, Durability, Method, Options, UpdateOrder};
+use crate::setup::Setup;
+use crate::transfer::MEMORY_ALIGNMENT;
+
+/// What a method makes of updates, and the time that follows from the facts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UpdateCost {
+    /// Calls that write.
+    pub writes: u64,
+    /// Calls that read what lies between updates.
+    pub reads: u64,
+    /// Bytes that updates name, each once.
+    pub requested_bytes: u64,
+    /// Bytes written to the file.
+    pub written_bytes: u64,
+    /// Bytes written beside it for safety: the journal, or at most the copy that takes its name.
+    pub safety_bytes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// What it will take.
+    pub predicted: Duration,
+}
+
+impl UpdateCost {
+    /// Bytes written, those for safety among them, for each byte that updates name: what flash wears by.
+    #[must_use]
+    pub fn amplification(&self) -> f64 {
+        (self.written_bytes + self.safety_bytes) as f64 / self.requested_bytes.max(1) as f64
+    }
+
+    /// Predicts its time by other facts.
+    pub(super) fn predict(&mut self, facts: &UpdateFacts, method: &Method) {
+        let options = method.options();
+        let mut nanoseconds = nanoseconds(self, facts, options.durability);
+        if options.cache == CachePolicy::Direct {
+            nanoseconds += waiting_ns(self, facts, options.durability);
+        }
+        self.predicted = Duration::try_from_secs_f64(nanoseconds / 1e9).unwrap_or(Duration::MAX);
+    }
+}
+
+/// What safety writes beside the file.
+pub(super) fn safety_bytes(updates: &Updates, facts: &UpdateFacts, safety: Safety) -> Result<u64> {
+    match safety {
+        Safety::InPlace => Ok(0),
+        Safety::Journal => journal::bytes(updates),
+        Safety::Replace => Ok(facts.copied_bytes),
+    }
+}
+
+/// What a method costs by the facts. The time is that of the method, without what safety takes.
+///
+/// # Errors
+/// As of [`Updates::visit`].
+pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method, safety: Safety) -> Result<UpdateCost> {
+    let layout = layout(updates, facts, method);
+    let mut cost = UpdateCost {
+        writes: 0,
+        reads: 0,
+        requested_bytes: updates.requested_bytes(),
+        written_bytes: 0,
+        safety_bytes: safety_bytes(updates, facts, safety)?,
+        read_bytes: 0,
+        predicted: Duration::ZERO,
+    };
+    updates.each_window(|window| {
+        for write in Writes::new(window, layout) {
+            cost.writes += 1;
+            cost.written_bytes += write.length;
+            if write.has_gaps() {
+                cost.reads += 1;
+                cost.read_bytes += write.length;
+            }
+        }
+        Ok(())
+    })?;
+    cost.predict(facts, method);
+    Ok(cost)
+}
+
+fn layout(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Layout {
+    let options = method.options();
+    let alignment = match options.cache {
+        // Where the file system does not tell, as when the file is opened.
+        CachePolicy::Direct => facts.direct_alignment.unwrap_or(MEMORY_ALIGNMENT as u64),
+        _ => 1,
+    };
+    let order = match options.update_order {
+        // As many writes, without sorting back into the order given; but two of one aligned block stay two.
+        None | Some(UpdateOrder::AsGiven) if alignment == 1 => UpdateOrder::Ascending,
+        order => order.unwrap_or(UpdateOrder::Ascending),
+    };
+    let longest = reach(method, updates.end(), facts.file_bytes);
+    Layout {
+        order,
+        block_bytes: match Setup::new(method, longest).block_bytes {
+            // A method that stands for others has no block.
+            0 => u64::MAX,
+            block => block as u64,
+        },
+        alignment,
+        end: updates.end().max(facts.file_bytes),
+    }
+}
+
+/// What each call past the page cache waits for the device, where that is not in the facts: its answer is taken to be as
+/// far as that to a write through.
+fn waiting_ns(cost: &UpdateCost, facts: &UpdateFacts, durability: Durability) -> f64 {
+    let writes = match durability {
+        Durability::WriteThrough => 0,
+        Durability::Fsync | Durability::None => cost.writes,
+    };
+    (writes as f64 + cost.reads as f64 * (1.0 - facts.absent_part)) * facts.flush_ns
+}
+
+/// What every update pays without being asked for: a write of its own, in the order given.
+const NAIVE: &str = "update/sync,order=as-given";
+
+/// What the batch costs when every update is a write of its own, in the order given.
+///
+/// # Errors
+/// As of [`Updates::visit`].
+pub fn naive(updates: &Updates, facts: &UpdateFacts, durability: Durability) -> Result<(Method, UpdateCost)> {
+    let plain = Method::known(NAIVE);
+    let options = Options {
+        durability,
+        ..*plain.options()
+    };
+    let method = Method::new(plain.mechanism(), options).unwrap_or(plain);
+    Ok((method, cost(updates, facts, &method, Safety::InPlace)?))
+}
+
+pub(super) fn nanoseconds(cost: &UpdateCost, facts: &UpdateFacts, durability: Durability) -> f64 {
+    let flushes = match durability {
+        Durability::None => 0,
+        Durability::Fsync => 1,
+        Durability::WriteThrough => cost.writes,
+    };
+    cost.writes as f64 * facts.write_call_ns
+        + cost.written_bytes as f64 * facts.write_byte_ns
+        + cost.reads as f64 * facts.read_call_ns
+        + cost.read_bytes as f64 * facts.read_byte_ns
+        + flushes as f64 * facts.flush_ns
+}

@@ -1,0 +1,373 @@
+//! Tables of facts and the plans that follow.
+
+use super::*;
+use crate::method::Options;
+use crate::update::{Batch, naive};
+
+/// Roughly those of a virtual disk with ext4, written through.
+const FACTS: UpdateFacts = UpdateFacts {
+    write_call_ns: 2_000.0,
+    write_byte_ns: 1.0,
+    flush_ns: 150_000.0,
+    read_call_ns: 1_000.0,
+    read_byte_ns: 0.2,
+    file_bytes: 4_000_000,
+    absent_part: 0.0,
+    has_holes: false,
+    direct_alignment: None,
+    copied_bytes: 4_000_000,
+};
+const THROUGH: PlanLimits = PlanLimits {
+    durability: Durability::WriteThrough,
+    amplification_max: None,
+    is_exact: false,
+    safety: Safety::InPlace,
+};
+
+fn every(step: u64, count: u64) -> Updates {
+    let mut batch = Batch::new();
+    for n in 0..count {
+        batch.push(n * step, &[1; 4]).unwrap();
+    }
+    batch.resolve().unwrap()
+}
+
+#[test]
+fn the_plan_follows_from_the_facts() {
+    let free = UpdateFacts {
+        write_call_ns: 100.0,
+        flush_ns: 0.0,
+        write_byte_ns: 10.0,
+        ..FACTS
+    };
+    let sparse = UpdateFacts {
+        file_bytes: 1 << 40,
+        has_holes: true,
+        ..FACTS
+    };
+    let absent = UpdateFacts {
+        absent_part: 0.5,
+        ..FACTS
+    };
+    let slow_flush = UpdateFacts { flush_ns: 4e6, ..FACTS };
+    let bounded = |most| PlanLimits {
+        amplification_max: Some(most),
+        ..THROUGH
+    };
+    let exact = PlanLimits {
+        is_exact: true,
+        ..THROUGH
+    };
+    let cases = [
+        ("every 100th integer", every(400, 10_000), FACTS, THROUGH, "4M,|gap=512"),
+        ("ten times as many", every(400, 100_000), FACTS, THROUGH, "8M,|gap=512"),
+        ("slow flushes", every(400, 10_000), slow_flush, THROUGH, "4M,|gap=512"),
+        ("two, far apart", every(1 << 39, 2), sparse, THROUGH, "512K,|gap=0"),
+        (
+            "gaps of 1,020 among holes",
+            every(1024, 1000),
+            sparse,
+            THROUGH,
+            "1M,|gap=1K",
+        ),
+        (
+            "gaps of 4,092 among holes",
+            every(4096, 1000),
+            sparse,
+            THROUGH,
+            "512K,|gap=0",
+        ),
+        ("the same without", every(4096, 1000), FACTS, THROUGH, "4M,|gap=4K"),
+        ("calls cost little", every(4000, 1000), free, THROUGH, "512K,|gap=0"),
+        ("bounded", every(400, 10_000), FACTS, bounded(10.0), "512K,|gap=0"),
+        (
+            "bounded enough",
+            every(400, 10_000),
+            FACTS,
+            bounded(100.0),
+            "4M,|gap=512",
+        ),
+        ("exact", every(400, 10_000), FACTS, exact, "512K,|gap=0"),
+        ("neighbours", every(4, 1000), FACTS, THROUGH, "512K,|gap=0"),
+        (
+            "at once, not in memory",
+            every(400, 10_000),
+            absent,
+            THROUGH,
+            "1M,|gap=512",
+        ),
+        (
+            "scattered, not in memory",
+            every(1 << 30, 9),
+            absent,
+            THROUGH,
+            "512K,hint=willneed,|gap=0",
+        ),
+    ];
+    require_plans(cases);
+}
+
+type Case = (&'static str, Updates, UpdateFacts, PlanLimits, &'static str);
+
+fn require_plans(cases: impl IntoIterator<Item = Case>) {
+    for (name, updates, facts, limits, options) in cases {
+        let plan = plan(&updates, &facts, &limits).unwrap();
+        let (cache, options) = match options.strip_prefix("direct,") {
+            Some(options) => ("direct,", options),
+            None => ("", options),
+        };
+        let text = format!("update/sync,{cache}block={}", options.replace('|', "write-through,"));
+        assert_eq!(plan.method.to_string(), text, "{name}: {}", plan.why);
+        assert!(
+            plan.cost.amplification() <= limits.amplification_max.unwrap_or(f64::MAX),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_page_cache_is_passed_by_where_it_is_empty_and_the_end_is_not_touched() {
+    let cold = UpdateFacts {
+        absent_part: 1.0,
+        direct_alignment: Some(512),
+        ..FACTS
+    };
+    let exact = PlanLimits {
+        is_exact: true,
+        ..THROUGH
+    };
+    let cached = PlanLimits {
+        safety: Safety::Journal,
+        ..THROUGH
+    };
+    require_plans([
+        ("cold", every(400, 10_000), cold, THROUGH, "direct,8M,|gap=512"),
+        ("cold, by a journal", every(400, 10_000), cold, cached, "1M,|gap=512"),
+        (
+            "cold, exact",
+            every(400, 10_000),
+            cold,
+            exact,
+            "512K,hint=willneed,|gap=0",
+        ),
+        ("cold, up to the end", every(400, 10_001), cold, THROUGH, "1M,|gap=512"),
+        ("cold, a few bytes", every(400, 3), cold, THROUGH, "512K,|gap=512"),
+    ]);
+}
+
+#[test]
+fn the_reason_tells_what_decided() {
+    let slow_reads = UpdateFacts {
+        read_call_ns: 1e9,
+        flush_ns: 0.0,
+        ..FACTS
+    };
+    let cheap = UpdateFacts { flush_ns: 0.0, ..FACTS };
+    let fsync = |most| PlanLimits {
+        durability: Durability::Fsync,
+        amplification_max: most,
+        ..THROUGH
+    };
+    let table = [
+        (
+            every(400, 100),
+            cheap,
+            None,
+            "as much as 1667 bytes more, so neighbours up to the gap share one",
+        ),
+        (
+            every(40_000, 100),
+            cheap,
+            None,
+            "as much as 1667 bytes more, so nothing between updates is written",
+        ),
+        (
+            every(400, 100),
+            slow_reads,
+            None,
+            "but reading what lies between updates would take longer",
+        ),
+        (
+            every(400, 100),
+            cheap,
+            Some(2.0),
+            "leaves no room for what lies between updates",
+        ),
+        (
+            every(40_000, 100),
+            cheap,
+            Some(2.0),
+            "so nothing between updates is written",
+        ),
+    ];
+    for (updates, facts, most, words) in table {
+        let why = plan(&updates, &facts, &fsync(most)).unwrap().why;
+        assert!(why.contains(words), "{why}");
+    }
+}
+
+#[test]
+fn what_safety_writes_counts_and_leaves_less_to_the_file() {
+    // 12 bytes and twice the four that change for each of 10,000, what frames them, and at most the 4,000,000 of a copy.
+    let updates = every(400, 10_000);
+    let planned = |safety, most| {
+        let limits = PlanLimits {
+            safety,
+            amplification_max: Some(most),
+            ..THROUGH
+        };
+        let planned = plan(&updates, &FACTS, &limits).unwrap();
+        let order = planned.method.options().update_order;
+        let is_gap_0 = order == Some(UpdateOrder::Coalesce(0));
+        (planned.cost.safety_bytes, is_gap_0, limits.allows(&planned.cost))
+    };
+    let journal = 56 + 8 + 200_000 + 16;
+    for (safety, most, expected) in [
+        (Safety::InPlace, 100.0, (0, false, true)),
+        (Safety::InPlace, 1.0, (0, true, true)),
+        (Safety::Journal, 106.0, (journal, false, true)),
+        (Safety::Journal, 104.0, (journal, true, true)),
+        (Safety::Journal, 6.0, (journal, true, false)),
+        (Safety::Replace, 200.0, (4_000_000, false, true)),
+        (Safety::Replace, 190.0, (4_000_000, true, true)),
+        (Safety::Replace, 100.0, (4_000_000, true, false)),
+    ] {
+        assert_eq!(planned(safety, most), expected, "{safety:?} {most}");
+    }
+}
+
+#[test]
+fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_many() {
+    let cold = UpdateFacts {
+        absent_part: 1.0,
+        direct_alignment: Some(4096),
+        ..FACTS
+    };
+    let updates = every(400, 9_000);
+    let through_cache = updates.end() as f64 / 36_000.0;
+    let bounded = |most| PlanLimits {
+        amplification_max: Some(most),
+        ..THROUGH
+    };
+    require_plans([
+        ("enough", every(400, 9_000), cold, bounded(101.0), "direct,8M,|gap=512"),
+        (
+            "enough through the cache",
+            every(400, 9_000),
+            cold,
+            bounded(through_cache),
+            "1M,|gap=512",
+        ),
+    ]);
+    let table = [
+        ("update/sync,direct", 879, 3_600_384),
+        ("update/sync,direct,order=as-given", 9_000, 9_000 * 4096),
+        ("update/sync,direct,gap=512", 4, 3_600_384),
+        ("update/io_uring,direct,block=1M", 879, 3_600_384),
+        ("update/sync,direct,order=rewrite", 4, 4_001_792),
+        ("update/sync,order=rewrite", 4, 4_000_000),
+    ];
+    for (method, writes, written_bytes) in table {
+        let cost = cost(&updates, &cold, &Method::known(method), Safety::InPlace).unwrap();
+        assert_eq!((cost.writes, cost.written_bytes), (writes, written_bytes), "{method}");
+    }
+    let one = cost(
+        &every(1, 1),
+        &cold,
+        &Method::known("update/sync,direct"),
+        Safety::InPlace,
+    )
+    .unwrap();
+    assert_eq!((one.read_bytes, one.written_bytes), (4096, 4096));
+}
+
+#[test]
+fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
+    let facts = UpdateFacts {
+        file_bytes: 1 << 20,
+        has_holes: true,
+        flush_ns: 1e9,
+        ..FACTS
+    };
+    for step in [8, 1000, 4096, 5000, 100_000] {
+        for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
+            let limits = PlanLimits { durability, ..THROUGH };
+            let plan = plan(&every(step, 10), &facts, &limits).unwrap();
+            let order = plan.method.options().update_order;
+            assert!(
+                matches!(order, Some(UpdateOrder::Coalesce(0..4096))),
+                "{step}: {order:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_certain_is_what_is_planned_by_any_costs_and_the_rest_is_not() {
+    let certain = |updates: &Updates, limits: &PlanLimits| {
+        let plan = certain_plan(
+            updates,
+            &UpdateFacts::assumed(4_000_000, Durability::WriteThrough),
+            limits,
+        )
+        .unwrap();
+        plan.and_then(|plan| plan.method.options().update_order)
+    };
+    assert_eq!(certain(&every(400, 10_000), &THROUGH), Some(UpdateOrder::Coalesce(512)));
+    assert_eq!(certain(&every(1 << 40, 100), &THROUGH), Some(UpdateOrder::Coalesce(0)));
+    assert_eq!(
+        certain(&every(40_000, 100), &THROUGH),
+        None,
+        "it depends on what a write costs"
+    );
+    let exact = PlanLimits {
+        is_exact: true,
+        ..THROUGH
+    };
+    assert_eq!(certain(&every(40_000, 100), &exact), Some(UpdateOrder::Coalesce(0)));
+    for step in [4, 5, 40, 400, 4000, 40_000] {
+        let updates = every(step, 500);
+        for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
+            let limits = PlanLimits { durability, ..THROUGH };
+            if let Some(order) = certain(&updates, &limits) {
+                let planned = plan(&updates, &FACTS, &limits).unwrap().method.options().update_order;
+                assert_eq!(planned, Some(order), "{step} {durability:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_planned_time_of_2008_is_a_small_part_of_the_naive_one() {
+    let updates = every(400, 10_000);
+    let planned = plan(&updates, &FACTS, &THROUGH).unwrap().cost;
+    let (method, naive) = naive(&updates, &FACTS, Durability::WriteThrough).unwrap();
+    assert_eq!(method.to_string(), "update/sync,block=1M,write-through,order=as-given");
+    assert_eq!((naive.writes, naive.written_bytes), (10_000, 40_000));
+    assert_eq!(planned.writes, 1);
+    assert!(planned.predicted * 150 < naive.predicted, "{planned:?} {naive:?}");
+}
+
+#[test]
+fn what_is_never_slower_by_the_facts_is_planned() {
+    for step in [4, 5, 40, 400, 4000, 40_000] {
+        let updates = every(step, 500);
+        for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
+            let limits = PlanLimits { durability, ..THROUGH };
+            let planned = plan(&updates, &FACTS, &limits).unwrap();
+            for order in UpdateOrder::ALL {
+                let options = Options {
+                    update_order: Some(*order),
+                    durability,
+                    ..*Method::known("update/sync").options()
+                };
+                let other = Method::new(Method::known("update/sync").mechanism(), options).unwrap();
+                let other = cost(&updates, &FACTS, &other, Safety::InPlace).unwrap().predicted;
+                assert!(
+                    planned.cost.predicted <= other.mul_f64(1.05),
+                    "{step} {durability:?} {order:?}"
+                );
+            }
+        }
+    }
+}
