@@ -159,19 +159,23 @@ impl<'a> Target<'a> {
         *self.going.cut_off.lock().unwrap_or_else(PoisonError::into_inner) = Some((writes, offset));
     }
 
-    /// Whether what lies between updates may be written back. When others wait for the file it is theirs from then on,
-    /// and only what updates name is written.
+    /// Whether what lies between updates may be read to be written back. Not once others wait for the file: it is theirs as
+    /// soon as what was read before is written ([`Target::let_others_in`]), and only what updates name is written then.
     pub fn may_fill_gaps(&self) -> bool {
         match self.going.others {
             Others::Nobody => true,
             Others::Anybody => false,
             Others::UntilLeaseEnds => {
-                let holds = !self.going.lease_ended.load(Ordering::Relaxed) && sys::holds_write_lease(&self.side.file);
-                if !holds && !self.going.lease_ended.swap(true, Ordering::Relaxed) {
-                    sys::end_lease(&self.side.file);
-                }
-                holds
+                !self.going.lease_ended.load(Ordering::Relaxed) && sys::holds_write_lease(&self.side.file)
             }
+        }
+    }
+
+    /// Lets those go on who wait for the file. To be called when nothing that was read between updates is to be written.
+    pub fn let_others_in(&self) {
+        let has_lease = self.going.others == Others::UntilLeaseEnds;
+        if has_lease && !self.going.lease_ended.swap(true, Ordering::Relaxed) {
+            sys::end_lease(&self.side.file);
         }
     }
 
@@ -191,6 +195,7 @@ impl<'a> Target<'a> {
     pub fn write(&self, write: &Write, buffer: &mut [u8]) -> Result<()> {
         if write.has_gaps() {
             if !self.may_fill_gaps() {
+                self.let_others_in();
                 self.require_exact(write)?;
                 return self.write_parts(write, buffer);
             }
