@@ -204,8 +204,14 @@ pub(super) fn fill(
     if updates.is_empty() {
         return Ok(());
     }
-    if side.bytes > bytes_before {
-        side.preallocate()?;
+    if side.bytes > bytes_before
+        && let Err(error) = side.preallocate(bytes_before)
+    {
+        // On a full disk it may have grown by what was allocated (fallocate(2)).
+        if side.metadata()?.len() > bytes_before {
+            side.resize(bytes_before)?;
+        }
+        return Err(error);
     }
     updates.each_window(|window| mechanism.update(&Target::new(side, window, going)))
 }
