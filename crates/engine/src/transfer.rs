@@ -399,6 +399,15 @@ impl<'a> Side<'a> {
         }
     }
 
+    /// An fsync that failed.
+    pub fn not_synced(&self, source: io::Error) -> Error {
+        Error::NotSynced {
+            path: self.path.to_owned(),
+            method: *self.method,
+            source,
+        }
+    }
+
     pub fn failed_at(&self, action: &str, offset: u64, source: io::Error) -> Error {
         self.failed(&format!("{action} at byte {offset}"), source)
     }

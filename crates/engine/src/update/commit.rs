@@ -168,7 +168,11 @@ pub(super) fn in_place(
         (Ok(fsync), Some(journal)) => journal.remove(watch).map(|()| Updated { fsync, ..done }),
         (Err(source), Some(journal)) => Err(journal.undo(&side.file, source, watch)),
         (Err(source), None) if !going.has_begun() && has_size_again(&side, bytes_before) => Err(source),
-        (Err(source), None) => Err(going.partly(&side, updates, source, prepared.block_bytes)),
+        (Err(source), None) => Err(Error::PartlyUpdated {
+            path: path.to_owned(),
+            far: going.how_far(&side, updates, prepared.block_bytes),
+            cause: Box::new(source),
+        }),
     }
 }
 

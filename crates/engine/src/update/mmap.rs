@@ -65,8 +65,7 @@ impl UpdateTarget for Mmap {
             if target.side.method.options().durability == Durability::Fsync {
                 target.announce_sync()?;
                 target.side.count_call();
-                map.flush()
-                    .map_err(|error| target.side.failed(super::target::SYNCING, error))?;
+                map.flush().map_err(|error| target.side.not_synced(error))?;
             }
         }
         target.side.check_not_shrunk()

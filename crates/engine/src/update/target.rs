@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use seekless_sys as sys;
 
+use super::how_far::HowFar;
 use super::resolved::Updates;
 use super::watch::{Step, StepKind, Watch};
 use super::window::Window;
@@ -35,7 +36,8 @@ pub(crate) struct Going<'a> {
     has_begun: AtomicBool,
     done: AtomicU64,
     written_bytes: AtomicU64,
-    /// Where several are in flight: how many were when it ended, and where the first of them begins.
+    /// Where it ended while several writes were in flight: how many, and where the first of them begins; or where others
+    /// cut the file.
     cut_off: Mutex<Option<(u64, u64)>>,
 }
 
@@ -65,15 +67,17 @@ impl<'a> Going<'a> {
         )
     }
 
-    /// The error of an update in place, which says how far it went.
-    pub fn partly(&self, side: &Side<'_>, updates: &Updates, cause: Error, block_bytes: usize) -> Error {
+    /// How far an update in place came that ended early.
+    pub fn how_far(&self, side: &Side<'_>, updates: &Updates, block_bytes: usize) -> HowFar {
         let (done, _) = self.progress();
         let cut_off = *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_flight = cut_off.map_or(1, |(writes, _)| writes);
+        let begun = if self.has_begun() { done + in_flight } else { 0 };
         let (mut planned, mut whole, mut next_offset) = (0, 0, None);
         let counted = updates.each_window(|window| {
             for write in Writes::new(window, layout(side, block_bytes)) {
                 let is_whole = match cut_off {
-                    Some((_, offset)) => write.offset < offset,
+                    Some((_, offset)) => write.offset + write.length <= offset,
                     None => planned < done,
                 };
                 whole += u64::from(is_whole);
@@ -87,14 +91,11 @@ impl<'a> Going<'a> {
         if let Err(error) = counted {
             tracing::warn!(%error, "not all writes that were planned are counted");
         }
-        let in_flight = cut_off.map_or(1, |(writes, _)| writes);
-        Error::PartlyUpdated {
-            path: side.path.to_owned(),
+        HowFar {
             done: whole,
-            unsure: (done.saturating_sub(whole) + in_flight).min(planned - whole),
+            unsure: begun.saturating_sub(whole).min(planned - whole),
             planned,
             next_offset: next_offset.unwrap_or(side.bytes),
-            cause: Box::new(cause),
         }
     }
 }
@@ -128,24 +129,19 @@ impl<'a> Target<'a> {
     /// Tells the watch of a write that is about to be made.
     pub fn announce(&self, offset: u64, bytes: u64) -> Result<()> {
         self.going.has_begun.store(true, Ordering::Relaxed);
-        self.watch_step(StepKind::Write, offset, bytes)
+        let step = Step {
+            offset,
+            bytes,
+            ..Step::of(StepKind::Write, self.side.path)
+        };
+        let watched = self.going.watch.before(&step);
+        watched.map_err(|error| self.side.failed_at("writing", offset, error))
     }
 
     /// Tells the watch that what was written is about to be brought to the device.
     pub fn announce_sync(&self) -> Result<()> {
-        self.watch_step(StepKind::Sync, 0, 0)
-    }
-
-    fn watch_step(&self, kind: StepKind, offset: u64, bytes: u64) -> Result<()> {
-        let path = self.side.path;
-        let step = Step {
-            kind,
-            path,
-            offset,
-            bytes,
-        };
-        let watched = self.going.watch.before(&step);
-        watched.map_err(|error| self.side.failed_at("writing", offset, error))
+        let watched = self.going.watch.before(&Step::of(StepKind::Sync, self.side.path));
+        watched.map_err(|error| self.side.not_synced(error))
     }
 
     /// Takes note of a write that is done.
@@ -270,10 +266,10 @@ impl<'a> Target<'a> {
 /// Brings what was written to the device; the time it took.
 pub(super) fn sync(side: &Side<'_>, watch: &dyn Watch) -> Result<Duration> {
     let watched = watch.before(&Step::of(StepKind::Sync, side.path));
-    watched.map_err(|error| side.failed(SYNCING, error))?;
+    watched.map_err(|error| side.not_synced(error))?;
     side.count_call();
     let start = Instant::now();
-    sys::sync(&side.file).map_err(|error| side.failed(SYNCING, error))?;
+    sys::sync(&side.file).map_err(|error| side.not_synced(error))?;
     Ok(start.elapsed())
 }
 
@@ -286,6 +282,3 @@ pub(super) fn cut_padding(side: &Side<'_>) -> Result<bool> {
     }
     Ok(is_padded)
 }
-
-/// After a failed fsync the kernel may drop what it could not write and call the next one a success (fsync(2)).
-pub(super) const SYNCING: &str = "fsync (so none of what was written may be taken to be on the device)";
