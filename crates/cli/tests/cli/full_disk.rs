@@ -1,7 +1,11 @@
 //! `seekless update` where the disk, or what may be written, is full in the middle of it.
 
+use std::fmt::Write;
 use std::fs;
+use std::io::{self, Read};
 use std::path::Path;
+
+use seekless_sys::Support;
 
 use super::place::{Mount, Place};
 
@@ -29,6 +33,51 @@ fn free_bytes(folder: &Path) -> u64 {
     // What is not on the device may not have its blocks yet.
     seekless_sys::sync_file_system(&fs::File::open(folder).unwrap()).unwrap();
     seekless_sys::file_system(folder).unwrap().free_bytes
+}
+
+#[test]
+fn a_map_leaves_the_file_as_before_where_holes_find_no_room_or_tells_what_is_in() {
+    const UPDATE: usize = 1_000_000;
+    on_small_disks(320 * MIB, |place, folder, kind| {
+        let path = folder.join("file");
+        fs::write(&path, vec![7; (20 * MIB) as usize]).unwrap();
+        // All but 10 MiB, and what is kept for root.
+        let filling = free_bytes(folder).saturating_sub(10 * MIB);
+        let mut other = fs::File::create(folder.join("other")).unwrap();
+        if let Support::Unavailable(_) = seekless_sys::allocate(&other, 0, filling).unwrap() {
+            io::copy(&mut io::repeat(1).take(filling), &mut other).unwrap();
+        }
+        drop(other);
+        let offset = |n: usize| 15_000_000 + n * UPDATE;
+        let mut changes = String::new();
+        for n in 0..60 {
+            writeln!(
+                changes,
+                "{{\"offset\": {}, \"text\": \"{}\"}}",
+                offset(n),
+                "x".repeat(UPDATE)
+            )
+            .unwrap();
+        }
+        place.file("changes", changes.as_bytes());
+        let before = fs::read(&path).unwrap();
+        let method = ["--from", "changes", "--method", "update/mmap"];
+        let ended = place.run(&[&["update", path.to_str().unwrap()], &method[..]].concat());
+        let (said, found) = (&ended.stderr, fs::read(&path).unwrap());
+        println!("{kind}: {said}");
+        assert!(
+            ended.code == Some(2) && (said.contains("No space left") || said.contains("all but full")),
+            "{kind}: {said}"
+        );
+        let Some((_, told)) = said.split_once("of 60 writes the first ") else {
+            assert!(!said.contains("may be") && found == before, "{kind}: {said}");
+            return;
+        };
+        // Where blocks cannot be allocated beforehand, a page that finds none is told by a signal.
+        let done: usize = told.split(' ').next().unwrap().parse().unwrap();
+        let are_in = found[offset(0)..offset(done)].iter().all(|byte| *byte == b'x');
+        assert!(are_in && found.len() <= offset(done + 1), "{kind}: {said}");
+    });
 }
 
 #[test]

@@ -67,13 +67,13 @@ impl<'a> Going<'a> {
         )
     }
 
-    /// How far an update in place came that ended early.
-    pub fn how_far(&self, side: &Side<'_>, updates: &Updates, block_bytes: usize) -> HowFar {
+    /// How far an update in place came that ended early, and where the writes that it began end.
+    pub fn how_far(&self, side: &Side<'_>, updates: &Updates, block_bytes: usize) -> (HowFar, u64) {
         let (done, _) = self.progress();
         let cut_off = *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner);
         let in_flight = cut_off.map_or(1, |(writes, _)| writes);
         let begun = if self.has_begun() { done + in_flight } else { 0 };
-        let (mut planned, mut whole, mut next_offset) = (0, 0, None);
+        let (mut planned, mut whole, mut next_offset, mut reached) = (0, 0, None, 0);
         let counted = updates.each_window(|window| {
             for write in Writes::new(window, layout(side, block_bytes)) {
                 let is_whole = match cut_off {
@@ -84,6 +84,9 @@ impl<'a> Going<'a> {
                 if !is_whole && next_offset.is_none() {
                     next_offset = Some(write.offset);
                 }
+                if planned < begun {
+                    reached = reached.max(write.offset + write.length);
+                }
                 planned += 1;
             }
             Ok(())
@@ -91,12 +94,13 @@ impl<'a> Going<'a> {
         if let Err(error) = counted {
             tracing::warn!(%error, "not all writes that were planned are counted");
         }
-        HowFar {
+        let far = HowFar {
             done: whole,
             unsure: begun.saturating_sub(whole).min(planned - whole),
             planned,
             next_offset: next_offset.unwrap_or(side.bytes),
-        }
+        };
+        (far, reached.min(side.bytes))
     }
 }
 
