@@ -94,17 +94,18 @@ impl IoUring {
                 && let Some(&slot) = free.last()
                 && let Some(write) = writes.next()
             {
-                if is_exact {
-                    target.let_others_in();
-                    self.write_parts(target, &write)?;
-                    continue;
-                }
-                free.pop();
                 let one = going.entry(slot).or_insert(Going {
                     is_reading: write.has_gaps(),
                     write,
                     done: 0,
                 });
+                if is_exact {
+                    target.let_others_in();
+                    self.write_parts(target, &one.write)?;
+                    going.remove(&slot);
+                    continue;
+                }
+                free.pop();
                 if !one.is_reading {
                     self.start_writing(target, slot, one)?;
                 }
