@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
+use std::process::Command;
 
 use seekless_sys::Support;
 
@@ -25,6 +26,42 @@ fn on_small_disks(bytes: u64, mut test: impl FnMut(&Place, &Path, &str)) {
             test(&place, &folder, kind);
         } else {
             println!("skipped: {kind}");
+        }
+    }
+}
+
+#[test]
+fn a_write_beyond_the_limit_of_file_sizes_is_an_error_that_names_the_file() {
+    let place = Place::new();
+    let (path, before) = (place.path("file"), vec![7; 5000]);
+    place.file("changes", b"{\"offset\": 9999990, \"text\": \"x\"}\n");
+    for method in [
+        "auto",
+        "update/sync",
+        "update/mmap",
+        "update/io_uring",
+        "update/sync,preallocate=both",
+    ] {
+        for safety in ["in-place", "journal", "replace"] {
+            fs::write(&path, &before).unwrap();
+            let script =
+                format!("ulimit -f 20; exec \"$0\" update file --from changes --method {method} --safety {safety}");
+            let mut limited = Command::new("sh");
+            limited
+                .args(["-c", &script])
+                .arg(place.command().get_program())
+                .current_dir(place.folder());
+            let ended = limited.output().unwrap();
+            let said = format!(
+                "{method} {safety}: {}: {}",
+                ended.status,
+                String::from_utf8_lossy(&ended.stderr)
+            );
+            assert!(
+                ended.status.code() == Some(2) && said.contains("File too large") && said.contains("file"),
+                "{said}"
+            );
+            assert!(fs::read(&path).unwrap() == before, "{said}");
         }
     }
 }
