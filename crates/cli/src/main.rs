@@ -41,6 +41,9 @@ fn main() -> ExitCode {
     if let Err(error) = seekless::allow_mapping() {
         tracing::warn!(%error, "mmap methods are not available");
     }
+    if let Err(error) = signals::survive_file_size_limit() {
+        tracing::warn!(%error, "a write beyond the limit of file sizes will end the program");
+    }
     let done = match trees {
         Some(words) => command::cmp::compare_trees(words),
         None => command::run(Cli::parse()),

@@ -1,11 +1,11 @@
-//! Signals that ask to stop: Ctrl-C, a polite kill, a closed terminal.
+//! Signals that ask to stop: Ctrl-C, a polite kill, a closed terminal; and one that would end the program without a word.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 /// The signal that was caught, once there is one.
@@ -20,6 +20,12 @@ impl Caught {
             signal => Some(signal),
         }
     }
+}
+
+/// Has a write beyond the limit of file sizes (`ulimit -f`) fail as one on a full disk does. Programs that are started get
+/// the signal as ever, which they would not if it were ignored.
+pub fn survive_file_size_limit() -> std::io::Result<()> {
+    signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map(drop)
 }
 
 /// Calls `stop` at the first signal, with its number; the second does what it does to any program.

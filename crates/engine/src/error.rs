@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::method::Method;
-use crate::update::BatchError;
+use crate::update::{BatchError, HowFar};
 
 /// The result of the engine's calls.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -117,23 +117,24 @@ pub enum Error {
         /// Why nobody can be kept out.
         reason: String,
     },
+    /// What was written could not be brought to the device. The kernel may have dropped some of it, and may call the next
+    /// fsync a success (fsync(2)).
+    #[error("{}: fsync failed{}: {source}", path.display(), by(Some(*method)))]
+    NotSynced {
+        /// The file.
+        path: PathBuf,
+        /// The method.
+        method: Method,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// An update in place ended early.
-    #[error(
-        "{cause}; of {planned} writes the first {done} are in {}, the next {unsure} (from byte {next_offset}) may be, \
-         in part, and the rest is not: give the updates again when the reason is gone",
-        path.display()
-    )]
+    #[error("{cause}; {}", far.told(path, cause))]
     PartlyUpdated {
         /// The file.
         path: PathBuf,
-        /// Writes that are in the file whole.
-        done: u64,
-        /// Writes behind them that may be in it in part.
-        unsure: u64,
-        /// All writes.
-        planned: u64,
-        /// Where the first of those that may be in it begins.
-        next_offset: u64,
+        /// How far it came.
+        far: HowFar,
         /// Why it ended.
         cause: Box<Error>,
     },

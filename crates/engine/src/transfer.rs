@@ -175,12 +175,15 @@ impl<'a> Side<'a> {
             .map_err(|error| self.failed("looking at it", error))
     }
 
-    /// Gives a target its size or its blocks, as the method says.
-    pub fn preallocate(&self) -> Result<()> {
+    /// Gives a target its size or its blocks, those from an offset on, as the method says.
+    pub fn preallocate(&self, from: u64) -> Result<()> {
         let way = self.method.options().preallocate;
-        if self.bytes > 0 && matches!(way, Preallocate::Allocate | Preallocate::Both) {
+        if self.bytes > from && matches!(way, Preallocate::Allocate | Preallocate::Both) {
             self.count_call();
-            self.support("allocating its blocks", sys::allocate(&self.file, self.bytes))?;
+            self.support(
+                "allocating its blocks",
+                sys::allocate(&self.file, from, self.bytes - from),
+            )?;
         }
         if matches!(way, Preallocate::Truncate | Preallocate::Both) {
             self.set_size()?;
@@ -392,6 +395,15 @@ impl<'a> Side<'a> {
             path: self.path.to_owned(),
             action: action.to_owned(),
             method: Some(*self.method),
+            source,
+        }
+    }
+
+    /// An fsync that failed.
+    pub fn not_synced(&self, source: io::Error) -> Error {
+        Error::NotSynced {
+            path: self.path.to_owned(),
+            method: *self.method,
             source,
         }
     }

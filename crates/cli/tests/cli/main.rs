@@ -11,6 +11,7 @@ mod comparing;
 mod experiments;
 mod exports;
 mod foreign;
+mod full_disk;
 mod given_files;
 mod help;
 mod holes;

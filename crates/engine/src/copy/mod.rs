@@ -166,7 +166,7 @@ fn fill(
         // Before preallocation makes it longer.
         old_bytes = target.metadata()?.len();
     }
-    target.preallocate()?;
+    target.preallocate(0)?;
     let mut skipped = Skipped::default();
     if options.holes_skipped {
         skipped = copy_data(mechanism, source, target, old_bytes)?;

@@ -284,7 +284,7 @@ fn smallest_hole(bench: &Bench) -> Option<u64> {
 
 fn fallocate(bench: &Bench) -> Attempt {
     let file = bench.fresh().map_err(said)?;
-    done(sys::allocate(&file, SIZE_BYTES))?;
+    done(sys::allocate(&file, 0, SIZE_BYTES))?;
     if allocated_bytes(&file)? < SIZE_BYTES {
         return Err("it was accepted, and allocated nothing".to_owned());
     }

@@ -184,17 +184,31 @@ pub(super) fn in_place(
         (Ok(fsync), None) => Ok(Updated { fsync, ..done }),
         (Ok(fsync), Some(journal)) => journal.remove(watch).map(|()| Updated { fsync, ..done }),
         (Err(source), Some(journal)) => Err(journal.undo(&side.file, source, watch)),
-        (Err(source), None) if !going.has_begun() && has_size_again(&side, bytes_before) => Err(source),
-        (Err(source), None) => Err(going.partly(&side, updates, source, prepared.block_bytes)),
+        (Err(source), None) => {
+            let (far, reached) = going.how_far(&side, updates, prepared.block_bytes);
+            cut_back(&side, bytes_before.max(reached));
+            if !going.has_begun() {
+                return Err(source);
+            }
+            Err(Error::PartlyUpdated {
+                path: path.to_owned(),
+                far,
+                cause: Box::new(source),
+            })
+        }
     }
 }
 
-/// Whether a file has its size of before, or gets it back: it may have grown before its first write failed.
-fn has_size_again(side: &Side<'_>, bytes_before: u64) -> bool {
-    match side.metadata().map(|found| found.len()) {
-        Ok(bytes) if bytes == bytes_before => true,
-        Ok(bytes) if bytes == side.bytes => side.resize(bytes_before).is_ok(),
-        _ => false,
+/// Cuts off what a file grew by ahead of the writes that were begun, or what pads the last of them. Where it ends elsewhere
+/// others wrote to it.
+fn cut_back(side: &Side<'_>, end: u64) {
+    let ours = [side.bytes, side.bytes.next_multiple_of(side.alignment)];
+    let cut = side.metadata().and_then(|found| {
+        let is_ours = found.len() > end && ours.contains(&found.len());
+        if is_ours { side.resize(end) } else { Ok(()) }
+    });
+    if let Err(error) = cut {
+        tracing::warn!(%error, "the file may be longer than what was written to it");
     }
 }
 
@@ -221,8 +235,14 @@ pub(super) fn fill(
     if updates.is_empty() {
         return Ok(());
     }
-    if side.bytes > bytes_before {
-        side.preallocate()?;
+    if side.bytes > bytes_before
+        && let Err(error) = side.preallocate(bytes_before)
+    {
+        // On a full disk it may have grown by what was allocated (fallocate(2)).
+        if side.metadata()?.len() > bytes_before {
+            side.resize(bytes_before)?;
+        }
+        return Err(error);
     }
     updates.each_window(|window| mechanism.update(&Target::new(side, window, going)))
 }

@@ -86,21 +86,26 @@ impl IoUring {
         let mut free: Vec<u32> = (0..self.ring.depth()).rev().collect();
         let mut writes = target.writes(self.setup.block_bytes).peekable();
         while writes.peek().is_some() || !going.is_empty() {
-            if writes.peek().is_some()
-                && let Some(slot) = free.pop()
+            let has_gaps = !free.is_empty() && writes.peek().is_some_and(Write::has_gaps);
+            let is_exact = has_gaps && !target.may_fill_gaps();
+            // What was read between updates and is not yet written back would undo what others write.
+            let others_must_wait = is_exact && going.values().any(|one| one.write.has_gaps());
+            if !others_must_wait
+                && let Some(&slot) = free.last()
+                && let Some(write) = writes.next()
             {
-                let Some(write) = writes.next() else { continue };
-                if write.has_gaps() && !target.may_fill_gaps() {
-                    target.require_exact(&write)?;
-                    target.write_parts(&write, &mut self.buffer)?;
-                    free.push(slot);
-                    continue;
-                }
                 let one = going.entry(slot).or_insert(Going {
                     is_reading: write.has_gaps(),
                     write,
                     done: 0,
                 });
+                if is_exact {
+                    target.let_others_in();
+                    self.write_parts(target, &one.write)?;
+                    going.remove(&slot);
+                    continue;
+                }
+                free.pop();
                 if !one.is_reading {
                     self.start_writing(target, slot, one)?;
                 }
@@ -114,7 +119,6 @@ impl IoUring {
             let slot = completed.slot;
             let Some(one) = going.get_mut(&slot) else { continue };
             if self.take_answer(target, slot, one, completed.result)? {
-                target.finish(&one.write);
                 going.remove(&slot);
                 free.push(slot);
             } else {
@@ -151,11 +155,24 @@ impl IoUring {
             Err(error) => return Err(target.side.request_failed(action, at, error)),
         };
         if is_over && one.is_reading {
+            // Who waits for the file does so for no longer than /proc/sys/fs/lease-break-time.
+            if !target.may_fill_gaps() {
+                self.write_parts(target, &one.write)?;
+                return Ok(true);
+            }
             self.ring.buffer_mut(slot)[one.done..length].fill(0);
             self.start_writing(target, slot, one)?;
             return Ok(false);
         }
+        if is_over {
+            target.finish(&one.write);
+        }
         Ok(is_over)
+    }
+
+    fn write_parts(&mut self, target: &Target<'_>, write: &Write) -> Result<()> {
+        target.require_exact(write)?;
+        target.write_parts(write, &mut self.buffer)
     }
 
     fn start_writing(&mut self, target: &Target<'_>, slot: u32, one: &mut Going) -> Result<()> {

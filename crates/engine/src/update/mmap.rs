@@ -2,16 +2,25 @@
 //!
 //! Nothing between updates is written back by us, so nobody has to be kept out; the kernel writes whole pages, which is
 //! what wears flash. Durable by msync(2) and fsync(2).
+//!
+//! A page that a full disk has no block for is a SIGBUS when it is stored to, which tells no reason. So holes that updates
+//! fall into get their blocks before anything is stored; and the map is asked after each write, before that counts as done.
 
-use seekless_sys::page_bytes;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+
+use seekless_sys::{self as sys, Support, page_bytes};
 
 use super::sync::ACCEPTS;
 use super::target::Target;
+use super::writes::Write;
 use super::{PrepareUpdate, UpdateTarget};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::method::{Accepts, Durability, Mechanism, Operation, Platform, Preallocate, Prepare, UpdateOrder};
-use crate::read::{map_fault, require_guard};
+use crate::read::require_guard;
 use crate::setup::Setup;
+use crate::transfer::Side;
 use crate::write::map_target;
 
 const PREPARE: PrepareUpdate = |setup| {
@@ -45,6 +54,7 @@ impl UpdateTarget for Mmap {
     fn update(&mut self, target: &Target<'_>) -> Result<()> {
         target.side.reach_size()?;
         let window = (self.setup.block_bytes as u64).next_multiple_of(page_bytes() as u64);
+        fill_holes(target, window as usize)?;
         let mut writes = target.writes(window as usize).peekable();
         while let Some(first) = writes.peek() {
             let start = first.offset / window * window;
@@ -57,18 +67,84 @@ impl UpdateTarget for Mmap {
                     let at = (write.offset - start) as usize + at;
                     map.bytes_mut(at..at + bytes.len()).copy_from(bytes);
                 }
+                if map.faulted() {
+                    return Err(why_not(target, &write));
+                }
                 target.finish(&write);
-            }
-            if map.faulted() {
-                return Err(map_fault(target.side, start));
             }
             if target.side.method.options().durability == Durability::Fsync {
                 target.announce_sync()?;
                 target.side.count_call();
-                map.flush()
-                    .map_err(|error| target.side.failed(super::target::SYNCING, error))?;
+                map.flush().map_err(|error| target.side.not_synced(error))?;
             }
         }
-        target.side.check_not_shrunk()
+        check_not_cut(target)
     }
+}
+
+/// Allocates the blocks of holes that updates fall into, where the system can. What it allocated before it failed stays:
+/// others may have written there meanwhile.
+fn fill_holes(target: &Target<'_>, block_bytes: usize) -> Result<()> {
+    let side = target.side;
+    let unit = side.metadata()?.blksize().max(1);
+    let (mut hole, mut filled) = (0..0, 0);
+    for write in target.writes(block_bytes) {
+        let (mut at, end) = (write.offset.max(filled), write.offset + write.length);
+        while at < end {
+            if at >= hole.end {
+                let Some(next) = hole_from(side, at)? else {
+                    return Ok(());
+                };
+                hole = next;
+            }
+            at = at.max(hole.start);
+            if at < end {
+                let bytes = end.min(hole.end) - at;
+                side.count_call();
+                let allocated = sys::allocate(&side.file, at, bytes);
+                match allocated.map_err(|error| side.failed_at("allocating blocks of a hole", at, error))? {
+                    Support::Available(()) => {}
+                    Support::Unavailable(_) => return Ok(()),
+                }
+                at += bytes;
+                // Small updates share a block.
+                filled = at.next_multiple_of(unit);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first hole at or behind an offset; none where the system does not tell.
+fn hole_from(side: &Side<'_>, offset: u64) -> Result<Option<Range<u64>>> {
+    let failed = |error| side.failed_at("looking for holes", offset, error);
+    side.count_calls(2);
+    let Support::Available(start) = sys::next_hole(&side.file, offset).map_err(failed)? else {
+        return Ok(None);
+    };
+    let Support::Available(data) = sys::next_data(&side.file, start).map_err(failed)? else {
+        return Ok(None);
+    };
+    Ok(Some(start..data.unwrap_or(u64::MAX)))
+}
+
+/// Fails where others made the file shorter meanwhile: what was stored behind its end is not in it.
+fn check_not_cut(target: &Target<'_>) -> Result<()> {
+    target.side.check_not_shrunk().inspect_err(|error| {
+        if let Error::Shrank { found_bytes, .. } = error {
+            target.note_cut_off(1, *found_bytes);
+        }
+    })
+}
+
+/// Why a write could not be made through the map: because the file is shorter now, or as pwrite(2) of the same bytes says.
+fn why_not(target: &Target<'_>, write: &Write) -> Error {
+    let (side, offset) = (target.side, write.offset);
+    let mut parts = target.window.parts(write);
+    let by_itself = check_not_cut(target)
+        .and_then(|()| parts.try_for_each(|(at, bytes)| side.write_block(bytes, offset + at as u64, bytes.len())));
+    by_itself.err().unwrap_or_else(|| {
+        let reason = "there was no page for it: the disk is all but full, or failed for a moment";
+        side.failed_at("writing through the map", offset, io::Error::other(reason))
+    })
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use seekless_sys as sys;
 
+use super::how_far::HowFar;
 use super::resolved::Updates;
 use super::watch::{Step, StepKind, Watch};
 use super::window::Window;
@@ -35,7 +36,8 @@ pub(crate) struct Going<'a> {
     has_begun: AtomicBool,
     done: AtomicU64,
     written_bytes: AtomicU64,
-    /// Where several are in flight: how many were when it ended, and where the first of them begins.
+    /// Where it ended while several writes were in flight: how many, and where the first of them begins; or where others
+    /// cut the file.
     cut_off: Mutex<Option<(u64, u64)>>,
 }
 
@@ -65,20 +67,25 @@ impl<'a> Going<'a> {
         )
     }
 
-    /// The error of an update in place, which says how far it went.
-    pub fn partly(&self, side: &Side<'_>, updates: &Updates, cause: Error, block_bytes: usize) -> Error {
+    /// How far an update in place came that ended early, and where the writes that it began end.
+    pub fn how_far(&self, side: &Side<'_>, updates: &Updates, block_bytes: usize) -> (HowFar, u64) {
         let (done, _) = self.progress();
         let cut_off = *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut planned, mut whole, mut next_offset) = (0, 0, None);
+        let in_flight = cut_off.map_or(1, |(writes, _)| writes);
+        let begun = if self.has_begun() { done + in_flight } else { 0 };
+        let (mut planned, mut whole, mut next_offset, mut reached) = (0, 0, None, 0);
         let counted = updates.each_window(|window| {
             for write in Writes::new(window, layout(side, block_bytes)) {
                 let is_whole = match cut_off {
-                    Some((_, offset)) => write.offset < offset,
+                    Some((_, offset)) => write.offset + write.length <= offset,
                     None => planned < done,
                 };
                 whole += u64::from(is_whole);
                 if !is_whole && next_offset.is_none() {
                     next_offset = Some(write.offset);
+                }
+                if planned < begun {
+                    reached = reached.max(write.offset + write.length);
                 }
                 planned += 1;
             }
@@ -87,15 +94,13 @@ impl<'a> Going<'a> {
         if let Err(error) = counted {
             tracing::warn!(%error, "not all writes that were planned are counted");
         }
-        let in_flight = cut_off.map_or(1, |(writes, _)| writes);
-        Error::PartlyUpdated {
-            path: side.path.to_owned(),
+        let far = HowFar {
             done: whole,
-            unsure: (done.saturating_sub(whole) + in_flight).min(planned - whole),
+            unsure: begun.saturating_sub(whole).min(planned - whole),
             planned,
             next_offset: next_offset.unwrap_or(side.bytes),
-            cause: Box::new(cause),
-        }
+        };
+        (far, reached.min(side.bytes))
     }
 }
 
@@ -128,24 +133,19 @@ impl<'a> Target<'a> {
     /// Tells the watch of a write that is about to be made.
     pub fn announce(&self, offset: u64, bytes: u64) -> Result<()> {
         self.going.has_begun.store(true, Ordering::Relaxed);
-        self.watch_step(StepKind::Write, offset, bytes)
+        let step = Step {
+            offset,
+            bytes,
+            ..Step::of(StepKind::Write, self.side.path)
+        };
+        let watched = self.going.watch.before(&step);
+        watched.map_err(|error| self.side.failed_at("writing", offset, error))
     }
 
     /// Tells the watch that what was written is about to be brought to the device.
     pub fn announce_sync(&self) -> Result<()> {
-        self.watch_step(StepKind::Sync, 0, 0)
-    }
-
-    fn watch_step(&self, kind: StepKind, offset: u64, bytes: u64) -> Result<()> {
-        let path = self.side.path;
-        let step = Step {
-            kind,
-            path,
-            offset,
-            bytes,
-        };
-        let watched = self.going.watch.before(&step);
-        watched.map_err(|error| self.side.failed_at("writing", offset, error))
+        let watched = self.going.watch.before(&Step::of(StepKind::Sync, self.side.path));
+        watched.map_err(|error| self.side.not_synced(error))
     }
 
     /// Takes note of a write that is done.
@@ -159,19 +159,23 @@ impl<'a> Target<'a> {
         *self.going.cut_off.lock().unwrap_or_else(PoisonError::into_inner) = Some((writes, offset));
     }
 
-    /// Whether what lies between updates may be written back. When others wait for the file it is theirs from then on,
-    /// and only what updates name is written.
+    /// Whether what lies between updates may be read to be written back. Not once others wait for the file: it is theirs as
+    /// soon as what was read before is written ([`Target::let_others_in`]), and only what updates name is written then.
     pub fn may_fill_gaps(&self) -> bool {
         match self.going.others {
             Others::Nobody => true,
             Others::Anybody => false,
             Others::UntilLeaseEnds => {
-                let holds = !self.going.lease_ended.load(Ordering::Relaxed) && sys::holds_write_lease(&self.side.file);
-                if !holds && !self.going.lease_ended.swap(true, Ordering::Relaxed) {
-                    sys::end_lease(&self.side.file);
-                }
-                holds
+                !self.going.lease_ended.load(Ordering::Relaxed) && sys::holds_write_lease(&self.side.file)
             }
+        }
+    }
+
+    /// Lets those go on who wait for the file. To be called when nothing that was read between updates is to be written.
+    pub fn let_others_in(&self) {
+        let has_lease = self.going.others == Others::UntilLeaseEnds;
+        if has_lease && !self.going.lease_ended.swap(true, Ordering::Relaxed) {
+            sys::end_lease(&self.side.file);
         }
     }
 
@@ -191,6 +195,7 @@ impl<'a> Target<'a> {
     pub fn write(&self, write: &Write, buffer: &mut [u8]) -> Result<()> {
         if write.has_gaps() {
             if !self.may_fill_gaps() {
+                self.let_others_in();
                 self.require_exact(write)?;
                 return self.write_parts(write, buffer);
             }
@@ -265,10 +270,10 @@ impl<'a> Target<'a> {
 /// Brings what was written to the device; the time it took.
 pub(super) fn sync(side: &Side<'_>, watch: &dyn Watch) -> Result<Duration> {
     let watched = watch.before(&Step::of(StepKind::Sync, side.path));
-    watched.map_err(|error| side.failed(SYNCING, error))?;
+    watched.map_err(|error| side.not_synced(error))?;
     side.count_call();
     let start = Instant::now();
-    sys::sync(&side.file).map_err(|error| side.failed(SYNCING, error))?;
+    sys::sync(&side.file).map_err(|error| side.not_synced(error))?;
     Ok(start.elapsed())
 }
 
@@ -281,6 +286,3 @@ pub(super) fn cut_padding(side: &Side<'_>) -> Result<bool> {
     }
     Ok(is_padded)
 }
-
-/// After a failed fsync the kernel may drop what it could not write and call the next one a success (fsync(2)).
-pub(super) const SYNCING: &str = "fsync (so none of what was written may be taken to be on the device)";

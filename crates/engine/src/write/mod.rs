@@ -133,7 +133,7 @@ impl Writer {
 }
 
 fn fill(mechanism: &mut dyn WriteTarget, target: &Side<'_>, producer: &dyn Producer) -> Result<Duration> {
-    target.preallocate()?;
+    target.preallocate(0)?;
     if target.bytes > 0 {
         mechanism.write(target, producer)?;
     }

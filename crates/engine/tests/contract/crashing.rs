@@ -243,6 +243,27 @@ fn an_update_that_fails_is_undone_or_says_how_far_it_went() {
 }
 
 #[test]
+fn after_a_failed_fsync_nothing_is_said_to_be_in_the_file() {
+    let folder = &folders()[0];
+    for method in ["update/sync,fsync", "update/mmap,fsync"] {
+        let path = file_of(folder, "file", &sample(10_000)).canonicalize().unwrap();
+        let failing = Failing {
+            nth: (StepKind::Sync, 1),
+            seen: Mutex::default(),
+            file: &path,
+        };
+        let result = commit_watched(&path, &updates(), &how(method, Safety::InPlace), &failing);
+        let error = result.unwrap_err().to_string();
+        let made = "all 7 writes were made into the page cache, but nothing of it may be taken to be on the device";
+        assert!(error.contains("fsync failed") && error.contains(made), "{error}");
+        assert!(
+            !error.contains(" in ") && error.contains("give all updates again"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn a_journal_is_on_the_device_before_the_file_changes_and_gone_only_after_the_file_is() {
     let folder = &folders()[0];
     let path = file_of(folder, "file", &sample(10_000)).canonicalize().unwrap();

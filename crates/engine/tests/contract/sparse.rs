@@ -84,7 +84,7 @@ fn make(path: &Path, layout: &[Piece], is_synced: bool) -> Vec<u8> {
         file.set_len(bytes.len() as u64).unwrap();
         if let Piece::Reserved(length @ 1..) = piece {
             // Where the file system can; the holes before it are reserved as well.
-            let _ = sys::allocate(&file, at + length);
+            let _ = sys::allocate(&file, 0, at + length);
         }
     }
     if is_synced {

@@ -142,17 +142,11 @@ fn an_update_in_place_that_fails_says_how_far_all_of_it_went() {
         commit_watched(path, &updates, &how(method, Safety::InPlace), &watch)
     };
     let path = file_of(folder, "file", &sample(FILE_BYTES));
-    let Err(Error::PartlyUpdated {
-        done,
-        planned,
-        next_offset,
-        ..
-    }) = failed(&path)
-    else {
+    let Err(Error::PartlyUpdated { far, .. }) = failed(&path) else {
         panic!("it did not fail")
     };
-    assert!(done == 2 && planned > 3, "{done} of {planned}");
-    let (found, next) = (std::fs::read(&path).unwrap(), next_offset as usize);
+    assert!(far.done == 2 && far.planned > 3, "{far:?}");
+    let (found, next) = (std::fs::read(&path).unwrap(), far.next_offset as usize);
     assert!(next > 0 && found[..next] == after[..next]);
     assert!(found[next..FILE_BYTES] == sample(FILE_BYTES)[next..]);
 }

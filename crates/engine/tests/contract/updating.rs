@@ -1,13 +1,17 @@
 //! Updating.
 
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, Once};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use seekless::method::{CachePolicy, Durability, Operation, Preallocate};
 use seekless::update::{
     Batch, Commit, Look, PlanLimits, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, cost, is_planned,
 };
-use seekless::{Error, Method};
+use seekless::{Availability, Error, Method, Probe};
 
 use super::{cases, file_of, folders, methods, sample, wait_until_closed};
 
@@ -260,4 +264,88 @@ fn who_opens_a_file_while_it_is_updated_past_the_page_cache_does_not_end_the_upd
     let planned = "update/planned,fsync".parse().unwrap();
     commit_watched(&path, &updates, &how(planned, Safety::InPlace), &watch()).unwrap();
     assert!(std::fs::read(&path).unwrap() == after);
+}
+
+/// Another who opens the file when a write is about to be made, waits as long as the lease keeps him out, and writes bytes.
+struct Waiting<'a> {
+    comes_at: usize,
+    at: &'a [usize],
+    first: Once,
+    going: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Watch for Waiting<'_> {
+    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+        if step.offset < self.comes_at as u64 {
+            return Ok(());
+        }
+        self.first.call_once(|| {
+            let (path, at) = (step.path.to_owned(), self.at.to_vec());
+            *self.going.lock().unwrap() = Some(std::thread::spawn(move || {
+                let file = std::fs::File::options().write(true).open(path).unwrap();
+                for at in at {
+                    file.write_all_at(b"!", at as u64).unwrap();
+                }
+            }));
+        });
+        // As long as it takes him to come, and to write once he is let in.
+        std::thread::sleep(Duration::from_millis(8));
+        Ok(())
+    }
+}
+
+#[test]
+fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_he_came() {
+    const STEP: usize = 64 << 10;
+    for folder in folders() {
+        // What is in flight when he comes depends on the system: several attempts.
+        for method in ["update/io_uring,depth=8,gap=4K"; 4]
+            .into_iter()
+            .chain(["update/io_uring,depth=8,direct,gap=4K"; 2])
+        {
+            let method: Method = method.parse().unwrap();
+            if let Availability::Unavailable(reason) = Probe::new(folder.path()).unwrap().availability(&method) {
+                println!("skipped: {method} in {}: {reason}", folder.path().display());
+                continue;
+            }
+            let (mut batch, mut after) = (Batch::new(), sample(30 * STEP));
+            let mut update = |offset: usize, bytes: usize| {
+                batch.push(offset as u64, &vec![b'u'; bytes]).unwrap();
+                after[offset..offset + bytes].fill(b'u');
+            };
+            // He comes when a write without gaps is about to be made, before which one is read that has some.
+            for n in 0..30 {
+                if n > 8 && n % 2 == 1 {
+                    update(n * STEP, 4096);
+                } else {
+                    update(n * STEP, 4);
+                    update(n * STEP + 100, 4);
+                }
+            }
+            let path = file_of(&folder, "file", &sample(30 * STEP));
+            wait_until_closed(&path);
+            let watch = Waiting {
+                comes_at: 9 * STEP,
+                at: &[8, 10, 12, 28].map(|n| n * STEP + 50),
+                first: Once::new(),
+                going: Mutex::default(),
+            };
+            let done = commit_watched(&path, &batch.resolve().unwrap(), &how(method, Safety::InPlace), &watch);
+            let waiting = watch.going.lock().unwrap().take();
+            waiting.unwrap().join().unwrap();
+            let found = std::fs::read(&path).unwrap();
+            for &at in watch.at {
+                assert_eq!(found[at], b'!', "{method} undid byte {at}");
+                after[at] = b'!';
+            }
+            match done {
+                Ok(_) => assert!(found == after, "{method}"),
+                // Past the page cache nothing can be written exactly.
+                Err(error) => assert!(
+                    error.not_exclusive().is_some() && method.options().cache == CachePolicy::Direct,
+                    "{error}"
+                ),
+            }
+        }
+    }
 }

@@ -94,7 +94,7 @@ pub fn read_advice(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<
 }
 
 /// `Unavailable`: Linux and macOS only.
-pub fn allocate(_file: &File, _len: u64) -> io::Result<Support<()>> {
+pub fn allocate(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
     Ok(Support::Unavailable(MISSING))
 }
 

@@ -41,7 +41,7 @@ pub fn fill(path: &Path) -> Result<Filled> {
         });
     }
     held.require_alone()?;
-    let done = match sys::allocate(&held.file, held.metadata.len()) {
+    let done = match sys::allocate(&held.file, 0, held.metadata.len()) {
         Ok(Support::Available(())) => held.allocated_bytes(),
         Ok(Support::Unavailable(reason)) => Err(unavailable(path, reason)),
         Err(error) => {

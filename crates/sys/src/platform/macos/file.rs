@@ -53,12 +53,12 @@ pub fn direct_alignment(_file: &File) -> io::Result<Support<Alignment>> {
     Ok(Support::Unavailable("uncached I/O demands no alignment on macOS"))
 }
 
-/// Allocates blocks so that the first `len` bytes have them, in one piece if possible: fcntl(2) `F_PREALLOCATE`.
+/// Allocates blocks of a range behind the file's end, in one piece if possible: fcntl(2) `F_PREALLOCATE`.
 ///
-/// The file's size stays as it is.
-pub fn allocate(file: &File, len: u64) -> io::Result<Support<()>> {
+/// The file's size stays as it is, and so do its holes.
+pub fn allocate(file: &File, offset: u64, len: u64) -> io::Result<Support<()>> {
     // The call counts from the end of what the file has.
-    let missing = i64::try_from(len.saturating_sub(file.metadata()?.len())).map_err(|_| Errno::INVAL)?;
+    let missing = i64::try_from((offset + len).saturating_sub(file.metadata()?.len())).map_err(|_| Errno::INVAL)?;
     if missing == 0 {
         return Ok(Support::Available(()));
     }

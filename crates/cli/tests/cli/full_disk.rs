@@ -1,0 +1,146 @@
+//! `seekless update` where the disk, or what may be written, is full in the middle of it.
+
+use std::fmt::Write;
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::Command;
+
+use seekless_sys::Support;
+
+use super::place::{Mount, Place};
+
+const MIB: u64 = 1 << 20;
+
+/// Calls a test with an empty file system of about so many bytes, of each kind that can be made here.
+fn on_small_disks(bytes: u64, mut test: impl FnMut(&Place, &Path, &str)) {
+    for kind in ["ext3", "ext4", "xfs", "btrfs", "tmpfs"] {
+        let place = Place::new();
+        let folder = place.path("small");
+        fs::create_dir(&folder).unwrap();
+        let mounted = match kind {
+            "tmpfs" => Mount::tmpfs(&folder, &format!("size={bytes}")),
+            _ => Mount::image(kind, bytes, &place.path("image"), &folder),
+        };
+        if mounted.is_some() {
+            test(&place, &folder, kind);
+        } else {
+            println!("skipped: {kind}");
+        }
+    }
+}
+
+#[test]
+fn a_write_beyond_the_limit_of_file_sizes_is_an_error_that_names_the_file() {
+    let place = Place::new();
+    let (path, before) = (place.path("file"), vec![7; 5000]);
+    place.file("changes", b"{\"offset\": 9999990, \"text\": \"x\"}\n");
+    for method in [
+        "auto",
+        "update/sync",
+        "update/mmap",
+        "update/io_uring",
+        "update/sync,preallocate=both",
+    ] {
+        for safety in ["in-place", "journal", "replace"] {
+            fs::write(&path, &before).unwrap();
+            let script =
+                format!("ulimit -f 20; exec \"$0\" update file --from changes --method {method} --safety {safety}");
+            let mut limited = Command::new("sh");
+            limited
+                .args(["-c", &script])
+                .arg(place.command().get_program())
+                .current_dir(place.folder());
+            let ended = limited.output().unwrap();
+            let said = format!(
+                "{method} {safety}: {}: {}",
+                ended.status,
+                String::from_utf8_lossy(&ended.stderr)
+            );
+            assert!(
+                ended.status.code() == Some(2) && said.contains("File too large") && said.contains("file"),
+                "{said}"
+            );
+            assert!(fs::read(&path).unwrap() == before, "{said}");
+        }
+    }
+}
+
+fn free_bytes(folder: &Path) -> u64 {
+    // What is not on the device may not have its blocks yet.
+    seekless_sys::sync_file_system(&fs::File::open(folder).unwrap()).unwrap();
+    seekless_sys::file_system(folder).unwrap().free_bytes
+}
+
+#[test]
+fn a_map_leaves_the_file_as_before_where_holes_find_no_room_or_tells_what_is_in() {
+    const UPDATE: usize = 1_000_000;
+    on_small_disks(320 * MIB, |place, folder, kind| {
+        let path = folder.join("file");
+        fs::write(&path, vec![7; (20 * MIB) as usize]).unwrap();
+        // All but 10 MiB, and what is kept for root.
+        let filling = free_bytes(folder).saturating_sub(10 * MIB);
+        let mut other = fs::File::create(folder.join("other")).unwrap();
+        if let Support::Unavailable(_) = seekless_sys::allocate(&other, 0, filling).unwrap() {
+            io::copy(&mut io::repeat(1).take(filling), &mut other).unwrap();
+        }
+        drop(other);
+        let offset = |n: usize| 15_000_000 + n * UPDATE;
+        let mut changes = String::new();
+        for n in 0..60 {
+            writeln!(
+                changes,
+                "{{\"offset\": {}, \"text\": \"{}\"}}",
+                offset(n),
+                "x".repeat(UPDATE)
+            )
+            .unwrap();
+        }
+        place.file("changes", changes.as_bytes());
+        let before = fs::read(&path).unwrap();
+        let method = ["--from", "changes", "--method", "update/mmap"];
+        let ended = place.run(&[&["update", path.to_str().unwrap()], &method[..]].concat());
+        let (said, found) = (&ended.stderr, fs::read(&path).unwrap());
+        println!("{kind}: {said}");
+        assert!(
+            ended.code == Some(2) && (said.contains("No space left") || said.contains("all but full")),
+            "{kind}: {said}"
+        );
+        let Some((_, told)) = said.split_once("of 60 writes the first ") else {
+            assert!(!said.contains("may be") && found == before, "{kind}: {said}");
+            return;
+        };
+        // Where blocks cannot be allocated beforehand, a page that finds none is told by a signal.
+        let done: usize = told.split(' ').next().unwrap().parse().unwrap();
+        let are_in = found[offset(0)..offset(done)].iter().all(|byte| *byte == b'x');
+        assert!(are_in && found.len() <= offset(done + 1), "{kind}: {said}");
+    });
+}
+
+#[test]
+fn what_was_allocated_before_the_disk_was_full_is_free_again_and_nothing_is_said_to_be_written() {
+    on_small_disks(320 * MIB, |place, folder, kind| {
+        let (path, before) = (folder.join("file"), vec![7; (5 * MIB) as usize]);
+        place.file("changes", b"{\"offset\": 400000000, \"text\": \"x\"}\n");
+        for method in [
+            "update/sync,preallocate=both",
+            "update/sync,preallocate=allocate",
+            "update/mmap,preallocate=both",
+        ] {
+            fs::write(&path, &before).unwrap();
+            let free = free_bytes(folder);
+            let arguments = ["--from", "changes", "--method", method];
+            let ended = place.run(&[&["update", path.to_str().unwrap()], &arguments[..]].concat());
+            let said = &ended.stderr;
+            assert_eq!(ended.code, Some(2), "{kind} {method}: {said}");
+            assert!(
+                (said.contains("allocating its blocks failed") || said.contains("is not available"))
+                    && !said.contains("may be"),
+                "{kind} {method}: {said}"
+            );
+            assert!(fs::read(&path).unwrap() == before, "{kind} {method}");
+            let missing = free.saturating_sub(free_bytes(folder));
+            assert!(missing < MIB, "{kind} {method}: {missing} bytes are not free any more");
+        }
+    });
+}
