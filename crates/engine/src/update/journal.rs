@@ -24,14 +24,9 @@ use crate::transfer::Side;
 /// Where the journal of a file is.
 #[must_use]
 pub fn journal_path(path: &Path) -> PathBuf {
-    beside(path, "journal")
-}
-
-/// The name of a file of ours beside a file.
-pub(super) fn beside(path: &Path, what: &str) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".seekless-{what}"));
+    name.push(".seekless-journal");
     path.with_file_name(name)
 }
 

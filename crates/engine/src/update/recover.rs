@@ -12,7 +12,8 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::commit::{end_of_links, lock, with_protection};
 use super::form::{Header, Read, Record};
-use super::journal::{beside, journal_path, read_or_zeros, remove};
+use super::journal::{journal_path, read_or_zeros, remove};
+use super::replace;
 use super::watch::{Step, StepKind, Unwatched, Watch};
 use crate::error::{Error, Result};
 
@@ -47,7 +48,10 @@ pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
     let file = opened.map_err(|error| with_protection(path, Error::system(path, "opening it for writing", error)))?;
     lock(&file, path)?;
     // That of a replacement that was killed: the file is as before.
-    let _ = fs::remove_file(beside(path, "new"));
+    let removed = file.metadata().and_then(|found| replace::remove_left(path, &found));
+    if let Err(error) = removed {
+        tracing::warn!(path = %path.display(), %error, "what a replacement may have left could not be looked for");
+    }
     let named = journal_path(path);
     let Some(journal) = open_trusted(&named, &file)? else {
         return Ok(Recovered::Nothing);

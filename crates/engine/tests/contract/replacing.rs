@@ -7,7 +7,10 @@ use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use seekless::update::{Batch, Commit, Safety, Step, StepKind, Updates, Watch, commit, commit_watched};
+use seekless::method::Durability;
+use seekless::update::{
+    Batch, Commit, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, recover, update_facts,
+};
 
 use super::{file_of, folders, wait_until_closed};
 
@@ -55,6 +58,27 @@ fn a_file_that_others_write_to_is_not_replaced_and_one_that_they_read_is() {
         let reader = File::open(&path).unwrap();
         commit(&path, &one_byte(), &replace()).unwrap();
         assert_eq!(io::read_to_string(reader).unwrap(), "Before", "the old one, whole");
+    }
+}
+
+#[test]
+fn files_of_the_user_whose_names_are_like_ours_stay() {
+    for folder in folders() {
+        let path = file_of(&folder, "file", b"before");
+        let names = [
+            ".file.seekless-new",
+            ".file.seekless-probe",
+            ".seekless-new-1-2",
+            ".seekless-new-",
+        ];
+        let theirs = names.map(|name| file_of(&folder, name, b"precious"));
+        commit(&path, &one_byte(), &replace()).unwrap();
+        recover(&path).unwrap();
+        update_facts(&path, Durability::WriteThrough).unwrap();
+        for path in &theirs {
+            assert_eq!(std::fs::read(path).unwrap(), b"precious", "{}", path.display());
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1 + theirs.len());
     }
 }
 

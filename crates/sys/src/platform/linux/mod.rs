@@ -13,7 +13,8 @@ pub use cache::{advise, drop_from_cache, drop_system_caches, enable_read_ahead, 
 pub use copy::{clone_file, clone_path, copy_file_range, copy_path_data, sendfile};
 pub use extents::{extents, extents_as_known};
 pub use file::{
-    allocate, direct_alignment, open, protection, read_at_dontcache, sync, sync_file_system, write_at_dontcache,
+    allocate, direct_alignment, name_file, open, protection, read_at_dontcache, sync, sync_file_system, unnamed_file,
+    write_at_dontcache,
 };
 pub use folder::{extended_attributes_at, list_folder};
 
