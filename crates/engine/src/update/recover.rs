@@ -10,7 +10,7 @@ use std::path::Path;
 
 use seekless_sys::{self as sys, Access, Opening, Support};
 
-use super::commit::{end_of_links, lock, with_protection};
+use super::commit::{end_of_links, lock, refuse_second, with_protection};
 use super::form::{Header, Read, Record};
 use super::journal::{journal_path, read_or_zeros, remove};
 use super::replace;
@@ -44,6 +44,7 @@ pub fn recover(path: &Path) -> Result<Recovered> {
 #[doc(hidden)]
 pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
     let path = &end_of_links(path)?;
+    refuse_second(path)?;
     let opened = OpenOptions::new().read(true).write(true).open(path);
     let file = opened.map_err(|error| with_protection(path, Error::system(path, "opening it for writing", error)))?;
     lock(&file, path)?;

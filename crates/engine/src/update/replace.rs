@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use seekless_sys::{self as sys, Support};
 
 use super::attributes;
-use super::commit::{Commit, Updated, fill, harden, lock, with_protection, written};
+use super::commit::{Commit, Updated, fill, harden, lock, refuse_second, with_protection, written};
 use super::journal::{folder_of, refuse_left, sync_folder};
 use super::resolved::Updates;
 use super::target::{Going, Others};
@@ -23,11 +23,13 @@ use crate::transfer::{Destination, Side, require_regular};
 pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
     let found = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
     require_regular(path, &found)?;
-    // Whoever may not write to it may not replace it either; with it open for writing there would be no lease.
-    let opened = OpenOptions::new().write(true).open(path);
-    drop(opened.map_err(|error| with_protection(path, Error::system(path, "opening it for writing", error)))?);
+    refuse_second(path)?;
     let old = File::open(path).map_err(|error| Error::system(path, "opening it", error))?;
     lock(&old, path)?;
+    // Whoever may not write to it may not replace it either. Behind the lock: it would end the lease of another
+    // replacement; and closed again, or there would be none for this one.
+    let opened = OpenOptions::new().write(true).open(path);
+    drop(opened.map_err(|error| with_protection(path, Error::system(path, "opening it for writing", error)))?);
     refuse_left(path)?;
     let before = old
         .metadata()

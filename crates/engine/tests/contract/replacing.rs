@@ -82,6 +82,64 @@ fn files_of_the_user_whose_names_are_like_ours_stay() {
     }
 }
 
+/// Starts another update at the first write.
+struct Second<'a> {
+    path: &'a Path,
+    how: Commit,
+    refused: Mutex<Option<String>>,
+}
+
+impl Watch for Second<'_> {
+    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+        let mut refused = self.refused.lock().unwrap();
+        if step.kind == StepKind::Write && refused.is_none() {
+            let second = commit(self.path, &one_byte(), &self.how);
+            *refused = Some(second.unwrap_err().to_string());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_second_update_is_refused_and_the_first_goes_on_as_if_nobody_had_come() {
+    for folder in folders() {
+        let path = file_of(&folder, "file", b"before and more");
+        if !has_leases(&path) {
+            continue;
+        }
+        let in_place = Commit {
+            method: "update/sync,gap=64".parse().unwrap(),
+            safety: Safety::InPlace,
+            is_unsafe: false,
+        };
+        let mut batch = Batch::new();
+        batch.push(0, b"B").unwrap();
+        batch.push(11, b"M").unwrap();
+        let both = batch.resolve().unwrap();
+        for (first, second) in [
+            (replace(), replace()),
+            (replace(), in_place),
+            (in_place, replace()),
+            (in_place, in_place),
+        ] {
+            std::fs::write(&path, b"before and more").unwrap();
+            wait_until_closed(&path);
+            let watch = Second {
+                path: &path,
+                how: second,
+                refused: Mutex::default(),
+            };
+            let done = commit_watched(&path, &both, &first, &watch).unwrap();
+            let refused = watch.refused.into_inner().unwrap().unwrap();
+            assert!(refused.contains("another update of it is going on"), "{refused}");
+            // What lies between is written, too: nobody has ended the lease.
+            let expected_bytes = if first.safety == Safety::InPlace { 12 } else { 2 };
+            assert_eq!(done.written_bytes, expected_bytes, "{first:?} {second:?}");
+            assert_eq!(std::fs::read(&path).unwrap(), b"Before and More");
+        }
+    }
+}
+
 /// Opens the file for writing while the new one is written.
 struct Opening<'a> {
     path: &'a Path,

@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 use std::ffi::CStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -213,6 +213,12 @@ pub fn holds_read_lease(_file: &File) -> bool {
 
 /// Nothing: there is none to end.
 pub fn end_lease(_file: &File) {}
+
+/// Not told: who asks opens the file and tries.
+#[must_use]
+pub fn is_locked(_file: &Metadata) -> bool {
+    false
+}
 
 /// `Unavailable`: Linux only.
 pub fn unnamed_file(_folder: &Path) -> io::Result<Support<(File, PathBuf)>> {
