@@ -12,7 +12,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::commit::{end_of_links, lock, refuse_second, with_protection};
 use super::form::{Header, Read, Record};
-use super::journal::{journal_path, read_or_zeros, remove};
+use super::journal::{can_have_none, journal_path, read_or_zeros, remove};
 use super::replace;
 use super::watch::{Step, StepKind, Unwatched, Watch};
 use crate::error::{Error, Result};
@@ -73,7 +73,7 @@ fn open_trusted(named: &Path, file: &File) -> Result<Option<File>> {
     let failed = |error| Error::system(named, "opening the journal", error);
     // A link would lead to what others chose; and whatever it is, opening it does not wait.
     match fs::symlink_metadata(named) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if can_have_none(&error) => return Ok(None),
         Err(error) => return Err(failed(error)),
         Ok(found) if !found.is_file() => {
             return Err(Error::refused(named, "is no regular file, so no journal of ours"));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use seekless::method::Durability;
 use seekless::update::{
-    Batch, Commit, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, recover, update_facts,
+    Batch, Commit, Recovered, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, recover, update_facts,
 };
 
 use super::{file_of, folders, wait_until_closed};
@@ -79,6 +79,30 @@ fn files_of_the_user_whose_names_are_like_ours_stay() {
             assert_eq!(std::fs::read(path).unwrap(), b"precious", "{}", path.display());
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1 + theirs.len());
+    }
+}
+
+#[test]
+fn a_name_that_leaves_no_room_for_that_of_a_journal_is_updated_without_one() {
+    for folder in folders() {
+        let path = file_of(&folder, &"n".repeat(250), b"before");
+        for (safety, is_done) in [
+            (Safety::InPlace, true),
+            (Safety::Journal, false),
+            (Safety::Replace, true),
+        ] {
+            std::fs::write(&path, b"before").unwrap();
+            wait_until_closed(&path);
+            let how = Commit { safety, ..replace() };
+            match commit(&path, &one_byte(), &how) {
+                Ok(_) => assert!(is_done),
+                Err(error) => assert!(!is_done && error.to_string().contains("its name is so long"), "{error}"),
+            }
+            let expected: &[u8] = if is_done { b"Before" } else { b"before" };
+            assert_eq!(std::fs::read(&path).unwrap(), expected);
+            assert_eq!(recover(&path).unwrap(), Recovered::Nothing);
+            update_facts(&path, Durability::None).unwrap();
+        }
     }
 }
 
