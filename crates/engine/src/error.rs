@@ -145,6 +145,14 @@ pub enum Error {
         /// Why it failed.
         cause: Box<Error>,
     },
+    /// The file has all updates, and it is not certain that it keeps them.
+    #[error("{cause}; {what}")]
+    Unlasting {
+        /// What is true of the file, and what to do.
+        what: String,
+        /// What failed.
+        cause: Box<Error>,
+    },
     /// It was not done, and nothing has changed.
     #[error("{}: {reason}", path.display())]
     Refused {

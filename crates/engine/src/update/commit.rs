@@ -166,7 +166,15 @@ pub(super) fn in_place(
     };
     match (result, journal) {
         (Ok(fsync), None) => Ok(Updated { fsync, ..done }),
-        (Ok(fsync), Some(journal)) => journal.remove(watch).map(|()| Updated { fsync, ..done }),
+        (Ok(fsync), Some(journal)) => {
+            let removed = journal.remove(watch).map_err(|cause| Error::Unlasting {
+                what: "the updates are made and on the device, but the journal is there, or may be again after a power cut \
+                       or a crash of the system: then recover the file (--recover), which writes the same once more"
+                    .to_owned(),
+                cause: Box::new(cause),
+            });
+            removed.map(|()| Updated { fsync, ..done })
+        }
         (Err(source), Some(journal)) => Err(journal.undo(&side.file, source, watch)),
         (Err(source), None) if !going.has_begun() && has_size_again(&side, bytes_before) => Err(source),
         (Err(source), None) => Err(going.partly(&side, updates, source, prepared.block_bytes)),

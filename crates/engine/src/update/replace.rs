@@ -69,7 +69,12 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
         .and_then(|()| fs::rename(&new.path, path))
         .map_err(|error| Error::system(path, "giving its name to the new file", error))?;
     new.keep();
-    sync_folder(path, watch)?;
+    sync_folder(path, watch).map_err(|cause| Error::Unlasting {
+        what: "the updates are made: the new file has taken the name, but after a power cut or a crash of the system it may \
+               be the old one again. Read it before you rely on it, and look for the reason (dmesg tells of broken devices)"
+            .to_owned(),
+        cause: Box::new(cause),
+    })?;
     Ok(done)
 }
 
