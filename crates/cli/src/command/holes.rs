@@ -25,10 +25,10 @@ use crate::signals::{Caught, on_signal};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless holes show disk.img          data and holes, and a picture
-  seekless holes dig disk.img           zeros that take space become holes
-  seekless holes punch log 0 1G         the first GiB becomes a hole
-  seekless holes fill disk.img          allocate what it may grow into
+  seekless holes show disk.img          # data and holes, and a picture
+  seekless holes dig disk.img           # zeros that take space become holes
+  seekless holes punch log 0 1G         # the first GiB becomes a hole
+  seekless holes fill disk.img          # allocate what it may grow into
 
 `seekless holes show --help` and so on say more.")]
 pub struct Arguments {
@@ -51,9 +51,9 @@ enum Action {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless holes show disk.img                a line and a picture
-  seekless holes show --scan -r /srv/images   how much digging would find
-  seekless holes show --map disk.img          each stretch
+  seekless holes show disk.img                # a line and a picture
+  seekless holes show --scan -r /srv/images   # how much digging would find
+  seekless holes show --map disk.img          # each stretch
   seekless holes show --json *.img | jq 'select(.kind == \"file\").hole_bytes'")]
 struct Show {
     #[command(flatten)]
@@ -73,9 +73,9 @@ struct Show {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless holes dig disk.img               in place
-  seekless holes dig --dry-run -r images    what it would find
-  seekless holes dig --min 1M database      leave short runs of zeros alone")]
+  seekless holes dig disk.img               # in place
+  seekless holes dig --dry-run -r images    # what it would find
+  seekless holes dig --min 1M database      # leave short runs of zeros alone")]
 struct DigArguments {
     #[command(flatten)]
     which: Which,
@@ -96,8 +96,8 @@ struct DigArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless holes punch log 0 1G         the first GiB
-  seekless holes punch disk.img 4K 64K  64 KiB, from byte 4096")]
+  seekless holes punch log 0 1G         # the first GiB
+  seekless holes punch disk.img 4K 64K  # 64 KiB, from byte 4096")]
 struct Punch {
     /// The file
     #[arg(value_name = "FILE")]
@@ -119,8 +119,8 @@ struct Punch {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless holes fill disk.img          before a machine runs from it
-  seekless holes fill -r databases      all files in a folder")]
+  seekless holes fill disk.img          # before a machine runs from it
+  seekless holes fill -r databases      # all files in a folder")]
 struct Fill {
     #[command(flatten)]
     which: Which,

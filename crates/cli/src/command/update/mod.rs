@@ -34,7 +34,7 @@ Examples:
   echo '{\"offset\": 4000, \"hex\": \"2a000000\"}' | seekless update numbers.bin
   seekless update numbers.bin --from changes.jsonl --dry-run
   seekless update pages.db --from changes.bin --safety journal
-  seekless update pages.db --recover        after a crash
+  seekless update pages.db --recover        # after a crash
 
 Updating in place (the default) that ends early leaves some updates in the file, and says which. With
 `--safety journal` an error undoes all, and what a crash interrupts is finished by --recover. With
