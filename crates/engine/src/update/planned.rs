@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::commit::refuse_second;
 use super::facts::{assumed_facts, update_facts};
 use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, certain_choice, certain_plan, plan};
 use super::resolved::Updates;
@@ -51,7 +52,7 @@ impl Look {
     /// be predicted. Where it cannot be measured, because the folder takes no file or the disk is full, it is assumed.
     ///
     /// # Errors
-    /// The system's, where the file cannot be looked at.
+    /// As of [`Self::assuming`].
     pub fn at(path: &Path, updates: &Updates, limits: &PlanLimits, is_predicted: bool) -> Result<Self> {
         let assumed = Self::assuming(path, limits.durability)?;
         if !is_predicted && certain_choice(updates, &assumed.facts, limits).is_some() {
@@ -78,8 +79,9 @@ impl Look {
     /// Looks at a file, and assumes what calls cost.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's; [`crate::Error::Refused`] where an update of the file is going on, whose lease a look would end.
     pub fn assuming(path: &Path, durability: Durability) -> Result<Self> {
+        refuse_second(path)?;
         Ok(Self {
             facts: assumed_facts(path, durability)?,
             is_measured: false,

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use seekless::method::Durability;
 use seekless::update::{
-    Batch, Commit, Recovered, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, recover, update_facts,
+    Batch, Commit, Look, Recovered, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, recover,
+    update_facts,
 };
 
 use super::{file_of, folders, wait_until_closed};
@@ -117,6 +118,8 @@ impl Watch for Second<'_> {
     fn before(&self, step: &Step<'_>) -> io::Result<()> {
         let mut refused = self.refused.lock().unwrap();
         if step.kind == StepKind::Write && refused.is_none() {
+            let look = Look::assuming(self.path, Durability::Fsync);
+            assert!(look.unwrap_err().to_string().contains("is going on"));
             let second = commit(self.path, &one_byte(), &self.how);
             *refused = Some(second.unwrap_err().to_string());
         }
