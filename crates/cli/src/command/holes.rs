@@ -157,7 +157,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             };
             Job::new(&dig.which)?.run(|job, path, lines| {
                 let dug = holes::dig(path, how, &job.stop)?;
-                Ok(lines.dug(&dug, dig.dry_run)?)
+                Ok(lines.dug(&dug, how)?)
             })
         }
         Action::Fill(fill) => Job::new(&fill.which)?.run(|_, path, lines| {
