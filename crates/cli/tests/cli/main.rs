@@ -27,3 +27,4 @@ mod system;
 mod trees;
 mod unprivileged;
 mod update;
+mod update_told;

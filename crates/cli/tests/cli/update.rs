@@ -25,7 +25,7 @@ fn integers(place: &Place) -> Vec<u8> {
     after
 }
 
-fn json(ended: &Ended) -> Value {
+pub fn json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap()
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use seekless::method::{Durability, Method, Operation, Options, parse_size};
 use seekless::update::{
-    Batch, Commit, Look, PlanLimits, Safety, UpdateCost, Updated, Updates, commit, cost, is_planned, recover,
+    Batch, Commit, Look, PlanLimits, Recovered, Safety, UpdateCost, Updated, Updates, commit, cost, is_planned, recover,
 };
 use seekless_tools::update::read_updates;
 
@@ -131,7 +131,10 @@ fn amplification(text: &str) -> Result<f64, String> {
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut out = anstream::stdout().lock();
     if arguments.recover {
-        show_recovered(&mut out, arguments, recover(&arguments.file)?)?;
+        let recovered = recover(&arguments.file)?;
+        let told = show_recovered(&mut out, arguments, recovered);
+        let is_changed = recovered != Recovered::Nothing;
+        told.with_context(|| unwritten(arguments, is_changed.then_some("recovered")))?;
         return Ok(ExitCode::SUCCESS);
     }
     require_file(&arguments.file)?;
@@ -149,13 +152,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let doubt = format!("; these costs are assumed, as they could not be measured ({doubt})");
         chosen.why.push_str(&doubt);
     }
-    if arguments.json {
-        let value = in_json(arguments, &updates, &look, &chosen, done.as_ref(), &times)?;
-        writeln!(out, "{value:#}")?;
+    let told = if arguments.json {
+        in_json(arguments, &updates, &look, &chosen, done.as_ref(), &times)
+            .and_then(|value| Ok(writeln!(out, "{value:#}")?))
     } else {
-        show(&mut out, arguments, &updates, &look, &chosen, done.as_ref())?;
-    }
+        show(&mut out, arguments, &updates, &look, &chosen, done.as_ref())
+    };
+    told.with_context(|| unwritten(arguments, done.map(|_| "updated as asked")))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// That nothing could be said of what was done.
+fn unwritten(arguments: &Arguments, done: Option<&str>) -> String {
+    let shown = visible_path(&arguments.file);
+    let what = done.map_or_else(String::new, |done| format!("{shown}: is {done}, but "));
+    format!("{what}writing the output failed")
 }
 
 /// Seconds that the parts of it took.
