@@ -46,7 +46,8 @@ pub struct Arguments {
     /// Where the updates are (standard input where it is left out or -)
     #[arg(long, value_name = "UPDATES", conflicts_with = "recover")]
     from: Option<PathBuf>,
-    /// How it is written: `auto`, or `update/planned`, chooses by what calls cost here
+    /// How it is written: `auto`, or `update/planned`, chooses by what calls cost here. `in-order`, `ascending`, `rewrite`
+    /// and `coalesce,gap=SIZE` are short for `update/sync,fsync` with that order
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     method: String,
     /// What is on the device in the end [default: fsync, or the method's]
@@ -227,12 +228,26 @@ fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
     }
 }
 
+/// Short names of methods, and what they stand for.
+const SHORT_NAMES: [(&str, &str); 5] = [
+    ("auto", "update/planned,fsync"),
+    ("in-order", "update/sync,fsync,order=as-given"),
+    ("ascending", "update/sync,fsync,order=ascending"),
+    ("rewrite", "update/sync,fsync,order=rewrite"),
+    // With its gap behind it.
+    ("coalesce", "update/sync,fsync"),
+];
+
+/// A method's text where it begins with a short name, which more options may follow.
+fn written_out(named: &str) -> String {
+    let (first, more) = named.split_at(named.find(',').unwrap_or(named.len()));
+    let long = SHORT_NAMES.iter().find(|(short, _)| *short == first);
+    long.map_or_else(|| named.to_owned(), |(_, long)| format!("{long}{more}"))
+}
+
 /// The method with the durability that was asked for.
 fn method(arguments: &Arguments) -> anyhow::Result<Method> {
-    let method: Method = match arguments.method.as_str() {
-        "auto" => Method::known("update/planned,fsync"),
-        named => named.parse()?,
-    };
+    let method: Method = written_out(&arguments.method).parse()?;
     if method.operation() != Operation::Update {
         bail!(
             "`{method}` is to {}, not to update; `seekless methods update` lists those",
@@ -325,5 +340,25 @@ fn change(arguments: &Arguments, updates: &Updates, look: &Look, chosen: &mut Ch
             Ok(attempt(chosen.method)?)
         }
         _ => Ok(done?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_are_methods_that_may_have_more_options() {
+        for (short, long) in [
+            ("auto", "update/planned,fsync"),
+            ("in-order", "update/sync,order=as-given,fsync"),
+            ("ascending", "update/sync,fsync"),
+            ("rewrite,block=1M", "update/sync,order=rewrite,block=1M,fsync"),
+            ("coalesce,gap=4K", "update/sync,gap=4K,fsync"),
+            ("update/io_uring,gap=4K", "update/io_uring,gap=4K"),
+        ] {
+            let [found, expected] = [written_out(short).as_str(), long].map(|text| text.parse::<Method>().unwrap());
+            assert_eq!(found, expected, "{short}");
+        }
     }
 }
