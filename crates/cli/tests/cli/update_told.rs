@@ -43,6 +43,46 @@ fn what_was_done_is_told_whatever_the_path_and_where_it_cannot_be_told() {
 }
 
 #[test]
+fn a_signal_ends_the_writing_and_is_told_with_what_became_of_the_file() {
+    let place = Place::new();
+    let before = vec![7; 100_000];
+    let mut changes = b"SKLSUPDT\x01\0\0\0".to_vec();
+    for n in 0..100_000_u64 {
+        changes.extend_from_slice(&n.to_le_bytes());
+        changes.extend_from_slice(b"\x01\0\0\0x");
+    }
+    place.file("many", &changes);
+    for (safety, words) in [
+        ("in-place", "writes the first "),
+        ("journal", "the file is as before"),
+        ("replace", "a signal asked to stop"),
+    ] {
+        let path = place.file("file", &before);
+        let mut command = place.command();
+        command.args(["update", "file", "--from", "many", "--safety", safety]);
+        // Each of these writes waits for the device.
+        command.args(["--method", "in-order", "--durability", "through"]);
+        let child = command.spawn().unwrap();
+        wait_for("it is at it", || is_locked(&path));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+        let ended = Ended::of(child);
+        if ended.code == Some(0) {
+            println!("skipped: it was done before the signal came");
+            continue;
+        }
+        assert_eq!(ended.code, Some(130), "{safety}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("a signal asked to stop") && ended.stderr.contains(words),
+            "{safety}: {}",
+            ended.stderr
+        );
+        assert_eq!(fs::read(&path).unwrap() == before, safety != "in-place", "{safety}");
+        assert_eq!(fs::read_dir(place.folder()).unwrap().count(), 2, "{safety}");
+    }
+}
+
+#[test]
 fn a_closed_output_is_no_failure() {
     let place = Place::new();
     let path = place.file("file", b"precious");

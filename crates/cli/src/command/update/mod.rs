@@ -1,5 +1,6 @@
 //! `seekless update`: many small changes of a file in few writes.
 
+mod names;
 mod show;
 
 use std::fs::File;
@@ -12,13 +13,16 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use seekless::method::{Durability, Method, Operation, Options, parse_size};
 use seekless::update::{
-    Batch, Commit, Look, PlanLimits, Recovered, Safety, UpdateCost, Updated, Updates, commit, cost, is_planned, recover,
+    Batch, Commit, Look, PlanLimits, Recovered, Safety, Step, StepKind, UpdateCost, Updated, Updates, Watch,
+    commit_watched, cost, is_planned, recover,
 };
 use seekless_tools::update::read_updates;
 
+use self::names::written_out;
 use self::show::{in_json, show, show_recovered};
 use super::Failure;
 use crate::show::visible_path;
+use crate::signals::{Caught, on_signal};
 
 /// Changes many places of a file in few writes.
 ///
@@ -146,8 +150,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let done = if arguments.dry_run {
         None
     } else {
-        let change = || change(arguments, &updates, &look, &mut chosen);
-        Some(timed(&mut times.write, change)?)
+        let stopping = Stopping(on_signal(|_| {})?);
+        let change = || change(arguments, &updates, &look, &mut chosen, &stopping);
+        match (timed(&mut times.write, change), stopping.0.signal()) {
+            (Err(error), Some(signal)) => {
+                crate::complain(&error);
+                return Err(Failure::Stopped(signal));
+            }
+            (done, _) => Some(done?),
+        }
     };
     if let Some(doubt) = &look.doubt {
         let doubt = format!("; these costs are assumed, as they could not be measured ({doubt})");
@@ -228,23 +239,6 @@ fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
     }
 }
 
-/// Short names of methods, and what they stand for.
-const SHORT_NAMES: [(&str, &str); 5] = [
-    ("auto", "update/planned,fsync"),
-    ("in-order", "update/sync,fsync,order=as-given"),
-    ("ascending", "update/sync,fsync,order=ascending"),
-    ("rewrite", "update/sync,fsync,order=rewrite"),
-    // With its gap behind it.
-    ("coalesce", "update/sync,fsync"),
-];
-
-/// A method's text where it begins with a short name, which more options may follow.
-fn written_out(named: &str) -> String {
-    let (first, more) = named.split_at(named.find(',').unwrap_or(named.len()));
-    let long = SHORT_NAMES.iter().find(|(short, _)| *short == first);
-    long.map_or_else(|| named.to_owned(), |(_, long)| format!("{long}{more}"))
-}
-
 /// The method with the durability that was asked for.
 fn method(arguments: &Arguments) -> anyhow::Result<Method> {
     let method: Method = written_out(&arguments.method).parse()?;
@@ -318,8 +312,26 @@ fn choose(arguments: &Arguments, updates: &Updates, look: &Look, is_exact: bool)
     })
 }
 
+/// Ends the writing where a signal asks for it: as a failing write does, which undoes or tells what was done.
+struct Stopping(Caught);
+
+impl Watch for Stopping {
+    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+        if step.kind == StepKind::Write && self.0.signal().is_some() {
+            return Err(std::io::Error::other("a signal asked to stop"));
+        }
+        Ok(())
+    }
+}
+
 /// Updates the file; where others cannot be kept out and the method is ours to choose, by exact writes.
-fn change(arguments: &Arguments, updates: &Updates, look: &Look, chosen: &mut Chosen) -> anyhow::Result<Updated> {
+fn change(
+    arguments: &Arguments,
+    updates: &Updates,
+    look: &Look,
+    chosen: &mut Chosen,
+    watch: &Stopping,
+) -> anyhow::Result<Updated> {
     let attempt = |method| {
         let how = Commit {
             method,
@@ -330,7 +342,7 @@ fn change(arguments: &Arguments, updates: &Updates, look: &Look, chosen: &mut Ch
             },
             is_unsafe: arguments.is_unsafe,
         };
-        commit(&arguments.file, updates, &how)
+        commit_watched(&arguments.file, updates, &how, watch)
     };
     let done = attempt(chosen.method);
     match done.as_ref().err().and_then(seekless::Error::not_exclusive) {
@@ -340,25 +352,5 @@ fn change(arguments: &Arguments, updates: &Updates, look: &Look, chosen: &mut Ch
             Ok(attempt(chosen.method)?)
         }
         _ => Ok(done?),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn short_names_are_methods_that_may_have_more_options() {
-        for (short, long) in [
-            ("auto", "update/planned,fsync"),
-            ("in-order", "update/sync,order=as-given,fsync"),
-            ("ascending", "update/sync,fsync"),
-            ("rewrite,block=1M", "update/sync,order=rewrite,block=1M,fsync"),
-            ("coalesce,gap=4K", "update/sync,gap=4K,fsync"),
-            ("update/io_uring,gap=4K", "update/io_uring,gap=4K"),
-        ] {
-            let [found, expected] = [written_out(short).as_str(), long].map(|text| text.parse::<Method>().unwrap());
-            assert_eq!(found, expected, "{short}");
-        }
     }
 }
