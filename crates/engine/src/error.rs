@@ -137,7 +137,7 @@ pub enum Error {
         /// Why it ended.
         cause: Box<Error>,
     },
-    /// An update with a journal failed, and was undone if possible.
+    /// An update with a journal or a new file failed, and was undone if possible.
     #[error("{cause}{what}")]
     Undone {
         /// What has become of the file, behind a semicolon.

@@ -266,6 +266,7 @@ fn a_full_disk_leaves_the_file_as_before_or_is_told_exactly() {
             assert!(ended.stderr.contains("of 3000 writes the first"), "{}", ended.stderr);
         } else {
             assert!(fs::read(&path).unwrap() == before, "{safety}");
+            assert!(ended.stderr.contains("file is as before"), "{}", ended.stderr);
         }
         assert_eq!(fs::read_dir(&small).unwrap().count(), 1, "{safety}");
     }

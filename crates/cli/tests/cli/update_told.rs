@@ -55,7 +55,7 @@ fn a_signal_ends_the_writing_and_is_told_with_what_became_of_the_file() {
     for (safety, words) in [
         ("in-place", "writes the first "),
         ("journal", "the file is as before"),
-        ("replace", "a signal asked to stop"),
+        ("replace", "file is as before"),
     ] {
         let path = place.file("file", &before);
         let mut command = place.command();

@@ -43,11 +43,14 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     }
     let is_held = keep_writers_out(&old, path, commit)?;
     let new = NewFile::make(path, &before, watch)?;
-    copy((&old, path), &new)?;
-    let done = update(&new, before.len(), updates, commit, watch)?;
-    attributes::keep(&old, &new.file, path)?;
-    sync(&new, watch)?;
-    new.name(watch)?;
+    let made = copy((&old, path), &new).and_then(|()| {
+        let done = update(&new, before.len(), updates, commit, watch)?;
+        attributes::keep(&old, &new.file, path)?;
+        sync(&new, watch)?;
+        new.name(watch)?;
+        Ok(done)
+    });
+    let done = made.map_err(|cause| unmade(path, cause))?;
     let now = old
         .metadata()
         .map_err(|error| Error::system(path, "looking at it", error))?;
@@ -76,6 +79,17 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
         cause: Box::new(cause),
     })?;
     Ok(done)
+}
+
+/// The error of a call at the new file, which says what has become of the old one.
+fn unmade(path: &Path, cause: Error) -> Error {
+    match cause {
+        Error::System { .. } => Error::Undone {
+            what: format!("; {} is as before", path.display()),
+            cause: Box::new(cause),
+        },
+        other => other,
+    }
 }
 
 /// Keeps out those who would write to the old file while the new one is made of it: what they write would be lost. Who has
