@@ -138,12 +138,20 @@ pub enum Error {
         /// Why it ended.
         cause: Box<Error>,
     },
-    /// An update with a journal failed, and was undone if possible.
+    /// An update with a journal or a new file failed, and was undone if possible.
     #[error("{cause}{what}")]
     Undone {
         /// What has become of the file, behind a semicolon.
         what: String,
         /// Why it failed.
+        cause: Box<Error>,
+    },
+    /// The file has all updates, and it is not certain that it keeps them.
+    #[error("{cause}; {what}")]
+    Unlasting {
+        /// What is true of the file, and what to do.
+        what: String,
+        /// What failed.
         cause: Box<Error>,
     },
     /// It was not done, and nothing has changed.
@@ -169,6 +177,14 @@ impl Error {
             method: None,
             source,
         }
+    }
+
+    /// The same of a file that was opened by another path than people know it by.
+    pub(crate) fn at(mut self, shown: &Path) -> Self {
+        if let Self::System { path, .. } | Self::Unavailable { path, .. } = &mut self {
+            shown.clone_into(path);
+        }
+        self
     }
 
     /// What is refused, with nothing changed.

@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use seekless::Method;
-use seekless::method::format_size;
-use seekless_record::{Cache, Column, Contest, Entry, Run};
+use seekless::method::{format_size, parse_size};
+use seekless_record::{Cache, Column, Contest, Entry, Finding, Run};
 
 use crate::experiment::glob;
 use crate::statistics::median;
@@ -18,6 +18,7 @@ const MOST_EXPERIMENTS: usize = 20;
 const MOST_COLUMNS: usize = 24;
 const MOST_POINTS: usize = 5000;
 const MOST_TABLES: usize = 100;
+const MOST_PUBLISHED: usize = 200;
 
 /// What is told of one way of writing.
 pub(crate) struct Table<'a> {
@@ -43,6 +44,14 @@ pub(crate) struct Cell {
     pub seconds: f64,
     /// The median of the extents that the file had.
     pub extents: Option<f64>,
+}
+
+/// A published figure of a column.
+pub(crate) struct Elsewhere<'a> {
+    pub column: usize,
+    pub size_bytes: u64,
+    pub seconds: f64,
+    pub machine: &'a str,
 }
 
 /// What tells tables apart; `None` where it does not.
@@ -138,6 +147,38 @@ fn of_experiment<'a>(run: &'a Run, experiment: &str) -> Vec<Table<'a>> {
         tables.collect::<Vec<_>>()
     };
     places.into_iter().flat_map(of_place).collect()
+}
+
+/// What was published of a table's columns: of its buffer and durability, where the finding names one.
+pub(crate) fn elsewhere<'a>(run: &'a Run, table: &Table<'a>) -> Vec<Elsewhere<'a>> {
+    let Some(experiment) = table.columns.first().map(|column| &column.experiment) else {
+        return Vec::new();
+    };
+    let is_here = |finding: &Finding| {
+        let block_bytes = finding.block.as_deref().and_then(|block| parse_size(block).ok());
+        let same_block =
+            table.way.block_bytes.is_none() || block_bytes.is_none() || block_bytes == table.way.block_bytes;
+        same_block
+            && finding
+                .durability
+                .as_deref()
+                .is_none_or(|durability| durability == table.durability)
+    };
+    let sources = run.published.iter().filter(|source| source.experiment == *experiment);
+    let findings = sources.flat_map(|source| source.findings.iter().map(move |finding| (source, finding)));
+    let figures = findings
+        .filter(|(_, finding)| is_here(finding))
+        .filter_map(|(source, finding)| {
+            Some(Elsewhere {
+                column: table.columns.iter().position(|column| column.name == finding.method)?,
+                size_bytes: finding.at_least_bytes.filter(|&bytes| bytes > 0)?,
+                seconds: finding
+                    .seconds
+                    .filter(|seconds| seconds.is_finite() && *seconds > 0.0)?,
+                machine: &source.machine,
+            })
+        });
+    figures.take(MOST_PUBLISHED).collect()
 }
 
 /// All that was measured of a column.

@@ -30,16 +30,16 @@ use crate::store::{open_store, too_large};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless bench                              all, under this folder: a minute
-  seekless bench read --budget 20s --size 1G  only reading, files of 1 GiB
-  seekless bench copy --dir /ssd --dir /disk  two storages in the same rounds
-  seekless bench compare --other /disk        second files on another storage
-  seekless bench preload-2009 --rounds 10     a document of 2009, measured here
-  seekless bench read --file big.iso          your file; nothing is written
-  seekless bench read --methods '*direct*'    some of `seekless methods` only
-  seekless bench mine.toml --export-csv r.csv an experiment of your own
-  seekless bench --report storage.html        the page with plots, here
-  seekless bench --resume latest --budget 2h  go on where the last one stopped")]
+  seekless bench                              # all, under this folder: a minute
+  seekless bench read --budget 20s --size 1G  # only reading, files of 1 GiB
+  seekless bench copy --dir /ssd --dir /disk  # two storages in the same rounds
+  seekless bench compare --other /disk        # second files on another storage
+  seekless bench preload-2009 --rounds 10     # a document of 2009, run here
+  seekless bench read --file big.iso          # your file; nothing is written
+  seekless bench read --methods '*direct*'    # some of `seekless methods` only
+  seekless bench mine.toml --export-csv r.csv # an experiment of your own
+  seekless bench --report storage.html        # the page with plots, here
+  seekless bench --resume latest --budget 2h  # go on where the last one stopped")]
 pub struct Arguments {
     /// Built-in experiments, or files that describe one [default: read write copy]
     #[arg(value_name = "EXPERIMENT|FILE.toml")]

@@ -23,9 +23,9 @@ use crate::signals::{Caught, on_signal};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless cache show --top 10 /var     the total, and the ten largest
-  seekless cache drop big.iso           the next reader waits for the disk
-  seekless cache warm database/         the next reader does not wait
+  seekless cache show --top 10 /var     # the total, and the ten largest
+  seekless cache drop big.iso           # the next reader waits for the disk
+  seekless cache warm database/         # the next reader does not wait
 
 `seekless cache show --help` and so on say more.")]
 pub struct Arguments {
@@ -47,8 +47,8 @@ enum Action {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless cache show big.iso *.log     a line for each
-  seekless cache show .                 all that is in this folder, a total
+  seekless cache show big.iso *.log     # a line for each
+  seekless cache show .                 # all that is in this folder, a total
   seekless cache show --all --json . | jq 'select(.resident_bytes > 0)'")]
 struct Show {
     /// Files and folders
@@ -65,9 +65,9 @@ struct Show {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless cache drop big.iso           one file
-  seekless cache drop /srv/data         a folder, with all that is in it
-  sudo seekless cache drop --system     everything the system has cached")]
+  seekless cache drop big.iso           # one file
+  seekless cache drop /srv/data         # a folder, with all that is in it
+  sudo seekless cache drop --system     # everything the system has cached")]
 struct Drop {
     /// Files and folders
     #[arg(value_name = "PATH", required_unless_present = "system", conflicts_with = "system")]
@@ -85,8 +85,8 @@ struct Drop {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless cache warm database/         before the first user comes
-  seekless cache warm --quiet *.idx     without progress")]
+  seekless cache warm database/         # before the first user comes
+  seekless cache warm --quiet *.idx     # without progress")]
 struct Warm {
     /// Files and folders
     #[arg(value_name = "PATH", required = true)]

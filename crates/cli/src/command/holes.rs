@@ -25,10 +25,10 @@ use crate::signals::{Caught, on_signal};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless holes show disk.img          data and holes, and a picture
-  seekless holes dig disk.img           zeros that take space become holes
-  seekless holes punch log 0 1G         the first GiB becomes a hole
-  seekless holes fill disk.img          allocate what it may grow into
+  seekless holes show disk.img          # data and holes, and a picture
+  seekless holes dig disk.img           # zeros that take space become holes
+  seekless holes punch log 0 1G         # the first GiB becomes a hole
+  seekless holes fill disk.img          # allocate what it may grow into
 
 `seekless holes show --help` and so on say more.")]
 pub struct Arguments {
@@ -51,9 +51,9 @@ enum Action {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless holes show disk.img                a line and a picture
-  seekless holes show --scan -r /srv/images   how much digging would find
-  seekless holes show --map disk.img          each stretch
+  seekless holes show disk.img                # a line and a picture
+  seekless holes show --scan -r /srv/images   # how much digging would find
+  seekless holes show --map disk.img          # each stretch
   seekless holes show --json *.img | jq 'select(.kind == \"file\").hole_bytes'")]
 struct Show {
     #[command(flatten)]
@@ -73,9 +73,9 @@ struct Show {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless holes dig disk.img               in place
-  seekless holes dig --dry-run -r images    what it would find
-  seekless holes dig --min 1M database      leave short runs of zeros alone")]
+  seekless holes dig disk.img               # in place
+  seekless holes dig --dry-run -r images    # what it would find
+  seekless holes dig --min 1M database      # leave short runs of zeros alone")]
 struct DigArguments {
     #[command(flatten)]
     which: Which,
@@ -96,8 +96,8 @@ struct DigArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless holes punch log 0 1G         the first GiB
-  seekless holes punch disk.img 4K 64K  64 KiB, from byte 4096")]
+  seekless holes punch log 0 1G         # the first GiB
+  seekless holes punch disk.img 4K 64K  # 64 KiB, from byte 4096")]
 struct Punch {
     /// The file
     #[arg(value_name = "FILE")]
@@ -119,8 +119,8 @@ struct Punch {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless holes fill disk.img          before a machine runs from it
-  seekless holes fill -r databases      all files in a folder")]
+  seekless holes fill disk.img          # before a machine runs from it
+  seekless holes fill -r databases      # all files in a folder")]
 struct Fill {
     #[command(flatten)]
     which: Which,
@@ -144,7 +144,7 @@ struct Which {
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match &arguments.action {
-        Action::Show(show) => Job::new(&show.which)?.run(|job, path, lines| {
+        Action::Show(show) => Job::new(&show.which)?.run(None, |job, path, lines| {
             let mut picture = lines.picture_of(path, show.map);
             let shown = holes::show(path, show.scan, &job.stop, &mut |stretch| picture.add(stretch))?;
             Ok(lines.shown(&shown, picture)?)
@@ -155,12 +155,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                 dry_run: dig.dry_run,
                 verify: dig.verify,
             };
-            Job::new(&dig.which)?.run(|job, path, lines| {
+            let done = (!dig.dry_run).then_some("dug");
+            Job::new(&dig.which)?.run(done, |job, path, lines| {
                 let dug = holes::dig(path, how, &job.stop)?;
-                Ok(lines.dug(&dug, dig.dry_run)?)
+                Ok(lines.dug(&dug, how)?)
             })
         }
-        Action::Fill(fill) => Job::new(&fill.which)?.run(|_, path, lines| {
+        Action::Fill(fill) => Job::new(&fill.which)?.run(Some("filled"), |_, path, lines| {
             let filled = holes::fill(path)?;
             Ok(lines.filled(&filled)?)
         }),
@@ -168,7 +169,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             expect_wishes()?;
             let punched = holes::punch(&punch.file, punch.offset, punch.length)?;
             let mut out = anstream::stdout().lock();
-            HoleLines::new(&mut out, punch.json, Width::of_stdout()).punched(&punched)?;
+            let told = HoleLines::new(&mut out, punch.json, Width::of_stdout()).punched(&punched);
+            told.with_context(|| {
+                let shown = visible_path(&punch.file);
+                format!("{shown}: the hole is punched, but writing the output failed")
+            })?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -209,16 +214,23 @@ impl<'a> Job<'a> {
         })
     }
 
-    fn run(&self, work: impl Fn(&Self, &Path, &mut HoleLines<'_>) -> anyhow::Result<()>) -> Result<ExitCode, Failure> {
+    /// Does it; `done` is the word for what has become of a file behind it, where it is changed.
+    fn run(
+        &self,
+        done: Option<&str>,
+        work: impl Fn(&Self, &Path, &mut HoleLines<'_>) -> anyhow::Result<()>,
+    ) -> Result<ExitCode, Failure> {
         let mut out = BufWriter::new(anstream::stdout().lock());
         let mut lines = HoleLines::new(&mut out, self.which.json, Width::of_stdout());
         let mut errors = Vec::new();
         let mut unlisted = Vec::new();
+        let mut untold = None;
         let mut each = |path: &Path| {
             match work(self, path, &mut lines) {
                 Ok(()) => {}
                 Err(error) if error.is::<std::io::Error>() => {
-                    errors.push(error);
+                    let what = done.map(|done| format!("{}: is {done}, but ", visible_path(path)));
+                    untold = Some(error.context(format!("{}writing the output failed", what.unwrap_or_default())));
                     return ControlFlow::Break(());
                 }
                 Err(error) => errors.push(error),
@@ -231,9 +243,22 @@ impl<'a> Job<'a> {
         let left = holes::files(&self.selection, &mut each, &mut |path, reason| {
             unlisted.push(anyhow::anyhow!("{}: {reason}", visible_path(&path)));
         });
-        lines.finish(&left)?;
-        out.flush()?;
         errors.append(&mut unlisted);
+        if untold.is_none() {
+            let what = done.map(|done| format!("what could be is {done}, but "));
+            let context = format!("{}writing the output failed", what.unwrap_or_default());
+            let told = lines.finish(&left).and_then(|()| out.flush());
+            untold = told.context(context).err();
+        }
+        if let Some(untold) = untold {
+            if errors.is_empty() {
+                return Err(untold.into());
+            }
+            // Whoever read our output has seen enough.
+            if !crate::is_closed_pipe(&untold) {
+                errors.push(untold);
+            }
+        }
         match (self.caught.signal(), errors.len()) {
             (Some(signal), _) => Err(Failure::Stopped(signal)),
             (None, 0) => Ok(ExitCode::SUCCESS),

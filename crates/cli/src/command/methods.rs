@@ -18,10 +18,10 @@ use crate::test_folder::TestFolder;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless methods                      all of them, tried in this folder
-  seekless methods copy --dir /mnt/nas  only copying, on another storage
-  seekless methods read_async_fadvise   one method, or an old name of one
-  seekless methods --json               for programs")]
+  seekless methods                      # all of them, tried in this folder
+  seekless methods copy --dir /mnt/nas  # only copying, on another storage
+  seekless methods read_async_fadvise   # one method, or an old name of one
+  seekless methods --json               # for programs")]
 pub struct Arguments {
     /// Only this operation (read, write, copy, compare, update), or one method
     #[arg(value_name = "OPERATION|METHOD")]

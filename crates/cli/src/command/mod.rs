@@ -26,17 +26,17 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  seekless bench                      measure the storage under this folder
-  seekless bench read --file big.iso  find the fastest way to read a file
-  seekless methods copy               what there is to copy with, here
-  seekless storage                    what lies below this folder, what works
-  seekless cache show .               what of its files is in memory
-  seekless cmp one other              do two files differ, and where
-  seekless cmp -r photos backup       what differs in two trees
-  seekless holes show disk.img        what of a file takes no space
-  seekless update numbers.bin         many small changes, in few writes
-  seekless runs                       what was measured, and what came of it
-  seekless report latest              the newest run as a page with plots
+  seekless bench                      # measure the storage under this folder
+  seekless bench read --file big.iso  # find the fastest way to read a file
+  seekless methods copy               # what there is to copy with, here
+  seekless storage                    # what lies below this folder, what works
+  seekless cache show .               # what of its files is in memory
+  seekless cmp one other              # do two files differ, and where
+  seekless cmp -r photos backup       # what differs in two trees
+  seekless holes show disk.img        # what of a file takes no space
+  seekless update numbers.bin         # many small changes, in few writes
+  seekless runs                       # what was measured, and what came of it
+  seekless report latest              # the newest run as a page with plots
 
 `seekless COMMAND --help` says more.
 SEEKLESS_LOG=debug shows what happens inside.";
@@ -89,5 +89,67 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Report(arguments) => report::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Trial => trial::run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use clap::{Command, CommandFactory};
+
+    use super::*;
+
+    /// The examples of a command and of those in it.
+    fn examples(command: &Command, found: &mut Vec<String>) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1);
+        found.extend(lines.take_while(|line| line.starts_with("  ")).map(str::to_owned));
+        command.get_subcommands().for_each(|inner| examples(inner, found));
+    }
+
+    /// The words of each call of `seekless` that a shell makes of a line.
+    fn calls(line: &str) -> Vec<Vec<OsString>> {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join(".zfunc")).unwrap();
+        std::fs::create_dir(home.path().join("bin")).unwrap();
+        let script = format!(
+            "seekless() {{ printf '%s\\n' \"$@\" '<end>' >> words; }}\n\
+             sudo() {{ \"$@\"; }}\njq() {{ :; }}\nless() {{ :; }}\nxargs() {{ :; }}\nset -e\n{line}\n"
+        );
+        let mut shell = std::process::Command::new("sh");
+        shell
+            .args(["-c", &script])
+            .current_dir(home.path())
+            .env("HOME", home.path());
+        assert!(shell.output().unwrap().status.success(), "{line}");
+        let words = std::fs::read_to_string(home.path().join("words")).unwrap_or_default();
+        let calls = words.split_terminator("<end>\n");
+        calls.map(|words| words.lines().map(OsString::from).collect()).collect()
+    }
+
+    #[test]
+    fn every_example_of_the_help_can_be_pasted_into_a_shell() {
+        let mut found = Vec::new();
+        examples(&Cli::command(), &mut found);
+        examples(&cmp::command_of_trees(), &mut found);
+        assert!(found.len() > 60, "{found:?}");
+        for line in found {
+            let calls = calls(&line);
+            assert!(
+                !calls.is_empty() || !line.trim_start().starts_with("seekless"),
+                "{line}"
+            );
+            for words in calls {
+                if words.first().is_some_and(|word| word == "cmp") {
+                    assert!(cmp::is_understood(words[1..].to_vec()), "{line}: {words:?}");
+                    continue;
+                }
+                let all = [OsString::from("seekless")].into_iter().chain(words);
+                if let Err(error) = Cli::try_parse_from(all) {
+                    panic!("{line}: {error}");
+                }
+            }
+        }
     }
 }

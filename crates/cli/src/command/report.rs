@@ -24,9 +24,9 @@ use crate::store::open_store;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless report latest                   the newest saved run
-  seekless report 2026-11-20T14 -o r.html  the saved run whose ID begins so
-  seekless report sent.json                a run that somebody sent")]
+  seekless report latest                   # the newest saved run
+  seekless report 2026-11-20T14 -o r.html  # the saved run whose ID begins so
+  seekless report sent.json                # a run that somebody sent")]
 pub struct Arguments {
     /// The ID of a saved run or its beginning, `latest`, or the path of a run's JSON
     #[arg(value_name = "RUN")]

@@ -18,8 +18,8 @@ use crate::test_folder::TestFolder;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless storage                    what this folder lies on
-  seekless storage /home big.iso      of several files and folders
+  seekless storage                    # what this folder lies on
+  seekless storage /home big.iso      # of several files and folders
   seekless storage --json / | jq '.[].features[] | select(.name == \"reflink\")'")]
 pub struct Arguments {
     /// Files or folders

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use seekless_tools::holes::{Dug, Filled, Kind, Left, Punched, Shown, Stretch};
+use seekless_tools::holes::{Dig, Dug, Filled, Kind, Left, Punched, Shown, Stretch};
 use serde_json::{Map, Value, json};
 
 use super::units::bytes;
@@ -33,7 +33,7 @@ enum Sum {
         zeros: u64,
         before: u64,
         after: u64,
-        dry_run: bool,
+        how: Dig,
     },
     Filled {
         before: u64,
@@ -63,10 +63,9 @@ impl Picture {
             Kind::Hole => return,
         };
         let count = self.columns.len() as u128;
-        let edge = |column: u128| (u128::from(self.bytes) * column / count) as u64;
         let first = (u128::from(stretch.range.start) * count / u128::from(self.bytes.max(1))) as usize;
         for column in first..self.columns.len() {
-            let (start, end) = (edge(column as u128), edge(column as u128 + 1));
+            let (start, end) = (self.edge(column), self.edge(column + 1));
             if start >= stretch.range.end {
                 break;
             }
@@ -79,6 +78,11 @@ impl Picture {
         }
     }
 
+    /// Where a column begins.
+    fn edge(&self, column: usize) -> u64 {
+        (u128::from(self.bytes) * column as u128 / self.columns.len() as u128) as u64
+    }
+
     fn text(&self) -> String {
         let sign = |(data, reserved): (u64, u64), length: u64| match (data, reserved) {
             (0, 0) => '·',
@@ -87,11 +91,15 @@ impl Picture {
             _ => '█',
         };
         let length = self.bytes / self.columns.len() as u64;
-        let signs = self
-            .columns
-            .iter()
-            .map(|&[data, reserved]| sign((data, reserved), length));
-        signs.collect()
+        let (mut signs, mut next) = (Vec::new(), '·');
+        for (column, &[data, reserved]) in self.columns.iter().enumerate().rev() {
+            // One without a byte of its own, in a short file, is like the next that has one.
+            if self.edge(column) < self.edge(column + 1) {
+                next = sign((data, reserved), length);
+            }
+            signs.push(next);
+        }
+        signs.iter().rev().collect()
     }
 }
 
@@ -149,7 +157,7 @@ impl<'a> HoleLines<'a> {
     }
 
     /// What was dug in a file.
-    pub fn dug(&mut self, dug: &Dug, dry_run: bool) -> std::io::Result<()> {
+    pub fn dug(&mut self, dug: &Dug, how: Dig) -> std::io::Result<()> {
         self.files += 1;
         let (mut holes, mut zeros, mut before, mut after) = (
             dug.holes,
@@ -164,11 +172,11 @@ impl<'a> HoleLines<'a> {
                 ("zero_bytes", json!(zeros)),
                 ("allocated_before_bytes", json!(before)),
                 ("allocated_bytes", json!(after)),
-                ("is_dry_run", json!(dry_run)),
+                ("is_dry_run", json!(how.dry_run)),
             ];
             writeln!(self.out, "{}", object("dug", &dug.path, values))?;
         } else {
-            let words = dug_words(holes, zeros, before, after, dry_run);
+            let words = dug_words(holes, zeros, before, after, how);
             self.line(&dug.path, &words)?;
         }
         if let Sum::Changed {
@@ -186,7 +194,7 @@ impl<'a> HoleLines<'a> {
             zeros,
             before,
             after,
-            dry_run,
+            how,
         };
         Ok(())
     }
@@ -248,8 +256,8 @@ impl<'a> HoleLines<'a> {
                     zeros,
                     before,
                     after,
-                    dry_run,
-                } => dug_words(*holes, *zeros, *before, *after, *dry_run),
+                    how,
+                } => dug_words(*holes, *zeros, *before, *after, *how),
                 Sum::Filled { before, after } => filled_words(*before, *after),
             };
             let words = format!("{} files: {words}.", self.files);
@@ -316,8 +324,9 @@ fn shown_words(shown: &Shown) -> String {
     words.join(", ")
 }
 
-fn dug_words(holes: u64, zeros: u64, before: u64, after: u64, dry_run: bool) -> String {
-    let holes = match (holes, dry_run) {
+fn dug_words(holes: u64, zeros: u64, before: u64, after: u64, how: Dig) -> String {
+    let holes = match (holes, how.dry_run) {
+        (0, _) if how.min_bytes > 0 => return "no zeros that take space are as long as --min".to_owned(),
         (0, _) => return "no zeros that take space".to_owned(),
         (1, false) => "1 hole".to_owned(),
         (1, true) => "would make 1 hole".to_owned(),
@@ -325,7 +334,7 @@ fn dug_words(holes: u64, zeros: u64, before: u64, after: u64, dry_run: bool) -> 
         (holes, true) => format!("would make {holes} holes"),
     };
     let zeros = format!("{holes} of {} of zeros", bytes(zeros as f64));
-    if dry_run {
+    if how.dry_run {
         return zeros;
     }
     format!("{zeros}; {}", freed_words(before, after))
@@ -415,6 +424,6 @@ mod tests {
             range: 0..3,
         });
         assert_eq!(picture.columns.iter().map(|[data, _]| data).sum::<u64>(), 3);
-        assert_eq!(picture.text().chars().count(), 10);
+        assert_eq!(picture.text(), "██████████");
     }
 }

@@ -127,6 +127,97 @@ fn who_wants_to_open_the_file_ends_the_digging() {
 }
 
 #[test]
+fn a_second_job_at_a_file_is_refused_and_the_first_goes_on() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    let mut bytes = vec![0; 96 << 20];
+    bytes.iter_mut().step_by(8192).for_each(|byte| *byte = 1);
+    let path = place.file("file", &bytes);
+    place.file("change", b"{\"offset\": 0, \"text\": \"x\"}");
+    File::open(&path).unwrap().sync_all().unwrap();
+    let before = allocated(&path);
+    let mut child = place.command().args(["holes", "dig", "file"]).spawn().unwrap();
+    wait_for("something is dug", || allocated(&path) < before - (1 << 20));
+    let second = place.run(&["holes", "dig", "file"]);
+    let is_over = child.try_wait().unwrap().is_some();
+    let update = place.run(&["update", "file", "--from", "change"]);
+    let is_all_over = child.try_wait().unwrap().is_some();
+    Ended::of(child).succeeded();
+    // A fast machine may be done by then.
+    if !is_over {
+        assert!(second.stderr.contains("is in use by seekless"), "{}", second.stderr);
+    }
+    if !is_all_over {
+        assert!(update.stderr.contains("is going on"), "{}", update.stderr);
+        assert!(fs::read(&path).unwrap() == bytes);
+    }
+}
+
+#[test]
+fn a_flag_that_keeps_a_file_from_being_changed_is_named() {
+    let place = Place::new();
+    place.file("file", &vec![0; 100_000]);
+    let set = |flag| {
+        let mut chattr = std::process::Command::new("chattr");
+        let chattr = chattr
+            .arg(flag)
+            .arg(place.path("file"))
+            .stderr(std::process::Stdio::null());
+        chattr.status().is_ok_and(|status| status.success())
+    };
+    for (flag, back, words) in [("+a", "-a", "only be appended to"), ("+i", "-i", "immutable")] {
+        if !set(flag) {
+            println!("skipped: no flags can be set here");
+            continue;
+        }
+        let sentence = place.run(&["holes", "dig", "file"]).refused();
+        assert!(set(back));
+        assert!(sentence.contains(words) && sentence.contains(back), "{sentence}");
+    }
+}
+
+#[test]
+fn runs_of_zeros_that_are_too_short_are_not_denied() {
+    let place = Place::new();
+    let mut bytes = vec![0; 800_000];
+    bytes.iter_mut().step_by(12 << 10).for_each(|byte| *byte = 1);
+    place.file("file", &bytes);
+    for (words, expected) in [
+        (&["--min", "16K"][..], "no zeros that take space are as long as --min"),
+        (&[], "of zeros"),
+    ] {
+        let all = [&["holes", "dig", "--dry-run", "file"], words].concat();
+        let said = place.run(&all).succeeded().stdout;
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn a_full_output_is_told_with_what_was_done() {
+    let place = Place::new();
+    if !has_holes(&place) || !Path::new("/dev/full").exists() {
+        return;
+    }
+    place.file("file", &vec![0; 100_000]);
+    for (words, done) in [
+        (&["show", "file"][..], ""),
+        (&["dig", "--dry-run", "file"], ""),
+        (&["dig", "file"], "what could be is dug, but "),
+        (&["fill", "file"], "what could be is filled, but "),
+        (&["punch", "file", "0", "4K"], "file: the hole is punched, but "),
+    ] {
+        let mut command = place.command();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        command.arg("holes").args(words).stdout(full);
+        let ended = Ended::of(command.spawn().unwrap());
+        let expected = format!("seekless: {done}writing the output failed: No space left on device (os error 28)\n");
+        assert_eq!((ended.code, ended.stderr), (Some(2), expected), "{words:?}");
+    }
+}
+
+#[test]
 fn folders_need_a_word_and_are_summed_up() {
     let place = Place::new();
     if !has_holes(&place) {

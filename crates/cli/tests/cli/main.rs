@@ -28,3 +28,4 @@ mod system;
 mod trees;
 mod unprivileged;
 mod update;
+mod update_told;

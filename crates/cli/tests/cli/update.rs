@@ -25,7 +25,7 @@ fn integers(place: &Place) -> Vec<u8> {
     after
 }
 
-fn json(ended: &Ended) -> Value {
+pub fn json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap()
 }
 
@@ -313,6 +313,7 @@ fn a_full_disk_leaves_the_file_as_before_or_is_told_exactly() {
             assert!(ended.stderr.contains("of 3000 writes the first"), "{}", ended.stderr);
         } else {
             assert!(fs::read(&path).unwrap() == before, "{safety}");
+            assert!(ended.stderr.contains("file is as before"), "{}", ended.stderr);
         }
         assert_eq!(fs::read_dir(&small).unwrap().count(), 1, "{safety}");
     }

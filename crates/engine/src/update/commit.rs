@@ -155,6 +155,7 @@ pub(super) fn in_place(
     watch: &dyn Watch,
 ) -> Result<Updated> {
     let method = &commit.method;
+    refuse_second(path)?;
     let opened = Side::open_target(path, method, Destination::Overwrite, 0);
     let mut side = opened.map_err(|error| with_protection(path, error))?;
     lock(&side.file, path)?;
@@ -182,7 +183,15 @@ pub(super) fn in_place(
     };
     match (result, journal) {
         (Ok(fsync), None) => Ok(Updated { fsync, ..done }),
-        (Ok(fsync), Some(journal)) => journal.remove(watch).map(|()| Updated { fsync, ..done }),
+        (Ok(fsync), Some(journal)) => {
+            let removed = journal.remove(watch).map_err(|cause| Error::Unlasting {
+                what: "the updates are made and on the device, but the journal is there, or may be again after a power cut \
+                       or a crash of the system: then recover the file (--recover), which writes the same once more"
+                    .to_owned(),
+                cause: Box::new(cause),
+            });
+            removed.map(|()| Updated { fsync, ..done })
+        }
         (Err(source), Some(journal)) => Err(journal.undo(&side.file, source, watch)),
         (Err(source), None) => {
             let (far, reached) = going.how_far(&side, updates, prepared.block_bytes);
@@ -265,6 +274,26 @@ pub(super) fn harden(side: &Side<'_>, updates: &Updates, watch: &dyn Watch, must
 /// The requests that a killed process had in a ring hold the file a moment longer than it lives.
 const LINGERING: Duration = Duration::from_millis(500);
 
+/// Fails where another update of the file is going on, without ending the lease that it may have: to open the file for
+/// writing would end that of a replacement, and to open it at all that of an update in place.
+pub(super) fn refuse_second(path: &Path) -> Result<()> {
+    // What is no file, or not to be had, is for the caller to refuse.
+    let Some(found) = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file) else {
+        return Ok(());
+    };
+    let started = Instant::now();
+    while sys::is_locked(&found) {
+        if started.elapsed() > LINGERING {
+            return Err(Error::refused(path, SECOND));
+        }
+        std::thread::sleep(LINGERING / 50);
+    }
+    // Where nothing tells of locks. A file may be written to by those who may not read it.
+    File::open(path).map_or(Ok(()), |file| lock(&file, path))
+}
+
+const SECOND: &str = "another update of it is going on; wait for its end";
+
 /// Fails where another update of the file is going on, or the path leads to another file by now.
 pub(super) fn lock(file: &File, path: &Path) -> Result<()> {
     let started = Instant::now();
@@ -272,10 +301,7 @@ pub(super) fn lock(file: &File, path: &Path) -> Result<()> {
         match file.try_lock() {
             Ok(()) => break,
             Err(TryLockError::WouldBlock) if started.elapsed() < LINGERING => std::thread::sleep(LINGERING / 50),
-            Err(TryLockError::WouldBlock) => {
-                let reason = "another update of it is going on; wait for its end";
-                return Err(Error::refused(path, reason));
-            }
+            Err(TryLockError::WouldBlock) => return Err(Error::refused(path, SECOND)),
             Err(TryLockError::Error(error)) => return Err(Error::system(path, "locking it", error)),
         }
     }

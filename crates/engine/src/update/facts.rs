@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, Access, Opening, Support};
 
-use super::journal::beside;
 use super::plan::UpdateFacts;
 use crate::error::{Error, Result};
 use crate::method::Durability;
@@ -29,13 +28,14 @@ const THROUGH_CALLS: usize = 8;
 /// The system's, where no file can be made there.
 pub fn update_facts(path: &Path, durability: Durability) -> Result<UpdateFacts> {
     let path = &super::commit::end_of_links(path)?;
-    let tried = beside(path, "probe");
-    let failed = |error| Error::system(&tried, "trying what writing costs", error);
-    let _ = fs::remove_file(&tried);
-    let file = open(&tried, Access::CreateNew, false).map_err(failed)?;
-    let through = open(&tried, Access::Overwrite, true);
+    let failed = |error| Error::system(path, "trying what writing costs beside it", error);
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let named = tempfile::Builder::new().prefix(".seekless-").tempfile_in(folder);
+    let named = named.map_err(failed)?;
+    let through = open_through(named.path());
     // Nobody finds it, and nothing is left of it however this ends.
-    fs::remove_file(&tried).map_err(failed)?;
+    let (file, name) = named.into_parts();
+    name.close().map_err(failed)?;
     let through = through.map_err(failed)?;
     let costs = measure(&file, &through, durability).map_err(failed)?;
     let about = assumed_facts(path, durability)?;
@@ -122,11 +122,11 @@ fn may_hide_holes(path: &Path) -> bool {
 /// What `st_blocks` counts (stat(2)).
 const STAT_BLOCK_BYTES: u64 = 512;
 
-fn open(path: &Path, access: Access, write_through: bool) -> std::io::Result<File> {
+fn open_through(path: &Path) -> std::io::Result<File> {
     let how = Opening {
-        access,
+        access: Access::Overwrite,
         direct: false,
-        write_through,
+        write_through: true,
     };
     match sys::open(path, how)? {
         Support::Available(file) => Ok(file),

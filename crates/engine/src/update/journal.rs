@@ -24,14 +24,9 @@ use crate::transfer::Side;
 /// Where the journal of a file is.
 #[must_use]
 pub fn journal_path(path: &Path) -> PathBuf {
-    beside(path, "journal")
-}
-
-/// The name of a file of ours beside a file.
-pub(super) fn beside(path: &Path, what: &str) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".seekless-{what}"));
+    name.push(".seekless-journal");
     path.with_file_name(name)
 }
 
@@ -53,7 +48,7 @@ pub(super) fn sync_folder(path: &Path, watch: &dyn Watch) -> Result<()> {
 pub(super) fn refuse_left(path: &Path) -> Result<()> {
     let journal = journal_path(path);
     match fs::symlink_metadata(&journal) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if can_have_none(&error) => Ok(()),
         Err(error) => Err(Error::system(&journal, "looking at it", error)),
         Ok(_) => Err(Error::refused(
             path,
@@ -63,6 +58,11 @@ pub(super) fn refuse_left(path: &Path) -> Result<()> {
             ),
         )),
     }
+}
+
+/// Whether there is no journal by the error of looking for it: the name of the file may leave no room for that of one.
+pub(super) fn can_have_none(error: &io::Error) -> bool {
+    [io::ErrorKind::NotFound, io::ErrorKind::InvalidFilename].contains(&error.kind())
 }
 
 /// A journal that is whole and on the device.
@@ -88,7 +88,14 @@ pub(super) fn write(side: &Side<'_>, bytes_before: u64, updates: &Updates, watch
         .create_new(true)
         .mode(0o600)
         .open(&path);
-    let journal = made.map_err(failed)?;
+    let journal = made.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidFilename => Error::refused(
+            side.path,
+            "its name is so long that its journal could have none beside it; replace it (--safety replace), update it in \
+             place, or give it a shorter name",
+        ),
+        _ => failed(error),
+    })?;
     let header = Header {
         inode: metadata.ino(),
         modified: (metadata.mtime(), metadata.mtime_nsec()),
@@ -184,9 +191,14 @@ impl Journal {
 
     /// Puts back what was there before an update that failed, and gives the error that says so.
     pub fn undo(self, file: &File, cause: Error, watch: &dyn Watch) -> Error {
-        let undone = self.put_back(file).and_then(|()| remove(&self.path, watch));
+        let undone = self.put_back(file).map(|()| remove(&self.path, watch));
         let what = match undone {
-            Ok(()) => "; all of it was undone, and the file is as before".to_owned(),
+            Ok(Ok(())) => "; all of it was undone, and the file is as before".to_owned(),
+            Ok(Err(error)) => format!(
+                "; all of it was undone, and the file is as before, but its journal may be there, by which --recover would \
+                 make the update after all ({error}): remove {} if it is",
+                self.path.display()
+            ),
             Err(error) => format!(
                 "; undoing it failed too ({error}), so the file is partly updated: recover it when the reason is gone \
                  (--recover)"

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::commit::Safety;
+use super::commit::{Safety, refuse_second};
 use super::facts::{assumed_facts, copied_bytes, update_facts};
 use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, certain_choice, certain_plan, plan};
 use super::resolved::Updates;
@@ -54,7 +54,7 @@ impl Look {
     /// be predicted. Where it cannot be measured, because the folder takes no file or the disk is full, it is assumed.
     ///
     /// # Errors
-    /// The system's, where the file cannot be looked at.
+    /// As of [`Self::assuming`].
     pub fn at(path: &Path, updates: &Updates, limits: &PlanLimits, is_predicted: bool) -> Result<Self> {
         let mut look = Self::assuming(path, limits)?;
         if certain_choice(updates, &look.facts, limits)?.is_none() {
@@ -89,8 +89,9 @@ impl Look {
     /// Looks at a file, and assumes what calls cost.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's; [`crate::Error::Refused`] where an update of the file is going on, whose lease a look would end.
     pub fn assuming(path: &Path, limits: &PlanLimits) -> Result<Self> {
+        refuse_second(path)?;
         let mut facts = assumed_facts(path, limits.durability)?;
         if limits.safety == Safety::Replace {
             facts.copied_bytes = copied_bytes(path)?;

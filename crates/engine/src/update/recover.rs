@@ -10,9 +10,10 @@ use std::path::Path;
 
 use seekless_sys::{self as sys, Access, Opening, Support};
 
-use super::commit::{end_of_links, lock, with_protection};
+use super::commit::{end_of_links, lock, refuse_second, with_protection};
 use super::form::{Header, Read, Record};
-use super::journal::{beside, journal_path, read_or_zeros, remove};
+use super::journal::{can_have_none, journal_path, read_or_zeros, remove};
+use super::replace;
 use super::watch::{Step, StepKind, Unwatched, Watch};
 use crate::error::{Error, Result};
 
@@ -43,11 +44,15 @@ pub fn recover(path: &Path) -> Result<Recovered> {
 #[doc(hidden)]
 pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
     let path = &end_of_links(path)?;
+    refuse_second(path)?;
     let opened = OpenOptions::new().read(true).write(true).open(path);
     let file = opened.map_err(|error| with_protection(path, Error::system(path, "opening it for writing", error)))?;
     lock(&file, path)?;
     // That of a replacement that was killed: the file is as before.
-    let _ = fs::remove_file(beside(path, "new"));
+    let removed = file.metadata().and_then(|found| replace::remove_left(path, &found));
+    if let Err(error) = removed {
+        tracing::warn!(path = %path.display(), %error, "what a replacement may have left could not be looked for");
+    }
     let named = journal_path(path);
     let Some(journal) = open_trusted(&named, &file)? else {
         return Ok(Recovered::Nothing);
@@ -68,7 +73,7 @@ fn open_trusted(named: &Path, file: &File) -> Result<Option<File>> {
     let failed = |error| Error::system(named, "opening the journal", error);
     // A link would lead to what others chose; and whatever it is, opening it does not wait.
     match fs::symlink_metadata(named) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if can_have_none(&error) => return Ok(None),
         Err(error) => return Err(failed(error)),
         Ok(found) if !found.is_file() => {
             return Err(Error::refused(named, "is no regular file, so no journal of ours"));

@@ -1,4 +1,5 @@
-//! A seam for tests: what is told of every step that changes a file, before it is made.
+//! What is told of every step that changes a file, before it is made: tests kill and fail there, and who was asked to stop
+//! does.
 
 use std::io;
 use std::path::Path;

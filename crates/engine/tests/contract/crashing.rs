@@ -146,10 +146,12 @@ fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted(
 #[test]
 fn after_a_kill_before_any_step_of_a_replacement_the_file_is_as_before_or_as_wanted() {
     for folder in folders() {
-        let mut steps = 0;
+        let is_unnamed = seekless_sys::unnamed_file(folder.path()).unwrap().available().is_some();
+        let (mut steps, mut leaving) = (0, 0);
         loop {
             let path = file_of(&folder, "file", &sample(10_000));
             let killed = is_killed("replace", "update/sync,gap=64", steps, &path);
+            leaving += std::fs::read_dir(folder.path()).unwrap().count() - 1;
             let found = std::fs::read(&path).unwrap();
             assert!(
                 found == wanted() || found == sample(10_000),
@@ -168,6 +170,8 @@ fn after_a_kill_before_any_step_of_a_replacement_the_file_is_as_before_or_as_wan
             steps += 1;
         }
         assert!(steps > 5);
+        // It has a name only from before its last fsync to the renaming.
+        assert!(!is_unnamed || leaving == 2, "{leaving} of {steps} kills left a file");
     }
 }
 
@@ -260,6 +264,68 @@ fn after_a_failed_fsync_nothing_is_said_to_be_in_the_file() {
             !error.contains(" in ") && error.contains("give all updates again"),
             "{error}"
         );
+    }
+}
+
+#[test]
+fn what_fails_when_the_updates_are_made_already_says_that_they_are() {
+    let folder = &folders()[0];
+    let path = file_of(folder, "file", b"").canonicalize().unwrap();
+    let journal = journal_path(&path);
+    let cases = [
+        (Safety::Replace, StepKind::Sync, 1, &path, "may be the old one again"),
+        (Safety::Journal, StepKind::Sync, 3, &journal, "--recover"),
+        (Safety::Journal, StepKind::Remove, 1, &journal, "--recover"),
+    ];
+    for (safety, kind, nth, file, words) in cases {
+        std::fs::write(&path, sample(10_000)).unwrap();
+        let failing = Failing {
+            nth: (kind, nth),
+            seen: Mutex::default(),
+            file,
+        };
+        let error = commit_watched(&path, &updates(), &how("update/sync", safety), &failing).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("the updates are made") && error.contains(words),
+            "{error}"
+        );
+        assert!(std::fs::read(&path).unwrap() == wanted(), "{safety:?}");
+        recover(&path).unwrap();
+        assert!(std::fs::read(&path).unwrap() == wanted(), "{safety:?}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_journal_that_cannot_be_removed_when_all_is_undone_is_told() {
+    let folder = &folders()[0];
+    let path = file_of(folder, "file", &sample(10_000)).canonicalize().unwrap();
+    let journal = journal_path(&path);
+    let failing = Failing {
+        nth: (StepKind::Remove, 1),
+        seen: Mutex::default(),
+        file: &journal,
+    };
+    let full = Full(&failing);
+    let error = commit_watched(&path, &updates(), &how("update/sync", Safety::Journal), &full).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("the file is as before, but its journal may be there"),
+        "{error}"
+    );
+    assert!(std::fs::read(&path).unwrap() == sample(10_000));
+}
+
+/// Fails each write to the file, too.
+struct Full<'a>(&'a Failing<'a>);
+
+impl Watch for Full<'_> {
+    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+        if step.kind == StepKind::Write {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        self.0.before(step)
     }
 }
 

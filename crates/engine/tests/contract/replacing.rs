@@ -7,7 +7,11 @@ use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use seekless::update::{Batch, Commit, Safety, Step, StepKind, Updates, Watch, commit, commit_watched};
+use seekless::method::Durability;
+use seekless::update::{
+    Batch, Commit, Look, PlanLimits, Recovered, Safety, Step, StepKind, Updates, Watch, commit, commit_watched,
+    recover, update_facts,
+};
 
 use super::{file_of, folders, wait_until_closed};
 
@@ -55,6 +59,117 @@ fn a_file_that_others_write_to_is_not_replaced_and_one_that_they_read_is() {
         let reader = File::open(&path).unwrap();
         commit(&path, &one_byte(), &replace()).unwrap();
         assert_eq!(io::read_to_string(reader).unwrap(), "Before", "the old one, whole");
+    }
+}
+
+#[test]
+fn files_of_the_user_whose_names_are_like_ours_stay() {
+    for folder in folders() {
+        let path = file_of(&folder, "file", b"before");
+        let names = [
+            ".file.seekless-new",
+            ".file.seekless-probe",
+            ".seekless-new-1-2",
+            ".seekless-new-",
+        ];
+        let theirs = names.map(|name| file_of(&folder, name, b"precious"));
+        commit(&path, &one_byte(), &replace()).unwrap();
+        recover(&path).unwrap();
+        update_facts(&path, Durability::WriteThrough).unwrap();
+        for path in &theirs {
+            assert_eq!(std::fs::read(path).unwrap(), b"precious", "{}", path.display());
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1 + theirs.len());
+    }
+}
+
+#[test]
+fn a_name_that_leaves_no_room_for_that_of_a_journal_is_updated_without_one() {
+    for folder in folders() {
+        let path = file_of(&folder, &"n".repeat(250), b"before");
+        for (safety, is_done) in [
+            (Safety::InPlace, true),
+            (Safety::Journal, false),
+            (Safety::Replace, true),
+        ] {
+            std::fs::write(&path, b"before").unwrap();
+            wait_until_closed(&path);
+            let how = Commit { safety, ..replace() };
+            match commit(&path, &one_byte(), &how) {
+                Ok(_) => assert!(is_done),
+                Err(error) => assert!(!is_done && error.to_string().contains("its name is so long"), "{error}"),
+            }
+            let expected: &[u8] = if is_done { b"Before" } else { b"before" };
+            assert_eq!(std::fs::read(&path).unwrap(), expected);
+            assert_eq!(recover(&path).unwrap(), Recovered::Nothing);
+            update_facts(&path, Durability::None).unwrap();
+        }
+    }
+}
+
+/// Starts another update at the first write.
+struct Second<'a> {
+    path: &'a Path,
+    how: Commit,
+    refused: Mutex<Option<String>>,
+}
+
+impl Watch for Second<'_> {
+    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+        let mut refused = self.refused.lock().unwrap();
+        if step.kind == StepKind::Write && refused.is_none() {
+            let limits = PlanLimits {
+                durability: Durability::Fsync,
+                amplification_max: None,
+                is_exact: false,
+                safety: self.how.safety,
+            };
+            let look = Look::assuming(self.path, &limits);
+            assert!(look.unwrap_err().to_string().contains("is going on"));
+            let second = commit(self.path, &one_byte(), &self.how);
+            *refused = Some(second.unwrap_err().to_string());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_second_update_is_refused_and_the_first_goes_on_as_if_nobody_had_come() {
+    for folder in folders() {
+        let path = file_of(&folder, "file", b"before and more");
+        if !has_leases(&path) {
+            continue;
+        }
+        let in_place = Commit {
+            method: "update/sync,gap=64".parse().unwrap(),
+            safety: Safety::InPlace,
+            is_unsafe: false,
+        };
+        let mut batch = Batch::new();
+        batch.push(0, b"B").unwrap();
+        batch.push(11, b"M").unwrap();
+        let both = batch.resolve().unwrap();
+        for (first, second) in [
+            (replace(), replace()),
+            (replace(), in_place),
+            (in_place, replace()),
+            (in_place, in_place),
+        ] {
+            std::fs::write(&path, b"before and more").unwrap();
+            wait_until_closed(&path);
+            let watch = Second {
+                path: &path,
+                how: second,
+                refused: Mutex::default(),
+            };
+            let done = commit_watched(&path, &both, &first, &watch).unwrap();
+            let refused = watch.refused.into_inner().unwrap().unwrap();
+            assert!(refused.contains("another update of it is going on"), "{refused}");
+            // What lies between is written, too: nobody has ended the lease.
+            let expected_bytes = if first.safety == Safety::InPlace { 12 } else { 2 };
+            assert_eq!(done.written_bytes, expected_bytes, "{first:?} {second:?}");
+            assert_eq!(std::fs::read(&path).unwrap(), b"Before and More");
+        }
     }
 }
 

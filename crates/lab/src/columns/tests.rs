@@ -174,6 +174,59 @@ fn the_export_has_the_columns_of_the_document_a_line_for_each_size() {
 }
 
 #[test]
+fn what_was_published_of_a_table_stands_below_what_was_measured() {
+    let mut run = run();
+    let finding = |method: &str, block: &str, seconds| Finding {
+        operation: "write".to_owned(),
+        kind: seekless_record::FindingKind::Any,
+        at_least_bytes: Some(4_000_000),
+        below_bytes: None,
+        method: method.to_owned(),
+        block: Some(block.to_owned()),
+        cache: None,
+        layout: None,
+        durability: Some("write-through".to_owned()),
+        seconds: Some(seconds),
+        cpu_seconds: None,
+        bytes_per_second: None,
+        system: None,
+    };
+    let of_machine = |machine: &str, findings| seekless_record::Published {
+        experiment: "saving".to_owned(),
+        source: "a document".to_owned(),
+        machine: machine.to_owned(),
+        findings,
+    };
+    run.published = vec![
+        of_machine(
+            "a\tdisk",
+            vec![finding("Initial write", "4K", 1.5), finding("Random", "4K", 300.0)],
+        ),
+        of_machine(
+            "another",
+            vec![finding("Random", "4K", 2.0), finding("Nothing", "4K", 1.0)],
+        ),
+        of_machine(
+            "a third",
+            vec![finding("Random", "64K", 2.0), finding("Random", "4K", f64::NAN)],
+        ),
+    ];
+    let text = to_columns(&run).unwrap();
+    let blocks: Vec<Vec<&str>> = text.split("\n\n").map(|block| block.lines().collect()).collect();
+    assert_eq!(
+        blocks[1][1..],
+        [
+            "Bytes\tInitial write\tRandom\tExtents\tPublished",
+            "400000\t10.000\t100.000\t\t",
+            "4000000\t100.000\t1000.000\t\t",
+            "4000000\t1500.000\t300000.000\t\ta disk",
+            "4000000\t\t2000.000\t\tanother",
+        ]
+    );
+    assert_eq!(blocks[0][1], "Bytes\tInitial write\tRandom\tExtents");
+}
+
+#[test]
 fn without_columns_there_is_nothing() {
     let mut run = run();
     run.columns.clear();

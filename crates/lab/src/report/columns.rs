@@ -2,14 +2,14 @@
 //! column, and what was published beside. All plots have the same axes, so that they can be held against each other.
 
 use maud::{Markup, html};
-use seekless::method::{format_size, parse_size};
+use seekless::method::format_size;
 use seekless_record::{Finding, Published};
 
 use super::plot::{Scale, at, picture, short};
 use super::tables::{figure, table};
 use super::view::View;
 use super::words::{shown, sound};
-use crate::columns::{Table, tables};
+use crate::columns::{Elsewhere, Table, elsewhere, tables};
 
 /// Two stand side by side.
 const WIDTH: f64 = 480.0;
@@ -22,14 +22,6 @@ const BOTTOM: f64 = 30.0;
 const BESIDE: f64 = 11.0;
 /// Colours and shapes; further columns have those of the first again.
 const LOOKS: usize = 6;
-
-/// A published figure of a column.
-struct Elsewhere<'a> {
-    column: usize,
-    size_bytes: u64,
-    seconds: f64,
-    machine: &'a str,
-}
 
 /// The axes of all plots.
 struct Axes {
@@ -53,7 +45,7 @@ pub(super) fn is_shown(view: &View<'_>) -> bool {
 pub(super) fn columns(view: &View<'_>) -> Markup {
     let tables = tables(view.run);
     let all: Vec<(&Table<'_>, Vec<Elsewhere<'_>>)> =
-        tables.iter().map(|table| (table, elsewhere(view, table))).collect();
+        tables.iter().map(|table| (table, elsewhere(view.run, table))).collect();
     let Some(axes) = axes(&all) else {
         return html! {};
     };
@@ -94,40 +86,6 @@ fn sources<'a>(view: &View<'a>) -> Vec<&'a str> {
     let published: Vec<&Published> = view.run.published.iter().collect();
     let found = published.iter().filter(of_columns).take(20);
     found.map(|source| source.machine.as_str()).collect()
-}
-
-/// What was published of a table's columns: of its buffer and durability, where the finding names one.
-fn elsewhere<'a>(view: &View<'a>, table: &Table<'a>) -> Vec<Elsewhere<'a>> {
-    let Some(experiment) = table.columns.first().map(|column| &column.experiment) else {
-        return Vec::new();
-    };
-    let is_here = |finding: &Finding| {
-        let block_bytes = finding.block.as_deref().and_then(|block| parse_size(block).ok());
-        let same_block =
-            table.way.block_bytes.is_none() || block_bytes.is_none() || block_bytes == table.way.block_bytes;
-        same_block
-            && finding
-                .durability
-                .as_deref()
-                .is_none_or(|durability| durability == table.durability)
-    };
-    let sources = view
-        .run
-        .published
-        .iter()
-        .filter(|source| source.experiment == *experiment);
-    let findings = sources.flat_map(|source| source.findings.iter().map(move |finding| (source, finding)));
-    let figures = findings
-        .filter(|(_, finding)| is_here(finding))
-        .filter_map(|(source, finding)| {
-            Some(Elsewhere {
-                column: table.columns.iter().position(|column| column.name == finding.method)?,
-                size_bytes: finding.at_least_bytes.filter(|&bytes| bytes > 0)?,
-                seconds: finding.seconds.and_then(sound)?,
-                machine: &source.machine,
-            })
-        });
-    figures.take(200).collect()
 }
 
 /// Axes that hold everything; none where there is nothing.

@@ -4,11 +4,11 @@
 
 use std::convert::Infallible;
 use std::ffi::CStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dir, FileType, StatVfsMountFlags};
 
@@ -218,6 +218,22 @@ pub fn holds_read_lease(_file: &File) -> bool {
 
 /// Nothing: there is none to end.
 pub fn end_lease(_file: &File) {}
+
+/// Not told: who asks opens the file and tries.
+#[must_use]
+pub fn is_locked(_file: &Metadata) -> bool {
+    false
+}
+
+/// `Unavailable`: Linux only.
+pub fn unnamed_file(_folder: &Path) -> io::Result<Support<(File, PathBuf)>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// Never called: there is no file without a name.
+pub fn name_file(_unnamed: &Path, _path: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
 
 /// `Unavailable`, as extended attributes are.
 pub fn set_extended_attribute(_file: BorrowedFd<'_>, _name: &CStr, _value: &[u8]) -> io::Result<Support<()>> {

@@ -16,6 +16,14 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
+    /// A flag keeps it from being changed.
+    #[error("{}: {protection}; nothing was changed", path.display())]
+    Protected {
+        /// The file.
+        path: PathBuf,
+        /// Which flag, and how it is taken away.
+        protection: &'static str,
+    },
     /// It is not a regular file.
     #[error("{}: is {kind}; name a regular file", path.display())]
     Kind {

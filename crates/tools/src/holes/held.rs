@@ -1,6 +1,6 @@
 //! A file that nobody else has open while it is changed, and which keeps its times, mode and capabilities.
 
-use std::fs::{self, File, FileTimes, Metadata, Permissions};
+use std::fs::{self, File, FileTimes, Metadata, Permissions, TryLockError};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -20,10 +20,13 @@ pub(super) struct Held<'a> {
 }
 
 impl<'a> Held<'a> {
-    /// Opens a regular file for writing and takes the lease.
+    /// Opens a regular file for writing, locks it as updates do, and takes the lease.
     pub fn open(path: &'a Path) -> Result<Self> {
         // Before it is opened: opening some devices does something.
-        require_regular(path)?;
+        // And before opening it ends the lease of another who is at it.
+        if sys::is_locked(&require_regular(path)?) {
+            return Err(in_use(path));
+        }
         let how = Opening {
             access: Access::Overwrite,
             direct: false,
@@ -33,10 +36,18 @@ impl<'a> Held<'a> {
         let file = match sys::open(path, how) {
             Ok(Support::Available(file)) => file,
             Ok(Support::Unavailable(reason)) => return Err(unavailable(path, reason)),
-            // Another holds a lease of it.
+            // A lease of another who keeps no lock.
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(in_use(path)),
-            Err(error) => return Err(failed(OPENING)(error)),
+            Err(error) => return Err(unopened(path, error)),
         };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                drop(file);
+                return Err(in_use(path));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed("locking it")(error)),
+        }
         match sys::take_write_lease(&file) {
             Ok(Support::Available(())) => {}
             Ok(Support::Unavailable(reason)) => return Err(unavailable(path, reason)),
@@ -152,6 +163,19 @@ pub(super) fn require_regular(path: &Path) -> Result<Metadata> {
         path: path.to_owned(),
         kind,
     })
+}
+
+/// With the flag that keeps the file from being changed, where there is one.
+fn unopened(path: &Path, error: std::io::Error) -> Error {
+    match sys::protection(path) {
+        Ok(Support::Available(Some(protection))) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Error::Protected {
+                path: path.to_owned(),
+                protection,
+            }
+        }
+        _ => Error::system(path, OPENING, error),
+    }
 }
 
 fn in_use(path: &Path) -> Error {

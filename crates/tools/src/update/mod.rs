@@ -15,6 +15,13 @@ pub const MAGIC: &[u8; 8] = b"SKLSUPDT";
 /// The version of the binary form.
 pub const VERSION: u32 = 1;
 
+const HEADER_BYTES: usize = MAGIC.len() + 4;
+
+/// What editors may put before UTF-8; it says nothing.
+const UTF_8_MARK: &[u8] = b"\xef\xbb\xbf";
+/// What text in UTF-16 begins with, in either order of bytes.
+const UTF_16_MARKS: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
+
 /// The longest line of JSON: a file of updates without line ends asks for no more memory than this.
 const LINE_BYTES_MAX: u64 = 256 << 20;
 
@@ -42,6 +49,12 @@ pub enum ReadError {
         /// What is wrong.
         reason: String,
     },
+    /// The binary form ends within its header.
+    #[error("the header of the updates is cut short: {HEADER_BYTES} bytes of magic and version begin the binary form")]
+    Header,
+    /// They are text in units of two bytes.
+    #[error("the updates are UTF-16, and JSON lines are UTF-8: convert them (iconv -f UTF-16 -t UTF-8)")]
+    Utf16,
     /// The binary form is of another version.
     #[error("the updates are of version {0} of the binary form, and version {VERSION} is read")]
     Version(u32),
@@ -58,7 +71,11 @@ pub fn read_updates(from: &mut dyn BufRead, batch: Batch) -> Result<Batch, ReadE
     if first == MAGIC {
         return read_binary(from, batch);
     }
-    read_lines(&mut first.as_slice().chain(from), batch)
+    if UTF_16_MARKS.iter().any(|mark| first.starts_with(mark)) {
+        return Err(ReadError::Utf16);
+    }
+    let text = first.strip_prefix(UTF_8_MARK).unwrap_or(&first);
+    read_lines(&mut text.chain(from), batch)
 }
 
 /// One line.
@@ -129,13 +146,14 @@ fn in_line(error: &serde_json::Error) -> String {
 }
 
 fn read_binary(from: &mut dyn BufRead, mut batch: Batch) -> Result<Batch, ReadError> {
-    let mut version = [0; 4];
-    from.read_exact(&mut version)?;
-    match u32::from_le_bytes(version) {
-        VERSION => {}
-        other => return Err(ReadError::Version(other)),
+    let mut version = Vec::with_capacity(4);
+    from.take(4).read_to_end(&mut version)?;
+    match version.first_chunk().map(|version| u32::from_le_bytes(*version)) {
+        Some(VERSION) => {}
+        Some(other) => return Err(ReadError::Version(other)),
+        None => return Err(ReadError::Header),
     }
-    let (mut at, mut bytes) = (MAGIC.len() as u64 + 4, Vec::new());
+    let (mut at, mut bytes) = (HEADER_BYTES as u64, Vec::new());
     for number in 1.. {
         let wrong = |reason: &str| ReadError::Record {
             number,
@@ -191,6 +209,18 @@ mod tests {
     }
 
     #[test]
+    fn marks_of_the_encoding_are_skipped_or_told() {
+        let line = "{\"offset\": 1, \"text\": \"a\"}";
+        let expected = Ok(vec![(1, b"a".to_vec())]);
+        assert_eq!(read(format!("\u{feff}{line}").as_bytes()), expected);
+        assert_eq!(read("\u{feff}".as_bytes()), Ok(Vec::new()));
+        for unit in [u16::to_le_bytes, u16::to_be_bytes] {
+            let text: Vec<u8> = format!("\u{feff}{line}").encode_utf16().flat_map(unit).collect();
+            assert!(read(&text).unwrap_err().contains("UTF-16"));
+        }
+    }
+
+    #[test]
     fn what_is_no_update_is_refused_with_its_line() {
         let table: [(&str, &str); 9] = [
             (r#"{"offset": -4, "hex": "00"}"#, "integer `-4`"),
@@ -228,6 +258,14 @@ mod tests {
         let updates = vec![(3, b"abc".to_vec()), (100, b"d".to_vec())];
         let bytes = binary(&updates);
         assert_eq!(read(&bytes), Ok(updates));
+        for end in 8..12 {
+            assert!(
+                read(&bytes[..end])
+                    .unwrap_err()
+                    .contains("header of the updates is cut short"),
+                "{end}"
+            );
+        }
         for end in [13, 28, bytes.len() - 1] {
             assert!(read(&bytes[..end]).unwrap_err().contains("end within"), "{end}");
         }

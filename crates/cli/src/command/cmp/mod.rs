@@ -38,14 +38,14 @@ and E.
 Exit code: 0 equal, 1 different, 2 trouble. Called by a link named `cmp`, seekless is this command.";
 const EXAMPLES: &str = "\
 Examples:
-  seekless cmp one other             where do they differ first?
-  seekless cmp -s one other && ...   do they?
-  seekless cmp -lb one other | less  all differences, with characters
-  seekless cmp -i 1K:0 disk.img -    one from byte 1024, with stdin
-  seekless cmp --explain one other   which method was used, and why
-  seekless cmp -r photos backup      what differs in two trees
+  seekless cmp one other             # where do they differ first?
+  seekless cmp -s one other          # do they? the exit code tells
+  seekless cmp -lb one other | less  # all differences, with characters
+  seekless cmp -i 1K:0 disk.img -    # one from byte 1024, with stdin
+  seekless cmp --explain one other   # which method was used, and why
+  seekless cmp -r photos backup      # what differs in two trees
   ln -s \"$(command -v seekless)\" ~/bin/cmp
-                                     as the cmp of your scripts";
+                                     # as the cmp of your scripts";
 
 /// What this program was called for, where that is cmp.
 pub enum Called {
@@ -90,6 +90,21 @@ pub fn compare_trees(words: Vec<OsString>) -> Result<ExitCode, Failure> {
     tree::run(&tree::Arguments::parse_from(
         [OsString::from("seekless cmp")].into_iter().chain(words),
     ))
+}
+
+/// Whether words behind `cmp` are what it takes.
+#[cfg(test)]
+pub fn is_understood(words: Vec<OsString>) -> bool {
+    if words.iter().any(|word| is_for_trees(word)) {
+        let all = [OsString::from("seekless cmp")].into_iter().chain(words);
+        return tree::Arguments::try_parse_from(all).is_ok();
+    }
+    parse(words, OsStr::new("")).is_ok()
+}
+
+#[cfg(test)]
+pub fn command_of_trees() -> Command {
+    tree::Arguments::command()
 }
 
 fn run(prefix: &OsStr, arguments: Vec<OsString>) -> ExitCode {

@@ -27,11 +27,11 @@ use crate::signals::{Caught, on_signal};
     max_term_width = 100,
     after_help = "\
 Examples:
-  seekless cmp -r photos /mnt/backup/photos      what differs, and where
-  seekless cmp -r --metadata / /mnt/root         modes, owners, times and attributes, too
-  seekless cmp -r -0 a b | xargs -0 ls -ld       names alone, for other programs
-  seekless cmp -r --quiet a b && echo the same   the exit code alone
-  seekless cmp --same-size photos                how often large files of one size are equal"
+  seekless cmp -r photos /mnt/backup/photos     # what differs, and where
+  seekless cmp -r --metadata / /mnt/root        # modes, owners and times, too
+  seekless cmp -r -0 a b | xargs -0 ls -ld      # names, for other programs
+  seekless cmp -r --quiet a b && echo the same  # the exit code alone
+  seekless cmp --same-size photos               # are large files of one size equal?"
 )]
 pub struct Arguments {
     /// Folders

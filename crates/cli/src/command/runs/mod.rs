@@ -27,12 +27,12 @@ use crate::store::{open_store, too_large};
     args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
-  seekless runs                              all of them, the last one first
-  seekless runs show latest                  as `seekless bench` showed it
-  seekless runs compare 2026-11-20 latest    what a new kernel changed
+  seekless runs                              # all of them, the last one first
+  seekless runs show latest                  # as `seekless bench` showed it
+  seekless runs compare 2026-11-20 latest    # what a new kernel changed
   seekless runs export --anonymous latest -o run.json
-  seekless runs import theirs.json           keep the runs of others, apart
-  seekless runs table                        which methods win, on what"
+  seekless runs import theirs.json           # keep the runs of others, apart
+  seekless runs table                        # which methods win, on what"
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -121,7 +121,7 @@ struct Table {
 #[command(after_help = "\
 Examples:
   seekless runs remove 2026-11-20T14-03-22-read
-  seekless runs remove --down-to 500M    the oldest, until that is left")]
+  seekless runs remove --down-to 500M    # the oldest, until that is left")]
 struct Remove {
     /// The runs, own or imported
     #[arg(value_name = "ID", required_unless_present = "down_to")]

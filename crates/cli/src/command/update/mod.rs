@@ -1,5 +1,6 @@
 //! `seekless update`: many small changes of a file in few writes.
 
+mod names;
 mod show;
 
 use std::fs::File;
@@ -12,13 +13,16 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use seekless::method::{Durability, Method, Operation, Options, parse_size};
 use seekless::update::{
-    Batch, Commit, Look, PlanLimits, Safety, UpdateCost, Updated, Updates, commit, cost, is_planned, recover,
+    Batch, Commit, Look, PlanLimits, Recovered, Safety, Step, StepKind, UpdateCost, Updated, Updates, Watch,
+    commit_watched, cost, is_planned, recover,
 };
 use seekless_tools::update::read_updates;
 
+use self::names::written_out;
 use self::show::{in_json, show, show_recovered};
 use super::Failure;
 use crate::show::visible_path;
+use crate::signals::{Caught, on_signal};
 
 /// Changes many places of a file in few writes.
 ///
@@ -34,7 +38,7 @@ Examples:
   echo '{\"offset\": 4000, \"hex\": \"2a000000\"}' | seekless update numbers.bin
   seekless update numbers.bin --from changes.jsonl --dry-run
   seekless update pages.db --from changes.bin --safety journal
-  seekless update pages.db --recover        after a crash
+  seekless update pages.db --recover        # after a crash
 
 Updating in place (the default) that ends early leaves some updates in the file, and says which. With
 `--safety journal` an error undoes all, and what a crash interrupts is finished by --recover. With
@@ -46,7 +50,8 @@ pub struct Arguments {
     /// Where the updates are (standard input where it is left out or -)
     #[arg(long, value_name = "UPDATES", conflicts_with = "recover")]
     from: Option<PathBuf>,
-    /// How it is written: `auto`, or `update/planned`, chooses by what calls cost here
+    /// How it is written: `auto`, or `update/planned`, chooses by what calls cost here. `in-order`, `ascending`, `rewrite`
+    /// and `coalesce,gap=SIZE` are short for `update/sync,fsync` with that order
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     method: String,
     /// What is on the device in the end [default: fsync, or the method's]
@@ -131,7 +136,10 @@ fn amplification(text: &str) -> Result<f64, String> {
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut out = anstream::stdout().lock();
     if arguments.recover {
-        show_recovered(&mut out, arguments, recover(&arguments.file)?)?;
+        let recovered = recover(&arguments.file)?;
+        let told = show_recovered(&mut out, arguments, recovered);
+        let is_changed = recovered != Recovered::Nothing;
+        told.with_context(|| unwritten(arguments, is_changed.then_some("recovered")))?;
         return Ok(ExitCode::SUCCESS);
     }
     require_file(&arguments.file)?;
@@ -142,20 +150,35 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let done = if arguments.dry_run {
         None
     } else {
-        let change = || change(arguments, &updates, &look, &mut chosen);
-        Some(timed(&mut times.write, change)?)
+        let stopping = Stopping(on_signal(|_| {})?);
+        let change = || change(arguments, &updates, &look, &mut chosen, &stopping);
+        match (timed(&mut times.write, change), stopping.0.signal()) {
+            (Err(error), Some(signal)) => {
+                crate::complain(&error);
+                return Err(Failure::Stopped(signal));
+            }
+            (done, _) => Some(done?),
+        }
     };
     if let Some(doubt) = &look.doubt {
         let doubt = format!("; these costs are assumed, as they could not be measured ({doubt})");
         chosen.why.push_str(&doubt);
     }
-    if arguments.json {
-        let value = in_json(arguments, &updates, &look, &chosen, done.as_ref(), &times)?;
-        writeln!(out, "{value:#}")?;
+    let told = if arguments.json {
+        in_json(arguments, &updates, &look, &chosen, done.as_ref(), &times)
+            .and_then(|value| Ok(writeln!(out, "{value:#}")?))
     } else {
-        show(&mut out, arguments, &updates, &look, &chosen, done.as_ref())?;
-    }
+        show(&mut out, arguments, &updates, &look, &chosen, done.as_ref())
+    };
+    told.with_context(|| unwritten(arguments, done.map(|_| "updated as asked")))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// That nothing could be said of what was done.
+fn unwritten(arguments: &Arguments, done: Option<&str>) -> String {
+    let shown = visible_path(&arguments.file);
+    let what = done.map_or_else(String::new, |done| format!("{shown}: is {done}, but "));
+    format!("{what}writing the output failed")
 }
 
 /// Seconds that the parts of it took.
@@ -218,10 +241,7 @@ fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
 
 /// The method with the durability that was asked for.
 fn method(arguments: &Arguments) -> anyhow::Result<Method> {
-    let method: Method = match arguments.method.as_str() {
-        "auto" => Method::known("update/planned,fsync"),
-        named => named.parse()?,
-    };
+    let method: Method = written_out(&arguments.method).parse()?;
     if method.operation() != Operation::Update {
         bail!(
             "`{method}` is to {}, not to update; `seekless methods update` lists those",
@@ -319,15 +339,33 @@ fn too_much(chosen: &Chosen, safety: Safety, most: f64) -> String {
     )
 }
 
+/// Ends the writing where a signal asks for it: as a failing write does, which undoes or tells what was done.
+struct Stopping(Caught);
+
+impl Watch for Stopping {
+    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+        if step.kind == StepKind::Write && self.0.signal().is_some() {
+            return Err(std::io::Error::other("a signal asked to stop"));
+        }
+        Ok(())
+    }
+}
+
 /// Updates the file; where others cannot be kept out and the method is ours to choose, by exact writes.
-fn change(arguments: &Arguments, updates: &Updates, look: &Look, chosen: &mut Chosen) -> anyhow::Result<Updated> {
+fn change(
+    arguments: &Arguments,
+    updates: &Updates,
+    look: &Look,
+    chosen: &mut Chosen,
+    watch: &Stopping,
+) -> anyhow::Result<Updated> {
     let attempt = |method| {
         let how = Commit {
             method,
             safety: arguments.safety.into(),
             is_unsafe: arguments.is_unsafe,
         };
-        commit(&arguments.file, updates, &how)
+        commit_watched(&arguments.file, updates, &how, watch)
     };
     let done = attempt(chosen.method);
     match done.as_ref().err().and_then(seekless::Error::not_exclusive) {

@@ -2,16 +2,20 @@
 
 use std::io::Write;
 
-use anyhow::anyhow;
 use seekless::update::{Look, Recovered, UpdateCost, Updated, Updates, naive};
 use serde_json::{Value, json};
 
 use super::{Arguments, Chosen, SafetyName, Times};
-use crate::show::{bytes, seconds, visible_path};
+use crate::show::{Width, bytes, insert_path, seconds, visible_path, wrapped};
 
 fn counted(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
+}
+
+/// As wide as the terminal.
+fn sentence(out: &mut dyn Write, text: &str) -> std::io::Result<()> {
+    writeln!(out, "{}", wrapped(0, text, Width::of_stdout()))
 }
 
 pub fn show(
@@ -27,10 +31,10 @@ pub fn show(
     if done.is_none() {
         let durability = chosen.method.options().durability;
         let (_, one_by_one) = naive(updates, &look.facts, durability)?;
-        writeln!(
+        let given = counted(updates.given(), "update");
+        sentence(
             out,
-            "{} of {file} name {requested}; nothing was changed.",
-            counted(updates.given(), "update")
+            &format!("{given} of {file} name {requested}; nothing was changed."),
         )?;
         writeln!(
             out,
@@ -64,22 +68,21 @@ pub fn show(
             (0, copied) => format!(", after a copy of {}", bytes(copied as f64)),
             (journal, _) => format!(", after a journal of {}", bytes(journal as f64)),
         };
-        writeln!(
-            out,
+        let text = format!(
             "{file}: {}, {requested}, in {} of {written}{beside} ({:.1} bytes for each that changes).",
             counted(updates.given(), "update"),
             counted(done.writes, "write"),
             done.amplification()
-        )?;
+        );
+        sentence(out, &text)?;
     }
     if arguments.explain || done.is_none() {
-        writeln!(out, "{}: {}.", chosen.method, chosen.why)?;
+        sentence(out, &format!("{}: {}.", chosen.method, chosen.why))?;
         if let Some(spilled) = updates.spilled_bytes() {
             let spilled = bytes(spilled as f64);
-            writeln!(
-                out,
-                "The updates did not fit into memory (--memory) and were sorted on the disk: {spilled}."
-            )?;
+            let text =
+                format!("The updates did not fit into memory (--memory) and were sorted on the disk: {spilled}.");
+            sentence(out, &text)?;
         }
     }
     Ok(())
@@ -100,13 +103,9 @@ pub fn in_json(
             "predicted_seconds": look.is_measured.then_some(cost.predicted.as_secs_f64()),
         })
     };
-    let path = arguments
-        .file
-        .to_str()
-        .ok_or_else(|| anyhow!("JSON has no way to write this path"));
     let (_, one_by_one) = naive(updates, &look.facts, chosen.method.options().durability)?;
-    Ok(json!({
-        "path": path?, "updates": updates.given(), "requested_bytes": updates.requested_bytes(),
+    let mut told = json!({
+        "updates": updates.given(), "requested_bytes": updates.requested_bytes(),
         "spilled_bytes": updates.spilled_bytes(),
         "method": chosen.method.to_string(), "why": chosen.why,
         "one_by_one": told(&one_by_one), "planned": told(&chosen.cost),
@@ -115,7 +114,11 @@ pub fn in_json(
             "copied_bytes": done.copied_bytes, "amplification": done.amplification(), "calls": done.calls,
         })),
         "seconds": { "read": times.read, "facts": times.facts, "plan": times.plan, "write": times.write },
-    }))
+    });
+    if let Some(object) = told.as_object_mut() {
+        insert_path(object, "path", &arguments.file);
+    }
+    Ok(told)
 }
 
 pub fn show_recovered(out: &mut dyn Write, arguments: &Arguments, recovered: Recovered) -> anyhow::Result<()> {
@@ -129,18 +132,12 @@ pub fn show_recovered(out: &mut dyn Write, arguments: &Arguments, recovered: Rec
         return Ok(());
     }
     let file = visible_path(&arguments.file);
-    match recovered {
-        Recovered::Nothing => writeln!(out, "{file}: no update was interrupted; there is nothing to recover.")?,
-        Recovered::Undone => writeln!(
-            out,
-            "{file}: the update had not begun, and is undone: the file is as before."
-        )?,
+    let text = match recovered {
+        Recovered::Nothing => format!("{file}: no update was interrupted; there is nothing to recover."),
+        Recovered::Undone => format!("{file}: the update had not begun, and is undone: the file is as before."),
         Recovered::Finished(updates) => {
-            writeln!(
-                out,
-                "{file}: the update is finished: {updates} pieces are in it and on the device."
-            )?;
+            format!("{file}: the update is finished: {updates} pieces are in it and on the device.")
         }
-    }
-    Ok(())
+    };
+    Ok(sentence(out, &text)?)
 }

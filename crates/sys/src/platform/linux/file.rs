@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::path::Path;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxAttributes, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -38,6 +39,33 @@ pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
         rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))
     })?;
     Ok(file.map(File::from))
+}
+
+/// Makes a file without a name in `folder`, of which nothing is left when it is closed: open(2) `O_TMPFILE`. With it comes
+/// a path that leads to it while it is open (proc(5)).
+pub fn unnamed_file(folder: &Path) -> io::Result<Support<(File, PathBuf)>> {
+    const LACKING: &str = "the file system makes no files without a name";
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    // Kernels and file systems that do not know the flag take it for opening a folder.
+    let absent = [ABSENT, &[Errno::ISDIR, Errno::INVAL]].concat();
+    let made = attempt(&absent, LACKING, || {
+        rustix::fs::open(folder, flags, Mode::from_raw_mode(0o600))
+    })?;
+    let Support::Available(made) = made else {
+        return Ok(Support::Unavailable(LACKING));
+    };
+    let path = PathBuf::from(format!("/proc/self/fd/{}", made.as_raw_fd()));
+    Ok(if path.exists() {
+        Support::Available((made.into(), path))
+    } else {
+        Support::Unavailable("/proc is not there to find a file without a name by")
+    })
+}
+
+/// Names a file that was made without a name, by the path that came with it: linkat(2). Fails where the name is taken.
+pub fn name_file(unnamed: &Path, path: &Path) -> io::Result<()> {
+    use rustix::fs::CWD;
+    Ok(rustix::fs::linkat(CWD, unnamed, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 /// Why nobody may change the file at `path`, whatever its mode says; `None` where nothing is set: statx(2).
@@ -154,6 +182,24 @@ mod tests {
             open(&path, plain(Access::CreateNew)).unwrap_err().kind(),
             io::ErrorKind::AlreadyExists
         );
+    }
+
+    #[test]
+    fn an_unnamed_file_is_named_and_never_takes_a_name_that_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, path) = match unnamed_file(folder.path()).unwrap() {
+            Support::Available(made) => made,
+            Support::Unavailable(reason) => return println!("skipped: {reason}"),
+        };
+        file.write_all_at(b"ours", 0).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        let (taken, free) = (folder.path().join("taken"), folder.path().join("free"));
+        std::fs::write(&taken, "theirs").unwrap();
+        let refused = name_file(&path, &taken).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        name_file(&path, &free).unwrap();
+        assert_eq!(std::fs::read(&taken).unwrap(), b"theirs");
+        assert_eq!(std::fs::read(&free).unwrap(), b"ours");
     }
 
     #[test]

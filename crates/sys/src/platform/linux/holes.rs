@@ -1,8 +1,9 @@
-//! Holes, and keeping others out while they are made: lseek(2), fallocate(2), fcntl(2) leases.
+//! Holes, and keeping others out while they are made: lseek(2), fallocate(2), fcntl(2) leases, flock(2).
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, SeekFrom, XattrFlags};
@@ -132,6 +133,40 @@ pub fn end_lease(file: &File) {
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
 }
 
+/// Whether somebody holds the file by an exclusive flock(2), as `/proc/locks` tells (proc(5)): to open the file for trying it
+/// would end that one's lease. `false` where nothing is told.
+#[must_use]
+pub fn is_locked(file: &Metadata) -> bool {
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    locks.lines().any(|line| is_lock_of(line, file))
+}
+
+/// A line as in `2: FLOCK  ADVISORY  WRITE 4711 fd:01:1234 0 EOF`.
+fn is_lock_of(line: &str, file: &Metadata) -> bool {
+    let words: Vec<_> = line.split_whitespace().collect();
+    let &[_, "FLOCK", _, "WRITE", process, place, ..] = words.as_slice() else {
+        return false;
+    };
+    let mut parts = place.split(':');
+    let mut hex = || u32::from_str_radix(parts.next()?, 16).ok();
+    let (major, minor) = (hex(), hex());
+    let (own_major, own_minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
+    let is_device = (major, minor) == (Some(own_major), Some(own_minor));
+    let is_inode = parts.next().and_then(|inode| inode.parse().ok()) == Some(file.ino());
+    // To files btrfs gives other devices than to their locks.
+    is_inode && (is_device || has_open(process, file))
+}
+
+fn has_open(process: &str, file: &Metadata) -> bool {
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{process}/fd")) else {
+        return false;
+    };
+    descriptors.flatten().any(|entry| {
+        let found = fs::metadata(entry.path());
+        found.is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()))
+    })
+}
+
 /// The extended attribute with a program's capabilities (capabilities(7)), which is lost when the file is changed.
 const CAPABILITIES: &str = "security.capability";
 
@@ -200,6 +235,23 @@ mod tests {
         assert!(holds_write_lease(&first));
         end_lease(&first);
         assert!(!holds_write_lease(&first));
+    }
+
+    #[test]
+    fn a_lock_is_seen_without_opening_the_file() {
+        let named = tempfile::NamedTempFile::new().unwrap();
+        let found = || is_locked(&fs::metadata(named.path()).unwrap());
+        assert!(!found());
+        named.as_file().lock().unwrap();
+        if fs::metadata("/proc/locks").is_err() {
+            println!("skipped: nothing tells of locks here");
+            return;
+        }
+        assert!(found());
+        let other = tempfile::NamedTempFile::new().unwrap();
+        assert!(!is_locked(&other.as_file().metadata().unwrap()));
+        named.as_file().unlock().unwrap();
+        assert!(!found());
     }
 
     #[test]

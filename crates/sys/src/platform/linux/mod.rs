@@ -15,14 +15,15 @@ pub use cache::{
 pub use copy::{clone_file, clone_path, copy_file_range, copy_path_data, sendfile};
 pub use extents::{extents, extents_as_known};
 pub use file::{
-    allocate, direct_alignment, open, protection, read_at_dontcache, sync, sync_file_system, write_at_dontcache,
+    allocate, direct_alignment, name_file, open, protection, read_at_dontcache, sync, sync_file_system, unnamed_file,
+    write_at_dontcache,
 };
 pub use folder::{extended_attributes_at, list_folder};
 
 pub use crate::attributes::{extended_attributes, set_extended_attribute};
 pub use holes::{
-    capabilities, end_lease, holds_read_lease, holds_write_lease, next_data, next_hole, punch_hole, set_capabilities,
-    take_read_lease, take_write_lease,
+    capabilities, end_lease, holds_read_lease, holds_write_lease, is_locked, next_data, next_hole, punch_hole,
+    set_capabilities, take_read_lease, take_write_lease,
 };
 pub use machine::{die_with_parent, file_system, memory, process_io};
 pub use pipe::Pipe;

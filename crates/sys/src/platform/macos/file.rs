@@ -1,10 +1,10 @@
 //! Opening files, allocating, and syncs that reach the device.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::macos::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -138,6 +138,22 @@ pub fn holds_read_lease(_file: &File) -> bool {
 
 /// Nothing: there is none to end.
 pub fn end_lease(_file: &File) {}
+
+/// Not told: who asks opens the file and tries.
+#[must_use]
+pub fn is_locked(_file: &Metadata) -> bool {
+    false
+}
+
+/// `Unavailable`: Linux only.
+pub fn unnamed_file(_folder: &Path) -> io::Result<Support<(File, PathBuf)>> {
+    Ok(Support::Unavailable("files without a name exist on Linux only"))
+}
+
+/// Never called: there is no file without a name.
+pub fn name_file(_unnamed: &Path, _path: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
 
 /// None: files have capabilities on Linux only.
 #[must_use]
