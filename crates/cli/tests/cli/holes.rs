@@ -76,15 +76,20 @@ fn a_file_is_shown_dug_filled_and_punched() {
     assert_eq!(fs::read(&path).unwrap(), bytes);
 }
 
+/// As many holes as there can be, so that digging takes a while.
+fn every_other_block() -> Vec<u8> {
+    let mut bytes = vec![0; 96 << 20];
+    bytes.iter_mut().step_by(8192).for_each(|byte| *byte = 1);
+    bytes
+}
+
 #[test]
 fn a_kill_in_the_middle_changes_no_byte() {
     let place = Place::new();
     if !has_holes(&place) {
         return;
     }
-    // As many holes as there can be, so that digging takes a while.
-    let mut bytes = vec![0; 96 << 20];
-    bytes.iter_mut().step_by(8192).for_each(|byte| *byte = 1);
+    let bytes = every_other_block();
     let mut halves = 0;
     for _ in 0..5 {
         let path = place.file("file", &bytes);
@@ -107,8 +112,7 @@ fn who_wants_to_open_the_file_ends_the_digging() {
     if !has_holes(&place) {
         return;
     }
-    let mut bytes = vec![0; 96 << 20];
-    bytes.iter_mut().step_by(8192).for_each(|byte| *byte = 1);
+    let bytes = every_other_block();
     let path = place.file("file", &bytes);
     File::open(&path).unwrap().sync_all().unwrap();
     let before = allocated(&path);
@@ -132,8 +136,7 @@ fn a_second_job_at_a_file_is_refused_and_the_first_goes_on() {
     if !has_holes(&place) {
         return;
     }
-    let mut bytes = vec![0; 96 << 20];
-    bytes.iter_mut().step_by(8192).for_each(|byte| *byte = 1);
+    let bytes = every_other_block();
     let path = place.file("file", &bytes);
     place.file("change", b"{\"offset\": 0, \"text\": \"x\"}");
     File::open(&path).unwrap().sync_all().unwrap();

@@ -28,4 +28,5 @@ mod system;
 mod trees;
 mod unprivileged;
 mod update;
+mod update_spilled;
 mod update_told;

@@ -25,6 +25,17 @@ fn integers(place: &Place) -> Vec<u8> {
     after
 }
 
+/// What most of these tests ask for.
+const THROUGH: [&str; 7] = [
+    "update",
+    "numbers",
+    "--from",
+    "changes",
+    "--json",
+    "--durability",
+    "through",
+];
+
 pub fn json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap()
 }
@@ -117,16 +128,7 @@ fn what_is_told_is_what_is_done_whatever_is_asked() {
     for safety in ["in-place", "journal", "replace"] {
         let place = Place::new();
         integers(&place);
-        let asked = [
-            "update",
-            "numbers",
-            "--from",
-            "changes",
-            "--json",
-            "--durability",
-            "through",
-        ];
-        let asked = [&asked[..], &["--safety", safety]].concat();
+        let asked = [&THROUGH[..], &["--safety", safety]].concat();
         let dry = json(&place.run(&[&asked[..], &["--dry-run"]].concat()).succeeded());
         let told = json(&place.run(&[&asked[..], &["--explain"]].concat()).succeeded());
         let plain = json(&place.run(&asked).succeeded());
@@ -247,19 +249,10 @@ fn where_others_have_the_file_open_only_what_changes_is_written_unless_told_othe
     let place = Place::new();
     let after = integers(&place);
     let reader = fs::File::open(place.path("numbers")).unwrap();
-    let through = [
-        "update",
-        "numbers",
-        "--from",
-        "changes",
-        "--json",
-        "--durability",
-        "through",
-    ];
-    let told = json(&place.run(&through).succeeded());
+    let told = json(&place.run(&THROUGH).succeeded());
     assert_eq!(told["done"]["written_bytes"], 400, "{told}");
     assert!(fs::read(place.path("numbers")).unwrap() == after);
-    let forced = [&through[..], &["--method", "update/sync,gap=4K"]].concat();
+    let forced = [&THROUGH[..], &["--method", "update/sync,gap=4K"]].concat();
     let refused = place.run(&forced);
     assert_eq!(refused.code, Some(2));
     assert!(refused.stderr.contains("--unsafe"), "{}", refused.stderr);
@@ -416,66 +409,5 @@ fn a_plan_is_made_of_measured_costs_by_whichever_name_it_is_asked_for() {
             why.starts_with("a write costs ") && !why.contains(" 1002.0 "),
             "{method}: {why}"
         );
-    }
-}
-
-/// Updates in the binary form that take more memory than the least that is allowed, and the file that they leave of zeros.
-fn more_than_memory(place: &Place) -> Vec<u8> {
-    let mut after = vec![0; 4_000_000];
-    let mut updates = b"SKLSUPDT\x01\0\0\0".to_vec();
-    for n in 0..1_000_000_u32 {
-        let offset = (u64::from(n) * 7919) % 999_999 * 4;
-        let bytes = n.to_le_bytes();
-        updates.extend_from_slice(&offset.to_le_bytes());
-        updates.extend_from_slice(&4_u32.to_le_bytes());
-        updates.extend_from_slice(&bytes);
-        after[offset as usize..offset as usize + 4].copy_from_slice(&bytes);
-    }
-    place.file("updates", &updates);
-    after
-}
-
-#[test]
-fn updates_that_do_not_fit_into_memory_are_sorted_on_the_disk() {
-    let place = Place::new();
-    let after = more_than_memory(&place);
-    let path = place.file("file", &vec![0; 4_000_000]);
-    for memory in ["16M", "1G"] {
-        fs::write(&path, vec![0; 4_000_000]).unwrap();
-        let ended = place
-            .run(&["update", "file", "--from", "updates", "--memory", memory, "--json"])
-            .succeeded();
-        let spilled = &json(&ended)["spilled_bytes"];
-        assert_eq!(spilled.as_u64().is_some_and(|bytes| bytes > 4_000_000), memory == "16M");
-        assert!(fs::read(&path).unwrap() == after, "{memory}");
-    }
-    let arguments = ["file", "--from", "updates", "--memory", "16M"];
-    let ended = place.run(&[&["update"], &arguments[..], &["--method", "update/sync,order=as-given"]].concat());
-    assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("take another order"), "{}", ended.stderr);
-}
-
-#[test]
-fn a_folder_that_cannot_take_what_does_not_fit_is_named_and_nothing_is_changed() {
-    let place = Place::new();
-    more_than_memory(&place);
-    let path = place.file("file", b"precious");
-    let small = place.path("small");
-    fs::create_dir(&small).unwrap();
-    let mount = Mount::tmpfs(&small, "size=1M");
-    for (folder, reason) in [("small", "No space left"), ("missing", "No such file")] {
-        if folder == "small" && mount.is_none() {
-            continue;
-        }
-        let ended = place.run(&[
-            "update", "file", "--from", "updates", "--memory", "16M", "--spill", folder,
-        ]);
-        assert_eq!(ended.code, Some(2), "{folder}");
-        assert!(
-            ended.stderr.contains(folder) && ended.stderr.contains(reason),
-            "{}",
-            ended.stderr
-        );
-        assert_eq!(fs::read(&path).unwrap(), b"precious");
     }
 }
