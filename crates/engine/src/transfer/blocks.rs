@@ -1,0 +1,93 @@
+//! Reading and writing one block whole.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use seekless_sys::{self as sys, Support};
+
+use super::Side;
+use crate::error::Result;
+use crate::method::CachePolicy;
+
+impl Side<'_> {
+    /// How many bytes of the block at `offset` belong to the file.
+    pub fn length_at(&self, offset: u64, block_bytes: usize) -> usize {
+        (block_bytes as u64).min(self.bytes.saturating_sub(offset)) as usize
+    }
+
+    /// The length to ask for: aligned where I/O is direct (a read takes the short answer, a write is cut off later).
+    pub fn request_bytes(&self, length: usize) -> usize {
+        (length as u64).next_multiple_of(self.alignment) as usize
+    }
+
+    /// Reads the `length` bytes at `offset` whole, through short and interrupted calls.
+    pub fn read_block(&self, buffer: &mut [u8], offset: u64, length: usize) -> Result<()> {
+        self.read_rest(buffer, offset, 0, length)
+    }
+
+    /// The same, where `done` bytes of the block are in the buffer already.
+    pub fn read_rest(&self, buffer: &mut [u8], offset: u64, mut done: usize, length: usize) -> Result<()> {
+        let asked = self.request_bytes(length);
+        while done < length {
+            let at = offset + done as u64;
+            self.check_can_continue(at)?;
+            let read = match self.read_once(&mut buffer[done..asked], at) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => self.support(&format!("reading at byte {at}"), other)?,
+            };
+            if read == 0 {
+                return Err(self.shrank(at));
+            }
+            done += read;
+        }
+        Ok(())
+    }
+
+    /// Direct I/O answers with what is not aligned at the file's end only: nothing can be read from there on.
+    pub fn check_can_continue(&self, at: u64) -> Result<()> {
+        if at.is_multiple_of(self.alignment) {
+            Ok(())
+        } else {
+            Err(self.shrank(at))
+        }
+    }
+
+    fn read_once(&self, buffer: &mut [u8], at: u64) -> io::Result<Support<usize>> {
+        self.count_call();
+        match self.method.options().cache {
+            CachePolicy::DontCache => sys::read_at_dontcache(&self.file, buffer, at),
+            _ => self.file.read_at(buffer, at).map(Support::Available),
+        }
+    }
+
+    /// Writes the first `length` bytes of `buffer` at `offset` whole; direct I/O writes the padding as well, which
+    /// [`Side::finish_target`] cuts off.
+    pub fn write_block(&self, buffer: &[u8], offset: u64, length: usize) -> Result<()> {
+        self.write_rest(buffer, offset, 0, length)
+    }
+
+    /// The same, where `done` bytes of the block are written already.
+    pub fn write_rest(&self, buffer: &[u8], offset: u64, mut done: usize, length: usize) -> Result<()> {
+        let asked = self.request_bytes(length);
+        while done < asked {
+            let at = offset + done as u64;
+            let written = match self.write_once(&buffer[done..asked], at) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => self.support(&format!("writing at byte {at}"), other)?,
+            };
+            if written == 0 {
+                return Err(self.failed_at("writing", at, io::ErrorKind::WriteZero.into()));
+            }
+            done += written;
+        }
+        Ok(())
+    }
+
+    fn write_once(&self, buffer: &[u8], at: u64) -> io::Result<Support<usize>> {
+        self.count_call();
+        match self.method.options().cache {
+            CachePolicy::DontCache => sys::write_at_dontcache(&self.file, buffer, at),
+            _ => self.file.write_at(buffer, at).map(Support::Available),
+        }
+    }
+}
