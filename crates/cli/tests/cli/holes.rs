@@ -138,24 +138,18 @@ fn a_second_job_at_a_file_is_refused_and_the_first_goes_on() {
     }
     let bytes = every_other_block();
     let path = place.file("file", &bytes);
-    place.file("change", b"{\"offset\": 0, \"text\": \"x\"}");
     File::open(&path).unwrap().sync_all().unwrap();
     let before = allocated(&path);
     let mut child = place.command().args(["holes", "dig", "file"]).spawn().unwrap();
     wait_for("something is dug", || allocated(&path) < before - (1 << 20));
     let second = place.run(&["holes", "dig", "file"]);
     let is_over = child.try_wait().unwrap().is_some();
-    let update = place.run(&["update", "file", "--from", "change"]);
-    let is_all_over = child.try_wait().unwrap().is_some();
     Ended::of(child).succeeded();
     // A fast machine may be done by then.
     if !is_over {
         assert!(second.stderr.contains("is in use by seekless"), "{}", second.stderr);
     }
-    if !is_all_over {
-        assert!(update.stderr.contains("is going on"), "{}", update.stderr);
-        assert!(fs::read(&path).unwrap() == bytes);
-    }
+    assert!(fs::read(&path).unwrap() == bytes);
 }
 
 #[test]

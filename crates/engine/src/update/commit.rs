@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use seekless_sys::{self as sys, Support};
+use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::plan::PlanLimits;
 use super::planned::{is_planned, planned};
@@ -274,22 +274,34 @@ pub(super) fn harden(side: &Side<'_>, updates: &Updates, watch: &dyn Watch, must
 /// The requests that a killed process had in a ring hold the file a moment longer than it lives.
 const LINGERING: Duration = Duration::from_millis(500);
 
-/// Fails where another update of the file is going on, without ending the lease that it may have: to open the file for
-/// writing would end that of a replacement, and to open it at all that of an update in place.
+/// Fails where another update of the file is going on, before the file is opened for writing, which would end the lease of a
+/// replacement. One in place may lose its lease here and goes on by exact writes: to ask `/proc/locks` each time takes
+/// longer than a small update, since the kernel waits for all processors then.
 pub(super) fn refuse_second(path: &Path) -> Result<()> {
     // What is no file, or not to be had, is for the caller to refuse.
     let Some(found) = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file) else {
         return Ok(());
     };
+    let reading = Opening {
+        access: Access::Read,
+        direct: false,
+        write_through: false,
+    };
     let started = Instant::now();
-    while sys::is_locked(&found) {
-        if started.elapsed() > LINGERING {
-            return Err(Error::refused(path, SECOND));
+    loop {
+        match sys::open(path, reading) {
+            Ok(Support::Available(file)) => return lock(&file, path),
+            // Somebody has a lease.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && sys::is_locked(&found) => {
+                if started.elapsed() > LINGERING {
+                    return Err(Error::refused(path, SECOND));
+                }
+                std::thread::sleep(LINGERING / 50);
+            }
+            // A file may be written to by those who may not read it.
+            _ => return Ok(()),
         }
-        std::thread::sleep(LINGERING / 50);
     }
-    // Where nothing tells of locks. A file may be written to by those who may not read it.
-    File::open(path).map_or(Ok(()), |file| lock(&file, path))
 }
 
 const SECOND: &str = "another update of it is going on; wait for its end";

@@ -19,12 +19,16 @@ pub(super) struct Held<'a> {
     capability: Option<Vec<u8>>,
 }
 
+/// From this size on it is asked first who is at a file: asking takes milliseconds, in which a small file is done.
+const ASKED_FROM_BYTES: u64 = 64 << 20;
+
 impl<'a> Held<'a> {
     /// Opens a regular file for writing, locks it as updates do, and takes the lease.
     pub fn open(path: &'a Path) -> Result<Self> {
         // Before it is opened: opening some devices does something.
-        // And before opening it ends the lease of another who is at it.
-        if sys::is_locked(&require_regular(path)?) {
+        let found = require_regular(path)?;
+        // And opening it ends the lease of another who is at it.
+        if found.len() >= ASKED_FROM_BYTES && sys::is_locked(&found) {
             return Err(in_use(path));
         }
         let how = Opening {
