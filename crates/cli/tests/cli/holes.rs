@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::Child;
 
 use serde_json::Value;
 
@@ -83,6 +84,16 @@ fn every_other_block() -> Vec<u8> {
     bytes
 }
 
+/// Starts digging in a file, and waits until something is dug.
+fn begin_digging(place: &Place, path: &Path) -> Child {
+    File::open(path).unwrap().sync_all().unwrap();
+    let before = allocated(path);
+    let name = path.file_name().unwrap();
+    let child = place.command().args(["holes", "dig"]).arg(name).spawn().unwrap();
+    wait_for("something is dug", || allocated(path) < before - (1 << 20));
+    child
+}
+
 #[test]
 fn a_kill_in_the_middle_changes_no_byte() {
     let place = Place::new();
@@ -93,10 +104,7 @@ fn a_kill_in_the_middle_changes_no_byte() {
     let mut halves = 0;
     for _ in 0..5 {
         let path = place.file("file", &bytes);
-        File::open(&path).unwrap().sync_all().unwrap();
-        let before = allocated(&path);
-        let mut child = place.command().args(["holes", "dig", "file"]).spawn().unwrap();
-        wait_for("something is dug", || allocated(&path) < before - (1 << 20));
+        let mut child = begin_digging(&place, &path);
         child.kill().unwrap();
         child.wait().unwrap();
         halves += u32::from(allocated(&path) > bytes.len() as u64 * 6 / 10);
@@ -114,11 +122,8 @@ fn who_wants_to_open_the_file_ends_the_digging() {
     }
     let bytes = every_other_block();
     let path = place.file("file", &bytes);
-    File::open(&path).unwrap().sync_all().unwrap();
-    let before = allocated(&path);
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
-    let child = place.command().args(["holes", "dig", "file"]).spawn().unwrap();
-    wait_for("something is dug", || allocated(&path) < before - (1 << 20));
+    let child = begin_digging(&place, &path);
     let read = fs::read(&path).unwrap();
     let ended = Ended::of(child);
     assert!(read == bytes, "the bytes are what they were");
@@ -138,10 +143,7 @@ fn a_second_job_at_a_file_is_refused_and_the_first_goes_on() {
     }
     let bytes = every_other_block();
     let path = place.file("file", &bytes);
-    File::open(&path).unwrap().sync_all().unwrap();
-    let before = allocated(&path);
-    let mut child = place.command().args(["holes", "dig", "file"]).spawn().unwrap();
-    wait_for("something is dug", || allocated(&path) < before - (1 << 20));
+    let mut child = begin_digging(&place, &path);
     let second = place.run(&["holes", "dig", "file"]);
     let is_over = child.try_wait().unwrap().is_some();
     Ended::of(child).succeeded();
