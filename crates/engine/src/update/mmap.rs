@@ -17,6 +17,7 @@ use super::target::Target;
 use super::writes::Write;
 use super::{PrepareUpdate, UpdateTarget};
 use crate::error::{Error, Result};
+use crate::holes::{end_of_data, next_data};
 use crate::method::{Accepts, Durability, Mechanism, Operation, Platform, Preallocate, Prepare, UpdateOrder};
 use crate::read::require_guard;
 use crate::setup::Setup;
@@ -115,17 +116,14 @@ fn fill_holes(target: &Target<'_>, block_bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// The first hole at or behind an offset; none where the system does not tell.
+/// The first hole at or behind an offset; none where the system does not tell, or where others filled it meanwhile.
 fn hole_from(side: &Side<'_>, offset: u64) -> Result<Option<Range<u64>>> {
-    let failed = |error| side.failed_at("looking for holes", offset, error);
-    side.count_calls(2);
-    let Support::Available(start) = sys::next_hole(&side.file, offset).map_err(failed)? else {
+    let start = end_of_data(side, offset)?.unwrap_or(offset);
+    if start == u64::MAX {
         return Ok(None);
-    };
-    let Support::Available(data) = sys::next_data(&side.file, start).map_err(failed)? else {
-        return Ok(None);
-    };
-    Ok(Some(start..data.unwrap_or(u64::MAX)))
+    }
+    let hole = start..next_data(side, start)?;
+    Ok(Some(hole).filter(|hole| !hole.is_empty()))
 }
 
 /// Fails where others made the file shorter meanwhile: what was stored behind its end is not in it.
