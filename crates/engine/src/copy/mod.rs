@@ -145,11 +145,11 @@ impl Copier {
     }
 
     /// Copies an open file into a new one that is open as well, by a method that reads and writes through the page cache.
-    pub(crate) fn copy_open(&mut self, source: (File, &Path), target: (File, &Path)) -> Result<()> {
+    pub(crate) fn copy_open(&mut self, source: (File, &Path), target: (File, &Path)) -> Result<Transfer> {
         let source = Side::of_open_source(Arc::new(source.0), source.1, &self.method)?;
         let mut target = Side::of_open_source(Arc::new(target.0), target.1, &self.method)?;
         target.bytes = source.bytes;
-        fill(&mut *self.mechanism, &source, &target, Destination::New).map(drop)
+        fill(&mut *self.mechanism, &source, &target, Destination::New)
     }
 }
 

@@ -87,7 +87,7 @@ fn shares_blocks(path: &Path) -> bool {
 }
 
 /// How much of a file is not in holes.
-pub(super) fn data_bytes(file: &File) -> std::io::Result<u64> {
+fn data_bytes(file: &File) -> std::io::Result<u64> {
     let end = file.metadata()?.len();
     let (mut at, mut bytes) = (0, 0);
     while at < end {

@@ -10,7 +10,6 @@ use seekless_sys::{self as sys, Support};
 
 use super::attributes;
 use super::commit::{Commit, Updated, fill, harden, lock, refuse_second, with_protection, written};
-use super::facts::data_bytes;
 use super::journal::{folder_of, refuse_left, sync_folder};
 use super::resolved::Updates;
 use super::target::{Going, Others};
@@ -138,10 +137,10 @@ fn copy((from, old_path): (&File, &Path), new: &NewFile) -> Result<u64> {
     match sys::clone_file(from, &new.file).map_err(failed)? {
         Support::Available(()) => Ok(0),
         Support::Unavailable(_) => {
-            let bytes = data_bytes(from).map_err(failed)?;
             let (source, target) = (from.try_clone().map_err(failed)?, new.file.try_clone().map_err(failed)?);
-            Copier::prepare(&Method::known(COPYING))?.copy_open((source, old_path), (target, &new.path))?;
-            Ok(bytes)
+            let copied =
+                Copier::prepare(&Method::known(COPYING))?.copy_open((source, old_path), (target, &new.path))?;
+            Ok(copied.bytes - copied.hole_bytes)
         }
     }
 }
