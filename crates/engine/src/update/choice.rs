@@ -54,15 +54,11 @@ pub(super) const USUAL: Costs = Costs {
 };
 
 impl Costs {
-    pub fn on(&self, facts: &UpdateFacts, durability: Durability) -> UpdateFacts {
+    pub fn on(&self, facts: &UpdateFacts) -> UpdateFacts {
         UpdateFacts {
             write_call_ns: self.call,
             write_byte_ns: self.byte,
-            flush_ns: if durability == Durability::None {
-                0.0
-            } else {
-                self.flush
-            },
+            flush_ns: self.flush,
             read_call_ns: self.call,
             read_byte_ns: self.byte,
             ..*facts

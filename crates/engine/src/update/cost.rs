@@ -39,11 +39,14 @@ impl UpdateCost {
     }
 
     /// Predicts its time by other facts.
-    pub(super) fn predict(&mut self, facts: &UpdateFacts, method: &Method) {
+    pub(super) fn predict(&mut self, facts: &UpdateFacts, method: &Method, safety: Safety) {
         let options = method.options();
         let mut nanoseconds = nanoseconds(self, facts, options.durability);
         if options.cache == CachePolicy::Direct {
             nanoseconds += waiting_ns(self, facts, options.durability);
+        }
+        if self.requested_bytes > 0 {
+            nanoseconds += safety_ns(self, facts, options.durability, safety);
         }
         self.predicted = Duration::try_from_secs_f64(nanoseconds / 1e9).unwrap_or(Duration::MAX);
     }
@@ -58,7 +61,7 @@ pub(super) fn safety_bytes(updates: &Updates, facts: &UpdateFacts, safety: Safet
     }
 }
 
-/// What a method costs by the facts. The time is that of the method, without what safety takes.
+/// What a method costs by the facts, with what safety takes.
 ///
 /// # Errors
 /// As of [`Updates::visit`].
@@ -84,7 +87,7 @@ pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method, safety: Saf
         }
         Ok(())
     })?;
-    cost.predict(facts, method);
+    cost.predict(facts, method, safety);
     Ok(cost)
 }
 
@@ -121,6 +124,22 @@ fn waiting_ns(cost: &UpdateCost, facts: &UpdateFacts, durability: Durability) ->
         Durability::Fsync | Durability::None => cost.writes,
     };
     (writes as f64 + cost.reads as f64 * (1.0 - facts.absent_part)) * facts.flush_ns
+}
+
+/// What safety takes beside the method: bytes are read and written, and files and their names brought to the device.
+fn safety_ns(cost: &UpdateCost, facts: &UpdateFacts, durability: Durability, safety: Safety) -> f64 {
+    let (syncs, read_bytes) = match safety {
+        Safety::InPlace => return 0.0,
+        // The journal, its name, and that it is gone. What was there before is read for it.
+        Safety::Journal => (3, cost.requested_bytes),
+        // Its name.
+        Safety::Replace => (1, cost.safety_bytes),
+    };
+    // What is written is brought there in any case, and by fsync already counted.
+    let syncs = syncs + u32::from(durability != Durability::Fsync);
+    cost.safety_bytes as f64 * facts.write_byte_ns
+        + read_bytes as f64 * facts.read_byte_ns
+        + f64::from(syncs) * facts.flush_ns
 }
 
 /// What every update pays without being asked for: a write of its own, in the order given.

@@ -27,6 +27,27 @@ const THROUGH_CALLS: usize = 8;
 /// # Errors
 /// The system's, where no file can be made there.
 pub fn update_facts(path: &Path, durability: Durability) -> Result<UpdateFacts> {
+    tried(path, Tried::All(durability))
+}
+
+/// The same for what is not written through, without a flush, which takes longest: it is made once in the end, whatever the
+/// order, and decides nothing.
+///
+/// # Errors
+/// As of [`update_facts`].
+pub(super) fn call_facts(path: &Path) -> Result<UpdateFacts> {
+    tried(path, Tried::Calls)
+}
+
+/// What is tried.
+#[derive(Clone, Copy)]
+enum Tried {
+    Calls,
+    /// Flushes too, and bytes as they come to the device.
+    All(Durability),
+}
+
+fn tried(path: &Path, what: Tried) -> Result<UpdateFacts> {
     let path = &super::commit::end_of_links(path)?;
     let failed = |error| Error::system(path, "trying what writing costs beside it", error);
     let folder = path.parent().unwrap_or(Path::new("/"));
@@ -37,8 +58,8 @@ pub fn update_facts(path: &Path, durability: Durability) -> Result<UpdateFacts> 
     let (file, name) = named.into_parts();
     name.close().map_err(failed)?;
     let through = through.map_err(failed)?;
-    let costs = measure(&file, &through, durability).map_err(failed)?;
-    let about = assumed_facts(path, durability)?;
+    let costs = measure(&file, &through, what).map_err(failed)?;
+    let about = assumed_facts(path)?;
     Ok(UpdateFacts {
         // Some device's answer to a read is taken to be as far as that to a write.
         read_call_ns: costs.read_call_ns + about.absent_part * costs.flush_ns,
@@ -54,14 +75,14 @@ pub fn update_facts(path: &Path, durability: Durability) -> Result<UpdateFacts> 
 ///
 /// # Errors
 /// The system's.
-pub fn assumed_facts(path: &Path, durability: Durability) -> Result<UpdateFacts> {
+pub fn assumed_facts(path: &Path) -> Result<UpdateFacts> {
     let found = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
     let resident = cache::resident(path).ok().and_then(|resident| resident.part());
     Ok(UpdateFacts {
         absent_part: 1.0 - resident.unwrap_or(1.0),
         has_holes: has_holes(path, &found),
         direct_alignment: direct_alignment(path).map(|(_, offset)| u64::from(offset)),
-        ..UpdateFacts::assumed(found.len(), durability)
+        ..UpdateFacts::assumed(found.len())
     })
 }
 
@@ -134,7 +155,7 @@ fn open_through(path: &Path) -> std::io::Result<File> {
     }
 }
 
-fn measure(file: &File, through: &File, durability: Durability) -> std::io::Result<UpdateFacts> {
+fn measure(file: &File, through: &File, what: Tried) -> std::io::Result<UpdateFacts> {
     let mut bytes = vec![1; TRIED_BYTES];
     file.write_all_at(&bytes, 0)?;
     let whole = fastest(|_| file.write_all_at(&bytes, 0))?;
@@ -146,12 +167,14 @@ fn measure(file: &File, through: &File, durability: Durability) -> std::io::Resu
     let write_call_ns = calls / f64::from(CALLS);
     let mut write_byte_ns = whole / TRIED_BYTES as f64;
     let mut flush_ns = 0.0;
-    if durability != Durability::None {
+    if let Tried::All(durability) = what {
         sys::sync(file)?;
         flush_ns = (through_call_ns(through)? - write_call_ns).max(0.0);
-        let (written, all) = timed(|| through.write_all_at(&bytes, 0));
-        written?;
-        write_byte_ns = (all - flush_ns).max(whole) / TRIED_BYTES as f64;
+        if durability != Durability::None {
+            let (written, all) = timed(|| through.write_all_at(&bytes, 0));
+            written?;
+            write_byte_ns = (all - flush_ns).max(whole) / TRIED_BYTES as f64;
+        }
     }
     Ok(UpdateFacts {
         write_call_ns,
@@ -159,7 +182,7 @@ fn measure(file: &File, through: &File, durability: Durability) -> std::io::Resu
         flush_ns,
         read_call_ns: reads / f64::from(CALLS),
         read_byte_ns: whole_read / TRIED_BYTES as f64,
-        ..UpdateFacts::assumed(0, durability)
+        ..UpdateFacts::assumed(0)
     })
 }
 

@@ -136,10 +136,13 @@ fn reading(end: u64) -> Layout {
     }
 }
 
-/// How long the journal of an update will be.
+/// How long the journal of an update will be: counted once.
 pub(super) fn bytes(updates: &Updates) -> Result<u64> {
     if updates.is_empty() {
         return Ok(0);
+    }
+    if let Some(&known) = updates.journal_bytes.get() {
+        return Ok(known);
     }
     let mut length = Length::default();
     updates.each_window(|window| {
@@ -147,7 +150,7 @@ pub(super) fn bytes(updates: &Updates) -> Result<u64> {
         writes.for_each(|write| window.parts(&write).for_each(|(_, bytes)| length.push(bytes.len())));
         Ok(())
     })?;
-    Ok(length.finish())
+    Ok(*updates.journal_bytes.get_or_init(|| length.finish()))
 }
 
 fn fill((journal, path): (&File, &Path), header: &Header, side: &Side<'_>, updates: &Updates) -> Result<u64> {

@@ -40,11 +40,11 @@ pub struct UpdateFacts {
 impl UpdateFacts {
     /// What is taken where nothing can be measured: a disk that answers in a millisecond.
     #[must_use]
-    pub fn assumed(file_bytes: u64, durability: Durability) -> Self {
+    pub fn assumed(file_bytes: u64) -> Self {
         Self {
             write_call_ns: 2_000.0,
             write_byte_ns: 1.0,
-            flush_ns: if durability == Durability::None { 0.0 } else { 1e6 },
+            flush_ns: 1e6,
             read_call_ns: 2_000.0,
             read_byte_ns: 1.0,
             file_bytes,
@@ -118,7 +118,7 @@ pub fn plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Resu
 /// The choice, where it is the same whatever calls and bytes cost on today's storages.
 pub(super) fn certain_choice(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<Option<Choice>> {
     let limits = limits.of_file(updates, facts)?;
-    let by = |costs: &Costs| Choice::of(updates, &costs.on(facts, limits.durability), &limits);
+    let by = |costs: &Costs| Choice::of(updates, &costs.on(facts), &limits);
     Ok((by(&DEAR_BYTES).order == by(&DEAR_CALLS).order).then(|| by(&USUAL)))
 }
 

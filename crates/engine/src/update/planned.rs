@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::commit::{Safety, refuse_second};
-use super::facts::{assumed_facts, copied_bytes, update_facts};
+use super::facts::{assumed_facts, call_facts, copied_bytes, update_facts};
 use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, certain_choice, certain_plan, plan};
 use super::resolved::Updates;
 use super::{PrepareUpdate, UpdateTarget};
@@ -58,25 +58,48 @@ impl Look {
     pub fn at(path: &Path, updates: &Updates, limits: &PlanLimits, is_predicted: bool) -> Result<Self> {
         let mut look = Self::assuming(path, limits)?;
         if certain_choice(updates, &look.facts, limits)?.is_none() {
-            let durability = match limits.durability {
-                // It is brought to the device once, whatever the order: that decides nothing.
-                Durability::Fsync => Durability::None,
-                other => other,
-            };
-            if look.measure(path, durability) {
-                look.deciding = look.facts;
-                look.is_measured = is_predicted && durability == limits.durability;
-            }
+            look.measure_deciding(path, limits);
         }
-        if is_predicted && !look.is_measured && look.doubt.is_none() {
-            look.is_measured = look.measure(path, limits.durability);
+        if is_predicted {
+            look.measure_all(path, limits);
         }
         Ok(look)
     }
 
-    /// Whether the costs could be measured.
-    fn measure(&mut self, path: &Path, durability: Durability) -> bool {
-        match update_facts(path, durability) {
+    /// Looks at a file, and measures all that calls cost beside it, for updates that are not known yet: what decides is the
+    /// same as with [`Self::at`].
+    ///
+    /// # Errors
+    /// As of [`Self::assuming`].
+    pub fn measured(path: &Path, limits: &PlanLimits) -> Result<Self> {
+        let mut look = Self::assuming(path, limits)?;
+        look.measure_deciding(path, limits);
+        look.measure_all(path, limits);
+        Ok(look)
+    }
+
+    fn measure_deciding(&mut self, path: &Path, limits: &PlanLimits) {
+        let is_through = limits.durability == Durability::WriteThrough;
+        let found = if is_through {
+            update_facts(path, limits.durability)
+        } else {
+            call_facts(path)
+        };
+        if self.take(found) {
+            self.deciding = self.facts;
+            self.is_measured = is_through;
+        }
+    }
+
+    fn measure_all(&mut self, path: &Path, limits: &PlanLimits) {
+        if !self.is_measured && self.doubt.is_none() {
+            self.is_measured = self.take(update_facts(path, limits.durability));
+        }
+    }
+
+    /// Takes what was measured, and tells whether it could be.
+    fn take(&mut self, found: Result<UpdateFacts>) -> bool {
+        match found {
             Ok(facts) => {
                 let copied_bytes = self.facts.copied_bytes;
                 self.facts = UpdateFacts { copied_bytes, ..facts };
@@ -92,7 +115,7 @@ impl Look {
     /// The system's; [`crate::Error::Refused`] where an update of the file is going on, whose lease a look would end.
     pub fn assuming(path: &Path, limits: &PlanLimits) -> Result<Self> {
         refuse_second(path)?;
-        let mut facts = assumed_facts(path, limits.durability)?;
+        let mut facts = assumed_facts(path)?;
         if limits.safety == Safety::Replace {
             facts.copied_bytes = copied_bytes(path)?;
         }
@@ -113,7 +136,7 @@ impl Look {
             Some(certain) => certain,
             None => plan(updates, &self.deciding, limits)?,
         };
-        planned.cost.predict(&self.facts, &planned.method);
+        planned.cost.predict(&self.facts, &planned.method, limits.safety);
         Ok(planned)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use super::gaps::Gaps;
 use super::run::Run;
@@ -19,6 +20,8 @@ pub struct Updates {
     pub(super) gaps: Gaps,
     requested_bytes: u64,
     end: u64,
+    /// How long their journal is, once that was asked for.
+    pub(super) journal_bytes: OnceLock<u64>,
 }
 
 #[derive(Debug)]
@@ -64,6 +67,7 @@ impl Updates {
             gaps: Gaps::none(),
             requested_bytes: 0,
             end: 0,
+            journal_bytes: OnceLock::new(),
         }
     }
 

@@ -84,7 +84,7 @@ fn what_is_planned_is_what_is_written() {
         is_exact: false,
         safety: Safety::InPlace,
     };
-    let facts = UpdateFacts::assumed(FILE_BYTES as u64, limits.durability);
+    let facts = UpdateFacts::assumed(FILE_BYTES as u64);
     let plan = plan(&updates, &facts, &limits).unwrap();
     let done = commit(&path, &updates, &how(plan.method, Safety::InPlace)).unwrap();
     assert_eq!(

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use seekless::method::{CachePolicy, UpdateOrder};
-use seekless::update::{
-    Batch, Commit, PlanLimits, Safety, UpdateFacts, Updated, Updater, Updates, commit, cost, is_planned, plan,
-    update_facts,
-};
+use seekless::update::{Batch, Commit, Look, PlanLimits, Safety, Updated, Updater, Updates, commit, cost, is_planned};
 use seekless::{Method, Transfer};
 use seekless_record::{UpdateAccount, UpdatePattern};
 
@@ -26,7 +23,7 @@ pub(super) struct Updating {
     method: Method,
     /// None where the method is planned when the updates are known.
     prepared: Option<Updater>,
-    facts: Option<UpdateFacts>,
+    look: Option<Look>,
     /// The next file's last.
     given: Vec<Given>,
     /// Kept, since freeing them is not the method's work.
@@ -57,7 +54,7 @@ impl Updating {
         Ok(Self {
             method: *method,
             prepared,
-            facts: None,
+            look: None,
             done: Vec::with_capacity(given.len()),
             given,
             account: UpdateAccount::default(),
@@ -66,13 +63,18 @@ impl Updating {
 
     /// Measures what writing costs here, just before the clock, when the files are in their cache state.
     pub fn look(&mut self, jobs: &[Job]) {
-        let Some(job) = jobs.first() else { return };
-        let durability = self.method.options().durability;
-        self.facts = match update_facts(job.target.as_path(), durability) {
-            Ok(facts) => Some(facts),
-            Err(_) if is_planned(&self.method) => Some(UpdateFacts::assumed(job.bytes, durability)),
-            Err(_) => None,
-        };
+        self.look = jobs
+            .first()
+            .and_then(|job| Look::measured(job.target.as_path(), &self.limits()).ok());
+    }
+
+    fn limits(&self) -> PlanLimits {
+        PlanLimits {
+            durability: self.method.options().durability,
+            amplification_max: None,
+            is_exact: false,
+            safety: Safety::InPlace,
+        }
     }
 
     /// Whether the method is planned.
@@ -104,15 +106,11 @@ impl Updating {
 
     /// Planning and making its buffers is inside the clock: whoever plans pays for both.
     fn by_plan(&mut self, job: &Job, updates: &Updates) -> Result<Updated, TrialError> {
-        let durability = self.method.options().durability;
-        let facts = self.facts.unwrap_or(UpdateFacts::assumed(job.bytes, durability));
-        let limits = PlanLimits {
-            durability,
-            amplification_max: None,
-            is_exact: false,
-            safety: Safety::InPlace,
+        let limits = self.limits();
+        let plan = match &self.look {
+            Some(look) => look.plan(updates, &limits)?,
+            None => Look::assuming(job.target.as_path(), &limits)?.plan(updates, &limits)?,
         };
-        let plan = plan(updates, &facts, &limits)?;
         self.account.planned.get_or_insert_with(|| plan.method.to_string());
         *self.account.predicted_seconds.get_or_insert_default() += plan.cost.predicted.as_secs_f64();
         let how = Commit {
@@ -125,11 +123,15 @@ impl Updating {
 
     /// What was written, with the time that the planner's model gives for a method that was named.
     pub fn account(&self) -> UpdateAccount {
-        let predicted = self.facts.filter(|_| is_modelled(&self.method)).and_then(|facts| {
+        let look = self
+            .look
+            .as_ref()
+            .filter(|look| look.is_measured && is_modelled(&self.method));
+        let predicted = look.and_then(|look| {
             let costs = self
                 .done
                 .iter()
-                .map(|updates| cost(updates, &facts, &self.method, Safety::InPlace));
+                .map(|updates| cost(updates, &look.facts, &self.method, Safety::InPlace));
             let all = costs
                 .map(|cost| cost.map(|cost| cost.predicted))
                 .sum::<Result<Duration, _>>();

@@ -305,12 +305,7 @@ fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
 #[test]
 fn what_is_certain_is_what_is_planned_by_any_costs_and_the_rest_is_not() {
     let certain = |updates: &Updates, limits: &PlanLimits| {
-        let plan = certain_plan(
-            updates,
-            &UpdateFacts::assumed(4_000_000, Durability::WriteThrough),
-            limits,
-        )
-        .unwrap();
+        let plan = certain_plan(updates, &UpdateFacts::assumed(4_000_000), limits).unwrap();
         plan.and_then(|plan| plan.method.options().update_order)
     };
     assert_eq!(certain(&every(400, 10_000), &THROUGH), Some(UpdateOrder::Coalesce(512)));
@@ -370,4 +365,41 @@ fn what_is_never_slower_by_the_facts_is_planned() {
             }
         }
     }
+}
+
+#[test]
+fn what_safety_takes_is_in_the_predicted_time() {
+    let updates = every(400, 10_000);
+    let predicted = |method: &'static str, safety| {
+        let cost = cost(&updates, &FACTS, &Method::known(method), safety).unwrap();
+        cost.predicted.as_nanos() as f64
+    };
+    // 40 kB that change, each with its offset and length, and what was there before.
+    let journal_bytes = cost(&updates, &FACTS, &Method::known("update/sync"), Safety::Journal)
+        .unwrap()
+        .safety_bytes;
+    assert!((200_000..201_000).contains(&journal_bytes), "{journal_bytes}");
+    let journal = journal_bytes as f64 * FACTS.write_byte_ns + 40_000.0 * FACTS.read_byte_ns;
+    let copy = 4e6 * (FACTS.write_byte_ns + FACTS.read_byte_ns);
+    for (method, syncs) in [
+        ("update/sync", 1.0),
+        ("update/sync,fsync", 0.0),
+        ("update/sync,write-through", 1.0),
+    ] {
+        let alone = predicted(method, Safety::InPlace);
+        let close_to = |found: f64, expected: f64| (found - expected).abs() < 2.0;
+        let by_journal = predicted(method, Safety::Journal) - alone;
+        assert!(
+            close_to(by_journal, journal + (3.0 + syncs) * FACTS.flush_ns),
+            "{method} {by_journal}"
+        );
+        let by_replacing = predicted(method, Safety::Replace) - alone;
+        assert!(
+            close_to(by_replacing, copy + (1.0 + syncs) * FACTS.flush_ns),
+            "{method} {by_replacing}"
+        );
+    }
+    let nothing = Batch::new().resolve().unwrap();
+    let cost = cost(&nothing, &FACTS, &Method::known("update/sync,fsync"), Safety::Journal).unwrap();
+    assert_eq!(cost.safety_bytes, 0);
 }
