@@ -17,9 +17,10 @@ const BLOCKS: &[u64] = &[1 << 20];
 /// Nanoseconds of a byte of the buffer at its first touch: 18 GB/s by huge pages.
 const TOUCH_BYTE_NS: f64 = 0.06;
 /// Nanoseconds of a byte of the first block that is not in memory: nothing is written until it is read, and only the blocks
-/// behind it are read ahead meanwhile. Cold, 4 MB took 6.6 ms on ext4 in blocks of 512K, 7.1 of 1M, 9.6 of 8M; where a write
-/// that is waited for costs more, large blocks are best all the same: on btrfs 19.6 ms of 1M, 16.0 of 8M.
-const ABSENT_BYTE_NS: f64 = 0.5;
+/// behind it are read ahead meanwhile. It lies between file systems, and nearer to btrfs, since the others pass the page
+/// cache by then. Cold, 4 MB in blocks of 512K, 1M, 2M and 8M took 16.3, 12.4, 10.5 and 9.9 ms on btrfs, where each wait costs
+/// more, and 6.2, 6.5, 8.1 and 9.3 ms on ext4; 40 MB in blocks of 1M, 4M, 8M and 16M took 124, 93, 87 and 86 ms on btrfs.
+const ABSENT_BYTE_NS: f64 = 0.1;
 /// Where less than this part of the file is in memory, reading it in costs more than what is in there saves.
 const DIRECT_FROM_ABSENT: f64 = 0.9;
 /// What is read and written at once past the page cache: with huge pages 4 MB took 2.7 ms in one piece, 3.0 in four.

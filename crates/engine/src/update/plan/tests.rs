@@ -94,7 +94,7 @@ fn the_plan_follows_from_the_facts() {
             every(400, 10_000),
             absent,
             THROUGH,
-            "1M,|gap=512",
+            "2M,|gap=512",
         ),
         (
             "scattered, not in memory",
@@ -142,7 +142,7 @@ fn the_page_cache_is_passed_by_where_it_is_empty_and_the_end_is_not_touched() {
     };
     require_plans([
         ("cold", every(400, 10_000), cold, THROUGH, "direct,8M,|gap=512"),
-        ("cold, by a journal", every(400, 10_000), cold, cached, "1M,|gap=512"),
+        ("cold, by a journal", every(400, 10_000), cold, cached, "2M,|gap=512"),
         (
             "cold, exact",
             every(400, 10_000),
@@ -150,7 +150,7 @@ fn the_page_cache_is_passed_by_where_it_is_empty_and_the_end_is_not_touched() {
             exact,
             "512K,hint=willneed,|gap=0",
         ),
-        ("cold, up to the end", every(400, 10_001), cold, THROUGH, "1M,|gap=512"),
+        ("cold, up to the end", every(400, 10_001), cold, THROUGH, "2M,|gap=512"),
         ("cold, a few bytes", every(400, 3), cold, THROUGH, "512K,|gap=512"),
     ]);
 }
@@ -256,7 +256,7 @@ fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_man
             every(400, 9_000),
             cold,
             bounded(through_cache),
-            "1M,|gap=512",
+            "2M,|gap=512",
         ),
     ]);
     let table = [
