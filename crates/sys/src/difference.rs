@@ -5,7 +5,7 @@ use crate::bytes::MappedBytes;
 
 /// What is looked at again where memcmp(3) says no more than that there is a difference.
 const PIECE_BYTES: usize = 4096;
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
 impl MappedBytes<'_> {
     /// Where the first byte is that differs from `other`'s, by memcmp(3).
