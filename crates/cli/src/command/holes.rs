@@ -14,7 +14,7 @@ use seekless_tools::holes::{self, Dig, Selection, Stop};
 use signal_hook::consts::SIGIO;
 
 use super::Failure;
-use crate::show::{HoleLines, Width, visible_path};
+use crate::show::{HoleLines, Picture, Width, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Shows holes of files, makes them where zeros are, punches and fills them.
@@ -144,11 +144,15 @@ struct Which {
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match &arguments.action {
-        Action::Show(show) => Job::new(&show.which)?.run(None, |job, path, lines| {
-            let mut picture = lines.picture_of(path, show.map);
-            let shown = holes::show(path, show.scan, &job.stop, &mut |stretch| picture.add(stretch))?;
-            Ok(lines.shown(&shown, picture)?)
-        }),
+        Action::Show(show) => {
+            let width = Width::of_stdout();
+            let work = |path: &Path, stop: &Stop| {
+                let mut picture = Picture::of(path, width, show.map);
+                let shown = holes::show(path, show.scan, stop, &mut |stretch| picture.add(stretch))?;
+                Ok((shown, picture))
+            };
+            Job::new(&show.which)?.run(None, work, |lines, (shown, picture)| lines.shown(&shown, picture))
+        }
         Action::Dig(dig) => {
             let how = Dig {
                 min_bytes: dig.min,
@@ -156,15 +160,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                 verify: dig.verify,
             };
             let done = (!dig.dry_run).then_some("dug");
-            Job::new(&dig.which)?.run(done, |job, path, lines| {
-                let dug = holes::dig(path, how, &job.stop)?;
-                Ok(lines.dug(&dug, how)?)
-            })
+            let work = |path: &Path, stop: &Stop| holes::dig(path, how, stop);
+            Job::new(&dig.which)?.run(done, work, |lines, dug| lines.dug(&dug, how))
         }
-        Action::Fill(fill) => Job::new(&fill.which)?.run(Some("filled"), |_, path, lines| {
-            let filled = holes::fill(path)?;
-            Ok(lines.filled(&filled)?)
-        }),
+        Action::Fill(fill) => {
+            let work = |path: &Path, _: &Stop| holes::fill(path);
+            Job::new(&fill.which)?.run(Some("filled"), work, |lines, filled| lines.filled(&filled))
+        }
         Action::Punch(punch) => {
             expect_wishes()?;
             let punched = holes::punch(&punch.file, punch.offset, punch.length)?;
@@ -215,32 +217,37 @@ impl<'a> Job<'a> {
     }
 
     /// Does it; `done` is the word for what has become of a file behind it, where it is changed.
-    fn run(
+    fn run<T: Send>(
         &self,
         done: Option<&str>,
-        work: impl Fn(&Self, &Path, &mut HoleLines<'_>) -> anyhow::Result<()>,
+        work: impl Fn(&Path, &Stop) -> holes::Result<T> + Sync,
+        tell: impl Fn(&mut HoleLines<'_>, T) -> std::io::Result<()>,
     ) -> Result<ExitCode, Failure> {
         let mut out = BufWriter::new(anstream::stdout().lock());
         let mut lines = HoleLines::new(&mut out, self.which.json, Width::of_stdout());
         let mut errors = Vec::new();
         let mut unlisted = Vec::new();
         let mut untold = None;
-        let mut each = |path: &Path| {
-            match work(self, path, &mut lines) {
-                Ok(()) => {}
-                Err(error) if error.is::<std::io::Error>() => {
-                    let what = done.map(|done| format!("{}: is {done}, but ", visible_path(path)));
-                    untold = Some(error.context(format!("{}writing the output failed", what.unwrap_or_default())));
-                    return ControlFlow::Break(());
-                }
-                Err(error) => errors.push(error),
+        let each = |path: &Path, worked: holes::Result<T>| match worked.map(|it| tell(&mut lines, it)) {
+            Ok(Ok(())) => ControlFlow::Continue(()),
+            Ok(Err(error)) => {
+                let behind = if self.which.recursive {
+                    ", and files behind it may be"
+                } else {
+                    ""
+                };
+                let what = done.map(|done| format!("{}: is {done}{behind}, but ", visible_path(path)));
+                let context = format!("{}writing the output failed", what.unwrap_or_default());
+                untold = Some(anyhow::Error::from(error).context(context));
+                ControlFlow::Break(())
             }
-            if self.stop.is_stopped() {
-                return ControlFlow::Break(());
+            Err(error) => {
+                errors.push(error.into());
+                ControlFlow::Continue(())
             }
-            ControlFlow::Continue(())
         };
-        let left = holes::files(&self.selection, &mut each, &mut |path, reason| {
+        let work = |path: &Path| work(path, &self.stop);
+        let left = holes::each_file(&self.selection, &self.stop, work, each, &mut |path, reason| {
             unlisted.push(anyhow::anyhow!("{}: {reason}", visible_path(&path)));
         });
         errors.append(&mut unlisted);

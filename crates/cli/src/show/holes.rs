@@ -52,6 +52,16 @@ pub struct Picture {
 }
 
 impl Picture {
+    /// That of a file, to be filled with its stretches.
+    pub fn of(path: &Path, width: Width, with_map: bool) -> Self {
+        let columns = PICTURE.min(width.columns().saturating_sub(INDENT)).max(1);
+        Self {
+            bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+            columns: vec![[0; 2]; columns],
+            map: with_map.then(Vec::new),
+        }
+    }
+
     /// Takes the next stretch.
     pub fn add(&mut self, stretch: &Stretch) {
         if let Some(map) = &mut self.map {
@@ -112,17 +122,6 @@ impl<'a> HoleLines<'a> {
             width,
             files: 0,
             sum: Sum::Nothing,
-        }
-    }
-
-    /// The picture of a file, to be filled with its stretches.
-    pub fn picture_of(&self, path: &Path, with_map: bool) -> Picture {
-        let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-        let columns = PICTURE.min(self.width.columns().saturating_sub(INDENT)).max(1);
-        Picture {
-            bytes,
-            columns: vec![[0; 2]; columns],
-            map: with_map.then(Vec::new),
         }
     }
 

@@ -22,7 +22,7 @@ use anstyle::{AnsiColor, Style};
 
 pub use cache::{Format, Lines, Sentences, files};
 pub use comparison::show_comparison;
-pub use holes::HoleLines;
+pub use holes::{HoleLines, Picture};
 pub use methods::{list_methods, methods_json, methods_page};
 pub use progress::Progress;
 pub use rankings::show_rankings;

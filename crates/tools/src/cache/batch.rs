@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rayon::prelude::*;
 use seekless::cache::{CachedFile, Resident};
 
 use super::selection::{Found, Id, Root, Selection, id_of};
 use super::{Control, FileState, Total, Watch};
+use crate::side_by_side::{BATCH, SideBySide};
 
 /// What became of a file.
 pub(super) struct Acted {
@@ -19,21 +19,13 @@ pub(super) struct Acted {
 /// What is done to each file, on several threads.
 type Act<'a> = &'a (dyn Fn(&CachedFile) -> seekless::Result<Acted> + Sync);
 
-/// Files between two words to the watcher: enough to keep all threads busy, few enough that memory and patience last.
-const BATCH: usize = 2048;
-/// Files at once: opening and reading cold ones is waiting for the device. Warming 10,000 small files on a virtual disk took
-/// 1.3 to 1.9 s with one thread, 0.9 with 4, 0.5 to 0.6 with 16, 0.5 to 0.9 with 64.
-const THREADS: usize = 16;
-
 /// Acts on every file, and gives a total for each path that was named.
 pub(super) fn run(selection: &Selection, act: Act<'_>, control: &Control<'_>, watch: &mut dyn Watch) -> Vec<Total> {
-    // Without threads of our own the pool is that of the whole process, which every rayon user has.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(THREADS).build().ok();
     let mut job = Job {
         selection,
         act,
         control,
-        pool,
+        side_by_side: SideBySide::default(),
         names: HashSet::new(),
     };
     let mut totals = Vec::new();
@@ -50,7 +42,7 @@ struct Job<'a> {
     selection: &'a Selection,
     act: Act<'a>,
     control: &'a Control<'a>,
-    pool: Option<rayon::ThreadPool>,
+    side_by_side: SideBySide,
     /// Files with several names that were met.
     names: HashSet<Id>,
 }
@@ -107,13 +99,8 @@ impl Job<'_> {
 
     /// What became of the files, in their order; nothing of those that were not begun when all was stopped.
     fn act_on(&self, files: &[PathBuf], is_named: bool) -> Vec<Option<Outcome>> {
-        let one = |path: &PathBuf| (!self.control.is_stopped()).then(|| self.one(path, is_named));
-        // A large file must not keep those beside it waiting, so threads take few at a time.
-        let all = || files.par_iter().with_max_len(4).map(one).collect();
-        match &self.pool {
-            Some(pool) if files.len() > 1 => pool.install(all),
-            _ => files.iter().map(one).collect(),
-        }
+        let one = |path: &Path| (!self.control.is_stopped()).then(|| self.one(path, is_named));
+        self.side_by_side.map(files, one)
     }
 
     fn one(&self, path: &Path, is_named: bool) -> Outcome {

@@ -126,7 +126,7 @@ fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop) -> Result<Dug> {
     let zeros = Zeros {
         block_bytes,
         min_bytes: how.min_bytes,
-        evict: matches!(sys::unwritten_bytes(&held.file), Ok(Support::Available(0))),
+        evict: held.is_written_back(),
     };
     let go_on = || !stop.is_stopped() && held.is_alone();
     let scan = |run: &mut dyn FnMut(Range<u64>) -> io::Result<()>| {
@@ -148,6 +148,10 @@ fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop) -> Result<Dug> {
     (dug.holes, dug.zero_bytes) = (punched.counted.holes, punched.counted.bytes);
     held.require_alone()?;
     if dug.holes > 0 {
+        // No byte is other than before, so nothing is waited for but what was written late.
+        if !held.is_written_back() {
+            held.sync()?;
+        }
         dug.allocated_bytes = held.allocated_bytes()?;
         check_samples(held, &punched.samples)?;
     }

@@ -6,8 +6,10 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::Selection;
+use super::zeros::PIECE_BYTES;
+use super::{Selection, Stop};
 use crate::cache::selection::{Found, id_of};
+use crate::side_by_side::{BATCH, SideBySide};
 
 /// What of folders was not worked on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,13 +22,55 @@ pub struct Left {
     pub other_file_systems: u64,
 }
 
-/// Calls `file` with each file, in the order in which the system lists it, and `failed` with each folder that cannot be
-/// listed and the reason. `Break` ends it.
-pub fn files(
+/// Works on each file, on several small ones at once, and tells what became of each, in the order in which the system lists
+/// them; `failed` is told of each folder that cannot be listed, and the reason. `Break` ends it, and so does `stop`.
+pub fn each_file<T: Send>(
     selection: &Selection,
-    file: &mut dyn FnMut(&Path) -> ControlFlow<()>,
+    stop: &Stop,
+    work: impl Fn(&Path) -> T + Sync,
+    mut tell: impl FnMut(&Path, T) -> ControlFlow<()>,
     failed: &mut dyn FnMut(PathBuf, String),
 ) -> Left {
+    let side_by_side = SideBySide::default();
+    let mut work_on = |paths: Vec<PathBuf>| {
+        let done = side_by_side.map(&paths, |path| (!stop.is_stopped()).then(|| work(path)));
+        for (path, done) in paths.iter().zip(done) {
+            // All that was done is told, whoever stopped the rest.
+            if let Some(done) = done {
+                tell(path, done)?;
+            }
+        }
+        if stop.is_stopped() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    };
+    let mut waiting = Vec::new();
+    let mut take = |path: PathBuf, is_small: bool| {
+        if is_small {
+            waiting.push(path);
+            if waiting.len() < BATCH {
+                return ControlFlow::Continue(());
+            }
+            return work_on(std::mem::take(&mut waiting));
+        }
+        // All threads work on a large one.
+        work_on(std::mem::take(&mut waiting))?;
+        work_on(vec![path])
+    };
+    let (left, ended) = files(selection, &mut take, failed);
+    if ended.is_continue() {
+        let _ = work_on(waiting);
+    }
+    left
+}
+
+/// Calls `file` with each file, and whether it is known to be small.
+fn files(
+    selection: &Selection,
+    file: &mut dyn FnMut(PathBuf, bool) -> ControlFlow<()>,
+    failed: &mut dyn FnMut(PathBuf, String),
+) -> (Left, ControlFlow<()>) {
     let mut left = Left::default();
     let mut several_names = HashSet::new();
     for root in selection.roots() {
@@ -35,14 +79,17 @@ pub fn files(
                 Found::File(path) => {
                     // What cannot be looked at says so when it is opened.
                     let metadata = fs::metadata(&path).ok().filter(|_| root.is_folder);
-                    let is_repeated = metadata.is_some_and(|metadata| {
-                        let id = id_of(&metadata);
+                    let is_repeated = metadata.as_ref().is_some_and(|metadata| {
+                        let id = id_of(metadata);
                         selection.is_named(id) || (metadata.nlink() > 1 && !several_names.insert(id))
                     });
                     if is_repeated {
                         left.repeated += 1;
-                    } else if file(&path).is_break() {
-                        return left;
+                        continue;
+                    }
+                    let ended = file(path, metadata.is_some_and(|metadata| metadata.len() <= PIECE_BYTES));
+                    if ended.is_break() {
+                        return (left, ended);
                     }
                 }
                 Found::Link | Found::Special => left.special += 1,
@@ -52,5 +99,5 @@ pub fn files(
             }
         }
     }
-    left
+    (left, ControlFlow::Continue(()))
 }

@@ -42,7 +42,7 @@ pub fn fill(path: &Path) -> Result<Filled> {
     }
     held.require_alone()?;
     let done = match sys::allocate(&held.file, 0, held.metadata.len()) {
-        Ok(Support::Available(())) => held.allocated_bytes(),
+        Ok(Support::Available(())) => held.sync().and_then(|()| held.allocated_bytes()),
         Ok(Support::Unavailable(reason)) => Err(unavailable(path, reason)),
         Err(error) => {
             let is_undone = holes.is_some_and(|holes| undo(&held, &holes));

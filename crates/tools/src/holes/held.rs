@@ -100,9 +100,19 @@ impl<'a> Held<'a> {
         self.metadata.blocks() * SECTOR_BYTES
     }
 
-    /// What the file takes now, after what was done is on its device.
+    /// Whether all of the file is on its device, so that the file system knows what it takes: blocks are found late by
+    /// some. Not where the system does not tell.
+    pub fn is_written_back(&self) -> bool {
+        matches!(sys::unwritten_bytes(&self.file), Ok(Support::Available(0)))
+    }
+
+    /// Brings what was done to the device.
+    pub fn sync(&self) -> Result<()> {
+        sys::sync(&self.file).map_err(|error| self.failed("fsync", error))
+    }
+
+    /// What the file takes now.
     pub fn allocated_bytes(&self) -> Result<u64> {
-        sys::sync(&self.file).map_err(|error| self.failed("fsync", error))?;
         let metadata = self.file.metadata();
         let metadata = metadata.map_err(|error| self.failed("looking at it", error))?;
         if metadata.len() != self.metadata.len() {

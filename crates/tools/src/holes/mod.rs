@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use crate::cache::{Selection, SelectionError};
 pub use dig::{Dig, Dug, dig};
 pub use error::Error;
-pub use files::{Left, files};
+pub use files::{Left, each_file};
 pub use fill::{Filled, fill};
 pub use map::{Kind, Stretch};
 pub use punch::{Punched, punch};

@@ -53,6 +53,7 @@ pub fn punch(path: &Path, offset: u64, length: u64) -> Result<Punched> {
         Ok(Support::Unavailable(reason)) => return Err(unavailable(path, reason)),
         Err(error) => return Err(held.failed("punching a hole into it", error)),
     }
+    held.sync()?;
     let allocated_bytes = held.allocated_bytes()?;
     held.restore(false)?;
     Ok(Punched {

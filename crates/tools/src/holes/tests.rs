@@ -2,7 +2,8 @@
 
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
@@ -259,12 +260,95 @@ fn each_file_of_a_folder_is_met_once() {
     fs::write(path("inner/two"), b"bytes").unwrap();
     std::os::unix::fs::symlink("one", path("link")).unwrap();
     let selection = Selection::new([folder.path().to_owned(), path("inner/two")], false).unwrap();
-    let mut met = 0;
-    let mut count = |_: &Path| {
-        met += 1;
+    let mut met = Vec::new();
+    let tell = |path: &Path, ()| {
+        met.push(path.to_owned());
         std::ops::ControlFlow::Continue(())
     };
-    let left = files(&selection, &mut count, &mut |path, reason| panic!("{path:?}: {reason}"));
-    assert_eq!(met, 2);
+    let failed = &mut |path, reason| panic!("{path:?}: {reason}");
+    let left = each_file(&selection, &Stop::default(), |_| (), tell, failed);
+    met.sort();
+    assert_eq!(met.len(), 2, "{met:?}");
     assert_eq!((left.repeated, left.special), (2, 1));
+}
+
+/// A folder of small files and some that are large, and all of them.
+fn small_and_large(folder: &Path) -> Selection {
+    for n in 0..50 {
+        let bytes = if n % 20 == 7 { 9 << 20 } else { 10 };
+        File::create(folder.join(n.to_string()))
+            .unwrap()
+            .set_len(bytes)
+            .unwrap();
+    }
+    Selection::new([folder.to_owned()], false).unwrap()
+}
+
+fn listed(selection: &Selection) -> Vec<PathBuf> {
+    let found = selection.roots().iter().flat_map(|root| selection.walk(root));
+    found
+        .filter_map(|found| match found {
+            crate::cache::selection::Found::File(path) => Some(path),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn files_are_told_in_the_order_in_which_they_are_listed_whichever_is_done_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let selection = small_and_large(folder.path());
+    let mut told = Vec::new();
+    let work = |path: &Path| {
+        let number: u64 = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        std::thread::sleep(Duration::from_micros(number % 7 * 100));
+        path.to_owned()
+    };
+    let tell = |path: &Path, worked: PathBuf| {
+        assert_eq!(path, worked);
+        told.push(worked);
+        std::ops::ControlFlow::Continue(())
+    };
+    each_file(&selection, &Stop::default(), work, tell, &mut |path, reason| {
+        panic!("{path:?}: {reason}")
+    });
+    assert_eq!(told, listed(&selection));
+}
+
+#[test]
+fn what_was_done_before_a_stop_is_told_and_nothing_is_done_behind_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let selection = small_and_large(folder.path());
+    let (stop, worked) = (Stop::default(), AtomicUsize::new(0));
+    let work = |_: &Path| {
+        if worked.fetch_add(1, Ordering::SeqCst) == 4 {
+            stop.stop();
+        }
+    };
+    let mut told = 0;
+    let tell = |_: &Path, ()| {
+        told += 1;
+        std::ops::ControlFlow::Continue(())
+    };
+    each_file(&selection, &stop, work, tell, &mut |path, reason| {
+        panic!("{path:?}: {reason}")
+    });
+    let worked = worked.into_inner();
+    assert_eq!(told, worked);
+    assert!((5..50).contains(&worked), "{worked}");
+}
+
+#[test]
+fn nothing_is_done_once_nobody_listens() {
+    let folder = tempfile::tempdir().unwrap();
+    let selection = small_and_large(folder.path());
+    let mut told = 0;
+    let tell = |_: &Path, ()| {
+        told += 1;
+        std::ops::ControlFlow::Break(())
+    };
+    each_file(&selection, &Stop::default(), |_| (), tell, &mut |path, reason| {
+        panic!("{path:?}: {reason}")
+    });
+    assert_eq!(told, 1);
 }

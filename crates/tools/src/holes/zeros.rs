@@ -12,7 +12,7 @@ use seekless_sys::{Advice, Buffer, MappedBytes};
 /// What a thread takes at a time, and what it reads at a time: the latter stays in the processor's cache, and copying it
 /// there is cheaper than mapping, which several threads of a process wait for each other to do.
 pub(super) const PIECE_BYTES: u64 = 8 << 20;
-const BUFFER_BYTES: usize = 1 << 20;
+const BUFFER_BYTES: usize = 2 << 20;
 const BUFFER_ALIGNMENT: usize = 4096;
 /// Bytes and pieces between two words to the caller, so that a list of runs stays short whatever the file.
 const BATCH_BYTES: u64 = 256 << 20;
@@ -80,10 +80,12 @@ impl Zeros {
             }
             Ok(runs.found)
         };
-        match pieces {
-            // Most files are small, and threads are dear.
-            [piece] => Ok(vec![one(piece)?]),
-            pieces => pieces.par_iter().map(one).collect(),
+        // Most files are small, and threads are dear.
+        let length: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
+        if length <= PIECE_BYTES {
+            pieces.iter().map(one).collect()
+        } else {
+            pieces.par_iter().map(one).collect()
         }
     }
 
