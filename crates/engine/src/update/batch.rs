@@ -14,7 +14,7 @@ const END_MAX: u64 = i64::MAX as u64;
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
     /// No file reaches so far.
-    #[error("{bytes} bytes at {offset} end behind 2^63 - 1, where every file ends")]
+    #[error("an update of {bytes} B at {offset} ends behind 2^63 - 1, where every file ends")]
     TooFar {
         /// Where the update begins.
         offset: u64,

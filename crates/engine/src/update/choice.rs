@@ -174,6 +174,18 @@ impl Choice {
         Method::new(plain.mechanism(), options).unwrap_or(plain)
     }
 
+    /// What forbids to write what lies between updates.
+    pub fn restriction(&self, facts: &UpdateFacts, limits: &PlanLimits) -> Option<&'static str> {
+        match () {
+            () if limits.is_exact => Some("only what updates name may be written"),
+            () if facts.has_holes => Some("no more than what updates touch may be written, as the file has holes"),
+            () if self.is_bounded => {
+                Some("the bound on the amplification leaves no room for what lies between updates")
+            }
+            () => None,
+        }
+    }
+
     pub fn why(&self, method: &Method, updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> String {
         let flush_ns = match limits.durability {
             Durability::WriteThrough => facts.flush_ns,
@@ -183,17 +195,15 @@ impl Choice {
         let worth = (facts.write_call_ns + flush_ns) / (facts.write_byte_ns + facts.read_byte_ns).max(1e-3);
         let measured = format!("a write costs {call:.1} µs here, as much as {worth:.0} bytes more");
         let rest = match self.order {
-            UpdateOrder::Rewrite => "so the whole file is written at once",
-            UpdateOrder::Coalesce(1..) => "so neighbours up to the gap share one",
-            _ if facts.has_holes && !limits.is_exact => {
-                "and no more than what updates touch may be written, as the file has holes"
-            }
-            _ if limits.is_exact => "and only what updates name may be written",
-            _ if self.is_bounded => "but the bound on the amplification leaves no room for what lies between updates",
-            _ if updates.gaps.has_up_to(worth) => {
-                "but reading what lies between updates would take longer than fewer writes save"
-            }
-            _ => "so nothing between updates is written",
+            UpdateOrder::Rewrite => "so the whole file is written at once".to_owned(),
+            UpdateOrder::Coalesce(1..) => "so neighbours up to the gap share one".to_owned(),
+            _ => match self.restriction(facts, limits) {
+                Some(restriction) => format!("but {restriction}"),
+                None if updates.gaps.has_up_to(worth) => {
+                    "but reading what lies between updates would take longer than fewer writes save".to_owned()
+                }
+                None => "so nothing between updates is written".to_owned(),
+            },
         };
         let bounded = if self.is_bounded && self.order.fills_gaps() {
             "; without the bound on the amplification more would be written at once"

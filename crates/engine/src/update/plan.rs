@@ -133,7 +133,9 @@ pub fn certain_plan(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits)
     };
     let (method, cost) = chosen(&choice, updates, facts, limits)?;
     let why = match choice.order {
-        UpdateOrder::Coalesce(0) => "nothing between updates is worth writing, whatever a write costs",
+        UpdateOrder::Coalesce(0) => choice
+            .restriction(facts, limits)
+            .unwrap_or("nothing between updates is worth writing, whatever a write costs"),
         UpdateOrder::Rewrite => "the whole file is worth writing at once, whatever a write costs",
         _ => "neighbours up to the gap are worth sharing a write, whatever it costs",
     };

@@ -207,6 +207,47 @@ fn the_reason_tells_what_decided() {
 }
 
 #[test]
+fn what_forbids_to_write_what_lies_between_is_named_where_the_plan_is_certain() {
+    let limits = |amplification_max, is_exact| PlanLimits {
+        amplification_max,
+        is_exact,
+        ..THROUGH
+    };
+    let facts = UpdateFacts::assumed(4_000_000);
+    let sparse = UpdateFacts {
+        has_holes: true,
+        ..facts
+    };
+    let near = every(400, 10_000);
+    let far = every(1 << 30, 100);
+    for (updates, facts, limits, words) in [
+        (
+            &near,
+            facts,
+            limits(Some(20.0), false),
+            "the bound on the amplification leaves no room",
+        ),
+        (
+            &near,
+            facts,
+            limits(None, true),
+            "only what updates name may be written",
+        ),
+        (&far, sparse, limits(None, false), "as the file has holes"),
+        (
+            &far,
+            facts,
+            limits(None, false),
+            "nothing between updates is worth writing",
+        ),
+    ] {
+        let plan = certain_plan(updates, &facts, &limits).unwrap().unwrap();
+        assert_eq!(plan.method.options().update_order, Some(UpdateOrder::Coalesce(0)));
+        assert!(plan.why.contains(words), "{}", plan.why);
+    }
+}
+
+#[test]
 fn what_safety_writes_counts_and_leaves_less_to_the_file() {
     // 12 bytes and twice the four that change for each of 10,000, what frames them, and at most the 4,000,000 of a copy.
     let updates = every(400, 10_000);
