@@ -342,13 +342,18 @@ fn what_was_done_before_a_stop_is_told_and_nothing_is_done_behind_it() {
 fn nothing_is_done_once_nobody_listens() {
     let folder = tempfile::tempdir().unwrap();
     let selection = small_and_large(folder.path());
-    let mut told = 0;
+    let (mut told, worked) = (0, AtomicUsize::new(0));
+    let work = |_: &Path| {
+        worked.fetch_add(1, Ordering::SeqCst);
+    };
     let tell = |_: &Path, ()| {
         told += 1;
         std::ops::ControlFlow::Break(())
     };
-    each_file(&selection, &Stop::default(), |_| (), tell, &mut |path, reason| {
+    each_file(&selection, &Stop::default(), work, tell, &mut |path, reason| {
         panic!("{path:?}: {reason}")
     });
     assert_eq!(told, 1);
+    // Those before the first large one were worked on together.
+    assert!(worked.into_inner() <= 47);
 }

@@ -9,8 +9,8 @@ use std::os::unix::fs::FileExt;
 use rayon::prelude::*;
 use seekless_sys::{Advice, Buffer, MappedBytes};
 
-/// What a thread takes at a time, and what it reads at a time: the latter stays in the processor's cache, and copying it
-/// there is cheaper than mapping, which several threads of a process wait for each other to do.
+/// What a thread takes at a time, and what it reads at a time: a huge page. Copying into it is cheaper than mapping, which
+/// several threads of a process wait for each other to do; with 256K it took 1.15 times as long as with 1M, with 2M 0.95.
 pub(super) const PIECE_BYTES: u64 = 8 << 20;
 const BUFFER_BYTES: usize = 2 << 20;
 const BUFFER_ALIGNMENT: usize = 4096;
