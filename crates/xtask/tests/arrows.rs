@@ -1,0 +1,124 @@
+//! Which crate of the workspace may depend on which: data flows down the stairs.
+//!
+//! `MAY_DEPEND_ON` is the house as it shall be (ARCHITECTURE.md); `EXCEPTIONS` is what does not fit yet. An arrow that is in
+//! neither fails, and so does an exception that nothing needs any more: the list only gets shorter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+const LIBRARIES: &[&str] = &[
+    "seekless",
+    "seekless-lab",
+    "seekless-method",
+    "seekless-record",
+    "seekless-report",
+    "seekless-results",
+    "seekless-sim",
+    "seekless-sys",
+    "seekless-tools",
+];
+
+const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
+    ("seekless-sys", &[]),
+    ("seekless-method", &[]),
+    ("seekless-record", &["seekless-method"]),
+    ("seekless", &["seekless-sys", "seekless-method", "seekless-record"]),
+    ("seekless-tools", &["seekless", "seekless-method", "seekless-sys"]),
+    ("seekless-results", &["seekless-method", "seekless-record"]),
+    (
+        "seekless-lab",
+        &[
+            "seekless",
+            "seekless-results",
+            "seekless-record",
+            "seekless-method",
+            "seekless-sys",
+        ],
+    ),
+    (
+        "seekless-report",
+        &["seekless-results", "seekless-record", "seekless-method"],
+    ),
+    ("seekless-sim", &["seekless-sys"]),
+    ("seekless-cli", LIBRARIES),
+    (
+        "xtask",
+        &["seekless-lab", "seekless-results", "seekless-report", "seekless-tools"],
+    ),
+];
+
+const EXCEPTIONS: &[(&str, &str)] = &[("xtask", "seekless"), ("xtask", "seekless-record")];
+
+/// The crates of the workspace, each with the ones that it depends on, for tests and builds too.
+fn arrows() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+            "--manifest-path",
+        ])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    let name = |value: &Value| value["name"].as_str().expect("a package has a name").to_owned();
+    let packages = metadata["packages"].as_array().expect("a workspace has packages");
+    packages
+        .iter()
+        .map(|package| {
+            let dependencies = package["dependencies"].as_array().expect("a list");
+            let ours = dependencies.iter().filter(|dependency| dependency["path"].is_string());
+            (name(package), ours.map(name).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn crates_depend_only_on_those_below_them() {
+    let allowed: BTreeMap<_, _> = MAY_DEPEND_ON.iter().copied().collect();
+    let mut forbidden = Vec::new();
+    for (from, dependencies) in arrows() {
+        let below = allowed
+            .get(from.as_str())
+            .unwrap_or_else(|| panic!("{from} has no row in MAY_DEPEND_ON"));
+        for to in dependencies {
+            let (from, to) = (from.as_str(), to.as_str());
+            if !below.contains(&to) && !EXCEPTIONS.contains(&(from, to)) {
+                forbidden.push(format!("{from} -> {to}"));
+            }
+        }
+    }
+    assert!(forbidden.is_empty(), "not in MAY_DEPEND_ON: {}", forbidden.join(", "));
+}
+
+#[test]
+fn no_exception_is_left_that_nothing_needs() {
+    let arrows = arrows();
+    for (from, to) in EXCEPTIONS {
+        let used = arrows.get(*from).is_some_and(|dependencies| dependencies.contains(*to));
+        assert!(used, "{from} no longer depends on {to}: remove the exception");
+    }
+}
+
+/// Follows the table: what may be reached from a crate.
+#[test]
+fn the_table_of_crates_has_no_circle() {
+    let allowed: BTreeMap<_, _> = MAY_DEPEND_ON.iter().copied().collect();
+    for &(start, _) in MAY_DEPEND_ON {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![start]);
+        while let Some(name) = next.pop() {
+            for &below in allowed[name] {
+                assert!(below != start, "{start} can be reached from itself, by {name}");
+                if seen.insert(below) {
+                    next.push(below);
+                }
+            }
+        }
+    }
+}
