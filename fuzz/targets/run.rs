@@ -5,13 +5,10 @@
 
 #![no_main]
 
-#[path = "../../crates/cli/src/show/mod.rs"]
-#[allow(dead_code, unused_imports)]
-mod show;
-
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use seekless_cli::{Width, show_comparison, show_rankings, show_run};
 use seekless_lab::export::{to_csv, to_markdown};
 use seekless_lab::report::to_html;
 use seekless_lab::runs::{Origin, anonymous, compare, objections, table};
@@ -38,14 +35,13 @@ fn use_all(run: &Run) {
     assert_eq!(from_json(text.as_bytes()).expect("and read"), nameless);
 
     let mut shown = Vec::new();
-    show::show_run(&mut shown, run, true, show::Width::default()).expect("memory takes it");
+    show_run(&mut shown, run, true, Width::default()).expect("memory takes it");
     if let Ok(comparison) = compare(run, &nameless) {
         let objections = objections(run, &nameless);
-        show::show_comparison(&mut shown, &comparison, &objections, true, show::Width::default())
-            .expect("memory takes it");
+        show_comparison(&mut shown, &comparison, &objections, true, Width::default()).expect("memory takes it");
     }
     let rankings = table(&[(Origin::Own, run), (Origin::Imported, &nameless)]);
-    show::show_rankings(&mut shown, &rankings, true, show::Width::default()).expect("memory takes it");
+    show_rankings(&mut shown, &rankings, true, Width::default()).expect("memory takes it");
     // The styles are escapes of our own.
     let plain = anstream::adapter::strip_bytes(&shown).into_vec();
     let plain = String::from_utf8(plain).expect("what is shown is text");

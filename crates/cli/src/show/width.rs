@@ -13,6 +13,7 @@ const SHORTEST_LINE: usize = 40;
 
 impl Width {
     /// That of the terminal on standard output.
+    #[must_use]
     pub fn of_stdout() -> Self {
         let size = terminal_size::terminal_size_of(std::io::stdout());
         Self(size.map(|(width, _)| usize::from(width.0).clamp(SHORTEST_LINE, LONGEST_LINE)))
@@ -25,6 +26,7 @@ impl Width {
     }
 
     /// The columns; a number that nothing reaches where there is no limit.
+    #[must_use]
     pub fn columns(self) -> usize {
         self.0.unwrap_or(usize::MAX)
     }

@@ -1,0 +1,97 @@
+//! The command `seekless`, as a library: words in, words and pictures out. The work is done in the libraries below it.
+//!
+//! `main` calls [`run`] and nothing else, so that tests and bindings reach everything that the program does.
+
+mod command;
+mod keeper;
+mod output;
+mod show;
+mod signals;
+mod store;
+mod test_folder;
+
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use tracing_subscriber::EnvFilter;
+
+/// For the fuzz targets.
+#[doc(hidden)]
+pub use show::{Width, show_comparison, show_rankings, show_run};
+
+use command::cmp::Called;
+use command::{Cli, Failure};
+
+/// What was asked for is done but for a part.
+const EXIT_PARTLY: u8 = 1;
+/// Bad input, or nothing could be done.
+const EXIT_ERROR: u8 = 2;
+
+/// The commands and options that clap parses: what help, man pages and completions are made of.
+#[must_use]
+pub fn definition() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs the program with the words of its command line, to its exit code.
+#[must_use]
+pub fn run() -> ExitCode {
+    // Two small files are compared in less time than the rest here takes.
+    let trees = match command::cmp::called() {
+        Some(Called::Files(code)) => return code,
+        Some(Called::Trees(words)) => Some(words),
+        None => None,
+    };
+    let filter = EnvFilter::try_from_env("SEEKLESS_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .without_time()
+        // They would go to standard error, which is what may be gone.
+        .log_internal_errors(false)
+        .init();
+    // This program owns its signals, so methods may map files.
+    if let Err(error) = seekless::allow_mapping() {
+        tracing::warn!(%error, "mmap methods are not available");
+    }
+    if let Err(error) = signals::survive_file_size_limit() {
+        tracing::warn!(%error, "a write beyond the limit of file sizes will end the program");
+    }
+    let done = match trees {
+        Some(words) => command::cmp::compare_trees(words),
+        None => command::run(Cli::parse()),
+    };
+    match done {
+        Ok(code) => code,
+        Err(Failure::Stopped(signal)) => ExitCode::from(128 + signal),
+        // Whoever read our output has seen enough.
+        Err(Failure::Error(error)) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(Failure::Error(error)) => {
+            complain(&error);
+            ExitCode::from(EXIT_ERROR)
+        }
+        Err(Failure::Partly(errors)) => {
+            errors.iter().for_each(complain);
+            ExitCode::from(EXIT_PARTLY)
+        }
+    }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    causes.into_iter().any(|cause| cause.kind() == ErrorKind::BrokenPipe)
+}
+
+/// Says what went wrong, on standard error where there is one.
+fn complain(error: &anyhow::Error) {
+    let mut sentence = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        // Errors of libraries may say their cause themselves, and what to do behind it.
+        if !sentence.contains(&cause) {
+            let colon = if sentence.is_empty() { "" } else { ": " };
+            sentence = format!("{sentence}{colon}{cause}");
+        }
+    }
+    let _ = writeln!(anstream::stderr(), "seekless: {}", show::visible_lines(&sentence));
+}
