@@ -21,7 +21,7 @@ impl Width {
 
     /// No limit.
     #[cfg(test)]
-    pub const fn unlimited() -> Self {
+    pub(crate) const fn unlimited() -> Self {
         Self(None)
     }
 
@@ -33,7 +33,7 @@ impl Width {
 
     /// A given number of columns.
     #[cfg(test)]
-    pub fn of(columns: usize) -> Self {
+    pub(crate) fn of(columns: usize) -> Self {
         Self(Some(columns))
     }
 }
