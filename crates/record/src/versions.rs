@@ -128,6 +128,39 @@ mod tests {
         assert_eq!(from_json(older.as_bytes()).unwrap(), run());
     }
 
+    /// Runs that earlier builds wrote, of every version so far; only the names of machine and kernel were changed. They must
+    /// be read for ever: a file here is never edited, and each new version adds some.
+    #[test]
+    fn every_stored_run_is_read_and_written_in_the_newest_form() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/runs");
+        let mut versions = std::collections::BTreeMap::new();
+        let mut methods = std::collections::BTreeSet::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read(&path).unwrap();
+            let run = from_json(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let written = to_json(&run).unwrap();
+            assert_eq!(from_json(written.as_bytes()).unwrap(), run, "{}", path.display());
+            let document: serde_json::Value = serde_json::from_slice(&text).unwrap();
+            *versions.entry(document["version"].as_u64().unwrap()).or_insert(0) += 1;
+            let entries = run.contests.into_iter().flat_map(|contest| contest.entries);
+            methods.extend(entries.map(|entry| entry.method));
+        }
+        assert!(
+            (1..=u64::from(CURRENT_VERSION)).all(|version| versions.get(&version) >= Some(&6)),
+            "{versions:?}"
+        );
+        for method in [
+            "read/null",
+            "write/null",
+            "copy/null",
+            "compare/null",
+            "update/planned,fsync",
+        ] {
+            assert!(methods.contains(method), "{method}");
+        }
+    }
+
     #[test]
     fn newer_foreign_and_misspelt_documents_are_named_for_what_they_are() {
         let text = to_json(&run()).unwrap();

@@ -27,17 +27,28 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     /// The manual: one page to standard output, or a page for each command into a folder.
+    #[command(after_help = "\
+Examples:
+  seekless generate man | man -l -
+  seekless generate man --folder ~/.local/share/man/man1")]
     Man {
         /// The folder for the pages of all commands.
         #[arg(long, value_name = "DIR")]
         folder: Option<PathBuf>,
     },
     /// The completions of a shell, to standard output.
+    #[command(after_help = "\
+Examples:
+  seekless generate completions zsh > ~/.zfunc/_seekless
+  seekless generate completions bash >> ~/.bash_completion")]
     Completions {
         /// The shell.
         shell: Shell,
     },
     /// The page about methods of the project's documentation, in Markdown.
+    #[command(after_help = "\
+Examples:
+  seekless generate methods > docs/methods.md")]
     Methods,
 }
 

@@ -113,9 +113,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join(".zfunc")).unwrap();
         std::fs::create_dir(home.path().join("bin")).unwrap();
+        std::fs::create_dir(home.path().join("docs")).unwrap();
         let script = format!(
             "seekless() {{ printf '%s\\n' \"$@\" '<end>' >> words; }}\n\
-             sudo() {{ \"$@\"; }}\njq() {{ :; }}\nless() {{ :; }}\nxargs() {{ :; }}\nset -e\n{line}\n"
+             sudo() {{ \"$@\"; }}\njq() {{ :; }}\nless() {{ :; }}\nman() {{ :; }}\nxargs() {{ :; }}\nset -e\n{line}\n"
         );
         let mut shell = std::process::Command::new("sh");
         shell

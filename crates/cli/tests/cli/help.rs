@@ -2,38 +2,17 @@
 
 use std::process::Stdio;
 
+use super::golden::commands;
 use super::place::{Ended, Place};
 
 #[test]
 fn the_help_of_every_command_has_examples() {
     let place = Place::new();
-    for command in [
-        &["--help"][..],
-        &["bench", "--help"],
-        &["methods", "--help"],
-        &["storage", "--help"],
-        &["cache", "--help"],
-        &["cache", "show", "--help"],
-        &["cache", "drop", "--help"],
-        &["cache", "warm", "--help"],
-        &["cmp", "--help"],
-        &["help", "cmp"],
-        &["holes", "--help"],
-        &["holes", "show", "--help"],
-        &["holes", "dig", "--help"],
-        &["holes", "punch", "--help"],
-        &["holes", "fill", "--help"],
-        &["generate", "--help"],
-        &["runs", "--help"],
-        &["runs", "show", "--help"],
-        &["runs", "compare", "--help"],
-        &["runs", "export", "--help"],
-        &["runs", "import", "--help"],
-        &["runs", "table", "--help"],
-        &["runs", "remove", "--help"],
-        &["report", "--help"],
-    ] {
-        let help = place.run(command).succeeded().stdout;
+    let commands = commands()
+        .into_iter()
+        .map(|words| [&words[..], &["--help".to_owned()]].concat());
+    for command in commands.chain([vec!["help".to_owned(), "cmp".to_owned()]]) {
+        let help = place.run(&command).succeeded().stdout;
         let examples = help
             .split("Examples:")
             .nth(1)
@@ -94,19 +73,8 @@ fn man_pages_are_generated_for_every_command() {
     let page = place.run(&["generate", "man"]).succeeded().stdout;
     assert!(page.contains(".TH seekless 1"), "{page}");
     place.run(&["generate", "man", "--folder", "man1"]).succeeded();
-    for name in [
-        "seekless",
-        "seekless-bench",
-        "seekless-methods",
-        "seekless-storage",
-        "seekless-cache",
-        "seekless-cache-drop",
-        "seekless-cmp",
-        "seekless-holes",
-        "seekless-holes-dig",
-        "seekless-report",
-        "seekless-generate",
-    ] {
+    for words in commands() {
+        let name = words.iter().fold("seekless".to_owned(), |name, word| name + "-" + word);
         let page = std::fs::read_to_string(place.path(format!("man1/{name}.1"))).unwrap();
         assert!(
             page.contains(&format!(".TH {name} 1")) && page.contains("Examples:"),

@@ -13,6 +13,7 @@ mod exports;
 mod foreign;
 mod full_disk;
 mod given_files;
+mod golden;
 mod help;
 mod holes;
 mod interruption;

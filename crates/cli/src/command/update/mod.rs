@@ -40,9 +40,10 @@ Examples:
   seekless update pages.db --from changes.bin --safety journal
   seekless update pages.db --recover        # after a crash
 
-Updating in place (the default) that ends early leaves some updates in the file, and says which. With
-`--safety journal` an error undoes all, and what a crash interrupts is finished by --recover. With
-`--safety replace` a new file takes the name, and readers see the old or the new one, whole.")]
+An update in place (the default) that ends early leaves some updates in the
+file, and says which. With `--safety journal` an error undoes all of them, and
+--recover finishes what a crash interrupted. With `--safety replace` a new file
+takes the name: readers see the old file or the new one, whole.")]
 pub struct Arguments {
     /// The file to change
     #[arg(value_name = "FILE")]
