@@ -7,7 +7,7 @@ mod changing;
 mod comparing;
 mod copying;
 mod crashing;
-mod hugefiles;
+mod pairs;
 mod reading;
 mod recovering;
 mod refusing;
@@ -19,8 +19,9 @@ mod writing;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
 
-use seekless::method::{CachePolicy, Durability, Hint, Operation, mechanisms, variants};
+use seekless::method::{CachePolicy, Durability, Hint, Operation, mechanisms};
 use seekless::{Availability, Generator, Method, Probe};
 use tempfile::TempDir;
 
@@ -35,26 +36,14 @@ fn folders() -> Vec<TempDir> {
     }
 }
 
-/// The methods of an operation that a folder's storage supports: each variant of each mechanism, in some blocks. Says
-/// which are not to be had and why.
+/// The methods of an operation that a folder's storage supports, each mechanism in [`pairs::chosen`] combinations of its
+/// options. Says which are not available and why.
 fn methods(operation: Operation, folder: &Path) -> Vec<Method> {
-    let mut probe = Probe::new(folder).expect("a probe");
-    let mut missing = BTreeMap::<String, u32>::new();
-    let mut found = Vec::new();
-    for mechanism in mechanisms().filter(|mechanism| mechanism.operation == operation && mechanism.name != "null") {
-        for method in variants(mechanism) {
-            match probe.availability(&method) {
-                Availability::Available => found.push(method),
-                Availability::Unavailable(reason) => *missing.entry(reason).or_default() += 1,
-            }
-        }
-    }
-    for (reason, count) in missing {
-        println!(
-            "skipped: {count} variants of {operation} in {}: {reason}",
-            folder.display()
-        );
-    }
+    let mechanisms = mechanisms().filter(|mechanism| mechanism.operation == operation && mechanism.name != "null");
+    let mut tried = Tried::in_folder(folder);
+    let choose = |mechanism| pairs::chosen(mechanism, |method| tried.is_available(method));
+    let found: Vec<_> = mechanisms.flat_map(choose).collect();
+    tried.tell_missing();
     assert!(
         !found.is_empty(),
         "nothing of {operation} is available in {}",
@@ -63,28 +52,90 @@ fn methods(operation: Operation, folder: &Path) -> Vec<Method> {
     found
 }
 
-/// The sizes and blocks that a method is tried with: all of them for those with at most one option, some for the
-/// combinations of several, of which there are hundreds.
+/// Those of some methods that work in a folder. Says which do not and why.
+fn available(folder: &Path, methods: impl IntoIterator<Item = Method>) -> Vec<Method> {
+    let mut tried = Tried::in_folder(folder);
+    let found = methods
+        .into_iter()
+        .filter(|method| tried.is_available(method))
+        .collect();
+    tried.tell_missing();
+    found
+}
+
+/// Whether a method works in a folder; says why where it does not.
+fn is_available(method: &Method, folder: &Path) -> bool {
+    !available(folder, [*method]).is_empty()
+}
+
+/// What is known of the folder above, which is on the same file system, by its path and a method's text.
+type Known = BTreeMap<(PathBuf, String), Availability>;
+
+/// Which methods work in a folder. Each is tried once for all tests.
+struct Tried<'a> {
+    folder: &'a Path,
+    known: MutexGuard<'static, Known>,
+    probe: Option<Probe>,
+    missing: BTreeMap<String, Vec<Method>>,
+}
+
+impl<'a> Tried<'a> {
+    fn in_folder(folder: &'a Path) -> Self {
+        static KNOWN: Mutex<Known> = Mutex::new(BTreeMap::new());
+        Self {
+            folder,
+            known: KNOWN.lock().expect("no probe panics"),
+            probe: None,
+            missing: BTreeMap::new(),
+        }
+    }
+
+    fn above(&self) -> &'a Path {
+        self.folder.parent().expect("a folder of a test is in another")
+    }
+
+    fn is_available(&mut self, method: &Method) -> bool {
+        let key = (self.above().to_owned(), method.to_string());
+        let availability = self.known.entry(key).or_insert_with(|| {
+            let probe = self
+                .probe
+                .get_or_insert_with(|| Probe::new(self.folder).expect("a probe"));
+            probe.availability(method)
+        });
+        if let Availability::Unavailable(reason) = availability {
+            self.missing.entry(reason.clone()).or_default().push(*method);
+        }
+        *availability == Availability::Available
+    }
+
+    fn tell_missing(self) {
+        for (reason, methods) in &self.missing {
+            let more = match methods.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            println!("skipped: {}{more} in {}: {reason}", methods[0], self.above().display());
+        }
+    }
+}
+
+const BLOCKS: [u64; 3] = [4 << 10, 12 << 10, 64 << 10];
+
+/// The sizes and blocks that a method is tried with: sizes around every edge of a block, and blocks in turn. A method with
+/// at most one option is tried with each size of each block.
 fn cases(method: &Method) -> Vec<(Method, usize)> {
     let options = method.options();
     let departures = usize::from(options.cache != CachePolicy::Cached)
         + usize::from(options.hint != Hint::None)
         + usize::from(Some(&options.preallocate) != method.mechanism().accepts.preallocate.first())
         + usize::from(options.durability != Durability::None);
-    let blocks: &[u64] = if departures <= 1 {
-        &[4 << 10, 12 << 10, 64 << 10]
-    } else {
-        &[12 << 10]
-    };
+    let blocks: Vec<Method> = BLOCKS.iter().filter_map(|&block| with_block(method, block)).collect();
     let mut cases = Vec::new();
-    for method in blocks.iter().filter_map(|&block| with_block(method, block)) {
+    for (at, method) in blocks.iter().enumerate() {
         let block = method.options().block_bytes.unwrap_or(4096);
-        let sizes = if departures <= 1 {
-            sizes(block)
-        } else {
-            vec![0, 1, 3 * block - 1, 3 * block + 513]
-        };
-        cases.extend(sizes.into_iter().map(|size| (method, size as usize)));
+        let all = sizes(block).into_iter().enumerate();
+        let sizes = all.filter(|(size, _)| departures <= 1 || size % blocks.len() == at);
+        cases.extend(sizes.map(|(_, size)| (*method, size as usize)));
     }
     if cases.is_empty() {
         cases.extend(sizes(4096).into_iter().map(|size| (*method, size as usize)));

@@ -10,37 +10,31 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use seekless::method::{CachePolicy, Operation};
+use seekless::method::{CachePolicy, Operation, mechanisms};
 use seekless::{
-    Answer, Availability, Chunk, Consumer, Copier, Destination, Error, Kernel, Method, Options, Probe, Reader, Tally,
-    sequential,
+    Answer, Chunk, Consumer, Copier, Destination, Error, Kernel, Method, Options, Reader, Tally, sequential,
 };
 use seekless_sys as sys;
 use tempfile::TempDir;
 
-use super::{folders, methods, sample, with_block};
+use super::{available, folders, is_available, sample, with_block};
 
 /// The methods that skip holes, by each cache policy, in an odd and an even block.
 fn skipping(operation: Operation, folder: &Path) -> Vec<Method> {
-    let mut probe = Probe::new(folder).unwrap();
-    let mut found = Vec::new();
-    for method in methods(operation, folder) {
-        if !method.options().holes_skipped {
-            continue;
-        }
-        for &cache in CachePolicy::ALL {
+    let mechanisms = mechanisms().filter(|mechanism| mechanism.operation == operation);
+    let plain = mechanisms.filter_map(|mechanism| Method::new(mechanism, Options::default()).ok());
+    let by_cache = plain.flat_map(|method| {
+        CachePolicy::ALL.iter().filter_map(move |&cache| {
             let options = Options {
                 cache,
+                holes_skipped: true,
                 ..*method.options()
             };
-            let Ok(method) = Method::new(method.mechanism(), options) else {
-                continue;
-            };
-            if probe.availability(&method) == Availability::Available {
-                found.extend([8 << 10, 64 << 10].map(|block| with_block(&method, block).unwrap_or(method)));
-            }
-        }
-    }
+            Method::new(method.mechanism(), options).ok()
+        })
+    });
+    let in_blocks = |method: Method| [8 << 10, 64 << 10].map(|block| with_block(&method, block).unwrap_or(method));
+    let mut found: Vec<_> = available(folder, by_cache).into_iter().flat_map(in_blocks).collect();
     found.dedup();
     if found.is_empty() {
         println!("skipped: no holes in {}", folder.display());
@@ -367,53 +361,65 @@ fn child_that_copies() {
         .unwrap();
 }
 
+/// Kills that must come in the middle of a copy by each method, and how often that is tried.
+const KILLS: u32 = 3;
+const ATTEMPTS: u32 = 60;
+
 #[test]
 fn after_a_kill_each_byte_of_a_target_is_the_old_one_or_the_sources() {
-    let layout: Vec<Piece> = (0..20)
-        .flat_map(|_| [Piece::Data(32 << 10), Piece::Hole(32 << 10)])
-        .collect();
+    const PIECE_BYTES: usize = 64 << 10;
+    let pieces = [Piece::Data(PIECE_BYTES as u64), Piece::Hole(PIECE_BYTES as u64)];
+    let layout = pieces.repeat(64);
     for folder in folders() {
         let (source, target) = paths(&folder);
         let expected = make(&source, &layout, true);
-        let mut probe = Probe::new(folder.path()).unwrap();
-        let mut kills = 0;
-        for name in KILLED {
-            if let Some(reason) = probe.availability(&name.parse().unwrap()).reason() {
-                println!("skipped: {name} in {}: {reason}", folder.path().display());
+        for method in KILLED {
+            if !is_available(&method.parse().unwrap(), folder.path()) {
                 continue;
             }
-            for wait_ms in [0, 3, 10] {
-                std::fs::write(&target, vec![0xbb; expected.len()]).unwrap();
-                let mut child = Command::new(std::env::current_exe().unwrap())
-                    .args(["--exact", "sparse::child_that_copies"])
-                    .env(CHILD, format!("{name}\t{}\t{}", source.display(), target.display()))
-                    .stdout(Stdio::null())
-                    .spawn()
-                    .unwrap();
-                // From its first bytes on.
-                loop {
-                    let has_ended = child.try_wait().unwrap().is_some();
-                    if !std::fs::read(&target).unwrap().starts_with(&[0xbb; 16]) {
-                        break;
-                    }
-                    assert!(!has_ended, "it copied nothing");
-                }
-                std::thread::sleep(Duration::from_millis(wait_ms));
-                child.kill().unwrap();
-                let is_whole = child.wait().unwrap().success();
+            let mut kills = 0;
+            for attempt in 0..ATTEMPTS {
+                let wait = Duration::from_millis(u64::from(attempt % 5));
+                let is_whole = copied_and_killed(method, [&source, &target], expected.len(), wait);
                 let found = std::fs::read(&target).unwrap();
                 // The end of the source is a hole, which is made by cutting the target off there.
-                let is_so = |(at, &byte): (usize, &u8)| byte == expected[at] || (byte == 0xbb && !is_whole);
-                assert!(found.iter().enumerate().all(is_so), "{name} after {wait_ms} ms");
+                let mut pieces = found.chunks(PIECE_BYTES).zip(expected.chunks(PIECE_BYTES));
+                let is_so = |(&found, &expected): (&u8, &u8)| found == expected || (found == 0xbb && !is_whole);
+                assert!(
+                    pieces.all(|(found, expected)| found == expected || found.iter().zip(expected).all(is_so)),
+                    "{method}, attempt {attempt}"
+                );
                 kills += u32::from(!is_whole);
-                let copied =
-                    Copier::prepare(&name.parse().unwrap())
-                        .unwrap()
-                        .copy(&source, &target, Destination::Overwrite);
-                assert_eq!(copied.unwrap().hole_bytes, 20 * (32 << 10));
-                assert!(std::fs::read(&target).unwrap() == expected, "{name} again");
+                if kills == KILLS {
+                    break;
+                }
             }
+            assert_eq!(kills, KILLS, "{method}: killed in the middle, of {ATTEMPTS} attempts");
+            let mut again = Copier::prepare(&method.parse().unwrap()).unwrap();
+            let transfer = again.copy(&source, &target, Destination::Overwrite).unwrap();
+            assert_eq!(transfer.hole_bytes, 64 * PIECE_BYTES as u64);
+            assert!(std::fs::read(&target).unwrap() == expected, "{method} again");
         }
-        println!("{kills} copies were killed in the middle");
     }
+}
+
+/// Copies over a file of `0xbb` in a child that is killed some time after its first byte has arrived. Whether it was done.
+fn copied_and_killed(method: &str, [source, target]: [&Path; 2], bytes: usize, wait: Duration) -> bool {
+    std::fs::write(target, vec![0xbb; bytes]).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "sparse::child_that_copies"])
+        .env(CHILD, format!("{method}\t{}\t{}", source.display(), target.display()))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let target = File::open(target).unwrap();
+    let mut first = [0xbb];
+    while first == [0xbb] {
+        let has_ended = child.try_wait().unwrap().is_some();
+        target.read_exact_at(&mut first, 0).unwrap();
+        assert!(!has_ended || first != [0xbb], "it copied nothing");
+    }
+    std::thread::sleep(wait);
+    child.kill().unwrap();
+    child.wait().unwrap().success()
 }

@@ -11,9 +11,9 @@ use seekless::method::{CachePolicy, Durability, Operation, Preallocate};
 use seekless::update::{
     Batch, Commit, Look, PlanLimits, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, cost, is_planned,
 };
-use seekless::{Availability, Error, Method, Probe};
+use seekless::{Error, Method};
 
-use super::{cases, file_of, folders, methods, sample, wait_until_closed};
+use super::{cases, file_of, folders, is_available, methods, sample, wait_until_closed};
 
 /// Updates of all kinds in and behind a file of so many bytes, and what the file holds then.
 fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
@@ -308,8 +308,7 @@ fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_h
             .chain(["update/io_uring,depth=8,direct,gap=4K"; 2])
         {
             let method: Method = method.parse().unwrap();
-            if let Availability::Unavailable(reason) = Probe::new(folder.path()).unwrap().availability(&method) {
-                println!("skipped: {method} in {}: {reason}", folder.path().display());
+            if !is_available(&method, folder.path()) {
                 continue;
             }
             let (mut batch, mut after) = (Batch::new(), sample(30 * STEP));

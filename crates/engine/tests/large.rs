@@ -1,4 +1,5 @@
-//! Files over 4 GiB: offsets do not fit 32 bits. In memory, because a disk would take minutes.
+//! What moves gigabytes: files over 4 GiB, whose offsets do not fit 32 bits. In memory, because a disk would take minutes,
+//! and in an optimised build only: `cargo test --release -p seekless --test large`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,10 +13,6 @@ const BYTES: u64 = (4 << 30) + 12_345;
 /// A folder in memory with room for two such files, or the reason for skipping.
 fn folder() -> Option<tempfile::TempDir> {
     seekless::allow_mapping().unwrap();
-    if std::env::var_os("SEEKLESS_TEST_DIRS").is_some() {
-        println!("skipped: files over 4 GiB: they are tried in memory only, whatever the file systems under test");
-        return None;
-    }
     let shared = Path::new("/dev/shm");
     let free = seekless::StorageFacts::of(shared).map_or(0, |facts| facts.free_bytes);
     if free < 3 * BYTES {
@@ -67,6 +64,7 @@ fn marks(path: &Path) -> Vec<u8> {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "moves gigabytes: needs an optimised build")]
 fn files_over_4_gib_are_read_written_and_copied_whole_by_every_mechanism() {
     let Some(folder) = folder() else { return };
     let (source, target) = (folder.path().join("source"), folder.path().join("target"));
