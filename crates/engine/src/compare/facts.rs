@@ -164,8 +164,17 @@ fn median(mut times: Vec<Duration>) -> f64 {
 mod tests {
     use super::*;
 
+    /// What this thread alone has read from devices.
+    #[cfg(target_os = "linux")]
+    fn read_bytes() -> u64 {
+        let counters = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+        let line = counters.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+        line.unwrap().parse().unwrap()
+    }
+
     #[test]
-    fn facts_are_found_within_their_time() {
+    #[cfg(target_os = "linux")]
+    fn what_is_in_memory_is_not_measured_and_what_is_not_by_few_reads_past_the_page_cache() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name| folder.path().join(name);
         for name in ["one", "other"] {
@@ -173,15 +182,36 @@ mod tests {
         }
         let (one, other) = (path("one"), path("other"));
         let facts = || CompareFacts::of(&Part::whole(&one), &Part::whole(&other), 70 << 20).unwrap();
+        let before = read_bytes();
         assert!(facts().is_one_device && !facts().is_sparse);
         assert_eq!(facts().alternating_ratio, None, "files in memory are not measured");
+        assert_eq!(read_bytes(), before);
         for path in [&one, &other] {
             crate::cache::drop_file(path).unwrap();
         }
-        let begin = Instant::now();
+        if facts().resident != [Some(0.0); 2] || open_direct(&one).is_none() {
+            println!(
+                "skipped: no direct I/O, or no cold files, in {}",
+                folder.path().display()
+            );
+            return;
+        }
+        let before = read_bytes();
         let found = facts();
-        println!("{found:?} in {:?}", begin.elapsed());
+        // Of each run the blocks of one file, and as many of both in turn; fewer where the device takes its time.
+        let most = RUNS * RUN * 3 * PROBE_BLOCK_BYTES;
+        let read = read_bytes() - before;
+        assert!(
+            (PROBE_BLOCK_BYTES..=most).contains(&read),
+            "{read} bytes, at most {most}"
+        );
         assert!(found.alternating_ratio.is_none_or(|ratio| ratio > 0.0));
+        assert_eq!(
+            found.alternating_ratio.is_some(),
+            read >= 2 * RUN * PROBE_BLOCK_BYTES,
+            "{read} bytes"
+        );
+        assert_eq!(facts().resident, [Some(0.0); 2], "measuring leaves files as they are");
     }
 
     #[test]
