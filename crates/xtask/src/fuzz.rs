@@ -7,16 +7,26 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use seekless::Method;
 use seekless::method::{mechanisms, variants};
+use seekless::update::{Batch, Commit, Safety, Step, StepKind, Watch, commit_watched, journal_path};
 
 use crate::process::{capture, check_interrupt, is_installed, run as run_program};
 
 /// The targets, each a file in `fuzz/targets/`.
-const TARGETS: [&str; 3] = ["run", "experiment", "method"];
+const TARGETS: [&str; 6] = [
+    "run",
+    "experiment",
+    "method",
+    "journal",
+    "updates-binary",
+    "updates-lines",
+];
 
 /// What makes libFuzzer see which code an input reaches.
 const FLAGS: &str = "--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module \
@@ -145,6 +155,23 @@ fn seed(target: &str, corpus: &Path) -> Result<()> {
             let texts = files.map(|file| Ok(fs::read(file?.path())?));
             texts.collect::<Result<_>>()?
         }
+        "journal" => journals()?,
+        "updates-binary" => vec![
+            Vec::new(),
+            [
+                &7_u64.to_le_bytes()[..],
+                &4_u32.to_le_bytes(),
+                b"four",
+                &9_u64.to_le_bytes(),
+                &0_u32.to_le_bytes(),
+            ]
+            .concat(),
+        ],
+        "updates-lines" => ["text", "hex", "base64"]
+            .map(|form| {
+                format!("{{\"offset\": 4000, \"{form}\": \"2a2b\"}}\n\n{{\"{form}\": \"\", \"offset\":0}}").into()
+            })
+            .to_vec(),
         _ => {
             // One of each mechanism with no option, and one with all it takes.
             let ends = mechanisms().flat_map(|mechanism| [variants(mechanism).next(), variants(mechanism).last()]);
@@ -155,6 +182,38 @@ fn seed(target: &str, corpus: &Path) -> Result<()> {
         fs::write(corpus.join(format!("seed-{index}")), seed)?;
     }
     Ok(())
+}
+
+/// Journals of updates, as they are when the updated file is first written to.
+fn journals() -> Result<Vec<Vec<u8>>> {
+    struct Copying(Mutex<Vec<u8>>);
+    impl Watch for Copying {
+        fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+            if step.kind == StepKind::Write {
+                *self.0.lock().unwrap_or_else(PoisonError::into_inner) = fs::read(journal_path(step.path))?;
+            }
+            Ok(())
+        }
+    }
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("file");
+    let how = Commit {
+        method: Method::known("update/sync"),
+        safety: Safety::Journal,
+        is_unsafe: false,
+    };
+    let mut journals = Vec::new();
+    for lengths in [&[1][..], &[4, 0, 100], &[300_000]] {
+        fs::write(&path, vec![0; 400_000])?;
+        let mut batch = Batch::new();
+        for (at, &length) in lengths.iter().enumerate() {
+            batch.push(at as u64 * 1000, &vec![1; length])?;
+        }
+        let copying = Copying(Mutex::default());
+        commit_watched(&path, &batch.resolve()?, &how, &copying)?;
+        journals.push(copying.0.into_inner().unwrap_or_else(PoisonError::into_inner));
+    }
+    Ok(journals)
 }
 
 /// A run whole, small ones made of it, and lists of changes to it.

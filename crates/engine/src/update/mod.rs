@@ -58,6 +58,8 @@ pub use batch::{Batch, BatchError};
 pub use commit::{Commit, Safety, Updated, commit, commit_watched};
 pub use cost::{UpdateCost, cost, naive};
 pub use facts::update_facts;
+#[cfg(fuzzing)]
+pub use form::read_journal;
 pub use how_far::HowFar;
 pub use journal::journal_path;
 pub use plan::{PlanLimits, UpdateFacts, UpdatePlan, plan};
