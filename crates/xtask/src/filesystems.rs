@@ -101,12 +101,14 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Makes and mounts all that can be had here.
+    /// Makes and mounts all that are available here.
     pub fn mount(wanted: &[FileSystem]) -> Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("seekless-filesystems-")
-            .tempdir_in(folder_on_disk())
-            .context("cannot make a folder for file-system images")?;
+        Self::mount_in(&folder_on_disk(), wanted)
+    }
+
+    /// The same, with the images in a folder of `parent`.
+    pub fn mount_in(parent: &Path, wanted: &[FileSystem]) -> Result<Self> {
+        let folder = folder_in(parent)?;
         let mut matrix = Self {
             mounted: Vec::new(),
             skipped: Vec::new(),
@@ -234,6 +236,17 @@ fn make_image(image: &Path, maker: &[&str]) -> Result<()> {
         .with_context(|| format!("cannot extend {}", image.display()))?;
     drop(file);
     capture(Command::new(program).args(options).arg(image)).map(drop)
+}
+
+/// A folder for images, on a disk.
+pub fn folder() -> Result<TempDir> {
+    folder_in(&folder_on_disk())
+}
+
+fn folder_in(parent: &Path) -> Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    let made = builder.prefix("seekless-filesystems-").tempdir_in(parent);
+    made.with_context(|| format!("cannot make a folder for file-system images in {}", parent.display()))
 }
 
 /// `/tmp` is often memory; `/var/tmp` is on a disk.

@@ -4,6 +4,8 @@
 //! `mount`, `mkfs.*`, `apt-get`); of the project's own crates the lab is linked, because peers are compared with its trials.
 
 mod browser;
+mod built;
+mod cost;
 mod filesystems;
 mod fuzz;
 #[cfg(target_os = "linux")]
@@ -24,6 +26,8 @@ enum Chore {
     Test(test::Arguments),
     /// Mutate documents, experiments and methods until something breaks (Linux)
     Fuzz(fuzz::Arguments),
+    /// Hold the system calls and instructions of methods against those that are recorded (Linux)
+    Cost(cost::Arguments),
     /// Take the picture of a run's report that the README shows
     ReportPicture(browser::Picture),
     /// Compare seekless with other programs that do the same work (Linux)
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
     let result = process::catch_interrupts().and_then(|()| match chore {
         Chore::Test(arguments) => test::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
+        Chore::Cost(arguments) => cost::run(&arguments),
         Chore::ReportPicture(arguments) => browser::picture(&arguments),
         #[cfg(target_os = "linux")]
         Chore::Peers(peers) => peers::run(&peers),

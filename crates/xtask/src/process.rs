@@ -3,7 +3,7 @@
 //! Each child gets a process group of its own. An interrupt therefore reaches xtask alone, which ends the child with
 //! everything that it started, and returns an error: whoever holds a mount or a folder gives it back while unwinding.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -46,6 +46,26 @@ pub fn run(command: &mut Command) -> Result<()> {
     check_interrupt()?;
     let mut child = spawn(command)?;
     let status = wait(&mut child)?;
+    ensure!(status.success(), "{}: {status}", in_words(command));
+    Ok(())
+}
+
+/// The same, with each line of its standard output told as well as printed.
+pub fn run_reading(command: &mut Command, mut told: impl FnMut(&str) + Send) -> Result<()> {
+    check_interrupt()?;
+    let mut child = spawn(command.stdout(Stdio::piped()))?;
+    let output = child.stdout.take().context("a pipe was asked for")?;
+    let status = thread::scope(|scope| {
+        scope.spawn(move || {
+            // What is no text is passed on as far as it is.
+            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line);
+                println!("{line}");
+                told(&line);
+            }
+        });
+        wait(&mut child)
+    })?;
     ensure!(status.success(), "{}: {status}", in_words(command));
     Ok(())
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::process::{check_interrupt, is_installed, is_root, run};
 
 /// A program, and the package that brings it.
-const NEEDED: [(&str, &str); 12] = [
+const NEEDED: [(&str, &str); 14] = [
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
@@ -17,6 +17,8 @@ const NEEDED: [(&str, &str); 12] = [
     ("fuse2fs", "fuse2fs"),
     ("mkfs.exfat", "exfatprogs"),
     ("mount.exfat-fuse", "exfat-fuse"),
+    ("strace", "strace"),
+    ("valgrind", "valgrind"),
     ("chromium", "chromium"),
     ("node", "nodejs"),
     ("npm", "npm"),

@@ -1,11 +1,11 @@
 //! The project's one test command: set-up, formatting, lints, tests, real file systems, documentation.
 //!
-//! It stops at the first step that fails. What could not be tested here is said where it happens and again at the end.
+//! It stops at the first step that fails. What could not be tested here is said where it happens and again at the end, with
+//! the seconds that each step took and the slowest tests.
+//!
+//! Nothing is compiled twice: all steps that run tests or the command use what [`built::build`] made of the whole workspace.
 
-use std::env;
-use std::ffi::OsString;
-use std::path::Path;
-use std::process::Command;
+use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -13,25 +13,34 @@ use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::browser;
-use crate::filesystems::{self, FileSystem, Matrix};
+use crate::built::{self, Built, Timed, cargo_command};
+use crate::cost;
+use crate::filesystems::{self, FileSystem, Matrix, Mounted};
 use crate::fuzz;
-use crate::process::run as run_program;
+use crate::process::{check_interrupt, run as run_program};
 use crate::setup;
 
 /// Where the tests of [`ON_FILE_SYSTEMS`] look for the folders to run in, separated by colons.
 const TEST_DIRS: &str = "SEEKLESS_TEST_DIRS";
 
-/// Package, test and arguments of what runs on file systems, and whether on layered ones too. The first holds each method
-/// against an oracle; the second runs the methods of 2014 through the lab, and its output says which are not to be had
-/// where, and why; the third holds what is said of storages and caches against what other programs say.
-const ON_FILE_SYSTEMS: [(&str, &str, &[&str], bool); 3] = [
-    ("seekless", "contract", &[], false),
-    ("seekless-cli", "filesystems", &["--", "--show-output"], false),
-    ("seekless-cli", "storage", &["--", "--show-output"], true),
+/// What makes the tests try everything they can.
+const TEST_LONG: &str = "SEEKLESS_TEST_LONG";
+
+/// Test and arguments of what runs on file systems, and whether on layered ones too. The first holds each method against an
+/// oracle; the second runs the methods of 2014 through the lab, and its output says which are unavailable where, and why;
+/// the third holds what is said of storages and caches against what other programs say.
+const ON_FILE_SYSTEMS: [(&str, &[&str], bool); 3] = [
+    ("contract", &[], false),
+    ("filesystems", &["--show-output"], false),
+    ("storage", &["--show-output"], true),
 ];
 
-/// Each fuzz target gets so long: enough to find what broke since it was last run for a minute.
+/// Seconds for each fuzz target: enough to find what broke since it was last run for a minute.
 const FUZZ_SECONDS: u32 = 5;
+const FUZZ_SECONDS_LONG: u32 = 60;
+
+/// How many of the slowest tests are shown.
+const SLOWEST: usize = 10;
 
 /// Which of the checks to run.
 #[derive(Args)]
@@ -39,6 +48,9 @@ pub struct Arguments {
     /// Only formatting, lints and unit tests
     #[arg(long)]
     fast: bool,
+    /// Try all combinations of options, and fuzz for a minute each: before a change to what touches people's files
+    #[arg(long, conflicts_with = "fast")]
+    long: bool,
     /// Only this step
     #[arg(long, value_enum, conflicts_with = "fast")]
     only: Option<Step>,
@@ -54,10 +66,18 @@ enum Step {
     Clippy,
     /// Unit tests alone
     Unit,
-    /// Unit, property, contract and doc tests
+    /// Compile the tests and the command
+    Build,
+    /// Unit, property, contract and golden tests
     Test,
+    /// The examples of the documentation
+    DocTest,
     /// The integration tests on ext4, XFS, btrfs and tmpfs, and on overlay and FUSE what is said of them
     FileSystems,
+    /// What a device holds right after an update was killed, on ext4, XFS and btrfs
+    Crash,
+    /// What moves gigabytes, and what each method costs, in an optimised build
+    Optimised,
     /// What comes from strangers, mutated for a few seconds
     Fuzz,
     /// The report in a browser without a network
@@ -66,13 +86,42 @@ enum Step {
     Doc,
 }
 
+/// What a step found beside that it passed.
+#[derive(Default)]
+struct Found {
+    skipped: Vec<String>,
+    timed: Vec<Timed>,
+}
+
+impl From<Vec<String>> for Found {
+    fn from(skipped: Vec<String>) -> Self {
+        Self {
+            skipped,
+            timed: Vec::new(),
+        }
+    }
+}
+
+impl From<Vec<Timed>> for Found {
+    fn from(timed: Vec<Timed>) -> Self {
+        Self {
+            skipped: Vec::new(),
+            timed,
+        }
+    }
+}
+
 impl Step {
-    const FULL: [Self; 8] = [
+    const FULL: [Self; 12] = [
         Self::SetUp,
         Self::Fmt,
         Self::Clippy,
+        Self::Build,
         Self::Test,
+        Self::DocTest,
         Self::FileSystems,
+        Self::Crash,
+        Self::Optimised,
         Self::Fuzz,
         Self::Browser,
         Self::Doc,
@@ -84,27 +133,37 @@ impl Step {
             .map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Runs it and returns what it skipped.
-    fn run(self) -> Result<Vec<String>> {
+    fn run(self, is_long: bool) -> Result<Found> {
+        let long: &[_] = if is_long { &[(TEST_LONG, OsStr::new("1"))] } else { &[] };
         match self {
-            Self::SetUp => return setup::install_missing(),
-            Self::FileSystems => return test_file_systems(),
-            Self::Fuzz => return fuzz::briefly(FUZZ_SECONDS),
-            Self::Browser => return browser::test(),
+            Self::SetUp => return Ok(setup::install_missing()?.into()),
+            Self::Build => drop(built::build()?),
+            Self::Test => return Ok(built::run(&built::build()?, |_| true, &[], long)?.into()),
+            Self::Unit => return Ok(built::run(&built::build_units()?, |_| true, &[], long)?.into()),
+            Self::FileSystems => return test_file_systems(long),
+            Self::Crash => return test_crashes(long),
+            Self::Optimised => {
+                cargo(&["test", "--release", "-p", "seekless", "--test", "large"])?;
+                return Ok(cost::check()?.into());
+            }
+            Self::Fuzz => {
+                let seconds = if is_long { FUZZ_SECONDS_LONG } else { FUZZ_SECONDS };
+                return Ok(fuzz::briefly(seconds)?.into());
+            }
+            Self::Browser => return Ok(browser::test()?.into()),
             Self::Fmt => {
                 cargo(&["fmt", "--all", "--check"])?;
                 cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
             }
             Self::Clippy => cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?,
-            Self::Unit => cargo(&["test", "--workspace", "--lib", "--bins"])?,
-            Self::Test => cargo(&["test", "--workspace"])?,
+            Self::DocTest => cargo(&["test", "--workspace", "--doc"])?,
             Self::Doc => run_program(cargo_command().env("RUSTDOCFLAGS", "-D warnings").args([
                 "doc",
                 "--workspace",
                 "--no-deps",
             ]))?,
         }
-        Ok(Vec::new())
+        Ok(Found::default())
     }
 }
 
@@ -116,20 +175,21 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         None => Step::FULL.to_vec(),
     };
     let mut done: Vec<(Step, Duration, &str)> = Vec::new();
-    let mut skipped = Vec::new();
+    let mut all = Found::default();
     let mut failure = Ok(());
     for step in steps {
         println!("\n=== {} ===", step.name());
         let started = Instant::now();
-        let result = step.run();
+        let result = step.run(arguments.long);
         let elapsed = started.elapsed();
         println!("=== {}: {:.1} s", step.name(), elapsed.as_secs_f64());
         match result {
-            Ok(reasons) => {
-                for reason in &reasons {
+            Ok(found) => {
+                for reason in &found.skipped {
                     println!("skipped: {reason}");
                 }
-                skipped.extend(reasons);
+                all.skipped.extend(found.skipped);
+                all.timed.extend(found.timed);
                 done.push((step, elapsed, "passed"));
             }
             Err(error) => {
@@ -139,11 +199,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             }
         }
     }
-    summarise(&done, &skipped);
+    summarise(&done, all);
     failure
 }
 
-fn summarise(done: &[(Step, Duration, &str)], skipped: &[String]) {
+fn summarise(done: &[(Step, Duration, &str)], mut found: Found) {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -161,43 +221,82 @@ fn summarise(done: &[(Step, Duration, &str)], skipped: &[String]) {
         seconds.set_cell_alignment(CellAlignment::Right);
     }
     println!("\n{table}");
-    for reason in skipped {
+    found.timed.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+    if !found.timed.is_empty() {
+        println!("\nslowest tests");
+    }
+    for slow in found.timed.iter().take(SLOWEST) {
+        println!("{:7.1} s  {}", slow.seconds, slow.name);
+    }
+    for reason in found.skipped {
         println!("skipped: {reason}");
     }
 }
 
-fn test_file_systems() -> Result<Vec<String>> {
+fn test_file_systems(variables: &[(&str, &OsStr)]) -> Result<Found> {
     if let Some(reason) = filesystems::why_not_here() {
-        return Ok(vec![format!("file-system matrix: {reason}")]);
+        return Ok(vec![format!("file-system matrix: {reason}")].into());
     }
+    let built = built::build()?;
     let matrix = Matrix::mount(&FileSystem::ALL)?;
-    for (package, test, arguments, on_layered) in ON_FILE_SYSTEMS {
+    let mut timed = Vec::new();
+    for (test, arguments, on_layered) in ON_FILE_SYSTEMS {
         let wanted = matrix
             .mounted()
             .iter()
             .filter(|mounted| on_layered || !mounted.file_system().is_layered());
-        let (names, folders): (Vec<_>, Vec<_>) = wanted
-            .map(|mounted| (mounted.file_system().name(), mounted.point().as_os_str()))
-            .unzip();
-        if folders.is_empty() {
-            continue;
-        }
-        println!("{test} on {}", names.join(", "));
-        let folders: OsString = folders.join(":".as_ref());
-        let mut command = cargo_command();
-        command.args(["test", "-p", package, "--test", test]).args(arguments);
-        run_program(command.env(TEST_DIRS, &folders))?;
+        timed.extend(test_on(&built, test, wanted, arguments, variables)?);
     }
-    Ok(matrix.skipped().to_vec())
+    Ok(Found {
+        skipped: matrix.skipped().to_vec(),
+        timed,
+    })
+}
+
+/// On file systems whose images lie on XFS, where a copy of an image is a reflink: it is of one moment, whatever is written
+/// meanwhile.
+fn test_crashes(variables: &[(&str, &OsStr)]) -> Result<Found> {
+    if let Some(reason) = filesystems::why_not_here() {
+        return Ok(vec![format!("devices right after a kill: {reason}")].into());
+    }
+    let built = built::build()?;
+    let folder = filesystems::folder()?;
+    let host = match Mounted::new(FileSystem::Xfs, folder.path()) {
+        Ok(host) => host,
+        Err(error) => {
+            check_interrupt()?;
+            return Ok(vec![format!("devices right after a kill: {error:#}")].into());
+        }
+    };
+    let matrix = Matrix::mount_in(host.point(), &[FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs])?;
+    let arguments = ["--ignored", "--show-output", "on_the_device"];
+    let timed = test_on(&built, "contract", matrix.mounted().iter(), &arguments, variables)?;
+    Ok(Found {
+        skipped: matrix.skipped().to_vec(),
+        timed,
+    })
+}
+
+/// Runs an integration test with the folders of file systems.
+fn test_on<'a>(
+    built: &[Built],
+    test: &str,
+    mounted: impl Iterator<Item = &'a Mounted>,
+    arguments: &[&str],
+    variables: &[(&str, &OsStr)],
+) -> Result<Vec<Timed>> {
+    let (names, folders): (Vec<_>, Vec<_>) = mounted
+        .map(|mounted| (mounted.file_system().name(), mounted.point().as_os_str()))
+        .unzip();
+    if folders.is_empty() {
+        return Ok(Vec::new());
+    }
+    println!("{test} on {}", names.join(", "));
+    let folders: OsString = folders.join(":".as_ref());
+    let variables = [variables, &[(TEST_DIRS, folders.as_os_str())]].concat();
+    built::run(built, |one| one.target == test, arguments, &variables)
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {
     run_program(cargo_command().args(arguments))
-}
-
-/// The cargo that runs us, at the top of the workspace.
-fn cargo_command() -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
-    command
 }

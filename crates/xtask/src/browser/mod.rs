@@ -14,6 +14,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::built::{self, beside, root};
 use crate::process::{check_interrupt, is_installed, run};
 
 /// What Chromium is called, by who packages it.
@@ -42,7 +43,7 @@ pub fn test() -> Result<Vec<String>> {
         Ok(browser) => browser,
         Err(reason) => return Ok(vec![format!("the report in a browser: {reason}")]),
     };
-    build_seekless()?;
+    built::build()?;
     let bench =
         "bench read write --size 1M --rounds 7 --methods */sync* --methods */mmap* --cache both --quiet --seed 1";
     let exports = "--export-json measured.json --report measured.html";
@@ -66,7 +67,7 @@ pub fn picture(arguments: &Picture) -> Result<()> {
         Ok(browser) => browser,
         Err(reason) => bail!("no picture without a browser: {reason}"),
     };
-    build_seekless()?;
+    built::build()?;
     let run = absolute(Path::new(&arguments.run))?;
     let run = if run.is_file() {
         run.into_os_string()
@@ -74,7 +75,7 @@ pub fn picture(arguments: &Picture) -> Result<()> {
         arguments.run.clone()
     };
     let page = folder().join("picture.html");
-    let mut report = Command::new(root().join("target/debug/seekless"));
+    let mut report = Command::new(beside("debug/seekless")?);
     crate::process::run(report.arg("report").arg(run).arg("--output").arg(&page))?;
     let output = absolute(&arguments.output)?;
     drive([
@@ -83,10 +84,6 @@ pub fn picture(arguments: &Picture) -> Result<()> {
         "picture.html".as_ref(),
         output.as_os_str(),
     ])
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn folder() -> PathBuf {
@@ -125,15 +122,9 @@ fn prepared() -> Result<Result<&'static str, String>> {
     Ok(Ok(browser))
 }
 
-fn build_seekless() -> Result<()> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    run(build.current_dir(root()).args(["build", "--package", "seekless-cli"]))
-}
-
 /// Runs the command there, with a data folder of its own.
 fn seekless<'a>(arguments: impl IntoIterator<Item = &'a OsStr>) -> Result<()> {
-    let mut command = Command::new(root().join("target/debug/seekless"));
+    let mut command = Command::new(beside("debug/seekless")?);
     command
         .current_dir(folder())
         .env("XDG_DATA_HOME", folder().join("data"));

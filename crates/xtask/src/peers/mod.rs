@@ -1,5 +1,6 @@
 //! seekless beside other programs that do the same work, in alternation and under the same conditions.
 
+mod before;
 mod cache;
 mod cases;
 mod cmp;
@@ -26,6 +27,8 @@ pub enum Peers {
     /// The lab with itself: does one method under two names tie, and what does the clock cost?
     #[command(name = "self")]
     Itself(itself::Arguments),
+    /// Seekless with itself at an earlier revision: is a change of structure neutral in time?
+    Before(before::Arguments),
     /// Comparing two files with `cmp` and `diff -q`
     Cmp(cmp::Arguments),
     /// Reading, copying and making holes, with `cp` and `fallocate --dig-holes`
@@ -41,6 +44,7 @@ pub fn run(peers: &Peers) -> Result<()> {
     match peers {
         Peers::Lab(arguments) => lab::run(arguments),
         Peers::Itself(arguments) => itself::run(arguments),
+        Peers::Before(arguments) => before::run(arguments),
         Peers::Cmp(arguments) => cmp::run(arguments),
         Peers::Holes(arguments) => holes::run(arguments),
         Peers::Tree(arguments) => tree::run(arguments),

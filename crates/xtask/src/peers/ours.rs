@@ -1,14 +1,13 @@
 //! Our side: one trial as the lab runs it, in a child process of the release binary, timed by the lab's clock.
 
-use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use seekless::{Kernel, Method, Operation};
 use seekless_lab::trial::{Action, Child, Content, FilePath, Job, Outcome, Report, Spec, Stop};
 use seekless_record::Target;
 
+use crate::built::{beside, cargo_command};
 use crate::peers::cases::Case;
 use crate::process::run;
 
@@ -21,13 +20,9 @@ pub struct Ours {
 impl Ours {
     /// Builds it.
     pub fn build() -> Result<Self> {
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        run(Command::new(cargo)
-            .current_dir(top)
-            .args(["build", "--release", "--package", "seekless-cli"]))?;
+        run(cargo_command().args(["build", "--release", "--package", "seekless-cli"]))?;
         Ok(Self {
-            program: binary()?,
+            program: beside("release/seekless")?,
             stop: Stop::default(),
         })
     }
@@ -93,14 +88,4 @@ pub fn job(source: &Path, target: &Path, bytes: u64) -> Job {
         target: FilePath::from(target),
         bytes,
     }
-}
-
-/// Beside the folder of the profile that xtask itself was built in, wherever the target folder is.
-fn binary() -> Result<PathBuf> {
-    let ours = env::current_exe().context("cannot find this program's own file")?;
-    let target = ours
-        .parent()
-        .and_then(Path::parent)
-        .context("this program does not lie in a target folder")?;
-    Ok(target.join("release").join("seekless"))
 }

@@ -183,8 +183,8 @@ fn time(folder: &Path, peer: &Peer) -> Result<f64> {
     Ok(seconds)
 }
 
-/// Makes a tree, and then its copy, in the order in which a copy is made.
-fn make_trees(folder: &Path, files: u32, random: &mut fastrand::Rng) -> Result<()> {
+/// Makes a tree `one`, and then its copy `other`, in the order in which a copy is made.
+pub fn make_trees(folder: &Path, files: u32, random: &mut fastrand::Rng) -> Result<()> {
     let seed = random.u64(..);
     for tree in ["one", "other"] {
         let mut random = fastrand::Rng::with_seed(seed);

@@ -1,0 +1,68 @@
+//! Does once what a method says, and nothing else: `once METHOD FILE [OTHER]`.
+//!
+//! A method that writes or updates changes FILE; one that copies makes OTHER of FILE; one that compares holds FILE against
+//! OTHER. `once nothing` ends at once. What a method costs is what a program that calls it costs beyond that.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use seekless::update::{Batch, Commit, Safety, commit};
+use seekless::{Comparer, Copier, Destination, Kernel, Method, Operation, Producer, Reader, Tally, Writer};
+
+/// So much is written to FILE where it is not there yet.
+const WRITTEN_BYTES: u64 = 4 << 20;
+/// An update of four bytes in every so many.
+const UPDATED_BYTES: u64 = 10_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (method, paths) = words.split_first().ok_or("once METHOD FILE [OTHER]")?;
+    seekless::allow_mapping()?;
+    if method == "nothing" {
+        return Ok(());
+    }
+    let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+    let path = |at: usize| paths.get(at).map(PathBuf::as_path).ok_or("a path is missing");
+    run(&method.parse()?, path(0)?, path(1).ok())
+}
+
+fn run(method: &Method, path: &Path, other: Option<&Path>) -> Result<(), Box<dyn Error>> {
+    let bytes = std::fs::metadata(path).map_or(WRITTEN_BYTES, |metadata| metadata.len());
+    let destination = |path: &Path| {
+        if path.exists() {
+            Destination::Overwrite
+        } else {
+            Destination::New
+        }
+    };
+    let other = || other.ok_or("the other path is missing");
+    match method.operation() {
+        Operation::Read => drop(Reader::prepare_for(method, bytes)?.read(path, &Tally::new(Kernel::None))?),
+        Operation::Write => {
+            let mut writer = Writer::prepare_for(method, bytes)?;
+            let sevens: &dyn Producer = &|_: u64, bytes: &mut [u8]| {
+                bytes.fill(7);
+                Ok(())
+            };
+            writer.write(path, destination(path), bytes, sevens)?;
+        }
+        Operation::Copy => {
+            let mut copier = Copier::prepare_for(method, bytes)?;
+            copier.copy(path, other()?, destination(other()?))?;
+        }
+        Operation::Compare => drop(Comparer::prepare_for(method, bytes)?.compare(path, other()?)?),
+        Operation::Update => {
+            let mut batch = Batch::new();
+            for offset in (0..bytes.saturating_sub(3)).step_by(UPDATED_BYTES as usize) {
+                batch.push(offset, b"once")?;
+            }
+            let how = Commit {
+                method: *method,
+                safety: Safety::InPlace,
+                is_unsafe: false,
+            };
+            commit(path, &batch.resolve()?, &how)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,428 @@
+//! What each method costs, as counts that do not depend on the machine's mood: system calls by kind, and instructions.
+//!
+//! `crates/engine/tests/cost.tsv` has them for some thirty methods on a warm file of 4 MiB on ext4. A call more or less, or
+//! instructions by more than [`TOLERANCE`], fail; `cargo xtask cost --record` writes the file again where the change is
+//! meant. Counted are calls and instructions of the example `once` beyond those of `once nothing`. Instructions are those
+//! in user space, counted by valgrind, whose processor is the same everywhere; they are compared only where the compiler is
+//! the one of the file.
+//!
+//! Not here: seconds. They are compared in pairs (`cargo xtask peers before`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use crate::built::{cargo_command, root};
+use crate::filesystems::{self, FileSystem, Mounted};
+use crate::process::{capture, check_interrupt, is_installed};
+
+/// Whether to hold what is measured against the file, or to write it.
+#[derive(Args)]
+pub struct Arguments {
+    /// Write what is measured to the file
+    #[arg(long)]
+    record: bool,
+}
+
+const METHODS: &[&str] = &[
+    "read/sync,block=128K",
+    "read/sync,block=4K",
+    "read/sync,direct,block=1M",
+    "read/sync,block=128K,hint=sequential",
+    "read/sync,block=128K,hint=willneed",
+    "read/sync,block=128K,holes=skip",
+    "read/mmap",
+    "read/mmap,block=1M",
+    "read/mmap,hint=populate",
+    "read/double-buffer,block=128K",
+    "read/posix-aio,block=128K",
+    "read/io_uring,depth=1,block=128K",
+    "read/threads=2,block=128K",
+    "write/sync,block=128K",
+    "write/sync,block=128K,fsync",
+    "write/sync,direct,block=1M,preallocate=allocate",
+    "write/double-buffer,block=128K",
+    "write/mmap",
+    "write/io_uring,depth=1,block=128K",
+    "copy/sync,block=128K",
+    "copy/sync,block=128K,holes=skip",
+    "copy/double-buffer,block=128K",
+    "copy/mmap",
+    "copy/splice,block=128K",
+    "copy/sendfile,block=1M",
+    "copy/copy_file_range",
+    "copy/io_uring,depth=1,block=128K",
+    "compare/sync,block=128K",
+    "compare/double-buffer,block=128K",
+    "compare/mmap,block=1M",
+    "compare/mmap,block=1M,threads=2",
+    "compare/io_uring,depth=2,block=128K",
+    "update/sync",
+    "update/sync,gap=16K",
+    "update/mmap",
+    "update/io_uring,depth=1",
+];
+
+const FILE_BYTES: u64 = (4 << 20) + 123;
+/// Every other piece of so many bytes is a hole where holes are skipped.
+const PIECE_BYTES: u64 = 256 << 10;
+/// How far instructions may differ.
+const TOLERANCE: f64 = 0.02;
+/// What starting and waiting for threads takes: some of it comes and goes with how they are scheduled.
+const OF_THREADS: [&str; 13] = [
+    "exit",
+    "futex",
+    "gettid",
+    "mprotect",
+    "prctl",
+    "restart_syscall",
+    "rseq",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "rt_sigreturn",
+    "sched_getaffinity",
+    "sched_yield",
+    "set_robust_list",
+];
+/// The call that starts a thread. Where there are some, these calls and the instructions differ from run to run.
+const STARTS_THREAD: &str = "clone3";
+const UNSTEADY_WITH_THREADS: [&str; 4] = ["madvise", "mmap", "munmap", "sigaltstack"];
+/// How often calls are counted; what is not the same each time is written as [`UNSTEADY`].
+const COUNTS: usize = 3;
+const UNSTEADY: &str = "*";
+
+/// What a method costs.
+#[derive(Debug, Default, PartialEq)]
+struct Cost {
+    /// By kind; none where the count differs from run to run.
+    calls: BTreeMap<String, Option<i64>>,
+    instructions: Option<i64>,
+}
+
+/// Measures, and holds it against the file or writes that.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.record {
+        let text = measure()?.map_err(anyhow::Error::msg)?;
+        return fs::write(file(), text).context("cannot write the file of costs");
+    }
+    for reason in check()? {
+        println!("skipped: {reason}");
+    }
+    Ok(())
+}
+
+/// Holds what is measured against the file. Gives what was skipped.
+pub fn check() -> Result<Vec<String>> {
+    let now = match measure()? {
+        Ok(now) => now,
+        Err(reason) => return Ok(vec![format!("what methods cost: {reason}")]),
+    };
+    let (before, now) = (parse(&fs::read_to_string(file())?)?, parse(&now)?);
+    if before.libc != now.libc {
+        return Ok(vec![format!("what methods cost: it was recorded with {}", before.libc)]);
+    }
+    let mut skipped = Vec::new();
+    let is_comparable = before.compiler == now.compiler;
+    if !is_comparable {
+        skipped.push(format!("instructions: they were recorded with {}", before.compiler));
+    }
+    let mut changes = Vec::new();
+    for (method, was) in &before.costs {
+        let is = now
+            .costs
+            .get(method)
+            .with_context(|| format!("{method} is not measured any more"))?;
+        changes.extend(changed(method, was, is, is_comparable));
+    }
+    for method in now.costs.keys().filter(|method| !before.costs.contains_key(*method)) {
+        changes.push(format!("{method}: not in the file yet"));
+    }
+    println!("{} methods cost what they did", before.costs.len());
+    ensure!(
+        changes.is_empty(),
+        "methods cost more or less than before:\n{}\nwhere that is meant: cargo xtask cost --record",
+        changes.join("\n")
+    );
+    Ok(skipped)
+}
+
+fn file() -> PathBuf {
+    root().join("crates/engine/tests/cost.tsv")
+}
+
+/// A line for each kind of call that changed, and for the instructions.
+fn changed(method: &str, was: &Cost, is: &Cost, compare_instructions: bool) -> Vec<String> {
+    let mut changes = Vec::new();
+    let kinds: BTreeSet<_> = was.calls.keys().chain(is.calls.keys()).collect();
+    for kind in kinds {
+        let count = |cost: &Cost| cost.calls.get(kind).copied().unwrap_or(Some(0));
+        if let (Some(was), Some(is)) = (count(was), count(is))
+            && was != is
+        {
+            changes.push(format!("{method}: {kind}: {is} instead of {was}"));
+        }
+    }
+    if let (true, Some(was), Some(is)) = (compare_instructions, was.instructions, is.instructions) {
+        let ratio = is as f64 / was as f64;
+        if (ratio - 1.0).abs() > TOLERANCE {
+            changes.push(format!("{method}: {is} instructions instead of {was} ({ratio:.3}x)"));
+        }
+    }
+    changes
+}
+
+/// What the file has.
+struct Recorded {
+    compiler: String,
+    libc: String,
+    costs: BTreeMap<String, Cost>,
+}
+
+fn parse(text: &str) -> Result<Recorded> {
+    let mut lines = text.lines();
+    let heading = lines.next().and_then(|line| line.strip_prefix("# "));
+    let (compiler, libc) = heading
+        .and_then(|line| line.split_once("; "))
+        .context("compiler and libc are not named")?;
+    let mut costs = BTreeMap::new();
+    for line in lines {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [method, instructions, calls] = fields[..] else {
+            anyhow::bail!("not three fields: {line}")
+        };
+        let calls = calls.split_whitespace().map(|call| {
+            let (kind, count) = call.split_once('=').with_context(|| format!("no count: {call}"))?;
+            let count = if count == UNSTEADY { None } else { Some(count.parse()?) };
+            Ok((kind.to_owned(), count))
+        });
+        let cost = Cost {
+            calls: calls.collect::<Result<_>>()?,
+            instructions: instructions.parse().ok(),
+        };
+        costs.insert(method.to_owned(), cost);
+    }
+    Ok(Recorded {
+        compiler: compiler.to_owned(),
+        libc: libc.to_owned(),
+        costs,
+    })
+}
+
+/// Measures all methods, as the text of the file; or the reason why they cannot be.
+fn measure() -> Result<Result<String, String>> {
+    if let Some(reason) = filesystems::why_not_here() {
+        return Ok(Err(reason.to_owned()));
+    }
+    if !is_installed("strace") {
+        return Ok(Err("strace is not installed".to_owned()));
+    }
+    crate::process::run(cargo_command().args(["build", "--release", "-p", "seekless", "--example", "once"]))?;
+    let folder = filesystems::folder()?;
+    let mounted = match Mounted::new(FileSystem::Ext4, folder.path()) {
+        Ok(mounted) => mounted,
+        Err(error) => return Ok(Err(format!("{error:#}"))),
+    };
+    let once = Once {
+        program: crate::built::beside("release/examples/once")?,
+        folder: mounted.point().to_owned(),
+        has_valgrind: is_installed("valgrind"),
+    };
+    let compiler = capture(Command::new("rustc").arg("--version"))?;
+    let libc = capture(Command::new("getconf").arg("GNU_LIBC_VERSION"))?;
+    let mut text = format!("# {}; {}\n", compiler.trim(), libc.trim());
+    let nothing = once.cost("nothing")?;
+    for method in METHODS {
+        check_interrupt()?;
+        let cost = once.cost(method).with_context(|| format!("measuring {method}"))?;
+        writeln!(text, "{}", line(method, &cost, &nothing))?;
+    }
+    Ok(Ok(text))
+}
+
+/// What a method costs beyond what nothing does, as a line of the file.
+fn line(method: &str, cost: &Cost, nothing: &Cost) -> String {
+    let has_threads = cost.calls.contains_key(STARTS_THREAD);
+    let mut calls = Vec::new();
+    for (kind, &count) in &cost.calls {
+        let is_steady = !(has_threads && UNSTEADY_WITH_THREADS.contains(&kind.as_str()));
+        let of_nothing = nothing.calls.get(kind).copied().unwrap_or(Some(0));
+        match count.zip(of_nothing).filter(|_| is_steady) {
+            Some((count, of_nothing)) if count == of_nothing => {}
+            Some((count, of_nothing)) => calls.push(format!("{kind}={}", count - of_nothing)),
+            None => calls.push(format!("{kind}={UNSTEADY}")),
+        }
+    }
+    let instructions = cost.instructions.zip(nothing.instructions).filter(|_| !has_threads);
+    let instructions = instructions.map_or_else(|| "-".to_owned(), |(all, nothing)| (all - nothing).to_string());
+    format!("{method}\t{instructions}\t{}", calls.join(" "))
+}
+
+/// The program whose calls and instructions are counted.
+struct Once {
+    program: PathBuf,
+    folder: PathBuf,
+    has_valgrind: bool,
+}
+
+impl Once {
+    fn cost(&self, method: &str) -> Result<Cost> {
+        let counts = (0..COUNTS).map(|_| self.calls(method)).collect::<Result<Vec<_>>>()?;
+        let kinds: BTreeSet<_> = counts.iter().flat_map(BTreeMap::keys).collect();
+        let steady = |kind: &String| {
+            let first = counts[0].get(kind).copied();
+            first.filter(|_| counts.iter().all(|other| other.get(kind).copied() == first))
+        };
+        let calls = kinds.into_iter().map(|kind| (kind.clone(), steady(kind))).collect();
+        let instructions = if self.has_valgrind {
+            Some(self.instructions(method)?)
+        } else {
+            None
+        };
+        Ok(Cost { calls, instructions })
+    }
+
+    /// The files as the method needs them, and the words that name them.
+    fn prepare(&self, method: &str) -> Result<Vec<PathBuf>> {
+        let [one, other] = ["one", "other"].map(|name| self.folder.join(name));
+        let bytes: Vec<u8> = (0..FILE_BYTES).map(|at| (at / 7 + at / 65_521) as u8 | 1).collect();
+        for path in [&one, &other] {
+            let _ = fs::remove_file(path);
+        }
+        if method.starts_with("write") {
+            return Ok(vec![one]);
+        }
+        fs::write(&one, &bytes)?;
+        let file = File::options().write(true).open(&one)?;
+        file.sync_all()?;
+        if method.contains("holes=skip") {
+            punch(&file)?;
+        }
+        if method.starts_with("compare") {
+            fs::write(&other, &bytes)?;
+            File::open(&other)?.sync_all()?;
+        }
+        Ok(vec![one, other])
+    }
+
+    fn calls(&self, method: &str) -> Result<BTreeMap<String, i64>> {
+        let table = self.folder.join("calls");
+        let paths = self.prepare(method)?;
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-c", "-U", "name,calls", "-o"]).arg(&table);
+        capture(strace.arg(&self.program).arg(method).args(paths))?;
+        let mut calls = BTreeMap::new();
+        for line in fs::read_to_string(&table)?.lines() {
+            let mut words = line.split_whitespace();
+            if let (Some(name), Some(Ok(count))) = (words.next(), words.next().map(str::parse::<i64>))
+                && name != "total"
+                && !OF_THREADS.contains(&name)
+            {
+                calls.insert(name.to_owned(), count);
+            }
+        }
+        Ok(calls)
+    }
+
+    fn instructions(&self, method: &str) -> Result<i64> {
+        let log = self.folder.join("instructions");
+        let mut log_file = std::ffi::OsString::from("--log-file=");
+        log_file.push(&log);
+        let mut out_file = std::ffi::OsString::from("--cachegrind-out-file=");
+        out_file.push(self.folder.join("counts"));
+        let paths = self.prepare(method)?;
+        let mut valgrind = Command::new("valgrind");
+        valgrind
+            .args(["--tool=cachegrind", "--cache-sim=no"])
+            .arg(log_file)
+            .arg(out_file);
+        capture(valgrind.arg(&self.program).arg(method).args(paths))?;
+        let log = fs::read_to_string(&log)?;
+        let line = log.lines().find_map(|line| line.split_once("refs:"));
+        let digits: String = line
+            .map_or("", |(_, count)| count)
+            .chars()
+            .filter(char::is_ascii_digit)
+            .collect();
+        digits.parse().with_context(|| format!("valgrind told no count: {log}"))
+    }
+}
+
+/// Makes a hole of every other piece.
+fn punch(file: &File) -> Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    for at in (0..FILE_BYTES).step_by(2 * PIECE_BYTES as usize) {
+        fallocate(
+            file,
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            at,
+            PIECE_BYTES,
+        )?;
+    }
+    file.sync_all()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_more_and_instructions_beyond_the_tolerance_are_told() {
+        let parsed = parse("# rustc 1; glibc 2\na\t1000\tread=3 openat=1 mmap=*\nb\t-\t\n").unwrap();
+        assert_eq!((parsed.compiler.as_str(), parsed.libc.as_str()), ("rustc 1", "glibc 2"));
+        let was = &parsed.costs["a"];
+        let with = |instructions, reads: i64| Cost {
+            calls: [("mmap", None), ("openat", Some(1)), ("read", Some(reads))]
+                .map(|(kind, count)| (kind.to_owned(), count))
+                .into(),
+            instructions: Some(instructions),
+        };
+        assert_eq!(*was, with(1000, 3));
+        assert_eq!(changed("a", was, &with(1019, 3), true), [""; 0]);
+        assert_eq!(
+            changed("a", was, &with(1021, 3), true),
+            ["a: 1021 instructions instead of 1000 (1.021x)"]
+        );
+        assert_eq!(changed("a", was, &with(5000, 3), false), [""; 0]);
+        assert_eq!(changed("a", was, &with(1000, 4), true), ["a: read: 4 instead of 3"]);
+        assert_eq!(changed("a", was, &Cost::default(), true).len(), 2);
+        assert_eq!(parsed.costs["b"], Cost::default());
+    }
+
+    #[test]
+    fn a_line_has_what_a_method_costs_beyond_nothing() {
+        let cost = |counts: &[(&str, Option<i64>)], instructions| Cost {
+            calls: counts.iter().map(|&(kind, count)| (kind.to_owned(), count)).collect(),
+            instructions: Some(instructions),
+        };
+        let nothing = cost(&[("brk", Some(3)), ("mmap", Some(10))], 500);
+        let counted = cost(
+            &[("brk", Some(3)), ("mmap", Some(12)), ("poll", None), ("read", Some(2))],
+            700,
+        );
+        assert_eq!(line("m", &counted, &nothing), "m\t200\tmmap=2 poll=* read=2");
+        let threaded = cost(&[("clone3", Some(1)), ("mmap", Some(12))], 700);
+        assert_eq!(line("m", &threaded, &nothing), "m\t-\tclone3=1 mmap=*");
+    }
+
+    #[test]
+    fn every_method_of_the_table_is_one() {
+        for method in METHODS {
+            assert!(method.parse::<seekless::Method>().is_ok(), "{method}");
+        }
+    }
+
+    #[test]
+    fn the_file_has_every_method_of_the_table() {
+        let recorded = parse(&fs::read_to_string(file()).unwrap()).unwrap();
+        for method in METHODS {
+            assert!(recorded.costs.contains_key(*method), "{method}");
+        }
+        assert_eq!(recorded.costs.len(), METHODS.len());
+    }
+}

@@ -1,0 +1,240 @@
+//! Seekless beside itself at an earlier revision: is a change of structure neutral in time?
+//!
+//! Whole processes on warm files, old and new in alternation, in an order that is drawn anew each round. A case is neutral
+//! where the interval of the paired ratio, new over old, ends at [`NEUTRAL`] or below. One that does not fails.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use comfy_table::{Table, presets};
+use rustix::fs::syncfs;
+
+use crate::built::{beside, cargo_command, root};
+use crate::peers::cache::{make_file, prepare};
+use crate::peers::cases::Start;
+use crate::peers::report::in_words;
+use crate::peers::statistics::{median, median_interval};
+use crate::peers::tree::make_trees;
+use crate::process::{capture, check_interrupt, run as run_program};
+
+/// The largest ratio, new over old, that counts as no change.
+const NEUTRAL: f64 = 1.05;
+
+/// What to compare with, where, and how often.
+#[derive(Args)]
+pub struct Arguments {
+    /// The earlier revision, or the folder of a checkout
+    base: String,
+    /// Folder on the storage to measure on
+    #[arg(long, default_value = ".")]
+    dir: PathBuf,
+    /// MiB of the files that are read and copied; two of twice that are compared
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(8..))]
+    mib: u64,
+    /// Files of the trees
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1000..))]
+    files: u32,
+    /// Rounds of each case
+    #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u16).range(6..))]
+    rounds: u16,
+    /// Only the cases whose names contain this
+    #[arg(long, default_value = "")]
+    only: String,
+}
+
+/// The programs of one revision.
+struct Programs {
+    seekless: PathBuf,
+    once: PathBuf,
+}
+
+/// What is timed: a program and its words, in a folder with `one`, `other`, and the trees `trees/one` and `trees/other`.
+struct Case {
+    name: &'static str,
+    of: fn(&Programs) -> &Path,
+    words: &'static [&'static str],
+    files: &'static [&'static str],
+}
+
+const CASES: [Case; 5] = [
+    Case {
+        name: "warm read, sync",
+        of: once,
+        words: &["read/sync,block=128K", "file"],
+        files: &["file"],
+    },
+    Case {
+        name: "warm read, mmap",
+        of: once,
+        words: &["read/mmap", "file"],
+        files: &["file"],
+    },
+    Case {
+        name: "warm copy, sync",
+        of: once,
+        words: &["copy/sync,block=128K", "file", "target"],
+        files: &["file"],
+    },
+    Case {
+        name: "compare",
+        of: seekless,
+        words: &["cmp", "-s", "one", "other"],
+        files: &["one", "other"],
+    },
+    Case {
+        name: "tree",
+        of: seekless,
+        words: &["cmp", "-r", "trees/one", "trees/other"],
+        files: &[],
+    },
+];
+
+fn once(programs: &Programs) -> &Path {
+    &programs.once
+}
+
+fn seekless(programs: &Programs) -> &Path {
+    &programs.seekless
+}
+
+/// Measures, prints, and fails where a case is not neutral.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let old = build(&checkout(&arguments.base)?)?;
+    let new = build(&root())?;
+    let folder = tempfile::Builder::new()
+        .prefix("seekless-peers-")
+        .tempdir_in(&arguments.dir)
+        .with_context(|| format!("cannot make a folder in {}", arguments.dir.display()))?;
+    let folder = folder.path();
+    let mut random = fastrand::Rng::new();
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(["case", "old, ms", "new, ms", "new / old", "neutral"]);
+    let mut slower = Vec::new();
+    for case in CASES.iter().filter(|case| case.name.contains(&arguments.only)) {
+        let [old, new] = measure(case, folder, [&old, &new], arguments, &mut random)
+            .with_context(|| format!("measuring {}", case.name))?;
+        let ratios: Vec<f64> = new.iter().zip(&old).map(|(new, old)| new / old).collect();
+        let is_neutral = median_interval(&ratios).is_some_and(|interval| interval.high <= NEUTRAL);
+        let ms = |seconds: &[f64]| median(seconds).map_or_else(String::new, |seconds| format!("{:.1}", seconds * 1e3));
+        let verdict = if is_neutral { "yes" } else { "**no**" };
+        table.add_row([case.name, &ms(&old), &ms(&new), &in_words(&ratios), verdict]);
+        if !is_neutral {
+            slower.push(case.name);
+        }
+        eprintln!("{} done", case.name);
+    }
+    println!("{table}");
+    ensure!(slower.is_empty(), "not shown to be neutral: {}", slower.join(", "));
+    Ok(())
+}
+
+/// The folder of the earlier revision; one that git knows gets a work tree below `target`.
+fn checkout(base: &str) -> Result<PathBuf> {
+    if Path::new(base).join("Cargo.toml").is_file() {
+        return Ok(PathBuf::from(base));
+    }
+    let mut parse = Command::new("git");
+    parse.current_dir(root()).args(["rev-parse", "--short", "--verify"]);
+    let commit = capture(parse.arg(format!("{base}^{{commit}}")))?;
+    let folder = root().join("target/before").join(commit.trim());
+    if !folder.join("Cargo.toml").is_file() {
+        let mut add = Command::new("git");
+        add.current_dir(root()).args(["worktree", "add", "--force", "--detach"]);
+        capture(add.arg(&folder).arg(commit.trim()))?;
+    }
+    Ok(folder)
+}
+
+/// Builds the programs of a checkout. Each has a target folder of its own: cargo takes the files of one checkout for those
+/// of another where they share it.
+fn build(checkout: &Path) -> Result<Programs> {
+    let is_ours = fs::canonicalize(checkout)? == fs::canonicalize(root())?;
+    let release = if is_ours {
+        beside("release")?
+    } else {
+        checkout.join("target/release")
+    };
+    let cargo = || {
+        let mut cargo = cargo_command();
+        cargo.current_dir(checkout).env_remove("CARGO_TARGET_DIR");
+        if let (true, Some(target)) = (is_ours, release.parent()) {
+            cargo.env("CARGO_TARGET_DIR", target);
+        }
+        cargo
+    };
+    run_program(cargo().args(["build", "--release", "-p", "seekless-cli"]))?;
+    run_program(cargo().args(["build", "--release", "-p", "seekless", "--example", "once"]))
+        .context("the revision has no example `once`: choose a later one")?;
+    Ok(Programs {
+        seekless: release.join("seekless"),
+        once: release.join("examples/once"),
+    })
+}
+
+/// The seconds of the old and the new program, round by round.
+fn measure(
+    case: &Case,
+    folder: &Path,
+    programs: [&Programs; 2],
+    arguments: &Arguments,
+    random: &mut fastrand::Rng,
+) -> Result<[Vec<f64>; 2]> {
+    make(case, folder, arguments, random)?;
+    let mut seconds = [Vec::new(), Vec::new()];
+    let mut order = [0, 1];
+    // The first round brings everything into memory and is not counted.
+    for round in 0..=arguments.rounds {
+        random.shuffle(&mut order);
+        for which in order {
+            check_interrupt()?;
+            let _ = fs::remove_file(folder.join("target"));
+            syncfs(File::open(folder)?)?;
+            for file in case.files {
+                prepare(Start::Warm, &folder.join(file))?;
+            }
+            let taken = time(case, folder, programs[which])?;
+            if round > 0 {
+                seconds[which].push(taken);
+            }
+        }
+    }
+    Ok(seconds)
+}
+
+/// Makes what a case needs, unless another case has.
+fn make(case: &Case, folder: &Path, arguments: &Arguments, random: &mut fastrand::Rng) -> Result<()> {
+    let bytes = arguments.mib << 20;
+    let file = |name: &str| Some(folder.join(name)).filter(|path| case.files.contains(&name) && !path.exists());
+    if let Some(path) = file("file") {
+        make_file(&path, bytes)?;
+    }
+    if let Some(path) = file("one") {
+        make_file(&path, 2 * bytes)?;
+        // Not a clone, which would be equal unread.
+        run_program(
+            Command::new("cp")
+                .arg("--reflink=never")
+                .args([path, folder.join("other")]),
+        )?;
+    }
+    let trees = folder.join("trees");
+    if case.files.is_empty() && !trees.exists() {
+        make_trees(&trees, arguments.files, random)?;
+    }
+    Ok(())
+}
+
+fn time(case: &Case, folder: &Path, programs: &Programs) -> Result<f64> {
+    let mut command = Command::new((case.of)(programs));
+    command.current_dir(folder).args(case.words).stdout(Stdio::null());
+    let begun = Instant::now();
+    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
+    let seconds = begun.elapsed().as_secs_f64();
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(seconds)
+}
