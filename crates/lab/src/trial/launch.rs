@@ -171,11 +171,14 @@ impl Drop for Child<'_> {
 
 /// Waits for a child that has nothing left to do; one that does not end is ended.
 fn wait_or_kill(child: &mut process::Child) {
-    for _ in 0..50 {
+    // Most end within a millisecond; about 100 ms in all.
+    let mut pause = Duration::from_micros(100);
+    while pause < Duration::from_millis(60) {
         match child.try_wait() {
-            Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+            Ok(None) => std::thread::sleep(pause),
             _ => return,
         }
+        pause *= 2;
     }
     let _ = seekless_sys::kill_group(child.id());
     let _ = child.wait();
