@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::{env, fs};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use seekless::Method;
 use seekless::method::{mechanisms, variants};
@@ -29,7 +29,7 @@ const TARGETS: [&str; 6] = [
 ];
 
 /// What makes libFuzzer see which code an input reaches.
-const FLAGS: &str = "--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module \
+const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
                      -Cllvm-args=-sanitizer-coverage-level=4 \
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
                      -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -76,14 +76,27 @@ fn why_not_here() -> Option<&'static str> {
 fn fuzz(targets: &[&str], seconds: u32) -> Result<()> {
     let folder = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz"))?;
     let programs = build(&folder)?;
-    for target in targets {
+    let fuzz_one = |target: &str| {
         let corpus = folder.join("corpus").join(target);
         let artifacts = folder.join("artifacts").join(target);
         for folder in [&corpus, &artifacts] {
             fs::create_dir_all(folder).with_context(|| format!("{}: making the folder failed", folder.display()))?;
         }
         seed(target, &corpus)?;
-        fuzz_one(&programs.join(target), target, &corpus, &artifacts, seconds)?;
+        fuzz_one(&programs.join(target), target, &corpus, &artifacts, seconds)
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    for together in targets.chunks(processors) {
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let running: Vec<_> = together.iter().map(|target| scope.spawn(|| fuzz_one(target))).collect();
+            running
+                .into_iter()
+                .map(|one| one.join().map_err(|_| anyhow!("a thread panicked")))
+                .collect()
+        });
+        for result in results {
+            result??;
+        }
     }
     Ok(())
 }

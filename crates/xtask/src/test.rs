@@ -35,7 +35,8 @@ const ON_FILE_SYSTEMS: [(&str, &[&str], bool); 3] = [
     ("storage", &["--show-output"], true),
 ];
 
-/// Seconds for each fuzz target: enough to find what broke since it was last run for a minute.
+/// Seconds for each fuzz target, of which as many run as there are processors: enough to find what broke since it was last
+/// run for a minute.
 const FUZZ_SECONDS: u32 = 5;
 const FUZZ_SECONDS_LONG: u32 = 60;
 
