@@ -14,7 +14,8 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::prelude::*;
 
 /// For the fuzz targets.
 #[doc(hidden)]
@@ -43,14 +44,16 @@ pub fn run() -> ExitCode {
         Some(Called::Trees(words)) => Some(words),
         None => None,
     };
-    let filter = EnvFilter::try_from_env("SEEKLESS_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let asked = std::env::var("SEEKLESS_LOG")
+        .ok()
+        .and_then(|filter| filter.parse().ok());
+    let filter: Targets = asked.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
+    let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .without_time()
         // They would go to standard error, which is what may be gone.
-        .log_internal_errors(false)
-        .init();
+        .log_internal_errors(false);
+    tracing_subscriber::registry().with(log.with_filter(filter)).init();
     // This program owns its signals, so methods may map files.
     if let Err(error) = seekless::allow_mapping() {
         tracing::warn!(%error, "mmap methods are not available");

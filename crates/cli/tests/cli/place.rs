@@ -46,7 +46,7 @@ impl Place {
 
     /// The command, with its folders and nothing of the user's.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("seekless"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seekless"));
         command
             .current_dir(self.folder())
             .env("XDG_DATA_HOME", self.all.path().join("data"))

@@ -20,7 +20,7 @@ impl Common {
     pub fn new() -> Self {
         let all = tempfile::tempdir().unwrap();
         fs::set_permissions(all.path(), Permissions::from_mode(0o755)).unwrap();
-        fs::copy(assert_cmd::cargo::cargo_bin!("seekless"), all.path().join("seekless")).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_seekless"), all.path().join("seekless")).unwrap();
         for (name, mode) in [("open", 0o777), ("shut", 0o555)] {
             fs::create_dir(all.path().join(name)).unwrap();
             fs::set_permissions(all.path().join(name), Permissions::from_mode(mode)).unwrap();

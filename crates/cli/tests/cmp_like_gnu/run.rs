@@ -48,7 +48,7 @@ impl Bench {
         let bin = folder.path().join("bin");
         fs::create_dir(&bin).expect("a folder in it");
         fs::create_dir(folder.path().join("work")).expect("a folder in it");
-        symlink(assert_cmd::cargo::cargo_bin!("seekless"), bin.join("cmp")).expect("a link");
+        symlink(env!("CARGO_BIN_EXE_seekless"), bin.join("cmp")).expect("a link");
         Self {
             ours: bin.join("cmp"),
             folder,
