@@ -11,7 +11,7 @@ about = "Who tells two files apart?"
 
 [[contest]]
 operation = "compare"
-methods = ["compare/sync,block=4K", "compare/mmap,kernel=linewise", "compare/null"]
+methods = ["compare/sync,block=4K", "compare/mmap,kernel=linewise"]
 sizes = ["300K"]
 cache = ["cold", "warm"]
 differ = ["none", "first", "early", "middle", "last"]
@@ -69,8 +69,6 @@ fn right_verdicts_are_ranked_and_wrong_ones_end_their_entry() {
         for right in ["compare/sync,block=4K", "compare/mmap,kernel=linewise", "command/cmp"] {
             assert_eq!(*status(contest, right), Status::Measured, "{right}: {contest:?}");
         }
-        // It says that all are equal, of which it has seen none.
-        assert_eq!(is_wrong(contest, "compare/null"), !is_equal, "{contest:?}");
         assert_eq!(is_wrong(contest, "command/always equal"), !is_equal);
         assert_eq!(is_wrong(contest, "command/always different"), is_equal);
         assert!(matches!(status(contest, "command/failing"), Status::Failed(why) if why.contains("exit status: 2")));

@@ -19,6 +19,7 @@ mod holes;
 mod interruption;
 mod layouts;
 mod methods;
+mod one_number;
 mod outputs;
 mod place;
 mod report;

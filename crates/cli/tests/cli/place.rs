@@ -264,6 +264,12 @@ impl Mount {
         Self::of("overlay", folder, &options)
     }
 
+    /// An overlay of two folders that is only read; as [`Mount::bindfs`].
+    pub fn layers([upper, lower]: [&Path; 2], options: &str, folder: &Path) -> Option<Self> {
+        let [upper, lower] = [upper, lower].map(Path::display);
+        Self::of("overlay", folder, &format!("lowerdir={upper}:{lower},{options}"))
+    }
+
     fn by(program: &str, arguments: &[&OsStr], folder: &Path) -> Option<Self> {
         let mounted = prepared(program, &[arguments, &[folder.as_os_str()]].concat());
         if !mounted {

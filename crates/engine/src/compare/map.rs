@@ -168,12 +168,12 @@ fn ask(pair: &Pair<'_>, file: usize, at: u64, last: Stretch) -> Result<Stretch> 
 
 /// The ranges in which both files have the same extents, and nothing about these is in doubt.
 fn shared(pair: &Pair<'_>) -> Result<Vec<Range<u64>>> {
-    if pair.bytes < SHARED_FROM_BYTES || !pair.is_on_one_device() || pair.is_one_file() {
+    if pair.bytes < SHARED_FROM_BYTES || !pair.has_one_device_number() || pair.has_one_inode() {
         return Ok(Vec::new());
     }
     // First without writing back what is dirty, which takes time and is in vain where nothing is shared.
     let known = [0, 1].map(|file| sys::extents_as_known(&pair.sides[file].file));
-    if matching(pair, known)?.is_empty() {
+    if matching(pair, known)?.is_empty() || !pair.is_in_one_address_space()? {
         return Ok(Vec::new());
     }
     matching(pair, [0, 1].map(|file| sys::extents(&pair.sides[file].file)))

@@ -9,7 +9,6 @@ mod facts;
 mod io_uring;
 mod map;
 mod mmap;
-mod null;
 mod pair;
 mod pass;
 mod stdio;
@@ -37,7 +36,6 @@ pub(crate) static TABLE: &[&Mechanism] = &[
     &mmap::MECHANISM,
     &stdio::LOCKED,
     &stdio::UNLOCKED,
-    &null::MECHANISM,
 ];
 
 /// Makes a mechanism's buffers, rings and threads, outside any clock.
@@ -188,15 +186,12 @@ impl Comparer {
             calls: 0,
             newlines: None,
         };
-        if self.method.mechanism() == &null::MECHANISM {
-            return Ok(nothing);
-        }
         let pair = Pair::open([one, other], &self.method, limit_bytes)?;
         if pair.longest_bytes() > self.longest_file_bytes {
             self.mechanism = prepare(&self.method, pair.longest_bytes())?;
             self.longest_file_bytes = pair.longest_bytes();
         }
-        if pair.is_one_file() && !self.method.options().identity_ignored {
+        if !self.method.options().identity_ignored && pair.is_one_file()? {
             return Ok(Comparison {
                 bytes: pair.bytes,
                 unread_bytes: pair.bytes,

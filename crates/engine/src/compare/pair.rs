@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-use seekless_sys::MappedBytes;
+use seekless_sys::{self as sys, MappedBytes};
 
 use super::{Part, Verdict, Which};
 use crate::error::Result;
@@ -54,14 +54,34 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// Whether both are the same part of the same file.
-    pub fn is_one_file(&self) -> bool {
-        let [one, other] = &self.metadata;
-        (one.dev(), one.ino(), self.starts[0]) == (other.dev(), other.ino(), self.starts[1])
+    /// Whether both are the same part of the same file, as far as their file system can be trusted with that.
+    pub fn is_one_file(&self) -> Result<bool> {
+        if !self.has_one_inode() || self.starts[0] != self.starts[1] {
+            return Ok(false);
+        }
+        let identify = |side: &Side<'_>| {
+            sys::inodes_identify(&*side.file).map_err(|error| side.failed("asking for its file system", error))
+        };
+        Ok(identify(&self.sides[0])? && identify(&self.sides[1])?)
     }
 
-    /// Whether both are on one file system.
-    pub fn is_on_one_device(&self) -> bool {
+    /// Whether extents at one place are the same bytes: both files are on one file system, and it has but one address space.
+    pub fn is_in_one_address_space(&self) -> Result<bool> {
+        let is_one = |side: &Side<'_>| {
+            let asked = sys::is_one_address_space(&side.file);
+            asked.map_err(|error| side.failed("asking for its file system", error))
+        };
+        Ok(self.has_one_device_number() && is_one(&self.sides[0])? && is_one(&self.sides[1])?)
+    }
+
+    /// Whether both have one `st_dev` and `st_ino`, which is not always one file.
+    pub fn has_one_inode(&self) -> bool {
+        self.has_one_device_number() && self.metadata[0].ino() == self.metadata[1].ino()
+    }
+
+    /// Whether both have one `st_dev`. That does not make them files of one file system: an overlay gives it to those of
+    /// several.
+    pub fn has_one_device_number(&self) -> bool {
         self.metadata[0].dev() == self.metadata[1].dev()
     }
 

@@ -6,7 +6,6 @@ mod double_buffer;
 mod fcopyfile;
 mod io_uring;
 mod mmap;
-mod null;
 mod reflink;
 mod sendfile;
 mod sparse;
@@ -36,7 +35,6 @@ pub(crate) static TABLE: &[&Mechanism] = &[
     &reflink::MECHANISM,
     &fcopyfile::MECHANISM,
     &clonefile::MECHANISM,
-    &null::MECHANISM,
 ];
 
 /// Makes a mechanism's buffers, rings and threads, outside any clock.
@@ -119,9 +117,6 @@ impl Copier {
     /// until then; after a failed fsync nothing may be assumed written. The name of a new file is durable only when its
     /// folder has been synced as well, which is the caller's business.
     pub fn copy(&mut self, source: &Path, target: &Path, destination: Destination) -> Result<Transfer> {
-        if self.method.mechanism() == &null::MECHANISM {
-            return Ok(Transfer::default());
-        }
         let source = Side::open_source(source, &self.method)?;
         if self.method.mechanism() == &clonefile::MECHANISM {
             return clonefile::clone(&source, target, destination);

@@ -258,7 +258,11 @@ mod tests {
         assert!(canonical("read/sync,block=0").starts_with("error: a block"));
         assert!(canonical("read/sync,depth=8").contains("does not take"));
         assert!(canonical("read/sync,blok=8").contains("is no option"));
-        assert!(canonical("read/null,direct").contains("no options"));
+        assert!(canonical("copy/clonefile,direct").contains("no options"));
+        // What does no work is no method.
+        for operation in ["read", "write", "copy", "compare", "update"] {
+            assert!(canonical(&format!("{operation}/null")).starts_with("error"));
+        }
         assert!(canonical("read/sync,order=preload").contains("does not take order=preload"));
         assert!(canonical("compare/sync,direct,window=1M").contains("does not take window=1M with direct"));
         assert!(canonical("compare/sync,order=window").contains("is no option"));

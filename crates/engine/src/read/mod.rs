@@ -3,7 +3,6 @@
 mod double_buffer;
 mod io_uring;
 mod mmap;
-mod null;
 mod posix_aio;
 mod sync;
 mod threads;
@@ -34,7 +33,6 @@ pub(crate) static TABLE: &[&Mechanism] = &[
     &io_uring::MECHANISM,
     &mmap::MECHANISM,
     &threads::MECHANISM,
-    &null::MECHANISM,
 ];
 
 /// Makes a mechanism's buffers, rings and threads, outside any clock.
@@ -103,9 +101,6 @@ impl Reader {
     /// Every [`Error`]; [`Error::Shrank`] where the file became shorter meanwhile: then what the consumer saw is not
     /// the file.
     pub fn read(&mut self, path: &Path, consumer: &dyn Consumer) -> Result<Transfer> {
-        if self.method.mechanism() == &null::MECHANISM {
-            return Ok(Transfer::default());
-        }
         let source = Side::open_source(path, &self.method)?;
         if source.bytes > self.longest_file_bytes {
             self.mechanism = (self.prepare)(Setup::new(&self.method, source.bytes))?;

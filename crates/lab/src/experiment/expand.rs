@@ -56,10 +56,10 @@ fn exact(name: &str, operation: Operation) -> Result<Method, String> {
     }
 }
 
-/// All variants that match, the null method left out: it measures the lab, not the storage.
+/// All variants that match.
 fn matching(pattern: &str, operation: Operation) -> Result<Vec<Method>, String> {
     let glob = glob(pattern).map_err(|message| format!("`{pattern}` is no glob: {message}"))?;
-    let ranked = mechanisms().filter(|mechanism| mechanism.operation == operation && mechanism.name != "null");
+    let ranked = mechanisms().filter(|mechanism| mechanism.operation == operation);
     let found: Vec<Method> = ranked
         .flat_map(variants)
         .filter(|method| glob.is_match(method.to_string()))
@@ -112,9 +112,8 @@ mod tests {
     }
 
     #[test]
-    fn globs_choose_among_all_variants_but_null() {
+    fn globs_choose_among_all_variants() {
         assert!(expanded("read/mmap*", &[]).contains(&"read/mmap,hint=populate".to_owned()));
-        assert!(expanded("read/*", &[]).iter().all(|method| method != "read/null"));
         assert!(
             expanded("read/{sync,threads}*,direct*", &[])
                 .iter()

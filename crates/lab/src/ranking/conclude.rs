@@ -35,12 +35,8 @@ impl<'a> Judged<'a> {
         let methods: Vec<Option<Method>> = entries.iter().map(method_of).collect();
         let samples: Vec<Samples> = entries
             .iter()
-            .zip(&methods)
             .zip(&of_entries)
-            .map(|((entry, method), trials)| {
-                let counted = trials.iter().copied().filter(|_| takes_part(entry, method.as_ref()));
-                Samples::of(counted)
-            })
+            .map(|(entry, trials)| Samples::of(trials.iter().copied().filter(|_| takes_part(entry))))
             .collect();
         let among_methods = standings(&only(&samples, |entry| methods[entry].is_some()));
         Self {
@@ -184,7 +180,8 @@ fn method_of(entry: &Entry) -> Option<Method> {
     }
 }
 
-fn takes_part(entry: &Entry, method: Option<&Method>) -> bool {
+/// Earlier runs have entries `read/null` and the like, which did nothing so that the cost of measuring was known.
+fn takes_part(entry: &Entry) -> bool {
     let ran = !matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
-    ran && method.is_none_or(|method| method.mechanism().name != "null")
+    ran && !entry.method.ends_with("/null")
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seekless::{Kernel, Method};
+use seekless::Method;
 use seekless_record::{Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
 
 use super::apart::Apart;
@@ -305,10 +305,9 @@ impl Runner<'_> {
 
     /// A trial that does nothing: the seconds inside its clock.
     pub(super) fn null_trial(&self) -> Result<Option<f64>, BenchError> {
-        let method = Method::known("read/null");
         let nowhere = FilePath::from(Path::new(""));
         let spec = Spec {
-            action: Action::Read(method, Kernel::None),
+            action: Action::Nothing,
             jobs: vec![Job {
                 source: nowhere.clone(),
                 other: nowhere.clone(),

@@ -98,6 +98,7 @@ enum Prepared {
     Copy(Copier, Destination),
     Compare(Comparer),
     Update(Box<Updating>),
+    Nothing,
     Command(record::Command),
 }
 
@@ -121,6 +122,7 @@ fn prepare(spec: &Spec) -> Result<Prepared, TrialError> {
         Action::Update(method, pattern, seed) => {
             Prepared::Update(Box::new(Updating::prepare(method, pattern, *seed, spec)?))
         }
+        Action::Nothing => Prepared::Nothing,
         Action::Command(command) => {
             for job in spec.jobs.iter().filter(|_| !command.before.is_empty()) {
                 succeed(&command.before, job)?;
@@ -215,6 +217,7 @@ impl Prepared {
                 }
             }
             Self::Update(updating) => updating.run(job)?,
+            Self::Nothing => Transfer::default(),
             Self::Command(command) => {
                 done.compared.extend(run_judging(command, job)?);
                 let fsync = if spec.sync_target {

@@ -56,6 +56,8 @@ pub enum Action {
     Compare(Method),
     /// A method of updating, the updates, and the seed by which they are drawn.
     Update(Method, UpdatePattern, u64),
+    /// Nothing, so that the cost of measuring is known.
+    Nothing,
     /// An external command; `{file}`, `{target}`, `{one}` and `{other}` are replaced.
     Command(Command),
 }

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::ffi::CStr;
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -179,6 +179,11 @@ pub fn extents_as_known(_file: &File) -> io::Result<Support<Vec<Extent>>> {
     Ok(Support::Unavailable(MISSING))
 }
 
+/// No: where data lies is not told here.
+pub fn is_one_address_space(_file: &File) -> io::Result<bool> {
+    Ok(false)
+}
+
 /// `Unavailable`: Linux only.
 pub fn next_hole(_file: &File, _offset: u64) -> io::Result<Support<u64>> {
     Ok(Support::Unavailable(MISSING))
@@ -262,6 +267,11 @@ pub fn file_system(path: &Path) -> io::Result<FileSystem> {
         read_only: space.f_flag.contains(StatVfsMountFlags::RDONLY),
         is_network: false,
     })
+}
+
+/// No: what the file system is cannot be told.
+pub fn inodes_identify(_file: impl AsFd) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// `Unavailable`: Linux and macOS only.

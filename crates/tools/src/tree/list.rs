@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::batch::Matched;
 use super::folder::Folder;
 use super::listing::{Listing, merge};
-use super::look::{compare_metadata, failed};
+use super::look::{Facts, compare_metadata, failed};
 use super::queue::Shared;
 use super::{Difference, Kind, Side, What};
 
@@ -66,7 +66,7 @@ impl Shared<'_> {
         if self.options.metadata {
             compare_metadata(&facts, folders, found);
         }
-        let listed = if facts[0].is_same(&facts[1]) {
+        let listed = if Facts::are_of_one_file(&facts, folders) {
             self.identical.fetch_add(1, Ordering::Relaxed);
             None
         } else {

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, FileType, Stat};
-use seekless_sys::{ExtendedAttributes, Support};
+use seekless_sys::{self as sys, ExtendedAttributes, Support};
 
 use super::{Difference, Kind, Side, What};
 
@@ -77,9 +77,10 @@ impl Facts {
         FileType::from_raw_mode(metadata.mode() as rustix::fs::RawMode).into()
     }
 
-    /// Whether two are one file.
-    pub fn is_same(&self, other: &Self) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
+    /// Whether two open files, or folders, with these facts are one, as far as their file systems can be trusted with that.
+    pub fn are_of_one_file(facts: &[Self; 2], files: [BorrowedFd<'_>; 2]) -> bool {
+        let ids = facts.map(|facts| (facts.device, facts.inode));
+        ids[0] == ids[1] && files.iter().all(|file| sys::inodes_identify(file).unwrap_or(false))
     }
 }
 

@@ -65,7 +65,7 @@ impl Opened {
                 return None;
             }
         }
-        if facts[0].is_same(&facts[1]) {
+        if Facts::are_of_one_file(&facts, [files[0].as_fd(), files[1].as_fd()]) {
             compared.is_identical = true;
             return None;
         }

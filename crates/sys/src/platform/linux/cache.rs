@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use rustix::fs::{Access as Permission, AtFlags, CWD};
 use rustix::io::Errno;
 
+use super::machine::magic;
 use crate::mincore;
 use crate::support::{ABSENT, Support, attempt};
 use crate::types::{Advice, Residency, ResidencySource};
@@ -124,13 +125,6 @@ pub fn unwritten_bytes(file: &File) -> io::Result<Support<u64>> {
         Err(Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP) => Ok(UNKNOWN),
         Err(errno) => Err(errno.into()),
     }
-}
-
-/// The `f_type` of the file's file system.
-fn magic(file: &File) -> rustix::io::Result<u64> {
-    // The type's width differs by architecture; magic numbers are 32 bits everywhere.
-    #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
-    rustix::fs::fstatfs(file).map(|found| found.f_type as u64)
 }
 
 /// Drops the file's clean pages from the cache: `posix_fadvise(2)` `DONTNEED`. The caller has synced the file.

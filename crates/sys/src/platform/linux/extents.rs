@@ -5,8 +5,9 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use rustix::io::Errno;
-use rustix::ioctl::opcode;
+use rustix::ioctl::{Getter, opcode};
 
+use super::machine::magic;
 use crate::support::{ABSENT, Support, attempt};
 use crate::types::{Extent, ExtentFlags};
 
@@ -56,6 +57,66 @@ pub fn extents(file: &File) -> io::Result<Support<Vec<Extent>>> {
 /// the extents that it shared before.
 pub fn extents_as_known(file: &File) -> io::Result<Support<Vec<Extent>>> {
     all_extents(file, 0)
+}
+
+/// Whether equal places that [`extents`] tells of two files with one `st_dev` are the same bytes: only where the file system
+/// itself keeps all its data in one address space. An overlay shows files of several file systems with one `st_dev`; XFS
+/// with a realtime volume has two devices, whose offsets begin at 0 each.
+pub fn is_one_address_space(file: &File) -> io::Result<bool> {
+    match magic(file)? {
+        EXT_MAGIC => Ok(true),
+        XFS_MAGIC => Ok(XfsGeometry::of(file)?.realtime_blocks == 0),
+        BTRFS_MAGIC => Ok(BtrfsInfo::of(file)?.devices == 1),
+        _ => Ok(false),
+    }
+}
+
+const EXT_MAGIC: u64 = 0xef53;
+const XFS_MAGIC: u64 = 0x5846_5342;
+const BTRFS_MAGIC: u64 = 0x9123_683e;
+
+/// `struct xfs_fsop_geom_v1` (`xfs_fs.h`) as far as it is of use here.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct XfsGeometry {
+    sizes: [u32; 8],
+    data_blocks: u64,
+    realtime_blocks: u64,
+    rest: [u64; 8],
+}
+
+const _: () = assert!(size_of::<XfsGeometry>() == 112 && size_of::<BtrfsInfo>() == 1024);
+
+impl XfsGeometry {
+    fn of(file: &File) -> io::Result<Self> {
+        const XFS_IOC_FSGEOMETRY_V1: rustix::ioctl::Opcode = opcode::read::<XfsGeometry>(b'X', 100);
+        // SAFETY: the call fills a `struct xfs_fsop_geom_v1`, which has the size and layout of `XfsGeometry`; all bytes are
+        // a valid value of it.
+        unsafe {
+            Ok(rustix::ioctl::ioctl(
+                file,
+                Getter::<XFS_IOC_FSGEOMETRY_V1, Self>::new(),
+            )?)
+        }
+    }
+}
+
+/// `struct btrfs_ioctl_fs_info_args` (linux/btrfs.h) as far as it is of use here.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct BtrfsInfo {
+    highest_device: u64,
+    devices: u64,
+    rest: [u64; 126],
+}
+
+impl BtrfsInfo {
+    fn of(file: &File) -> io::Result<Self> {
+        const BTRFS_IOC_FS_INFO: rustix::ioctl::Opcode = opcode::read::<BtrfsInfo>(0x94, 31);
+        // SAFETY: the call fills a `struct btrfs_ioctl_fs_info_args`, which has the size and layout of `BtrfsInfo`; all bytes
+        // are a valid value of it.
+        unsafe { Ok(rustix::ioctl::ioctl(file, Getter::<BTRFS_IOC_FS_INFO, Self>::new())?) }
+    }
 }
 
 fn all_extents(file: &File, flags: u32) -> io::Result<Support<Vec<Extent>>> {

@@ -1,6 +1,7 @@
 //! The machine, its file systems and this process: what /proc and statfs(2) tell, and small differences between platforms.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::fs::StatVfsMountFlags;
@@ -16,41 +17,43 @@ pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1024;
 /// The flag of mmap(2) for memory that is not set aside: zero pages for a whole file must not fail for want of swap.
 pub(crate) const MAP_NORESERVE: libc::c_int = libc::MAP_NORESERVE;
 
-/// Names of `f_type` (statfs(2), linux/magic.h), and whether the data comes over a network.
-const FILE_SYSTEMS: &[(u64, &str, bool)] = &[
-    (0xef53, "ext4", false), // ext2 and ext3 too: one number for all three
-    (0x5846_5342, "xfs", false),
-    (0x9123_683e, "btrfs", false),
-    (0x0102_1994, "tmpfs", false),
-    (0x8584_58f6, "ramfs", false),
-    (0x794c_7630, "overlay", false),
-    (0x2fc1_2fc1, "zfs", false),
-    (0xca45_1a4e, "bcachefs", false),
-    (0xf2f5_2010, "f2fs", false),
-    (0x2011_bab0, "exfat", false),
-    (0x4d44, "vfat", false),
-    (0x7366_746e, "ntfs", false),
-    (0x5265_4973, "reiserfs", false),
-    (0x3153_464a, "jfs", false),
-    (0x3434, "nilfs2", false),
-    (0x7371_7368, "squashfs", false),
-    (0xe0f5_e1e2, "erofs", false),
-    (0x9660, "iso9660", false),
-    (0x1501_3346, "udf", false),
-    (0xf15f, "ecryptfs", false),
-    (0x6573_5546, "fuse", false),
-    (0x786f_4256, "vboxsf", false),
-    (0x6969, "nfs", true),
-    (0xff53_4d42, "cifs", true),
-    (0xfe53_4d42, "smb2", true),
-    (0x517b, "smb", true),
-    (0x00c3_6400, "ceph", true),
-    (0x5346_414f, "afs", true),
-    (0x0102_1997, "9p", true),
-    (0x0116_1970, "gfs2", true),
-    (0x7461_636f, "ocfs2", true),
-    (0x0bd0_0bd0, "lustre", true),
-    (0x4750_4653, "gpfs", true),
+/// Names of `f_type` (statfs(2), linux/magic.h), whether the data comes over a network, and whether no two files ever have
+/// one `st_dev` and `st_ino`. What shows the files of several others under one `st_dev` (FUSE, eCryptfs, vboxsf), takes a
+/// server's word for it, or makes numbers up and forgets them (FAT) does not promise that.
+const FILE_SYSTEMS: &[(u64, &str, bool, bool)] = &[
+    (0xef53, "ext4", false, true), // ext2 and ext3 too: one number for all three
+    (0x5846_5342, "xfs", false, true),
+    (0x9123_683e, "btrfs", false, true),
+    (0x0102_1994, "tmpfs", false, true),
+    (0x8584_58f6, "ramfs", false, true),
+    (0x794c_7630, "overlay", false, true),
+    (0x2fc1_2fc1, "zfs", false, true),
+    (0xca45_1a4e, "bcachefs", false, true),
+    (0xf2f5_2010, "f2fs", false, true),
+    (0x2011_bab0, "exfat", false, false),
+    (0x4d44, "vfat", false, false),
+    (0x7366_746e, "ntfs", false, true),
+    (0x5265_4973, "reiserfs", false, true),
+    (0x3153_464a, "jfs", false, true),
+    (0x3434, "nilfs2", false, true),
+    (0x7371_7368, "squashfs", false, true),
+    (0xe0f5_e1e2, "erofs", false, true),
+    (0x9660, "iso9660", false, true),
+    (0x1501_3346, "udf", false, true),
+    (0xf15f, "ecryptfs", false, false),
+    (0x6573_5546, "fuse", false, false),
+    (0x786f_4256, "vboxsf", false, false),
+    (0x6969, "nfs", true, false),
+    (0xff53_4d42, "cifs", true, false),
+    (0xfe53_4d42, "smb2", true, false),
+    (0x517b, "smb", true, false),
+    (0x00c3_6400, "ceph", true, false),
+    (0x5346_414f, "afs", true, false),
+    (0x0102_1997, "9p", true, false),
+    (0x0116_1970, "gfs2", true, false),
+    (0x7461_636f, "ocfs2", true, false),
+    (0x0bd0_0bd0, "lustre", true, false),
+    (0x4750_4653, "gpfs", true, false),
 ];
 
 /// The file system behind `path`: statfs(2) and statvfs(3).
@@ -59,18 +62,38 @@ const FILE_SYSTEMS: &[(u64, &str, bool)] = &[
 pub fn file_system(path: &Path) -> io::Result<FileSystem> {
     let stat = rustix::io::retry_on_intr(|| rustix::fs::statfs(path))?;
     let space = rustix::io::retry_on_intr(|| rustix::fs::statvfs(path))?;
-    // The type's width differs by architecture; magic numbers are 32 bits everywhere.
-    #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
-    let magic = stat.f_type as u64 & 0xffff_ffff;
+    let magic = magic_of(&stat);
     let known = FILE_SYSTEMS.iter().find(|(number, ..)| *number == magic);
     Ok(FileSystem {
-        type_name: known.map_or_else(|| format!("{magic:#x}"), |(_, name, _)| (*name).to_owned()),
+        type_name: known.map_or_else(|| format!("{magic:#x}"), |(_, name, ..)| (*name).to_owned()),
         block_bytes: space.f_frsize,
         free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
         total_bytes: space.f_blocks.saturating_mul(space.f_frsize),
         read_only: space.f_flag.contains(StatVfsMountFlags::RDONLY),
-        is_network: known.is_some_and(|(.., network)| *network),
+        is_network: known.is_some_and(|(_, _, network, _)| *network),
     })
+}
+
+/// The `f_type` of statfs(2). Its width differs by architecture; magic numbers are 32 bits everywhere.
+#[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
+fn magic_of(stat: &rustix::fs::StatFs) -> u64 {
+    stat.f_type as u64 & 0xffff_ffff
+}
+
+/// The `f_type` of an open file's file system.
+pub(super) fn magic(file: impl AsFd) -> rustix::io::Result<u64> {
+    rustix::io::retry_on_intr(|| rustix::fs::fstatfs(&file)).map(|stat| magic_of(&stat))
+}
+
+/// Whether the file system of an open file promises that two files with one `st_dev` and `st_ino` are one file.
+pub fn inodes_identify(file: impl AsFd) -> io::Result<bool> {
+    Ok(inodes_identify_on(magic(file)?))
+}
+
+fn inodes_identify_on(magic: u64) -> bool {
+    FILE_SYSTEMS
+        .iter()
+        .any(|&(number, .., identify)| number == magic && identify)
 }
 
 /// The most memory that this program had resident, where it is known better than by getrusage(2): that counts what the
@@ -199,6 +222,21 @@ mod tests {
         let name = file_system(&std::env::temp_dir()).unwrap().type_name;
         let after = process_io().unwrap().available().unwrap();
         assert!(name == "tmpfs" || after.write_bytes >= before.write_bytes + (1 << 20));
+    }
+
+    #[test]
+    fn numbers_of_inodes_identify_files_only_where_the_file_system_makes_them() {
+        let identify = |name: &str| {
+            let row = FILE_SYSTEMS.iter().find(|(_, known, ..)| *known == name);
+            inodes_identify_on(row.expect("a name of the table").0)
+        };
+        for name in ["ext4", "xfs", "btrfs", "tmpfs", "overlay", "zfs", "squashfs"] {
+            assert!(identify(name), "{name}");
+        }
+        for name in ["fuse", "nfs", "cifs", "smb2", "9p", "ceph", "vboxsf", "ecryptfs", "vfat", "exfat"] {
+            assert!(!identify(name), "{name}");
+        }
+        assert!(!inodes_identify_on(0x1234_5678), "unknown");
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub use cache::{
     advise, drop_from_cache, drop_system_caches, enable_read_ahead, read_advice, readahead, residency, unwritten_bytes,
 };
 pub use copy::{clone_file, clone_path, copy_file_range, copy_path_data, sendfile};
-pub use extents::{extents, extents_as_known};
+pub use extents::{extents, extents_as_known, is_one_address_space};
 pub use file::{
     allocate, direct_alignment, name_file, open, protection, read_at_dontcache, sync, sync_file_system, unnamed_file,
     write_at_dontcache,
@@ -25,7 +25,7 @@ pub use holes::{
     capabilities, end_lease, holds_read_lease, holds_write_lease, is_locked, next_data, next_hole, punch_hole,
     set_capabilities, take_read_lease, take_write_lease,
 };
-pub use machine::{die_with_parent, file_system, memory, process_io};
+pub use machine::{die_with_parent, file_system, inodes_identify, memory, process_io};
 pub use pipe::Pipe;
 
 pub(crate) use machine::{

@@ -75,6 +75,11 @@ pub fn extents_as_known(_file: &File) -> io::Result<Support<Vec<Extent>>> {
     Ok(Support::Unavailable("macOS does not tell where data lies"))
 }
 
+/// No: where data lies is not told here.
+pub fn is_one_address_space(_file: &File) -> io::Result<bool> {
+    Ok(false)
+}
+
 fn last_errno() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::ptr;
 
@@ -42,6 +43,13 @@ pub fn file_system(path: &Path) -> io::Result<FileSystem> {
         read_only: stat.f_flags & libc::MNT_RDONLY.cast_unsigned() != 0,
         is_network: stat.f_flags & libc::MNT_LOCAL.cast_unsigned() == 0,
     })
+}
+
+/// Whether the file system of an open file promises that two files with one `st_dev` and `st_ino` are one file.
+pub fn inodes_identify(file: impl AsFd) -> io::Result<bool> {
+    let stat = rustix::io::retry_on_intr(|| rustix::fs::fstatfs(&file))?;
+    let name = stat.f_fstypename.map(libc::c_char::cast_unsigned);
+    Ok(name.starts_with(b"apfs\0") || name.starts_with(b"hfs\0"))
 }
 
 /// Bytes moved so far by this process: `proc_pid_rusage` (libproc.h).

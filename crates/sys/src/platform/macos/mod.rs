@@ -11,7 +11,10 @@ mod machine;
 pub use cache::{
     advise, drop_from_cache, drop_system_caches, enable_read_ahead, read_advice, readahead, residency, unwritten_bytes,
 };
-pub use copy::{Pipe, clone_file, clone_path, copy_file_range, copy_path_data, extents, extents_as_known, sendfile};
+pub use copy::{
+    Pipe, clone_file, clone_path, copy_file_range, copy_path_data, extents, extents_as_known, is_one_address_space,
+    sendfile,
+};
 pub use file::{
     allocate, capabilities, direct_alignment, end_lease, holds_read_lease, holds_write_lease, is_locked, name_file,
     next_data, next_hole, open, protection, punch_hole, read_at_dontcache, set_capabilities, sync, sync_file_system,
@@ -20,7 +23,7 @@ pub use file::{
 pub use folder::{extended_attributes_at, list_folder};
 
 pub use crate::attributes::{extended_attributes, set_extended_attribute};
-pub use machine::{die_with_parent, file_system, memory, process_io};
+pub use machine::{die_with_parent, file_system, inodes_identify, memory, process_io};
 
 pub(crate) use machine::{
     MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location, peak_memory_bytes, prefer_huge_pages,

@@ -1,0 +1,114 @@
+//! Different files whose numbers are the same: `st_dev`, `st_ino` and the places of their extents. None may be called equal
+//! unread.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use seekless::method::{Operation, mechanisms};
+
+use super::place::{Mount, Place, prepared};
+
+const IMAGE_BYTES: u64 = 320 << 20;
+const HALF_BYTES: usize = 16 << 20;
+
+/// Two new XFS, mounted on `one` and `other` of a folder: the same steps give their files the same numbers and places.
+fn twins(place: &Place, below: &str) -> Option<[Mount; 2]> {
+    let mount = |name: &str| {
+        let folder = place.path(format!("{below}{name}"));
+        fs::create_dir_all(&folder).unwrap();
+        Mount::image("xfs", IMAGE_BYTES, &place.path(format!("image-{name}")), &folder)
+    };
+    Some([mount("one")?, mount("other")?])
+}
+
+/// The same in the first half of each, where what is claimed would be tried, and a byte over and over in the second.
+fn bytes(byte: u8) -> Vec<u8> {
+    [[b'x'; 2], [byte; 2]].map(|pair| pair.repeat(HALF_BYTES / 2)).concat()
+}
+
+/// A file of [`bytes`], and a reflink of it beside it.
+fn cloned(folder: &Path, name: &str, byte: u8) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, bytes(byte)).unwrap();
+    fs::File::open(&path).unwrap().sync_all().unwrap();
+    let clone = folder.join(format!("clone-of-{name}"));
+    assert!(prepared(
+        "cp",
+        &["--reflink=always".as_ref(), path.as_os_str(), clone.as_os_str()]
+    ));
+    path
+}
+
+/// Whether two files that differ in their second half are said to differ by all methods, and their trees too.
+fn all_differ(place: &Place, one: &str, other: &str, trees: [&str; 2]) {
+    let differ = |arguments: &[&str]| {
+        let ended = place.run(arguments);
+        assert_eq!(ended.code, Some(1), "{arguments:?}: {}{}", ended.stdout, ended.stderr);
+    };
+    differ(&["cmp", "-s", one, other]);
+    differ(&["cmp", one, other]);
+    differ(&["cmp", "-r", "-q", trees[0], trees[1]]);
+    let here = mechanisms().filter(|mechanism| mechanism.operation == Operation::Compare);
+    for mechanism in here.filter(|mechanism| mechanism.is_here()) {
+        differ(&[
+            "cmp",
+            "-s",
+            "--method",
+            &format!("compare/{}", mechanism.name),
+            one,
+            other,
+        ]);
+    }
+}
+
+#[test]
+fn files_of_two_file_systems_below_one_overlay_share_nothing_though_their_extents_lie_at_one_place() {
+    let place = Place::new();
+    let Some(_twins) = twins(&place, "") else { return };
+    for (lower, folder, byte) in [("one", "a", b'a'), ("other", "b", b'b')] {
+        fs::create_dir(place.path(lower).join(folder)).unwrap();
+        cloned(&place.path(lower).join(folder), "file", byte);
+    }
+    fs::create_dir(place.path("mount")).unwrap();
+    let Some(_overlay) = Mount::layers(
+        [&place.path("one"), &place.path("other")],
+        "xino=on",
+        &place.path("mount"),
+    ) else {
+        return;
+    };
+    all_differ(&place, "mount/a/file", "mount/b/file", ["mount/a", "mount/b"]);
+    // What is the same is found to be.
+    let same = place.run(&["cmp", "-s", "mount/a/file", "mount/a/clone-of-file"]);
+    assert_eq!(same.code, Some(0), "{}", same.stderr);
+}
+
+#[test]
+fn files_of_two_file_systems_that_fuse_shows_as_one_are_not_one_though_their_numbers_are() {
+    use std::os::unix::fs::MetadataExt;
+    let place = Place::new();
+    let Some(_twins) = twins(&place, "source/") else { return };
+    for (lower, byte) in [("one", b'a'), ("other", b'b')] {
+        let folder = place.path("source").join(lower).join("d");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("file"), bytes(byte)).unwrap();
+    }
+    fs::create_dir(place.path("mount")).unwrap();
+    let Some(_fuse) = Mount::bindfs(&place.path("source"), &place.path("mount"), &[]) else {
+        return;
+    };
+    let number = |path: &str| {
+        let metadata = fs::metadata(place.path(path)).unwrap();
+        (metadata.dev(), metadata.ino())
+    };
+    if number("mount/one/d/file") != number("mount/other/d/file") {
+        println!("skipped: bindfs gives numbers of its own here");
+        return;
+    }
+    all_differ(
+        &place,
+        "mount/one/d/file",
+        "mount/other/d/file",
+        ["mount/one", "mount/other"],
+    );
+}
