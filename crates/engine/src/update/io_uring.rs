@@ -155,19 +155,19 @@ impl IoUring {
             Err(error) => return Err(target.side.request_failed(action, at, error)),
         };
         if is_over && one.is_reading {
-            // Who waits for the file does so for no longer than /proc/sys/fs/lease-break-time.
-            if !target.may_fill_gaps() {
-                self.write_parts(target, &one.write)?;
-                return Ok(true);
-            }
             self.ring.buffer_mut(slot)[one.done..length].fill(0);
-            self.start_writing(target, slot, one)?;
-            return Ok(false);
+            return self.start_writing(target, slot, one).map(|is_started| !is_started);
         }
         if is_over {
             target.finish(&one.write);
+            return Ok(true);
         }
-        Ok(is_over)
+        // The rest of a write that was cut short.
+        if !one.is_reading && one.write.has_gaps() && !target.may_fill_gaps() {
+            self.write_parts(target, &one.write)?;
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     fn write_parts(&mut self, target: &Target<'_>, write: &Write) -> Result<()> {
@@ -175,10 +175,17 @@ impl IoUring {
         target.write_parts(write, &mut self.buffer)
     }
 
-    fn start_writing(&mut self, target: &Target<'_>, slot: u32, one: &mut Going) -> Result<()> {
+    /// Gets a write ready to be requested. Whether there is one: where others may have written since the gaps were read, it
+    /// is made at once without them. Who waits for the file does so for no longer than /proc/sys/fs/lease-break-time.
+    fn start_writing(&mut self, target: &Target<'_>, slot: u32, one: &mut Going) -> Result<bool> {
+        target.announce(one.write.offset, one.write.length)?;
+        if one.write.has_gaps() && !target.may_fill_gaps() {
+            self.write_parts(target, &one.write)?;
+            return Ok(false);
+        }
         target.window.overlay(&one.write, self.ring.buffer_mut(slot));
         (one.is_reading, one.done) = (false, 0);
-        target.announce(one.write.offset, one.write.length)
+        Ok(true)
     }
 
     fn request(&mut self, target: &Target<'_>, slot: u32, one: &Going) -> Result<()> {
@@ -190,6 +197,9 @@ impl IoUring {
         } else {
             self.ring.submit_write(slot, file, at, one.done, rest, flags)
         };
+        // What was read between updates is written back at once: each moment more is one in which a lease may end.
+        let is_urgent = !one.is_reading && one.write.has_gaps();
+        let submitted = submitted.and_then(|()| if is_urgent { self.ring.submit() } else { Ok(()) });
         submitted.map_err(|error| target.side.failed_at("starting to write", at, error))
     }
 }

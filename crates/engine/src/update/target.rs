@@ -195,13 +195,16 @@ impl<'a> Target<'a> {
     pub fn write(&self, write: &Write, buffer: &mut [u8]) -> Result<()> {
         if write.has_gaps() {
             if !self.may_fill_gaps() {
-                self.let_others_in();
-                self.require_exact(write)?;
-                return self.write_parts(write, buffer);
+                return self.write_exactly(write, buffer);
             }
             self.read_gaps(write, buffer)?;
         }
         self.announce(write.offset, write.length)?;
+        // A process that is stopped for longer than the kernel waits (/proc/sys/fs/lease-break-time) has lost its lease when
+        // it goes on, and others have written. What is left is a stop within the call that writes.
+        if write.has_gaps() && !self.may_fill_gaps() {
+            return self.write_exactly(write, buffer);
+        }
         let bytes = match self.window.only_part(write) {
             // Direct I/O asks for aligned memory.
             Some(bytes) if self.side.alignment == 1 => bytes,
@@ -213,6 +216,13 @@ impl<'a> Target<'a> {
         self.side.write_block(bytes, write.offset, write.length as usize)?;
         self.finish(write);
         Ok(())
+    }
+
+    /// Leaves the file to others, and writes only what updates name, if the method can.
+    fn write_exactly(&self, write: &Write, buffer: &mut [u8]) -> Result<()> {
+        self.let_others_in();
+        self.require_exact(write)?;
+        self.write_parts(write, buffer)
     }
 
     /// Writes only what updates name, each stretch by itself.

@@ -352,3 +352,97 @@ fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_h
         }
     }
 }
+
+/// The seconds that the kernel lets a process keep a lease which others wait for; set for the whole system, and put back.
+struct LeaseBreakTime {
+    before: String,
+}
+
+impl LeaseBreakTime {
+    const PATH: &str = "/proc/sys/fs/lease-break-time";
+
+    fn of(seconds: u32) -> Option<Self> {
+        let before = std::fs::read_to_string(Self::PATH).ok()?;
+        std::fs::write(Self::PATH, seconds.to_string()).ok()?;
+        Some(Self { before })
+    }
+}
+
+impl Drop for LeaseBreakTime {
+    fn drop(&mut self) {
+        let _ = std::fs::write(Self::PATH, &self.before);
+    }
+}
+
+/// Stops before its nth write until another, who opens the file, waits for the lease and writes, is done: as a process that
+/// is stopped for longer than its lease lasts.
+struct Stopped<'a> {
+    path: &'a Path,
+    at: &'a [usize],
+    writes: AtomicU64,
+    stops_before: u64,
+}
+
+impl Watch for Stopped<'_> {
+    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+        if step.kind != StepKind::Write || self.writes.fetch_add(1, Ordering::Relaxed) != self.stops_before {
+            return Ok(());
+        }
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let file = std::fs::File::options().write(true).open(self.path)?;
+                self.at.iter().try_for_each(|&at| file.write_all_at(b"!", at as u64))
+            });
+            other.join().expect("the other does not panic")
+        })
+    }
+}
+
+#[test]
+fn what_others_wrote_while_an_update_was_stopped_for_longer_than_its_lease_stays() {
+    const STEP: usize = 16 << 10;
+    let Some(_time) = LeaseBreakTime::of(1) else {
+        println!("skipped: setting the time of leases needs root on Linux");
+        return;
+    };
+    for folder in folders() {
+        for method in [
+            "update/sync,gap=4K",
+            "update/io_uring,depth=1,gap=4K",
+            "update/io_uring,depth=4,gap=4K",
+        ] {
+            let method: Method = method.parse().unwrap();
+            if !is_available(&method, folder.path()) {
+                continue;
+            }
+            for stops_before in [0, 3] {
+                let (mut batch, mut after) = (Batch::new(), sample(6 * STEP));
+                let mut at = Vec::new();
+                for n in 0..6 {
+                    for offset in [n * STEP, n * STEP + 100] {
+                        batch.push(offset as u64, b"upda").unwrap();
+                        after[offset..offset + 4].copy_from_slice(b"upda");
+                    }
+                    after[n * STEP + 50] = b'!';
+                    at.push(n * STEP + 50);
+                }
+                let path = file_of(&folder, "file", &sample(6 * STEP));
+                wait_until_closed(&path);
+                let watch = Stopped {
+                    path: &path,
+                    at: &at,
+                    writes: AtomicU64::new(0),
+                    stops_before,
+                };
+                commit_watched(&path, &batch.resolve().unwrap(), &how(method, Safety::InPlace), &watch).unwrap();
+                let found = std::fs::read(&path).unwrap();
+                let lost: Vec<_> = at.iter().filter(|&&at| found[at] != b'!').collect();
+                assert!(
+                    lost.is_empty(),
+                    "{method}, stopped before write {stops_before}: lost {lost:?}"
+                );
+                assert!(found == after, "{method}, stopped before write {stops_before}");
+            }
+        }
+    }
+}
