@@ -24,6 +24,15 @@ pub fn set_extended_attribute(file: BorrowedFd<'_>, name: &CStr, value: &[u8]) -
     Ok(Support::Available(()))
 }
 
+/// Takes an extended attribute away from an open file: fremovexattr(2). One that has gone already is no error: some are two
+/// names of one.
+pub fn remove_extended_attribute(file: BorrowedFd<'_>, name: &CStr) -> io::Result<Support<()>> {
+    match rustix::fs::fremovexattr(file, name) {
+        Err(error) if error != GONE => Err(error.into()),
+        _ => Ok(Support::Available(())),
+    }
+}
+
 /// All attributes, sorted by name. One that goes away between the list and its value is not among them.
 pub(crate) fn attributes(
     list: impl Fn(&mut [u8]) -> Result<usize>,

@@ -6,9 +6,24 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::Path;
 
-use seekless_sys::{self as sys, Support};
+use seekless_sys::{self as sys, ExtendedAttributes, Support};
 
 use crate::error::{Error, Result};
+
+/// Gives `to`, which is empty yet, the flags of `from`: some can be set on an empty file only.
+///
+/// # Errors
+/// The system's, where one cannot be kept.
+pub(super) fn keep_flags(from: &File, to: &File, path: &Path) -> Result<()> {
+    let kept = sys::copy_inode_flags(from, to);
+    kept.map_err(|error| {
+        Error::system(
+            path,
+            "keeping its flags (lsattr; which replacing it would lose, unlike writing in place)",
+            error,
+        )
+    })
+}
 
 /// Gives `to` the owner, mode and extended attributes of `from`. Access control lists are extended attributes too.
 ///
@@ -28,6 +43,8 @@ pub(super) fn keep(from: &File, to: &File, path: &Path) -> Result<()> {
     }
     let attributes = sys::extended_attributes(from.as_fd()).map_err(failed("reading its extended attributes"))?;
     if let Support::Available(attributes) = attributes {
+        // Before the mode: what the new file inherited from its folder, as a default access control list, may let others in.
+        remove_others(&attributes, to).map_err(failed("removing extended attributes that it does not have"))?;
         for (name, value) in attributes {
             let Ok(name) = CString::new(name) else { continue };
             sys::set_extended_attribute(to.as_fd(), &name, &value)
@@ -37,4 +54,18 @@ pub(super) fn keep(from: &File, to: &File, path: &Path) -> Result<()> {
     // Last: changing the owner takes away set-user-ID.
     to.set_permissions(wanted.permissions())
         .map_err(failed("keeping its mode"))
+}
+
+/// Takes away the extended attributes that are not among these.
+fn remove_others(attributes: &ExtendedAttributes, from: &File) -> std::io::Result<()> {
+    let Support::Available(found) = sys::extended_attributes(from.as_fd())? else {
+        return Ok(());
+    };
+    for (name, _) in found {
+        let Ok(name) = CString::new(name) else { continue };
+        if !attributes.iter().any(|(kept, _)| *kept == name.as_bytes()) {
+            sys::remove_extended_attribute(from.as_fd(), &name)?;
+        }
+    }
+    Ok(())
 }

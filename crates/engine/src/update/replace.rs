@@ -44,18 +44,31 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     }
     let is_held = keep_writers_out(&old, path, commit)?;
     let new = NewFile::make(path, &before, watch)?;
-    let made = copy((&old, path), &new).and_then(|copied_bytes| {
-        let done = update(&new, before.len(), updates, commit, watch)?;
-        attributes::keep(&old, &new.file, path)?;
-        sync(&new, watch)?;
-        new.name(watch)?;
-        Ok(Updated { copied_bytes, ..done })
-    });
+    let prepared = attributes::keep_flags(&old, &new.file, path);
+    let made = prepared
+        .and_then(|()| copy((&old, path), &new))
+        .and_then(|copied_bytes| {
+            let done = update(&new, before.len(), updates, commit, watch)?;
+            attributes::keep(&old, &new.file, path)?;
+            sync(&new, watch)?;
+            new.name(watch)?;
+            Ok(Updated { copied_bytes, ..done })
+        });
     let done = made.map_err(|cause| unmade(path, cause))?;
     let now = old
         .metadata()
         .map_err(|error| Error::system(path, "looking at it", error))?;
-    let is_changed = (now.len(), now.mtime(), now.mtime_nsec()) != (before.len(), before.mtime(), before.mtime_nsec());
+    // The time of the last change tells of owner, mode, attributes and names too.
+    let state = |found: &Metadata| {
+        (
+            found.len(),
+            found.mtime(),
+            found.mtime_nsec(),
+            found.ctime(),
+            found.ctime_nsec(),
+        )
+    };
+    let is_changed = state(&now) != state(&before);
     if is_held && !sys::holds_read_lease(&old) {
         return Err(Error::refused(
             path,
@@ -65,7 +78,7 @@ pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     if is_changed {
         return Err(Error::refused(
             path,
-            "others wrote to it meanwhile; it is as they left it",
+            "others changed it meanwhile; it is as they left it",
         ));
     }
     watch

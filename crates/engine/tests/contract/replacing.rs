@@ -237,3 +237,110 @@ fn a_file_with_holes_is_replaced_by_one_with_holes() {
         }
     }
 }
+
+/// An access control list as the kernel stores it: what the owner, user 1234, the group and others may, and the mask.
+#[cfg(target_os = "linux")]
+fn list_with_user_1234() -> Vec<u8> {
+    let nobody = u32::MAX;
+    let entries: [(u16, u16, u32); 5] = [
+        (1, 7, nobody),
+        (2, 4, 1234),
+        (4, 5, nobody),
+        (16, 7, nobody),
+        (32, 5, nobody),
+    ];
+    let entries = entries.iter().flat_map(|(tag, permissions, id)| {
+        [&tag.to_le_bytes()[..], &permissions.to_le_bytes(), &id.to_le_bytes()].concat()
+    });
+    2_u32.to_le_bytes().into_iter().chain(entries).collect()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_replaced_file_lets_nobody_in_whom_its_folder_would_let_into_new_files() {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    for folder in folders() {
+        let path = file_of(&folder, "file", b"before");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let attributes = |path: &Path| {
+            let file = File::open(path).unwrap();
+            seekless_sys::extended_attributes(file.as_fd())
+                .unwrap()
+                .available()
+                .unwrap()
+        };
+        let before = attributes(&path);
+        let opened = File::open(folder.path()).unwrap();
+        let list = list_with_user_1234();
+        if let Err(error) = seekless_sys::set_extended_attribute(opened.as_fd(), c"system.posix_acl_default", &list) {
+            println!(
+                "skipped: no access control lists in {}: {error}",
+                folder.path().display()
+            );
+            continue;
+        }
+        commit(&path, &one_byte(), &replace()).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"Before");
+        assert_eq!(attributes(&path), before, "{}", folder.path().display());
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_replaced_file_keeps_its_flags() {
+    let lsattr = |path: &Path| {
+        let output = std::process::Command::new("lsattr").arg(path).output().unwrap();
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .split(' ')
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    for folder in folders() {
+        for flag in ["+d", "+A", "+C"] {
+            let path = folder.path().join("file");
+            File::create(&path).unwrap();
+            let set = std::process::Command::new("chattr").arg(flag).arg(&path).output();
+            if !set.is_ok_and(|set| set.status.success()) {
+                println!("skipped: {} does not take chattr {flag}", folder.path().display());
+                continue;
+            }
+            std::fs::write(&path, b"before").unwrap();
+            let before = lsattr(&path);
+            commit(&path, &one_byte(), &replace()).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"Before");
+            assert_eq!(lsattr(&path), before, "{flag} in {}", folder.path().display());
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
+/// Changes the mode of the old file before the new one takes its name.
+struct Chmod<'a>(&'a Path);
+
+impl Watch for Chmod<'_> {
+    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        if step.kind == StepKind::Sync {
+            std::fs::set_permissions(self.0, std::fs::Permissions::from_mode(0o600))?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_mode_that_others_change_while_a_file_is_replaced_stays() {
+    use std::os::unix::fs::MetadataExt;
+    for folder in folders() {
+        let path = file_of(&folder, "file", b"before").canonicalize().unwrap();
+        let refused = commit_watched(&path, &one_byte(), &replace(), &Chmod(&path));
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("others changed it meanwhile"), "{error}");
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        assert_eq!(std::fs::read(&path).unwrap(), b"before");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -245,6 +245,16 @@ pub fn set_extended_attribute(_file: BorrowedFd<'_>, _name: &CStr, _value: &[u8]
     Ok(Support::Unavailable(MISSING))
 }
 
+/// `Unavailable`, as extended attributes are.
+pub fn remove_extended_attribute(_file: BorrowedFd<'_>, _name: &CStr) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// Nothing to copy: flags of inodes are known on Linux only.
+pub fn copy_inode_flags(_from: &File, _to: &File) -> io::Result<()> {
+    Ok(())
+}
+
 /// None: files have capabilities on Linux only.
 #[must_use]
 pub fn capabilities(_file: &File) -> Option<Vec<u8>> {

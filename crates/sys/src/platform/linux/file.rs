@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxAttributes, StatxFlags};
+use rustix::fs::{AtFlags, FallocateFlags, IFlags, Mode, OFlags, StatxAttributes, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::support::{ABSENT, Support, attempt};
@@ -80,6 +80,39 @@ pub fn protection(path: &Path) -> io::Result<Support<Option<&'static str>>> {
         None
     }))
 }
+
+/// Gives a file the flags of another that users may set (chattr(1)), such as `NOCOW`, `NOATIME` and `NODUMP`: `FS_IOC_SETFLAGS`.
+/// Nothing is done where the file system has none.
+///
+/// # Errors
+/// The system's, where a flag cannot be set or cleared; btrfs takes `NOCOW` for an empty file only.
+pub fn copy_inode_flags(from: &File, to: &File) -> io::Result<()> {
+    let absent = [Errno::NOTTY, Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL];
+    let flags = |file: &File| match rustix::fs::ioctl_getflags(file) {
+        Err(error) if absent.contains(&error) => Ok(None),
+        other => other.map(Some),
+    };
+    let (Some(wanted), Some(own)) = (flags(from)?, flags(to)?) else {
+        return Ok(());
+    };
+    let kept = (own - INODE_FLAGS) | (wanted & INODE_FLAGS);
+    if kept != own {
+        rustix::fs::ioctl_setflags(to, kept)?;
+    }
+    Ok(())
+}
+
+/// The flags that a new file can have like an old one. Immutable and append-only files are not replaced.
+const INODE_FLAGS: IFlags = IFlags::COMPRESSED
+    .union(IFlags::JOURNALING)
+    .union(IFlags::NOATIME)
+    .union(IFlags::NOCOW)
+    .union(IFlags::NODUMP)
+    .union(IFlags::NOTAIL)
+    .union(IFlags::PROJECT_INHERIT)
+    .union(IFlags::SECURE_REMOVAL)
+    .union(IFlags::SYNC)
+    .union(IFlags::UNRM);
 
 /// What direct I/O on `file` demands: statx(2) with `STATX_DIOALIGN`.
 ///

@@ -233,7 +233,9 @@ mod tests {
         for name in ["ext4", "xfs", "btrfs", "tmpfs", "overlay", "zfs", "squashfs"] {
             assert!(identify(name), "{name}");
         }
-        for name in ["fuse", "nfs", "cifs", "smb2", "9p", "ceph", "vboxsf", "ecryptfs", "vfat", "exfat"] {
+        for name in [
+            "fuse", "nfs", "cifs", "smb2", "9p", "ceph", "vboxsf", "ecryptfs", "vfat", "exfat",
+        ] {
             assert!(!identify(name), "{name}");
         }
         assert!(!inodes_identify_on(0x1234_5678), "unknown");

@@ -15,12 +15,12 @@ pub use cache::{
 pub use copy::{clone_file, clone_path, copy_file_range, copy_path_data, sendfile};
 pub use extents::{extents, extents_as_known, is_one_address_space};
 pub use file::{
-    allocate, direct_alignment, name_file, open, protection, read_at_dontcache, sync, sync_file_system, unnamed_file,
-    write_at_dontcache,
+    allocate, copy_inode_flags, direct_alignment, name_file, open, protection, read_at_dontcache, sync,
+    sync_file_system, unnamed_file, write_at_dontcache,
 };
 pub use folder::{extended_attributes_at, list_folder};
 
-pub use crate::attributes::{extended_attributes, set_extended_attribute};
+pub use crate::attributes::{extended_attributes, remove_extended_attribute, set_extended_attribute};
 pub use holes::{
     capabilities, end_lease, holds_read_lease, holds_write_lease, is_locked, next_data, next_hole, punch_hole,
     set_capabilities, take_read_lease, take_write_lease,

@@ -22,7 +22,12 @@ pub use file::{
 };
 pub use folder::{extended_attributes_at, list_folder};
 
-pub use crate::attributes::{extended_attributes, set_extended_attribute};
+/// Nothing to copy: flags of inodes are known on Linux only.
+pub fn copy_inode_flags(_from: &std::fs::File, _to: &std::fs::File) -> std::io::Result<()> {
+    Ok(())
+}
+
+pub use crate::attributes::{extended_attributes, remove_extended_attribute, set_extended_attribute};
 pub use machine::{die_with_parent, file_system, inodes_identify, memory, process_io};
 
 pub(crate) use machine::{
