@@ -63,7 +63,7 @@ pub fn run() -> ExitCode {
     }
     let done = match trees {
         Some(words) => command::cmp::compare_trees(words),
-        None => command::run(Cli::parse()),
+        None => command::run(Cli::try_parse().unwrap_or_else(|error| refuse(&error))),
     };
     match done {
         Ok(code) => code,
@@ -79,6 +79,17 @@ pub fn run() -> ExitCode {
             ExitCode::from(EXIT_PARTLY)
         }
     }
+}
+
+/// Ends the program as clap does, but for words of the command line that a terminal would obey: they are shown as escapes.
+pub(crate) fn refuse(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    let shown = show::visible_lines(&text);
+    if shown == text {
+        error.exit();
+    }
+    let _ = write!(anstream::stderr(), "{shown}");
+    std::process::exit(error.exit_code())
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

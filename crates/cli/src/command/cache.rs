@@ -363,7 +363,7 @@ fn drop_system(json: bool) -> Result<ExitCode, Failure> {
         let value = serde_json::json!({
             "kind": "system", "cached_before_bytes": before, "cached_bytes": after,
         });
-        writeln!(out, "{value}")?;
+        writeln!(out, "{}", crate::show::Json(value))?;
         return Ok(ExitCode::SUCCESS);
     }
     match before.zip(after) {

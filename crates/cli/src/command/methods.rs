@@ -75,7 +75,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         _ => Operation::ALL.to_vec(),
     };
     if arguments.json {
-        print_json(&mut out, &methods_json(&operations, &mut probe))?;
+        print_json(&mut out, methods_json(&operations, &mut probe))?;
     } else {
         list_methods(&mut out, &operations, &mut probe, Width::of_stdout())?;
     }
@@ -94,8 +94,8 @@ fn method(text: &str) -> anyhow::Result<Method> {
     })
 }
 
-fn print_json(out: &mut dyn std::io::Write, value: &serde_json::Value) -> anyhow::Result<()> {
-    Ok(writeln!(out, "{value:#}")?)
+fn print_json(out: &mut dyn std::io::Write, value: serde_json::Value) -> anyhow::Result<()> {
+    Ok(writeln!(out, "{:#}", crate::show::Json(value))?)
 }
 
 fn show_one(out: &mut dyn std::io::Write, method: &Method, probe: &mut Probe, json: bool) -> Result<ExitCode, Failure> {
@@ -105,7 +105,7 @@ fn show_one(out: &mut dyn std::io::Write, method: &Method, probe: &mut Probe, js
         let value = serde_json::json!({
             "method": method.to_string(), "available": reason.is_none(), "reason": reason,
         });
-        print_json(out, &value)?;
+        print_json(out, value)?;
     } else {
         writeln!(out, "{method}\n  {}", method.mechanism().about)?;
         match reason {

@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut out = anstream::stdout().lock();
     if arguments.json {
         use std::io::Write;
-        writeln!(out, "{:#}", storage_json(&described))?;
+        writeln!(out, "{:#}", crate::show::Json(storage_json(&described)))?;
     } else {
         show_storage(&mut out, &described, Width::of_stdout())?;
     }

@@ -14,7 +14,7 @@ use seekless::cache::Resident;
 use seekless_tools::cache::{FileState, Total, Watch};
 
 use super::units::{bar, bytes};
-use super::visible::{visible, visible_path};
+use super::visible::{Json, visible, visible_path};
 use super::width::Width;
 use super::{BOLD, DIM, WARNING};
 use json::{failed_json, file_json, total_json};
@@ -106,7 +106,7 @@ impl Watch for Lines<'_> {
             });
         }
         let written = if self.format.json {
-            writeln!(self.out, "{}", failed_json(path, reason))
+            writeln!(self.out, "{}", Json(failed_json(path, reason)))
         } else if self.errors <= MOST_ERRORS {
             self.write_line(None, &visible_path(path))
         } else {
@@ -149,9 +149,9 @@ impl<'a> Lines<'a> {
         }
         if self.format.json {
             for total in totals {
-                writeln!(self.out, "{}", total_json(total, Some(&total.path)))?;
+                writeln!(self.out, "{}", Json(total_json(total, Some(&total.path))))?;
             }
-            writeln!(self.out, "{}", total_json(sum, None))?;
+            writeln!(self.out, "{}", Json(total_json(sum, None)))?;
         } else {
             for total in totals.iter().filter(|total| total.is_folder) {
                 let name = format!("{} ({})", visible_path(&total.path), files(total.files));
@@ -184,7 +184,7 @@ impl<'a> Lines<'a> {
 
     fn write_file(&mut self, file: &FileState) -> std::io::Result<()> {
         if self.format.json {
-            return writeln!(self.out, "{}", file_json(file));
+            return writeln!(self.out, "{}", Json(file_json(file)));
         }
         let known = match file.resident {
             Resident::Known {

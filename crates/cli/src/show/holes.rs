@@ -7,7 +7,7 @@ use seekless_tools::holes::{Dig, Dug, Filled, Kind, Left, Punched, Shown, Stretc
 use serde_json::{Map, Value, json};
 
 use super::units::bytes;
-use super::visible::{insert_path, visible_path};
+use super::visible::{Json, insert_path, visible_path};
 use super::width::{Width, wrapped};
 use super::{BOLD, DIM};
 
@@ -133,7 +133,7 @@ impl<'a> HoleLines<'a> {
             sum => *sum = Sum::Shown(shown.clone()),
         }
         if self.json {
-            return writeln!(self.out, "{}", shown_json(shown, "file", picture.map.as_deref()));
+            return writeln!(self.out, "{}", Json(shown_json(shown, "file", picture.map.as_deref())));
         }
         writeln!(self.out, "{BOLD}{}{BOLD:#}", visible_path(&shown.path))?;
         self.sentence(&shown_words(shown))?;
@@ -173,7 +173,7 @@ impl<'a> HoleLines<'a> {
                 ("allocated_bytes", json!(after)),
                 ("is_dry_run", json!(how.dry_run)),
             ];
-            writeln!(self.out, "{}", object("dug", &dug.path, values))?;
+            writeln!(self.out, "{}", Json(object("dug", &dug.path, values)))?;
         } else {
             let words = dug_words(holes, zeros, before, after, how);
             self.line(&dug.path, &words)?;
@@ -209,7 +209,7 @@ impl<'a> HoleLines<'a> {
                 ("allocated_before_bytes", json!(before)),
                 ("allocated_bytes", json!(after)),
             ];
-            return writeln!(self.out, "{}", object("punched", &punched.path, values));
+            return writeln!(self.out, "{}", Json(object("punched", &punched.path, values)));
         }
         let words = format!(
             "{} from byte {} read as zeros now; {}",
@@ -230,7 +230,7 @@ impl<'a> HoleLines<'a> {
                 ("allocated_before_bytes", json!(before)),
                 ("allocated_bytes", json!(after)),
             ];
-            writeln!(self.out, "{}", object("filled", &filled.path, values))?;
+            writeln!(self.out, "{}", Json(object("filled", &filled.path, values)))?;
         } else {
             self.line(&filled.path, &filled_words(before, after))?;
         }

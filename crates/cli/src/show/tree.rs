@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::cache::{count, files};
 use super::units::{bytes, rate, seconds};
-use super::visible::{insert_path, visible, visible_path};
+use super::visible::{Json, insert_path, visible, visible_path};
 
 /// How differences are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,12 +58,14 @@ impl<'a> Differences<'a> {
                 // Standard error may be gone.
                 let _ = writeln!(anstream::stderr(), "seekless: {sentence}");
                 if form == Form::Json {
-                    writeln!(self.out, "{}", failed_json(path, action, reason))?;
+                    writeln!(self.out, "{}", Json(failed_json(path, action, reason)))?;
                 }
                 Ok(())
             }
             (What::Difference(difference), Form::Lines) => writeln!(self.out, "{}", line(difference, &paths)),
-            (What::Difference(difference), Form::Json) => writeln!(self.out, "{}", difference_json(difference, &paths)),
+            (What::Difference(difference), Form::Json) => {
+                writeln!(self.out, "{}", Json(difference_json(difference, &paths)))
+            }
             (What::Difference(difference), form) => self.write_name(difference, paths, form),
         }
     }
@@ -91,7 +93,7 @@ impl<'a> Differences<'a> {
     pub fn finish(self, summary: &Summary, elapsed_seconds: f64) -> io::Result<()> {
         match self.form {
             Form::Lines => writeln!(self.out, "{}", summary_sentence(summary, elapsed_seconds))?,
-            Form::Json => writeln!(self.out, "{}", summary_json(summary, elapsed_seconds))?,
+            Form::Json => writeln!(self.out, "{}", Json(summary_json(summary, elapsed_seconds)))?,
             Form::Names | Form::Null | Form::Silent => {}
         }
         self.out.flush()
@@ -335,7 +337,7 @@ pub fn show_same_size(out: &mut dyn Write, result: &SameSize, is_json: bool) -> 
             "failed": result.failures,
             "stopped": result.is_stopped,
         });
-        return writeln!(out, "{object}");
+        return writeln!(out, "{}", Json(object));
     }
     let part = match result.pairs {
         0 => String::new(),

@@ -1,7 +1,7 @@
 //! Text from outside, made harmless: what would move a cursor or turn a line round is shown as an escape instead.
 
 use std::borrow::Cow;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -39,12 +39,29 @@ fn is_hidden(character: char) -> bool {
         )
 }
 
-/// A value as JSON in ASCII, with a newline at its end: escapes take the place of all else, so that it may go to a
-/// terminal.
+/// A value as JSON in ASCII, so that it may go to a terminal. `{:#}` is indented.
+pub struct Json(pub Value);
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = &self.0;
+        f.write_str(&ascii(&if f.alternate() {
+            format!("{value:#}")
+        } else {
+            value.to_string()
+        }))
+    }
+}
+
+/// A document as JSON in ASCII, indented, with a newline at its end. The fields stand in their order.
 pub fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
-    let mut ascii = String::new();
-    // What is not ASCII stands in texts only.
-    for character in serde_json::to_string_pretty(value)?.chars() {
+    Ok(ascii(&serde_json::to_string_pretty(value)?) + "\n")
+}
+
+/// JSON with escapes for what is not ASCII, which stands in texts only.
+fn ascii(json: &str) -> String {
+    let mut ascii = String::with_capacity(json.len());
+    for character in json.chars() {
         if character.is_ascii() && character != '\u{7f}' {
             ascii.push(character);
             continue;
@@ -53,8 +70,7 @@ pub fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
             let _ = write!(ascii, "\\u{unit:04x}");
         }
     }
-    ascii.push('\n');
-    Ok(ascii)
+    ascii
 }
 
 /// A path with its control characters, and the bytes that are no text, written out, as in `\xff`.

@@ -192,3 +192,47 @@ fn a_read_only_file_system_is_refused_and_a_file_of_it_is_read() {
     assert!(read.succeeded().stdout.contains("Saved"));
     assert!(before == place.content());
 }
+
+#[test]
+fn no_name_from_outside_reaches_a_terminal_as_a_command() {
+    // CSI in one character, an override of the direction of text, and a letter that is harmless.
+    const NAME: &str = "a\u{9b}31m\u{202e}z\u{e9}";
+    let place = Place::new();
+    for folder in ["d", "e"] {
+        std::fs::create_dir(place.path(folder)).unwrap();
+        place.file(format!("{folder}/{NAME}"), folder.as_bytes());
+    }
+    place.file(NAME, b"one");
+    place.file("updates", b"{\"offset\": 0, \"text\": \"O\"}\n");
+    let option = format!("--{NAME}");
+    for arguments in [
+        &["cmp", "--json", NAME, "updates"][..],
+        &["cmp", "-r", "--json", "d", "e"],
+        &["cmp", "-r", "d", "e"],
+        &["cmp", "-r", &option, "d", "e"],
+        &["cmp", "--same-size", NAME],
+        &["cache", "show", "--json", NAME],
+        &["cache", "show", "--all", "--json", "d"],
+        &["cache", "show", &option],
+        &["holes", "show", "--json", NAME],
+        &["holes", "dig", "--json", "--dry-run", NAME],
+        &["storage", "--json", NAME],
+        &["storage", NAME],
+        &["update", "--json", "--dry-run", NAME, "--from", "updates"],
+        &["update", "--json", NAME, "--from", "updates"],
+        &["bench", NAME],
+        &["bench", &option],
+        &["runs", "show", NAME],
+        &[NAME],
+        &[&option],
+    ] {
+        let ended = place.run(arguments);
+        let said = ended.stdout + &ended.stderr;
+        let raw: String = said
+            .chars()
+            .filter(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}')
+            .collect();
+        assert_eq!(raw, "", "{arguments:?}: {said:?}");
+        assert!(!said.is_empty(), "{arguments:?}");
+    }
+}

@@ -87,9 +87,8 @@ fn is_for_trees(word: &OsStr) -> bool {
 
 /// Compares trees as the words say.
 pub fn compare_trees(words: Vec<OsString>) -> Result<ExitCode, Failure> {
-    tree::run(&tree::Arguments::parse_from(
-        [OsString::from("seekless cmp")].into_iter().chain(words),
-    ))
+    let words = [OsString::from("seekless cmp")].into_iter().chain(words);
+    tree::run(&tree::Arguments::try_parse_from(words).unwrap_or_else(|error| crate::refuse(&error)))
 }
 
 /// Whether words behind `cmp` are what it takes.

@@ -121,7 +121,7 @@ pub(super) fn object(arguments: &Arguments, result: Result<&Outcome, &Error>, ex
             put("why", outcome.way.why.clone().into());
         }
     }
-    line(&[Value::from(object).to_string().as_bytes()])
+    line(&[crate::show::Json(object.into()).to_string().as_bytes()])
 }
 
 fn verdict(verdict: &Verdict, put: &mut dyn FnMut(&str, Value)) {

@@ -21,7 +21,7 @@ use seekless_tools::update::read_updates;
 use self::names::written_out;
 use self::show::{in_json, show, show_recovered};
 use super::Failure;
-use crate::show::visible_path;
+use crate::show::{Json, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Changes many places of a file in few writes.
@@ -167,7 +167,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let told = if arguments.json {
         in_json(arguments, &updates, &look, &chosen, done.as_ref(), &times)
-            .and_then(|value| Ok(writeln!(out, "{value:#}")?))
+            .and_then(|value| Ok(writeln!(out, "{:#}", Json(value))?))
     } else {
         show(&mut out, arguments, &updates, &look, &chosen, done.as_ref())
     };

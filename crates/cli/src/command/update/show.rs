@@ -6,7 +6,7 @@ use seekless::update::{Look, Recovered, UpdateCost, Updated, Updates, naive};
 use serde_json::{Value, json};
 
 use super::{Arguments, Chosen, SafetyName, Times};
-use crate::show::{Width, bytes, insert_path, seconds, visible_path, wrapped};
+use crate::show::{Json, Width, bytes, insert_path, seconds, visible_path, wrapped};
 
 fn counted(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
@@ -128,7 +128,7 @@ pub fn show_recovered(out: &mut dyn Write, arguments: &Arguments, recovered: Rec
         Recovered::Finished(updates) => ("finished", updates),
     };
     if arguments.json {
-        writeln!(out, "{:#}", json!({ "recovered": word, "records": updates }))?;
+        writeln!(out, "{:#}", Json(json!({ "recovered": word, "records": updates })))?;
         return Ok(());
     }
     let file = visible_path(&arguments.file);
