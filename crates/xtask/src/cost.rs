@@ -89,7 +89,7 @@ const OF_THREADS: [&str; 13] = [
     "sched_yield",
     "set_robust_list",
 ];
-/// The call that starts a thread. Where there are some, these calls and the instructions differ from run to run.
+/// The call that starts a thread. With threads, instructions and the calls below vary from run to run.
 const STARTS_THREAD: &str = "clone3";
 const UNSTEADY_WITH_THREADS: [&str; 4] = ["madvise", "mmap", "munmap", "sigaltstack"];
 /// A write through a ring may be done at once or by a thread of the kernel's, for which the program then waits.

@@ -26,7 +26,7 @@ enum Chore {
     Test(test::Arguments),
     /// Mutate documents, experiments and methods until something breaks (Linux)
     Fuzz(fuzz::Arguments),
-    /// Hold the system calls and instructions of methods against those that are recorded (Linux)
+    /// Compare the system calls and instructions of methods with the recorded ones (Linux)
     Cost(cost::Arguments),
     /// Take the picture of a run's report that the README shows
     ReportPicture(browser::Picture),

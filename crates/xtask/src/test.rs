@@ -49,7 +49,7 @@ pub struct Arguments {
     /// Only formatting, lints and unit tests
     #[arg(long)]
     fast: bool,
-    /// Try all combinations of options, and fuzz for a minute each: before a change to what touches people's files
+    /// Try all combinations of options and fuzz each target for a minute: for changes to code that writes files
     #[arg(long, conflicts_with = "fast")]
     long: bool,
     /// Only this step

@@ -19,7 +19,7 @@ pub(super) fn keep_flags(from: &File, to: &File, path: &Path) -> Result<()> {
     kept.map_err(|error| {
         Error::system(
             path,
-            "keeping its flags (lsattr; which replacing it would lose, unlike writing in place)",
+            "keeping its flags (lsattr; a replacement loses them, writing in place does not)",
             error,
         )
     })
@@ -44,7 +44,8 @@ pub(super) fn keep(from: &File, to: &File, path: &Path) -> Result<()> {
     let attributes = sys::extended_attributes(from.as_fd()).map_err(failed("reading its extended attributes"))?;
     if let Support::Available(attributes) = attributes {
         // Before the mode: what the new file inherited from its folder, as a default access control list, may let others in.
-        remove_others(&attributes, to).map_err(failed("removing extended attributes that it does not have"))?;
+        remove_others(&attributes, to)
+            .map_err(|error| Error::system(path, "removing inherited extended attributes", error))?;
         for (name, value) in attributes {
             let Ok(name) = CString::new(name) else { continue };
             sys::set_extended_attribute(to.as_fd(), &name, &value)

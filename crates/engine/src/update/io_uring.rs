@@ -175,8 +175,8 @@ impl IoUring {
         target.write_parts(write, &mut self.buffer)
     }
 
-    /// Gets a write ready to be requested. Whether there is one: where others may have written since the gaps were read, it
-    /// is made at once without them. Who waits for the file does so for no longer than /proc/sys/fs/lease-break-time.
+    /// Gets a write ready and returns true. If others wait for the file or may have written to it, writes only the updates
+    /// and returns false. A process that opens the file waits for at most /proc/sys/fs/lease-break-time.
     fn start_writing(&mut self, target: &Target<'_>, slot: u32, one: &mut Going) -> Result<bool> {
         target.announce(one.write.offset, one.write.length)?;
         if one.write.has_gaps() && !target.may_fill_gaps() {

@@ -200,8 +200,8 @@ impl<'a> Target<'a> {
             self.read_gaps(write, buffer)?;
         }
         self.announce(write.offset, write.length)?;
-        // A process that is stopped for longer than the kernel waits (/proc/sys/fs/lease-break-time) has lost its lease when
-        // it goes on, and others have written. What is left is a stop within the call that writes.
+        // A process that was stopped for longer than /proc/sys/fs/lease-break-time has lost its lease, and others may have
+        // written. This check cannot catch a stop between here and the write itself.
         if write.has_gaps() && !self.may_fill_gaps() {
             return self.write_exactly(write, buffer);
         }

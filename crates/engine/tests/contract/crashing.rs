@@ -1,7 +1,7 @@
 //! A process that updates a file is killed before each of its steps in turn; what it leaves is recovered and held against
 //! what was there before and what was wanted. A write that fails instead is undone.
 //!
-//! A killed process leaves the page cache as it is, so most of these tests cannot see a missing fsync but as an order of
+//! A kill leaves the page cache as it is, so most of these tests notice a missing fsync only by the order of the
 //! steps. What a loss of power leaves is tested by `what_a_killed_update_left_on_the_device_recovers`: it takes the image of
 //! the loop device right after the kill and mounts that.
 
@@ -442,8 +442,8 @@ impl Drop for Moment {
     }
 }
 
-/// Where writes go through to the device, the file changes there before anything of it is synced: what was to be there
-/// earlier has no excuse.
+/// `write-through` changes the file on the device before any sync of the file. So the image shows a journal that was
+/// synced too late.
 const ON_THE_DEVICE: [&str; 4] = [
     "update/sync",
     "update/sync,gap=64",

@@ -1,9 +1,8 @@
 //! Which combinations of options a mechanism is tried with.
 //!
-//! All of them are up to 252 for one mechanism. A defect that needs three options at once is rare; one that needs two is
-//! not (Kuhn et al., "Software fault interactions", 2004, found 70 to 95 % of faults triggered by at most two). So the
-//! tests run a covering array: few methods in which each pair of values of two options occurs. All combinations are tried
-//! where `SEEKLESS_TEST_LONG` is set.
+//! All of them are up to 252 for one mechanism. Few defects need three options at once (Kuhn et al., "Software fault
+//! interactions", 2004). So the tests run a covering array: few methods in which each pair of values of two options occurs.
+//! With `SEEKLESS_TEST_LONG` they try all combinations.
 
 use std::collections::BTreeSet;
 
@@ -25,8 +24,8 @@ pub fn chosen(mechanism: &'static Mechanism, mut is_available: impl FnMut(&Metho
     }
 }
 
-/// The fewest that a greedy choice finds: in turn the method with the most pairs that no other has yet, the first of equals.
-/// One that turns out to be unavailable is left out, so that its pairs are looked for in others.
+/// A greedy choice: repeatedly takes the method that covers the most new pairs (the first of equals), until none is new.
+/// Skips unavailable methods, so that others cover their pairs.
 fn covering(all: &[Method], is_available: &mut dyn FnMut(&Method) -> bool) -> Vec<Method> {
     let mut candidates: Vec<_> = all.iter().map(|method| (*method, pairs(method))).collect();
     let mut covered = BTreeSet::new();

@@ -374,8 +374,8 @@ impl Drop for LeaseBreakTime {
     }
 }
 
-/// Stops before its nth write until another, who opens the file, waits for the lease and writes, is done: as a process that
-/// is stopped for longer than its lease lasts.
+/// Before one write, waits until another thread has opened the file, waited for the lease and written: as if it was stopped
+/// for longer than its lease lasts.
 struct Stopped<'a> {
     path: &'a Path,
     at: &'a [usize],

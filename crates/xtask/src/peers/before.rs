@@ -32,7 +32,7 @@ pub struct Arguments {
     /// Folder on the storage to measure on
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// MiB of the files that are read and copied; two of twice that are compared
+    /// MiB of the file to read and copy; each file to compare has twice that
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(8..))]
     mib: u64,
     /// Files of the trees

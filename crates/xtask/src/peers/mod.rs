@@ -27,7 +27,7 @@ pub enum Peers {
     /// The lab with itself: does one method under two names tie, and what does the clock cost?
     #[command(name = "self")]
     Itself(itself::Arguments),
-    /// Seekless with itself at an earlier revision: is a change of structure neutral in time?
+    /// This build with that of an earlier revision: did a change make it slower?
     Before(before::Arguments),
     /// Comparing two files with `cmp` and `diff -q`
     Cmp(cmp::Arguments),
