@@ -133,6 +133,9 @@ pub fn check() -> Result<Vec<String>> {
     if !is_comparable {
         skipped.push(format!("instructions: they were recorded with {}", before.compiler));
     }
+    if now.costs.values().all(|cost| cost.instructions.is_none()) {
+        skipped.push("instructions: valgrind is not installed".to_owned());
+    }
     let mut changes = Vec::new();
     for (method, was) in &before.costs {
         let is = now
@@ -233,6 +236,7 @@ fn measure() -> Result<Result<String, String>> {
         program: crate::built::beside("release/examples/once")?,
         folder: mounted.point().to_owned(),
         has_valgrind: is_installed("valgrind"),
+        bytes: (0..FILE_BYTES).map(|at| (at / 7 + at / 65_521) as u8 | 1).collect(),
     };
     let compiler = capture(Command::new("rustc").arg("--version"))?;
     let libc = capture(Command::new("getconf").arg("GNU_LIBC_VERSION"))?;
@@ -271,6 +275,8 @@ struct Once {
     program: PathBuf,
     folder: PathBuf,
     has_valgrind: bool,
+    /// What the files hold.
+    bytes: Vec<u8>,
 }
 
 impl Once {
@@ -293,21 +299,20 @@ impl Once {
     /// The files as the method needs them, and the words that name them.
     fn prepare(&self, method: &str) -> Result<Vec<PathBuf>> {
         let [one, other] = ["one", "other"].map(|name| self.folder.join(name));
-        let bytes: Vec<u8> = (0..FILE_BYTES).map(|at| (at / 7 + at / 65_521) as u8 | 1).collect();
         for path in [&one, &other] {
             let _ = fs::remove_file(path);
         }
         if method.starts_with("write") {
             return Ok(vec![one]);
         }
-        fs::write(&one, &bytes)?;
+        fs::write(&one, &self.bytes)?;
         let file = File::options().write(true).open(&one)?;
         file.sync_all()?;
         if method.contains("holes=skip") {
             punch(&file)?;
         }
         if method.starts_with("compare") {
-            fs::write(&other, &bytes)?;
+            fs::write(&other, &self.bytes)?;
             File::open(&other)?.sync_all()?;
         }
         Ok(vec![one, other])

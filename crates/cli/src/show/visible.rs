@@ -45,7 +45,7 @@ pub struct Json(pub Value);
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = &self.0;
-        f.write_str(&ascii(&if f.alternate() {
+        f.write_str(&ascii(if f.alternate() {
             format!("{value:#}")
         } else {
             value.to_string()
@@ -55,11 +55,15 @@ impl fmt::Display for Json {
 
 /// A document as JSON in ASCII, indented, with a newline at its end. The fields stand in their order.
 pub fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
-    Ok(ascii(&serde_json::to_string_pretty(value)?) + "\n")
+    Ok(ascii(serde_json::to_string_pretty(value)?) + "\n")
 }
 
 /// JSON with escapes for what is not ASCII, which stands in texts only.
-fn ascii(json: &str) -> String {
+fn ascii(json: String) -> String {
+    // Nearly all of it, and there may be a line for each of millions of files.
+    if json.bytes().all(|byte| byte < 0x7f) {
+        return json;
+    }
     let mut ascii = String::with_capacity(json.len());
     for character in json.chars() {
         if character.is_ascii() && character != '\u{7f}' {
