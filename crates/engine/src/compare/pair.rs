@@ -1,7 +1,8 @@
 //! The two files of a comparison: opened as the method says, read at offsets that count from their starts, and looked at
 //! again before a verdict.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -59,19 +60,22 @@ impl<'a> Pair<'a> {
         if !self.has_one_inode() || self.starts[0] != self.starts[1] {
             return Ok(false);
         }
-        let identify = |side: &Side<'_>| {
-            sys::inodes_identify(&*side.file).map_err(|error| side.failed("asking for its file system", error))
-        };
-        Ok(identify(&self.sides[0])? && identify(&self.sides[1])?)
+        self.both_are_on(|file| sys::inodes_identify(file))
     }
 
     /// Whether extents at one place are the same bytes: both files are on one file system, and it has but one address space.
     pub fn is_in_one_address_space(&self) -> Result<bool> {
-        let is_one = |side: &Side<'_>| {
-            let asked = sys::is_one_address_space(&side.file);
-            asked.map_err(|error| side.failed("asking for its file system", error))
-        };
-        Ok(self.has_one_device_number() && is_one(&self.sides[0])? && is_one(&self.sides[1])?)
+        Ok(self.has_one_device_number() && self.both_are_on(sys::is_one_address_space)?)
+    }
+
+    /// Whether the file system of each has a property.
+    fn both_are_on(&self, holds: impl Fn(&File) -> io::Result<bool>) -> Result<bool> {
+        for side in &self.sides {
+            if !holds(&side.file).map_err(|error| side.failed("asking for its file system", error))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether both have one `st_dev` and `st_ino`, which is not always one file.
