@@ -17,6 +17,7 @@ mod attributes;
 mod buffer;
 mod bytes;
 mod difference;
+mod folder;
 mod guard;
 mod machine;
 mod map;
@@ -40,6 +41,7 @@ mod platform;
 pub use aio::Aio;
 pub use buffer::Buffer;
 pub use bytes::{MappedBytes, MappedBytesMut};
+pub use folder::{Entry, Folder, open};
 pub use guard::{guard_installed, install_guard};
 pub use machine::{effective_user, host_name, kernel_release, kill_group, page_bytes, system_name, usage};
 pub use map::Map;
@@ -48,7 +50,7 @@ pub use platform::{
     die_with_parent, direct_alignment, drop_from_cache, drop_system_caches, enable_read_ahead, end_lease,
     extended_attributes, extended_attributes_at, extents, extents_as_known, file_system, holds_read_lease,
     holds_write_lease, inodes_identify, is_locked, is_one_address_space, list_folder, memory, name_file, next_data,
-    next_hole, open, process_io, protection, punch_hole, read_advice, read_at_dontcache, readahead,
+    next_hole, process_io, protection, punch_hole, read_advice, read_at_dontcache, readahead,
     remove_extended_attribute, residency, sendfile, set_capabilities, set_extended_attribute, sync, sync_file_system,
     take_read_lease, take_write_lease, unnamed_file, unwritten_bytes, write_at_dontcache,
 };

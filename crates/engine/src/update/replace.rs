@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Support};
+use seekless_sys::{self as sys, Folder, Support};
 
 use super::attributes;
 use super::commit::{Commit, Updated, fill, harden, lock, refuse_second, with_protection, written};
@@ -184,7 +184,7 @@ impl NewFile {
         watch.before(&Step::of(StepKind::Make, of)).map_err(failed)?;
         // A folder that cannot be brought to the device is found before anything is done.
         folder_of(of).map_err(failed)?;
-        match sys::unnamed_file(folder).map_err(failed)? {
+        match sys::unnamed_file(&Folder::open(folder).map_err(failed)?).map_err(failed)? {
             Support::Available((file, opened_by)) => {
                 let path = name_of(folder, old, &file.metadata().map_err(failed)?);
                 Ok(Self {
@@ -222,7 +222,10 @@ impl NewFile {
         }
         watch
             .before(&Step::of(StepKind::Make, &self.path))
-            .and_then(|()| sys::name_file(&self.opened_by, &self.path))
+            .and_then(|()| {
+                let folder = Folder::open(self.path.parent().unwrap_or(Path::new("/")))?;
+                sys::name_file(&self.opened_by, &folder, self.path.file_name().unwrap_or_default())
+            })
             .map_err(|error| Error::system(&self.path, "giving the new file a name", error))?;
         self.has_name.set(true);
         // Once more: btrfs takes no note of a file that has no name.

@@ -146,7 +146,10 @@ fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted(
 #[test]
 fn after_a_kill_before_any_step_of_a_replacement_the_file_is_as_before_or_as_wanted() {
     for folder in folders() {
-        let is_unnamed = seekless_sys::unnamed_file(folder.path()).unwrap().available().is_some();
+        let is_unnamed = seekless_sys::unnamed_file(&seekless_sys::Folder::open(folder.path()).unwrap())
+            .unwrap()
+            .available()
+            .is_some();
         let (mut steps, mut leaving) = (0, 0);
         loop {
             let path = file_of(&folder, "file", &sample(10_000));

@@ -3,15 +3,15 @@
 //! A system that turns out to matter gets a folder of its own beside `linux` and `macos`.
 
 use std::convert::Infallible;
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Dir, FileType, StatVfsMountFlags};
+use rustix::fs::{Dir, FileType, Mode, OFlags, RawMode, StatVfsMountFlags};
 
+use crate::folder::Folder;
 use crate::support::Support;
 use crate::types::{
     Access, Advice, Alignment, ExtendedAttributes, Extent, FileSystem, MapAdvice, Memory, Opening, ProcessIo, Residency,
@@ -35,20 +35,34 @@ pub(crate) fn peak_memory_bytes() -> Option<u64> {
 /// Memory is not set aside for maps on FreeBSD, so mmap(2) has no flag against it.
 pub(crate) const MAP_NORESERVE: libc::c_int = 0;
 
-/// Opens a file (open(2)), never leaking it into child processes; writing through is `O_SYNC`.
-pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
+/// Opens a file in a folder (openat(2)), never leaking it into child processes; writing through is `O_SYNC`. A new one gets
+/// `mode`, less the umask.
+pub(crate) fn open_at(
+    folder: BorrowedFd<'_>,
+    path: &Path,
+    how: Opening,
+    flags: OFlags,
+    mode: RawMode,
+) -> io::Result<Support<File>> {
     if how.direct {
         return Ok(Support::Unavailable("direct I/O is not used on this system"));
     }
-    let mut options = File::options();
-    match how.access {
-        Access::Read => options.read(true),
-        Access::CreateNew => options.read(true).write(true).create_new(true),
-        Access::Overwrite => options.read(true).write(true),
-    };
-    let through = if how.write_through { libc::O_SYNC } else { 0 };
-    options.custom_flags(through | libc::O_NONBLOCK);
-    options.open(path).map(Support::Available)
+    let mut flags = flags
+        | OFlags::CLOEXEC
+        | OFlags::NONBLOCK
+        | match how.access {
+            Access::Read => OFlags::RDONLY,
+            Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+            Access::Overwrite => OFlags::RDWR,
+        };
+    flags.set(OFlags::SYNC, how.write_through);
+    let file = rustix::io::retry_on_intr(|| rustix::fs::openat(folder, path, flags, Mode::from_raw_mode(mode)))?;
+    Ok(Support::Available(file.into()))
+}
+
+/// `Unavailable`: Linux and macOS only.
+pub(crate) fn exchange(_folder: BorrowedFd<'_>, _one: &OsStr, _other: &OsStr) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
 }
 
 /// `Unavailable`: direct I/O is not used here.
@@ -231,12 +245,12 @@ pub fn is_locked(_file: &Metadata) -> bool {
 }
 
 /// `Unavailable`: Linux only.
-pub fn unnamed_file(_folder: &Path) -> io::Result<Support<(File, PathBuf)>> {
+pub fn unnamed_file(_folder: &Folder) -> io::Result<Support<(File, PathBuf)>> {
     Ok(Support::Unavailable(MISSING))
 }
 
 /// Never called: there is no file without a name.
-pub fn name_file(_unnamed: &Path, _path: &Path) -> io::Result<()> {
+pub fn name_file(_unnamed: &Path, _folder: &Folder, _name: &OsStr) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -1,13 +1,15 @@
 //! Opening files, and the reads, writes and syncs that the standard library does not have.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FallocateFlags, IFlags, Mode, OFlags, StatxAttributes, StatxFlags};
+use rustix::fs::{AtFlags, FallocateFlags, IFlags, Mode, OFlags, RawMode, RenameFlags, StatxAttributes, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
+use crate::folder::Folder;
 use crate::support::{ABSENT, Support, attempt};
 use crate::types::{Access, Alignment, Opening};
 
@@ -19,13 +21,17 @@ const RWF_DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 /// open(2) `O_DSYNC`. rustix's `DSYNC` is `O_SYNC`, which writes the file's times through as well.
 const O_DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
 
-/// Opens a file (open(2)), never leaking it into child processes, and never waiting for another end: a FIFO is for the
-/// caller to refuse.
-///
-/// A file system that refuses `O_DIRECT` (EINVAL) gives `Unavailable`; with [`Access::CreateNew`] the empty file may exist
-/// by then. One that accepts it may still use the page cache (tmpfs, btrfs): only measuring tells.
-pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
-    let mut flags = OFlags::CLOEXEC
+/// Opens a file in a folder (openat(2)), never leaking it into child processes nor waiting for another end. A new one gets
+/// `mode`, less the umask.
+pub(crate) fn open_at(
+    folder: BorrowedFd<'_>,
+    path: &Path,
+    how: Opening,
+    flags: OFlags,
+    mode: RawMode,
+) -> io::Result<Support<File>> {
+    let mut flags = flags
+        | OFlags::CLOEXEC
         | OFlags::NONBLOCK
         | match how.access {
             Access::Read => OFlags::RDONLY,
@@ -36,20 +42,28 @@ pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
     flags.set(O_DSYNC, how.write_through);
     let absent: &[Errno] = if how.direct { &[Errno::INVAL] } else { &[] };
     let file = attempt(absent, "the file system has no direct I/O", || {
-        rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))
+        rustix::fs::openat(folder, path, flags, Mode::from_raw_mode(mode))
     })?;
     Ok(file.map(File::from))
 }
 
+/// Exchanges two names in a folder: renameat2(2) `RENAME_EXCHANGE`.
+pub(crate) fn exchange(folder: BorrowedFd<'_>, one: &OsStr, other: &OsStr) -> io::Result<Support<()>> {
+    let absent = [ABSENT, &[Errno::INVAL]].concat();
+    attempt(&absent, "the file system cannot exchange two names", || {
+        rustix::fs::renameat_with(folder, one, folder, other, RenameFlags::EXCHANGE)
+    })
+}
+
 /// Makes a file without a name in `folder`, of which nothing is left when it is closed: open(2) `O_TMPFILE`. With it comes
 /// a path that leads to it while it is open (proc(5)).
-pub fn unnamed_file(folder: &Path) -> io::Result<Support<(File, PathBuf)>> {
+pub fn unnamed_file(folder: &Folder) -> io::Result<Support<(File, PathBuf)>> {
     const LACKING: &str = "the file system makes no files without a name";
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     // Kernels and file systems that do not know the flag take it for opening a folder.
     let absent = [ABSENT, &[Errno::ISDIR, Errno::INVAL]].concat();
     let made = attempt(&absent, LACKING, || {
-        rustix::fs::open(folder, flags, Mode::from_raw_mode(0o600))
+        rustix::fs::openat(folder, ".", flags, Mode::from_raw_mode(0o600))
     })?;
     let Support::Available(made) = made else {
         return Ok(Support::Unavailable(LACKING));
@@ -63,9 +77,9 @@ pub fn unnamed_file(folder: &Path) -> io::Result<Support<(File, PathBuf)>> {
 }
 
 /// Names a file that was made without a name, by the path that came with it: linkat(2). Fails where the name is taken.
-pub fn name_file(unnamed: &Path, path: &Path) -> io::Result<()> {
+pub fn name_file(unnamed: &Path, folder: &Folder, name: &OsStr) -> io::Result<()> {
     use rustix::fs::CWD;
-    Ok(rustix::fs::linkat(CWD, unnamed, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+    Ok(rustix::fs::linkat(CWD, unnamed, folder, name, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 /// Why nobody may change the file at `path`, whatever its mode says; `None` where nothing is set: statx(2).
@@ -180,6 +194,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
+    use crate::folder::open;
 
     fn plain(access: Access) -> Opening {
         Opening {
@@ -220,7 +235,8 @@ mod tests {
     #[test]
     fn an_unnamed_file_is_named_and_never_takes_a_name_that_is_there() {
         let folder = tempfile::tempdir().unwrap();
-        let (file, path) = match unnamed_file(folder.path()).unwrap() {
+        let opened = Folder::open(folder.path()).unwrap();
+        let (file, path) = match unnamed_file(&opened).unwrap() {
             Support::Available(made) => made,
             Support::Unavailable(reason) => return println!("skipped: {reason}"),
         };
@@ -228,9 +244,9 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         let (taken, free) = (folder.path().join("taken"), folder.path().join("free"));
         std::fs::write(&taken, "theirs").unwrap();
-        let refused = name_file(&path, &taken).unwrap_err();
+        let refused = name_file(&path, &opened, "taken".as_ref()).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
-        name_file(&path, &free).unwrap();
+        name_file(&path, &opened, "free".as_ref()).unwrap();
         assert_eq!(std::fs::read(&taken).unwrap(), b"theirs");
         assert_eq!(std::fs::read(&free).unwrap(), b"ours");
     }

@@ -15,8 +15,8 @@ pub use cache::{
 pub use copy::{clone_file, clone_path, copy_file_range, copy_path_data, sendfile};
 pub use extents::{extents, extents_as_known, is_one_address_space};
 pub use file::{
-    allocate, copy_inode_flags, direct_alignment, name_file, open, protection, read_at_dontcache, sync,
-    sync_file_system, unnamed_file, write_at_dontcache,
+    allocate, copy_inode_flags, direct_alignment, name_file, protection, read_at_dontcache, sync, sync_file_system,
+    unnamed_file, write_at_dontcache,
 };
 pub use folder::{extended_attributes_at, list_folder};
 
@@ -28,6 +28,7 @@ pub use holes::{
 pub use machine::{die_with_parent, file_system, inodes_identify, memory, process_io};
 pub use pipe::Pipe;
 
+pub(crate) use file::{exchange, open_at};
 pub(crate) use machine::{
     MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location, peak_memory_bytes, prefer_huge_pages,
 };

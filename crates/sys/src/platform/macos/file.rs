@@ -1,20 +1,30 @@
 //! Opening files, allocating, and syncs that reach the device.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::macos::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, RawMode, RenameFlags};
 use rustix::io::Errno;
 
+use crate::folder::Folder;
 use crate::support::{ABSENT, Support, attempt};
 use crate::types::{Access, Alignment, Opening};
 
-/// Opens a file (open(2)), never leaking it into child processes nor waiting for another end; `direct` is fcntl(2) `F_NOCACHE`.
-pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
-    let mut flags = OFlags::CLOEXEC
+/// Opens a file in a folder (openat(2)), never leaking it into child processes nor waiting for another end; `direct` is
+/// fcntl(2) `F_NOCACHE`. A new one gets `mode`, less the umask.
+pub(crate) fn open_at(
+    folder: BorrowedFd<'_>,
+    path: &Path,
+    how: Opening,
+    flags: OFlags,
+    mode: RawMode,
+) -> io::Result<Support<File>> {
+    let mut flags = flags
+        | OFlags::CLOEXEC
         | OFlags::NONBLOCK
         | match how.access {
             Access::Read => OFlags::RDONLY,
@@ -23,7 +33,7 @@ pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
         };
     flags.set(OFlags::DSYNC, how.write_through);
     let file = File::from(rustix::io::retry_on_intr(|| {
-        rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))
+        rustix::fs::openat(folder, path, flags, Mode::from_raw_mode(mode))
     })?);
     if !how.direct {
         return Ok(Support::Available(file));
@@ -32,6 +42,14 @@ pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
         rustix::fs::fcntl_nocache(&file, true)
     })?;
     Ok(uncached.map(|()| file))
+}
+
+/// Exchanges two names in a folder: renameatx_np(2) `RENAME_SWAP`.
+pub(crate) fn exchange(folder: BorrowedFd<'_>, one: &OsStr, other: &OsStr) -> io::Result<Support<()>> {
+    let absent = [ABSENT, &[Errno::INVAL]].concat();
+    attempt(&absent, "the file system cannot exchange two names", || {
+        rustix::fs::renameat_with(folder, one, folder, other, RenameFlags::EXCHANGE)
+    })
 }
 
 /// Why nobody may change the file at `path`, whatever its mode says; `None` where nothing is set: stat(2) `st_flags`.
@@ -146,12 +164,12 @@ pub fn is_locked(_file: &Metadata) -> bool {
 }
 
 /// `Unavailable`: Linux only.
-pub fn unnamed_file(_folder: &Path) -> io::Result<Support<(File, PathBuf)>> {
+pub fn unnamed_file(_folder: &Folder) -> io::Result<Support<(File, PathBuf)>> {
     Ok(Support::Unavailable("files without a name exist on Linux only"))
 }
 
 /// Never called: there is no file without a name.
-pub fn name_file(_unnamed: &Path, _path: &Path) -> io::Result<()> {
+pub fn name_file(_unnamed: &Path, _folder: &Folder, _name: &OsStr) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

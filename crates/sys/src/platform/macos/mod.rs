@@ -17,7 +17,7 @@ pub use copy::{
 };
 pub use file::{
     allocate, capabilities, direct_alignment, end_lease, holds_read_lease, holds_write_lease, is_locked, name_file,
-    next_data, next_hole, open, protection, punch_hole, read_at_dontcache, set_capabilities, sync, sync_file_system,
+    next_data, next_hole, protection, punch_hole, read_at_dontcache, set_capabilities, sync, sync_file_system,
     take_read_lease, take_write_lease, unnamed_file, write_at_dontcache,
 };
 pub use folder::{extended_attributes_at, list_folder};
@@ -30,6 +30,7 @@ pub fn copy_inode_flags(_from: &std::fs::File, _to: &std::fs::File) -> std::io::
 pub use crate::attributes::{extended_attributes, remove_extended_attribute, set_extended_attribute};
 pub use machine::{die_with_parent, file_system, inodes_identify, memory, process_io};
 
+pub(crate) use file::{exchange, open_at};
 pub(crate) use machine::{
     MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location, peak_memory_bytes, prefer_huge_pages,
 };

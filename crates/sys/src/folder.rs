@@ -1,0 +1,248 @@
+//! An open folder, and files named in it: openat(2) and its relatives. Nobody who renames a folder or plants a link on the
+//! way can lead such a call elsewhere.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+
+use crate::support::Support;
+use crate::types::Opening;
+
+/// An open folder. Names are single components: a `/` in one leads out of the folder.
+#[derive(Debug)]
+pub struct Folder {
+    file: File,
+}
+
+/// A name in a folder: lstat(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The device of the file system.
+    pub device: u64,
+    /// The inode number.
+    pub inode: u64,
+    /// Whether it is a regular file.
+    pub is_file: bool,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+    /// The user that owns it.
+    pub user: u32,
+    /// Size in bytes.
+    pub bytes: u64,
+}
+
+impl Entry {
+    /// Whether it is the same file as an open one.
+    #[must_use]
+    pub fn is(&self, file: &std::fs::Metadata) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        (self.device, self.inode) == (file.dev(), file.ino())
+    }
+}
+
+/// Opens a file (open(2)), never leaking it into child processes nor waiting for another end. A new one gets mode 0666, less
+/// the umask.
+///
+/// A file system that refuses `O_DIRECT` (EINVAL) gives `Unavailable`; with [`crate::Access::CreateNew`] the empty file may
+/// exist by then. One that accepts it may still use the page cache (tmpfs, btrfs): only measuring tells.
+///
+/// # Errors
+/// The system's.
+pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
+    crate::platform::open_at(rustix::fs::CWD, path, how, OFlags::empty(), 0o666)
+}
+
+impl Folder {
+    /// Opens a folder. Links in the path are followed.
+    ///
+    /// # Errors
+    /// The system's; `ENOTDIR` where it is no folder.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let file = rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()))?;
+        Ok(Self { file: file.into() })
+    }
+
+    /// Opens a folder in this one. A link is an error.
+    ///
+    /// # Errors
+    /// The system's; `ENOTDIR` or `ELOOP` where it is no folder.
+    pub fn open_folder(&self, name: &OsStr) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::io::retry_on_intr(|| rustix::fs::openat(&self.file, name, flags, Mode::empty()))?;
+        Ok(Self { file: file.into() })
+    }
+
+    /// Opens a file in this folder. A link is an error; a FIFO is opened without waiting. A new one gets mode 0600.
+    ///
+    /// # Errors
+    /// The system's; `ELOOP` for a link.
+    pub fn open_file(&self, name: &OsStr, how: Opening) -> io::Result<Support<File>> {
+        crate::platform::open_at(self.as_fd(), name.as_ref(), how, OFlags::NOFOLLOW, 0o600)
+    }
+
+    /// Makes a file for reading and writing with a mode, less the umask.
+    ///
+    /// # Errors
+    /// The system's; `EEXIST` where the name is taken, by a link too.
+    pub fn create_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(mode as rustix::fs::RawMode);
+        let file = rustix::io::retry_on_intr(|| rustix::fs::openat(&self.file, name, flags, mode))?;
+        Ok(file.into())
+    }
+
+    /// Makes a folder with a mode, less the umask, and opens it.
+    ///
+    /// # Errors
+    /// The system's; `EEXIST` where the name is taken.
+    pub fn create_folder(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
+        rustix::fs::mkdirat(&self.file, name, Mode::from_raw_mode(mode as rustix::fs::RawMode))?;
+        self.open_folder(name)
+    }
+
+    /// Looks at a name. A link is not followed.
+    ///
+    /// # Errors
+    /// The system's; `ENOENT` where there is none.
+    pub fn entry(&self, name: &OsStr) -> io::Result<Entry> {
+        let found = rustix::fs::statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = FileType::from_raw_mode(found.st_mode);
+        Ok(Entry {
+            #[allow(
+                clippy::unnecessary_cast,
+                clippy::cast_sign_loss,
+                reason = "dev_t is an i32 on macOS"
+            )]
+            device: found.st_dev as u64,
+            #[allow(clippy::unnecessary_cast, reason = "the width differs from system to system")]
+            inode: found.st_ino as u64,
+            is_file: kind == FileType::RegularFile,
+            is_folder: kind == FileType::Directory,
+            user: found.st_uid,
+            bytes: u64::try_from(found.st_size).unwrap_or(0),
+        })
+    }
+
+    /// All names but `.` and `..`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.file)? {
+            let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Removes a name of anything but a folder.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.file, name, AtFlags::empty())?)
+    }
+
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.file, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Gives a file another name, whose file is replaced: renameat(2).
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.file, from, &self.file, to)?)
+    }
+
+    /// Exchanges two names in one step: renameat2(2) `RENAME_EXCHANGE`.
+    ///
+    /// # Errors
+    /// The system's; `ENOENT` where one of them is not there.
+    pub fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<Support<()>> {
+        crate::platform::exchange(self.as_fd(), one, other)
+    }
+
+    /// The folder as a file, for fsync(2) and fstat(2).
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_was_renamed_and_replaced_by_a_link_is_still_the_one_that_was_opened() {
+        let place = tempfile::tempdir().unwrap();
+        let (ours, theirs) = (place.path().join("ours"), place.path().join("theirs"));
+        fs::create_dir(&ours).unwrap();
+        fs::create_dir(&theirs).unwrap();
+        let folder = Folder::open(&ours).unwrap();
+        fs::rename(&ours, place.path().join("moved")).unwrap();
+        std::os::unix::fs::symlink(&theirs, &ours).unwrap();
+        folder.create_file("file".as_ref(), 0o600).unwrap();
+        assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
+        assert_eq!(folder.names().unwrap(), ["file"]);
+        folder.remove_file("file".as_ref()).unwrap();
+        assert!(folder.names().unwrap().is_empty());
+    }
+
+    #[test]
+    fn nothing_is_made_or_opened_through_a_link() {
+        let place = tempfile::tempdir().unwrap();
+        let precious = place.path().join("precious");
+        fs::write(&precious, "precious").unwrap();
+        std::os::unix::fs::symlink(&precious, place.path().join("link")).unwrap();
+        let folder = Folder::open(place.path()).unwrap();
+        assert!(folder.create_file("link".as_ref(), 0o600).is_err());
+        let reading = Opening {
+            access: crate::Access::Read,
+            direct: false,
+            write_through: false,
+        };
+        assert!(folder.open_file("link".as_ref(), reading).is_err());
+        assert!(folder.open_folder("link".as_ref()).is_err());
+        assert!(!folder.entry("link".as_ref()).unwrap().is_file);
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn two_names_are_exchanged_or_the_system_says_that_it_cannot() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path()).unwrap();
+        fs::write(place.path().join("one"), "1").unwrap();
+        fs::write(place.path().join("other"), "2").unwrap();
+        match folder.exchange("one".as_ref(), "other".as_ref()).unwrap() {
+            Support::Available(()) => {
+                assert_eq!(fs::read(place.path().join("one")).unwrap(), b"2");
+                assert_eq!(fs::read(place.path().join("other")).unwrap(), b"1");
+                assert!(folder.exchange("one".as_ref(), "missing".as_ref()).is_err());
+            }
+            Support::Unavailable(why) => println!("skipped: {why}"),
+        }
+    }
+}
