@@ -59,6 +59,7 @@ fn run(method: &Method, path: &Path, other: Option<&Path>) -> Result<(), Box<dyn
             let how = Commit {
                 method: *method,
                 safety: Safety::InPlace,
+                grows: false,
                 is_unsafe: false,
             };
             commit(path, &batch.resolve()?, &how)?;

@@ -179,14 +179,6 @@ impl Error {
         }
     }
 
-    /// The same of a file that was opened by another path than people know it by.
-    pub(crate) fn at(mut self, shown: &Path) -> Self {
-        if let Self::System { path, .. } | Self::Unavailable { path, .. } = &mut self {
-            shown.clone_into(path);
-        }
-        self
-    }
-
     /// What is refused, with nothing changed.
     pub(crate) fn refused(path: &Path, reason: &str) -> Self {
         Self::Refused {

@@ -106,13 +106,23 @@ impl<'a> Side<'a> {
     }
 
     fn open(path: &'a Path, method: &'a Method, access: Access) -> Result<Self> {
+        Self::open_by(path, method, access, |how| sys::open(path, how))
+    }
+
+    /// Opens what `open` finds, as the method says.
+    pub fn open_by(
+        path: &'a Path,
+        method: &'a Method,
+        access: Access,
+        open: impl FnOnce(Opening) -> io::Result<Support<File>>,
+    ) -> Result<Self> {
         let options = method.options();
         let opening = Opening {
             access,
             direct: options.cache == CachePolicy::Direct,
             write_through: access != Access::Read && options.durability == Durability::WriteThrough,
         };
-        let opened = sys::open(path, opening).map_err(|error| Error::System {
+        let opened = open(opening).map_err(|error| Error::System {
             path: path.to_owned(),
             action: if access == Access::Read {
                 "opening it"

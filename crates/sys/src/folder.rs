@@ -2,7 +2,7 @@
 //! way can lead such a call elsewhere.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -13,11 +13,18 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use crate::support::Support;
 use crate::types::Opening;
 
-/// An open folder. Names are single components: a `/` in one leads out of the folder.
+/// An open folder, which need not be readable: only [`Folder::names`] and [`Folder::sync`] read it. Names are single
+/// components: a `/` in one leads out of the folder.
 #[derive(Debug)]
 pub struct Folder {
     file: File,
 }
+
+/// A handle to find names by: `O_PATH` where there is one.
+#[cfg(target_os = "linux")]
+const SEARCHING: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const SEARCHING: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
 /// A name in a folder: lstat(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +46,7 @@ pub struct Entry {
 impl Entry {
     /// Whether it is the same file as an open one.
     #[must_use]
-    pub fn is(&self, file: &std::fs::Metadata) -> bool {
+    pub fn is(&self, file: &Metadata) -> bool {
         use std::os::unix::fs::MetadataExt;
         (self.device, self.inode) == (file.dev(), file.ino())
     }
@@ -63,8 +70,7 @@ impl Folder {
     /// # Errors
     /// The system's; `ENOTDIR` where it is no folder.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let file = rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()))?;
+        let file = rustix::io::retry_on_intr(|| rustix::fs::open(path, SEARCHING, Mode::empty()))?;
         Ok(Self { file: file.into() })
     }
 
@@ -73,7 +79,7 @@ impl Folder {
     /// # Errors
     /// The system's; `ENOTDIR` or `ELOOP` where it is no folder.
     pub fn open_folder(&self, name: &OsStr) -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = SEARCHING | OFlags::NOFOLLOW;
         let file = rustix::io::retry_on_intr(|| rustix::fs::openat(&self.file, name, flags, Mode::empty()))?;
         Ok(Self { file: file.into() })
     }
@@ -135,7 +141,7 @@ impl Folder {
     /// The system's.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
-        for entry in Dir::read_from(&self.file)? {
+        for entry in Dir::new(self.to_read()?)? {
             let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
             if name != "." && name != ".." {
                 names.push(name);
@@ -176,10 +182,26 @@ impl Folder {
         crate::platform::exchange(self.as_fd(), one, other)
     }
 
-    /// The folder as a file, for fsync(2) and fstat(2).
-    #[must_use]
-    pub fn file(&self) -> &File {
-        &self.file
+    /// Looks at the folder itself: fstat(2).
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        self.file.metadata()
+    }
+
+    /// Brings the names in it to the device: fsync(2).
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn sync(&self) -> io::Result<()> {
+        crate::platform::sync(&self.to_read()?)
+    }
+
+    fn to_read(&self) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::io::retry_on_intr(|| rustix::fs::openat(&self.file, ".", flags, Mode::empty()))?;
+        Ok(opened.into())
     }
 }
 

@@ -213,6 +213,7 @@ fn journals() -> Result<Vec<Vec<u8>>> {
     let how = Commit {
         method: Method::known("update/sync"),
         safety: Safety::Journal,
+        grows: true,
         is_unsafe: false,
     };
     let mut journals = Vec::new();

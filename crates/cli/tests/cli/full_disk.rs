@@ -44,8 +44,9 @@ fn a_write_beyond_the_limit_of_file_sizes_is_an_error_that_names_the_file() {
     ] {
         for safety in ["in-place", "journal", "replace"] {
             fs::write(&path, &before).unwrap();
-            let script =
-                format!("ulimit -f 20; exec \"$0\" update file --from changes --method {method} --safety {safety}");
+            let script = format!(
+                "ulimit -f 20; exec \"$0\" update file --grow --from changes --method {method} --safety {safety}"
+            );
             let mut limited = Command::new("sh");
             limited
                 .args(["-c", &script])
@@ -99,7 +100,7 @@ fn a_map_leaves_the_file_as_before_where_holes_find_no_room_or_tells_what_is_in(
         place.file("changes", changes.as_bytes());
         let before = fs::read(&path).unwrap();
         let method = ["--from", "changes", "--method", "update/mmap"];
-        let ended = place.run(&[&["update", path.to_str().unwrap()], &method[..]].concat());
+        let ended = place.run(&[&["update", path.to_str().unwrap(), "--grow"], &method[..]].concat());
         let (said, found) = (&ended.stderr, fs::read(&path).unwrap());
         println!("{kind}: {said}");
         assert!(
@@ -130,7 +131,7 @@ fn what_was_allocated_before_the_disk_was_full_is_free_again_and_nothing_is_said
             fs::write(&path, &before).unwrap();
             let free = free_bytes(folder);
             let arguments = ["--from", "changes", "--method", method];
-            let ended = place.run(&[&["update", path.to_str().unwrap()], &arguments[..]].concat());
+            let ended = place.run(&[&["update", path.to_str().unwrap(), "--grow"], &arguments[..]].concat());
             let said = &ended.stderr;
             assert_eq!(ended.code, Some(2), "{kind} {method}: {said}");
             assert!(

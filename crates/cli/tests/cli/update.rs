@@ -188,7 +188,7 @@ fn updates_come_from_standard_input_and_the_last_wins() {
     place.file("file", b"0123456789");
     let mut child = place
         .command()
-        .args(["update", "file"])
+        .args(["update", "file", "--grow"])
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
@@ -208,12 +208,18 @@ fn bad_input_is_named_and_changes_nothing() {
         b"{\"offset\": 0, \"text\": \"x\"}\n{\"offset\": -1, \"text\": \"x\"}\n",
     );
     place.file("far", b"{\"offset\": 9223372036854775800, \"text\": \"1234567890\"}\n");
-    let table: [(&[&str], &str); 9] = [
+    place.file("behind", b"{\"offset\": 8, \"text\": \"x\"}\n");
+    let table: [(&[&str], &str); 11] = [
         (&["file", "--from", "bad"], "line 2 of the updates"),
         (&["file", "--from", "far"], "line 1 of the updates"),
+        (
+            &["file", "--from", "behind"],
+            "ends at byte 9, past the end of the file at 8",
+        ),
+        (&["file", "--from", "behind", "--dry-run"], "use --grow"),
         (&["missing", "--from", "good"], "missing"),
-        (&[".", "--from", "good"], "no regular file"),
-        (&["/dev/null", "--from", "good"], "no regular file"),
+        (&[".", "--from", "good"], "not a regular file"),
+        (&["/dev/null", "--from", "good"], "not a regular file"),
         (&["file", "--from", "nowhere"], "nowhere"),
         (&["file", "--from", "good", "--memory", "16"], "16M are the least"),
         (&["file", "--from", "good", "--method", "write/sync"], "not to update"),
@@ -299,7 +305,7 @@ fn a_full_disk_leaves_the_file_as_before_or_is_told_exactly() {
     for safety in ["in-place", "journal", "replace"] {
         fs::write(&path, &before).unwrap();
         let arguments = ["--from", "changes", "--safety", safety, "--method", "update/sync"];
-        let ended = place.run(&[&["update", path.to_str().unwrap()], &arguments[..]].concat());
+        let ended = place.run(&[&["update", path.to_str().unwrap(), "--grow"], &arguments[..]].concat());
         assert_eq!(ended.code, Some(2), "{safety}");
         assert!(ended.stderr.contains("No space left"), "{}", ended.stderr);
         if safety == "in-place" {
@@ -330,7 +336,7 @@ fn a_file_on_a_read_only_mount_is_left_alone_and_the_reason_told() {
     assert!(remounted.unwrap().success());
     for safety in ["in-place", "journal", "replace"] {
         let arguments = ["--from", "good", "--safety", safety];
-        let ended = place.run(&[&["update", path.to_str().unwrap()], &arguments[..]].concat());
+        let ended = place.run(&[&["update", path.to_str().unwrap(), "--grow"], &arguments[..]].concat());
         assert_eq!(ended.code, Some(2), "{safety}");
         assert!(ended.stderr.contains("Read-only file system"), "{}", ended.stderr);
         assert_eq!(fs::read(&path).unwrap(), b"precious", "{safety}");
@@ -353,7 +359,7 @@ fn blocks_that_cannot_be_allocated_are_no_partial_update() {
     place.file("good", b"{\"offset\": 100, \"text\": \"x\"}\n");
     let arguments = ["--from", "good", "--method", "update/sync,preallocate=allocate"];
     let sentence = place
-        .run(&[&["update", path.to_str().unwrap()], &arguments[..]].concat())
+        .run(&[&["update", path.to_str().unwrap(), "--grow"], &arguments[..]].concat())
         .refused();
     assert!(
         sentence.contains("has no fallocate") && !sentence.contains("of 1 writes"),

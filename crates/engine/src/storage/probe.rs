@@ -178,13 +178,14 @@ impl Probe {
         let (writer, generator) = (Method::known("write/sync"), Generator::new(1));
         Writer::prepare(&writer)?.write(&self.target, Destination::New, PROBE_BYTES, &generator)?;
         let mut batch = Batch::new();
-        for offset in (0..PROBE_BYTES).step_by(PROBE_BYTES as usize / 7) {
+        for offset in (0..PROBE_BYTES - 4).step_by(PROBE_BYTES as usize / 7) {
             batch.push(offset, b"seek")?;
         }
         let how = Commit {
             method: *method,
             safety: Safety::InPlace,
             // The file is the probe's own.
+            grows: false,
             is_unsafe: true,
         };
         commit(&self.target, &batch.resolve()?, &how)?;

@@ -2,23 +2,24 @@
 
 use std::fs::{File, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use seekless_sys::{self as sys, Access, Opening, Support};
+use seekless_sys::{self as sys, Access, Support};
 
+use super::grown::{cut_padding, cut_zeros, extend};
+use super::place::{Place, with_protection};
 use super::plan::PlanLimits;
 use super::planned::{is_planned, planned};
 use super::resolved::Updates;
-use super::target::{Going, Others, Target, cut_padding, sync};
+use super::target::{Going, Others, Target, sync};
 use super::updater::Updater;
 use super::watch::{Unwatched, Watch};
 use super::writes::reach;
 use super::{UpdateTarget, journal, replace};
 use crate::error::{Error, Result};
 use crate::method::{Durability, Method, UpdateOrder};
-use crate::transfer::{Destination, Side};
+use crate::transfer::Side;
 
 /// What becomes of the file when updating it ends early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct Commit {
     pub method: Method,
     /// What becomes of the file when it ends early.
     pub safety: Safety,
+    /// Whether updates may make the file longer.
+    pub grows: bool,
     /// Whether bytes between updates may be written back though others cannot be kept out meanwhile. What these write
     /// in that moment is lost.
     pub is_unsafe: bool,
@@ -95,9 +98,9 @@ pub fn commit(path: &Path, updates: &Updates, commit: &Commit) -> Result<Updated
 /// As [`commit`], and those of the watch.
 #[doc(hidden)]
 pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
-    let path = &end_of_links(path)?;
+    let place = &Place::of(path)?;
     if !is_planned(&commit.method) {
-        return commit_by(path, updates, commit, watch);
+        return commit_by(place, updates, commit, watch);
     }
     let by_plan = |is_exact| -> Result<Updated> {
         let limits = PlanLimits {
@@ -106,8 +109,8 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
             is_exact,
             safety: commit.safety,
         };
-        let method = planned(path, updates, &limits)?;
-        commit_by(path, updates, &Commit { method, ..*commit }, watch)
+        let method = planned(&place.path, updates, &limits)?;
+        commit_by(place, updates, &Commit { method, ..*commit }, watch)
     };
     match by_plan(false) {
         // Others cannot be kept out: then only what updates name is written.
@@ -116,51 +119,38 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     }
 }
 
-fn commit_by(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
+fn commit_by(place: &Place, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
     let order = commit.method.options().update_order;
     if order == Some(UpdateOrder::AsGiven) && updates.spilled_bytes().is_some() {
         let reason = "the updates did not fit into memory, and were sorted: take another order, or allow more memory";
-        return Err(Error::refused(path, reason));
+        return Err(place.refused(reason));
     }
     match commit.safety {
-        Safety::Replace => replace::replace(path, updates, commit, watch),
-        Safety::InPlace | Safety::Journal => in_place(path, updates, commit, None, watch),
-    }
-}
-
-/// What a path leads to: a journal or a new file stands beside the file, not beside a link to it.
-pub(super) fn end_of_links(path: &Path) -> Result<PathBuf> {
-    std::fs::canonicalize(path).map_err(|error| Error::system(path, "looking at it", error))
-}
-
-/// The error of opening a file for writing, with the flag that keeps it from being changed where there is one.
-pub(super) fn with_protection(path: &Path, error: Error) -> Error {
-    let is_denied = matches!(&error, Error::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied);
-    match sys::protection(path) {
-        Ok(Support::Available(Some(protection))) if is_denied => {
-            let error = error.to_string();
-            let reason = error.strip_prefix(&format!("{}: ", path.display())).unwrap_or(&error);
-            Error::refused(path, &format!("{reason}: {protection}"))
-        }
-        _ => error,
+        Safety::Replace => replace::replace(place, updates, commit, watch),
+        Safety::InPlace | Safety::Journal => in_place(place, updates, commit, None, watch),
     }
 }
 
 /// Updates the file itself, by what is prepared or prepared here.
 pub(super) fn in_place(
-    path: &Path,
+    place: &Place,
     updates: &Updates,
     commit: &Commit,
     prepared: Option<&mut Updater>,
     watch: &dyn Watch,
 ) -> Result<Updated> {
     let method = &commit.method;
-    refuse_second(path)?;
-    let opened = Side::open_target(path, method, Destination::Overwrite, 0);
-    let mut side = opened.map_err(|error| with_protection(path, error))?;
-    lock(&side.file, path)?;
-    journal::refuse_left(path)?;
+    refuse_second(place)?;
+    let opened = Side::open_by(&place.path, method, Access::Overwrite, |how| {
+        place.folder.open_file(&place.name, how)
+    });
+    let mut side = opened.map_err(|error| with_protection(place, error))?;
+    lock(&side.file, place)?;
+    journal::refuse_left(place)?;
     let bytes_before = side.metadata()?.len();
+    if !commit.grows {
+        updates.require_inside(&place.path, bytes_before)?;
+    }
     side.bytes = updates.end().max(bytes_before);
     let others = keep_others_out(&side, commit)?;
     let mut made;
@@ -171,12 +161,14 @@ pub(super) fn in_place(
         &mut made
     };
     let journal = match commit.safety {
-        Safety::Journal if !updates.is_empty() => Some(journal::write(&side, bytes_before, updates, watch)?),
+        Safety::Journal if !updates.is_empty() => {
+            Some(journal::write(place, &side, (bytes_before, updates), commit, watch)?)
+        }
         _ => None,
     };
     let going = Going::new(watch, others);
     let result = fill(&mut *prepared.mechanism, &side, updates, &going, bytes_before);
-    let result = result.and_then(|()| harden(&side, updates, watch, journal.is_some()));
+    let result = result.and_then(|()| harden(&side, updates, &going, journal.is_some()));
     let done = Updated {
         journal_bytes: journal.as_ref().map_or(0, |journal| journal.bytes),
         ..written(&side, updates, &going)
@@ -192,32 +184,21 @@ pub(super) fn in_place(
             });
             removed.map(|()| Updated { fsync, ..done })
         }
-        (Err(source), Some(journal)) => Err(journal.undo(&side.file, source, watch)),
+        (Err(source), Some(journal)) => Err(journal.undo(&side, source, watch)),
         (Err(source), None) => {
             let (far, reached) = going.how_far(&side, updates, prepared.block_bytes);
-            cut_back(&side, bytes_before.max(reached));
+            if let Err(error) = cut_zeros(&side, bytes_before.max(reached), going.is_alone()) {
+                tracing::warn!(%error, "the file may be longer than what was written to it");
+            }
             if !going.has_begun() {
                 return Err(source);
             }
             Err(Error::PartlyUpdated {
-                path: path.to_owned(),
+                path: place.path.clone(),
                 far,
                 cause: Box::new(source),
             })
         }
-    }
-}
-
-/// Cuts off what a file grew by ahead of the writes that were begun, or what pads the last of them. Where it ends elsewhere
-/// others wrote to it.
-fn cut_back(side: &Side<'_>, end: u64) {
-    let ours = [side.bytes, side.bytes.next_multiple_of(side.alignment)];
-    let cut = side.metadata().and_then(|found| {
-        let is_ours = found.len() > end && ours.contains(&found.len());
-        if is_ours { side.resize(end) } else { Ok(()) }
-    });
-    if let Err(error) = cut {
-        tracing::warn!(%error, "the file may be longer than what was written to it");
     }
 }
 
@@ -244,29 +225,23 @@ pub(super) fn fill(
     if updates.is_empty() {
         return Ok(());
     }
-    if side.bytes > bytes_before
-        && let Err(error) = side.preallocate(bytes_before)
-    {
-        // On a full disk it may have grown by what was allocated (fallocate(2)).
-        if side.metadata()?.len() > bytes_before {
-            side.resize(bytes_before)?;
-        }
-        return Err(error);
+    if side.bytes > bytes_before {
+        extend(side, bytes_before)?;
     }
     updates.each_window(|window| mechanism.update(&Target::new(side, window, going)))
 }
 
 /// Gives a file that is filled the durability of its method, or more where it must be on the device; the time that the
 /// fsync took.
-pub(super) fn harden(side: &Side<'_>, updates: &Updates, watch: &dyn Watch, must_sync: bool) -> Result<Duration> {
+pub(super) fn harden(side: &Side<'_>, updates: &Updates, going: &Going<'_>, must_sync: bool) -> Result<Duration> {
     if updates.is_empty() {
         return Ok(Duration::ZERO);
     }
-    let was_padded = cut_padding(side)?;
+    let was_padded = cut_padding(side, going.is_alone())?;
     match side.method.options().durability {
-        Durability::Fsync => sync(side, watch),
-        _ if must_sync => sync(side, watch),
-        Durability::WriteThrough if was_padded => sync(side, watch),
+        Durability::Fsync => sync(side, going.watch),
+        _ if must_sync => sync(side, going.watch),
+        Durability::WriteThrough if was_padded => sync(side, going.watch),
         Durability::WriteThrough | Durability::None => Ok(Duration::ZERO),
     }
 }
@@ -277,51 +252,43 @@ const LINGERING: Duration = Duration::from_millis(500);
 /// Fails where another update of the file is going on, before the file is opened for writing, which would end the lease of a
 /// replacement. One in place may lose its lease here and goes on by exact writes: to ask `/proc/locks` each time takes
 /// longer than a small update, since the kernel waits for all processors then.
-pub(super) fn refuse_second(path: &Path) -> Result<()> {
-    // What is no file, or not to be had, is for the caller to refuse.
-    let Some(found) = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file) else {
-        return Ok(());
-    };
-    let reading = Opening {
-        access: Access::Read,
-        direct: false,
-        write_through: false,
-    };
+pub(super) fn refuse_second(place: &Place) -> Result<()> {
     let started = Instant::now();
     loop {
-        match sys::open(path, reading) {
-            Ok(Support::Available(file)) => return lock(&file, path),
+        match place.open(Access::Read) {
+            Ok(file) => return lock(&file, place),
             // Somebody has a lease.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && sys::is_locked(&found) => {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let found = std::fs::metadata(&place.path);
+                if !found.is_ok_and(|found| sys::is_locked(&found)) {
+                    return Ok(());
+                }
                 if started.elapsed() > LINGERING {
-                    return Err(Error::refused(path, SECOND));
+                    return Err(place.refused(SECOND));
                 }
                 std::thread::sleep(LINGERING / 50);
             }
             // A file may be written to by those who may not read it.
-            _ => return Ok(()),
+            Err(_) => return Ok(()),
         }
     }
 }
 
 const SECOND: &str = "another update of it is going on; wait for its end";
 
-/// Fails where another update of the file is going on, or the path leads to another file by now.
-pub(super) fn lock(file: &File, path: &Path) -> Result<()> {
+/// Fails where another update of the file is going on, or the name is another file's by now.
+pub(super) fn lock(file: &File, place: &Place) -> Result<()> {
     let started = Instant::now();
     loop {
         match file.try_lock() {
             Ok(()) => break,
             Err(TryLockError::WouldBlock) if started.elapsed() < LINGERING => std::thread::sleep(LINGERING / 50),
-            Err(TryLockError::WouldBlock) => return Err(Error::refused(path, SECOND)),
-            Err(TryLockError::Error(error)) => return Err(Error::system(path, "locking it", error)),
+            Err(TryLockError::WouldBlock) => return Err(place.refused(SECOND)),
+            Err(TryLockError::Error(error)) => return Err(place.failed("locking it", error)),
         }
     }
-    let (ours, named) = (file.metadata(), std::fs::metadata(path));
-    match (ours, named) {
-        (Ok(ours), Ok(named)) if (ours.dev(), ours.ino()) == (named.dev(), named.ino()) => Ok(()),
-        _ => Err(Error::refused(path, "it was replaced while it was opened; try again")),
-    }
+    let found = file.metadata().map_err(|error| place.failed("looking at it", error))?;
+    place.require_is(&found)
 }
 
 /// Keeps others out where bytes between updates are written back.

@@ -1,12 +1,14 @@
 //! What writing costs beside a file, found out by writing: a few calls in a file without a name.
 
 use std::fs::{self, File, Metadata};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, Access, Opening, Support};
 
+use super::place::{Place, open_plainly};
 use super::plan::UpdateFacts;
 use crate::error::{Error, Result};
 use crate::method::Durability;
@@ -48,15 +50,24 @@ enum Tried {
 }
 
 fn tried(path: &Path, what: Tried) -> Result<UpdateFacts> {
-    let path = &super::commit::end_of_links(path)?;
-    let failed = |error| Error::system(path, "trying what writing costs beside it", error);
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let named = tempfile::Builder::new().prefix(".seekless-").tempfile_in(folder);
-    let named = named.map_err(failed)?;
-    let through = open_through(named.path());
+    let place = Place::of(path)?;
+    let path = &place.path;
+    let failed = |error| place.failed("trying what writing costs beside it", error);
+    let (file, name) = place.make_beside().map_err(failed)?;
+    let through = Opening {
+        access: Access::Overwrite,
+        direct: false,
+        write_through: true,
+    };
+    let through = open_plainly(&place.folder, &name, through).and_then(|through| {
+        let (made, opened) = (file.metadata()?, through.metadata()?);
+        let is_same = (made.dev(), made.ino()) == (opened.dev(), opened.ino());
+        is_same
+            .then_some(through)
+            .ok_or_else(|| io::Error::other("others replaced the file that was just made"))
+    });
     // Nobody finds it, and nothing is left of it however this ends.
-    let (file, name) = named.into_parts();
-    name.close().map_err(failed)?;
+    place.folder.remove_file(&name).map_err(failed)?;
     let through = through.map_err(failed)?;
     let costs = measure(&file, &through, what).map_err(failed)?;
     let about = assumed_facts(path)?;
@@ -88,7 +99,7 @@ pub fn assumed_facts(path: &Path) -> Result<UpdateFacts> {
 
 /// What a copy of a file takes: its data, or nothing where blocks are shared beside it.
 pub(super) fn copied_bytes(path: &Path) -> Result<u64> {
-    let path = &super::commit::end_of_links(path)?;
+    let path = &Place::of(path)?.path;
     if shares_blocks(path) {
         return Ok(0);
     }
@@ -99,7 +110,7 @@ pub(super) fn copied_bytes(path: &Path) -> Result<u64> {
 /// Whether files beside a file share their blocks, found out by a short one; not where none can be made.
 fn shares_blocks(path: &Path) -> bool {
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let tried = || -> std::io::Result<Support<()>> {
+    let tried = || -> io::Result<Support<()>> {
         let (from, to) = (tempfile::tempfile_in(folder)?, tempfile::tempfile_in(folder)?);
         from.write_all_at(&vec![1; TRIED_BYTES], 0)?;
         sys::clone_file(&from, &to)
@@ -108,7 +119,7 @@ fn shares_blocks(path: &Path) -> bool {
 }
 
 /// How much of a file is not in holes.
-fn data_bytes(file: &File) -> std::io::Result<u64> {
+fn data_bytes(file: &File) -> io::Result<u64> {
     let end = file.metadata()?.len();
     let (mut at, mut bytes) = (0, 0);
     while at < end {
@@ -143,19 +154,7 @@ fn may_hide_holes(path: &Path) -> bool {
 /// What `st_blocks` counts (stat(2)).
 const STAT_BLOCK_BYTES: u64 = 512;
 
-fn open_through(path: &Path) -> std::io::Result<File> {
-    let how = Opening {
-        access: Access::Overwrite,
-        direct: false,
-        write_through: true,
-    };
-    match sys::open(path, how)? {
-        Support::Available(file) => Ok(file),
-        Support::Unavailable(reason) => Err(std::io::Error::other(reason)),
-    }
-}
-
-fn measure(file: &File, through: &File, what: Tried) -> std::io::Result<UpdateFacts> {
+fn measure(file: &File, through: &File, what: Tried) -> io::Result<UpdateFacts> {
     let mut bytes = vec![1; TRIED_BYTES];
     file.write_all_at(&bytes, 0)?;
     let whole = fastest(|_| file.write_all_at(&bytes, 0))?;
@@ -187,7 +186,7 @@ fn measure(file: &File, through: &File, what: Tried) -> std::io::Result<UpdateFa
 }
 
 /// The median time of writing four bytes through; the lower one of two, as noise only adds to it.
-fn through_call_ns(through: &File) -> std::io::Result<f64> {
+fn through_call_ns(through: &File) -> io::Result<f64> {
     let started = Instant::now();
     let mut times = Vec::new();
     while times.len() < 2 || (times.len() < THROUGH_CALLS && started.elapsed() < THROUGH_BUDGET) {
@@ -201,7 +200,7 @@ fn through_call_ns(through: &File) -> std::io::Result<f64> {
 }
 
 /// The nanoseconds of the fastest of some rounds: what else goes on only adds to them.
-fn fastest(mut work: impl FnMut(u32) -> std::io::Result<()>) -> std::io::Result<f64> {
+fn fastest(mut work: impl FnMut(u32) -> io::Result<()>) -> io::Result<f64> {
     let mut least = f64::MAX;
     for round in 0..ROUNDS {
         let (done, nanoseconds) = timed(|| work(round));

@@ -5,15 +5,18 @@
 //! file once more, however much of it was there: doing it twice gives the same. What a failing update wrote is undone
 //! from it at once.
 
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Seek};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use seekless_sys as sys;
+use seekless_sys::{self as sys, Support};
 
+use super::commit::Commit;
 use super::form::{Header, Length, Read, Record, Writer};
+use super::grown;
+use super::place::Place;
 use super::resolved::Updates;
 use super::watch::{Step, StepKind, Watch};
 use super::writes::{Layout, Writes};
@@ -24,39 +27,27 @@ use crate::transfer::Side;
 /// Where the journal of a file is.
 #[must_use]
 pub fn journal_path(path: &Path) -> PathBuf {
+    path.with_file_name(journal_name(path.file_name().unwrap_or_default()))
+}
+
+pub(super) fn journal_name(of: &OsStr) -> OsString {
     let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
+    name.push(of);
     name.push(".seekless-journal");
-    path.with_file_name(name)
-}
-
-/// Opens the folder that a file is in.
-pub(super) fn folder_of(path: &Path) -> io::Result<File> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))
-}
-
-/// Brings the names in a file's folder to the device.
-pub(super) fn sync_folder(path: &Path, watch: &dyn Watch) -> Result<()> {
-    watch
-        .before(&Step::of(StepKind::Sync, path))
-        .and_then(|()| sys::sync(&folder_of(path)?))
-        .map_err(|error| Error::system(path, "fsync of its folder", error))
+    name
 }
 
 /// Fails where an update was interrupted and nobody has recovered the file yet.
-pub(super) fn refuse_left(path: &Path) -> Result<()> {
-    let journal = journal_path(path);
-    match fs::symlink_metadata(&journal) {
+pub(super) fn refuse_left(place: &Place) -> Result<()> {
+    let name = journal_name(&place.name);
+    let journal = place.beside(&name);
+    match place.folder.entry(&name) {
         Err(error) if can_have_none(&error) => Ok(()),
         Err(error) => Err(Error::system(&journal, "looking at it", error)),
-        Ok(_) => Err(Error::refused(
-            path,
-            &format!(
-                "an update of it was interrupted and left {}; recover the file first (--recover)",
-                journal.display()
-            ),
-        )),
+        Ok(_) => Err(place.refused(&format!(
+            "an update of it was interrupted and left {}; recover the file first (--recover)",
+            journal.display()
+        ))),
     }
 }
 
@@ -66,31 +57,41 @@ pub(super) fn can_have_none(error: &io::Error) -> bool {
 }
 
 /// A journal that is whole and on the device.
-pub(super) struct Journal {
+pub(super) struct Journal<'a> {
+    place: &'a Place,
     path: PathBuf,
     file: File,
+    reserve: Option<File>,
     pub bytes: u64,
 }
 
 /// Writes the journal of an update, and brings it and its name to the device.
-pub(super) fn write(side: &Side<'_>, bytes_before: u64, updates: &Updates, watch: &dyn Watch) -> Result<Journal> {
+pub(super) fn write<'a>(
+    place: &'a Place,
+    side: &Side<'_>,
+    (bytes_before, updates): (u64, &Updates),
+    commit: &Commit,
+    watch: &dyn Watch,
+) -> Result<Journal<'a>> {
     if side.alignment > 1 {
         // What was there before is read from odd places, and opening the file once more would end our lease.
         return Err(side.unavailable("a journal takes no direct I/O"));
     }
-    let path = journal_path(side.path);
     let metadata = side.metadata()?;
+    if metadata.nlink() > 1 && !commit.is_unsafe {
+        let reason = format!(
+            "it has {} names (hard links), and a journal beside one is not found by the others; update it in place, or accept \
+             that (--unsafe)",
+            metadata.nlink()
+        );
+        return Err(place.refused(&reason));
+    }
+    let name = journal_name(&place.name);
+    let path = place.beside(&name);
     let failed = |error| Error::system(&path, "writing the journal", error);
     watch.before(&Step::of(StepKind::Make, &path)).map_err(failed)?;
-    let made = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path);
-    let journal = made.map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidFilename => Error::refused(
-            side.path,
+    let journal = place.folder.create_file(&name, 0o600).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidFilename => place.refused(
             "its name is so long that its journal could have none beside it; replace it (--safety replace), update it in \
              place, or give it a shorter name",
         ),
@@ -103,23 +104,44 @@ pub(super) fn write(side: &Side<'_>, bytes_before: u64, updates: &Updates, watch
         bytes_after: side.bytes,
     };
     let written = fill((&journal, &path), &header, side, updates).and_then(|bytes| {
+        let reserve = reserve_for_undo(place, side, updates).map_err(failed)?;
         let watched = watch.before(&Step::of(StepKind::Sync, &path));
         watched.and_then(|()| sys::sync(&journal)).map_err(failed)?;
-        sync_folder(&path, watch)?;
-        Ok(bytes)
+        place.sync_folder(&path, watch)?;
+        Ok((bytes, reserve))
     });
     match written {
-        Ok(bytes) => Ok(Journal {
+        Ok((bytes, reserve)) => Ok(Journal {
+            place,
             path,
             file: journal,
+            reserve,
             bytes,
         }),
         Err(error) => {
             // Nothing of the file has changed: without a journal it is as if nothing had been asked.
-            let _ = fs::remove_file(&path);
+            let _ = place.folder.remove_file(&name);
             Err(error)
         }
     }
+}
+
+/// File systems that write to other blocks than they overwrite.
+const COPIES_ON_WRITE: [&str; 4] = ["btrfs", "zfs", "bcachefs", "nilfs2"];
+
+/// Allocates what undoing may take where the disk is full by then, in a file without a name: what such a file takes can be
+/// given back even when a truncation finds no room. None where undoing takes nothing.
+fn reserve_for_undo(place: &Place, side: &Side<'_>, updates: &Updates) -> io::Result<Option<File>> {
+    if !COPIES_ON_WRITE.contains(&sys::file_system(side.path)?.type_name.as_str()) {
+        return Ok(None);
+    }
+    let Support::Available((file, _)) = sys::unnamed_file(&place.folder)? else {
+        return Ok(None);
+    };
+    let block_bytes = file.metadata()?.blksize().max(1);
+    let most = updates.requested_bytes() + 2 * updates.pieces * block_bytes;
+    sys::allocate(&file, 0, most.min(side.bytes.next_multiple_of(block_bytes)))?;
+    Ok(Some(file))
 }
 
 /// What lies between updates no further apart is read along, when what was there before is.
@@ -186,20 +208,31 @@ pub(super) fn read_or_zeros(file: &File, bytes: &mut [u8], offset: u64) -> io::R
     Ok(())
 }
 
-impl Journal {
+impl Journal<'_> {
     /// Removes the journal of an update that is on the device.
     pub fn remove(self, watch: &dyn Watch) -> Result<()> {
-        remove(&self.path, watch)
+        remove(self.place, watch)
     }
 
     /// Puts back what was there before an update that failed, and gives the error that says so.
-    pub fn undo(self, file: &File, cause: Error, watch: &dyn Watch) -> Error {
-        let undone = self.put_back(file).map(|()| remove(&self.path, watch));
+    pub fn undo(mut self, side: &Side<'_>, cause: Error, watch: &dyn Watch) -> Error {
+        drop(self.reserve.take());
+        let undone = self
+            .put_back(side)
+            .map(|longer_bytes| (longer_bytes, remove(self.place, watch)));
+        let as_before = |longer_bytes| match longer_bytes {
+            0 => "; all of it was undone, and the file is as before".to_owned(),
+            _ => format!(
+                "; all of it was undone, but the file is longer by {longer_bytes} bytes: others have it open or wrote to it, \
+                 and what they wrote is not cut off"
+            ),
+        };
         let what = match undone {
-            Ok(Ok(())) => "; all of it was undone, and the file is as before".to_owned(),
-            Ok(Err(error)) => format!(
-                "; all of it was undone, and the file is as before, but its journal may be there, by which --recover would \
-                 make the update after all ({error}): remove {} if it is",
+            Ok((longer_bytes, Ok(()))) => as_before(longer_bytes),
+            Ok((longer_bytes, Err(error))) => format!(
+                "{}, but its journal may be there, by which --recover would make the update after all ({error}): remove {} \
+                 if it is",
+                as_before(longer_bytes),
                 self.path.display()
             ),
             Err(error) => format!(
@@ -213,32 +246,133 @@ impl Journal {
         }
     }
 
-    fn put_back(&self, file: &File) -> Result<()> {
+    /// Puts back each byte that the update changed and nobody else since; how many bytes the file is longer than before.
+    fn put_back(&self, side: &Side<'_>) -> Result<u64> {
         let failed = |error| Error::system(&self.path, "undoing what it holds", error);
-        let mut journal = &self.file;
-        journal.rewind().map_err(failed)?;
-        let (header, mut read) = Read::new(BufReader::new(journal)).map_err(failed)?;
         // First, as it frees what the disk may be full of.
-        file.set_len(header.bytes_before).map_err(failed)?;
+        self.cut(side)?;
+        let (header, mut records) = self.records()?;
         let mut found = Vec::new();
-        while let Some(Record { offset, before, .. }) = read.next_record().map_err(failed)? {
-            let inside = header.bytes_before.saturating_sub(offset).min(before.len() as u64);
-            let before = &before[..inside as usize];
-            found.resize(before.len(), 0);
-            read_or_zeros(file, &mut found, offset).map_err(failed)?;
-            // What was not written is left alone: a full disk has no room for the zeros of a hole.
-            if found != before {
-                file.write_all_at(before, offset).map_err(failed)?;
+        while let Some(record) = records.next_record().map_err(failed)? {
+            found.resize(record.bytes.len(), 0);
+            read_or_zeros(&side.file, &mut found, record.offset).map_err(failed)?;
+            for (at, before) in changed(&found, &record) {
+                side.file
+                    .write_all_at(before, record.offset + at as u64)
+                    .map_err(failed)?;
             }
         }
-        sys::sync(file).map_err(failed)
+        sys::sync(&side.file).map_err(failed)?;
+        Ok(side.metadata()?.len().saturating_sub(header.bytes_before))
+    }
+
+    /// Cuts the file to what it was, if all behind it is from the update.
+    fn cut(&self, side: &Side<'_>) -> Result<bool> {
+        let failed = |error| Error::system(&self.path, "undoing what it holds", error);
+        let (header, mut records) = self.records()?;
+        let mut coming = records.next_record().map_err(failed)?;
+        grown::cut(side, header.bytes_before, false, |offset, bytes| {
+            let mut at = 0;
+            while at < bytes.len() {
+                let place = offset + at as u64;
+                match &coming {
+                    Some(record) if record.offset + record.bytes.len() as u64 <= place => {
+                        coming = records.next_record().map_err(failed)?;
+                    }
+                    Some(record) if record.offset <= place => {
+                        let wanted = &record.bytes[(place - record.offset) as usize..];
+                        let mut pairs = wanted.iter().zip(&bytes[at..]);
+                        if !pairs.all(|(&wanted, &found)| found == wanted || found == 0) {
+                            return Ok(false);
+                        }
+                        at += wanted.len().min(bytes.len() - at);
+                    }
+                    next => {
+                        let gap = next
+                            .as_ref()
+                            .map_or(usize::MAX, |record| (record.offset - place) as usize);
+                        let until = at.saturating_add(gap).min(bytes.len());
+                        if bytes[at..until].iter().any(|&byte| byte != 0) {
+                            return Ok(false);
+                        }
+                        at = until;
+                    }
+                }
+            }
+            Ok(true)
+        })
+    }
+
+    /// Reads it from its start. One reader at a time: they share the place in the file.
+    fn records(&self) -> Result<(Header, Read<BufReader<&File>>)> {
+        let failed = |error| Error::system(&self.path, "reading the journal", error);
+        let mut journal = &self.file;
+        journal.rewind().map_err(failed)?;
+        Read::new(BufReader::new(journal)).map_err(failed)
     }
 }
 
-pub(super) fn remove(journal: &Path, watch: &dyn Watch) -> Result<()> {
+/// Stretches that lie closer are written together. Less than a block: so no hole lies between.
+const NEAR_BYTES: usize = 256;
+
+/// The stretches of a record that hold what the update wanted: where each begins, and what was there before. What others
+/// wrote since is in none of them.
+fn changed<'a>(found: &'a [u8], record: &'a Record) -> impl Iterator<Item = (usize, &'a [u8])> {
+    let is_changed = |at: usize| found[at] == record.bytes[at] && found[at] != record.before[at];
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = (at..found.len()).find(|&at| is_changed(at))?;
+        let mut end = start + 1;
+        at = end;
+        while at < found.len() && at - end < NEAR_BYTES {
+            if is_changed(at) {
+                end = at + 1;
+            } else if found[at] != record.before[at] {
+                break;
+            }
+            at += 1;
+        }
+        at = end;
+        Some((start, &record.before[start..end]))
+    })
+}
+
+pub(super) fn remove(place: &Place, watch: &dyn Watch) -> Result<()> {
+    let name = journal_name(&place.name);
+    let path = place.beside(&name);
     watch
-        .before(&Step::of(StepKind::Remove, journal))
-        .and_then(|()| fs::remove_file(journal))
-        .map_err(|error| Error::system(journal, "removing the journal", error))?;
-    sync_folder(journal, watch)
+        .before(&Step::of(StepKind::Remove, &path))
+        .and_then(|()| place.folder.remove_file(&name))
+        .map_err(|error| Error::system(&path, "removing the journal", error))?;
+    place.sync_folder(&path, watch)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn undoing_puts_back_what_the_update_changed_and_touches_nothing_else(
+            // Few values, so that they are often the same.
+            bytes in proptest::collection::vec((0u8..3, 0u8..3, 0u8..3), 0..700),
+        ) {
+            let record = Record {
+                offset: 0,
+                bytes: bytes.iter().map(|byte| byte.0).collect(),
+                before: bytes.iter().map(|byte| byte.1).collect(),
+            };
+            let found: Vec<u8> = bytes.iter().map(|byte| byte.2).collect();
+            let mut undone = found.clone();
+            for (at, before) in changed(&found, &record) {
+                undone[at..at + before.len()].copy_from_slice(before);
+            }
+            for (at, (after, before, found)) in bytes.into_iter().enumerate() {
+                let expected = if found == after { before } else { found };
+                prop_assert_eq!(undone[at], expected);
+            }
+        }
+    }
 }

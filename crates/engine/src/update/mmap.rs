@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 
 use seekless_sys::{self as sys, Support, page_bytes};
 
+use super::grown::reach_size;
 use super::sync::ACCEPTS;
 use super::target::Target;
 use super::writes::Write;
@@ -53,7 +54,7 @@ struct Mmap {
 
 impl UpdateTarget for Mmap {
     fn update(&mut self, target: &Target<'_>) -> Result<()> {
-        target.side.reach_size()?;
+        reach_size(target.side)?;
         let window = (self.setup.block_bytes as u64).next_multiple_of(page_bytes() as u64);
         fill_holes(target, window as usize)?;
         let mut writes = target.writes(window as usize).peekable();

@@ -16,6 +16,7 @@
 //!     // The order and size of the writes that cost least there; or any method by name.
 //!     method: "update/planned,fsync".parse()?,
 //!     safety: Safety::Journal,
+//!     grows: false,
 //!     is_unsafe: false,
 //! };
 //! let done = commit(&path, &batch.resolve()?, &how)?;
@@ -35,11 +36,13 @@ mod cost;
 mod facts;
 mod form;
 mod gaps;
+mod grown;
 mod how_far;
 mod io_uring;
 mod journal;
 mod mmap;
 mod overlap;
+mod place;
 mod plan;
 mod planned;
 mod recover;

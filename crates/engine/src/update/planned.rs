@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::commit::{Safety, refuse_second};
 use super::facts::{assumed_facts, call_facts, copied_bytes, update_facts};
+use super::place::Place;
 use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, certain_choice, certain_plan, plan};
 use super::resolved::Updates;
 use super::{PrepareUpdate, UpdateTarget};
@@ -114,7 +115,7 @@ impl Look {
     /// # Errors
     /// The system's; [`crate::Error::Refused`] where an update of the file is going on, whose lease a look would end.
     pub fn assuming(path: &Path, limits: &PlanLimits) -> Result<Self> {
-        refuse_second(path)?;
+        refuse_second(&Place::of(path)?)?;
         let mut facts = assumed_facts(path)?;
         if limits.safety == Safety::Replace {
             facts.copied_bytes = copied_bytes(path)?;

@@ -3,16 +3,17 @@
 //! A journal is bytes that will be written to somebody's file, so it is believed only where nobody else can have made it,
 //! and where the file holds what was there before it or what it wanted.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use seekless_sys::{self as sys, Access, Opening, Support};
+use seekless_sys::{self as sys, Access, Opening};
 
-use super::commit::{end_of_links, lock, refuse_second, with_protection};
+use super::commit::{lock, refuse_second};
 use super::form::{Header, Read, Record};
-use super::journal::{can_have_none, journal_path, read_or_zeros, remove};
+use super::journal::{can_have_none, journal_name, read_or_zeros, remove};
+use super::place::{Place, open_plainly, with_protection};
 use super::replace;
 use super::watch::{Step, StepKind, Unwatched, Watch};
 use crate::error::{Error, Result};
@@ -43,18 +44,19 @@ pub fn recover(path: &Path) -> Result<Recovered> {
 /// As [`recover`], and those of the watch.
 #[doc(hidden)]
 pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
-    let path = &end_of_links(path)?;
-    refuse_second(path)?;
-    let opened = OpenOptions::new().read(true).write(true).open(path);
-    let file = opened.map_err(|error| with_protection(path, Error::system(path, "opening it for writing", error)))?;
-    lock(&file, path)?;
-    // That of a replacement that was killed: the file is as before.
-    let removed = file.metadata().and_then(|found| replace::remove_left(path, &found));
-    if let Err(error) = removed {
-        tracing::warn!(path = %path.display(), %error, "what a replacement may have left could not be looked for");
+    let place = &Place::of(path)?;
+    let path = &place.path;
+    refuse_second(place)?;
+    let opened = place.open(Access::Overwrite);
+    let file = opened.map_err(|error| with_protection(place, place.failed("opening it for writing", error)))?;
+    lock(&file, place)?;
+    let found = file.metadata().map_err(|error| place.failed("looking at it", error))?;
+    if replace::recover(place, &found, watch)? {
+        // Another file has the name again.
+        return recover_watched(path, watch);
     }
-    let named = journal_path(path);
-    let Some(journal) = open_trusted(&named, &file)? else {
+    let named = place.beside(&journal_name(&place.name));
+    let Some(journal) = open_trusted(place, &file)? else {
         return Ok(Recovered::Nothing);
     };
     let recovered = match count_records(&journal, &named, path, &file)? {
@@ -64,18 +66,19 @@ pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
             Recovered::Finished(records)
         }
     };
-    remove(&named, watch)?;
+    remove(place, watch)?;
     Ok(recovered)
 }
 
 /// Opens a journal that only this user, the file's owner or root can have written; none where there is none.
-fn open_trusted(named: &Path, file: &File) -> Result<Option<File>> {
+fn open_trusted(place: &Place, file: &File) -> Result<Option<File>> {
+    let name = journal_name(&place.name);
+    let named = &place.beside(&name);
     let failed = |error| Error::system(named, "opening the journal", error);
-    // A link would lead to what others chose; and whatever it is, opening it does not wait.
-    match fs::symlink_metadata(named) {
+    match place.folder.entry(&name) {
         Err(error) if can_have_none(&error) => return Ok(None),
         Err(error) => return Err(failed(error)),
-        Ok(found) if !found.is_file() => {
+        Ok(found) if !found.is_file => {
             return Err(Error::refused(named, "is no regular file, so no journal of ours"));
         }
         Ok(_) => {}
@@ -85,16 +88,10 @@ fn open_trusted(named: &Path, file: &File) -> Result<Option<File>> {
         direct: false,
         write_through: false,
     };
-    let journal = match sys::open(named, how).map_err(failed)? {
-        Support::Available(journal) => journal,
-        Support::Unavailable(reason) => return Err(failed(io::Error::other(reason))),
-    };
-    let looked = journal.metadata().and_then(|found| {
-        let named = fs::symlink_metadata(named)?;
-        Ok((found, named, file.metadata()?))
-    });
-    let (found, entry, owned) = looked.map_err(failed)?;
-    if (found.dev(), found.ino()) != (entry.dev(), entry.ino()) || !found.is_file() {
+    let journal = open_plainly(&place.folder, &name, how).map_err(failed)?;
+    let looked = journal.metadata().and_then(|found| Ok((found, file.metadata()?)));
+    let (found, owned) = looked.map_err(failed)?;
+    if !found.is_file() {
         return Err(Error::refused(
             named,
             "was replaced while it was opened; nothing was changed: try again",
@@ -151,13 +148,22 @@ fn count_records(journal: &File, named: &Path, path: &Path, file: &File) -> Resu
             return Err(Error::refused(named, &what));
         }
     };
-    let sizes = header.bytes_before..=header.bytes_after;
-    let is_other = header.inode != metadata.ino() && has_lasting_inode(path)?;
-    if is_other || !sizes.contains(&metadata.len()) {
+    if header.inode != metadata.ino() && has_lasting_inode(path)? {
         let what = format!(
-            "is the journal of another file than {} is now, which was replaced or cut; nothing was changed: move the \
-             journal away if that was meant",
+            "is the journal of another file than {} is now, which was replaced; nothing was changed: move the journal away \
+             if that was meant",
             path.display()
+        );
+        return Err(Error::refused(named, &what));
+    }
+    // Others may have appended to it.
+    if metadata.len() < header.bytes_before {
+        let what = format!(
+            "is the journal of another file, or of {} before it was cut: that had {} bytes then and has {} now; nothing was \
+             changed: move the journal away if that was meant",
+            path.display(),
+            header.bytes_before,
+            metadata.len()
         );
         return Err(Error::refused(named, &what));
     }

@@ -1,16 +1,23 @@
 //! Updating a new file that takes the name of the old one: whoever opens the name finds one or the other, whole.
+//!
+//! The two exchange their names (renameat2(2) `RENAME_EXCHANGE`), so that nothing is removed unseen: only when what came out
+//! is found to be the old file, unchanged, it goes. If it is another, because a program saved the file by renaming at that
+//! moment, the names are exchanged back.
 
 use std::cell::Cell;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Folder, Support};
+use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::attributes;
-use super::commit::{Commit, Updated, fill, harden, lock, refuse_second, with_protection, written};
-use super::journal::{folder_of, refuse_left, sync_folder};
+use super::commit::{Commit, Updated, fill, harden, lock, refuse_second, written};
+use super::journal::refuse_left;
+use super::place::{Place, with_protection};
 use super::resolved::Updates;
 use super::target::{Going, Others};
 use super::updater::Updater;
@@ -19,80 +26,104 @@ use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Error, Result};
 use crate::method::Method;
-use crate::transfer::{Destination, Side, require_regular};
+use crate::transfer::Side;
 
-pub(super) fn replace(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
-    let found = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
-    require_regular(path, &found)?;
-    refuse_second(path)?;
-    let old = File::open(path).map_err(|error| Error::system(path, "opening it", error))?;
-    lock(&old, path)?;
+pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
+    refuse_second(place)?;
+    let old = place
+        .open(Access::Read)
+        .map_err(|error| place.failed("opening it", error))?;
+    lock(&old, place)?;
     // Whoever may not write to it may not replace it either. Behind the lock: it would end the lease of another
     // replacement; and closed again, or there would be none for this one.
-    let opened = OpenOptions::new().write(true).open(path);
-    drop(opened.map_err(|error| with_protection(path, Error::system(path, "opening it for writing", error)))?);
-    refuse_left(path)?;
-    let before = old
-        .metadata()
-        .map_err(|error| Error::system(path, "looking at it", error))?;
-    if before.nlink() > 1 {
-        return Err(Error::refused(
-            path,
+    let opened = place.open(Access::Overwrite);
+    drop(opened.map_err(|error| with_protection(place, place.failed("opening it for writing", error)))?);
+    refuse_left(place)?;
+    let before = State::of(&old).map_err(|error| place.failed("looking at it", error))?;
+    if before.found.nlink() > 1 {
+        return Err(place.refused(
             "it has several names, and replacing it would leave the old file under the others; update it in place or \
              through a journal",
         ));
     }
-    let is_held = keep_writers_out(&old, path, commit)?;
-    let new = NewFile::make(path, &before, watch)?;
-    let prepared = attributes::keep_flags(&old, &new.file, path);
+    if !commit.grows {
+        updates.require_inside(&place.path, before.found.len())?;
+    }
+    let is_held = keep_writers_out(&old, place, commit)?;
+    let new = NewFile::make(place, &before.found, watch)?;
+    let prepared = attributes::keep_flags(&old, &new.file, &place.path);
     let made = prepared
-        .and_then(|()| copy((&old, path), &new))
+        .and_then(|()| copy((&old, &place.path), &new))
         .and_then(|copied_bytes| {
-            let done = update(&new, before.len(), updates, commit, watch)?;
-            attributes::keep(&old, &new.file, path)?;
+            let done = update(&new, before.found.len(), updates, commit, watch)?;
+            attributes::keep(&old, &new.file, &place.path)?;
             sync(&new, watch)?;
             new.name(watch)?;
             Ok(Updated { copied_bytes, ..done })
         });
-    let done = made.map_err(|cause| unmade(path, cause))?;
-    let now = old
-        .metadata()
-        .map_err(|error| Error::system(path, "looking at it", error))?;
-    // The time of the last change tells of owner, mode, attributes and names too.
-    let state = |found: &Metadata| {
-        (
-            found.len(),
-            found.mtime(),
-            found.mtime_nsec(),
-            found.ctime(),
-            found.ctime_nsec(),
-        )
-    };
-    let is_changed = state(&now) != state(&before);
+    let done = made.map_err(|cause| unmade(&place.path, cause))?;
+    let now = State::of(&old).map_err(|error| place.failed("looking at it", error))?;
     if is_held && !sys::holds_read_lease(&old) {
-        return Err(Error::refused(
-            path,
-            "others want to write to it; it is as it was, try again",
-        ));
+        return Err(place.refused("others want to write to it; it is as it was, try again"));
     }
-    if is_changed {
-        return Err(Error::refused(
-            path,
-            "others changed it meanwhile; it is as they left it",
-        ));
+    // The time of the last change tells of owner, mode, attributes and names too.
+    if !now.is(&before) || now.changed() != before.changed() {
+        return Err(place.refused("others changed it meanwhile; it is as they left it"));
     }
-    watch
-        .before(&Step::of(StepKind::Rename, path))
-        .and_then(|()| fs::rename(&new.path, path))
-        .map_err(|error| Error::system(path, "giving its name to the new file", error))?;
-    new.keep();
-    sync_folder(path, watch).map_err(|cause| Error::Unlasting {
+    new.take_name(watch)?;
+    // The exchange has changed that time.
+    let is_old = place.folder.entry(&new.name).is_ok_and(|entry| entry.is(&before.found));
+    let is_unchanged = State::of(&old).is_ok_and(|after| after.is(&before));
+    if !is_old || !is_unchanged || (is_held && !sys::holds_read_lease(&old)) {
+        return Err(new.give_back(watch));
+    }
+    let unlasting = |cause| {
+        Error::Unlasting {
         what: "the updates are made: the new file has taken the name, but after a power cut or a crash of the system it may \
                be the old one again. Read it before you rely on it, and look for the reason (dmesg tells of broken devices)"
             .to_owned(),
         cause: Box::new(cause),
-    })?;
+    }
+    };
+    place.sync_folder(&place.path, watch).map_err(unlasting)?;
+    let removed = watch.before(&Step::of(StepKind::Remove, &new.path));
+    removed
+        .and_then(|()| new.remove(&before.found))
+        .map_err(|error| Error::Unlasting {
+            what: format!(
+                "the updates are made and on the device, but the old file is still there: remove {}",
+                new.path.display()
+            ),
+            cause: Box::new(Error::system(&new.path, "removing the old file", error)),
+        })?;
     Ok(done)
+}
+
+/// What others may change of a file.
+struct State {
+    found: Metadata,
+    attributes: Support<sys::ExtendedAttributes>,
+}
+
+impl State {
+    fn of(file: &File) -> io::Result<Self> {
+        Ok(Self {
+            found: file.metadata()?,
+            attributes: sys::extended_attributes(file.as_fd())?,
+        })
+    }
+
+    fn changed(&self) -> (i64, i64) {
+        (self.found.ctime(), self.found.ctime_nsec())
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        let all = |found: &Metadata| {
+            let written = (found.len(), found.mtime(), found.mtime_nsec());
+            (written, found.mode(), found.uid(), found.gid(), found.nlink())
+        };
+        all(&self.found) == all(&other.found) && self.attributes == other.attributes
+    }
 }
 
 /// The error of a call at the new file, which says what has become of the old one.
@@ -109,7 +140,7 @@ fn unmade(path: &Path, cause: Error) -> Error {
 /// Keeps out those who would write to the old file while the new one is made of it: what they write would be lost. Who has
 /// it open for reading goes on with the old one. Whether there is a lease that tells of them; where the system has none,
 /// only times and size tell that the file was written to.
-fn keep_writers_out(old: &File, path: &Path, commit: &Commit) -> Result<bool> {
+fn keep_writers_out(old: &File, place: &Place, commit: &Commit) -> Result<bool> {
     let reason = match sys::take_read_lease(old) {
         Ok(Support::Available(())) => return Ok(true),
         Ok(Support::Unavailable(_)) => return Ok(false),
@@ -117,24 +148,25 @@ fn keep_writers_out(old: &File, path: &Path, commit: &Commit) -> Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => "others have it open for writing".to_owned(),
         Err(error) => error.to_string(),
     };
-    Err(Error::refused(
-        path,
-        &format!(
-            "{reason}, and what they write to the old file would be lost; let them close it, update it in place, or \
-             accept that (--unsafe)"
-        ),
-    ))
+    Err(place.refused(&format!(
+        "{reason}, and what they write to the old file would be lost; let them close it, update it in place, or accept that \
+         (--unsafe)"
+    )))
 }
 
-fn update(new: &NewFile, bytes_before: u64, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
+fn update(
+    new: &NewFile<'_>,
+    bytes_before: u64,
+    updates: &Updates,
+    commit: &Commit,
+    watch: &dyn Watch,
+) -> Result<Updated> {
     let mut prepared = Updater::prepare_for(&commit.method, reach(&commit.method, updates.end(), bytes_before))?;
-    let bytes = updates.end().max(bytes_before);
-    let opened = Side::open_target(&new.opened_by, &commit.method, Destination::Overwrite, bytes);
-    let mut side = opened.map_err(|error| error.at(&new.path))?;
-    side.path = &new.path;
+    let mut side = Side::open_by(&new.path, &commit.method, Access::Overwrite, |how| new.open(how))?;
+    side.bytes = updates.end().max(bytes_before);
     let going = Going::new(watch, Others::Nobody);
     fill(&mut *prepared.mechanism, &side, updates, &going, bytes_before)?;
-    let fsync = harden(&side, updates, watch, false)?;
+    let fsync = harden(&side, updates, &going, false)?;
     Ok(Updated {
         fsync,
         ..written(&side, updates, &going)
@@ -145,7 +177,7 @@ fn update(new: &NewFile, bytes_before: u64, updates: &Updates, commit: &Commit, 
 const COPYING: &str = "copy/sync,block=1M,holes=skip";
 
 /// Shares the blocks where the file system can, and copies them elsewhere; the bytes copied.
-fn copy((from, old_path): (&File, &Path), new: &NewFile) -> Result<u64> {
+fn copy((from, old_path): (&File, &Path), new: &NewFile<'_>) -> Result<u64> {
     let failed = |error: io::Error| Error::system(&new.path, "copying the file to it", error);
     match sys::clone_file(from, &new.file).map_err(failed)? {
         Support::Available(()) => Ok(0),
@@ -165,129 +197,265 @@ fn sync(new: &NewFile, watch: &dyn Watch) -> Result<()> {
         .map_err(|error| Error::system(&new.path, "fsync", error))
 }
 
-/// A new file that is removed unless it is kept. Where the file system can, it has no name until it is whole, so that
-/// nothing is left of it after a kill.
-struct NewFile {
+/// A new file that is removed unless it has taken the old one's name. Where the file system can, it has no name of its own
+/// until it is whole, so that nothing is left of it after a kill.
+struct NewFile<'a> {
+    place: &'a Place,
     file: File,
-    /// The name that it has or gets for a moment.
+    /// The name beside the old one that it has or gets for a moment.
+    name: OsString,
     path: PathBuf,
-    /// By what it is opened once more.
-    opened_by: PathBuf,
+    /// By what it is opened once more while it has no name.
+    unnamed: Option<PathBuf>,
     has_name: Cell<bool>,
 }
 
-impl NewFile {
+impl<'a> NewFile<'a> {
     /// Makes the file that will replace another.
-    fn make(of: &Path, old: &Metadata, watch: &dyn Watch) -> Result<Self> {
-        let folder = of.parent().unwrap_or(Path::new("/"));
-        let failed = |error| Error::system(of, "making a new file in its folder", error);
-        watch.before(&Step::of(StepKind::Make, of)).map_err(failed)?;
+    fn make(place: &'a Place, old: &Metadata, watch: &dyn Watch) -> Result<Self> {
+        let failed = |error| place.failed("making a new file in its folder", error);
+        watch.before(&Step::of(StepKind::Make, &place.path)).map_err(failed)?;
         // A folder that cannot be brought to the device is found before anything is done.
-        folder_of(of).map_err(failed)?;
-        match sys::unnamed_file(&Folder::open(folder).map_err(failed)?).map_err(failed)? {
-            Support::Available((file, opened_by)) => {
-                let path = name_of(folder, old, &file.metadata().map_err(failed)?);
+        place.folder.sync().map_err(failed)?;
+        match sys::unnamed_file(&place.folder).map_err(failed)? {
+            Support::Available((file, unnamed)) => {
+                let name = name_of(old.ino(), file.metadata().map_err(failed)?.ino());
                 Ok(Self {
+                    place,
                     file,
-                    path,
-                    opened_by,
+                    path: place.beside(&name),
+                    name,
+                    unnamed: Some(unnamed),
                     has_name: false.into(),
                 })
             }
-            Support::Unavailable(_) => Self::make_named(folder, old).map_err(failed),
+            Support::Unavailable(_) => Self::make_named(place, old).map_err(failed),
         }
     }
 
     /// Makes it where each file has a name.
-    fn make_named(folder: &Path, old: &Metadata) -> io::Result<Self> {
-        let made = tempfile::Builder::new().prefix(".seekless-").tempfile_in(folder)?;
-        let path = name_of(folder, old, &made.as_file().metadata()?);
+    fn make_named(place: &'a Place, old: &Metadata) -> io::Result<Self> {
+        let (file, first_name) = place.make_beside()?;
+        let name = name_of(old.ino(), file.metadata()?.ino());
         // Not by a link, which would never take the place of another: to FUSE, file and link are two, with a page cache each.
         // Nobody has this name in the moment between, in which our inode is.
-        if fs::symlink_metadata(&path).is_ok() {
-            return Err(io::ErrorKind::AlreadyExists.into());
+        let named = match place.folder.entry(&name) {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) => place.folder.rename(&first_name, &name),
+        };
+        if named.is_err() {
+            let _ = place.folder.remove_file(&first_name);
         }
+        named?;
         Ok(Self {
-            file: made.persist(&path)?,
-            opened_by: path.clone(),
-            path,
+            place,
+            file,
+            path: place.beside(&name),
+            name,
+            unnamed: None,
             has_name: true.into(),
         })
     }
 
+    /// Opens it once more.
+    fn open(&self, how: Opening) -> io::Result<Support<File>> {
+        match &self.unnamed {
+            Some(path) => sys::open(path, how),
+            None => self.place.folder.open_file(&self.name, how),
+        }
+    }
+
     /// Gives the file its name, if it has none.
     fn name(&self, watch: &dyn Watch) -> Result<()> {
-        if self.has_name.get() {
+        let (Some(unnamed), false) = (&self.unnamed, self.has_name.get()) else {
             return Ok(());
-        }
+        };
         watch
             .before(&Step::of(StepKind::Make, &self.path))
-            .and_then(|()| {
-                let folder = Folder::open(self.path.parent().unwrap_or(Path::new("/")))?;
-                sys::name_file(&self.opened_by, &folder, self.path.file_name().unwrap_or_default())
-            })
+            .and_then(|()| sys::name_file(unnamed, &self.place.folder, &self.name))
             .map_err(|error| Error::system(&self.path, "giving the new file a name", error))?;
         self.has_name.set(true);
         // Once more: btrfs takes no note of a file that has no name.
         sync(self, watch)
     }
 
-    /// It has the name of the old file by now.
-    fn keep(&self) {
+    /// Takes the name of the old file, and leaves it its own.
+    fn take_name(&self, watch: &dyn Watch) -> Result<()> {
+        let exchanged = watch
+            .before(&Step::of(StepKind::Rename, &self.place.path))
+            .and_then(|()| self.place.folder.exchange(&self.name, &self.place.name))
+            .map_err(|error| {
+                self.place
+                    .failed("exchanging its name with that of the new file", error)
+            })?;
+        if let Support::Unavailable(reason) = exchanged {
+            return Err(self.place.refused(&format!(
+                "{reason}, and without that a save by another program could be lost; nothing was changed: update it in place \
+                 or through a journal"
+            )));
+        }
         self.has_name.set(false);
+        Ok(())
+    }
+
+    /// Gives the name back to what had it, which is not the old file as it was; the error that says so.
+    fn give_back(&self, watch: &dyn Watch) -> Error {
+        let place = self.place;
+        let ours = match self.file.metadata() {
+            Ok(ours) => ours,
+            Err(error) => return Error::system(&self.path, "looking at it", error),
+        };
+        let exchanged = watch
+            .before(&Step::of(StepKind::Rename, &place.path))
+            .and_then(|()| place.folder.exchange(&self.name, &place.name));
+        let both = |what: &str| {
+            place.refused(&format!(
+                "others saved it at the very moment at which it was replaced, and {what}: look at {} too, which they saved, \
+                 and keep the one that is good",
+                self.path.display()
+            ))
+        };
+        match (exchanged, place.folder.entry(&self.name)) {
+            (Ok(_), Ok(entry)) if entry.is(&ours) => {
+                self.has_name.set(true);
+                place.refused("others saved or changed it meanwhile; it is as they left it, try again")
+            }
+            (Ok(_), Ok(_)) => both("once more right after that"),
+            // What they saved has its name; ours was removed by them.
+            (Ok(_), Err(_)) => place.refused("others saved it meanwhile; it is as they left it, try again"),
+            (Err(error), _) => both(&format!("their file could not be given its name back ({error})")),
+        }
+    }
+
+    /// Removes the name beside the old one, if a file has it.
+    fn remove(&self, file: &Metadata) -> io::Result<()> {
+        if !self.place.folder.entry(&self.name)?.is(file) {
+            return Err(io::Error::other("another file has that name"));
+        }
+        self.place.folder.remove_file(&self.name)
     }
 }
 
-impl Drop for NewFile {
+impl Drop for NewFile<'_> {
     fn drop(&mut self) {
         if self.has_name.get()
-            && let Err(error) = fs::remove_file(&self.path)
+            && let Err(error) = self.file.metadata().and_then(|ours| self.remove(&ours))
         {
             tracing::warn!(path = %self.path.display(), %error, "what was not finished could not be removed");
         }
     }
 }
 
-/// How the names of new files begin, before the inodes of the old and the new one. By its own inode in its name such a
-/// file is known for one of ours.
+/// How the names of new files begin, before the inodes of the old and the new one: by them such a file is known for one of
+/// ours.
 const PREFIX: &str = ".seekless-new-";
 
-fn name_of(folder: &Path, old: &Metadata, new: &Metadata) -> PathBuf {
-    folder.join(format!("{PREFIX}{}-{}", old.ino(), new.ino()))
+fn name_of(old: u64, new: u64) -> OsString {
+    format!("{PREFIX}{old}-{new}").into()
 }
 
-/// Removes new files of a file whose replacement was killed, and nothing else.
-pub(super) fn remove_left(path: &Path, old: &Metadata) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let is_like_ours = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
-        if !is_like_ours {
+/// The inodes in a name by [`name_of`].
+fn inodes_of(name: &OsStr) -> Option<(u64, u64)> {
+    let (old, new) = name.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
+    let inodes = (old.parse().ok()?, new.parse().ok()?);
+    (name_of(inodes.0, inodes.1) == name).then_some(inodes)
+}
+
+/// Finishes or undoes a replacement that was killed. Tells whether the name is another file's now: that of one which others
+/// saved while ours took the name.
+///
+/// # Errors
+/// The system's; [`Error::Refused`] where others may have written to the old file since.
+pub(super) fn recover(place: &Place, found: &Metadata, watch: &dyn Watch) -> Result<bool> {
+    // Nothing is left in a folder that cannot be read: who replaces a file brings its folder to the device.
+    let Ok(names) = place.folder.names() else {
+        return Ok(false);
+    };
+    for name in names {
+        let Some((old, new)) = inodes_of(&name) else { continue };
+        let Ok(left) = place.folder.entry(&name) else { continue };
+        let path = place.beside(&name);
+        if !left.is_file || left.device != found.dev() {
             continue;
         }
-        let found = fs::symlink_metadata(entry.path())?;
-        if found.is_file() && entry.path() == name_of(folder, old, &found) {
-            fs::remove_file(entry.path())?;
+        let remove = || {
+            watch
+                .before(&Step::of(StepKind::Remove, &path))
+                .and_then(|()| place.folder.remove_file(&name))
+                .map_err(|error| Error::system(&path, "removing what a replacement left", error))
+        };
+        if (old, new) == (found.ino(), left.inode) {
+            // The new one, which did not take the name.
+            remove()?;
+        } else if (old, new) == (left.inode, found.ino()) {
+            if is_written_since(place, &name, found) {
+                return Err(Error::refused(
+                    &path,
+                    &format!(
+                        "is what {} was before it was replaced, and others wrote to it since: look at both, and remove this \
+                         one when nothing of it is needed",
+                        place.path.display()
+                    ),
+                ));
+            }
+            place.sync_folder(&place.path, watch)?;
+            remove()?;
+        } else if new == found.ino() {
+            // Ours has the name, and theirs has ours.
+            watch
+                .before(&Step::of(StepKind::Rename, &place.path))
+                .and_then(|()| place.folder.exchange(&name, &place.name))
+                .map_err(|error| place.failed("giving the name back to what others saved", error))?;
+            if place.folder.entry(&name).is_ok_and(|entry| entry.is(found)) {
+                remove()?;
+            }
+            place.sync_folder(&place.path, watch)?;
+            return Ok(true);
         }
     }
-    Ok(())
+    Ok(false)
+}
+
+/// Whether the old file was written to after the new one was made. Where the new one's birth is not told, it was not.
+fn is_written_since(place: &Place, old: &OsStr, new: &Metadata) -> bool {
+    let how = Opening {
+        access: Access::Read,
+        direct: false,
+        write_through: false,
+    };
+    let old = match place.folder.open_file(old, how) {
+        Ok(Support::Available(file)) => file.metadata(),
+        // Somebody has a lease, or it is not to be read.
+        _ => return true,
+    };
+    match (old.and_then(|old| old.modified()), new.created()) {
+        (Ok(modified), Ok(created)) => modified > created,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::update::watch::Unwatched;
 
-    #[test]
-    fn what_is_left_of_a_new_file_is_known_by_the_inodes_in_its_name() {
+    fn place() -> (tempfile::TempDir, Place) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, "old").unwrap();
-        let old = fs::metadata(&path).unwrap();
-        let named = NewFile::make_named(folder.path(), &old).unwrap();
+        let place = Place::of(&path).unwrap();
+        (folder, place)
+    }
+
+    #[test]
+    fn what_is_left_of_a_new_file_is_known_by_the_inodes_in_its_name() {
+        let (folder, place) = place();
+        let old = fs::metadata(&place.path).unwrap();
+        let named = NewFile::make_named(&place, &old).unwrap();
         let left = named.path.clone();
-        named.name(&Unwatched).unwrap();
-        named.keep();
+        named.has_name.set(false);
         drop(named);
         let mut theirs = vec![
             left.with_file_name(format!("{PREFIX}{}-1", old.ino())),
@@ -300,14 +468,13 @@ mod tests {
         // A copy has another inode.
         let copied = left.with_extension("copy");
         fs::copy(&left, &copied).unwrap();
-        let other = name_of(
-            folder.path(),
-            &fs::metadata(&theirs[0]).unwrap(),
-            &fs::metadata(&copied).unwrap(),
-        );
+        let other = folder.path().join(name_of(
+            fs::metadata(&theirs[0]).unwrap().ino(),
+            fs::metadata(&copied).unwrap().ino(),
+        ));
         fs::rename(&copied, &other).unwrap();
         theirs.push(other);
-        remove_left(&path, &old).unwrap();
+        assert!(!recover(&place, &old, &Unwatched).unwrap());
         assert!(!left.exists());
         for path in &theirs {
             assert!(path.exists(), "{}", path.display());
@@ -315,11 +482,9 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_that_has_a_name_from_the_start_is_removed_unless_it_is_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        fs::write(&path, "old").unwrap();
-        let new = NewFile::make_named(folder.path(), &fs::metadata(&path).unwrap()).unwrap();
+    fn a_new_file_that_has_a_name_from_the_start_is_removed_unless_it_takes_the_old_ones() {
+        let (folder, place) = place();
+        let new = NewFile::make_named(&place, &fs::metadata(&place.path).unwrap()).unwrap();
         assert!(new.path.exists());
         drop(new);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);

@@ -1,7 +1,7 @@
 //! Updates by offset, ready to be written: in memory, or window by window from a file where they are more than fit.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::gaps::Gaps;
@@ -105,6 +105,22 @@ impl Updates {
     #[must_use]
     pub fn end(&self) -> u64 {
         self.end
+    }
+
+    /// Fails where one of them ends past the end of a file of so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub fn require_inside(&self, path: &Path, file_bytes: u64) -> Result<()> {
+        if self.end <= file_bytes {
+            return Ok(());
+        }
+        let reason = format!(
+            "an update ends at byte {}, past the end of the file at {file_bytes}; nothing was written: to extend the file, \
+             use --grow",
+            self.end
+        );
+        Err(Error::refused(path, &reason))
     }
 
     /// Bytes of the file without a name that they are in, where they did not fit into memory.

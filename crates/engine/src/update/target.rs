@@ -30,7 +30,7 @@ pub(crate) enum Others {
 
 /// An update that is going on: who looks on, who else may write, and how far it is.
 pub(crate) struct Going<'a> {
-    watch: &'a dyn Watch,
+    pub watch: &'a dyn Watch,
     others: Others,
     lease_ended: AtomicBool,
     has_begun: AtomicBool,
@@ -57,6 +57,11 @@ impl<'a> Going<'a> {
     /// Whether a write was about to be made.
     pub fn has_begun(&self) -> bool {
         self.has_begun.load(Ordering::Relaxed)
+    }
+
+    /// Whether nobody else has the file, or the user answers for it.
+    pub fn is_alone(&self) -> bool {
+        self.others == Others::Nobody
     }
 
     /// How many writes are done, and their bytes.
@@ -285,14 +290,4 @@ pub(super) fn sync(side: &Side<'_>, watch: &dyn Watch) -> Result<Duration> {
     let start = Instant::now();
     sys::sync(&side.file).map_err(|error| side.not_synced(error))?;
     Ok(start.elapsed())
-}
-
-/// Cuts off what aligned writes put behind the end.
-pub(super) fn cut_padding(side: &Side<'_>) -> Result<bool> {
-    let is_padded = side.alignment > 1 && side.metadata()?.len() > side.bytes;
-    if is_padded {
-        let cut = side.file.set_len(side.bytes);
-        cut.map_err(|error| side.failed("cutting off what pads its last block", error))?;
-    }
-    Ok(is_padded)
 }

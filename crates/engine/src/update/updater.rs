@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::UpdateTarget;
-use super::commit::{Commit, Safety, Updated, end_of_links, in_place};
+use super::commit::{Commit, Safety, Updated, in_place};
+use super::place::Place;
 use super::resolved::Updates;
 use super::watch::Unwatched;
 use crate::error::{Error, Result};
@@ -41,7 +42,7 @@ impl Updater {
         })
     }
 
-    /// Brings updates into a file in place, as [`super::commit`] does.
+    /// Brings updates into a file in place, as [`super::commit`] does. The file does not grow.
     ///
     /// # Errors
     /// As of [`super::commit`].
@@ -49,8 +50,9 @@ impl Updater {
         let commit = Commit {
             method: self.method,
             safety: Safety::InPlace,
+            grows: false,
             is_unsafe: false,
         };
-        in_place(&end_of_links(path)?, updates, &commit, Some(self), &Unwatched)
+        in_place(&Place::of(path)?, updates, &commit, Some(self), &Unwatched)
     }
 }

@@ -7,6 +7,7 @@ mod changing;
 mod comparing;
 mod copying;
 mod crashing;
+mod others;
 mod pairs;
 mod reading;
 mod recovering;
@@ -165,6 +166,26 @@ fn file_of(folder: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
     let path = folder.path().join(name);
     std::fs::write(&path, bytes).expect("a test file");
     path
+}
+
+/// A setting of the kernel, put back when this is dropped; `None` where only root may set it.
+struct Setting {
+    path: &'static str,
+    before: String,
+}
+
+impl Setting {
+    fn of(path: &'static str, value: &str) -> Option<Self> {
+        let before = std::fs::read_to_string(path).ok()?;
+        std::fs::write(path, value).ok()?;
+        Some(Self { path, before })
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.path, &self.before);
+    }
 }
 
 /// Sizes around every edge of a block.

@@ -160,6 +160,7 @@ fn a_file_that_a_flag_keeps_from_being_changed_is_left_alone_and_the_flag_is_nam
                 let how = Commit {
                     method: "update/sync".parse().unwrap(),
                     safety,
+                    grows: true,
                     is_unsafe: false,
                 };
                 let error = commit(&path, &updates(), &how).unwrap_err().to_string();

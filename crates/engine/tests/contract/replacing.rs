@@ -25,11 +25,12 @@ fn replace() -> Commit {
     Commit {
         method: "update/sync".parse().unwrap(),
         safety: Safety::Replace,
+        grows: false,
         is_unsafe: false,
     }
 }
 
-fn has_leases(path: &Path) -> bool {
+pub fn has_leases(path: &Path) -> bool {
     let file = File::open(path).unwrap();
     let found = seekless_sys::take_read_lease(&file).unwrap().available().is_some();
     if !found {
@@ -50,6 +51,7 @@ fn a_file_that_others_write_to_is_not_replaced_and_one_that_they_read_is() {
         assert!(error.contains("open for writing"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), b"before");
         let unsafely = Commit {
+            grows: false,
             is_unsafe: true,
             ..replace()
         };
@@ -143,6 +145,7 @@ fn a_second_update_is_refused_and_the_first_goes_on() {
         let in_place = Commit {
             method: "update/sync,gap=64".parse().unwrap(),
             safety: Safety::InPlace,
+            grows: false,
             is_unsafe: false,
         };
         let mut batch = Batch::new();

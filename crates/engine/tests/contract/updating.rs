@@ -13,7 +13,7 @@ use seekless::update::{
 };
 use seekless::{Error, Method};
 
-use super::{cases, file_of, folders, is_available, methods, sample, wait_until_closed};
+use super::{Setting, cases, file_of, folders, is_available, methods, sample, wait_until_closed};
 
 /// Updates of all kinds in and behind a file of so many bytes, and what the file holds then.
 fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
@@ -41,6 +41,7 @@ pub fn how(method: Method, safety: Safety) -> Commit {
     Commit {
         method,
         safety,
+        grows: true,
         is_unsafe: false,
     }
 }
@@ -151,6 +152,7 @@ fn gaps_are_written_back_only_where_others_are_kept_out() {
             &updates,
             &Commit {
                 method,
+                grows: true,
                 is_unsafe,
                 ..gaps
             },
@@ -353,27 +355,6 @@ fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_h
     }
 }
 
-/// The seconds that the kernel lets a process keep a lease which others wait for; set for the whole system, and put back.
-struct LeaseBreakTime {
-    before: String,
-}
-
-impl LeaseBreakTime {
-    const PATH: &str = "/proc/sys/fs/lease-break-time";
-
-    fn of(seconds: u32) -> Option<Self> {
-        let before = std::fs::read_to_string(Self::PATH).ok()?;
-        std::fs::write(Self::PATH, seconds.to_string()).ok()?;
-        Some(Self { before })
-    }
-}
-
-impl Drop for LeaseBreakTime {
-    fn drop(&mut self) {
-        let _ = std::fs::write(Self::PATH, &self.before);
-    }
-}
-
 /// Before one write, waits until another thread has opened the file, waited for the lease and written: as if it was stopped
 /// for longer than its lease lasts.
 struct Stopped<'a> {
@@ -401,7 +382,7 @@ impl Watch for Stopped<'_> {
 #[test]
 fn what_others_wrote_while_an_update_was_stopped_for_longer_than_its_lease_stays() {
     const STEP: usize = 16 << 10;
-    let Some(_time) = LeaseBreakTime::of(1) else {
+    let Some(_time) = Setting::of("/proc/sys/fs/lease-break-time", "1") else {
         println!("skipped: setting the time of leases needs root on Linux");
         return;
     };

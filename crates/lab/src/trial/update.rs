@@ -116,6 +116,7 @@ impl Updating {
         let how = Commit {
             method: plan.method,
             safety: Safety::InPlace,
+            grows: false,
             is_unsafe: false,
         };
         Ok(commit(job.target.as_path(), updates, &how)?)

@@ -112,6 +112,11 @@ pub fn allocate(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>
     Ok(Support::Unavailable(MISSING))
 }
 
+/// `Unavailable`: no call makes a file longer that could not make it shorter.
+pub fn extend(_file: &File, _bytes: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("there is no call that only makes a file longer"))
+}
+
 /// Brings the file's data and metadata to the device: fsync(2).
 pub fn sync(file: &File) -> io::Result<()> {
     Ok(rustix::io::retry_on_intr(|| rustix::fs::fsync(file))?)

@@ -79,7 +79,10 @@ pub struct Arguments {
     /// Finish or undo an update with a journal that was interrupted
     #[arg(long, conflicts_with_all = ["dry_run", "explain", "max_amplification"])]
     recover: bool,
-    /// Write back what lies between even if others may write to the file
+    /// Allow updates past the end of the file, which then grows
+    #[arg(long)]
+    grow: bool,
+    /// Rewrite gap bytes even if other processes may be writing, and keep a journal of a file with several hard links
     #[arg(long = "unsafe")]
     is_unsafe: bool,
     /// As JSON
@@ -143,9 +146,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         told.with_context(|| unwritten(arguments, is_changed.then_some("recovered")))?;
         return Ok(ExitCode::SUCCESS);
     }
-    require_file(&arguments.file)?;
+    let file_bytes = require_file(&arguments.file)?;
     let mut times = Times::default();
     let updates = timed(&mut times.read, || Ok(read(arguments)?.resolve()?))?;
+    if !arguments.grow {
+        updates.require_inside(&arguments.file, file_bytes)?;
+    }
     let look = timed(&mut times.facts, || look(arguments, &updates))?;
     let mut chosen = timed(&mut times.plan, || choose(arguments, &updates, &look, false))?;
     let done = if arguments.dry_run {
@@ -212,14 +218,14 @@ fn look(arguments: &Arguments, updates: &Updates) -> anyhow::Result<Look> {
     }
 }
 
-/// Fails early where there is nothing to update, before a minute of updates is read.
-fn require_file(path: &Path) -> anyhow::Result<()> {
+/// The file's size. Fails early where there is nothing to update, before a minute of updates is read.
+fn require_file(path: &Path) -> anyhow::Result<u64> {
     let shown = visible_path(path);
     let found = std::fs::metadata(path).with_context(|| format!("{shown}: looking at it failed"))?;
     if !found.is_file() {
-        bail!("{shown}: is no regular file, and only such are updated");
+        bail!("{shown}: not a regular file; only regular files can be updated");
     }
-    Ok(())
+    Ok(found.len())
 }
 
 fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
@@ -364,6 +370,7 @@ fn change(
         let how = Commit {
             method,
             safety: arguments.safety.into(),
+            grows: arguments.grow,
             is_unsafe: arguments.is_unsafe,
         };
         commit_watched(&arguments.file, updates, &how, watch)

@@ -163,6 +163,11 @@ pub fn allocate(file: &File, offset: u64, len: u64) -> io::Result<Support<()>> {
     })
 }
 
+/// Makes a file at least so long, and never shorter, whatever others do to it meanwhile: fallocate(2) of its last byte.
+pub fn extend(file: &File, bytes: u64) -> io::Result<Support<()>> {
+    allocate(file, bytes.saturating_sub(1), bytes.min(1))
+}
+
 /// Brings the file's data and metadata to the device: fsync(2).
 pub fn sync(file: &File) -> io::Result<()> {
     Ok(rustix::io::retry_on_intr(|| rustix::fs::fsync(file))?)

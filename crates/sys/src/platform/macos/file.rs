@@ -101,6 +101,11 @@ fn preallocate(file: &File, flags: libc::c_uint, len: libc::off_t) -> rustix::io
     }
 }
 
+/// `Unavailable`: no call makes a file longer that could not make it shorter.
+pub fn extend(_file: &File, _bytes: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("there is no call that only makes a file longer"))
+}
+
 /// Brings the file to the device and out of its write cache: fcntl(2) `F_FULLFSYNC`, or fsync(2) where the file system
 /// does not have that. Plain fsync(2) stops at the device's cache here.
 pub fn sync(file: &File) -> io::Result<()> {

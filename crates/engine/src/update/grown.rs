@@ -1,0 +1,129 @@
+//! Files that updates make longer. Others may append meanwhile, so a size is never set to what it should be by now: a file is
+//! only made longer, and cut only where nobody else can have written behind the cut.
+
+use std::os::unix::fs::FileExt;
+
+use seekless_sys::{self as sys, Buffer, Support};
+
+use crate::error::Result;
+use crate::holes::{end_of_data, next_data};
+use crate::method::Preallocate;
+use crate::transfer::{MEMORY_ALIGNMENT, Side};
+
+/// Makes the file as long as it will be, or gives it its blocks, as the method says.
+pub(super) fn extend(side: &Side<'_>, bytes_before: u64) -> Result<()> {
+    let way = side.method.options().preallocate;
+    if matches!(way, Preallocate::Allocate | Preallocate::Both) {
+        side.count_call();
+        let allocated = sys::allocate(&side.file, bytes_before, side.bytes - bytes_before);
+        side.support("allocating its blocks", allocated)?;
+    }
+    match way {
+        Preallocate::Truncate | Preallocate::Both => reach_size(side),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the file at least as long as it will be. Where no call does only that, nobody else may have it open meanwhile.
+pub(super) fn reach_size(side: &Side<'_>) -> Result<()> {
+    let is_short = || -> Result<bool> {
+        side.count_call();
+        Ok(side.metadata()?.len() < side.bytes)
+    };
+    if !is_short()? {
+        return Ok(());
+    }
+    side.count_call();
+    let extended = sys::extend(&side.file, side.bytes).map_err(|error| side.failed("making it longer", error))?;
+    let Support::Unavailable(reason) = extended else {
+        return Ok(());
+    };
+    let was_held = sys::holds_write_lease(&side.file);
+    if !matches!(sys::take_write_lease(&side.file), Ok(Support::Available(()))) {
+        return Err(side.unavailable(&format!(
+            "{reason}, and others may append to the file while its size is set"
+        )));
+    }
+    if is_short()? {
+        side.resize(side.bytes)?;
+    }
+    if !was_held {
+        sys::end_lease(&side.file);
+    }
+    Ok(())
+}
+
+/// Cuts off what aligned writes put behind the end. Tells whether there was anything.
+pub(super) fn cut_padding(side: &Side<'_>, is_alone: bool) -> Result<bool> {
+    let is_padded = side.alignment > 1 && side.metadata()?.len() > side.bytes;
+    if is_padded && !cut_zeros(side, side.bytes, is_alone)? {
+        let reason = "others opened it, and what pads its last block could not be cut off";
+        return Err(side.failed("finishing", std::io::Error::other(reason)));
+    }
+    Ok(is_padded)
+}
+
+/// Cuts off what an update put behind `end`, which are zeros, and only while nobody else has the file open. Tells whether
+/// nothing is behind the end now.
+pub(super) fn cut_zeros(side: &Side<'_>, end: u64, is_alone: bool) -> Result<bool> {
+    cut(side, end, is_alone, |_, bytes| Ok(bytes.iter().all(|&byte| byte == 0)))
+}
+
+/// How much is looked at in one piece.
+const LOOKED_AT_BYTES: usize = 1 << 20;
+
+/// Cuts the file to `end` if nobody else has it open, and `is_ours` says of all data behind the end that the update made it:
+/// given its offset and the bytes, by offset. Tells whether nothing is behind the end now.
+///
+/// A stop of this process for longer than `/proc/sys/fs/lease-break-time` between the last question and the cut is not
+/// noticed.
+pub(super) fn cut(
+    side: &Side<'_>,
+    end: u64,
+    is_alone: bool,
+    mut is_ours: impl FnMut(u64, &[u8]) -> Result<bool>,
+) -> Result<bool> {
+    let length = side.metadata()?.len();
+    if length <= end {
+        return Ok(true);
+    }
+    if is_alone {
+        // The user may answer for others (--unsafe): where it ends elsewhere, they wrote to it.
+        let is_ours = [side.bytes, side.bytes.next_multiple_of(side.alignment)].contains(&length);
+        return if is_ours {
+            side.resize(end).map(|()| true)
+        } else {
+            Ok(false)
+        };
+    }
+    side.count_call();
+    if !matches!(sys::take_write_lease(&side.file), Ok(Support::Available(()))) {
+        return Ok(false);
+    }
+    let buffer = Buffer::new(LOOKED_AT_BYTES, MEMORY_ALIGNMENT);
+    let mut buffer = buffer.map_err(|error| side.failed("making a buffer", error))?;
+    let mut at = next_data(side, end)?;
+    let length = side.metadata()?.len();
+    while at < length {
+        let until = end_of_data(side, at)?.unwrap_or(length).min(length);
+        while at < until {
+            let from = at - at % side.alignment;
+            side.count_call();
+            let read = side.file.read_at(&mut buffer, from);
+            let read = read.map_err(|error| side.failed_at("reading what is behind its end", at, error))?;
+            let found = buffer[..read].get((at - from) as usize..).unwrap_or_default();
+            if found.is_empty() || !is_ours(at, found)? {
+                sys::end_lease(&side.file);
+                return Ok(false);
+            }
+            at += found.len() as u64;
+        }
+        at = next_data(side, at)?;
+    }
+    let is_cut = sys::holds_write_lease(&side.file) && side.metadata()?.len() == length;
+    if is_cut {
+        side.resize(end)?;
+    }
+    sys::end_lease(&side.file);
+    Ok(is_cut)
+}

@@ -1,0 +1,114 @@
+//! A file by the open folder that it is in: what stands beside it is made and removed there, whatever happens to the path.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use seekless_sys::{self as sys, Access, Folder, Opening, Support};
+
+use super::watch::{Step, StepKind, Watch};
+use crate::error::{Error, Result};
+use crate::transfer::require_regular;
+
+pub(super) struct Place {
+    /// Without links, to tell.
+    pub path: PathBuf,
+    pub folder: Folder,
+    pub name: OsString,
+}
+
+impl Place {
+    /// Finds the regular file that a path leads to.
+    ///
+    /// # Errors
+    /// The system's; [`Error::NotRegular`]; [`Error::Refused`] where it was replaced meanwhile.
+    pub fn of(path: &Path) -> Result<Self> {
+        let failed = |error| Error::system(path, "looking at it", error);
+        // First by the kernel: it does not follow a link that another user planted in a folder open to all
+        // (/proc/sys/fs/protected_symlinks).
+        let found = fs::metadata(path).map_err(failed)?;
+        require_regular(path, &found)?;
+        let path = fs::canonicalize(path).map_err(failed)?;
+        let name = path.file_name().unwrap_or_default().to_owned();
+        let folder = Folder::open(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+        let place = Self { path, folder, name };
+        place.require_is(&found)?;
+        Ok(place)
+    }
+
+    /// Fails where the name is another file's by now.
+    pub fn require_is(&self, file: &Metadata) -> Result<()> {
+        match self.folder.entry(&self.name) {
+            Ok(entry) if entry.is(file) => Ok(()),
+            _ => Err(self.refused("it was replaced while it was opened; try again")),
+        }
+    }
+
+    pub fn open(&self, access: Access) -> io::Result<File> {
+        let how = Opening {
+            access,
+            direct: false,
+            write_through: false,
+        };
+        open_plainly(&self.folder, &self.name, how)
+    }
+
+    /// The path of what stands beside the file.
+    pub fn beside(&self, name: &OsStr) -> PathBuf {
+        self.path.with_file_name(name)
+    }
+
+    /// Makes an empty file beside it, under a name that no file has.
+    pub fn make_beside(&self) -> io::Result<(File, OsString)> {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let number = MADE.fetch_add(1, Ordering::Relaxed);
+            let name = OsString::from(format!(".seekless-{}-{number}", std::process::id()));
+            match self.folder.create_file(&name, 0o600) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return Ok((made?, name)),
+            }
+        }
+    }
+
+    /// Brings the names in the folder to the device.
+    pub fn sync_folder(&self, told: &Path, watch: &dyn Watch) -> Result<()> {
+        watch
+            .before(&Step::of(StepKind::Sync, told))
+            .and_then(|()| self.folder.sync())
+            .map_err(|error| Error::system(told, "fsync of its folder", error))
+    }
+
+    pub fn failed(&self, action: &str, error: io::Error) -> Error {
+        Error::system(&self.path, action, error)
+    }
+
+    pub fn refused(&self, reason: &str) -> Error {
+        Error::refused(&self.path, reason)
+    }
+}
+
+/// Opens a file that needs no support of the file system.
+pub(super) fn open_plainly(folder: &Folder, name: &OsStr, how: Opening) -> io::Result<File> {
+    match folder.open_file(name, how)? {
+        Support::Available(file) => Ok(file),
+        Support::Unavailable(reason) => Err(io::Error::other(reason)),
+    }
+}
+
+/// The error of opening a file for writing, with the flag that keeps it from being changed where there is one.
+pub(super) fn with_protection(place: &Place, error: Error) -> Error {
+    let is_denied = matches!(&error, Error::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied);
+    match sys::protection(&place.path) {
+        Ok(Support::Available(Some(protection))) if is_denied => {
+            let error = error.to_string();
+            let reason = error
+                .strip_prefix(&format!("{}: ", place.path.display()))
+                .unwrap_or(&error);
+            place.refused(&format!("{reason}: {protection}"))
+        }
+        _ => error,
+    }
+}

@@ -1,0 +1,543 @@
+//! What other programs do to a file while it is updated stays: a save by rename, appended lines, a longer file, other names.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use seekless::update::{
+    Batch, Commit, Recovered, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, journal_path, recover,
+};
+
+use super::{Setting, file_of, folders, sample};
+
+fn by(method: &str, safety: Safety) -> Commit {
+    Commit {
+        method: method.parse().unwrap(),
+        safety,
+        grows: true,
+        is_unsafe: false,
+    }
+}
+
+fn updates(places: &[u64]) -> Updates {
+    let mut batch = Batch::new();
+    for &place in places {
+        batch.push(place, b"updated").unwrap();
+    }
+    batch.resolve().unwrap()
+}
+
+/// Does something before the nth step of a kind, from 1, and gives its answer for the step.
+struct At<F> {
+    nth: (StepKind, u64),
+    seen: Mutex<u64>,
+    act: F,
+}
+
+impl<F: Fn() -> io::Result<()> + Sync> At<F> {
+    fn new(kind: StepKind, nth: u64, act: F) -> Self {
+        Self {
+            nth: (kind, nth),
+            seen: Mutex::default(),
+            act,
+        }
+    }
+}
+
+impl<F: Fn() -> io::Result<()> + Sync> Watch for At<F> {
+    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+        if step.kind != self.nth.0 {
+            return Ok(());
+        }
+        let mut seen = self.seen.lock().unwrap();
+        *seen += 1;
+        if *seen == self.nth.1 { (self.act)() } else { Ok(()) }
+    }
+}
+
+/// Two watches, one after the other.
+struct Both<'a>(&'a dyn Watch, &'a dyn Watch);
+
+impl Watch for Both<'_> {
+    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+        self.0.before(step)?;
+        self.1.before(step)
+    }
+}
+
+fn full() -> io::Result<()> {
+    Err(io::ErrorKind::StorageFull.into())
+}
+
+/// Saves as editors do: a new file takes the name.
+fn save(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_file_name("saved-by-editor");
+    fs::write(&new, text)?;
+    fs::rename(new, path)
+}
+
+fn append(path: &Path, text: &[u8]) -> io::Result<()> {
+    File::options().append(true).open(path)?.write_all(text)
+}
+
+fn names(folder: &Path) -> Vec<PathBuf> {
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Fails where anything stands beside a file.
+fn assert_alone(path: &Path) {
+    assert_eq!(names(path.parent().unwrap()), [path]);
+}
+
+/// Whether a file can be replaced in a folder: elsewhere that is refused, and nothing changes.
+fn can_replace(folder: &Path) -> bool {
+    let path = folder.join("tried");
+    fs::write(&path, sample(100)).unwrap();
+    let done = commit(&path, &updates(&[0]), &by("update/sync", Safety::Replace));
+    if let Err(error) = &done {
+        assert!(error.to_string().contains("cannot exchange two names"), "{error}");
+        assert!(fs::read(&path).unwrap() == sample(100));
+        assert_alone(&path);
+        println!("skipped: {error}");
+    }
+    fs::remove_file(&path).unwrap();
+    done.is_ok()
+}
+
+#[test]
+fn a_save_by_rename_just_before_a_file_is_replaced_stays() {
+    for folder in folders().iter().filter(|folder| can_replace(folder.path())) {
+        let path = file_of(folder, "file", &sample(100));
+        let saving = At::new(StepKind::Rename, 1, || save(&path, "saved"));
+        let error = commit_watched(&path, &updates(&[0]), &by("update/sync", Safety::Replace), &saving);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("others saved"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"saved");
+        assert_alone(&path);
+    }
+}
+
+#[test]
+fn two_saves_while_a_file_is_replaced_are_both_kept_and_named() {
+    for folder in folders().iter().filter(|folder| can_replace(folder.path())) {
+        let path = file_of(folder, "file", &sample(100));
+        let first = At::new(StepKind::Rename, 1, || save(&path, "first"));
+        let second = At::new(StepKind::Rename, 2, || save(&path, "second"));
+        let how = by("update/sync", Safety::Replace);
+        let error = commit_watched(&path, &updates(&[0]), &how, &Both(&first, &second));
+        let error = error.unwrap_err().to_string();
+        let left = names(folder.path());
+        assert_eq!(left.len(), 2, "{left:?}");
+        let mut held: Vec<_> = left.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+        held.sort();
+        assert_eq!(held, ["first", "second"]);
+        assert!(
+            left.iter().all(|path| error.contains(path.to_str().unwrap())),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_crash_after_a_foreign_file_came_out_of_the_exchange_gives_it_its_name_back() {
+    for folder in folders().iter().filter(|folder| can_replace(folder.path())) {
+        let path = file_of(folder, "file", &sample(100));
+        let saving = At::new(StepKind::Rename, 1, || save(&path, "saved"));
+        // As a crash: nothing more is done.
+        let crash = At::new(StepKind::Rename, 2, full);
+        let how = by("update/sync", Safety::Replace);
+        let error = commit_watched(&path, &updates(&[0]), &how, &Both(&saving, &crash)).unwrap_err();
+        assert!(
+            error.to_string().contains("could not be given its name back"),
+            "{error}"
+        );
+        assert_eq!(names(folder.path()).len(), 2);
+        recover(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"saved");
+        assert_alone(&path);
+    }
+}
+
+#[test]
+fn an_old_file_that_others_wrote_to_after_a_crash_is_kept() {
+    for folder in folders().iter().filter(|folder| can_replace(folder.path())) {
+        let path = file_of(folder, "file", &sample(100));
+        // Before the old file is removed.
+        let crash = At::new(StepKind::Remove, 1, full);
+        let error = commit_watched(&path, &updates(&[0]), &by("update/sync", Safety::Replace), &crash);
+        assert!(error.unwrap_err().to_string().contains("the updates are made"));
+        let left = names(folder.path());
+        let old = left.iter().find(|name| **name != path).unwrap();
+        assert!(fs::read(old).unwrap() == sample(100));
+        if fs::metadata(&path).unwrap().created().is_err() {
+            println!("skipped: no times of birth in {}", folder.path().display());
+            continue;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        append(old, b"late").unwrap();
+        let error = recover(&path).unwrap_err().to_string();
+        assert!(error.contains("others wrote to it since"), "{error}");
+        assert!(old.exists());
+    }
+}
+
+#[test]
+fn what_others_append_while_an_update_runs_stays_when_it_is_undone() {
+    for folder in folders() {
+        // Within the file, and behind its end.
+        for places in [&[0, 5000, 9000][..], &[0, 5000, 30_000]] {
+            let path = file_of(&folder, "file", &sample(10_000));
+            let appending = At::new(StepKind::Write, 2, || append(&path, b"a line\n"));
+            let failing = At::new(StepKind::Write, 3, full);
+            let how = by("update/sync", Safety::Journal);
+            let error = commit_watched(&path, &updates(places), &how, &Both(&appending, &failing)).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains("all of it was undone"), "{error}");
+            let expected = [&sample(10_000), &b"a line\n"[..]].concat();
+            assert!(fs::read(&path).unwrap() == expected, "{places:?}: {error}");
+            assert!(error.contains("longer by 7 bytes"), "{error}");
+            assert_alone(&path);
+        }
+    }
+}
+
+#[test]
+fn what_an_update_that_is_undone_made_longer_is_cut_where_nobody_else_has_the_file_open() {
+    for folder in folders() {
+        for method in ["update/sync", "update/sync,preallocate=allocate", "update/sync,gap=64K"] {
+            if !super::is_available(&method.parse().unwrap(), folder.path()) {
+                continue;
+            }
+            let path = file_of(&folder, "file", &sample(10_000));
+            let last = if method.ends_with("64K") { 1 } else { 4 };
+            let failing = At::new(StepKind::Sync, 3, full);
+            super::wait_until_closed(&path);
+            let error = commit_watched(
+                &path,
+                &updates(&[0, 20_000, 30_000]),
+                &by(method, Safety::Journal),
+                &failing,
+            );
+            let error = error.unwrap_err().to_string();
+            if super::replacing::has_leases(&path) {
+                assert!(error.contains("the file is as before"), "{method}, {last}: {error}");
+                assert!(fs::read(&path).unwrap() == sample(10_000), "{method}");
+            }
+            // Whoever has it open might have written there.
+            let reader = File::open(&path).unwrap();
+            let failing = At::new(StepKind::Sync, 3, full);
+            let how = by("update/sync", Safety::Journal);
+            let error = commit_watched(&path, &updates(&[0, 20_000]), &how, &failing).unwrap_err();
+            assert!(error.to_string().contains("longer by 10007 bytes"), "{error}");
+            let expected = [sample(10_000), vec![0; 10_007]].concat();
+            assert!(fs::read(&path).unwrap() == expected);
+            drop(reader);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_others_made_longer_than_updates_reach_is_not_cut() {
+    for folder in folders() {
+        for method in [
+            "update/sync,preallocate=truncate",
+            "update/sync,preallocate=both",
+            "update/mmap",
+            "update/mmap,preallocate=both",
+        ] {
+            if !super::is_available(&method.parse().unwrap(), folder.path()) {
+                continue;
+            }
+            let path = file_of(&folder, "file", &sample(10_000));
+            // When the size to reach is known, and not reached yet.
+            let appending = At::new(StepKind::Make, 1, || append(&path, &vec![b'a'; 50_000]));
+            let done = commit_watched(&path, &updates(&[20_000]), &by(method, Safety::Journal), &appending);
+            if let Err(error) = &done {
+                assert!(error.to_string().contains("not available"), "{error}");
+                println!("skipped: {error}");
+                continue;
+            }
+            let mut expected = [sample(10_000), vec![b'a'; 50_000]].concat();
+            expected[20_000..20_007].copy_from_slice(b"updated");
+            assert!(fs::read(&path).unwrap() == expected, "{method}");
+        }
+    }
+}
+
+#[test]
+fn a_failed_update_in_place_does_not_cut_what_others_appended() {
+    for folder in folders() {
+        for method in [
+            "update/sync,preallocate=truncate",
+            "update/sync,preallocate=both",
+            "update/sync",
+        ] {
+            if !super::is_available(&method.parse().unwrap(), folder.path()) {
+                continue;
+            }
+            let path = file_of(&folder, "file", &sample(10_000));
+            let appending = At::new(StepKind::Write, 1, || append(&path, b"a line\n"));
+            let failing = At::new(StepKind::Write, 2, full);
+            let how = by(method, Safety::InPlace);
+            let error = commit_watched(&path, &updates(&[0, 30_000]), &how, &Both(&appending, &failing));
+            let error = error.unwrap_err().to_string();
+            if error.contains("not available") {
+                println!("skipped: {error}");
+                continue;
+            }
+            let found = fs::read(&path).unwrap();
+            let at = if method == "update/sync" { 10_000 } else { 30_007 };
+            assert!(found[at..].starts_with(b"a line\n"), "{method}: {} bytes", found.len());
+        }
+    }
+}
+
+#[test]
+fn a_file_that_has_grown_since_a_crash_is_recovered_and_keeps_what_was_appended() {
+    for folder in folders() {
+        for places in [&[0, 5000][..], &[0, 5000, 60_000]] {
+            let path = file_of(&folder, "file", &sample(10_000));
+            let journal = Mutex::default();
+            let copying = At::new(StepKind::Write, 1, || {
+                *journal.lock().unwrap() = fs::read(journal_path(&path))?;
+                Ok(())
+            });
+            commit_watched(&path, &updates(places), &by("update/sync", Safety::Journal), &copying).unwrap();
+            let mut expected = fs::read(&path).unwrap();
+            // As if it had been killed after the first write.
+            let file = File::options().write(true).open(&path).unwrap();
+            file.set_len(10_000).unwrap();
+            file.write_all_at(&sample(10_000)[5000..5007], 5000).unwrap();
+            append(&path, b"a line\n").unwrap();
+            // Farther than the update reaches, too.
+            file.set_len(100_000).unwrap();
+            drop(file);
+            fs::write(journal_path(&path), &*journal.lock().unwrap()).unwrap();
+            fs::set_permissions(journal_path(&path), fs::Permissions::from_mode(0o600)).unwrap();
+            assert_eq!(recover(&path).unwrap(), Recovered::Finished(places.len() as u64));
+            expected.resize(100_000, 0);
+            expected[10_000..10_007].copy_from_slice(b"a line\n");
+            assert!(fs::read(&path).unwrap() == expected);
+        }
+    }
+}
+
+#[test]
+fn a_file_grows_only_where_that_is_allowed() {
+    for folder in folders() {
+        for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
+            let path = file_of(&folder, "file", &sample(10_000));
+            let how = Commit {
+                grows: false,
+                ..by("update/planned", safety)
+            };
+            let error = commit(&path, &updates(&[0, 9_994]), &how).unwrap_err().to_string();
+            assert!(
+                error.contains("ends at byte 10001, past the end") && error.contains("--grow"),
+                "{error}"
+            );
+            assert!(fs::read(&path).unwrap() == sample(10_000), "{safety:?}");
+            assert_alone(&path);
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_file_with_several_names_gets_no_journal_that_only_one_of_them_finds() {
+    for folder in folders() {
+        let path = file_of(&folder, "file", &sample(10_000));
+        let other = folder.path().join("other");
+        if let Err(error) = fs::hard_link(&path, &other) {
+            println!("skipped: {}: {error}", folder.path().display());
+            continue;
+        }
+        let how = by("update/sync", Safety::Journal);
+        let error = commit(&path, &updates(&[0]), &how).unwrap_err().to_string();
+        assert!(error.contains("2 names"), "{error}");
+        assert!(fs::read(&path).unwrap() == sample(10_000));
+        assert_eq!(names(folder.path()), [path.clone(), other.clone()]);
+        let how = Commit { is_unsafe: true, ..how };
+        commit(&path, &updates(&[0]), &how).unwrap();
+        assert!(fs::read(&other).unwrap().starts_with(b"updated"));
+    }
+}
+
+#[test]
+fn what_stands_beside_a_file_is_made_in_the_folder_that_was_opened() {
+    for folder in folders() {
+        for safety in [Safety::Journal, Safety::Replace] {
+            let (ours, moved) = (folder.path().join("ours"), folder.path().join("moved"));
+            let theirs = folder.path().join("theirs");
+            fs::create_dir(&ours).unwrap();
+            fs::create_dir(&theirs).unwrap();
+            let path = ours.join("file");
+            fs::write(&path, sample(10_000)).unwrap();
+            fs::write(theirs.join("file"), sample(10_000)).unwrap();
+            let inode = fs::metadata(theirs.join("file")).unwrap().ino();
+            let swapping = At::new(StepKind::Make, 1, || {
+                fs::rename(&ours, &moved)?;
+                symlink(&theirs, &ours)
+            });
+            let kept_out = At::new(StepKind::Make, 2, || Ok(()));
+            // What else it does is of no interest: it may refuse, or update the file that it opened.
+            let _ = commit_watched(
+                &path,
+                &updates(&[0]),
+                &by("update/sync", safety),
+                &Both(&swapping, &kept_out),
+            );
+            assert_eq!(names(&theirs), [theirs.join("file")], "{safety:?}");
+            assert!(fs::read(theirs.join("file")).unwrap() == sample(10_000), "{safety:?}");
+            assert_eq!(fs::metadata(theirs.join("file")).unwrap().ino(), inode);
+            assert_eq!(names(&moved), [moved.join("file")], "{safety:?}");
+            fs::remove_dir_all(&moved).unwrap();
+            fs::remove_dir_all(&theirs).unwrap();
+            fs::remove_file(&ours).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_link_that_another_user_planted_in_a_folder_open_to_all_is_not_followed() {
+    use std::os::unix::fs::lchown;
+    let protected = Setting::of("/proc/sys/fs/protected_symlinks", "1");
+    for folder in folders() {
+        let path = file_of(&folder, "file", &sample(10_000));
+        let open = folder.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o1777)).unwrap();
+        let link = open.join("link");
+        let planted = symlink(&path, &link).and_then(|()| lchown(&link, Some(1234), None));
+        if planted.is_err() || protected.is_none() {
+            println!(
+                "skipped: no links of others, or they are followed, in {}",
+                folder.path().display()
+            );
+            continue;
+        }
+        for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
+            let error = commit(&link, &updates(&[0]), &by("update/sync", safety))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("Permission denied"), "{error}");
+            assert!(fs::read(&path).unwrap() == sample(10_000), "{safety:?}");
+        }
+        assert!(recover(&link).is_err());
+    }
+}
+
+/// A small file system of its own, unmounted when this is dropped.
+struct Small {
+    folder: tempfile::TempDir,
+}
+
+impl Small {
+    fn mounted(kind: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let point = folder.path().join("mounted");
+        fs::create_dir(&point).unwrap();
+        let run = |program: &str, arguments: &[&str]| {
+            let output = std::process::Command::new(program).args(arguments).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        let (image, point) = (folder.path().join("image"), point.to_str().unwrap().to_owned());
+        let is_mounted = if kind == "tmpfs" {
+            run("mount", &["-t", "tmpfs", "-o", "size=4M", "none", &point])
+        } else {
+            let image = image.to_str().unwrap();
+            File::create(image).unwrap().set_len(64 << 20).unwrap();
+            let mixed: &[&str] = if kind == "btrfs" { &["-q", "--mixed"] } else { &["-q"] };
+            run(&format!("mkfs.{kind}"), &[mixed, &[image]].concat()) && run("mount", &["-o", "loop", image, &point])
+        };
+        if !is_mounted {
+            println!("skipped: no {kind} can be mounted here");
+            return None;
+        }
+        Some(Self { folder })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("mounted")
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(self.path()).status();
+    }
+}
+
+#[test]
+fn an_update_that_a_full_disk_ends_is_undone() {
+    const ROUNDS: usize = 10;
+    for kind in ["tmpfs", "btrfs", "ext4"] {
+        let Some(small) = Small::mounted(kind) else { continue };
+        let mut ended = 0;
+        for round in 0..ROUNDS {
+            let path = small.path().join("file");
+            let file = File::create(&path).unwrap();
+            // Data and holes in turn.
+            let piece = sample(20_000 + round * 137);
+            for n in 0..10 {
+                file.write_all_at(&piece, n * 100_000).unwrap();
+            }
+            file.sync_all().unwrap();
+            let before = fs::read(&path).unwrap();
+            drop(file);
+            // Its blocks stay taken when others are written for them.
+            let shared = small.path().join("shared");
+            let mut copy = std::process::Command::new("cp");
+            let _ = copy.arg("--reflink=auto").args([&path, &shared]).status();
+            let mut batch = Batch::new();
+            for n in 0..40 {
+                batch.push(n * 24_000, &vec![7; 11_000 + round]).unwrap();
+            }
+            let updates = batch.resolve().unwrap();
+            // The journal has room, and little more.
+            let watch = At::new(StepKind::Sync, 2, || {
+                let filler = small.path().join("filler");
+                file_fill(&filler, round as u64 * 40_960);
+                Ok(())
+            });
+            let done = commit_watched(&path, &updates, &by("update/sync", Safety::Journal), &watch);
+            if let Err(error) = done {
+                let error = error.to_string();
+                assert!(
+                    error.contains("all of it was undone, and the file is as before"),
+                    "{kind}: {error}"
+                );
+                assert!(fs::read(&path).unwrap() == before, "{kind}: {error}");
+                assert!(!journal_path(&path).exists(), "{kind}");
+                ended += 1;
+            }
+            let _ = fs::remove_file(small.path().join("filler"));
+            let _ = fs::remove_file(&shared);
+            fs::remove_file(&path).unwrap();
+        }
+        println!("{kind}: {ended} of {ROUNDS} updates ended by a full disk");
+        assert!(ended > 0, "{kind}");
+    }
+}
+
+/// Fills the disk but for so many bytes.
+fn file_fill(path: &Path, spare_bytes: u64) {
+    let mut file = File::create(path).unwrap();
+    let block = vec![1; 4096];
+    let mut written = 0;
+    while file.write_all(&block).is_ok() {
+        written += block.len() as u64;
+        if written.is_multiple_of(1 << 20) && file.sync_all().is_err() {
+            break;
+        }
+    }
+    let _ = file.set_len(written.saturating_sub(spare_bytes));
+    let _ = file.sync_all();
+}
