@@ -303,6 +303,11 @@ pub fn inodes_identify(_file: impl AsFd) -> io::Result<bool> {
     Ok(false)
 }
 
+/// No: there are no leases here.
+pub fn leases_bind_all_writers(_file: impl AsFd) -> io::Result<bool> {
+    Ok(false)
+}
+
 /// `Unavailable`: Linux and macOS only.
 pub fn process_io() -> io::Result<Support<ProcessIo>> {
     Ok(Support::Unavailable(MISSING))

@@ -17,43 +17,59 @@ pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1024;
 /// The flag of mmap(2) for memory that is not set aside: zero pages for a whole file must not fail for want of swap.
 pub(crate) const MAP_NORESERVE: libc::c_int = libc::MAP_NORESERVE;
 
-/// Names of `f_type` (statfs(2), linux/magic.h), whether the data comes over a network, and whether no two files ever have
-/// one `st_dev` and `st_ino`. What shows the files of several others under one `st_dev` (FUSE, eCryptfs, vboxsf), takes a
-/// server's word for it, or makes numbers up and forgets them (FAT) does not promise that.
-const FILE_SYSTEMS: &[(u64, &str, bool, bool)] = &[
-    (0xef53, "ext4", false, true), // ext2 and ext3 too: one number for all three
-    (0x5846_5342, "xfs", false, true),
-    (0x9123_683e, "btrfs", false, true),
-    (0x0102_1994, "tmpfs", false, true),
-    (0x8584_58f6, "ramfs", false, true),
-    (0x794c_7630, "overlay", false, true),
-    (0x2fc1_2fc1, "zfs", false, true),
-    (0xca45_1a4e, "bcachefs", false, true),
-    (0xf2f5_2010, "f2fs", false, true),
-    (0x2011_bab0, "exfat", false, false),
-    (0x4d44, "vfat", false, false),
-    (0x7366_746e, "ntfs", false, true),
-    (0x5265_4973, "reiserfs", false, true),
-    (0x3153_464a, "jfs", false, true),
-    (0x3434, "nilfs2", false, true),
-    (0x7371_7368, "squashfs", false, true),
-    (0xe0f5_e1e2, "erofs", false, true),
-    (0x9660, "iso9660", false, true),
-    (0x1501_3346, "udf", false, true),
-    (0xf15f, "ecryptfs", false, false),
-    (0x6573_5546, "fuse", false, false),
-    (0x786f_4256, "vboxsf", false, false),
-    (0x6969, "nfs", true, false),
-    (0xff53_4d42, "cifs", true, false),
-    (0xfe53_4d42, "smb2", true, false),
-    (0x517b, "smb", true, false),
-    (0x00c3_6400, "ceph", true, false),
-    (0x5346_414f, "afs", true, false),
-    (0x0102_1997, "9p", true, false),
-    (0x0116_1970, "gfs2", true, false),
-    (0x7461_636f, "ocfs2", true, false),
-    (0x0bd0_0bd0, "lustre", true, false),
-    (0x4750_4653, "gpfs", true, false),
+/// What a file system promises about its files.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The kernel alone changes its files, so a lease on one binds all writers; and no two files ever have one `st_dev` and
+    /// `st_ino`.
+    Local,
+    /// The same, but it makes inode numbers up and forgets them.
+    LocalUnnumbered,
+    /// Shows what a program or another file system stores. That may be changed behind the mount, and files of several
+    /// others may be shown under one `st_dev`.
+    Layer,
+    /// Other machines write to its files, too, and its numbers are a server's word.
+    Network,
+}
+
+/// Names and kinds by `f_type` (statfs(2), linux/magic.h).
+///
+/// An overlay is local: whoever opens the file in its upper folder directly breaks no lease of the overlay's file (tested
+/// on Linux 6.18), but overlayfs leaves changes of a mounted upper folder undefined anyway.
+const FILE_SYSTEMS: &[(u64, &str, Kind)] = &[
+    (0xef53, "ext4", Kind::Local), // ext2 and ext3 too: one number for all three
+    (0x5846_5342, "xfs", Kind::Local),
+    (0x9123_683e, "btrfs", Kind::Local),
+    (0x0102_1994, "tmpfs", Kind::Local),
+    (0x8584_58f6, "ramfs", Kind::Local),
+    (0x794c_7630, "overlay", Kind::Local),
+    (0x2fc1_2fc1, "zfs", Kind::Local),
+    (0xca45_1a4e, "bcachefs", Kind::Local),
+    (0xf2f5_2010, "f2fs", Kind::Local),
+    (0x2011_bab0, "exfat", Kind::LocalUnnumbered),
+    (0x4d44, "vfat", Kind::LocalUnnumbered),
+    (0x7366_746e, "ntfs", Kind::Local),
+    (0x5265_4973, "reiserfs", Kind::Local),
+    (0x3153_464a, "jfs", Kind::Local),
+    (0x3434, "nilfs2", Kind::Local),
+    (0x7371_7368, "squashfs", Kind::Local),
+    (0xe0f5_e1e2, "erofs", Kind::Local),
+    (0x9660, "iso9660", Kind::Local),
+    (0x1501_3346, "udf", Kind::Local),
+    (0xf15f, "ecryptfs", Kind::Layer),
+    (0x6573_5546, "fuse", Kind::Layer),
+    (0x786f_4256, "vboxsf", Kind::Layer),
+    (0x6969, "nfs", Kind::Network),
+    (0xff53_4d42, "cifs", Kind::Network),
+    (0xfe53_4d42, "smb2", Kind::Network),
+    (0x517b, "smb", Kind::Network),
+    (0x00c3_6400, "ceph", Kind::Network),
+    (0x5346_414f, "afs", Kind::Network),
+    (0x0102_1997, "9p", Kind::Network),
+    (0x0116_1970, "gfs2", Kind::Network),
+    (0x7461_636f, "ocfs2", Kind::Network),
+    (0x0bd0_0bd0, "lustre", Kind::Network),
+    (0x4750_4653, "gpfs", Kind::Network),
 ];
 
 /// The file system behind `path`: statfs(2) and statvfs(3).
@@ -63,15 +79,21 @@ pub fn file_system(path: &Path) -> io::Result<FileSystem> {
     let stat = rustix::io::retry_on_intr(|| rustix::fs::statfs(path))?;
     let space = rustix::io::retry_on_intr(|| rustix::fs::statvfs(path))?;
     let magic = magic_of(&stat);
-    let known = FILE_SYSTEMS.iter().find(|(number, ..)| *number == magic);
+    let known = known(magic);
     Ok(FileSystem {
-        type_name: known.map_or_else(|| format!("{magic:#x}"), |(_, name, ..)| (*name).to_owned()),
+        type_name: known.map_or_else(|| format!("{magic:#x}"), |(name, _)| name.to_owned()),
         block_bytes: space.f_frsize,
         free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
         total_bytes: space.f_blocks.saturating_mul(space.f_frsize),
         read_only: space.f_flag.contains(StatVfsMountFlags::RDONLY),
-        is_network: known.is_some_and(|(_, _, network, _)| *network),
+        is_network: known.is_some_and(|(_, kind)| kind == Kind::Network),
     })
+}
+
+/// The name and kind of a file system by its `f_type`.
+fn known(magic: u64) -> Option<(&'static str, Kind)> {
+    let row = FILE_SYSTEMS.iter().find(|(number, ..)| *number == magic)?;
+    Some((row.1, row.2))
 }
 
 /// The `f_type` of statfs(2). Its width differs by architecture; magic numbers are 32 bits everywhere.
@@ -91,9 +113,18 @@ pub fn inodes_identify(file: impl AsFd) -> io::Result<bool> {
 }
 
 fn inodes_identify_on(magic: u64) -> bool {
-    FILE_SYSTEMS
-        .iter()
-        .any(|&(number, .., identify)| number == magic && identify)
+    matches!(known(magic), Some((_, Kind::Local)))
+}
+
+/// Whether a lease on an open file is broken by every writer, wherever they are. Not on a network file system or FUSE, where
+/// the kernel grants leases but does not hear of writers on other machines or behind the mount, and not where the file
+/// system is unknown.
+pub fn leases_bind_all_writers(file: impl AsFd) -> io::Result<bool> {
+    Ok(leases_bind_all_writers_on(magic(file)?))
+}
+
+fn leases_bind_all_writers_on(magic: u64) -> bool {
+    matches!(known(magic), Some((_, Kind::Local | Kind::LocalUnnumbered)))
 }
 
 /// The most memory that this program had resident, where it is known better than by getrusage(2): that counts what the
@@ -225,20 +256,39 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_inodes_identify_files_only_where_the_file_system_makes_them() {
-        let identify = |name: &str| {
-            let row = FILE_SYSTEMS.iter().find(|(_, known, ..)| *known == name);
-            inodes_identify_on(row.expect("a name of the table").0)
-        };
-        for name in ["ext4", "xfs", "btrfs", "tmpfs", "overlay", "zfs", "squashfs"] {
-            assert!(identify(name), "{name}");
-        }
-        for name in [
-            "fuse", "nfs", "cifs", "smb2", "9p", "ceph", "vboxsf", "ecryptfs", "vfat", "exfat",
+    fn a_file_system_is_trusted_with_leases_and_inode_numbers_only_where_the_kernel_alone_changes_it() {
+        // (f_type, its name here, leases bind all writers, inode numbers identify files)
+        for (magic, name, leases, inodes) in [
+            (0xef53, Some("ext4"), true, true),
+            (0x5846_5342, Some("xfs"), true, true),
+            (0x9123_683e, Some("btrfs"), true, true),
+            (0x0102_1994, Some("tmpfs"), true, true),
+            (0x794c_7630, Some("overlay"), true, true),
+            (0x2fc1_2fc1, Some("zfs"), true, true),
+            (0xf2f5_2010, Some("f2fs"), true, true),
+            (0x4d44, Some("vfat"), true, false),
+            (0x2011_bab0, Some("exfat"), true, false),
+            // virtiofs and sshfs have this number, too.
+            (0x6573_5546, Some("fuse"), false, false),
+            (0xf15f, Some("ecryptfs"), false, false),
+            (0x786f_4256, Some("vboxsf"), false, false),
+            (0x6969, Some("nfs"), false, false),
+            (0xff53_4d42, Some("cifs"), false, false),
+            (0xfe53_4d42, Some("smb2"), false, false),
+            (0x517b, Some("smb"), false, false),
+            (0x0102_1997, Some("9p"), false, false),
+            (0x00c3_6400, Some("ceph"), false, false),
+            (0x5346_414f, Some("afs"), false, false),
+            (0x0116_1970, Some("gfs2"), false, false),
+            (0x7461_636f, Some("ocfs2"), false, false),
+            (0x0bd0_0bd0, Some("lustre"), false, false),
+            (0x4750_4653, Some("gpfs"), false, false),
+            (0x1234_5678, None, false, false),
         ] {
-            assert!(!identify(name), "{name}");
+            assert_eq!(known(magic).map(|(name, _)| name), name);
+            assert_eq!(leases_bind_all_writers_on(magic), leases, "{name:?}");
+            assert_eq!(inodes_identify_on(magic), inodes, "{name:?}");
         }
-        assert!(!inodes_identify_on(0x1234_5678), "unknown");
     }
 
     #[test]

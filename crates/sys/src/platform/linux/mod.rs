@@ -25,7 +25,7 @@ pub use holes::{
     capabilities, end_lease, holds_read_lease, holds_write_lease, is_locked, next_data, next_hole, punch_hole,
     set_capabilities, take_read_lease, take_write_lease,
 };
-pub use machine::{die_with_parent, file_system, inodes_identify, memory, process_io};
+pub use machine::{die_with_parent, file_system, inodes_identify, leases_bind_all_writers, memory, process_io};
 pub use pipe::Pipe;
 
 pub(crate) use file::{exchange, open_at};

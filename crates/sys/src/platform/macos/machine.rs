@@ -52,6 +52,11 @@ pub fn inodes_identify(file: impl AsFd) -> io::Result<bool> {
     Ok(name.starts_with(b"apfs\0") || name.starts_with(b"hfs\0"))
 }
 
+/// No: there are no leases here.
+pub fn leases_bind_all_writers(_file: impl AsFd) -> io::Result<bool> {
+    Ok(false)
+}
+
 /// Bytes moved so far by this process: `proc_pid_rusage` (libproc.h).
 pub fn process_io() -> io::Result<Support<ProcessIo>> {
     let mut usage = MaybeUninit::<libc::rusage_info_v2>::uninit();
