@@ -164,8 +164,17 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
     (
         "overlay",
         "available",
-        &["holes", "punch", "fallocate", "drop", "residency", "mmap"],
+        &[
+            "holes",
+            "punch",
+            "fallocate",
+            "drop",
+            "residency",
+            "mmap",
+            "write-lease",
+        ],
     ),
+    ("fuse", "unavailable", &["write-lease"]),
 ];
 
 #[test]

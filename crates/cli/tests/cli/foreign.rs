@@ -325,14 +325,21 @@ fn what_was_interrupted_is_recovered_when_the_file_system_is_mounted_again() {
 fn holes_are_made_and_filled_or_refused_and_bytes_stay() {
     for foreign in foreign() {
         let (kind, place) = (foreign.kind, &foreign.place);
+        // What fuse2fs keeps in its image it writes when it likes.
+        let content = || {
+            let mut content = place.content();
+            content.remove(&place.path("image"));
+            content
+        };
         for words in [&["dig"][..], &["dig", "--verify"], &["fill"], &["punch"]] {
             let mut bytes = with_zeros();
             let path = foreign.file(&bytes);
-            let before = place.content();
+            let before = content();
             let range: &[&str] = if words == ["punch"] { &["50000", "100000"] } else { &[] };
             let ended = place.run(&[&["holes"], words, &["mount/file"], range].concat());
             if ended.code == Some(0) {
-                assert!(kind != "exfat", "{words:?}: {}", ended.stdout);
+                // On FUSE a lease does not keep out those who write behind the mount.
+                assert_eq!(kind, "overlay", "{words:?}: {}", ended.stdout);
                 if words == ["punch"] {
                     bytes[50_000..150_000].fill(0);
                 }
@@ -342,7 +349,7 @@ fn holes_are_made_and_filled_or_refused_and_bytes_stay() {
             } else {
                 let sentence = ended.refused();
                 assert!(sentence.contains("nothing was changed"), "{kind} {words:?}: {sentence}");
-                assert!(place.content() == before, "{kind} {words:?}: {sentence}");
+                assert!(content() == before, "{kind} {words:?}: {sentence}");
             }
         }
     }

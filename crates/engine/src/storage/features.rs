@@ -337,7 +337,14 @@ fn write_lease(bench: &Bench) -> Attempt {
         write_through: false,
     };
     match sys::open(&bench.one, opening).map_err(said)? {
-        Support::Available(file) => done(sys::take_write_lease(&file)),
+        Support::Available(file) => {
+            done(sys::take_write_lease(&file))?;
+            if sys::leases_bind_all_writers(&file).map_err(said)? {
+                Ok(())
+            } else {
+                Err("it does not keep out those who write on another machine or behind the mount".to_owned())
+            }
+        }
         Support::Unavailable(reason) => Err(reason.to_owned()),
     }
 }

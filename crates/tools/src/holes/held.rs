@@ -61,6 +61,12 @@ impl<'a> Held<'a> {
             }
             Err(error) => return Err(failed("taking a lease of it, which its owner and root may,")(error)),
         }
+        if !sys::leases_bind_all_writers(&file).map_err(failed("asking for its file system"))? {
+            return Err(unavailable(
+                path,
+                "a lease here does not keep out those who write on another machine or behind the mount",
+            ));
+        }
         let metadata = file.metadata().map_err(failed("looking at it"))?;
         let capability = sys::capabilities(&file);
         if let Some(value) = &capability {
