@@ -8,7 +8,7 @@ use std::process::Child;
 use serde_json::Value;
 
 use super::place::{Ended, Mount, Place, wait_for};
-use super::unprivileged::Common;
+use super::unprivileged::{Common, NOBODY};
 
 fn objects(ended: &Ended) -> Vec<Value> {
     ended
@@ -292,6 +292,30 @@ fn a_file_of_another_or_one_that_may_not_be_written_is_an_error_with_advice() {
         sentence.contains("opening it for writing failed") && sentence.contains("owner"),
         "{sentence}"
     );
+}
+
+#[test]
+fn a_file_that_would_lose_its_set_user_id_bit_is_left_alone() {
+    let common = Common::new();
+    let path = common.folder().join("open/file");
+    fs::write(&path, vec![0; 100_000]).unwrap();
+    if std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)).is_err() {
+        println!("skipped: a file of another needs root");
+        return;
+    }
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
+    for words in [
+        &["dig", "open/file"][..],
+        &["fill", "open/file"],
+        &["punch", "open/file", "0", "4K"],
+    ] {
+        let sentence = common.run(&[&["holes"], words].concat()).refused();
+        assert!(
+            sentence.contains("set-user-ID") && sentence.contains("nothing was changed"),
+            "{words:?}: {sentence}"
+        );
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o4755, "{words:?}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use super::place::{Ended, wait_for};
 
 /// The number of a user who owns nothing.
-const NOBODY: u32 = 65_534;
+pub const NOBODY: u32 = 65_534;
 
 /// A folder that everybody may enter, with the command in it: what is built may lie where others may not look.
 pub struct Common {

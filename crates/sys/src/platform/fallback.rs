@@ -274,15 +274,10 @@ pub fn copy_inode_flags(_from: &File, _to: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// None: files have capabilities on Linux only.
+/// No: files have capabilities on Linux only.
 #[must_use]
-pub fn capabilities(_file: &File) -> Option<Vec<u8>> {
-    None
-}
-
-/// Nothing to do: files have capabilities on Linux only.
-pub fn set_capabilities(_file: &File, _value: &[u8]) -> io::Result<()> {
-    Ok(())
+pub fn has_capabilities(_file: &File) -> bool {
+    false
 }
 
 /// The file system behind `path`: statvfs(3), which does not tell its type.

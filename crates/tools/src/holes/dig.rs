@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
-use seekless_sys::{self as sys, MappedBytes, Support};
+use seekless_sys::MappedBytes;
 use sha2::{Digest, Sha256};
 
-use super::held::{Held, block_bytes, require_regular, unavailable};
+use super::held::{Held, block_bytes, require_regular};
 use super::map::Data;
 use super::zeros::{PIECE_BYTES, Zeros};
 use super::{Error, Result, Stop};
@@ -55,7 +55,7 @@ pub fn dig(path: &Path, how: Dig, stop: &Stop) -> Result<Dug> {
     }
     let held = Held::open(path)?;
     let dug = dig_held(&held, how, stop);
-    let restored = held.restore(true);
+    let restored = held.restore_times();
     let dug = dug?;
     restored?;
     Ok(dug)
@@ -111,7 +111,7 @@ impl Counted {
     }
 }
 
-fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop) -> Result<Dug> {
+pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop) -> Result<Dug> {
     let bytes = held.metadata.len();
     let before = held.allocated_before_bytes();
     let mut dug = Dug {
@@ -206,23 +206,13 @@ fn punch_all(
         if stop.is_stopped() {
             break;
         }
-        punch_run(held, run.clone(), block_bytes)?;
+        // A last block that is not full is freed only when all of it is asked for.
+        held.punch(run.start, (run.end - run.start).next_multiple_of(block_bytes))?;
         if punched.counted.add(&run) && punched.samples.len() < SAMPLES {
             punched.samples.push(run);
         }
     }
     Ok(punched)
-}
-
-fn punch_run(held: &Held<'_>, run: Range<u64>, block_bytes: u64) -> Result<()> {
-    held.require_alone()?;
-    // A last block that is not full is freed only when all of it is asked for.
-    let length = (run.end - run.start).next_multiple_of(block_bytes);
-    match sys::punch_hole(&held.file, run.start, length) {
-        Ok(Support::Available(())) => Ok(()),
-        Ok(Support::Unavailable(reason)) => Err(unavailable(held.path, reason)),
-        Err(error) => Err(held.failed("punching a hole into it", error)),
-    }
 }
 
 /// In how many holes the ends are read, to see whether they are zeros.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::held::Privilege;
+
 /// Why a file was not shown, dug, punched or filled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -23,6 +25,14 @@ pub enum Error {
         path: PathBuf,
         /// Which flag, and how it is taken away.
         protection: &'static str,
+    },
+    /// Changing it would take a privilege from it.
+    #[error("{}: {}", path.display(), would_lose(*privilege))]
+    Privileged {
+        /// The file.
+        path: PathBuf,
+        /// Which privilege.
+        privilege: Privilege,
     },
     /// It is not a regular file.
     #[error("{}: is {kind}; name a regular file", path.display())]
@@ -113,6 +123,18 @@ impl Error {
             path: path.to_owned(),
             action,
             source,
+        }
+    }
+}
+
+fn would_lose(privilege: Privilege) -> &'static str {
+    match privilege {
+        Privilege::SetId => {
+            "is set-user-ID or set-group-ID, which it would lose; nothing was changed. Root can do this"
+        }
+        Privilege::Capabilities => {
+            "has capabilities, which it would lose; nothing was changed. Remove them first (`setcap -r`) and set them again \
+             afterwards"
         }
     }
 }

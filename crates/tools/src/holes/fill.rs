@@ -40,8 +40,7 @@ pub fn fill(path: &Path) -> Result<Filled> {
             free_bytes: file_system.free_bytes,
         });
     }
-    held.require_alone()?;
-    let done = match sys::allocate(&held.file, 0, held.metadata.len()) {
+    let done = match held.change(|file| sys::allocate(file, 0, held.metadata.len()))? {
         Ok(Support::Available(())) => held.sync().and_then(|()| held.allocated_bytes()),
         Ok(Support::Unavailable(reason)) => Err(unavailable(path, reason)),
         Err(error) => {
@@ -53,7 +52,7 @@ pub fn fill(path: &Path) -> Result<Filled> {
             })
         }
     };
-    let restored = held.restore(true);
+    let restored = held.restore_times();
     let allocated_bytes = done?;
     restored?;
     Ok(Filled {
@@ -97,9 +96,8 @@ fn between(extents: &[Extent], end: u64) -> Vec<Range<u64>> {
 /// Frees what was allocated before the file system was full, and tells whether all of it is. Whoever was let in
 /// meanwhile may have written there: then all stays.
 fn undo(held: &Held<'_>, holes: &[Range<u64>]) -> bool {
-    let punch = |hole: &Range<u64>| sys::punch_hole(&held.file, hole.start, hole.end - hole.start);
-    let mut punched = holes.iter().map(|hole| held.is_alone() && punch(hole).is_ok());
-    punched.all(|is_free| is_free)
+    let punch = |hole: &Range<u64>| held.punch(hole.start, hole.end - hole.start);
+    holes.iter().all(|hole| punch(hole).is_ok())
 }
 
 #[cfg(test)]

@@ -1,8 +1,13 @@
-//! A file that nobody else has open while it is changed, and which keeps its times, mode and capabilities.
+//! A file that nobody else has open while it is changed, and which keeps its times and privileges.
+//!
+//! No lease notices those who change a file's mode, owner, times or capabilities by its name. So no mode and no capability
+//! is ever set here: a file that a change would take privileges from is left alone. Times are set back only where nobody
+//! else changed anything.
 
-use std::fs::{self, File, FileTimes, Metadata, Permissions, TryLockError};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::fs::{self, File, FileTimes, Metadata, TryLockError};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use seekless_sys::{self as sys, Access, Opening, Support};
 
@@ -16,7 +21,26 @@ pub(super) struct Held<'a> {
     pub path: &'a Path,
     /// As it was before anything was done.
     pub metadata: Metadata,
-    capability: Option<Vec<u8>>,
+    /// What any change of the file would take away.
+    privilege: Option<Privilege>,
+    /// As our last call left the file; `None` once another changed it.
+    left: Mutex<Option<Stamp>>,
+}
+
+/// What changes with every change of an inode, whoever makes it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
 }
 
 /// From this size on it is asked first who is at a file: asking takes milliseconds, in which a small file is done.
@@ -68,17 +92,12 @@ impl<'a> Held<'a> {
             ));
         }
         let metadata = file.metadata().map_err(failed("looking at it"))?;
-        let capability = sys::capabilities(&file);
-        if let Some(value) = &capability {
-            // Who may not set it again must not lose it.
-            sys::set_capabilities(&file, value)
-                .map_err(|error| failed("keeping its capabilities, which root can,")(error))?;
-        }
         Ok(Self {
+            privilege: Privilege::of(&file, &metadata),
+            left: Mutex::new(Some(Stamp::of(&metadata))),
             file,
             path,
             metadata,
-            capability,
         })
     }
 
@@ -130,24 +149,46 @@ impl<'a> Held<'a> {
         Ok(metadata.blocks() * SECTOR_BYTES)
     }
 
-    /// Gives the file what changing it took away: mode and capabilities, and its times where its bytes are the same.
-    pub fn restore(&self, with_times: bool) -> Result<()> {
-        let now = self.file.metadata();
-        let now = now.map_err(|error| self.failed("looking at it", error))?;
-        if now.mode() != self.metadata.mode() {
-            let mode = Permissions::from_mode(self.metadata.mode());
-            let set = self.file.set_permissions(mode);
-            set.map_err(|error| self.failed("setting its mode again", error))?;
+    /// Makes a hole of whole blocks.
+    pub fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        match self.change(|file| sys::punch_hole(file, offset, length))? {
+            Ok(Support::Available(())) => Ok(()),
+            Ok(Support::Unavailable(reason)) => Err(unavailable(self.path, reason)),
+            Err(error) => Err(self.failed("punching a hole into it", error)),
         }
-        if let Some(value) = &self.capability
-            && sys::capabilities(&self.file).as_ref() != Some(value)
-        {
-            sys::set_capabilities(&self.file, value)
-                .map_err(|error| self.failed("setting its capabilities again", error))?;
+    }
+
+    /// Makes a call that changes the file, and looks whether another changed it since our last.
+    pub fn change<T>(&self, call: impl FnOnce(&File) -> T) -> Result<T> {
+        self.require_alone()?;
+        if let Some(privilege) = self.privilege {
+            return Err(Error::Privileged {
+                path: self.path.to_owned(),
+                privilege,
+            });
         }
-        let times = [self.metadata.modified(), self.metadata.accessed()];
-        if let [Ok(modified), Ok(accessed)] = times
-            && with_times
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_ours = *left == Some(self.stamp()?);
+        let done = call(&self.file);
+        *left = if is_ours { Some(self.stamp()?) } else { None };
+        Ok(done)
+    }
+
+    fn stamp(&self) -> Result<Stamp> {
+        let found = self.file.metadata();
+        found
+            .map(|found| Stamp::of(&found))
+            .map_err(|error| self.failed("looking at it", error))
+    }
+
+    /// Sets the times back to what they were, unless another changed the file meanwhile, be it only its times.
+    ///
+    /// Nothing sets times on a condition: a utimes(2) of another between looking and setting, two calls that follow each
+    /// other, is undone. So is one between such a look and a call that changes the file, which overwrites the time anyway.
+    pub fn restore_times(&self) -> Result<()> {
+        let left = *self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Ok(modified), Ok(accessed)) = (self.metadata.modified(), self.metadata.accessed())
+            && left == Some(self.stamp()?)
         {
             let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
             let set = self.file.set_times(times);
@@ -158,6 +199,25 @@ impl<'a> Held<'a> {
 
     pub fn failed(&self, action: &'static str, error: std::io::Error) -> Error {
         Error::system(self.path, action, error)
+    }
+}
+
+/// What the kernel takes from a program's file when anybody changes its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Privilege {
+    /// It is set-user-ID or set-group-ID. Root's changes do not end that.
+    SetId,
+    /// It has capabilities (capabilities(7)).
+    Capabilities,
+}
+
+impl Privilege {
+    fn of(file: &File, metadata: &Metadata) -> Option<Self> {
+        match () {
+            () if sys::has_capabilities(file) => Some(Self::Capabilities),
+            () if metadata.mode() & 0o6000 != 0 && sys::effective_user() != 0 => Some(Self::SetId),
+            () => None,
+        }
     }
 }
 

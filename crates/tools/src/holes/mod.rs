@@ -30,6 +30,7 @@ pub use dig::{Dig, Dug, dig};
 pub use error::Error;
 pub use files::{Left, each_file};
 pub use fill::{Filled, fill};
+pub use held::Privilege;
 pub use map::{Kind, Stretch};
 pub use punch::{Punched, punch};
 pub use show::{Shown, show};

@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Support};
-
-use super::held::{Held, unavailable};
+use super::held::Held;
 use super::{Error, Result};
 
 /// What was punched.
@@ -47,15 +45,9 @@ pub fn punch(path: &Path, offset: u64, length: u64) -> Result<Punched> {
     } else {
         end
     };
-    held.require_alone()?;
-    match sys::punch_hole(&held.file, offset, asked_end - offset) {
-        Ok(Support::Available(())) => {}
-        Ok(Support::Unavailable(reason)) => return Err(unavailable(path, reason)),
-        Err(error) => return Err(held.failed("punching a hole into it", error)),
-    }
+    held.punch(offset, asked_end - offset)?;
     held.sync()?;
     let allocated_bytes = held.allocated_bytes()?;
-    held.restore(false)?;
     Ok(Punched {
         path: path.to_owned(),
         bytes,

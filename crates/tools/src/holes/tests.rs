@@ -1,6 +1,7 @@
 //! Holes against a naive model, on the temporary folder and each of the folders of `SEEKLESS_TEST_DIRS`.
 
 use std::fs::{self, File, FileTimes, OpenOptions};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,6 +10,8 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::dig::dig_held;
+use super::held::Held;
 use super::*;
 
 fn folders() -> Vec<TempDir> {
@@ -98,7 +101,8 @@ proptest! {
                 .set_modified(SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_000_000))
                 .set_accessed(SystemTime::UNIX_EPOCH + Duration::new(1_100_000_000, 456_000_000));
             OpenOptions::new().write(true).open(&path).unwrap().set_times(times).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o4751)).unwrap();
+            // Only root's digging leaves a file its set-user-ID bit.
+            set_mode(&path, if seekless_sys::effective_user() == 0 { 0o4751 } else { 0o751 });
             let before = fs::metadata(&path).unwrap();
 
             let dug = dig(&path, Dig { verify, ..Dig::default() }, &Stop::default()).unwrap();
@@ -150,6 +154,143 @@ proptest! {
                 prop_assert!(done.allocated_bytes <= done.allocated_before_bytes);
             }
             prop_assert_eq!(fs::read(&path).unwrap(), bytes);
+        }
+    }
+}
+
+/// Another's change of a file by its name, which ends no lease.
+type Other<'a> = &'a dyn Fn(&Path);
+
+/// Digs in a file, with another at it before the first hole, between two, and behind the last, in turn.
+fn dug_while(other: Other<'_>, begun: Other<'_>, ended: Other<'_>) {
+    let moments = ["before", "between", "after"];
+    for (folder, moment) in folders()
+        .iter()
+        .flat_map(|folder| moments.map(|moment| (folder, moment)))
+    {
+        if !has_holes(folder.path()) {
+            continue;
+        }
+        println!("{moment}, in {}", folder.path().display());
+        let path = folder.path().join(moment);
+        make(&path, &[(1, 10), (0, 1), (1, 10)], 0);
+        begun(&path);
+        let held = Held::open(&path).unwrap();
+        if moment == "before" {
+            other(&path);
+        }
+        held.punch(0, 4096).unwrap();
+        if moment == "between" {
+            other(&path);
+        }
+        assert_eq!(dig_held(&held, Dig::default(), &Stop::default()).unwrap().holes, 2);
+        if moment == "after" {
+            other(&path);
+        }
+        held.restore_times().unwrap();
+        ended(&path);
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+#[test]
+fn a_chmod_while_a_file_is_dug_stays() {
+    // Only root's digging leaves a file its set-user-ID bit.
+    let before = if seekless_sys::effective_user() == 0 {
+        0o4755
+    } else {
+        0o755
+    };
+    dug_while(&|path| set_mode(path, 0o700), &|path| set_mode(path, before), &|path| {
+        assert_eq!(mode(path), 0o700);
+    });
+    dug_while(&|_| (), &|path| set_mode(path, before), &|path| {
+        assert_eq!(mode(path), before);
+    });
+}
+
+/// Sets the times of a file by its name: opening it would end the lease.
+fn set_modified(path: &Path, seconds: i64) {
+    let time = rustix::fs::Timespec {
+        tv_sec: seconds,
+        tv_nsec: 0,
+    };
+    let times = rustix::fs::Timestamps {
+        last_access: time,
+        last_modification: time,
+    };
+    rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::empty()).unwrap();
+}
+
+#[test]
+fn times_set_by_another_while_a_file_is_dug_are_not_undone() {
+    dug_while(
+        &|path| set_modified(path, 2_000_000),
+        &|path| set_modified(path, 1_000_000),
+        &|path| {
+            assert_ne!(fs::metadata(path).unwrap().mtime(), 1_000_000);
+        },
+    );
+    dug_while(&|_| (), &|path| set_modified(path, 1_000_000), &|path| {
+        assert_eq!(fs::metadata(path).unwrap().mtime(), 1_000_000);
+    });
+}
+
+#[test]
+fn a_file_with_capabilities_keeps_them_and_is_left_alone() {
+    // CAP_NET_RAW, permitted and effective: `struct vfs_cap_data` of linux/capability.h.
+    let value: Vec<u8> = [0x0200_0001_u32, 1 << 13, 0, 0, 0].map(u32::to_le_bytes).concat();
+    let name = c"security.capability";
+    for folder in folders() {
+        let [path, full] = ["file", "full"].map(|name| folder.path().join(name));
+        make(&path, &[(1, 10)], 0);
+        make(&full, &[(0, 10)], 0);
+        let set = |path: &Path| {
+            let file = File::open(path).unwrap();
+            seekless_sys::set_extended_attribute(file.as_fd(), name, &value).is_ok()
+        };
+        if !has_holes(folder.path()) || !set(&path) || !set(&full) {
+            println!("skipped: capabilities need root");
+            continue;
+        }
+        let before = fs::metadata(&path).unwrap();
+        let jobs: [&dyn Fn() -> Option<Error>; 3] = [
+            &|| dig(&path, Dig::default(), &Stop::default()).err(),
+            &|| punch(&path, 0, 4096).err(),
+            &|| fill(&path).err(),
+        ];
+        for job in jobs {
+            let error = job().unwrap();
+            assert!(
+                matches!(
+                    error,
+                    Error::Privileged {
+                        privilege: Privilege::Capabilities,
+                        ..
+                    }
+                ),
+                "{error}"
+            );
+        }
+        let after = fs::metadata(&path).unwrap();
+        assert_eq!(
+            (before.blocks(), before.mtime_nsec()),
+            (after.blocks(), after.mtime_nsec())
+        );
+        assert_eq!(
+            dig(&full, Dig::default(), &Stop::default()).unwrap().holes,
+            0,
+            "nothing to lose"
+        );
+        for path in [&path, &full] {
+            assert!(seekless_sys::has_capabilities(&File::open(path).unwrap()));
         }
     }
 }

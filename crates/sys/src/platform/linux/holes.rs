@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, SeekFrom, XattrFlags};
+use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 
 use crate::support::{ABSENT, Support, attempt};
@@ -167,21 +167,11 @@ fn has_open(process: &str, file: &Metadata) -> bool {
     })
 }
 
-/// The extended attribute with a program's capabilities (capabilities(7)), which is lost when the file is changed.
-const CAPABILITIES: &str = "security.capability";
-
-/// The capabilities that a program's file has; `None` where there are none, or none can be read.
+/// Whether a program's file has capabilities (capabilities(7)), which are lost when its bytes change.
 #[must_use]
-pub fn capabilities(file: &File) -> Option<Vec<u8>> {
-    let mut value = vec![0; 256];
-    let len = rustix::fs::fgetxattr(file, CAPABILITIES, &mut value[..]).ok()?;
-    value.truncate(len);
-    Some(value)
-}
-
-/// Gives a program's file the capabilities that [`capabilities`] told: fsetxattr(2).
-pub fn set_capabilities(file: &File, value: &[u8]) -> io::Result<()> {
-    Ok(rustix::fs::fsetxattr(file, CAPABILITIES, value, XattrFlags::empty())?)
+pub fn has_capabilities(file: &File) -> bool {
+    let mut size_only: [u8; 0] = [];
+    rustix::fs::fgetxattr(file, "security.capability", &mut size_only[..]).is_ok()
 }
 
 #[cfg(test)]

@@ -178,15 +178,10 @@ pub fn name_file(_unnamed: &Path, _folder: &Folder, _name: &OsStr) -> io::Result
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// None: files have capabilities on Linux only.
+/// No: files have capabilities on Linux only.
 #[must_use]
-pub fn capabilities(_file: &File) -> Option<Vec<u8>> {
-    None
-}
-
-/// Nothing to do: files have capabilities on Linux only.
-pub fn set_capabilities(_file: &File, _value: &[u8]) -> io::Result<()> {
-    Ok(())
+pub fn has_capabilities(_file: &File) -> bool {
+    false
 }
 
 /// `Unavailable`: there is no `RWF_DONTCACHE`.
