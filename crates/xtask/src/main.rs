@@ -13,6 +13,8 @@ mod peers;
 mod process;
 mod setup;
 mod test;
+#[cfg(target_os = "linux")]
+mod torture;
 
 use std::process::ExitCode;
 
@@ -28,6 +30,9 @@ enum Chore {
     Fuzz(fuzz::Arguments),
     /// Compare the system calls and instructions of methods with the recorded ones (Linux)
     Cost(cost::Arguments),
+    /// Run random commands on real file systems, disturb them, and check what is left (Linux, root)
+    #[cfg(target_os = "linux")]
+    Torture(torture::Arguments),
     /// Take the picture of a run's report that the README shows
     ReportPicture(browser::Picture),
     /// Compare seekless with other programs that do the same work (Linux)
@@ -42,6 +47,8 @@ fn main() -> ExitCode {
         Chore::Test(arguments) => test::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Cost(arguments) => cost::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Chore::Torture(arguments) => torture::run(&arguments),
         Chore::ReportPicture(arguments) => browser::picture(&arguments),
         #[cfg(target_os = "linux")]
         Chore::Peers(peers) => peers::run(&peers),
