@@ -19,6 +19,8 @@ use crate::filesystems::{self, FileSystem, Matrix, Mounted};
 use crate::fuzz;
 use crate::process::{check_interrupt, run as run_program};
 use crate::setup;
+#[cfg(target_os = "linux")]
+use crate::torture;
 
 /// Where the tests of [`ON_FILE_SYSTEMS`] look for the folders to run in, separated by colons.
 const TEST_DIRS: &str = "SEEKLESS_TEST_DIRS";
@@ -77,6 +79,8 @@ enum Step {
     FileSystems,
     /// What a device holds right after an update was killed, on ext4, XFS and btrfs
     Crash,
+    /// A minute of random commands that are disturbed on real file systems (`cargo xtask torture`)
+    Torture,
     /// What moves gigabytes, and what each method costs, in an optimised build
     Optimised,
     /// What comes from strangers, mutated for a few seconds
@@ -113,7 +117,7 @@ impl From<Vec<Timed>> for Found {
 }
 
 impl Step {
-    const FULL: [Self; 12] = [
+    const FULL: [Self; 13] = [
         Self::SetUp,
         Self::Fmt,
         Self::Clippy,
@@ -122,6 +126,7 @@ impl Step {
         Self::DocTest,
         Self::FileSystems,
         Self::Crash,
+        Self::Torture,
         Self::Optimised,
         Self::Fuzz,
         Self::Browser,
@@ -143,6 +148,13 @@ impl Step {
             Self::Unit => return Ok(built::run(&built::build_units()?, |_| true, &[], long)?.into()),
             Self::FileSystems => return test_file_systems(long),
             Self::Crash => return test_crashes(long),
+            #[cfg(target_os = "linux")]
+            Self::Torture => {
+                built::build()?;
+                return Ok(torture::briefly()?.into());
+            }
+            #[cfg(not(target_os = "linux"))]
+            Self::Torture => return Ok(vec!["torture: needs Linux".to_owned()].into()),
             Self::Optimised => {
                 cargo(&["test", "--release", "-p", "seekless", "--test", "large"])?;
                 return Ok(cost::check()?.into());

@@ -88,6 +88,15 @@ fn build() -> Result<PathBuf> {
     beside("debug/seekless")
 }
 
+/// A campaign of a minute on all file systems with the binary that the tests use; what was skipped.
+pub fn briefly() -> Result<Vec<String>> {
+    if let Some(reason) = why_not_here() {
+        return Ok(vec![format!("torture: {reason}")]);
+    }
+    let seeds = Seeds::Until(Instant::now() + Duration::from_mins(1));
+    campaign(&beside("debug/seekless")?, &seeds, &FILE_SYSTEMS, None)
+}
+
 fn why_not_here() -> Option<&'static str> {
     filesystems::why_not_here().or_else(|| (!is_installed("strace")).then_some("needs strace"))
 }
