@@ -5,14 +5,14 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use seekless_sys::{self as sys, Access, Support};
+use seekless_sys::{self as sys, Access};
 
 use super::grown::{cut_padding, cut_zeros, extend};
 use super::place::{Place, with_protection};
 use super::plan::PlanLimits;
 use super::planned::{is_planned, planned};
 use super::resolved::Updates;
-use super::target::{Going, Others, Target, sync};
+use super::target::{Going, Others, Target, exclude_others, sync};
 use super::updater::Updater;
 use super::watch::{Unwatched, Watch};
 use super::writes::reach;
@@ -305,12 +305,8 @@ fn keep_others_out(side: &Side<'_>, commit: &Commit) -> Result<Others> {
     if commit.is_unsafe {
         return Ok(Others::Nobody);
     }
-    side.count_call();
-    let reason = match sys::take_write_lease(&side.file) {
-        Ok(Support::Available(())) => return Ok(Others::UntilLeaseEnds),
-        Ok(Support::Unavailable(reason)) => reason.to_owned(),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => "others have it open".to_owned(),
-        Err(error) => error.to_string(),
+    let Err(reason) = exclude_others(side) else {
+        return Ok(Others::UntilLeaseEnds);
     };
     Err(Error::NotExclusive {
         path: side.path.to_owned(),

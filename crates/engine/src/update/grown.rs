@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use seekless_sys::{self as sys, Buffer, Support};
 
+use super::target::exclude_others;
 use crate::error::Result;
 use crate::holes::{end_of_data, next_data};
 use crate::method::Preallocate;
@@ -39,10 +40,8 @@ pub(super) fn reach_size(side: &Side<'_>) -> Result<()> {
         return Ok(());
     };
     let was_held = sys::holds_write_lease(&side.file);
-    if !matches!(sys::take_write_lease(&side.file), Ok(Support::Available(()))) {
-        return Err(side.unavailable(&format!(
-            "{reason}, and others may append to the file while its size is set"
-        )));
+    if let Err(why) = exclude_others(side) {
+        return Err(side.unavailable(&format!("{reason}, and others may append while its size is set: {why}")));
     }
     if is_short()? {
         side.resize(side.bytes)?;
@@ -97,7 +96,7 @@ pub(super) fn cut(
         };
     }
     side.count_call();
-    if !matches!(sys::take_write_lease(&side.file), Ok(Support::Available(()))) {
+    if exclude_others(side).is_err() {
         return Ok(false);
     }
     let buffer = Buffer::new(LOOKED_AT_BYTES, MEMORY_ALIGNMENT);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use seekless_sys as sys;
+use seekless_sys::{self as sys, Support};
 
 use super::how_far::HowFar;
 use super::resolved::Updates;
@@ -290,4 +290,20 @@ pub(super) fn sync(side: &Side<'_>, watch: &dyn Watch) -> Result<Duration> {
     let start = Instant::now();
     sys::sync(&side.file).map_err(|error| side.not_synced(error))?;
     Ok(start.elapsed())
+}
+
+/// Takes a lease by which nobody else opens the file, wherever they are; why there is none.
+pub(super) fn exclude_others(side: &Side<'_>) -> std::result::Result<(), String> {
+    side.count_calls(2);
+    match sys::leases_bind_all_writers(&side.file) {
+        Ok(true) => {}
+        Ok(false) => return Err("a lease binds no writers elsewhere on this file system".to_owned()),
+        Err(error) => return Err(error.to_string()),
+    }
+    match sys::take_write_lease(&side.file) {
+        Ok(Support::Available(())) => Ok(()),
+        Ok(Support::Unavailable(reason)) => Err(reason.to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err("others have it open".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
