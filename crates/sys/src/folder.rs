@@ -41,6 +41,10 @@ pub struct Entry {
     pub user: u32,
     /// Size in bytes.
     pub bytes: u64,
+    /// When its contents were changed: seconds and nanoseconds.
+    pub modified: (i64, i64),
+    /// When its contents or anything else of it was changed: seconds and nanoseconds.
+    pub changed: (i64, i64),
 }
 
 impl Entry {
@@ -50,6 +54,11 @@ impl Entry {
         use std::os::unix::fs::MetadataExt;
         (self.device, self.inode) == (file.dev(), file.ino())
     }
+}
+
+/// A time of stat(2). Its types differ from system to system.
+fn time(seconds: impl TryInto<i64>, nanoseconds: impl TryInto<i64>) -> (i64, i64) {
+    (seconds.try_into().unwrap_or(0), nanoseconds.try_into().unwrap_or(0))
 }
 
 /// Opens a file (open(2)), never leaking it into child processes nor waiting for another end. A new one gets mode 0666, less
@@ -132,6 +141,8 @@ impl Folder {
             is_folder: kind == FileType::Directory,
             user: found.st_uid,
             bytes: u64::try_from(found.st_size).unwrap_or(0),
+            modified: time(found.st_mtime, found.st_mtime_nsec),
+            changed: time(found.st_ctime, found.st_ctime_nsec),
         })
     }
 

@@ -147,12 +147,13 @@ pub(super) fn in_place(
     let mut side = opened.map_err(|error| with_protection(place, error))?;
     lock(&side.file, place)?;
     journal::refuse_left(place)?;
+    let others = keep_others_out(&side, commit)?;
+    // Behind the lease: others may have appended before it was granted.
     let bytes_before = side.metadata()?.len();
     if !commit.grows {
         updates.require_inside(&place.path, bytes_before)?;
     }
     side.bytes = updates.end().max(bytes_before);
-    let others = keep_others_out(&side, commit)?;
     let mut made;
     let prepared = if let Some(prepared) = prepared {
         prepared

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, Access, Opening, Support};
 
-use super::place::{Place, open_plainly};
+use super::place::Place;
 use super::plan::UpdateFacts;
 use crate::error::{Error, Result};
 use crate::method::Durability;
@@ -53,22 +53,12 @@ fn tried(path: &Path, what: Tried) -> Result<UpdateFacts> {
     let place = Place::of(path)?;
     let path = &place.path;
     let failed = |error| place.failed("trying what writing costs beside it", error);
-    let (file, name) = place.make_beside().map_err(failed)?;
     let through = Opening {
         access: Access::Overwrite,
         direct: false,
         write_through: true,
     };
-    let through = open_plainly(&place.folder, &name, through).and_then(|through| {
-        let (made, opened) = (file.metadata()?, through.metadata()?);
-        let is_same = (made.dev(), made.ino()) == (opened.dev(), opened.ino());
-        is_same
-            .then_some(through)
-            .ok_or_else(|| io::Error::other("others replaced the file that was just made"))
-    });
-    // Nobody finds it, and nothing is left of it however this ends.
-    place.folder.remove_file(&name).map_err(failed)?;
-    let through = through.map_err(failed)?;
+    let (file, through) = place.make_for_a_moment(through).map_err(failed)?;
     let costs = measure(&file, &through, what).map_err(failed)?;
     let about = assumed_facts(path)?;
     Ok(UpdateFacts {

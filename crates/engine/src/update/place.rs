@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -71,6 +72,25 @@ impl Place {
                 made => return Ok((made?, name)),
             }
         }
+    }
+
+    /// Makes an empty file beside it that is gone when it is closed, and opens it once more.
+    pub fn make_for_a_moment(&self, how: Opening) -> io::Result<(File, File)> {
+        if let Support::Available((file, path)) = sys::unnamed_file(&self.folder)? {
+            return match sys::open(&path, how)? {
+                Support::Available(again) => Ok((file, again)),
+                Support::Unavailable(reason) => Err(io::Error::other(reason)),
+            };
+        }
+        let (file, name) = self.make_beside()?;
+        let again = open_plainly(&self.folder, &name, how);
+        self.folder.remove_file(&name)?;
+        let again = again?;
+        let (made, opened) = (file.metadata()?, again.metadata()?);
+        if (made.dev(), made.ino()) != (opened.dev(), opened.ino()) {
+            return Err(io::Error::other("others replaced the file that was just made"));
+        }
+        Ok((file, again))
     }
 
     /// Brings the names in the folder to the device.

@@ -12,12 +12,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Access, Opening, Support};
+use seekless_sys::{self as sys, Access, Entry, Opening, Support};
 
 use super::attributes;
 use super::commit::{Commit, Updated, fill, harden, lock, refuse_second, written};
 use super::journal::refuse_left;
-use super::place::{Place, with_protection};
+use super::place::{Place, open_plainly, with_protection};
 use super::resolved::Updates;
 use super::target::{Going, Others};
 use super::updater::Updater;
@@ -219,6 +219,7 @@ impl<'a> NewFile<'a> {
         place.folder.sync().map_err(failed)?;
         match sys::unnamed_file(&place.folder).map_err(failed)? {
             Support::Available((file, unnamed)) => {
+                file.lock().map_err(failed)?;
                 let name = name_of(old.ino(), file.metadata().map_err(failed)?.ino());
                 Ok(Self {
                     place,
@@ -236,6 +237,7 @@ impl<'a> NewFile<'a> {
     /// Makes it where each file has a name.
     fn make_named(place: &'a Place, old: &Metadata) -> io::Result<Self> {
         let (file, first_name) = place.make_beside()?;
+        file.lock()?;
         let name = name_of(old.ino(), file.metadata()?.ino());
         // Not by a link, which would never take the place of another: to FUSE, file and link are two, with a page cache each.
         // Nobody has this name in the moment between, in which our inode is.
@@ -361,8 +363,8 @@ fn inodes_of(name: &OsStr) -> Option<(u64, u64)> {
     (name_of(inodes.0, inodes.1) == name).then_some(inodes)
 }
 
-/// Finishes or undoes a replacement that was killed. Tells whether the name is another file's now: that of one which others
-/// saved while ours took the name.
+/// Finishes or undoes replacements in the folder that were killed. Tells whether the name is another file's now: that of one
+/// which others saved while ours took the name.
 ///
 /// # Errors
 /// The system's; [`Error::Refused`] where others may have written to the old file since.
@@ -374,26 +376,28 @@ pub(super) fn recover(place: &Place, found: &Metadata, watch: &dyn Watch) -> Res
     for name in names {
         let Some((old, new)) = inodes_of(&name) else { continue };
         let Ok(left) = place.folder.entry(&name) else { continue };
-        let path = place.beside(&name);
         if !left.is_file || left.device != found.dev() {
             continue;
         }
+        let path = place.beside(&name);
         let remove = || {
             watch
                 .before(&Step::of(StepKind::Remove, &path))
                 .and_then(|()| place.folder.remove_file(&name))
                 .map_err(|error| Error::system(&path, "removing what a replacement left", error))
         };
-        if (old, new) == (found.ino(), left.inode) {
-            // The new one, which did not take the name.
-            remove()?;
-        } else if (old, new) == (left.inode, found.ino()) {
-            if is_written_since(place, &name, found) {
+        if left.inode == new {
+            // It did not take the name; perhaps it is about to.
+            if is_abandoned(place, &name) {
+                remove()?;
+            }
+        } else if left.inode == old && (new == found.ino() || is_abandoned(place, &name)) {
+            if is_written_since(&left) {
                 return Err(Error::refused(
                     &path,
                     &format!(
-                        "is what {} was before it was replaced, and others wrote to it since: look at both, and remove this \
-                         one when nothing of it is needed",
+                        "is what {} was before it was replaced, and others may have written to it since: look at both, and \
+                         remove this one when nothing of it is needed",
                         place.path.display()
                     ),
                 ));
@@ -416,22 +420,19 @@ pub(super) fn recover(place: &Place, found: &Metadata, watch: &dyn Watch) -> Res
     Ok(false)
 }
 
-/// Whether the old file was written to after the new one was made. Where the new one's birth is not told, it was not.
-fn is_written_since(place: &Place, old: &OsStr, new: &Metadata) -> bool {
+/// Whether nobody is at work with a file: who replaces one has locked the old and the new one.
+fn is_abandoned(place: &Place, name: &OsStr) -> bool {
     let how = Opening {
         access: Access::Read,
         direct: false,
         write_through: false,
     };
-    let old = match place.folder.open_file(old, how) {
-        Ok(Support::Available(file)) => file.metadata(),
-        // Somebody has a lease, or it is not to be read.
-        _ => return true,
-    };
-    match (old.and_then(|old| old.modified()), new.created()) {
-        (Ok(modified), Ok(created)) => modified > created,
-        _ => false,
-    }
+    open_plainly(&place.folder, name, how).is_ok_and(|file| file.try_lock().is_ok())
+}
+
+/// Whether an old file may have been written to since the exchange, which has changed the second time and not the first.
+fn is_written_since(old: &Entry) -> bool {
+    old.modified >= old.changed
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use seekless::update::{
     Batch, Commit, Recovered, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, journal_path, recover,
 };
 
+use super::crashing::is_killed;
 use super::{Setting, file_of, folders, sample};
 
 fn by(method: &str, safety: Safety) -> Commit {
@@ -176,14 +177,10 @@ fn an_old_file_that_others_wrote_to_after_a_crash_is_kept() {
         let left = names(folder.path());
         let old = left.iter().find(|name| **name != path).unwrap();
         assert!(fs::read(old).unwrap() == sample(100));
-        if fs::metadata(&path).unwrap().created().is_err() {
-            println!("skipped: no times of birth in {}", folder.path().display());
-            continue;
-        }
         std::thread::sleep(std::time::Duration::from_millis(20));
         append(old, b"late").unwrap();
         let error = recover(&path).unwrap_err().to_string();
-        assert!(error.contains("others wrote to it since"), "{error}");
+        assert!(error.contains("have written to it since"), "{error}");
         assert!(old.exists());
     }
 }
@@ -431,6 +428,26 @@ fn a_link_that_another_user_planted_in_a_folder_open_to_all_is_not_followed() {
             assert!(fs::read(&path).unwrap() == sample(10_000), "{safety:?}");
         }
         assert!(recover(&link).is_err());
+    }
+}
+
+#[test]
+fn what_a_killed_replacement_left_goes_though_others_saved_the_file_since() {
+    for folder in folders().iter().filter(|folder| can_replace(folder.path())) {
+        // Before the exchange, and after it.
+        for steps in 0.. {
+            let path = file_of(folder, "file", &sample(10_000));
+            let killed = is_killed("replace", "update/sync", steps, &path);
+            let saved = path.with_file_name("saved");
+            fs::write(&saved, "saved").unwrap();
+            fs::rename(&saved, &path).unwrap();
+            recover(&path).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"saved", "killed before step {steps}");
+            assert_alone(&path);
+            if !killed {
+                break;
+            }
+        }
     }
 }
 
