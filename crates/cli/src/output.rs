@@ -1,12 +1,13 @@
 //! Writing files: what exists is replaced whole or not at all, and what is no regular file is written to, never replaced.
 
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::OFlags;
+use seekless_lab::WholeFile;
 
 /// A place that a file will be written to, found good before anything else is done.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub struct Output {
 #[derive(Debug)]
 enum Place {
     /// A regular file, there or not yet: what the links of the path lead to.
-    File(PathBuf),
+    File(WholeFile),
     /// A device, a FIFO, or what another program handed over. Open until it is written: to close a FIFO in between would
     /// tell its reader that this is all.
     Stream(File),
@@ -34,19 +35,17 @@ impl Output {
                 bail!("{shown}: is a block device: writing a file to it would destroy what it holds")
             }
             Ok(found) if found.is_file() => {
-                let opened = OpenOptions::new().append(true).open(path);
-                let opened = opened.with_context(|| format!("{shown}: opening it for writing failed"))?;
-                match end_of_links(path) {
-                    Some(target) => Place::File(target),
-                    None => Place::Stream(opened),
+                let file = WholeFile::find(path).with_context(|| format!("{shown}: it cannot be replaced"))?;
+                match file {
+                    Some(file) => Place::File(file),
+                    None => Place::Stream(open_stream(path)?),
                 }
             }
             Ok(_) => Place::Stream(open_stream(path)?),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let target = end_of_links(path).ok_or_else(|| anyhow!("{shown}: leads nowhere"))?;
-                let made = tempfile::tempfile_in(folder_of(&target));
-                made.with_context(|| format!("{shown}: no file can be made in its folder"))?;
-                Place::File(target)
+                let file =
+                    WholeFile::find(path).with_context(|| format!("{shown}: no file can be made in its folder"))?;
+                Place::File(file.ok_or_else(|| anyhow!("{shown}: leads nowhere"))?)
             }
             Err(error) => return Err(error).with_context(|| format!("{shown}: looking at it failed")),
         };
@@ -58,14 +57,16 @@ impl Output {
 
     /// The file that will be replaced or made, by a path without links; `None` for a stream.
     pub fn target(&self) -> Option<PathBuf> {
-        let Place::File(target) = &self.place else { return None };
-        Some(fs::canonicalize(folder_of(target)).ok()?.join(target.file_name()?))
+        match &self.place {
+            Place::File(file) => Some(file.path().to_owned()),
+            Place::Stream(_) => None,
+        }
     }
 
     /// Writes the file: beside it, synced, and renamed over it. A stream is written to as it is.
     pub fn write(self, bytes: &[u8]) -> anyhow::Result<()> {
         let written = match self.place {
-            Place::File(target) => replace(&target, bytes),
+            Place::File(file) => file.write(bytes),
             Place::Stream(mut stream) => stream.write_all(bytes),
         };
         // Not as a cause: a FIFO whose reader has gone is a failure, unlike our own output.
@@ -73,31 +74,11 @@ impl Output {
     }
 }
 
-/// More links than any system follows.
-const MOST_LINKS: usize = 40;
-
-/// What a path's last links lead to, whether it exists or not. `None` where that is no name in a folder: what lies below
-/// `/proc` or in `/dev/fd` stands for an open file, as `/dev/stdout` does.
-fn end_of_links(path: &Path) -> Option<PathBuf> {
-    let mut path = path.to_owned();
-    for _ in 0..MOST_LINKS {
-        let folder = folder_of(&path);
-        let stands_for_open = |folder: PathBuf| folder.starts_with("/proc") || folder == Path::new("/dev/fd");
-        if fs::canonicalize(&folder).is_ok_and(stands_for_open) {
-            return None;
-        }
-        let Ok(next) = fs::read_link(&path) else {
-            return Some(path);
-        };
-        path = folder.join(next);
-    }
-    None
-}
-
-/// Opens what is no regular file. A FIFO that nobody reads is refused, where a plain open would wait for ever.
+/// Opens what is not replaced, to write at its end. A FIFO that nobody reads is refused, where a plain open would wait for
+/// ever.
 fn open_stream(path: &Path) -> anyhow::Result<File> {
     let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
-    let opened = OpenOptions::new().write(true).custom_flags(flags).open(path);
+    let opened = OpenOptions::new().append(true).custom_flags(flags).open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {
         Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => {
             anyhow!("{}: nobody reads it: start its reader first", path.display())
@@ -112,40 +93,10 @@ fn open_stream(path: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-fn replace(target: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let folder = folder_of(target);
-    let mut beside = tempfile::Builder::new()
-        .prefix(".seekless-")
-        // As any new file: the user's mask takes away from it.
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(&folder)?;
-    beside.write_all(bytes)?;
-    if let Ok(found) = fs::metadata(target) {
-        keep_owner_and_mode(beside.as_file(), &found)?;
-    }
-    beside.as_file().sync_all()?;
-    beside.persist(target)?;
-    File::open(&folder)?.sync_all()
-}
-
-fn keep_owner_and_mode(file: &File, found: &Metadata) -> std::io::Result<()> {
-    let own = file.metadata()?;
-    if (own.uid(), own.gid()) != (found.uid(), found.gid()) {
-        // Only root may give files away; for others the file becomes the one who wrote it.
-        let _ = fchown(file, Some(found.uid()), Some(found.gid()));
-    }
-    file.set_permissions(found.permissions())
-}
-
-fn folder_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
@@ -164,16 +115,6 @@ mod tests {
             assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
-    }
-
-    #[test]
-    fn a_file_that_is_replaced_keeps_its_mode() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
-        fs::write(&file, b"one").unwrap();
-        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
-        write(&file, b"two").unwrap();
-        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o640);
     }
 
     #[test]

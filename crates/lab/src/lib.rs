@@ -28,6 +28,7 @@ mod simulation;
 mod system_table;
 mod testfile;
 mod updates;
+mod whole_file;
 mod work;
 
 pub use cache_state::Drop;
@@ -35,3 +36,4 @@ pub use machine::machine;
 pub use runner::{Bench, BenchError, Event, Watch, is_told_in_times, label_of, run, title};
 pub use scratch::Scratch;
 pub use system_table::{SYSTEM_HEADS, SystemRow, asks_for_system, mode_words, system_rows};
+pub use whole_file::WholeFile;

@@ -1,7 +1,7 @@
 //! What is refused to users without privileges. Run by root, the command is started as nobody.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -103,6 +103,34 @@ fn a_file_that_is_protected_from_writing_is_not_replaced() {
         .refused();
     assert!(sentence.contains("Permission denied"), "{sentence}");
     assert_eq!(fs::read(&path).unwrap(), b"old");
+}
+
+#[test]
+fn a_group_that_cannot_be_kept_gives_no_other_group_its_rights() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root makes files of other groups");
+        return;
+    }
+    let common = Common::new();
+    let path = common.folder().join("open/run.json");
+    fs::write(&path, b"old").unwrap();
+    std::os::unix::fs::chown(&path, Some(NOBODY), Some(0)).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o664)).unwrap();
+    let small = [
+        "bench",
+        "read",
+        "--size",
+        "1M",
+        "--rounds",
+        "1",
+        "--methods",
+        "read/sync,block=1M",
+    ];
+    let export = ["--dir", "open", "--export-json", "open/run.json"];
+    common.run(&[&small[..], &export].concat()).succeeded();
+    let found = fs::metadata(&path).unwrap();
+    assert_eq!((found.uid(), found.gid()), (NOBODY, NOBODY));
+    assert_eq!(found.mode() & 0o777, 0o644, "read, as everybody may");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use serde::de::IgnoredAny;
 use tempfile::NamedTempFile;
 
 use super::error::{NAMES_TOLD, StoreError};
+use crate::whole_file::WholeFile;
 
 /// What the store should hold at most. Beyond it a run that was measured is still saved, and the user told; nothing is
 /// imported any more, and nothing removed unasked.
@@ -325,23 +326,26 @@ fn write_new(folder: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreError
     unreachable!("there are more numbers than files")
 }
 
-/// Writes a document in place of one: beside it, synced, renamed.
+/// Writes a document in place of one, which keeps its owner and mode.
 pub(super) fn replace(path: &Path, run: &Run) -> Result<(), StoreError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let beside = write_beside(folder, run)?;
-    beside
-        .persist(path)
-        .map_err(|error| system(path, "replacing it")(error.error))?;
-    sync_folder(folder)
+    let text = document(path, run)?;
+    let replaced = WholeFile::find(path).and_then(|file| match file {
+        Some(file) => file.write(text.as_bytes()),
+        None => Err(ErrorKind::Unsupported.into()),
+    });
+    replaced.map_err(system(path, "replacing it"))
+}
+
+fn document(path: &Path, run: &Run) -> Result<String, StoreError> {
+    seekless_record::to_json(run).map_err(|source| StoreError::Document {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// A new file in a folder that holds the document, synced.
 fn write_beside(folder: &Path, run: &Run) -> Result<NamedTempFile, StoreError> {
-    let text = seekless_record::to_json(run).map_err(|source| StoreError::Document {
-        path: folder.to_owned(),
-        source,
-    })?;
+    let text = document(folder, run)?;
     let mut beside = tempfile::Builder::new()
         .prefix(".seekless-")
         // As any new file: the user's mask takes away from it.

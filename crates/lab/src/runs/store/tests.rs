@@ -43,6 +43,25 @@ fn a_saved_run_is_found_by_its_id_a_beginning_of_it_latest_and_its_path() {
 }
 
 #[test]
+fn a_document_that_is_written_again_keeps_its_mode_and_a_link_to_it_stays_a_link() {
+    let (folder, store) = store();
+    let (path, link) = (store.save(&run("first")).unwrap(), folder.path().join("link.json"));
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    replace(
+        &link,
+        &Run {
+            seed: 2,
+            ..run("first")
+        },
+    )
+    .unwrap();
+    assert!(link.is_symlink());
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(of_file(&path).unwrap().read().unwrap().seed, 2);
+}
+
+#[test]
 fn a_run_never_takes_the_place_of_another() {
     let (_folder, store) = store();
     let first = store.save(&run("same")).unwrap();

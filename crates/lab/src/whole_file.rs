@@ -1,0 +1,351 @@
+//! Files that are written whole or not at all: beside their name, synced, and renamed over it.
+//!
+//! All is done relative to the open folder, so that nobody who renames it or plants a link can lead the bytes elsewhere.
+
+use std::ffi::{CStr, OsStr, OsString};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use seekless_sys::{self as sys, Access, Folder, Opening, Support};
+
+/// A name in a folder that a file will get, or whose regular file will be replaced.
+#[derive(Debug)]
+pub struct WholeFile {
+    folder: Folder,
+    name: OsString,
+    path: PathBuf,
+    /// What has the name when it is found: open, so that its owner and mode can be kept.
+    old: Option<File>,
+}
+
+impl WholeFile {
+    /// Finds the place of a path and checks that a file can be written there. Links are followed where the kernel would follow
+    /// them, to a file that does not exist yet too. `None` where the path stands for an open file, as `/dev/stdout` does.
+    ///
+    /// # Errors
+    /// The system's. `EACCES` for a link that somebody else planted in a sticky folder open to all.
+    pub fn find(path: &Path) -> io::Result<Option<Self>> {
+        let nonblock = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+        let opened = OpenOptions::new().append(true).custom_flags(nonblock).open(path);
+        let old = match opened {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            opened => Some(opened?),
+        };
+        let Some((folder, name, path)) = end_of_links(path)? else {
+            return Ok(None);
+        };
+        // The kernel opened what it lets this user open by the path. The walk must have come to the same file.
+        let is_same = match (&old, folder.entry(&name)) {
+            (Some(old), Ok(entry)) => entry.is_file && entry.is(&old.metadata()?),
+            (None, Err(error)) => error.kind() == ErrorKind::NotFound,
+            _ => false,
+        };
+        if !is_same {
+            return Err(io::Error::other("it was changed while it was looked at"));
+        }
+        let (beside, _) = with_new_name(BESIDE, |name| folder.create_file(name, 0o600))?;
+        folder.remove_file(&beside)?;
+        Ok(Some(Self {
+            folder,
+            name,
+            path,
+            old,
+        }))
+    }
+
+    /// The path of the file, without links.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the file. One that is replaced keeps its owner and mode; a new one has mode 0666 less the umask.
+    ///
+    /// # Errors
+    /// The system's; the file is as it was then.
+    pub fn write(self, bytes: &[u8]) -> io::Result<()> {
+        let old = self.replaced()?;
+        let mode = if old.is_some() { 0o600 } else { 0o666 };
+        let (beside, mut file) = with_new_name(BESIDE, |name| self.folder.create_file(name, mode))?;
+        let written = old
+            .map_or(Ok(()), |old| keep_owner_and_mode(&old, &file))
+            .and_then(|()| {
+                file.write_all(bytes)?;
+                file.sync_all()?;
+                self.folder.rename(&beside, &self.name)
+            });
+        if written.is_err() {
+            let _ = self.folder.remove_file(&beside);
+        }
+        written?;
+        self.folder.file().sync_all()
+    }
+
+    /// The file that has the name now: it may have been made or replaced since it was found.
+    fn replaced(&self) -> io::Result<Option<File>> {
+        let entry = match self.folder.entry(&self.name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            entry => entry?,
+        };
+        if let Some(old) = &self.old
+            && entry.is(&old.metadata()?)
+        {
+            return old.try_clone().map(Some);
+        }
+        let writing = Opening {
+            access: Access::Overwrite,
+            direct: false,
+            write_through: false,
+        };
+        match self.folder.open_file(&self.name, writing)? {
+            Support::Available(file) if file.metadata()?.is_file() => Ok(Some(file)),
+            _ => Err(io::Error::other("it is not a regular file any more")),
+        }
+    }
+}
+
+/// How files begin that have not got their name yet.
+const BESIDE: &str = ".seekless-";
+
+/// Makes something under a name that nothing has: the prefix and 16 digits.
+pub(crate) fn with_new_name<T>(
+    prefix: &str,
+    mut make: impl FnMut(&OsStr) -> io::Result<T>,
+) -> io::Result<(OsString, T)> {
+    loop {
+        let name = OsString::from(format!("{prefix}{:016x}", fastrand::u64(..)));
+        match make(&name) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            other => return Ok((name, other?)),
+        }
+    }
+}
+
+/// More links than any system follows.
+const MOST_LINKS: usize = 40;
+
+/// The folder and the name that a path's last links lead to, whether there is a file or not, and its path without links.
+/// `None` for what lies below `/proc` or in `/dev/fd`.
+fn end_of_links(path: &Path) -> io::Result<Option<(Folder, OsString, PathBuf)>> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let name = path.file_name().ok_or(Errno::INVAL)?.to_owned();
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = fs::canonicalize(parent.unwrap_or(Path::new(".")))?;
+        if parent.starts_with("/proc") || parent == Path::new("/dev/fd") {
+            return Ok(None);
+        }
+        let folder = Folder::open(&parent)?;
+        match rustix::fs::readlinkat(&folder, &name, Vec::new()) {
+            Ok(next) => {
+                refuse_planted(&folder, &name)?;
+                path = parent.join(OsStr::from_bytes(next.as_bytes()));
+            }
+            Err(Errno::INVAL | Errno::NOENT) => {
+                let path = parent.join(&name);
+                return Ok(Some((folder, name, path)));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Errno::LOOP.into())
+}
+
+/// Refuses a link that the kernel does not follow with `fs.protected_symlinks` (proc(5)): in a sticky folder open to all, one
+/// that belongs neither to this user nor to the owner of the folder.
+fn refuse_planted(folder: &Folder, name: &OsStr) -> io::Result<()> {
+    const STICKY_AND_OPEN: u32 = 0o1002;
+    let (place, link) = (folder.file().metadata()?, folder.entry(name)?);
+    let is_open = place.mode() & STICKY_AND_OPEN == STICKY_AND_OPEN;
+    if is_open && link.user != place.uid() && link.user != sys::effective_user() {
+        return Err(Errno::ACCESS.into());
+    }
+    Ok(())
+}
+
+/// An access control list (acl(5)). While a file has one, the group's bits of its mode are the most that the list grants.
+const ACCESS_LIST: &CStr = c"system.posix_acl_access";
+
+/// Gives a new file the owner, the access control list and the mode of an old one. Where the group cannot be given, its bits
+/// are not given to another group.
+fn keep_owner_and_mode(old: &File, new: &File) -> io::Result<()> {
+    let wanted = old.metadata()?;
+    let (user, group) = (wanted.uid(), wanted.gid());
+    if owner(&new.metadata()?) != (user, group) && fchown(new, Some(user), Some(group)).is_err() {
+        // Only root may give files away. Others may give them to groups that they are in.
+        let _ = fchown(new, None, Some(group));
+    }
+    if access_list(new)?.is_some() {
+        // Inherited from the folder.
+        sys::remove_extended_attribute(new.as_fd(), ACCESS_LIST)?;
+    }
+    let mode = wanted.mode() & 0o777;
+    let list = access_list(old)?;
+    if new.metadata()?.gid() != group {
+        let everybodys = (mode & 0o007) << 3;
+        return new.set_permissions(Permissions::from_mode(mode & (0o707 | everybodys)));
+    }
+    match list {
+        // The mode follows from the list.
+        Some(list) => sys::set_extended_attribute(new.as_fd(), ACCESS_LIST, &list).map(drop),
+        None => new.set_permissions(Permissions::from_mode(mode)),
+    }
+}
+
+fn owner(metadata: &Metadata) -> (u32, u32) {
+    (metadata.uid(), metadata.gid())
+}
+
+fn access_list(file: &File) -> io::Result<Option<Vec<u8>>> {
+    let attributes = match sys::extended_attributes(file.as_fd())? {
+        Support::Available(attributes) => attributes,
+        Support::Unavailable(_) => return Ok(None),
+    };
+    let list = attributes.into_iter().find(|(name, _)| name == ACCESS_LIST.to_bytes());
+    Ok(list.map(|(_, list)| list))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{chown, symlink};
+
+    use super::*;
+
+    fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+        WholeFile::find(path)?.expect("it is a name in a folder").write(bytes)
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    /// A user and a group who are nobody here.
+    const OTHER: u32 = 4711;
+
+    fn is_root() -> bool {
+        let is_root = sys::effective_user() == 0;
+        if !is_root {
+            println!("skipped: only root makes files of other users");
+        }
+        is_root
+    }
+
+    #[test]
+    fn a_new_file_has_the_mode_of_any_new_file_and_a_replaced_one_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, plain) = (folder.path().join("file"), folder.path().join("plain"));
+        fs::write(&plain, "").unwrap();
+        write(&file, b"one").unwrap();
+        assert_eq!(mode(&file), mode(&plain));
+        for kept in [0o600, 0o640, 0o604] {
+            fs::set_permissions(&file, Permissions::from_mode(kept)).unwrap();
+            write(&file, b"two").unwrap();
+            assert_eq!(mode(&file), kept);
+        }
+    }
+
+    #[test]
+    fn a_file_whose_owner_can_be_kept_keeps_it() {
+        if !is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "one").unwrap();
+        chown(&file, Some(OTHER), Some(OTHER)).unwrap();
+        write(&file, b"two").unwrap();
+        assert_eq!(owner(&fs::metadata(&file).unwrap()), (OTHER, OTHER));
+        assert_eq!(fs::read(&file).unwrap(), b"two");
+    }
+
+    #[test]
+    fn a_link_that_somebody_else_planted_in_a_sticky_folder_open_to_all_is_not_followed() {
+        if !is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (precious, missing) = (folder.path().join("precious"), folder.path().join("missing"));
+        fs::write(&precious, "precious").unwrap();
+        let common = folder.path().join("common");
+        fs::create_dir(&common).unwrap();
+        fs::set_permissions(&common, Permissions::from_mode(0o1777)).unwrap();
+        for (link, target) in [("there", &precious), ("dangling", &missing)] {
+            let link = common.join(link);
+            symlink(target, &link).unwrap();
+            std::os::unix::fs::lchown(&link, Some(OTHER), Some(OTHER)).unwrap();
+            let error = write(&link, b"planted").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+        }
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        assert!(!missing.exists());
+        let own = common.join("own");
+        symlink(&missing, &own).unwrap();
+        write(&own, b"followed").unwrap();
+        assert_eq!(fs::read(&missing).unwrap(), b"followed");
+    }
+
+    #[test]
+    fn a_file_goes_into_the_folder_that_was_found_though_another_has_its_name() {
+        let all = tempfile::tempdir().unwrap();
+        let (ours, theirs) = (all.path().join("ours"), all.path().join("theirs"));
+        fs::create_dir(&ours).unwrap();
+        fs::create_dir(&theirs).unwrap();
+        let found = WholeFile::find(&ours.join("file")).unwrap().unwrap();
+        fs::rename(&ours, all.path().join("moved")).unwrap();
+        symlink(&theirs, &ours).unwrap();
+        found.write(b"bytes").unwrap();
+        assert_eq!(fs::read(all.path().join("moved/file")).unwrap(), b"bytes");
+        assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_link_planted_where_a_file_was_found_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, precious) = (folder.path().join("file"), folder.path().join("precious"));
+        fs::write(&precious, "precious").unwrap();
+        let found = WholeFile::find(&file).unwrap().unwrap();
+        symlink(&precious, &file).unwrap();
+        found.write(b"bytes").unwrap_err();
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_a_folder_gives_its_new_files_lets_nobody_into_one_that_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "one").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        // user::rw-, user:4711:rw-, group::r--, mask::rw-, other::--- (linux/posix_acl_xattr.h)
+        let entries: [(u16, u16, u32); 5] = [
+            (1, 6, u32::MAX),
+            (2, 6, OTHER),
+            (4, 4, u32::MAX),
+            (16, 6, u32::MAX),
+            (32, 0, u32::MAX),
+        ];
+        let mut list = 2_u32.to_le_bytes().to_vec();
+        for (tag, permissions, id) in entries {
+            list.extend(tag.to_le_bytes());
+            list.extend(permissions.to_le_bytes());
+            list.extend(id.to_le_bytes());
+        }
+        let opened = Folder::open(folder.path()).unwrap();
+        if let Err(why) = sys::set_extended_attribute(opened.as_fd(), c"system.posix_acl_default", &list) {
+            println!("skipped: {why}");
+            return;
+        }
+        write(&file, b"two").unwrap();
+        assert_eq!(mode(&file), 0o640);
+        assert_eq!(access_list(&File::open(&file).unwrap()).unwrap(), None);
+        // One that it has itself, it keeps.
+        sys::set_extended_attribute(File::open(&file).unwrap().as_fd(), ACCESS_LIST, &list).unwrap();
+        write(&file, b"three").unwrap();
+        assert_eq!(access_list(&File::open(&file).unwrap()).unwrap(), Some(list));
+    }
+}
