@@ -4,9 +4,9 @@
 //! What does not read is named and left alone.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use seekless_record::{DocumentError, MAX_DOCUMENT_BYTES, Run};
@@ -306,7 +306,9 @@ fn file_name(id: &str) -> String {
 
 /// Writes a document to a file of this name, or of the name with a number where that is taken: beside it, synced, renamed.
 fn write_new(folder: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreError> {
-    fs::create_dir_all(folder).map_err(system(folder, "making the folder"))?;
+    // A data folder is its user's alone (XDG Base Directory Specification).
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(system(folder, "making the folder"))?;
     let mut beside = write_beside(folder, run)?;
     for number in 0_u64.. {
         let path = folder.join(if number == 0 {

@@ -43,6 +43,16 @@ fn a_saved_run_is_found_by_its_id_a_beginning_of_it_latest_and_its_path() {
 }
 
 #[test]
+fn only_its_user_may_enter_a_store_that_is_made() {
+    let (_folder, store) = store();
+    let path = store.save(&run("first")).unwrap();
+    for folder in path.ancestors().skip(1).take(2) {
+        let mode = fs::metadata(folder).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{}", folder.display());
+    }
+}
+
+#[test]
 fn a_document_that_is_written_again_keeps_its_mode_and_a_link_to_it_stays_a_link() {
     let (folder, store) = store();
     let (path, link) = (store.save(&run("first")).unwrap(), folder.path().join("link.json"));
