@@ -5,6 +5,7 @@
 mod command;
 mod keeper;
 mod output;
+mod read_ahead;
 mod show;
 mod signals;
 mod store;

@@ -9,6 +9,7 @@
 pub mod experiment;
 pub mod export;
 pub mod ranking;
+pub mod read_ahead;
 pub mod report;
 pub mod runs;
 pub mod statistics;
@@ -20,7 +21,6 @@ mod columns;
 mod layout;
 mod machine;
 mod noise;
-mod read_ahead;
 mod runner;
 mod scratch;
 #[cfg(test)]

@@ -1,55 +1,61 @@
-//! The device's read-ahead window, set for as long as a trial takes and put back on any exit. After a kill the next run in
-//! the same folder puts it back, by a note in the scratch folder.
+//! The device's read-ahead window, set for as long as a trial takes and put back on any exit.
+//!
+//! While a window is set, a note in `/run` says what it was. A watcher, which is a process of its own, puts the window back when
+//! this one is killed. If that is killed too, the next start of seekless on the device does it.
 
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Permissions, TryLockError};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{self, Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::process::Pid;
 use seekless::StorageFacts;
+use seekless_sys::{self as sys, Access, Folder, Opening, Support};
+
+/// Where the notes are. The folder is emptied when the machine starts, and windows are as the kernel makes them then. Only root
+/// sets windows; others may see which are set.
+const NOTES: &str = "/run/seekless";
+/// How the note of a device ends.
+const NOTE: &str = ".read-ahead";
+/// How the file ends that is locked for as long as the window of a device is set: another run that looked meanwhile would take
+/// ours for the one to put back. It is never removed.
+const LOCK: &str = ".lock";
+
+/// The hidden command that watches over the window of a device.
+pub const WATCH_COMMAND: &str = "watch-read-ahead";
 
 /// A read-ahead window that was set. Dropping it puts the one before back.
 #[derive(Debug)]
 pub struct ReadAhead {
-    path: PathBuf,
-    before: String,
-    note: Option<PathBuf>,
-    /// Locked for as long as the window is set: another run that looked meanwhile would take ours for the one to put back.
-    _lock: fs::File,
+    // In this order: a watcher that ends finds the window put back, and nobody else sets it before.
+    _window: Window,
+    _watcher: Watcher,
+    _lock: File,
 }
 
-/// The name of the note of what to put back where.
-pub const NOTE: &str = "read-ahead-before";
-
 impl ReadAhead {
-    /// Sets the window of the device of a storage, in KiB. Files that are opened from now on have it. What to put back is noted
-    /// in `scratch`.
+    /// Sets the window of the device of a storage, in KiB. Files that are opened from now on have it. `program` is started to
+    /// watch over it.
     ///
     /// # Errors
     /// Why it cannot be set, in words.
-    pub fn set(facts: &StorageFacts, kib: u64, scratch: Option<&Path>) -> Result<Self, String> {
-        let path = window_file(facts)?;
-        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        let lock = fs::File::open(&path).map_err(failed)?;
+    pub fn set(facts: &StorageFacts, kib: u64, program: &Path) -> Result<Self, String> {
+        let file = window_file(facts)?;
+        let failed = |error: io::Error| format!("{NOTES}: {error}");
+        let notes = make_notes(Path::new(NOTES)).map_err(failed)?;
+        let device = device_of(&file).ok_or("the device has no name")?;
+        let lock = open_lock(&notes, &device).map_err(failed)?;
         lock.lock().map_err(failed)?;
-        let before = fs::read_to_string(&path).map_err(failed)?;
-        let note = scratch.map(|folder| folder.join(NOTE));
-        if let Some(note) = &note {
-            let written = fs::write(note, format!("{}\n{}\n", path.display(), before.trim()));
-            written.map_err(|error| format!("{}: {error}", note.display()))?;
-        }
-        fs::write(&path, kib.to_string()).map_err(failed)?;
-        let set = Self {
-            path,
-            before,
-            note,
+        let watcher = Watcher::start(program, &device).map_err(|error| format!("{}: {error}", program.display()))?;
+        Ok(Self {
+            _window: Window::set(notes, &device, &file, kib)?,
+            _watcher: watcher,
             _lock: lock,
-        };
-        // Drivers round it, or keep to a least of their own.
-        let now = fs::read_to_string(&set.path).unwrap_or_default();
-        if now.trim() == kib.to_string() {
-            Ok(set)
-        } else {
-            Err(format!("the device made {} KiB of {kib}", now.trim()))
-        }
+        })
     }
 
     /// Why the window of a storage cannot be set; `None` where it can.
@@ -60,33 +66,316 @@ impl ReadAhead {
             Err(why) => return Some(why),
         };
         // Opening it for writing changes nothing.
-        let opened = fs::File::options().write(true).open(&path);
+        let opened = File::options().write(true).open(&path);
         opened
             .err()
             .map(|error| format!("the read-ahead window cannot be set ({error}): it needs root"))
     }
 }
 
-impl Drop for ReadAhead {
-    fn drop(&mut self) {
-        if let Err(error) = fs::write(&self.path, self.before.trim()) {
-            tracing::warn!(path = %self.path.display(), %error, window = self.before.trim(), "the read-ahead window was not put back");
-        } else if let Some(note) = &self.note {
-            let _ = fs::remove_file(note);
+/// A window that was set, and its note. The lock of the device is held.
+#[derive(Debug)]
+struct Window {
+    notes: Folder,
+    note: OsString,
+}
+
+impl Window {
+    fn set(notes: Folder, device: &OsStr, file: &Path, kib: u64) -> Result<Self, String> {
+        let failed = |error: io::Error| format!("{}: {error}", file.display());
+        let note = named(device, NOTE);
+        // What a killed run left: otherwise its window would be taken for the one to put back.
+        put_back(&notes, &note).map_err(failed)?;
+        let before_kib = read_kib(file).map_err(failed)?;
+        let text = format!("{}\n{before_kib}\n{kib}\n{}\n", file.display(), process::id());
+        write_note(&notes, &note, &text).map_err(|error| format!("{}: {error}", note.display()))?;
+        let set = Self { notes, note };
+        fs::write(file, kib.to_string()).map_err(failed)?;
+        // Drivers round it, or keep to a least of their own.
+        match read_kib(file) {
+            Ok(now) if now == kib => Ok(set),
+            Ok(now) => {
+                // The note must say what is there, to be believed.
+                let _ = fs::write(file, before_kib.to_string());
+                Err(format!("the device made {now} KiB of {kib}"))
+            }
+            Err(error) => Err(failed(error)),
         }
     }
 }
 
-/// Puts back what a note says, if it can be one of ours.
-pub fn put_back(note: &str) {
-    let mut lines = note.lines();
-    let (Some(path), Some(kib)) = (lines.next(), lines.next()) else {
-        return;
-    };
-    let is_window = path.starts_with("/sys/") && path.ends_with("/queue/read_ahead_kb") && !path.contains("..");
-    if let (true, Ok(kib)) = (is_window, kib.parse::<u64>()) {
-        let _ = fs::write(path, kib.to_string());
+impl Drop for Window {
+    fn drop(&mut self) {
+        if let Err(error) = put_back(&self.notes, &self.note) {
+            tracing::warn!(note = %self.note.display(), %error, "the read-ahead window was not put back");
+        }
     }
+}
+
+/// The process that puts the window back when this one is killed. It is told by the end of a pipe that only this process holds.
+#[derive(Debug)]
+struct Watcher {
+    process: Child,
+    /// Gone when it is told to end.
+    pipe: Option<ChildStdin>,
+}
+
+impl Watcher {
+    fn start(program: &Path, device: &OsStr) -> io::Result<Self> {
+        let mut process = Command::new(program)
+            .arg(WATCH_COMMAND)
+            .arg(device)
+            // It may live longer than this process: it must keep no file system busy, nor a terminal.
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let (pipe, output) = (process.stdin.take(), process.stdout.take());
+        let watcher = Self { process, pipe };
+        let mut line = String::new();
+        if let Some(output) = output {
+            BufReader::new(output).read_line(&mut line)?;
+        }
+        if line.trim_end() == WATCHING {
+            Ok(watcher)
+        } else {
+            Err(io::Error::other("the process that would put the window back ended"))
+        }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.pipe = None;
+        let _ = self.process.wait();
+    }
+}
+
+/// What the watcher says when it is ready.
+const WATCHING: &str = "watching";
+
+/// The watcher's side: waits for the end of `input`, and puts the window of a device back if its note is still there.
+///
+/// # Errors
+/// The system's.
+pub fn watch(device: &OsStr, input: &mut dyn Read, output: &mut dyn Write) -> io::Result<()> {
+    // Ctrl-C, and what kills the group of the run, must not end it.
+    rustix::process::setsid()?;
+    let notes = open_notes(Path::new(NOTES))?;
+    writeln!(output, "{WATCHING}")?;
+    output.flush()?;
+    io::copy(input, &mut io::sink())?;
+    let note = named(device, NOTE);
+    if notes.entry(&note).is_err() {
+        return Ok(());
+    }
+    let lock = open_lock(&notes, device)?;
+    // Free as soon as the run is gone. If another run was faster, it has put the window back.
+    for _ in 0..LOCK_TRIES {
+        if lock.try_lock().is_ok() {
+            return put_back(&notes, &note).map(drop);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// How often the lock of a run that was killed is tried, and how long apart.
+const LOCK_TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A window that a killed run left changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftWindow {
+    /// The name of the device.
+    pub device: String,
+    /// What the run set, in KiB.
+    pub set_kib: u64,
+    /// What it was before.
+    pub before_kib: u64,
+    /// What was done about it.
+    pub now: Now,
+}
+
+/// What was done about a window that a run left changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Now {
+    /// It is as it was before the run.
+    PutBack,
+    /// It is as the run set it: only root may put it back.
+    NotAllowed,
+    /// It is as the run set it, and could not be put back.
+    Failed(String),
+}
+
+/// Puts back the window of the device of a storage, where a killed run left it changed.
+#[must_use]
+pub fn put_back_left(facts: &StorageFacts) -> Option<LeftWindow> {
+    let device = device_of(&window_file(facts).ok()?)?;
+    left_in(Path::new(NOTES), &device)
+}
+
+fn left_in(folder: &Path, device: &OsStr) -> Option<LeftWindow> {
+    let (notes, name) = (&open_notes(folder).ok()?, &named(device, NOTE));
+    notes.entry(name).ok()?;
+    let left = |note: Note, now: Now| LeftWindow {
+        device: device.to_string_lossy().into_owned(),
+        set_kib: note.set_kib,
+        before_kib: note.before_kib,
+        now,
+    };
+    let lock = match open_lock(notes, device) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let note = Note::read(notes, name).ok()??;
+            let is_left = note.is_set() && !note.is_of_live_run();
+            return is_left.then(|| left(note, Now::NotAllowed));
+        }
+        lock => lock.ok()?,
+    };
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock | TryLockError::Error(_)) => return None,
+    }
+    let note = Note::read(notes, name).ok()??;
+    match put_back(notes, name) {
+        Ok(true) => Some(left(note, Now::PutBack)),
+        Ok(false) => None,
+        Err(error) => Some(left(note, Now::Failed(error.to_string()))),
+    }
+}
+
+/// What a note says.
+struct Note {
+    file: PathBuf,
+    before_kib: u64,
+    set_kib: u64,
+    /// The process of the run.
+    process: i32,
+}
+
+/// A note is a path and three numbers.
+const LONGEST_NOTE: u64 = 8 << 10;
+
+impl Note {
+    /// `None` where there is none, or one that was not written to its end: the window was not set then.
+    fn read(notes: &Folder, name: &OsStr) -> io::Result<Option<Self>> {
+        let reading = Opening {
+            access: Access::Read,
+            direct: false,
+            write_through: false,
+        };
+        let file = match notes.open_file(name, reading) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let Support::Available(file) = file else {
+            return Ok(None);
+        };
+        let mut text = String::new();
+        file.take(LONGEST_NOTE).read_to_string(&mut text)?;
+        let mut lines = text.lines();
+        let mut next = || lines.next();
+        let parsed = (|| {
+            Some(Self {
+                file: next()?.into(),
+                before_kib: next()?.parse().ok()?,
+                set_kib: next()?.parse().ok()?,
+                process: next()?.parse().ok()?,
+            })
+        })();
+        Ok(parsed.filter(|_| text.ends_with('\n')))
+    }
+
+    /// Whether the window is as the run set it: somebody may have changed it since, or put another device in its place.
+    fn is_set(&self) -> bool {
+        read_kib(&self.file).is_ok_and(|now| now == self.set_kib)
+    }
+
+    /// What users can tell who may not look whether its lock is held.
+    fn is_of_live_run(&self) -> bool {
+        let Some(process) = Pid::from_raw(self.process) else {
+            return false;
+        };
+        rustix::process::test_kill_process(process) != Err(Errno::SRCH)
+    }
+}
+
+/// Puts a window back, and removes its note. False where there was nothing to put back. The lock of the device is held.
+fn put_back(notes: &Folder, name: &OsStr) -> io::Result<bool> {
+    let note = Note::read(notes, name)?;
+    let is_set = note.as_ref().is_some_and(Note::is_set);
+    if let Some(note) = note.filter(|_| is_set) {
+        fs::write(note.file, note.before_kib.to_string())?;
+    }
+    match notes.remove_file(name) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(is_set),
+    }
+}
+
+fn write_note(notes: &Folder, name: &OsStr, text: &str) -> io::Result<()> {
+    let mut file = notes.create_file(name, 0o600)?;
+    file.write_all(text.as_bytes())?;
+    file.set_permissions(Permissions::from_mode(0o644))
+}
+
+/// The folder of notes, made where it is missing.
+fn make_notes(path: &Path) -> io::Result<Folder> {
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        made => {
+            made?;
+            // Whatever the umask says.
+            fs::set_permissions(path, Permissions::from_mode(0o755))?;
+        }
+    }
+    open_notes(path)
+}
+
+/// The folder of notes, where nobody but root and this user can have made them.
+fn open_notes(path: &Path) -> io::Result<Folder> {
+    let notes = Folder::open(path)?;
+    let found = notes.file().metadata()?;
+    if [0, sys::effective_user()].contains(&found.uid()) && found.mode() & 0o022 == 0 {
+        Ok(notes)
+    } else {
+        Err(io::Error::other("others may write to it"))
+    }
+}
+
+/// Only its owner may open it: anybody who may open a file may lock it.
+fn open_lock(notes: &Folder, device: &OsStr) -> io::Result<File> {
+    let name = named(device, LOCK);
+    match notes.create_file(&name, 0o600) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        made => return made,
+    }
+    let writing = Opening {
+        access: Access::Overwrite,
+        direct: false,
+        write_through: false,
+    };
+    notes
+        .open_file(&name, writing)?
+        .available()
+        .ok_or_else(|| ErrorKind::Unsupported.into())
+}
+
+fn named(device: &OsStr, end: &str) -> OsString {
+    let mut name = device.to_owned();
+    name.push(end);
+    name
+}
+
+/// The name of the device whose window a file of `/sys` is: the folder above `queue`.
+fn device_of(file: &Path) -> Option<OsString> {
+    file.parent()?.parent()?.file_name().map(OsStr::to_owned)
+}
+
+fn read_kib(file: &Path) -> io::Result<u64> {
+    let text = fs::read_to_string(file)?;
+    text.trim().parse().map_err(io::Error::other)
 }
 
 /// The file of the window of a storage's device.
@@ -116,26 +405,96 @@ fn window_file(facts: &StorageFacts) -> Result<PathBuf, String> {
 mod tests {
     use super::*;
 
+    /// A folder of notes, and a file that stands for the window of the device `disk`.
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let all = tempfile::tempdir().unwrap();
+        let file = all.path().join("disk/queue/read_ahead_kb");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "128\n").unwrap();
+        (all, file)
+    }
+
+    /// Sets a window as a run does that is killed then: nothing is put back.
+    fn set_and_die(all: &Path, file: &Path, kib: u64) {
+        let window = Window::set(make_notes(&all.join("notes")).unwrap(), OsStr::new("disk"), file, kib).unwrap();
+        std::mem::forget(window);
+    }
+
+    #[test]
+    fn a_window_that_a_killed_run_left_is_put_back_once() {
+        let (all, file) = place();
+        set_and_die(all.path(), &file, 0);
+        assert_eq!(read_kib(&file).unwrap(), 0);
+        let left = left_in(&all.path().join("notes"), OsStr::new("disk"));
+        let expected = LeftWindow {
+            device: "disk".to_owned(),
+            set_kib: 0,
+            before_kib: 128,
+            now: Now::PutBack,
+        };
+        assert_eq!(left, Some(expected));
+        assert_eq!(read_kib(&file).unwrap(), 128);
+        assert_eq!(left_in(&all.path().join("notes"), OsStr::new("disk")), None);
+    }
+
+    #[test]
+    fn a_window_that_somebody_else_set_after_a_killed_run_stays() {
+        let (all, file) = place();
+        set_and_die(all.path(), &file, 0);
+        fs::write(&file, "512\n").unwrap();
+        assert_eq!(left_in(&all.path().join("notes"), OsStr::new("disk")), None);
+        assert_eq!(read_kib(&file).unwrap(), 512);
+    }
+
+    #[test]
+    fn the_window_of_a_live_run_is_left_alone() {
+        let (all, file) = place();
+        set_and_die(all.path(), &file, 0);
+        let notes = make_notes(&all.path().join("notes")).unwrap();
+        let lock = open_lock(&notes, OsStr::new("disk")).unwrap();
+        lock.lock().unwrap();
+        assert_eq!(left_in(&all.path().join("notes"), OsStr::new("disk")), None);
+        assert_eq!(read_kib(&file).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_run_after_a_killed_one_puts_back_what_was_before_both() {
+        let (all, file) = place();
+        set_and_die(all.path(), &file, 0);
+        let notes = make_notes(&all.path().join("notes")).unwrap();
+        drop(Window::set(notes, OsStr::new("disk"), &file, 256).unwrap());
+        assert_eq!(read_kib(&file).unwrap(), 128);
+    }
+
+    #[test]
+    fn notes_in_a_folder_that_others_may_write_to_are_not_believed() {
+        let (all, file) = place();
+        set_and_die(all.path(), &file, 0);
+        let notes = all.path().join("notes");
+        fs::set_permissions(&notes, Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(left_in(&notes, OsStr::new("disk")), None);
+        assert_eq!(read_kib(&file).unwrap(), 0);
+    }
+
     #[test]
     fn several_that_set_the_window_at_once_leave_it_as_it_was() {
-        let folder = tempfile::tempdir().unwrap();
-        let facts = StorageFacts::of(folder.path()).unwrap();
-        if let Some(why) = ReadAhead::refuses(&facts) {
-            println!("skipped: {why}");
-            return;
-        }
-        let window = || fs::read_to_string(window_file(&facts).unwrap()).unwrap();
-        let before = window();
+        let (all, file) = place();
+        let notes = all.path().join("notes");
+        make_notes(&notes).unwrap();
         std::thread::scope(|scope| {
             for kib in [128, 256, 512] {
-                let facts = &facts;
+                let (file, notes) = (&file, &notes);
                 scope.spawn(move || {
                     for _ in 0..20 {
-                        drop(ReadAhead::set(facts, kib, None).unwrap());
+                        let (notes, device) = (make_notes(notes).unwrap(), OsStr::new("disk"));
+                        let lock = open_lock(&notes, device).unwrap();
+                        lock.lock().unwrap();
+                        drop(Window::set(notes, device, file, kib).unwrap());
+                        drop(lock);
                     }
                 });
             }
         });
-        assert_eq!(window(), before);
+        assert_eq!(read_kib(&file).unwrap(), 128);
     }
 }

@@ -1,13 +1,11 @@
 //! The lab's own folder on a storage: made, owned by a lock, removed on any exit, and found again after a kill.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
-
-use crate::read_ahead;
 
 /// How the folders are named: whoever finds one knows what it is.
 const PREFIX: &str = "seekless-scratch-";
@@ -17,9 +15,6 @@ const LOCK: &str = "owner.lock";
 /// How often removing a folder that seems not to be empty is tried again, and how long apart.
 const REMOVALS: u32 = 50;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
-
-/// A note of what to put back is a path and a number.
-const LONGEST_NOTE: u64 = 8 << 10;
 
 /// A folder of ours, removed with all that is in it when this is dropped.
 #[derive(Debug)]
@@ -120,13 +115,6 @@ fn remove_if_stale(path: &Path) {
     };
     if lock.try_lock().is_err() {
         return;
-    }
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    if let Ok(note) = rustix::fs::openat(&folder, read_ahead::NOTE, flags, Mode::empty()).map(File::from) {
-        let mut text = String::new();
-        if note.take(LONGEST_NOTE).read_to_string(&mut text).is_ok() {
-            read_ahead::put_back(&text);
-        }
     }
     let entries = rustix::fs::Dir::read_from(&folder).into_iter().flatten().flatten();
     for name in entries

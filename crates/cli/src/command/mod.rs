@@ -11,6 +11,7 @@ mod runs;
 mod storage;
 mod trial;
 mod update;
+mod watch_read_ahead;
 
 use std::process::ExitCode;
 
@@ -56,6 +57,8 @@ enum Command {
     /// Runs one trial that a parent describes on standard input.
     #[command(hide = true)]
     Trial,
+    #[command(hide = true)]
+    WatchReadAhead(watch_read_ahead::Arguments),
 }
 
 /// How a command ends that does not end well.
@@ -89,6 +92,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Report(arguments) => report::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Trial => trial::run(),
+        Command::WatchReadAhead(arguments) => watch_read_ahead::run(&arguments),
     }
 }
 

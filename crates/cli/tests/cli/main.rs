@@ -22,6 +22,7 @@ mod methods;
 mod one_number;
 mod outputs;
 mod place;
+mod read_ahead;
 mod report;
 mod resume;
 mod runs;

@@ -16,7 +16,6 @@ use super::{BenchError, Event, Runner};
 use crate::cache_state::{self, State};
 use crate::cgroup::MemoryGroup;
 use crate::read_ahead::ReadAhead;
-use crate::scratch::Scratch;
 use crate::testfile::{OtherFile, TestFile};
 use crate::trial::account;
 use crate::trial::{Action, Child, Content, FilePath, Job, LaunchError, Outcome, Report, Spec};
@@ -204,10 +203,10 @@ impl Runner<'_> {
             Err(why) => return Ok((Outcome::Failed(why), State::UNKNOWN)),
         };
         settle(place);
-        let _read_ahead = match contest.read_ahead_kib.map(|kib| {
-            let scratch = place.scratch.as_ref().map(Scratch::path);
-            ReadAhead::set(&place.facts, kib, scratch)
-        }) {
+        let _read_ahead = match contest
+            .read_ahead_kib
+            .map(|kib| ReadAhead::set(&place.facts, kib, &self.bench.program))
+        {
             None => None,
             Some(Ok(set)) => Some(set),
             Some(Err(why)) => return Ok(unavailable(why)),
