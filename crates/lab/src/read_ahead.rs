@@ -336,7 +336,7 @@ fn make_notes(path: &Path) -> io::Result<Folder> {
 /// The folder of notes, where nobody but root and this user can have made them.
 fn open_notes(path: &Path) -> io::Result<Folder> {
     let notes = Folder::open(path)?;
-    let found = notes.file().metadata()?;
+    let found = notes.metadata()?;
     if [0, sys::effective_user()].contains(&found.uid()) && found.mode() & 0o022 == 0 {
         Ok(notes)
     } else {

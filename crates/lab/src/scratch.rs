@@ -1,11 +1,18 @@
 //! The lab's own folder on a storage: made, owned by a lock, removed on any exit, and found again after a kill.
+//!
+//! Only its owner may enter it. What is made first and removed last is named relative to open folders: where others may rename
+//! the folder, nothing of ours is written into theirs, and nothing of theirs is removed.
 
-use std::fs::{self, File, TryLockError};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use seekless_sys::{self as sys, Access, Folder, Opening, Support};
+
+use crate::whole_file::with_new_name;
 
 /// How the folders are named: whoever finds one knows what it is.
 const PREFIX: &str = "seekless-scratch-";
@@ -16,10 +23,19 @@ const LOCK: &str = "owner.lock";
 const REMOVALS: u32 = 50;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// A folder of ours, removed with all that is in it when this is dropped.
+/// A folder of ours, removed with the files in it when this is dropped.
 #[derive(Debug)]
 pub struct Scratch {
-    folder: PathBuf,
+    path: PathBuf,
+    owned: Owned,
+}
+
+/// A folder whose lock is held.
+#[derive(Debug)]
+struct Owned {
+    parent: Folder,
+    name: OsString,
+    folder: Folder,
     /// Present until the folder goes.
     lock: Option<File>,
 }
@@ -30,15 +46,23 @@ impl Scratch {
     /// # Errors
     /// The system's, where nothing can be made in `parent`.
     pub fn new(parent: &Path) -> io::Result<Self> {
-        remove_stale(parent)?;
+        let path = fs::canonicalize(parent)?;
+        remove_stale(&path)?;
         loop {
-            let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
-            // Another start may take a folder for stale between these two steps; then there is nothing to own here.
-            if let Some(lock) = own(made.path())? {
-                return Ok(Self {
-                    folder: made.keep(),
+            let parent = Folder::open(&path)?;
+            let (name, folder) = with_new_name(PREFIX, |name| parent.create_folder(name, 0o700))?;
+            // Whatever the umask says. Some file systems have no modes.
+            let _ = folder.set_mode(0o700);
+            // Another start may take the folder for stale before it is locked; then there is nothing to own here.
+            if let Some(lock) = own(&folder)? {
+                let owned = Owned {
+                    parent,
+                    name,
+                    folder,
                     lock: Some(lock),
-                });
+                };
+                let path = owned.path(&path);
+                return Ok(Self { path, owned });
             }
         }
     }
@@ -46,13 +70,36 @@ impl Scratch {
     /// The folder.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.folder
+        &self.path
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let mut removed = fs::remove_dir_all(&self.folder);
+        if let Err(error) = self.owned.remove() {
+            tracing::warn!(folder = %self.path.display(), %error, "the scratch folder could not be removed");
+        }
+    }
+}
+
+impl Owned {
+    /// A path that leads to the folder. Where others may rename what is on the way, it leads through the open folder (proc(5)).
+    fn path(&self, parent: &Path) -> PathBuf {
+        let through = PathBuf::from(format!(
+            "/proc/{}/fd/{}",
+            std::process::id(),
+            self.folder.as_fd().as_raw_fd()
+        ));
+        if parent.ancestors().any(others_may_rename_in) && through.exists() {
+            through
+        } else {
+            parent.join(&self.name)
+        }
+    }
+
+    /// Removes the files in the folder, and the folder if it still has its name. A folder in it stays, and so does it.
+    fn remove(&mut self) -> io::Result<()> {
+        let mut removed = self.try_remove();
         // FUSE keeps what was removed under another name for as long as somebody has it open, the lock above all, and
         // closes files a moment late.
         drop(self.lock.take());
@@ -61,73 +108,127 @@ impl Drop for Scratch {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => std::thread::sleep(PAUSE),
                 _ => break,
             }
-            removed = fs::remove_dir_all(&self.folder);
+            removed = self.try_remove();
         }
-        if let Err(error) = removed {
-            tracing::warn!(folder = %self.folder.display(), %error, "the scratch folder could not be removed");
+        removed
+    }
+
+    fn try_remove(&self) -> io::Result<()> {
+        let mut names = self.folder.names()?;
+        // The lock last: a folder without one is not taken for ours.
+        names.sort_by_key(|name| name == LOCK);
+        for name in names {
+            // Fails for folders, which are not ours.
+            let _ = self.folder.remove_file(&name);
+        }
+        if self.parent.entry(&self.name)?.is(&self.folder.metadata()?) {
+            self.parent.remove_folder(&self.name)
+        } else {
+            Err(io::Error::other("another has its name"))
         }
     }
 }
 
-/// Makes and takes the lock of a folder; `None` where the folder has gone or is somebody else's meanwhile.
-fn own(folder: &Path) -> io::Result<Option<File>> {
-    let path = folder.join(LOCK);
-    let lock = match File::create(&path) {
+/// Whether somebody else than root and this user may rename what is in a folder.
+fn others_may_rename_in(folder: &Path) -> bool {
+    const STICKY: u32 = 0o1000;
+    let Ok(found) = fs::metadata(folder) else {
+        return true;
+    };
+    let group_writes = found.mode() & 0o020 != 0 && found.gid() != rustix::process::getegid().as_raw();
+    let may_write = found.mode() & STICKY == 0 && (found.mode() & 0o002 != 0 || group_writes);
+    may_write || ![0, sys::effective_user()].contains(&found.uid())
+}
+
+/// Makes and takes the lock of a new folder; `None` where the folder has gone or is somebody else's meanwhile.
+fn own(folder: &Folder) -> io::Result<Option<File>> {
+    let swapped = || io::Error::other("somebody swapped the new folder for another");
+    if !folder.names()?.is_empty() {
+        return Err(swapped());
+    }
+    let lock = match folder.create_file(LOCK.as_ref(), 0o600) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
+    let made = lock.metadata()?;
+    // Not compared with this user: some file systems have one owner for all.
+    if made.uid() != folder.metadata()?.uid() {
+        let _ = folder.remove_file(LOCK.as_ref());
+        return Err(swapped());
+    }
     match lock.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(None),
         Err(TryLockError::Error(error)) => return Err(error),
     }
-    let still_there = fs::metadata(&path).is_ok_and(|found| lock.metadata().is_ok_and(|own| found.ino() == own.ino()));
-    Ok(still_there.then_some(lock))
+    let is_still_there = folder.entry(LOCK.as_ref()).is_ok_and(|found| found.is(&made));
+    Ok(is_still_there.then_some(lock))
 }
 
-/// Removes folders of ours in `parent` that no live process owns.
-fn remove_stale(parent: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(parent)?.flatten() {
-        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        if is_ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove_if_stale(&entry.path());
+/// Removes folders of ours in a folder that no live process owns.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    for name in Folder::open(path)?.names()? {
+        if name.to_string_lossy().starts_with(PREFIX) {
+            remove_if_stale(path, name);
         }
     }
     Ok(())
 }
 
-/// Removes a folder if it is ours and nobody owns it. All by one descriptor of the folder: who swaps the name for a link
-/// meanwhile gets nothing removed elsewhere.
-fn remove_if_stale(path: &Path) {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(folder) = rustix::fs::open(path, flags, Mode::empty()) else {
+fn remove_if_stale(path: &Path, name: OsString) {
+    let shown = path.join(&name);
+    let Some(mut stale) = Folder::open(path).ok().and_then(|parent| stale(parent, name)) else {
         return;
     };
-    let is_mine = rustix::fs::fstat(&folder).is_ok_and(|found| found.st_uid == rustix::process::geteuid().as_raw());
-    if !is_mine {
-        return;
+    match stale.remove() {
+        Ok(()) => tracing::info!(folder = %shown.display(), "removed what a killed run left behind"),
+        Err(error) => tracing::warn!(folder = %shown.display(), %error, "a stale folder could not be removed"),
     }
-    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let Ok(lock) = rustix::fs::openat(&folder, LOCK, flags, Mode::empty()).map(File::from) else {
+}
+
+/// Takes the lock of a folder of ours; `None` where it is not ours or somebody holds the lock.
+fn stale(parent: Folder, name: OsString) -> Option<Owned> {
+    let folder = parent.open_folder(&name).ok()?;
+    let found = folder.metadata().ok()?;
+    if found.uid() != sys::effective_user() {
+        return None;
+    }
+    let Some(lock) = open_lock(&folder) else {
         // Just made, or emptied by a removal that was interrupted: only an empty folder goes.
-        let _ = fs::remove_dir(path);
-        return;
+        let _ = parent.remove_folder(&name);
+        return None;
     };
-    if lock.try_lock().is_err() {
-        return;
+    if !is_lock_of(&lock.metadata().ok()?, &found) {
+        return None;
     }
-    let entries = rustix::fs::Dir::read_from(&folder).into_iter().flatten().flatten();
-    for name in entries
-        .map(|entry| entry.file_name().to_owned())
-        .filter(|name| name.to_bytes() != LOCK.as_bytes())
-    {
-        // Fails for `.`, `..` and folders, which are not ours: then the folder stays.
-        let _ = rustix::fs::unlinkat(&folder, &name, AtFlags::empty());
-    }
-    let _ = rustix::fs::unlinkat(&folder, LOCK, AtFlags::empty());
-    match fs::remove_dir(path) {
-        Ok(()) => tracing::info!(folder = %path.display(), "removed what a killed run left behind"),
-        Err(error) => tracing::warn!(folder = %path.display(), %error, "a stale folder could not be removed"),
+    lock.try_lock().ok()?;
+    Some(Owned {
+        parent,
+        name,
+        folder,
+        lock: Some(lock),
+    })
+}
+
+/// Whether a file may be the lock that was made with a folder, and nobody else can have put it there. File systems without
+/// owners and modes show the same for both.
+fn is_lock_of(lock: &Metadata, folder: &Metadata) -> bool {
+    let writers = |found: &Metadata| found.mode() & 0o022;
+    lock.is_file()
+        && lock.uid() == folder.uid()
+        && lock.nlink() == 1
+        && (writers(folder) == 0 || writers(lock) == writers(folder))
+}
+
+fn open_lock(folder: &Folder) -> Option<File> {
+    let writing = Opening {
+        access: Access::Overwrite,
+        direct: false,
+        write_through: false,
+    };
+    match folder.open_file(OsStr::new(LOCK), writing) {
+        Ok(Support::Available(lock)) => Some(lock),
+        _ => None,
     }
 }
 
@@ -135,7 +236,7 @@ fn remove_if_stale(path: &Path) {
 mod tests {
     use super::*;
 
-    fn folders(parent: &Path) -> usize {
+    fn entries(parent: &Path) -> usize {
         fs::read_dir(parent).unwrap().count()
     }
 
@@ -150,7 +251,76 @@ mod tests {
             "a live owner's folder was removed"
         );
         drop((scratch, second));
-        assert_eq!(folders(parent.path()), 0);
+        assert_eq!(entries(parent.path()), 0);
+    }
+
+    #[test]
+    fn only_its_owner_may_enter_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let scratch = Scratch::new(parent.path()).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(scratch.path()), 0o700);
+        assert_eq!(mode(&scratch.path().join(LOCK)), 0o600);
+    }
+
+    #[test]
+    fn a_folder_that_was_swapped_for_another_is_not_emptied() {
+        let parent = tempfile::tempdir().unwrap();
+        let scratch = Scratch::new(parent.path()).unwrap();
+        fs::write(scratch.path().join("file"), b"ours").unwrap();
+        let moved = parent.path().join("moved");
+        fs::rename(scratch.path(), &moved).unwrap();
+        fs::create_dir(scratch.path()).unwrap();
+        let precious = scratch.path().join("precious");
+        fs::write(&precious, b"theirs").unwrap();
+        drop(scratch);
+        assert_eq!(fs::read(&precious).unwrap(), b"theirs");
+        assert_eq!(entries(&moved), 0);
+    }
+
+    #[test]
+    fn a_folder_in_it_is_not_emptied() {
+        let parent = tempfile::tempdir().unwrap();
+        let scratch = Scratch::new(parent.path()).unwrap();
+        let inner = scratch.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        fs::write(inner.join("precious"), b"theirs").unwrap();
+        drop(scratch);
+        assert_eq!(fs::read(inner.join("precious")).unwrap(), b"theirs");
+    }
+
+    #[test]
+    fn where_others_may_rename_it_its_path_leads_through_the_open_folder() {
+        let parent = tempfile::tempdir().unwrap();
+        fs::set_permissions(parent.path(), Permissions::from_mode(0o777)).unwrap();
+        let scratch = Scratch::new(parent.path()).unwrap();
+        if !scratch.path().starts_with("/proc") {
+            println!("skipped: there is no /proc here");
+            return;
+        }
+        let shown = parent.path().join(&scratch.owned.name);
+        let (moved, elsewhere) = (parent.path().join("moved"), tempfile::tempdir().unwrap());
+        fs::rename(&shown, &moved).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), &shown).unwrap();
+        fs::write(scratch.path().join("file"), b"ours").unwrap();
+        assert_eq!(fs::read(moved.join("file")).unwrap(), b"ours");
+        drop(scratch);
+        assert_eq!(entries(elsewhere.path()), 0);
+        assert!(shown.is_symlink());
+    }
+
+    #[test]
+    fn a_folder_that_others_may_have_filled_is_not_taken_for_a_stale_one() {
+        let parent = tempfile::tempdir().unwrap();
+        let common = parent.path().join(format!("{PREFIX}common"));
+        fs::create_dir(&common).unwrap();
+        fs::set_permissions(&common, Permissions::from_mode(0o777)).unwrap();
+        fs::write(common.join("precious"), b"bytes").unwrap();
+        let lock = common.join(LOCK);
+        fs::write(&lock, b"").unwrap();
+        fs::set_permissions(&lock, Permissions::from_mode(0o600)).unwrap();
+        drop(Scratch::new(parent.path()).unwrap());
+        assert!(common.join("precious").exists());
     }
 
     #[test]
@@ -167,6 +337,6 @@ mod tests {
         drop(Scratch::new(parent.path()).unwrap());
         assert!(!stale.exists());
         assert!(unowned.join("precious").exists());
-        assert_eq!(folders(parent.path()), 2);
+        assert_eq!(entries(parent.path()), 2);
     }
 }

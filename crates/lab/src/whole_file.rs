@@ -83,7 +83,7 @@ impl WholeFile {
             let _ = self.folder.remove_file(&beside);
         }
         written?;
-        self.folder.file().sync_all()
+        self.folder.sync()
     }
 
     /// The file that has the name now: it may have been made or replaced since it was found.
@@ -160,7 +160,7 @@ fn end_of_links(path: &Path) -> io::Result<Option<(Folder, OsString, PathBuf)>> 
 /// that belongs neither to this user nor to the owner of the folder.
 fn refuse_planted(folder: &Folder, name: &OsStr) -> io::Result<()> {
     const STICKY_AND_OPEN: u32 = 0o1002;
-    let (place, link) = (folder.file().metadata()?, folder.entry(name)?);
+    let (place, link) = (folder.metadata()?, folder.entry(name)?);
     let is_open = place.mode() & STICKY_AND_OPEN == STICKY_AND_OPEN;
     if is_open && link.user != place.uid() && link.user != sys::effective_user() {
         return Err(Errno::ACCESS.into());

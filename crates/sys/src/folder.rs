@@ -201,6 +201,15 @@ impl Folder {
         self.file.metadata()
     }
 
+    /// Gives the folder itself a mode, whatever the umask says.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+        let mode = Mode::from_raw_mode(mode as rustix::fs::RawMode);
+        Ok(rustix::fs::chmodat(&self.file, ".", mode, AtFlags::empty())?)
+    }
+
     /// Brings the names in it to the device: fsync(2).
     ///
     /// # Errors

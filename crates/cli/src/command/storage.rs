@@ -1,5 +1,6 @@
 //! `seekless storage`: what lies behind a path, and what works there.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -43,7 +44,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     test_folder.remove();
     let mut out = anstream::stdout().lock();
     if arguments.json {
-        use std::io::Write;
         writeln!(out, "{:#}", crate::show::Json(storage_json(&described)))?;
     } else {
         show_storage(&mut out, &described, Width::of_stdout())?;
@@ -109,7 +109,7 @@ fn tried(path: &Path, facts: &StorageFacts, test_folder: &TestFolder) -> anyhow:
     let scratch = scratch.context("no scratch file can be made here")?;
     let features = features(&scratch)?;
     let sample = scratch.join("sample");
-    std::fs::write(&sample, [0; 4096])?;
+    std::fs::File::create_new(&sample)?.write_all(&[0; 4096])?;
     let alignment = direct_alignment(&sample);
     test_folder.remove();
     Ok((features, alignment))

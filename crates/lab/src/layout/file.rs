@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::{ControlFlow, Range};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use seekless::method::format_size;
@@ -14,13 +14,13 @@ use super::{Kind, Pieces};
 
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Makes a file, through to the device, and feeds `consumer` what it must hold: the answers come from what is wished, not
+/// Makes a file that must not exist, through to the device, and feeds `consumer` what it must hold: the answers come from what is wished, not
 /// from what is there.
 ///
 /// # Errors
 /// The system's, of creating, writing and syncing.
 pub fn lay_out(path: &Path, pieces: &Pieces, seed: u64, consumer: &dyn Consumer) -> io::Result<()> {
-    let file = File::create(path)?;
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     // The size first: file systems reserve more behind what grows.
     file.set_len(pieces.bytes())?;
     let generator = Generator::new(seed);
@@ -200,6 +200,17 @@ mod tests {
                 .contains("bytes instead of")
         );
         assert_eq!(verify(&path, &sparse).unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn a_file_is_not_laid_out_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, precious) = (folder.path().join("link"), folder.path().join("precious"));
+        std::fs::write(&precious, "precious").unwrap();
+        std::os::unix::fs::symlink(&precious, &link).unwrap();
+        let nobody = seekless::Tally::new(seekless::Kernel::None);
+        lay_out(&link, &pieces("64K data, 1M hole"), 1, &nobody).unwrap_err();
+        assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use seekless::cache;
@@ -342,7 +343,7 @@ const LEAST_FREE_BYTES: u64 = 64 << 20;
 /// Whether a file can be made to leave the page cache here.
 fn can_be_cold(folder: &Path) -> bool {
     let path = folder.join("cold");
-    let written = fs::write(&path, [1; 4096]);
+    let written = fs::File::create_new(&path).and_then(|mut file| file.write_all(&[1; 4096]));
     let dropped = written.is_ok().then(|| cache::drop_file(&path).ok()).flatten();
     let _ = fs::remove_file(&path);
     dropped.is_none_or(|resident| resident.part().is_none_or(|part| part == 0.0))
