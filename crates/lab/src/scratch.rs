@@ -234,6 +234,9 @@ fn open_lock(folder: &Folder) -> Option<File> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn entries(parent: &Path) -> usize {
