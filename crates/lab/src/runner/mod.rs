@@ -29,7 +29,7 @@ use crate::noise::{self, CpuTime};
 use crate::trial::Stop;
 use group::Group;
 use place::Place;
-pub(crate) use verdict::{ends_early, is_same_description, pair_words};
+pub(crate) use verdict::{description, ends_early, pair_words};
 pub use verdict::{is_told_in_times, label_of, title};
 
 /// What is asked of the lab.

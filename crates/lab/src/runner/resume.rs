@@ -11,7 +11,7 @@ use seekless_record::{Contest, Ended, Machine, Phase, Run, Status, Storage};
 use super::group::Group;
 use super::place::Place;
 use super::size::{planned_trials, trial_cost, updating_cost};
-use super::{Bench, BenchError, MOST_ROUNDS, Runner, is_same_description};
+use super::{Bench, BenchError, MOST_ROUNDS, Runner, description};
 use crate::layout::Layout;
 
 /// The run with which a run begins that goes on with it.
@@ -165,7 +165,7 @@ impl Runner<'_> {
     fn groups_of_run(&self) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for (index, contest) in self.run.contests.iter().enumerate() {
-            let same = |other: &Contest| is_same_description(other, contest);
+            let same = |other: &Contest| description(other) == description(contest);
             let known = groups
                 .iter()
                 .position(|group| same(&self.run.contests[group.contests[0]]));

@@ -1,5 +1,7 @@
 //! What the trials so far say: who is dropped, whether a group is settled, and what is concluded at the end.
 
+use std::hash::Hash;
+
 use seekless::method::format_size;
 use seekless_record::{Cache, Contest, Differ, Run, Status, Target, Trial, UpdatePattern, Verdict};
 
@@ -123,16 +125,20 @@ fn differ_words(contest: &Contest) -> &'static str {
     }
 }
 
-/// Whether two contests measure the same and can share rounds; storage, shared blocks and skipped holes apart.
-pub(crate) fn is_same_description(one: &Contest, other: &Contest) -> bool {
-    (&one.experiment, &one.operation, one.size_bytes, one.files)
-        == (&other.experiment, &other.operation, other.size_bytes, other.files)
-        && (one.cache, one.target, &one.kernel) == (other.cache, other.target, &other.kernel)
-        && (one.work_ns_per_kib, &one.durability) == (other.work_ns_per_kib, &other.durability)
-        && one.updates == other.updates
-        && (one.differ, one.read_ahead_kib, one.other_storage.is_some())
-            == (other.differ, other.read_ahead_kib, other.other_storage.is_some())
-        && (&one.layout, one.memory_bytes) == (&other.layout, other.memory_bytes)
+/// What a contest measures: contests for which it is equal can share rounds. Storage, shared blocks and skipped holes apart.
+pub(crate) fn description(contest: &Contest) -> impl Eq + Hash {
+    (
+        (
+            &contest.experiment,
+            &contest.operation,
+            contest.size_bytes,
+            contest.files,
+        ),
+        (contest.cache, contest.target, &contest.kernel),
+        (contest.work_ns_per_kib, &contest.durability, contest.updates),
+        (contest.differ, contest.read_ahead_kib, contest.other_storage.is_some()),
+        (&contest.layout, contest.memory_bytes),
+    )
 }
 
 impl Runner<'_> {

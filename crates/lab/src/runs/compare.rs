@@ -5,7 +5,9 @@
 //! much the machine varies from day to day; so the change beside a method of reference, which ran in the same rounds of
 //! each run, stands next to it.
 
-use seekless_record::{Contest, Entry, Run, Status};
+use std::collections::HashMap;
+
+use seekless_record::{Contest, Entry, Run, Status, Trial};
 use serde::Serialize;
 
 use super::same::{contest_pairs, storage_pairs};
@@ -116,14 +118,12 @@ pub fn compare(first: &Run, second: &Run) -> Result<Comparison, NotComparable> {
     if pairs.is_empty() {
         return Err(rest);
     }
+    let trials = [first, second].map(Trials::new);
     Ok(Comparison {
         runs: [first.id.clone(), second.id.clone()],
         changed: changed(first, second),
         cautions: cautions(first, second),
-        contests: pairs
-            .into_iter()
-            .map(|(one, other)| contest(first, one, second, other))
-            .collect(),
+        contests: pairs.into_iter().map(|pair| contest(&trials, pair)).collect(),
         only_first: rest.only_first,
         only_second: rest.only_second,
     })
@@ -239,39 +239,60 @@ fn cautions(first: &Run, second: &Run) -> Vec<String> {
     found
 }
 
+/// The trials of a run, by contest and entry: a run of others may have ten thousand of each.
+struct Trials<'a> {
+    run: &'a Run,
+    of_entry: HashMap<(usize, usize), Vec<&'a Trial>>,
+}
+
+impl<'a> Trials<'a> {
+    fn new(run: &'a Run) -> Self {
+        let mut of_entry = HashMap::<_, Vec<_>>::new();
+        for trial in &run.trials {
+            of_entry.entry((trial.contest, trial.entry)).or_default().push(trial);
+        }
+        Self { run, of_entry }
+    }
+
+    fn of(&self, contest: usize, entry: usize) -> &[&'a Trial] {
+        self.of_entry.get(&(contest, entry)).map_or(&[], Vec::as_slice)
+    }
+}
+
 /// One contest of a run, with its entries' samples.
 struct Side<'a> {
     contest: &'a Contest,
     samples: Vec<Samples>,
-    run: &'a Run,
+    /// The first entry of each method.
+    by_method: HashMap<&'a str, usize>,
+    trials: &'a Trials<'a>,
     index: usize,
 }
 
 impl<'a> Side<'a> {
-    fn new(run: &'a Run, index: usize) -> Self {
-        let contest = &run.contests[index];
-        let samples = (0..contest.entries.len()).map(|entry| {
+    fn new(trials: &'a Trials<'a>, index: usize) -> Self {
+        let contest = &trials.run.contests[index];
+        let mut by_method = HashMap::new();
+        let samples = contest.entries.iter().enumerate().map(|(entry, found)| {
+            by_method.entry(found.method.as_str()).or_insert(entry);
             // A wrong answer is no time.
-            if matches!(
-                contest.entries[entry].status,
-                Status::Failed(_) | Status::Unavailable(_)
-            ) {
-                return Samples::default();
+            match found.status {
+                Status::Failed(_) | Status::Unavailable(_) => Samples::default(),
+                _ => Samples::of(trials.of(index, entry).iter().copied()),
             }
-            let trials = run.trials.iter();
-            Samples::of(trials.filter(|trial| (trial.contest, trial.entry) == (index, entry)))
         });
         Self {
             contest,
             samples: samples.collect(),
-            run,
+            by_method,
+            trials,
             index,
         }
     }
 
     /// The entry of a method, where it was measured.
     fn measured(&self, method: &str) -> Option<usize> {
-        let entry = self.contest.entries.iter().position(|entry| entry.method == method)?;
+        let entry = *self.by_method.get(method)?;
         (!self.samples[entry].by_round.is_empty()).then_some(entry)
     }
 
@@ -285,11 +306,8 @@ impl<'a> Side<'a> {
     }
 
     fn bytes_per_second(&self, entry: usize) -> f64 {
-        let trials = self.run.trials.iter();
-        let own: Vec<_> = trials
-            .filter(|trial| (trial.contest, trial.entry) == (self.index, entry))
-            .collect();
-        summarize(&own).map_or(0.0, |summary| summary.bytes_per_second)
+        let own = self.trials.of(self.index, entry);
+        summarize(own).map_or(0.0, |summary| summary.bytes_per_second)
     }
 
     fn concluded(&self, what: fn(&seekless_record::Conclusion) -> &Option<String>) -> Option<String> {
@@ -300,8 +318,9 @@ impl<'a> Side<'a> {
     }
 }
 
-fn contest(first: &Run, one: usize, second: &Run, other: usize) -> ContestChange {
+fn contest([first, second]: &[Trials<'_>; 2], (one, other): (usize, usize)) -> ContestChange {
     let sides = [Side::new(first, one), Side::new(second, other)];
+    let second = second.run;
     let [before, now] = &sides;
     let common: Vec<(usize, usize)> = (0..before.contest.entries.len())
         .filter(|&entry| !before.samples[entry].by_round.is_empty())
@@ -381,10 +400,9 @@ fn only_in(side: &Side<'_>, other: &Side<'_>) -> Vec<Availability> {
             method: entry.method.clone(),
             why: why_missing(
                 other
-                    .contest
-                    .entries
-                    .iter()
-                    .find(|candidate| candidate.method == entry.method),
+                    .by_method
+                    .get(entry.method.as_str())
+                    .map(|&entry| &other.contest.entries[entry]),
             ),
         })
         .collect()

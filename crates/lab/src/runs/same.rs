@@ -1,11 +1,13 @@
 //! Whether two runs can be compared: one machine, one file system, one kind of device, and something measured in both.
 
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::hash::Hash;
 
-use seekless_record::{Machine, Run, Storage};
+use seekless_record::{Contest, Machine, Run, Storage};
 
 use super::DeviceKind;
-use crate::runner::{is_same_description, title};
+use crate::runner::{description, title};
 
 /// Why two runs say nothing about each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,11 +101,17 @@ fn storages(first: &Storage, second: &Storage) -> Vec<String> {
 /// path, or, where no path is the same, that of the same place.
 pub(super) fn storage_pairs(first: &Run, second: &Run) -> Vec<Option<usize>> {
     let (one, other) = (&first.storages, &second.storages);
-    let by_path = |storage: &Storage| other.iter().position(|candidate| candidate.path == storage.path);
     if one.len() == 1 && other.len() == 1 {
         return vec![Some(0)];
     }
-    let pairs: Vec<Option<usize>> = one.iter().map(by_path).collect();
+    let mut by_path = HashMap::new();
+    for (index, storage) in other.iter().enumerate() {
+        by_path.entry(storage.path.as_str()).or_insert(index);
+    }
+    let pairs: Vec<Option<usize>> = one
+        .iter()
+        .map(|storage| by_path.get(storage.path.as_str()).copied())
+        .collect();
     if pairs.iter().all(Option::is_none) {
         return (0..one.len())
             .map(|index| (index < other.len()).then_some(index))
@@ -112,26 +120,37 @@ pub(super) fn storage_pairs(first: &Run, second: &Run) -> Vec<Option<usize>> {
     pairs
 }
 
+/// What is compared in a contest on a storage.
+fn subject(storage: usize, contest: &Contest) -> impl Eq + Hash {
+    (
+        storage,
+        contest.shared_blocks,
+        contest.holes_skipped,
+        description(contest),
+    )
+}
+
 /// The contests that measured the same, by their indices, and the titles of those that only one run has.
 pub(super) fn contest_pairs(first: &Run, second: &Run) -> (Vec<(usize, usize)>, NotComparable) {
     let storages = storage_pairs(first, second);
-    let mut left: Vec<usize> = (0..second.contests.len()).collect();
+    let mut left: HashMap<_, VecDeque<usize>> = HashMap::new();
+    for (index, contest) in second.contests.iter().enumerate() {
+        left.entry(subject(contest.storage, contest))
+            .or_default()
+            .push_back(index);
+    }
     let mut pairs = Vec::new();
     let mut only_first = Vec::new();
     for (index, contest) in first.contests.iter().enumerate() {
         let storage = storages.get(contest.storage).copied().flatten();
-        let same = left.iter().position(|&other| {
-            let other = &second.contests[other];
-            Some(other.storage) == storage
-                && is_same_description(contest, other)
-                && contest.shared_blocks == other.shared_blocks
-                && contest.holes_skipped == other.holes_skipped
-        });
+        let same = storage.and_then(|storage| left.get_mut(&subject(storage, contest))?.pop_front());
         match same {
-            Some(place) => pairs.push((index, left.remove(place))),
+            Some(other) => pairs.push((index, other)),
             None => only_first.push(title(contest)),
         }
     }
+    let mut left: Vec<usize> = left.into_values().flatten().collect();
+    left.sort_unstable();
     let only_second = left.into_iter().map(|index| title(&second.contests[index])).collect();
     (
         pairs,

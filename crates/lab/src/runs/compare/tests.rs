@@ -1,6 +1,11 @@
 //! What changed is found, and what did not is not.
 
+use std::time::{Duration, Instant};
+
+use seekless_record::{Contest, Storage, Trial};
+
 use super::*;
+use crate::runs::objections;
 use crate::runs::walk::FULL;
 use crate::simulation::{self, Simulation};
 
@@ -143,4 +148,69 @@ fn runs_with_nothing_in_common_are_refused_with_what_each_has() {
         refusal.contains("read 64M, cold") && refusal.contains("read 1M, cold"),
         "{refusal}"
     );
+}
+
+/// A run of so many storages, contests, and entries with a trial each, in this order or the other way round.
+fn large([storages, contests, entries]: [usize; 3], is_reversed: bool) -> Run {
+    let order = |count| -> Vec<usize> {
+        if is_reversed {
+            (0..count).rev().collect()
+        } else {
+            (0..count).collect()
+        }
+    };
+    let methods: Vec<String> = order(entries).iter().map(|n| format!("command/{n}")).collect();
+    let methods: Vec<(&str, f64)> = methods.iter().map(|method| (method.as_str(), 1.0)).collect();
+    let mut run = simulation::run(&methods, 1);
+    let storage = run.storages.remove(0);
+    run.storages.extend(order(storages).iter().map(|n| Storage {
+        path: format!("/data/{n}"),
+        ..storage.clone()
+    }));
+    let (contest, trials) = (run.contests.remove(0), std::mem::take(&mut run.trials));
+    for (index, &n) in order(contests).iter().enumerate() {
+        run.contests.push(Contest {
+            size_bytes: n as u64,
+            storage: run
+                .storages
+                .iter()
+                .position(|storage| storage.path == "/data/0")
+                .unwrap(),
+            ..contest.clone()
+        });
+        run.trials.extend(trials.iter().map(|trial| Trial {
+            contest: index,
+            ..trial.clone()
+        }));
+    }
+    run
+}
+
+/// The least of three, so that other work on the machine does not count.
+fn time_to_compare(counts: [usize; 3]) -> Duration {
+    let (first, second) = (large(counts, false), large(counts, true));
+    let times = (0..3).map(|_| {
+        let started = Instant::now();
+        assert!(objections(&first, &second).is_empty());
+        let compared = compare(&first, &second).unwrap();
+        assert_eq!(compared.contests.len(), counts[1]);
+        assert_eq!(compared.contests[0].methods.len(), counts[2]);
+        started.elapsed()
+    });
+    times.min().unwrap()
+}
+
+#[test]
+fn time_grows_as_the_runs_do_whatever_they_have_many_of() {
+    for [small, large] in [
+        [[1250, 1, 1], [10_000, 1, 1]],
+        [[1, 1250, 1], [1, 10_000, 1]],
+        [[1, 1, 1250], [1, 1, 10_000]],
+        [[1, 25, 50], [1, 100, 100]],
+    ] {
+        let (short, long) = (time_to_compare(small), time_to_compare(large));
+        println!("{small:?}: {short:?}, {large:?}: {long:?}");
+        // 8 times as many: 8 in proportion, about 10 where they are sorted, 64 for pairs of all.
+        assert!(long < short * 28, "{small:?}: {short:?}, {large:?}: {long:?}");
+    }
 }
