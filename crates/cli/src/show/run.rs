@@ -1,6 +1,6 @@
 //! A run on a terminal: the machine and the storages, a ranked table for each contest, and what follows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
 use seekless::method::format_size;
@@ -28,19 +28,17 @@ pub fn show_run(out: &mut dyn Write, run: &Run, all: bool, width: Width) -> std:
         wrapped(INDENT, &machine_line(run), width)
     )?;
     writeln!(out, "{DIM}Lab      {}{DIM:#}", wrapped(INDENT, &lab_line(run), width))?;
-    let mut shown = Vec::new();
-    let left = run.contests.iter().filter(|contest| has_had_no_turn(contest)).count();
+    let mut groups = HashMap::<_, Vec<usize>>::new();
     for (index, contest) in run.contests.iter().enumerate() {
-        if shown.contains(&index) || has_had_no_turn(contest) {
-            continue;
+        let group = groups.entry((&contest.experiment, title(contest)));
+        group.or_default().push(index);
+    }
+    let left = run.contests.iter().filter(|contest| has_had_no_turn(contest)).count();
+    for contest in run.contests.iter().filter(|contest| !has_had_no_turn(contest)) {
+        // With the first of a group all of it is shown.
+        if let Some(same) = groups.remove(&(&contest.experiment, title(contest))) {
+            show_group(out, run, &same, all, width)?;
         }
-        let same: Vec<usize> = (index..run.contests.len())
-            .filter(|&other| {
-                run.contests[other].experiment == contest.experiment && title(&run.contests[other]) == title(contest)
-            })
-            .collect();
-        show_group(out, run, &same, all, width)?;
-        shown.extend(same);
     }
     for sentence in ranking::crossovers(run) {
         writeln!(out, "\n{}", wrapped(0, &sentence, width))?;
