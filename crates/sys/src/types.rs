@@ -149,6 +149,9 @@ pub struct FileSystem {
     pub read_only: bool,
     /// Data comes over a network, so this machine's device counters and caches tell half the story.
     pub is_network: bool,
+    /// Two files with one `st_dev` and `st_ino` are one file, as [`inodes_identify`](crate::inodes_identify) tells of an open
+    /// one.
+    pub inodes_identify: bool,
 }
 
 impl FileSystem {

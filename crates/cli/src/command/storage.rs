@@ -98,7 +98,7 @@ fn tried(path: &Path, facts: &StorageFacts, test_folder: &TestFolder) -> anyhow:
         Some(parent) if !place.is_dir() => parent,
         _ => &place,
     };
-    if StorageFacts::of(folder)?.device_number != facts.device_number {
+    if StorageFacts::of(folder)?.mount_point != facts.mount_point {
         return Err(anyhow!(
             "the file is mounted by itself: no scratch file can be made beside it"
         ));

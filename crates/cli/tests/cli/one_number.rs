@@ -2,6 +2,7 @@
 //! unread.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use seekless::method::{Operation, mechanisms};
@@ -85,7 +86,6 @@ fn files_of_two_file_systems_below_one_overlay_share_nothing_though_their_extent
 
 #[test]
 fn files_of_two_file_systems_that_fuse_shows_as_one_are_not_one_though_their_numbers_are() {
-    use std::os::unix::fs::MetadataExt;
     let place = Place::new();
     let Some(_twins) = twins(&place, "source/") else { return };
     for (lower, byte) in [("one", b'a'), ("other", b'b')] {
@@ -111,4 +111,38 @@ fn files_of_two_file_systems_that_fuse_shows_as_one_are_not_one_though_their_num
         "mount/other/d/file",
         ["mount/one", "mount/other"],
     );
+}
+
+#[test]
+fn files_with_one_number_are_all_met() {
+    let place = Place::new();
+    let Some(_twins) = twins(&place, "source/") else { return };
+    for lower in ["one", "other"] {
+        let file = place.file(format!("source/{lower}/file"), &vec![1; 1 << 20]);
+        fs::hard_link(&file, place.path(format!("source/{lower}/again"))).unwrap();
+    }
+    fs::create_dir(place.path("mount")).unwrap();
+    let Some(_fuse) = Mount::bindfs(&place.path("source"), &place.path("mount"), &[]) else {
+        return;
+    };
+    let number = |path: &str| {
+        let metadata = fs::metadata(place.path(path)).unwrap();
+        (metadata.dev(), metadata.ino())
+    };
+    if number("mount/one/file") != number("mount/other/file") {
+        println!("skipped: bindfs gives numbers of its own here");
+        return;
+    }
+    let both = ["mount/one/file", "mount/other/file"];
+    for command in [&["cache", "show"][..], &["cache", "drop"], &["holes", "show"]] {
+        let told = place.run(&[command, &both].concat()).succeeded().stdout;
+        assert!(both.iter().all(|file| told.contains(file)), "{command:?}: {told}");
+    }
+    // Nothing tells hard links there from files with one number: each name counts.
+    let told = place.run(&["holes", "show", "-r", "mount"]).succeeded().stdout;
+    assert!(told.contains("4 files"), "{told}");
+    let told = place.run(&["cache", "show", "mount"]).succeeded().stdout;
+    assert!(told.contains("4 files"), "{told}");
+    let told = place.run(&["cmp", "--same-size", "mount"]).stdout;
+    assert!(told.contains("4 files of 1 MiB or more"), "{told}");
 }

@@ -134,3 +134,27 @@ fn stopped_while_features_are_tried_it_leaves_nothing() {
     assert_eq!(Ended::of(child).code, Some(130));
     assert_eq!(entries(), 1);
 }
+
+#[test]
+fn features_are_tried_beside_a_file_whose_overlay_gives_it_another_number_than_its_folder() {
+    use std::os::unix::fs::MetadataExt;
+    let place = Place::new();
+    for name in ["lower", "upper", "work", "mount"] {
+        std::fs::create_dir(place.path(name)).unwrap();
+    }
+    let path = |name| place.path(name);
+    let Some(_lower) = Mount::tmpfs(&path("lower"), "size=1M") else {
+        return;
+    };
+    place.file("lower/file", b"bytes");
+    let Some(_mount) = Mount::overlay([&path("lower"), &path("upper"), &path("work")], &path("mount")) else {
+        return;
+    };
+    let number = |name| std::fs::metadata(path(name)).unwrap().dev();
+    if number("mount") == number("mount/file") {
+        println!("skipped: the overlay gives all its files one number here");
+        return;
+    }
+    let described = described(place.run(&["storage", "--json", "mount/file"])).remove(0);
+    assert_eq!(state(&described, "holes").0, "available");
+}

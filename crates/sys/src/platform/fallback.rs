@@ -290,6 +290,7 @@ pub fn file_system(path: &Path) -> io::Result<FileSystem> {
         total_bytes: space.f_blocks.saturating_mul(space.f_frsize),
         read_only: space.f_flag.contains(StatVfsMountFlags::RDONLY),
         is_network: false,
+        inodes_identify: false,
     })
 }
 

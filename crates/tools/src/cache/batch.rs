@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use seekless::cache::{CachedFile, Resident};
 
-use super::selection::{Found, Id, Root, Selection, id_of};
+use super::selection::{Found, Id, Root, Selection, id_of, is_sure};
 use super::{Control, FileState, Total, Watch};
 use crate::side_by_side::{BATCH, SideBySide};
 
@@ -140,7 +140,8 @@ impl Job<'_> {
     }
 
     fn is_repeated(&mut self, done: &Done) -> bool {
-        self.selection.is_named(done.id) || (done.has_more_names && !self.names.insert(done.id))
+        let path = &done.state.path;
+        self.selection.is_named(done.id, path) || (done.has_more_names && !self.names.insert(done.id) && is_sure(path))
     }
 }
 

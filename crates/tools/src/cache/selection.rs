@@ -24,11 +24,16 @@ pub(crate) struct Root {
     device: u64,
 }
 
-/// What tells two files apart: device and inode.
+/// Device and inode: two files with different ones are different. With the same they are one only where [`is_sure`] says so.
 pub(crate) type Id = (u64, u64);
 
 pub(crate) fn id_of(metadata: &Metadata) -> Id {
     (metadata.dev(), metadata.ino())
+}
+
+/// Whether the file system of a path gives no two files one [`Id`]. FUSE may, where it shows files of several others.
+pub(crate) fn is_sure(path: &Path) -> bool {
+    seekless_sys::file_system(path).is_ok_and(|found| found.inodes_identify)
 }
 
 /// Why a path cannot be worked on.
@@ -76,7 +81,7 @@ impl Selection {
             if let Some(kind) = special_kind(metadata.file_type()) {
                 return Err(SelectionError::Kind { path, kind });
             }
-            if selection.ids.insert(id_of(&metadata)) {
+            if selection.ids.insert(id_of(&metadata)) || !is_sure(&path) {
                 selection.roots.push(Root {
                     path,
                     is_folder: metadata.is_dir(),
@@ -92,8 +97,8 @@ impl Selection {
     }
 
     /// Whether a file was named itself: then it is not counted with a folder that it is in.
-    pub(crate) fn is_named(&self, id: Id) -> bool {
-        self.ids.contains(&id)
+    pub(crate) fn is_named(&self, id: Id, path: &Path) -> bool {
+        self.ids.contains(&id) && is_sure(path)
     }
 
     /// All that is to be done below a path that was named, in the order in which the system lists it.
@@ -135,7 +140,7 @@ impl Selection {
     fn skips(&self, root: &Root, entry: &DirEntry) -> Option<Found> {
         // One that cannot be looked at will say so when it is listed.
         let metadata = entry.metadata().ok()?;
-        if self.is_named(id_of(&metadata)) {
+        if self.is_named(id_of(&metadata), entry.path()) {
             return Some(Found::Repeated);
         }
         (metadata.dev() != root.device && !self.other_file_systems).then_some(Found::OtherFileSystem)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::zeros::PIECE_BYTES;
 use super::{Selection, Stop};
-use crate::cache::selection::{Found, id_of};
+use crate::cache::selection::{Found, id_of, is_sure};
 use crate::side_by_side::{BATCH, SideBySide};
 
 /// What of folders was not worked on.
@@ -81,7 +81,8 @@ fn files(
                     let metadata = fs::metadata(&path).ok().filter(|_| root.is_folder);
                     let is_repeated = metadata.as_ref().is_some_and(|metadata| {
                         let id = id_of(metadata);
-                        selection.is_named(id) || (metadata.nlink() > 1 && !several_names.insert(id))
+                        selection.is_named(id, &path)
+                            || (metadata.nlink() > 1 && !several_names.insert(id) && is_sure(&path))
                     });
                     if is_repeated {
                         left.repeated += 1;

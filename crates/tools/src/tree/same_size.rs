@@ -12,6 +12,7 @@ use walkdir::WalkDir;
 use super::look::Facts;
 use super::pair::{Compared, Means, Opened};
 use super::{Control, Kind, Options, TreeError, What};
+use crate::cache::selection::is_sure;
 use crate::tree::large::Large;
 
 /// Smaller files are not asked about.
@@ -124,7 +125,8 @@ fn groups(
         match looked {
             Ok((entry, Some(metadata))) if metadata.len() >= SMALLEST_BYTES => {
                 use std::os::unix::fs::MetadataExt;
-                if metadata.nlink() == 1 || met.insert((metadata.dev(), metadata.ino())) {
+                let is_new = metadata.nlink() == 1 || met.insert((metadata.dev(), metadata.ino()));
+                if is_new || !is_sure(entry.path()) {
                     result.files += 1;
                     groups.entry(metadata.len()).or_default().push(entry.into_path());
                 }

@@ -33,23 +33,29 @@ pub(crate) const MAP_NORESERVE: libc::c_int = libc::MAP_NORESERVE;
 pub fn file_system(path: &Path) -> io::Result<FileSystem> {
     let stat = rustix::io::retry_on_intr(|| rustix::fs::statfs(path))?;
     let name = stat.f_fstypename.map(libc::c_char::cast_unsigned);
-    let name = CStr::from_bytes_until_nul(&name).unwrap_or(c"unknown");
+    let text = CStr::from_bytes_until_nul(&name).unwrap_or(c"unknown");
     let block_bytes = u64::from(stat.f_bsize);
     Ok(FileSystem {
-        type_name: name.to_string_lossy().into_owned(),
+        type_name: text.to_string_lossy().into_owned(),
         block_bytes,
         free_bytes: stat.f_bavail.saturating_mul(block_bytes),
         total_bytes: stat.f_blocks.saturating_mul(block_bytes),
         read_only: stat.f_flags & libc::MNT_RDONLY.cast_unsigned() != 0,
         is_network: stat.f_flags & libc::MNT_LOCAL.cast_unsigned() == 0,
+        inodes_identify: is_known_to_identify(&name),
     })
 }
 
 /// Whether the file system of an open file promises that two files with one `st_dev` and `st_ino` are one file.
 pub fn inodes_identify(file: impl AsFd) -> io::Result<bool> {
     let stat = rustix::io::retry_on_intr(|| rustix::fs::fstatfs(&file))?;
-    let name = stat.f_fstypename.map(libc::c_char::cast_unsigned);
-    Ok(name.starts_with(b"apfs\0") || name.starts_with(b"hfs\0"))
+    Ok(is_known_to_identify(
+        &stat.f_fstypename.map(libc::c_char::cast_unsigned),
+    ))
+}
+
+fn is_known_to_identify(type_name: &[u8]) -> bool {
+    type_name.starts_with(b"apfs\0") || type_name.starts_with(b"hfs\0")
 }
 
 /// No: there are no leases here.
