@@ -43,8 +43,6 @@ pub struct Entry {
     pub bytes: u64,
     /// When its contents were changed: seconds and nanoseconds.
     pub modified: (i64, i64),
-    /// When its contents or anything else of it was changed: seconds and nanoseconds.
-    pub changed: (i64, i64),
 }
 
 impl Entry {
@@ -142,7 +140,6 @@ impl Folder {
             user: found.st_uid,
             bytes: u64::try_from(found.st_size).unwrap_or(0),
             modified: time(found.st_mtime, found.st_mtime_nsec),
-            changed: time(found.st_ctime, found.st_ctime_nsec),
         })
     }
 

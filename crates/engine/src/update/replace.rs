@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Access, Entry, Opening, Support};
+use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::attributes;
 use super::commit::{Commit, Updated, fill, harden, lock, refuse_second, written};
@@ -220,7 +220,7 @@ impl<'a> NewFile<'a> {
         match sys::unnamed_file(&place.folder).map_err(failed)? {
             Support::Available((file, unnamed)) => {
                 file.lock().map_err(failed)?;
-                let name = name_of(old.ino(), file.metadata().map_err(failed)?.ino());
+                let name = name_of(old, &file.metadata().map_err(failed)?);
                 Ok(Self {
                     place,
                     file,
@@ -238,7 +238,7 @@ impl<'a> NewFile<'a> {
     fn make_named(place: &'a Place, old: &Metadata) -> io::Result<Self> {
         let (file, first_name) = place.make_beside()?;
         file.lock()?;
-        let name = name_of(old.ino(), file.metadata()?.ino());
+        let name = name_of(old, &file.metadata()?);
         // Not by a link, which would never take the place of another: to FUSE, file and link are two, with a page cache each.
         // Nobody has this name in the moment between, in which our inode is.
         let named = match place.folder.entry(&name) {
@@ -348,19 +348,33 @@ impl Drop for NewFile<'_> {
     }
 }
 
-/// How the names of new files begin, before the inodes of the old and the new one: by them such a file is known for one of
-/// ours.
+/// How the names of new files begin, before the inodes of the old and the new one and when the old one was written to, in
+/// seconds and nanoseconds: by them such a file is known for one of ours.
 const PREFIX: &str = ".seekless-new-";
 
-fn name_of(old: u64, new: u64) -> OsString {
-    format!("{PREFIX}{old}-{new}").into()
+fn name_of(old: &Metadata, new: &Metadata) -> OsString {
+    let (seconds, nanoseconds) = (old.mtime(), old.mtime_nsec());
+    format!("{PREFIX}{}-{}-{seconds}.{nanoseconds}", old.ino(), new.ino()).into()
 }
 
-/// The inodes in a name by [`name_of`].
-fn inodes_of(name: &OsStr) -> Option<(u64, u64)> {
-    let (old, new) = name.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
-    let inodes = (old.parse().ok()?, new.parse().ok()?);
-    (name_of(inodes.0, inodes.1) == name).then_some(inodes)
+/// What a name by [`name_of`] tells.
+struct Told {
+    old: u64,
+    new: u64,
+    modified: (i64, i64),
+}
+
+impl Told {
+    fn by(name: &OsStr) -> Option<Self> {
+        let (old, rest) = name.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
+        let (new, time) = rest.split_once('-')?;
+        let (seconds, nanoseconds) = time.split_once('.')?;
+        Some(Self {
+            old: old.parse().ok()?,
+            new: new.parse().ok()?,
+            modified: (seconds.parse().ok()?, nanoseconds.parse().ok()?),
+        })
+    }
 }
 
 /// Finishes or undoes replacements in the folder that were killed. Tells whether the name is another file's now: that of one
@@ -374,7 +388,9 @@ pub(super) fn recover(place: &Place, found: &Metadata, watch: &dyn Watch) -> Res
         return Ok(false);
     };
     for name in names {
-        let Some((old, new)) = inodes_of(&name) else { continue };
+        let Some(Told { old, new, modified }) = Told::by(&name) else {
+            continue;
+        };
         let Ok(left) = place.folder.entry(&name) else { continue };
         if !left.is_file || left.device != found.dev() {
             continue;
@@ -392,12 +408,12 @@ pub(super) fn recover(place: &Place, found: &Metadata, watch: &dyn Watch) -> Res
                 remove()?;
             }
         } else if left.inode == old && (new == found.ino() || is_abandoned(place, &name)) {
-            if is_written_since(&left) {
+            if left.modified != modified {
                 return Err(Error::refused(
                     &path,
                     &format!(
-                        "is what {} was before it was replaced, and others may have written to it since: look at both, and \
-                         remove this one when nothing of it is needed",
+                        "is what {} was before it was replaced, and others wrote to it since: look at both, and remove this \
+                         one when nothing of it is needed",
                         place.path.display()
                     ),
                 ));
@@ -430,11 +446,6 @@ fn is_abandoned(place: &Place, name: &OsStr) -> bool {
     open_plainly(&place.folder, name, how).is_ok_and(|file| file.try_lock().is_ok())
 }
 
-/// Whether an old file may have been written to since the exchange, which has changed the second time and not the first.
-fn is_written_since(old: &Entry) -> bool {
-    old.modified >= old.changed
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -459,7 +470,7 @@ mod tests {
         named.has_name.set(false);
         drop(named);
         let mut theirs = vec![
-            left.with_file_name(format!("{PREFIX}{}-1", old.ino())),
+            left.with_file_name(format!("{PREFIX}{}-1-1.1", old.ino())),
             left.with_file_name(PREFIX),
             folder.path().join(".file.seekless-new"),
         ];
@@ -470,8 +481,8 @@ mod tests {
         let copied = left.with_extension("copy");
         fs::copy(&left, &copied).unwrap();
         let other = folder.path().join(name_of(
-            fs::metadata(&theirs[0]).unwrap().ino(),
-            fs::metadata(&copied).unwrap().ino(),
+            &fs::metadata(&left).unwrap(),
+            &fs::metadata(&theirs[0]).unwrap(),
         ));
         fs::rename(&copied, &other).unwrap();
         theirs.push(other);

@@ -72,6 +72,7 @@ fn files_of_the_user_whose_names_are_like_ours_stay() {
             ".file.seekless-new",
             ".file.seekless-probe",
             ".seekless-new-1-2",
+            ".seekless-new-1-2-3.4",
             ".seekless-new-",
         ];
         let theirs = names.map(|name| file_of(&folder, name, b"precious"));
