@@ -38,7 +38,7 @@ pub fn on_signal(stop: impl Fn(u8) + Send + 'static) -> anyhow::Result<Caught> {
     }
     let mut signals = Signals::new(wanted).context("catching signals failed")?;
     let seen = caught.clone();
-    std::thread::spawn(move || {
+    let watching = move || {
         for signal in signals.forever() {
             let number = u8::try_from(signal).unwrap_or(u8::MAX);
             // Who asks twice does not want to wait for the report.
@@ -47,6 +47,8 @@ pub fn on_signal(stop: impl Fn(u8) + Send + 'static) -> anyhow::Result<Caught> {
             }
             stop(number);
         }
-    });
+    };
+    let started = std::thread::Builder::new().spawn(watching);
+    started.context("starting a thread that waits for signals failed")?;
     Ok(caught)
 }

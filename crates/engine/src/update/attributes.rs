@@ -54,7 +54,12 @@ pub(super) fn keep(from: &File, to: &File, path: &Path) -> Result<()> {
     }
     // Last: changing the owner takes away set-user-ID.
     to.set_permissions(wanted.permissions())
-        .map_err(failed("keeping its mode"))
+        .map_err(failed("keeping its mode"))?;
+    // The kernel drops set-group-ID without a word where this user is not in the group.
+    let own = to.metadata().map_err(failed("looking at it"))?;
+    let kept = (own.mode(), own.uid(), own.gid()) == (wanted.mode(), wanted.uid(), wanted.gid());
+    kept.then_some(())
+        .ok_or_else(|| failed("keeping its mode")(std::io::ErrorKind::PermissionDenied.into()))
 }
 
 /// Takes away the extended attributes that are not among these.

@@ -167,7 +167,7 @@ pub(super) fn in_place(
         }
         _ => None,
     };
-    let going = Going::new(watch, others);
+    let going = Going::new(watch, others, bytes_before);
     let result = fill(&mut *prepared.mechanism, &side, updates, &going, bytes_before);
     let result = result.and_then(|()| harden(&side, updates, &going, journal.is_some()));
     let done = Updated {
@@ -175,7 +175,10 @@ pub(super) fn in_place(
         ..written(&side, updates, &going)
     };
     match (result, journal) {
-        (Ok(fsync), None) => Ok(Updated { fsync, ..done }),
+        (Ok(fsync), None) => {
+            require_name(place, &side)?;
+            Ok(Updated { fsync, ..done })
+        }
         (Ok(fsync), Some(journal)) => {
             let removed = journal.remove(watch).map_err(|cause| Error::Unlasting {
                 what: "the updates are made and on the device, but the journal is there, or may be again after a power cut \
@@ -183,12 +186,14 @@ pub(super) fn in_place(
                     .to_owned(),
                 cause: Box::new(cause),
             });
-            removed.map(|()| Updated { fsync, ..done })
+            removed?;
+            require_name(place, &side)?;
+            Ok(Updated { fsync, ..done })
         }
-        (Err(source), Some(journal)) => Err(journal.undo(&side, source, watch)),
+        (Err(source), Some(journal)) => Err(journal.undo(&side, source, &going)),
         (Err(source), None) => {
             let (far, reached) = going.how_far(&side, updates, prepared.block_bytes);
-            if let Err(error) = cut_zeros(&side, bytes_before.max(reached), going.is_alone()) {
+            if let Err(error) = cut_zeros(&side, bytes_before.max(reached), &going) {
                 tracing::warn!(%error, "the file may be longer than what was written to it");
             }
             if !going.has_begun() {
@@ -201,6 +206,17 @@ pub(super) fn in_place(
             })
         }
     }
+}
+
+/// Fails where another program gave the name to another file meanwhile.
+fn require_name(place: &Place, side: &Side<'_>) -> Result<()> {
+    let updated = side.metadata()?;
+    place.require_is(&updated).map_err(|_| {
+        place.refused(
+            "another program replaced it meanwhile (as editors do when they save); the file that has the name now has none of \
+             the updates: give them again",
+        )
+    })
 }
 
 /// What was done so far, but for the fsync and the journal.
@@ -227,7 +243,7 @@ pub(super) fn fill(
         return Ok(());
     }
     if side.bytes > bytes_before {
-        extend(side, bytes_before)?;
+        extend(side, going, bytes_before)?;
     }
     updates.each_window(|window| mechanism.update(&Target::new(side, window, going)))
 }
@@ -238,7 +254,7 @@ pub(super) fn harden(side: &Side<'_>, updates: &Updates, going: &Going<'_>, must
     if updates.is_empty() {
         return Ok(Duration::ZERO);
     }
-    let was_padded = cut_padding(side, going.is_alone())?;
+    let was_padded = cut_padding(side, going)?;
     match side.method.options().durability {
         Durability::Fsync => sync(side, going.watch),
         _ if must_sync => sync(side, going.watch),

@@ -5,28 +5,32 @@ use std::os::unix::fs::FileExt;
 
 use seekless_sys::{self as sys, Buffer, Support};
 
-use super::target::exclude_others;
+use super::target::{Going, exclude_others};
 use crate::error::Result;
 use crate::holes::{end_of_data, next_data};
 use crate::method::Preallocate;
 use crate::transfer::{MEMORY_ALIGNMENT, Side};
 
 /// Makes the file as long as it will be, or gives it its blocks, as the method says.
-pub(super) fn extend(side: &Side<'_>, bytes_before: u64) -> Result<()> {
+pub(super) fn extend(side: &Side<'_>, going: &Going<'_>, bytes_before: u64) -> Result<()> {
     let way = side.method.options().preallocate;
+    if way != Preallocate::None {
+        going.note_growth(side, side.bytes)?;
+    }
     if matches!(way, Preallocate::Allocate | Preallocate::Both) {
         side.count_call();
         let allocated = sys::allocate(&side.file, bytes_before, side.bytes - bytes_before);
         side.support("allocating its blocks", allocated)?;
     }
     match way {
-        Preallocate::Truncate | Preallocate::Both => reach_size(side),
+        Preallocate::Truncate | Preallocate::Both => reach_size(side, going),
         _ => Ok(()),
     }
 }
 
 /// Makes the file at least as long as it will be. Where no call does only that, nobody else may have it open meanwhile.
-pub(super) fn reach_size(side: &Side<'_>) -> Result<()> {
+pub(super) fn reach_size(side: &Side<'_>, going: &Going<'_>) -> Result<()> {
+    going.note_growth(side, side.bytes)?;
     let is_short = || -> Result<bool> {
         side.count_call();
         Ok(side.metadata()?.len() < side.bytes)
@@ -53,9 +57,9 @@ pub(super) fn reach_size(side: &Side<'_>) -> Result<()> {
 }
 
 /// Cuts off what aligned writes put behind the end. Tells whether there was anything.
-pub(super) fn cut_padding(side: &Side<'_>, is_alone: bool) -> Result<bool> {
+pub(super) fn cut_padding(side: &Side<'_>, going: &Going<'_>) -> Result<bool> {
     let is_padded = side.alignment > 1 && side.metadata()?.len() > side.bytes;
-    if is_padded && !cut_zeros(side, side.bytes, is_alone)? {
+    if is_padded && !cut_zeros(side, side.bytes, going)? {
         let reason = "others opened it, and what pads its last block could not be cut off";
         return Err(side.failed("finishing", std::io::Error::other(reason)));
     }
@@ -64,38 +68,41 @@ pub(super) fn cut_padding(side: &Side<'_>, is_alone: bool) -> Result<bool> {
 
 /// Cuts off what an update put behind `end`, which are zeros, and only while nobody else has the file open. Tells whether
 /// nothing is behind the end now.
-pub(super) fn cut_zeros(side: &Side<'_>, end: u64, is_alone: bool) -> Result<bool> {
-    cut(side, end, is_alone, |_, bytes| Ok(bytes.iter().all(|&byte| byte == 0)))
+pub(super) fn cut_zeros(side: &Side<'_>, end: u64, going: &Going<'_>) -> Result<bool> {
+    cut(side, end, going, |_, bytes| Ok(bytes.iter().all(|&byte| byte == 0)))
 }
 
 /// How much is looked at in one piece.
 const LOOKED_AT_BYTES: usize = 1 << 20;
 
-/// Cuts the file to `end` if nobody else has it open, and `is_ours` says of all data behind the end that the update made it:
-/// given its offset and the bytes, by offset. Tells whether nothing is behind the end now.
+/// Cuts the file to `end` if nobody else has it open or has made it longer, and `is_ours` says of all data behind the end that
+/// the update made it: given its offset and the bytes, by offset. Tells whether nothing is behind the end now.
 ///
 /// A stop of this process for longer than `/proc/sys/fs/lease-break-time` between the last question and the cut is not
 /// noticed.
 pub(super) fn cut(
     side: &Side<'_>,
     end: u64,
-    is_alone: bool,
+    going: &Going<'_>,
     mut is_ours: impl FnMut(u64, &[u8]) -> Result<bool>,
 ) -> Result<bool> {
     let length = side.metadata()?.len();
     if length <= end {
         return Ok(true);
     }
-    if is_alone {
+    let whole = side.bytes.next_multiple_of(side.alignment);
+    if length > whole || !going.may_cut() {
+        return Ok(false);
+    }
+    if going.is_alone() {
         // The user may answer for others (--unsafe): where it ends elsewhere, they wrote to it.
-        let is_ours = [side.bytes, side.bytes.next_multiple_of(side.alignment)].contains(&length);
+        let is_ours = [side.bytes, whole].contains(&length);
         return if is_ours {
             side.resize(end).map(|()| true)
         } else {
             Ok(false)
         };
     }
-    side.count_call();
     if exclude_others(side).is_err() {
         return Ok(false);
     }

@@ -18,6 +18,7 @@ use super::form::{Header, Length, Read, Record, Writer};
 use super::grown;
 use super::place::Place;
 use super::resolved::Updates;
+use super::target::Going;
 use super::watch::{Step, StepKind, Watch};
 use super::writes::{Layout, Writes};
 use crate::error::{Error, Result};
@@ -215,11 +216,11 @@ impl Journal<'_> {
     }
 
     /// Puts back what was there before an update that failed, and gives the error that says so.
-    pub fn undo(mut self, side: &Side<'_>, cause: Error, watch: &dyn Watch) -> Error {
+    pub fn undo(mut self, side: &Side<'_>, cause: Error, going: &Going<'_>) -> Error {
         drop(self.reserve.take());
         let undone = self
-            .put_back(side)
-            .map(|longer_bytes| (longer_bytes, remove(self.place, watch)));
+            .put_back(side, going)
+            .map(|longer_bytes| (longer_bytes, remove(self.place, going.watch)));
         let as_before = |longer_bytes| match longer_bytes {
             0 => "; all of it was undone, and the file is as before".to_owned(),
             _ => format!(
@@ -247,10 +248,10 @@ impl Journal<'_> {
     }
 
     /// Puts back each byte that the update changed and nobody else since; how many bytes the file is longer than before.
-    fn put_back(&self, side: &Side<'_>) -> Result<u64> {
+    fn put_back(&self, side: &Side<'_>, going: &Going<'_>) -> Result<u64> {
         let failed = |error| Error::system(&self.path, "undoing what it holds", error);
         // First, as it frees what the disk may be full of.
-        self.cut(side)?;
+        self.cut(side, going)?;
         let (header, mut records) = self.records()?;
         let mut found = Vec::new();
         while let Some(record) = records.next_record().map_err(failed)? {
@@ -267,11 +268,11 @@ impl Journal<'_> {
     }
 
     /// Cuts the file to what it was, if all behind it is from the update.
-    fn cut(&self, side: &Side<'_>) -> Result<bool> {
+    fn cut(&self, side: &Side<'_>, going: &Going<'_>) -> Result<bool> {
         let failed = |error| Error::system(&self.path, "undoing what it holds", error);
         let (header, mut records) = self.records()?;
         let mut coming = records.next_record().map_err(failed)?;
-        grown::cut(side, header.bytes_before, false, |offset, bytes| {
+        grown::cut(side, header.bytes_before, going, |offset, bytes| {
             let mut at = 0;
             while at < bytes.len() {
                 let place = offset + at as u64;

@@ -54,7 +54,7 @@ struct Mmap {
 
 impl UpdateTarget for Mmap {
     fn update(&mut self, target: &Target<'_>) -> Result<()> {
-        reach_size(target.side)?;
+        reach_size(target.side, target.going)?;
         let window = (self.setup.block_bytes as u64).next_multiple_of(page_bytes() as u64);
         fill_holes(target, window as usize)?;
         let mut writes = target.writes(window as usize).peekable();

@@ -69,7 +69,12 @@ impl Place {
             let name = OsString::from(format!(".seekless-{}-{number}", std::process::id()));
             match self.folder.create_file(&name, 0o600) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => return Ok((made?, name)),
+                made => {
+                    let file = made?;
+                    // Until it has a better name: whoever recovers leaves alone what is locked.
+                    file.try_lock().map_err(io::Error::from)?;
+                    return Ok((file, name));
+                }
             }
         }
     }
@@ -108,6 +113,15 @@ impl Place {
     pub fn refused(&self, reason: &str) -> Error {
         Error::refused(&self.path, reason)
     }
+}
+
+/// Whether a name is one by [`Place::make_beside`].
+pub(super) fn is_name_of_empty(name: &OsStr) -> bool {
+    let numbers = name
+        .to_str()
+        .and_then(|name| name.strip_prefix(".seekless-")?.split_once('-'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
 }
 
 /// Opens a file that needs no support of the file system.

@@ -51,22 +51,22 @@ pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
     let file = opened.map_err(|error| with_protection(place, place.failed("opening it for writing", error)))?;
     lock(&file, place)?;
     let found = file.metadata().map_err(|error| place.failed("looking at it", error))?;
-    if replace::recover(place, &found, watch)? {
-        // Another file has the name again.
-        return recover_watched(path, watch);
-    }
     let named = place.beside(&journal_name(&place.name));
-    let Some(journal) = open_trusted(place, &file)? else {
-        return Ok(Recovered::Nothing);
-    };
-    let recovered = match count_records(&journal, &named, path, &file)? {
-        None => Recovered::Undone,
-        Some(records) => {
-            finish(&journal, &named, path, &file, watch)?;
-            Recovered::Finished(records)
+    let recovered = match open_trusted(place, &file)? {
+        None => Recovered::Nothing,
+        Some(journal) => {
+            let recovered = match count_records(&journal, &named, path, &file)? {
+                None => Recovered::Undone,
+                Some(records) => {
+                    finish(&journal, &named, path, &file, watch)?;
+                    Recovered::Finished(records)
+                }
+            };
+            remove(place, watch)?;
+            recovered
         }
     };
-    remove(place, watch)?;
+    replace::recover(place, &found, watch)?;
     Ok(recovered)
 }
 

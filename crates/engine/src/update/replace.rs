@@ -17,7 +17,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 use super::attributes;
 use super::commit::{Commit, Updated, fill, harden, lock, refuse_second, written};
 use super::journal::refuse_left;
-use super::place::{Place, open_plainly, with_protection};
+use super::place::{Place, is_name_of_empty, open_plainly, with_protection};
 use super::resolved::Updates;
 use super::target::{Going, Others};
 use super::updater::Updater;
@@ -164,7 +164,7 @@ fn update(
     let mut prepared = Updater::prepare_for(&commit.method, reach(&commit.method, updates.end(), bytes_before))?;
     let mut side = Side::open_by(&new.path, &commit.method, Access::Overwrite, |how| new.open(how))?;
     side.bytes = updates.end().max(bytes_before);
-    let going = Going::new(watch, Others::Nobody);
+    let going = Going::new(watch, Others::Nobody, bytes_before);
     fill(&mut *prepared.mechanism, &side, updates, &going, bytes_before)?;
     let fsync = harden(&side, updates, &going, false)?;
     Ok(Updated {
@@ -237,7 +237,6 @@ impl<'a> NewFile<'a> {
     /// Makes it where each file has a name.
     fn make_named(place: &'a Place, old: &Metadata) -> io::Result<Self> {
         let (file, first_name) = place.make_beside()?;
-        file.lock()?;
         let name = name_of(old, &file.metadata()?);
         // Not by a link, which would never take the place of another: to FUSE, file and link are two, with a page cache each.
         // Nobody has this name in the moment between, in which our inode is.
@@ -377,63 +376,67 @@ impl Told {
     }
 }
 
-/// Finishes or undoes replacements in the folder that were killed. Tells whether the name is another file's now: that of one
-/// which others saved while ours took the name.
+/// Removes what replacements in the folder left that were killed, and names what only a person can decide on. Nothing is
+/// believed of a file that another user than the file's owner, this one or root may have planted.
 ///
 /// # Errors
-/// The system's; [`Error::Refused`] where others may have written to the old file since.
-pub(super) fn recover(place: &Place, found: &Metadata, watch: &dyn Watch) -> Result<bool> {
-    // Nothing is left in a folder that cannot be read: who replaces a file brings its folder to the device.
-    let Ok(names) = place.folder.names() else {
-        return Ok(false);
-    };
-    for name in names {
-        let Some(Told { old, new, modified }) = Told::by(&name) else {
-            continue;
-        };
-        let Ok(left) = place.folder.entry(&name) else { continue };
-        if !left.is_file || left.device != found.dev() {
+/// The system's; [`Error::Refused`] for a file under such a name that holds what others wrote or saved, or may.
+pub(super) fn recover(place: &Place, found: &Metadata, watch: &dyn Watch) -> Result<()> {
+    let failed = |error| place.failed("looking in its folder for what a killed update left", error);
+    let trusted = [0, sys::effective_user(), found.uid()];
+    let mut undecided = None;
+    for name in place.folder.names().map_err(failed)? {
+        if !name.as_encoded_bytes().starts_with(b".seekless-") {
             continue;
         }
-        let path = place.beside(&name);
-        let remove = || {
-            watch
-                .before(&Step::of(StepKind::Remove, &path))
-                .and_then(|()| place.folder.remove_file(&name))
-                .map_err(|error| Error::system(&path, "removing what a replacement left", error))
+        let left = match place.folder.entry(&name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            left => left.map_err(failed)?,
         };
-        if left.inode == new {
-            // It did not take the name; perhaps it is about to.
-            if is_abandoned(place, &name) {
-                remove()?;
+        if !left.is_file || !trusted.contains(&left.user) {
+            continue;
+        }
+        let is_ours = match Told::by(&name) {
+            // The new one, which did not take the name; perhaps it is about to.
+            Some(told) if left.inode == told.new => true,
+            // The old one, whose name a new one took. Others may have found it before it lost that.
+            Some(told) if left.inode == told.old => {
+                let is_as_it_was = left.modified == told.modified
+                    && (told.new != found.ino()
+                        || (left.mode, left.user, left.group) == (found.mode(), found.uid(), found.gid()));
+                if !is_as_it_was && told.new == found.ino() {
+                    undecided = Some((
+                        place.beside(&name),
+                        "is what it was before an update, and others changed it since",
+                    ));
+                }
+                is_as_it_was
             }
-        } else if left.inode == old && (new == found.ino() || is_abandoned(place, &name)) {
-            if left.modified != modified {
-                return Err(Error::refused(
-                    &path,
-                    &format!(
-                        "is what {} was before it was replaced, and others wrote to it since: look at both, and remove this \
-                         one when nothing of it is needed",
-                        place.path.display()
-                    ),
-                ));
+            Some(told) => {
+                if told.new == found.ino() {
+                    undecided = Some((
+                        place.beside(&name),
+                        "may be what another program saved while an update was killed",
+                    ));
+                }
+                false
             }
-            place.sync_folder(&place.path, watch)?;
-            remove()?;
-        } else if new == found.ino() {
-            // Ours has the name, and theirs has ours.
+            None => left.bytes == 0 && is_name_of_empty(&name),
+        };
+        if is_ours && is_abandoned(place, &name) {
             watch
-                .before(&Step::of(StepKind::Rename, &place.path))
-                .and_then(|()| place.folder.exchange(&name, &place.name))
-                .map_err(|error| place.failed("giving the name back to what others saved", error))?;
-            if place.folder.entry(&name).is_ok_and(|entry| entry.is(found)) {
-                remove()?;
-            }
-            place.sync_folder(&place.path, watch)?;
-            return Ok(true);
+                .before(&Step::of(StepKind::Remove, &place.beside(&name)))
+                .and_then(|()| place.folder.remove_file(&name))
+                .map_err(|error| Error::system(&place.beside(&name), "removing what a killed update left", error))?;
         }
     }
-    Ok(false)
+    match undecided {
+        None => Ok(()),
+        Some((path, what)) => Err(place.refused(&format!(
+            "{} {what}: compare the two; rename that one to this name if it is the good one, or remove it",
+            path.display()
+        ))),
+    }
 }
 
 /// Whether nobody is at work with a file: who replaces one has locked the old and the new one.
@@ -486,7 +489,7 @@ mod tests {
         ));
         fs::rename(&copied, &other).unwrap();
         theirs.push(other);
-        assert!(!recover(&place, &old, &Unwatched).unwrap());
+        recover(&place, &old, &Unwatched).unwrap();
         assert!(!left.exists());
         for path in &theirs {
             assert!(path.exists(), "{}", path.display());

@@ -32,8 +32,12 @@ pub(crate) enum Others {
 pub(crate) struct Going<'a> {
     pub watch: &'a dyn Watch,
     others: Others,
+    bytes_before: u64,
     lease_ended: AtomicBool,
     has_begun: AtomicBool,
+    has_grown: AtomicBool,
+    /// Whether others had made the file longer before the update did.
+    others_grew: AtomicBool,
     done: AtomicU64,
     written_bytes: AtomicU64,
     /// Where it ended while several writes were in flight: how many, and where the first of them begins; or where others
@@ -42,10 +46,13 @@ pub(crate) struct Going<'a> {
 }
 
 impl<'a> Going<'a> {
-    pub fn new(watch: &'a dyn Watch, others: Others) -> Self {
+    pub fn new(watch: &'a dyn Watch, others: Others, bytes_before: u64) -> Self {
         Self {
             watch,
             others,
+            bytes_before,
+            has_grown: AtomicBool::new(false),
+            others_grew: AtomicBool::new(false),
             lease_ended: AtomicBool::new(false),
             has_begun: AtomicBool::new(false),
             done: AtomicU64::new(0),
@@ -57,6 +64,20 @@ impl<'a> Going<'a> {
     /// Whether a write was about to be made.
     pub fn has_begun(&self) -> bool {
         self.has_begun.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the file has its old length before the update first makes it longer.
+    pub fn note_growth(&self, side: &Side<'_>, end: u64) -> Result<()> {
+        if end > self.bytes_before && !self.has_grown.swap(true, Ordering::Relaxed) {
+            let is_as_before = side.metadata()?.len() == self.bytes_before;
+            self.others_grew.store(!is_as_before, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Whether all that is behind the file's old end, if it is no longer than this, can only be from the update.
+    pub fn may_cut(&self) -> bool {
+        !self.others_grew.load(Ordering::Relaxed)
     }
 
     /// Whether nobody else has the file, or the user answers for it.
@@ -123,7 +144,7 @@ fn layout(side: &Side<'_>, block_bytes: usize) -> Layout {
 pub(crate) struct Target<'a> {
     pub side: &'a Side<'a>,
     pub window: &'a Window,
-    going: &'a Going<'a>,
+    pub going: &'a Going<'a>,
 }
 
 impl<'a> Target<'a> {
@@ -137,6 +158,7 @@ impl<'a> Target<'a> {
 
     /// Tells the watch of a write that is about to be made.
     pub fn announce(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.going.note_growth(self.side, offset + bytes)?;
         self.going.has_begun.store(true, Ordering::Relaxed);
         let step = Step {
             offset,

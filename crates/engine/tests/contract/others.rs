@@ -147,7 +147,7 @@ fn two_saves_while_a_file_is_replaced_are_both_kept_and_named() {
 }
 
 #[test]
-fn a_crash_after_a_foreign_file_came_out_of_the_exchange_gives_it_its_name_back() {
+fn after_a_crash_with_a_foreign_file_out_of_the_exchange_both_are_kept_and_named() {
     for folder in folders().iter().filter(|folder| can_replace(folder.path())) {
         let path = file_of(folder, "file", &sample(100));
         let saving = At::new(StepKind::Rename, 1, || save(&path, "saved"));
@@ -159,10 +159,96 @@ fn a_crash_after_a_foreign_file_came_out_of_the_exchange_gives_it_its_name_back(
             error.to_string().contains("could not be given its name back"),
             "{error}"
         );
-        assert_eq!(names(folder.path()).len(), 2);
-        recover(&path).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"saved");
-        assert_alone(&path);
+        let left = names(folder.path());
+        let error = recover(&path).unwrap_err().to_string();
+        assert_eq!(names(folder.path()), left);
+        assert!(
+            left.iter().all(|path| error.contains(path.to_str().unwrap())),
+            "{error}"
+        );
+        assert!(left.iter().any(|path| fs::read(path).unwrap() == b"saved"));
+    }
+}
+
+#[test]
+fn a_file_that_was_planted_to_look_like_ours_is_not_believed() {
+    use std::os::unix::fs::chown;
+    for folder in folders() {
+        let path = file_of(&folder, "file", b"precious");
+        let inode = fs::metadata(&path).unwrap().ino();
+        let planted = [
+            format!(".seekless-new-1-{inode}"),
+            format!(".seekless-new-1-{inode}-1.1"),
+        ];
+        let planted = planted.map(|name| file_of(&folder, &name, b"theirs"));
+        if planted.iter().any(|planted| chown(planted, Some(1234), None).is_err()) {
+            println!("skipped: only root may give a file away");
+            continue;
+        }
+        assert_eq!(recover(&path).unwrap(), Recovered::Nothing);
+        // Nor are the owner's own.
+        chown(&planted[1], Some(0), None).unwrap();
+        assert!(recover(&path).unwrap_err().to_string().contains("compare the two"));
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+        for planted in &planted {
+            assert_eq!(fs::read(planted).unwrap(), b"theirs");
+        }
+    }
+}
+
+#[test]
+fn an_old_file_whose_mode_others_changed_after_the_exchange_is_kept() {
+    for folder in folders().iter().filter(|folder| can_replace(folder.path())) {
+        let path = file_of(folder, "file", &sample(100));
+        let crash = At::new(StepKind::Remove, 1, full);
+        let error = commit_watched(&path, &updates(&[0]), &by("update/sync", Safety::Replace), &crash);
+        error.unwrap_err();
+        let left = names(folder.path());
+        let old = left.iter().find(|name| **name != path).unwrap();
+        fs::set_permissions(old, fs::Permissions::from_mode(0o600)).unwrap();
+        if fs::metadata(&path).unwrap().mode() == fs::metadata(old).unwrap().mode() {
+            println!("skipped: no modes in {}", folder.path().display());
+            continue;
+        }
+        let error = recover(&path).unwrap_err().to_string();
+        assert!(error.contains("others changed it since"), "{error}");
+        assert!(old.exists());
+    }
+}
+
+#[test]
+fn zeros_that_others_appended_are_not_cut() {
+    for folder in folders() {
+        for safety in [Safety::Journal, Safety::InPlace] {
+            for longer in [14_096, 1 << 20] {
+                let path = file_of(&folder, "file", &sample(10_000));
+                let appending = At::new(StepKind::Write, 1, || {
+                    File::options().write(true).open(&path)?.set_len(longer)
+                });
+                let failing = At::new(StepKind::Write, 3, full);
+                let how = by("update/sync", safety);
+                let both = Both(&appending, &failing);
+                commit_watched(&path, &updates(&[0, 20_000, 30_000]), &how, &both).unwrap_err();
+                assert!(fs::metadata(&path).unwrap().len() >= longer, "{safety:?} {longer}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_update_in_place_of_a_file_that_was_saved_meanwhile_says_so() {
+    for folder in folders() {
+        for safety in [Safety::Journal, Safety::InPlace] {
+            let path = file_of(&folder, "file", &sample(100));
+            let saving = At::new(StepKind::Write, 1, || save(&path, "saved"));
+            let error = commit_watched(&path, &updates(&[0]), &by("update/sync", safety), &saving).unwrap_err();
+            assert!(
+                error.to_string().contains("another program replaced it meanwhile"),
+                "{error}"
+            );
+            assert_eq!(fs::read(&path).unwrap(), b"saved");
+            assert_alone(&path);
+        }
     }
 }
 
@@ -180,7 +266,7 @@ fn an_old_file_that_others_wrote_to_after_a_crash_is_kept() {
         std::thread::sleep(std::time::Duration::from_millis(20));
         append(old, b"late").unwrap();
         let error = recover(&path).unwrap_err().to_string();
-        assert!(error.contains("others wrote to it since"), "{error}");
+        assert!(error.contains("others changed it since"), "{error}");
         assert!(old.exists());
     }
 }

@@ -21,8 +21,6 @@ pub(super) struct Held<'a> {
     pub path: &'a Path,
     /// As it was before anything was done.
     pub metadata: Metadata,
-    /// What any change of the file would take away.
-    privilege: Option<Privilege>,
     /// As our last call left the file; `None` once another changed it.
     left: Mutex<Option<Stamp>>,
 }
@@ -93,7 +91,6 @@ impl<'a> Held<'a> {
         }
         let metadata = file.metadata().map_err(failed("looking at it"))?;
         Ok(Self {
-            privilege: Privilege::of(&file, &metadata),
             left: Mutex::new(Some(Stamp::of(&metadata))),
             file,
             path,
@@ -161,14 +158,18 @@ impl<'a> Held<'a> {
     /// Makes a call that changes the file, and looks whether another changed it since our last.
     pub fn change<T>(&self, call: impl FnOnce(&File) -> T) -> Result<T> {
         self.require_alone()?;
-        if let Some(privilege) = self.privilege {
+        let found = self
+            .file
+            .metadata()
+            .map_err(|error| self.failed("looking at it", error))?;
+        if let Some(privilege) = Privilege::of(&self.file, &found) {
             return Err(Error::Privileged {
                 path: self.path.to_owned(),
                 privilege,
             });
         }
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_ours = *left == Some(self.stamp()?);
+        let is_ours = *left == Some(Stamp::of(&found));
         let done = call(&self.file);
         *left = if is_ours { Some(self.stamp()?) } else { None };
         Ok(done)
