@@ -37,12 +37,8 @@ pub struct Entry {
     pub is_file: bool,
     /// Whether it is a folder.
     pub is_folder: bool,
-    /// Its kind and permissions, as in `st_mode`.
-    pub mode: u32,
     /// The user that owns it.
     pub user: u32,
-    /// The group that owns it.
-    pub group: u32,
     /// Size in bytes.
     pub bytes: u64,
     /// When its contents were changed: seconds and nanoseconds.
@@ -141,10 +137,7 @@ impl Folder {
             inode: found.st_ino as u64,
             is_file: kind == FileType::RegularFile,
             is_folder: kind == FileType::Directory,
-            #[allow(clippy::unnecessary_cast, reason = "mode_t has 16 bits on macOS")]
-            mode: found.st_mode as u32,
             user: found.st_uid,
-            group: found.st_gid,
             bytes: u64::try_from(found.st_size).unwrap_or(0),
             modified: time(found.st_mtime, found.st_mtime_nsec),
         })

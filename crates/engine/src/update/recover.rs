@@ -50,7 +50,6 @@ pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
     let opened = place.open(Access::Overwrite);
     let file = opened.map_err(|error| with_protection(place, place.failed("opening it for writing", error)))?;
     lock(&file, place)?;
-    let found = file.metadata().map_err(|error| place.failed("looking at it", error))?;
     let named = place.beside(&journal_name(&place.name));
     let recovered = match open_trusted(place, &file)? {
         None => Recovered::Nothing,
@@ -66,7 +65,7 @@ pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
             recovered
         }
     };
-    replace::recover(place, &found, watch)?;
+    replace::recover(place, &file, watch)?;
     Ok(recovered)
 }
 

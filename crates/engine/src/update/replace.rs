@@ -381,7 +381,8 @@ impl Told {
 ///
 /// # Errors
 /// The system's; [`Error::Refused`] for a file under such a name that holds what others wrote or saved, or may.
-pub(super) fn recover(place: &Place, found: &Metadata, watch: &dyn Watch) -> Result<()> {
+pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<()> {
+    let found = &file.metadata().map_err(|error| place.failed("looking at it", error))?;
     let failed = |error| place.failed("looking in its folder for what a killed update left", error);
     let trusted = [0, sys::effective_user(), found.uid()];
     let mut undecided = None;
@@ -401,10 +402,9 @@ pub(super) fn recover(place: &Place, found: &Metadata, watch: &dyn Watch) -> Res
             Some(told) if left.inode == told.new => true,
             // The old one, whose name a new one took. Others may have found it before it lost that.
             Some(told) if left.inode == told.old => {
-                let is_as_it_was = left.modified == told.modified
-                    && (told.new != found.ino()
-                        || (left.mode, left.user, left.group) == (found.mode(), found.uid(), found.gid()));
-                if !is_as_it_was && told.new == found.ino() {
+                let is_last = told.new == found.ino();
+                let is_as_it_was = left.modified == told.modified && (!is_last || is_like(place, &name, file));
+                if !is_as_it_was && is_last {
                     undecided = Some((
                         place.beside(&name),
                         "is what it was before an update, and others changed it since",
@@ -439,14 +439,27 @@ pub(super) fn recover(place: &Place, found: &Metadata, watch: &dyn Watch) -> Res
     }
 }
 
+/// Whether a file beside another has its owner, mode and attributes.
+fn is_like(place: &Place, name: &OsStr, file: &File) -> bool {
+    let states = open_to_read(place, name).and_then(|left| Ok((State::of(&left)?, State::of(file)?)));
+    states.is_ok_and(|(left, file)| {
+        let rights = |state: &State| (state.found.mode(), state.found.uid(), state.found.gid());
+        rights(&left) == rights(&file) && left.attributes == file.attributes
+    })
+}
+
 /// Whether nobody is at work with a file: who replaces one has locked the old and the new one.
 fn is_abandoned(place: &Place, name: &OsStr) -> bool {
+    open_to_read(place, name).is_ok_and(|file| file.try_lock().is_ok())
+}
+
+fn open_to_read(place: &Place, name: &OsStr) -> io::Result<File> {
     let how = Opening {
         access: Access::Read,
         direct: false,
         write_through: false,
     };
-    open_plainly(&place.folder, name, how).is_ok_and(|file| file.try_lock().is_ok())
+    open_plainly(&place.folder, name, how)
 }
 
 #[cfg(test)]
@@ -489,7 +502,7 @@ mod tests {
         ));
         fs::rename(&copied, &other).unwrap();
         theirs.push(other);
-        recover(&place, &old, &Unwatched).unwrap();
+        recover(&place, &File::open(&place.path).unwrap(), &Unwatched).unwrap();
         assert!(!left.exists());
         for path in &theirs {
             assert!(path.exists(), "{}", path.display());
