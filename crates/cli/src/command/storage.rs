@@ -100,7 +100,7 @@ fn tried(path: &Path, facts: &StorageFacts, test_folder: &TestFolder) -> anyhow:
     };
     if StorageFacts::of(folder)?.mount_point != facts.mount_point {
         return Err(anyhow!(
-            "the file is mounted by itself: no scratch file can be made beside it"
+            "the file is a mount point of its own, so no temporary file can be made on its storage"
         ));
     }
     let scratch = test_folder

@@ -165,7 +165,7 @@ fn updates_are_right_or_refused_and_nothing_is_left_beside_the_file() {
                     println!("{kind}: {said}");
                     // Elsewhere a file does not grow before it is mapped, and two names cannot be exchanged.
                     let cannot_replace = safety == "replace" && said.contains("cannot exchange two names");
-                    let cannot_fill = said.contains("a lease binds no writers elsewhere");
+                    let cannot_fill = said.contains("a lease does not keep out writers");
                     let is_known = cannot_replace || cannot_fill;
                     let is_everywhere = is_everywhere && method != "update/mmap";
                     assert!(

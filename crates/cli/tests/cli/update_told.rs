@@ -124,7 +124,7 @@ fn a_second_replacement_is_refused_and_the_first_goes_on() {
     if is_going {
         assert_eq!(second.code, Some(2));
         assert!(
-            second.stderr.contains("another update of it is going on"),
+            second.stderr.contains("another update of it is running"),
             "{}",
             second.stderr
         );

@@ -122,7 +122,8 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
 fn commit_by(place: &Place, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
     let order = commit.method.options().update_order;
     if order == Some(UpdateOrder::AsGiven) && updates.spilled_bytes().is_some() {
-        let reason = "the updates did not fit into memory, and were sorted: take another order, or allow more memory";
+        let reason = "order=as-given needs all updates in memory, and they do not fit; use another order, or \
+             raise --memory";
         return Err(place.refused(reason));
     }
     match commit.safety {
@@ -213,8 +214,8 @@ fn require_name(place: &Place, side: &Side<'_>) -> Result<()> {
     let updated = side.metadata()?;
     place.require_is(&updated).map_err(|_| {
         place.refused(
-            "another program replaced it meanwhile (as editors do when they save); the file that has the name now has none of \
-             the updates: give them again",
+            "another program replaced it meanwhile (as editors do when they save); the new file has none of the \
+             updates: run the update again",
         )
     })
 }
@@ -291,7 +292,7 @@ pub(super) fn refuse_second(place: &Place) -> Result<()> {
     }
 }
 
-const SECOND: &str = "another update of it is going on; wait for its end";
+const SECOND: &str = "another update of it is running; wait until it ends";
 
 /// Fails where another update of the file is going on, or the name is another file's by now.
 pub(super) fn lock(file: &File, place: &Place) -> Result<()> {

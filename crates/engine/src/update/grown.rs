@@ -60,7 +60,7 @@ pub(super) fn reach_size(side: &Side<'_>, going: &Going<'_>) -> Result<()> {
 pub(super) fn cut_padding(side: &Side<'_>, going: &Going<'_>) -> Result<bool> {
     let is_padded = side.alignment > 1 && side.metadata()?.len() > side.bytes;
     if is_padded && !cut_zeros(side, side.bytes, going)? {
-        let reason = "others opened it, and what pads its last block could not be cut off";
+        let reason = "cannot cut off the padding of the last block: another process opened the file";
         return Err(side.failed("finishing", std::io::Error::other(reason)));
     }
     Ok(is_padded)

@@ -81,8 +81,8 @@ pub(super) fn write<'a>(
     let metadata = side.metadata()?;
     if metadata.nlink() > 1 && !commit.is_unsafe {
         let reason = format!(
-            "it has {} names (hard links), and a journal beside one is not found by the others; update it in place, or accept \
-             that (--unsafe)",
+            "it has {} hard links; the journal beside one name is not found through the others: update in place, \
+             or accept that (--unsafe)",
             metadata.nlink()
         );
         return Err(place.refused(&reason));
@@ -91,13 +91,15 @@ pub(super) fn write<'a>(
     let path = place.beside(&name);
     let failed = |error| Error::system(&path, "writing the journal", error);
     watch.before(&Step::of(StepKind::Make, &path)).map_err(failed)?;
-    let journal = place.folder.create_file(&name, 0o600).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidFilename => place.refused(
-            "its name is so long that its journal could have none beside it; replace it (--safety replace), update it in \
-             place, or give it a shorter name",
-        ),
-        _ => failed(error),
-    })?;
+    let journal = place
+        .folder
+        .create_file(&name, 0o600)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidFilename => place.refused(
+                "its name is too long for a journal name; use --safety replace or in-place, or shorten the name",
+            ),
+            _ => failed(error),
+        })?;
     let header = Header {
         inode: metadata.ino(),
         modified: (metadata.mtime(), metadata.mtime_nsec()),
@@ -231,8 +233,8 @@ impl Journal<'_> {
         let what = match undone {
             Ok((longer_bytes, Ok(()))) => as_before(longer_bytes),
             Ok((longer_bytes, Err(error))) => format!(
-                "{}, but its journal may be there, by which --recover would make the update after all ({error}): remove {} \
-                 if it is",
+                "{}, but its journal may still exist ({error}), and --recover would then apply the update: remove \
+                 {} if it exists",
                 as_before(longer_bytes),
                 self.path.display()
             ),

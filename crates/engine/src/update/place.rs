@@ -43,7 +43,7 @@ impl Place {
     pub fn require_is(&self, file: &Metadata) -> Result<()> {
         match self.folder.entry(&self.name) {
             Ok(entry) if entry.is(file) => Ok(()),
-            _ => Err(self.refused("it was replaced while it was opened; try again")),
+            _ => Err(self.refused("another program replaced it while seekless opened it; try again")),
         }
     }
 
@@ -93,7 +93,7 @@ impl Place {
         let again = again?;
         let (made, opened) = (file.metadata()?, again.metadata()?);
         if (made.dev(), made.ino()) != (opened.dev(), opened.ino()) {
-            return Err(io::Error::other("others replaced the file that was just made"));
+            return Err(io::Error::other("another process replaced the temporary file"));
         }
         Ok((file, again))
     }

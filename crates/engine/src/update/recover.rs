@@ -78,7 +78,10 @@ fn open_trusted(place: &Place, file: &File) -> Result<Option<File>> {
         Err(error) if can_have_none(&error) => return Ok(None),
         Err(error) => return Err(failed(error)),
         Ok(found) if !found.is_file => {
-            return Err(Error::refused(named, "is no regular file, so no journal of ours"));
+            return Err(Error::refused(
+                named,
+                "is not a regular file, so not a seekless journal",
+            ));
         }
         Ok(_) => {}
     }
@@ -99,16 +102,16 @@ fn open_trusted(place: &Place, file: &File) -> Result<Option<File>> {
     let trusted = [0, sys::effective_user(), owned.uid()];
     if !trusted.contains(&found.uid()) {
         let what = format!(
-            "belongs to user {}, who is neither you nor the file's owner and may have made it up; nothing was changed: \
-             look where it comes from, and change its owner if it is to be believed",
+            "belongs to user {}, who is neither you, the file's owner nor root; nothing was changed: if you trust \
+             the journal, change its owner",
             found.uid()
         );
         return Err(Error::refused(named, &what));
     }
     if may_be_of_others(&found, &owned) || found.nlink() > 1 {
         let what = format!(
-            "may have been written to by others (mode {:o}, {} names), and a journal of ours may not; nothing was \
-             changed: chmod go-w, or move it away",
+            "may have been changed by other users (mode {:o}, {} hard links); nothing was changed: if you trust \
+             it, run chmod go-w and remove its other links; otherwise move it away",
             found.mode() & 0o7777,
             found.nlink()
         );
@@ -194,8 +197,8 @@ fn count_records(journal: &File, named: &Path, path: &Path, file: &File) -> Resu
         None => Ok(Some(records)),
         Some(at) => {
             let what = format!(
-                "is of an older state of {}: its byte {at} is neither what was there before the update nor what the \
-                 update wanted, so others have written to it since; nothing was changed: move the journal away if the \
+                "does not match {}: byte {at} is neither the old nor the updated one, so another process wrote to \
+                 the file since; nothing was changed: move the journal away if the \
                  file is good as it is",
                 path.display()
             );

@@ -42,8 +42,8 @@ pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit, watch: 
     let before = State::of(&old).map_err(|error| place.failed("looking at it", error))?;
     if before.found.nlink() > 1 {
         return Err(place.refused(
-            "it has several names, and replacing it would leave the old file under the others; update it in place or \
-             through a journal",
+            "it has several hard links; replacing it would leave the old file under the other names: use --safety \
+             in-place",
         ));
     }
     if !commit.grows {
@@ -64,11 +64,11 @@ pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit, watch: 
     let done = made.map_err(|cause| unmade(&place.path, cause))?;
     let now = State::of(&old).map_err(|error| place.failed("looking at it", error))?;
     if is_held && !sys::holds_read_lease(&old) {
-        return Err(place.refused("others want to write to it; it is as it was, try again"));
+        return Err(place.refused("another process opened it for writing; it is unchanged: try again"));
     }
     // The time of the last change tells of owner, mode, attributes and names too.
     if !now.is(&before) || now.changed() != before.changed() {
-        return Err(place.refused("others changed it meanwhile; it is as they left it"));
+        return Err(place.refused("another process changed it meanwhile; its version is kept"));
     }
     new.take_name(watch)?;
     // The exchange has changed that time.
@@ -145,11 +145,11 @@ fn keep_writers_out(old: &File, place: &Place, commit: &Commit) -> Result<bool> 
         Ok(Support::Available(())) => return Ok(true),
         Ok(Support::Unavailable(_)) => return Ok(false),
         Err(_) if commit.is_unsafe => return Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => "others have it open for writing".to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => "another process has it open for writing".to_owned(),
         Err(error) => error.to_string(),
     };
     Err(place.refused(&format!(
-        "{reason}, and what they write to the old file would be lost; let them close it, update it in place, or accept that \
+        "{reason}: writes to the old file would be lost; close it there, update in place, or accept the loss \
          (--unsafe)"
     )))
 }
@@ -291,8 +291,8 @@ impl<'a> NewFile<'a> {
             })?;
         if let Support::Unavailable(reason) = exchanged {
             return Err(self.place.refused(&format!(
-                "{reason}, and without that a save by another program could be lost; nothing was changed: update it in place \
-                 or through a journal"
+                "{reason}: without exchanging names, another program's save could be lost; nothing was changed: \
+                 use --safety in-place or journal"
             )));
         }
         self.has_name.set(false);
@@ -311,19 +311,22 @@ impl<'a> NewFile<'a> {
             .and_then(|()| place.folder.exchange(&self.name, &place.name));
         let both = |what: &str| {
             place.refused(&format!(
-                "others saved it at the very moment at which it was replaced, and {what}: look at {} too, which they saved, \
-                 and keep the one that is good",
+                "another program saved it while it was replaced, and {what}: compare it with {}, which that \
+                 program saved, and keep the right one",
                 self.path.display()
             ))
         };
         match (exchanged, place.folder.entry(&self.name)) {
             (Ok(_), Ok(entry)) if entry.is(&ours) => {
                 self.has_name.set(true);
-                place.refused("others saved or changed it meanwhile; it is as they left it, try again")
+                place.refused("another process saved or changed it meanwhile; its version is kept: try again")
             }
-            (Ok(_), Ok(_)) => both("once more right after that"),
+            (Ok(_), Ok(_)) => both("saved it again"),
             // What they saved has its name; ours was removed by them.
-            (Ok(_), Err(_)) => place.refused("others saved it meanwhile; it is as they left it, try again"),
+            (Ok(_), Err(_)) => place.refused(
+                "another process saved or changed it meanwhile; its version is kept: \
+                 try again",
+            ),
             (Err(error), _) => both(&format!("their file could not be given its name back ({error})")),
         }
     }
@@ -407,7 +410,7 @@ pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<(
                 if !is_as_it_was && is_last {
                     undecided = Some((
                         place.beside(&name),
-                        "is what it was before an update, and others changed it since",
+                        "is the old file, and another process changed it after the update",
                     ));
                 }
                 is_as_it_was

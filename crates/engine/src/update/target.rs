@@ -314,12 +314,14 @@ pub(super) fn sync(side: &Side<'_>, watch: &dyn Watch) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
+const ELSEWHERE: &str = "on this file system, a lease does not keep out writers on other machines or behind the mount";
+
 /// Takes a lease by which nobody else opens the file, wherever they are; why there is none.
 pub(super) fn exclude_others(side: &Side<'_>) -> std::result::Result<(), String> {
     side.count_calls(2);
     match sys::leases_bind_all_writers(&side.file) {
         Ok(true) => {}
-        Ok(false) => return Err("a lease binds no writers elsewhere on this file system".to_owned()),
+        Ok(false) => return Err(ELSEWHERE.to_owned()),
         Err(error) => return Err(error.to_string()),
     }
     match sys::take_write_lease(&side.file) {

@@ -315,7 +315,7 @@ fn a_journal_that_cannot_be_removed_when_all_is_undone_is_told() {
     let error = commit_watched(&path, &updates(), &how("update/sync", Safety::Journal), &full).unwrap_err();
     let error = error.to_string();
     assert!(
-        error.contains("the file is as before, but its journal may be there"),
+        error.contains("the file is as before, but its journal may still exist"),
         "{error}"
     );
     assert!(std::fs::read(&path).unwrap() == sample(10_000));

@@ -39,12 +39,12 @@ fn a_journal_that_others_may_have_made_is_refused_and_nothing_is_changed() {
         let (path, journal) = interrupted(&folder);
         for mode in [0o620, 0o602, 0o666] {
             fs::set_permissions(&journal, Permissions::from_mode(mode)).unwrap();
-            refused(&path, "may have been written to by others");
+            refused(&path, "may have been changed by other users");
         }
         fs::set_permissions(&journal, Permissions::from_mode(0o600)).unwrap();
         let other = folder.path().join("other");
         match fs::hard_link(&journal, &other) {
-            Ok(()) => refused(&path, "2 names"),
+            Ok(()) => refused(&path, "2 hard links"),
             Err(error) => println!("skipped: {}: {error}", folder.path().display()),
         }
         let _ = fs::remove_file(&other);
@@ -56,7 +56,7 @@ fn a_journal_that_others_may_have_made_is_refused_and_nothing_is_changed() {
         }
         fs::rename(&journal, &other).unwrap();
         symlink(&other, &journal).unwrap();
-        refused(&path, "no regular file");
+        refused(&path, "not a regular file");
         fs::rename(&other, &journal).unwrap();
         assert!(matches!(recover(&path).unwrap(), Recovered::Finished(_)));
         assert!(fs::read(&path).unwrap() == wanted());
@@ -69,7 +69,7 @@ fn a_journal_is_believed_where_only_those_may_write_to_it_who_may_write_to_the_f
         let (path, journal) = interrupted(&folder);
         fs::set_permissions(&journal, Permissions::from_mode(0o622)).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o660)).unwrap();
-        refused(&path, "may have been written to by others");
+        refused(&path, "may have been changed by other users");
         fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
         assert!(matches!(recover(&path).unwrap(), Recovered::Finished(_)));
         assert!(fs::read(&path).unwrap() == wanted());
@@ -117,7 +117,7 @@ fn a_journal_of_an_older_state_is_refused_and_what_it_does_not_name_may_change()
         file.read_exact_at(&mut byte, 4001).unwrap();
         let neither = (0..=255).find(|other| *other != byte[0] && *other != b'p').unwrap();
         file.write_all_at(&[neither], 4001).unwrap();
-        refused(&path, "its byte 4001 is neither");
+        refused(&path, "byte 4001 is neither");
         file.write_all_at(&byte, 4001).unwrap();
         // Nobody's but theirs.
         file.write_all_at(&[!sample(10_000)[2000]], 2000).unwrap();

@@ -100,7 +100,10 @@ fn a_name_that_leaves_no_room_for_that_of_a_journal_is_updated_without_one() {
             let how = Commit { safety, ..replace() };
             match commit(&path, &one_byte(), &how) {
                 Ok(_) => assert!(is_done),
-                Err(error) => assert!(!is_done && error.to_string().contains("its name is so long"), "{error}"),
+                Err(error) => assert!(
+                    !is_done && error.to_string().contains("its name is too long"),
+                    "{error}"
+                ),
             }
             let expected: &[u8] = if is_done { b"Before" } else { b"before" };
             assert_eq!(std::fs::read(&path).unwrap(), expected);
@@ -128,7 +131,7 @@ impl Watch for Second<'_> {
                 safety: self.how.safety,
             };
             let look = Look::assuming(self.path, &limits);
-            assert!(look.unwrap_err().to_string().contains("is going on"));
+            assert!(look.unwrap_err().to_string().contains("is running"));
             let second = commit(self.path, &one_byte(), &self.how);
             *refused = Some(second.unwrap_err().to_string());
         }
@@ -168,7 +171,7 @@ fn a_second_update_is_refused_and_the_first_goes_on() {
             };
             let done = commit_watched(&path, &both, &first, &watch).unwrap();
             let refused = watch.refused.into_inner().unwrap().unwrap();
-            assert!(refused.contains("another update of it is going on"), "{refused}");
+            assert!(refused.contains("another update of it is running"), "{refused}");
             // One in place writes exactly from then on.
             assert_eq!(done.requested_bytes, 2, "{first:?} {second:?}");
             assert_eq!(std::fs::read(&path).unwrap(), b"Before and More");
@@ -207,7 +210,10 @@ fn who_comes_to_write_while_a_file_is_replaced_gets_the_file_that_keeps_the_name
             writer: Mutex::new(None),
         };
         let error = commit_watched(&path, &one_byte(), &replace(), &watch).unwrap_err();
-        assert!(error.to_string().contains("others want to write"), "{error}");
+        assert!(
+            error.to_string().contains("another process opened it for writing"),
+            "{error}"
+        );
         let writer = watch.writer.into_inner().unwrap().unwrap().join().unwrap();
         std::os::unix::fs::FileExt::write_all_at(&writer, b"theirs", 0).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
@@ -342,7 +348,7 @@ fn a_mode_that_others_change_while_a_file_is_replaced_stays() {
         let path = file_of(&folder, "file", b"before").canonicalize().unwrap();
         let refused = commit_watched(&path, &one_byte(), &replace(), &Chmod(&path));
         let error = refused.unwrap_err().to_string();
-        assert!(error.contains("others changed it meanwhile"), "{error}");
+        assert!(error.contains("another process changed it meanwhile"), "{error}");
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
         assert_eq!(std::fs::read(&path).unwrap(), b"before");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);

@@ -128,7 +128,7 @@ fn what_a_replaced_file_is_stays_and_its_other_names_are_not_cut_off() {
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
         std::fs::hard_link(&path, folder.path().join("other")).unwrap();
         let error = commit(&path, &updates, &replace).unwrap_err().to_string();
-        assert!(error.contains("several names"), "{error}");
+        assert!(error.contains("several hard links"), "{error}");
     }
 }
 

@@ -90,7 +90,7 @@ pub enum Error {
         holders: Vec<String>,
     },
     /// Somebody wanted to open the file meanwhile, and was let in.
-    #[error("{}: somebody wanted to open it, so the work was left off; its bytes are what they were. Try again when it is not in use", path.display())]
+    #[error("{}: stopped: another process opened it; no byte changed. Try again when it is not in use", path.display())]
     Wanted {
         /// The file.
         path: PathBuf,

@@ -402,10 +402,20 @@ impl Running<'_> {
                 ended.status,
                 ended.stderr.trim_end()
             );
+            // As the messages say: what others changed is the good one.
+            if ended.stderr.contains("compare the two") && others.count() > 0 {
+                for entry in fs::read_dir(&self.site.folder)? {
+                    let entry = entry?;
+                    if entry.file_name().to_string_lossy().starts_with(".seekless-new-") {
+                        fs::rename(entry.path(), &self.file)?;
+                    }
+                }
+                report.faults.extend(self.left()?);
+                return Ok(false);
+            }
             if !others.may_outdate_journal() {
                 report.faults.push(Fault::new("cannot recover", ""));
             }
-            // As the message says.
             let _ = fs::remove_file(self.site.folder.join(".file.seekless-journal"));
         }
         report.faults.extend(self.left()?);
