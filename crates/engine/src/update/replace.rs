@@ -77,13 +77,14 @@ pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit, watch: 
     if !is_old || !is_unchanged || (is_held && !sys::holds_read_lease(&old)) {
         return Err(new.give_back(watch));
     }
-    let unlasting = |cause| {
-        Error::Unlasting {
-        what: "the updates are made: the new file has taken the name, but after a power cut or a crash of the system it may \
-               be the old one again. Read it before you rely on it, and look for the reason (dmesg tells of broken devices)"
-            .to_owned(),
+    let unlasting = |cause| Error::Unlasting {
+        what: format!(
+            "the updates are made: the new file has taken the name, but after a power cut or a crash of the system it may be \
+             the old one again. Read it before you rely on it, and look for the reason (dmesg tells of broken devices). The \
+             old file is {}; --recover removes it",
+            new.path.display()
+        ),
         cause: Box::new(cause),
-    }
     };
     place.sync_folder(&place.path, watch).map_err(unlasting)?;
     let removed = watch.before(&Step::of(StepKind::Remove, &new.path));

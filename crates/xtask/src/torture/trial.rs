@@ -162,7 +162,7 @@ fn check_ending(plan: &TrialPlan, ended: &Ended) -> Vec<Fault> {
 /// What is refused rightly though nothing disturbs: several names for `replace`.
 fn may_refuse(plan: &TrialPlan, ended: &Ended) -> bool {
     // The descriptors of this process are for a moment those of what another worker starts.
-    let is_open = ["in use", "have it open"]
+    let is_open = ["in use", "have it open", "has it open", "opened it"]
         .iter()
         .any(|words| ended.stderr.contains(words));
     plan.file.has_hard_link || is_open
