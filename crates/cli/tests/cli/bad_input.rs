@@ -236,3 +236,28 @@ fn no_name_from_outside_reaches_a_terminal_as_a_command() {
         assert!(!said.is_empty(), "{arguments:?}");
     }
 }
+
+#[test]
+fn two_subvolumes_share_the_room_of_their_device() {
+    let place = Place::new();
+    let (folder, image) = (place.path("btrfs"), place.path("image"));
+    std::fs::create_dir(&folder).unwrap();
+    let Some(_mount) = Mount::image("btrfs", 1 << 30, &image, &folder) else {
+        return;
+    };
+    let made = ["one", "other"].map(|name| {
+        let path = folder.join(name);
+        prepared("btrfs", &["subvolume".as_ref(), "create".as_ref(), path.as_os_str()])
+    });
+    if made != [true; 2] {
+        return;
+    }
+    // One of them has room for it.
+    let sized = ["bench", "read", "--size", "500M", "--rounds", "1"];
+    let both = ["--dir", "btrfs/one", "--dir", "btrfs/other"];
+    let sentence = place.run(&[&sized[..], &both].concat()).refused();
+    assert!(
+        sentence.contains("btrfs/other") && sentence.contains("free"),
+        "{sentence}"
+    );
+}

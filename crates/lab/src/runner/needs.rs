@@ -25,15 +25,19 @@ impl Runner<'_> {
         let mut write_bytes = 0;
         let mut expected_write_bytes = 0;
         let mut most_space = 0;
-        let mut on_file_system = BTreeMap::<u64, u64>::new();
+        let mut on_file_system = BTreeMap::<String, u64>::new();
         for storage in 0..self.places.len() {
             let (space, written) = self.needs(&reached, storage);
             write_bytes += written;
             expected_write_bytes += self.source_bytes(&likely, storage) + self.expected_writes(&likely, storage);
             most_space = most_space.max(space);
             let facts = &self.places[storage].facts;
-            // Two folders of one file system share its space.
-            let needed = on_file_system.entry(facts.device_number).or_default();
+            // Two folders of one file system share its space. Subvolumes of btrfs have numbers of their own, and one device.
+            let shared = match &facts.device {
+                Some(device) => device.name.clone(),
+                None => facts.device_number_text(),
+            };
+            let needed = on_file_system.entry(shared).or_default();
             *needed += space;
             if *needed > facts.free_bytes - facts.free_bytes / 10 {
                 let path = self.places[storage].folder.clone();
