@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use crate::support::Support;
-use crate::types::Opening;
+use crate::types::{Access, Opening};
 
 /// An open folder, which need not be readable: only [`Folder::names`] and [`Folder::sync`] read it. Names are single
 /// components: a `/` in one leads out of the folder.
@@ -68,7 +68,16 @@ fn time(seconds: impl TryInto<i64>, nanoseconds: impl TryInto<i64>) -> (i64, i64
 /// # Errors
 /// The system's.
 pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
-    crate::platform::open_at(rustix::fs::CWD, path, how, OFlags::empty(), 0o666)
+    crate::platform::open_at(rustix::fs::CWD, path, how, flags_of(how.access), 0o666)
+}
+
+fn flags_of(access: Access) -> OFlags {
+    let access = match access {
+        Access::Read => OFlags::RDONLY,
+        Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+        Access::Overwrite => OFlags::RDWR,
+    };
+    access | OFlags::CLOEXEC | OFlags::NONBLOCK
 }
 
 impl Folder {
@@ -96,7 +105,13 @@ impl Folder {
     /// # Errors
     /// The system's; `ELOOP` for a link.
     pub fn open_file(&self, name: &OsStr, how: Opening) -> io::Result<Support<File>> {
-        crate::platform::open_at(self.as_fd(), name.as_ref(), how, OFlags::NOFOLLOW, 0o600)
+        crate::platform::open_at(
+            self.as_fd(),
+            name.as_ref(),
+            how,
+            flags_of(how.access) | OFlags::NOFOLLOW,
+            0o600,
+        )
     }
 
     /// Makes a file for reading and writing with a mode, less the umask.
@@ -259,7 +274,7 @@ mod tests {
         let folder = Folder::open(place.path()).unwrap();
         assert!(folder.create_file("link".as_ref(), 0o600).is_err());
         let reading = Opening {
-            access: crate::Access::Read,
+            access: Access::Read,
             direct: false,
             write_through: false,
         };

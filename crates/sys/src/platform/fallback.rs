@@ -14,7 +14,7 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, RawMode, StatVfsMountFlags};
 use crate::folder::Folder;
 use crate::support::Support;
 use crate::types::{
-    Access, Advice, Alignment, ExtendedAttributes, Extent, FileSystem, MapAdvice, Memory, Opening, ProcessIo, Residency,
+    Advice, Alignment, ExtendedAttributes, Extent, FileSystem, MapAdvice, Memory, Opening, ProcessIo, Residency,
 };
 
 const MISSING: &str = "not used on this system";
@@ -41,20 +41,12 @@ pub(crate) fn open_at(
     folder: BorrowedFd<'_>,
     path: &Path,
     how: Opening,
-    flags: OFlags,
+    mut flags: OFlags,
     mode: RawMode,
 ) -> io::Result<Support<File>> {
     if how.direct {
         return Ok(Support::Unavailable("direct I/O is not used on this system"));
     }
-    let mut flags = flags
-        | OFlags::CLOEXEC
-        | OFlags::NONBLOCK
-        | match how.access {
-            Access::Read => OFlags::RDONLY,
-            Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
-            Access::Overwrite => OFlags::RDWR,
-        };
     flags.set(OFlags::SYNC, how.write_through);
     let file = rustix::io::retry_on_intr(|| rustix::fs::openat(folder, path, flags, Mode::from_raw_mode(mode)))?;
     Ok(Support::Available(file.into()))

@@ -11,7 +11,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::folder::Folder;
 use crate::support::{ABSENT, Support, attempt};
-use crate::types::{Access, Alignment, Opening};
+use crate::types::{Alignment, Opening};
 
 /// statx(2) `STATX_DIOALIGN` (Linux 6.1), which rustix does not name.
 const STATX_DIOALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2000);
@@ -27,17 +27,9 @@ pub(crate) fn open_at(
     folder: BorrowedFd<'_>,
     path: &Path,
     how: Opening,
-    flags: OFlags,
+    mut flags: OFlags,
     mode: RawMode,
 ) -> io::Result<Support<File>> {
-    let mut flags = flags
-        | OFlags::CLOEXEC
-        | OFlags::NONBLOCK
-        | match how.access {
-            Access::Read => OFlags::RDONLY,
-            Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
-            Access::Overwrite => OFlags::RDWR,
-        };
     flags.set(OFlags::DIRECT, how.direct);
     flags.set(O_DSYNC, how.write_through);
     let absent: &[Errno] = if how.direct { &[Errno::INVAL] } else { &[] };
@@ -200,6 +192,7 @@ mod tests {
 
     use super::*;
     use crate::folder::open;
+    use crate::types::Access;
 
     fn plain(access: Access) -> Opening {
         Opening {

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::folder::Folder;
 use crate::support::{ABSENT, Support, attempt};
-use crate::types::{Access, Alignment, Opening};
+use crate::types::{Alignment, Opening};
 
 /// Opens a file in a folder (openat(2)), never leaking it into child processes nor waiting for another end; `direct` is
 /// fcntl(2) `F_NOCACHE`. A new one gets `mode`, less the umask.
@@ -20,17 +20,9 @@ pub(crate) fn open_at(
     folder: BorrowedFd<'_>,
     path: &Path,
     how: Opening,
-    flags: OFlags,
+    mut flags: OFlags,
     mode: RawMode,
 ) -> io::Result<Support<File>> {
-    let mut flags = flags
-        | OFlags::CLOEXEC
-        | OFlags::NONBLOCK
-        | match how.access {
-            Access::Read => OFlags::RDONLY,
-            Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
-            Access::Overwrite => OFlags::RDWR,
-        };
     flags.set(OFlags::DSYNC, how.write_through);
     let file = File::from(rustix::io::retry_on_intr(|| {
         rustix::fs::openat(folder, path, flags, Mode::from_raw_mode(mode))
