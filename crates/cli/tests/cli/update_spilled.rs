@@ -38,7 +38,7 @@ fn updates_that_do_not_fit_into_memory_are_sorted_on_the_disk() {
     let arguments = ["file", "--from", "updates", "--memory", "16M"];
     let ended = place.run(&[&["update"], &arguments[..], &["--method", "update/sync,order=as-given"]].concat());
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("take another order"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("use another order"), "{}", ended.stderr);
 }
 
 #[test]

@@ -338,7 +338,7 @@ impl Running<'_> {
     ) -> Result<()> {
         let ending = ended.ending();
         let ends_early = plan.command.promise != Promise::Unchanged && ending != Ending::Success;
-        let is_unrecovered = ends_early && self.file.exists() && self.recover(plan, others, report)?;
+        let is_unrecovered = ends_early && self.file.exists() && self.recover(plan, before, others, report)?;
         let found = match fs::read(&self.file) {
             Ok(found) => found,
             Err(error) => {
@@ -380,7 +380,13 @@ impl Running<'_> {
     }
 
     /// Recovers the file. Whether that was refused because others wrote to it.
-    fn recover(&self, plan: &TrialPlan, others: &Acknowledged, report: &mut TrialReport) -> Result<bool> {
+    fn recover(
+        &self,
+        plan: &TrialPlan,
+        before: &Before,
+        others: &Acknowledged,
+        report: &mut TrialReport,
+    ) -> Result<bool> {
         let recovering = || {
             let mut command = self.seekless();
             command.arg("update").arg(&self.file).arg("--recover");
@@ -404,9 +410,16 @@ impl Running<'_> {
             );
             // As the messages say: what others changed is the good one.
             if ended.stderr.contains("compare the two") && others.count() > 0 {
+                let only_properties = others.saved.is_none() && others.writes.is_empty();
+                let is_good = check_properties(&before.properties, others, &properties(&self.file)?).is_empty();
                 for entry in fs::read_dir(&self.site.folder)? {
                     let entry = entry?;
-                    if entry.file_name().to_string_lossy().starts_with(".seekless-new-") {
+                    if !entry.file_name().to_string_lossy().starts_with(".seekless-new-") {
+                        continue;
+                    }
+                    if only_properties && is_good {
+                        fs::remove_file(entry.path())?;
+                    } else {
                         fs::rename(entry.path(), &self.file)?;
                     }
                 }
