@@ -226,7 +226,7 @@ const FILES_BY_FUSE: u32 = 1000;
 const ATTEMPTS: usize = 5;
 
 /// Files of many sizes, some whole in memory, some in part, some not at all, with links of both kinds.
-fn populate(folder: &Path, files: u32) {
+fn populate(folder: &Path, files: u32, has_hard_links: bool) {
     for n in 0..files {
         let inner = folder.join(format!("folder {}", n % 40));
         if n < 40 {
@@ -238,7 +238,7 @@ fn populate(folder: &Path, files: u32) {
         let bytes = [0, 1, 100, 4095, 4096, 4097, 20_000, 70_000][(mixed % 8) as usize];
         fs::write(&path, vec![1; bytes]).unwrap();
         match n % 100 {
-            0 => fs::hard_link(&path, folder.join(format!("hard {n}"))).unwrap(),
+            0 if has_hard_links => fs::hard_link(&path, folder.join(format!("hard {n}"))).unwrap(),
             1 => std::os::unix::fs::symlink(&path, folder.join(format!("soft {n}"))).unwrap(),
             _ => {}
         }
@@ -284,7 +284,8 @@ fn residency_over_ten_thousand_files_is_that_of_vmtouch_and_dropped_is_dropped()
         let file_system = seekless::StorageFacts::of(folder.path()).unwrap().file_system;
         let is_fuse = file_system.starts_with("fuse");
         let files = if is_fuse { FILES_BY_FUSE } else { FILES };
-        populate(folder.path(), files);
+        // There each name counts, and to vmtouch each inode.
+        populate(folder.path(), files, !is_fuse);
         if is_fuse {
             // For a second the kernel believes what it knew of a file before it had another name.
             std::thread::sleep(Duration::from_millis(1500));
@@ -293,8 +294,9 @@ fn residency_over_ten_thousand_files_is_that_of_vmtouch_and_dropped_is_dropped()
         let agree = (0..ATTEMPTS).any(|_| {
             let (theirs, (found, sum)) = (vmtouch(folder.path()).unwrap(), ours("show", folder.path()));
             assert_eq!(sum["files"], files, "{file_system}");
-            let linked = Value::from(files / 100);
-            assert_eq!((&sum["repeated"], &sum["links"]), (&linked, &linked), "{file_system}");
+            let (repeated, links) = (if is_fuse { 0 } else { files / 100 }, files / 100);
+            assert_eq!(sum["repeated"], repeated, "{file_system}");
+            assert_eq!(sum["links"], links, "{file_system}");
             looks.push((theirs, found));
             theirs == found
         });
