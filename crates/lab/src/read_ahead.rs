@@ -260,11 +260,7 @@ const LONGEST_NOTE: u64 = 8 << 10;
 impl Note {
     /// `None` where there is none, or one that was not written to its end: the window was not set then.
     fn read(notes: &Folder, name: &OsStr) -> io::Result<Option<Self>> {
-        let reading = Opening {
-            access: Access::Read,
-            direct: false,
-            write_through: false,
-        };
+        let reading = Opening::plain(Access::Read);
         let file = match notes.open_file(name, reading) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened?,
@@ -351,11 +347,7 @@ fn open_lock(notes: &Folder, device: &OsStr) -> io::Result<File> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         made => return made,
     }
-    let writing = Opening {
-        access: Access::Overwrite,
-        direct: false,
-        write_through: false,
-    };
+    let writing = Opening::plain(Access::Overwrite);
     notes
         .open_file(&name, writing)?
         .available()

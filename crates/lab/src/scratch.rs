@@ -221,11 +221,7 @@ fn is_lock_of(lock: &Metadata, folder: &Metadata) -> bool {
 }
 
 fn open_lock(folder: &Folder) -> Option<File> {
-    let writing = Opening {
-        access: Access::Overwrite,
-        direct: false,
-        write_through: false,
-    };
+    let writing = Opening::plain(Access::Overwrite);
     match folder.open_file(OsStr::new(LOCK), writing) {
         Ok(Support::Available(lock)) => Some(lock),
         _ => None,

@@ -97,11 +97,7 @@ impl WholeFile {
         {
             return old.try_clone().map(Some);
         }
-        let writing = Opening {
-            access: Access::Overwrite,
-            direct: false,
-            write_through: false,
-        };
+        let writing = Opening::plain(Access::Overwrite);
         match self.folder.open_file(&self.name, writing)? {
             Support::Available(file) if file.metadata()?.is_file() => Ok(Some(file)),
             _ => Err(io::Error::other("it is not a regular file any more")),

@@ -273,11 +273,7 @@ mod tests {
         std::os::unix::fs::symlink(&precious, place.path().join("link")).unwrap();
         let folder = Folder::open(place.path()).unwrap();
         assert!(folder.create_file("link".as_ref(), 0o600).is_err());
-        let reading = Opening {
-            access: Access::Read,
-            direct: false,
-            write_through: false,
-        };
+        let reading = Opening::plain(Access::Read);
         assert!(folder.open_file("link".as_ref(), reading).is_err());
         assert!(folder.open_folder("link".as_ref()).is_err());
         assert!(!folder.entry("link".as_ref()).unwrap().is_file);

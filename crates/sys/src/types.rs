@@ -26,6 +26,18 @@ pub struct Opening {
     pub write_through: bool,
 }
 
+impl Opening {
+    /// Through the page cache, and not written through.
+    #[must_use]
+    pub fn plain(access: Access) -> Self {
+        Self {
+            access,
+            direct: false,
+            write_through: false,
+        }
+    }
+}
+
 /// What direct I/O on a file demands, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alignment {

@@ -164,11 +164,7 @@ impl CachedFile {
 }
 
 fn open_without_waiting(path: &Path) -> io::Result<File> {
-    let opening = Opening {
-        access: Access::Read,
-        direct: false,
-        write_through: false,
-    };
+    let opening = Opening::plain(Access::Read);
     match sys::open(path, opening)? {
         Support::Available(file) => Ok(file),
         Support::Unavailable(reason) => Err(io::Error::other(reason)),

@@ -331,11 +331,7 @@ fn known_bytes(file: &CachedFile) -> std::result::Result<u64, String> {
 
 fn write_lease(bench: &Bench) -> Attempt {
     drop(bench.fresh().map_err(said)?);
-    let opening = Opening {
-        access: Access::Overwrite,
-        direct: false,
-        write_through: false,
-    };
+    let opening = Opening::plain(Access::Overwrite);
     match sys::open(&bench.one, opening).map_err(said)? {
         Support::Available(file) => {
             done(sys::take_write_lease(&file))?;

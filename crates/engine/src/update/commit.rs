@@ -169,7 +169,7 @@ pub(super) fn in_place(
         _ => None,
     };
     let going = Going::new(watch, others, bytes_before);
-    let result = fill(&mut *prepared.mechanism, &side, updates, &going, bytes_before);
+    let result = fill(&mut *prepared.mechanism, &side, updates, &going);
     let result = result.and_then(|()| harden(&side, updates, &going, journal.is_some()));
     let done = Updated {
         journal_bytes: journal.as_ref().map_or(0, |journal| journal.bytes),
@@ -238,13 +238,12 @@ pub(super) fn fill(
     side: &Side<'_>,
     updates: &Updates,
     going: &Going<'_>,
-    bytes_before: u64,
 ) -> Result<()> {
     if updates.is_empty() {
         return Ok(());
     }
-    if side.bytes > bytes_before {
-        extend(side, going, bytes_before)?;
+    if side.bytes > going.bytes_before {
+        extend(side, going)?;
     }
     updates.each_window(|window| mechanism.update(&Target::new(side, window, going)))
 }

@@ -12,14 +12,12 @@ use crate::method::Preallocate;
 use crate::transfer::{MEMORY_ALIGNMENT, Side};
 
 /// Makes the file as long as it will be, or gives it its blocks, as the method says.
-pub(super) fn extend(side: &Side<'_>, going: &Going<'_>, bytes_before: u64) -> Result<()> {
+pub(super) fn extend(side: &Side<'_>, going: &Going<'_>) -> Result<()> {
     let way = side.method.options().preallocate;
-    if way != Preallocate::None {
-        going.note_growth(side, side.bytes)?;
-    }
     if matches!(way, Preallocate::Allocate | Preallocate::Both) {
+        going.note_growth(side, side.bytes)?;
         side.count_call();
-        let allocated = sys::allocate(&side.file, bytes_before, side.bytes - bytes_before);
+        let allocated = sys::allocate(&side.file, going.bytes_before, side.bytes - going.bytes_before);
         side.support("allocating its blocks", allocated)?;
     }
     match way {

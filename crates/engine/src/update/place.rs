@@ -48,11 +48,7 @@ impl Place {
     }
 
     pub fn open(&self, access: Access) -> io::Result<File> {
-        let how = Opening {
-            access,
-            direct: false,
-            write_through: false,
-        };
+        let how = Opening::plain(access);
         open_plainly(&self.folder, &self.name, how)
     }
 

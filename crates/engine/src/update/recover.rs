@@ -13,8 +13,8 @@ use seekless_sys::{self as sys, Access, Opening};
 use super::commit::{lock, refuse_second};
 use super::form::{Header, Read, Record};
 use super::journal::{can_have_none, journal_name, read_or_zeros, remove};
+use super::left;
 use super::place::{Place, open_plainly, with_protection};
-use super::replace;
 use super::watch::{Step, StepKind, Unwatched, Watch};
 use crate::error::{Error, Result};
 
@@ -65,7 +65,7 @@ pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
             recovered
         }
     };
-    replace::recover(place, &file, watch)?;
+    left::recover(place, &file, watch)?;
     Ok(recovered)
 }
 
@@ -85,11 +85,7 @@ fn open_trusted(place: &Place, file: &File) -> Result<Option<File>> {
         }
         Ok(_) => {}
     }
-    let how = Opening {
-        access: Access::Read,
-        direct: false,
-        write_through: false,
-    };
+    let how = Opening::plain(Access::Read);
     let journal = open_plainly(&place.folder, &name, how).map_err(failed)?;
     let looked = journal.metadata().and_then(|found| Ok((found, file.metadata()?)));
     let (found, owned) = looked.map_err(failed)?;

@@ -5,10 +5,9 @@
 //! moment, the names are exchanged back.
 
 use std::cell::Cell;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -17,8 +16,10 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 use super::attributes;
 use super::commit::{Commit, Updated, fill, harden, lock, refuse_second, written};
 use super::journal::refuse_left;
-use super::place::{Place, is_name_of_empty, open_plainly, with_protection};
+use super::left;
+use super::place::{Place, with_protection};
 use super::resolved::Updates;
+use super::state::State;
 use super::target::{Going, Others};
 use super::updater::Updater;
 use super::watch::{Step, StepKind, Watch};
@@ -100,33 +101,6 @@ pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit, watch: 
     Ok(done)
 }
 
-/// What others may change of a file.
-struct State {
-    found: Metadata,
-    attributes: Support<sys::ExtendedAttributes>,
-}
-
-impl State {
-    fn of(file: &File) -> io::Result<Self> {
-        Ok(Self {
-            found: file.metadata()?,
-            attributes: sys::extended_attributes(file.as_fd())?,
-        })
-    }
-
-    fn changed(&self) -> (i64, i64) {
-        (self.found.ctime(), self.found.ctime_nsec())
-    }
-
-    fn is(&self, other: &Self) -> bool {
-        let all = |found: &Metadata| {
-            let written = (found.len(), found.mtime(), found.mtime_nsec());
-            (written, found.mode(), found.uid(), found.gid(), found.nlink())
-        };
-        all(&self.found) == all(&other.found) && self.attributes == other.attributes
-    }
-}
-
 /// The error of a call at the new file, which says what has become of the old one.
 fn unmade(path: &Path, cause: Error) -> Error {
     match cause {
@@ -166,7 +140,7 @@ fn update(
     let mut side = Side::open_by(&new.path, &commit.method, Access::Overwrite, |how| new.open(how))?;
     side.bytes = updates.end().max(bytes_before);
     let going = Going::new(watch, Others::Nobody, bytes_before);
-    fill(&mut *prepared.mechanism, &side, updates, &going, bytes_before)?;
+    fill(&mut *prepared.mechanism, &side, updates, &going)?;
     let fsync = harden(&side, updates, &going, false)?;
     Ok(Updated {
         fsync,
@@ -221,7 +195,7 @@ impl<'a> NewFile<'a> {
         match sys::unnamed_file(&place.folder).map_err(failed)? {
             Support::Available((file, unnamed)) => {
                 file.lock().map_err(failed)?;
-                let name = name_of(old, &file.metadata().map_err(failed)?);
+                let name = left::name_of(old, &file.metadata().map_err(failed)?);
                 Ok(Self {
                     place,
                     file,
@@ -238,7 +212,7 @@ impl<'a> NewFile<'a> {
     /// Makes it where each file has a name.
     fn make_named(place: &'a Place, old: &Metadata) -> io::Result<Self> {
         let (file, first_name) = place.make_beside()?;
-        let name = name_of(old, &file.metadata()?);
+        let name = left::name_of(old, &file.metadata()?);
         // Not by a link, which would never take the place of another: to FUSE, file and link are two, with a page cache each.
         // Nobody has this name in the moment between, in which our inode is.
         let named = match place.folder.entry(&name) {
@@ -317,17 +291,15 @@ impl<'a> NewFile<'a> {
                 self.path.display()
             ))
         };
+        let kept = "another process saved or changed it meanwhile; its version is kept: try again";
         match (exchanged, place.folder.entry(&self.name)) {
             (Ok(_), Ok(entry)) if entry.is(&ours) => {
                 self.has_name.set(true);
-                place.refused("another process saved or changed it meanwhile; its version is kept: try again")
+                place.refused(kept)
             }
             (Ok(_), Ok(_)) => both("saved it again"),
             // What they saved has its name; ours was removed by them.
-            (Ok(_), Err(_)) => place.refused(
-                "another process saved or changed it meanwhile; its version is kept: \
-                 try again",
-            ),
+            (Ok(_), Err(_)) => place.refused(kept),
             (Err(error), _) => both(&format!("their file could not be given its name back ({error})")),
         }
     }
@@ -351,121 +323,6 @@ impl Drop for NewFile<'_> {
     }
 }
 
-/// How the names of new files begin, before the inodes of the old and the new one and when the old one was written to, in
-/// seconds and nanoseconds: by them such a file is known for one of ours.
-const PREFIX: &str = ".seekless-new-";
-
-fn name_of(old: &Metadata, new: &Metadata) -> OsString {
-    let (seconds, nanoseconds) = (old.mtime(), old.mtime_nsec());
-    format!("{PREFIX}{}-{}-{seconds}.{nanoseconds}", old.ino(), new.ino()).into()
-}
-
-/// What a name by [`name_of`] tells.
-struct Told {
-    old: u64,
-    new: u64,
-    modified: (i64, i64),
-}
-
-impl Told {
-    fn by(name: &OsStr) -> Option<Self> {
-        let (old, rest) = name.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
-        let (new, time) = rest.split_once('-')?;
-        let (seconds, nanoseconds) = time.split_once('.')?;
-        Some(Self {
-            old: old.parse().ok()?,
-            new: new.parse().ok()?,
-            modified: (seconds.parse().ok()?, nanoseconds.parse().ok()?),
-        })
-    }
-}
-
-/// Removes what replacements in the folder left that were killed, and names what only a person can decide on. Nothing is
-/// believed of a file that another user than the file's owner, this one or root may have planted.
-///
-/// # Errors
-/// The system's; [`Error::Refused`] for a file under such a name that holds what others wrote or saved, or may.
-pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<()> {
-    let found = &file.metadata().map_err(|error| place.failed("looking at it", error))?;
-    let failed = |error| place.failed("looking in its folder for what a killed update left", error);
-    let trusted = [0, sys::effective_user(), found.uid()];
-    let mut undecided = None;
-    for name in place.folder.names().map_err(failed)? {
-        if !name.as_encoded_bytes().starts_with(b".seekless-") {
-            continue;
-        }
-        let left = match place.folder.entry(&name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            left => left.map_err(failed)?,
-        };
-        if !left.is_file || !trusted.contains(&left.user) {
-            continue;
-        }
-        let is_ours = match Told::by(&name) {
-            // The new one, which did not take the name; perhaps it is about to.
-            Some(told) if left.inode == told.new => true,
-            // The old one, whose name a new one took. Others may have found it before it lost that.
-            Some(told) if left.inode == told.old => {
-                let is_last = told.new == found.ino();
-                let is_as_it_was = left.modified == told.modified && (!is_last || is_like(place, &name, file));
-                if !is_as_it_was && is_last {
-                    undecided = Some((
-                        place.beside(&name),
-                        "is the old file, and another process changed it after the update",
-                    ));
-                }
-                is_as_it_was
-            }
-            Some(told) => {
-                if told.new == found.ino() {
-                    undecided = Some((
-                        place.beside(&name),
-                        "may be what another program saved while an update was killed",
-                    ));
-                }
-                false
-            }
-            None => left.bytes == 0 && is_name_of_empty(&name),
-        };
-        if is_ours && is_abandoned(place, &name) {
-            watch
-                .before(&Step::of(StepKind::Remove, &place.beside(&name)))
-                .and_then(|()| place.folder.remove_file(&name))
-                .map_err(|error| Error::system(&place.beside(&name), "removing what a killed update left", error))?;
-        }
-    }
-    match undecided {
-        None => Ok(()),
-        Some((path, what)) => Err(place.refused(&format!(
-            "{} {what}: compare the two; rename that one to this name if it is the good one, or remove it",
-            path.display()
-        ))),
-    }
-}
-
-/// Whether a file beside another has its owner, mode and attributes.
-fn is_like(place: &Place, name: &OsStr, file: &File) -> bool {
-    let states = open_to_read(place, name).and_then(|left| Ok((State::of(&left)?, State::of(file)?)));
-    states.is_ok_and(|(left, file)| {
-        let rights = |state: &State| (state.found.mode(), state.found.uid(), state.found.gid());
-        rights(&left) == rights(&file) && left.attributes == file.attributes
-    })
-}
-
-/// Whether nobody is at work with a file: who replaces one has locked the old and the new one.
-fn is_abandoned(place: &Place, name: &OsStr) -> bool {
-    open_to_read(place, name).is_ok_and(|file| file.try_lock().is_ok())
-}
-
-fn open_to_read(place: &Place, name: &OsStr) -> io::Result<File> {
-    let how = Opening {
-        access: Access::Read,
-        direct: false,
-        write_through: false,
-    };
-    open_plainly(&place.folder, name, how)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -486,28 +343,28 @@ mod tests {
         let (folder, place) = place();
         let old = fs::metadata(&place.path).unwrap();
         let named = NewFile::make_named(&place, &old).unwrap();
-        let left = named.path.clone();
+        let path = named.path.clone();
         named.has_name.set(false);
         drop(named);
         let mut theirs = vec![
-            left.with_file_name(format!("{PREFIX}{}-1-1.1", old.ino())),
-            left.with_file_name(PREFIX),
+            path.with_file_name(format!("{}{}-1-1.1", left::PREFIX, old.ino())),
+            path.with_file_name(left::PREFIX),
             folder.path().join(".file.seekless-new"),
         ];
         for path in &theirs {
             fs::write(path, "precious").unwrap();
         }
         // A copy has another inode.
-        let copied = left.with_extension("copy");
-        fs::copy(&left, &copied).unwrap();
-        let other = folder.path().join(name_of(
-            &fs::metadata(&left).unwrap(),
+        let copied = path.with_extension("copy");
+        fs::copy(&path, &copied).unwrap();
+        let other = folder.path().join(left::name_of(
+            &fs::metadata(&path).unwrap(),
             &fs::metadata(&theirs[0]).unwrap(),
         ));
         fs::rename(&copied, &other).unwrap();
         theirs.push(other);
-        recover(&place, &File::open(&place.path).unwrap(), &Unwatched).unwrap();
-        assert!(!left.exists());
+        left::recover(&place, &File::open(&place.path).unwrap(), &Unwatched).unwrap();
+        assert!(!path.exists());
         for path in &theirs {
             assert!(path.exists(), "{}", path.display());
         }

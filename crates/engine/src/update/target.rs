@@ -32,7 +32,7 @@ pub(crate) enum Others {
 pub(crate) struct Going<'a> {
     pub watch: &'a dyn Watch,
     others: Others,
-    bytes_before: u64,
+    pub bytes_before: u64,
     lease_ended: AtomicBool,
     has_begun: AtomicBool,
     has_grown: AtomicBool,

@@ -53,11 +53,7 @@ impl<'a> Held<'a> {
         if found.len() >= ASKED_FROM_BYTES && sys::is_locked(&found) {
             return Err(in_use(path));
         }
-        let how = Opening {
-            access: Access::Overwrite,
-            direct: false,
-            write_through: false,
-        };
+        let how = Opening::plain(Access::Overwrite);
         let failed = |action| move |error| Error::system(path, action, error);
         let file = match sys::open(path, how) {
             Ok(Support::Available(file)) => file,

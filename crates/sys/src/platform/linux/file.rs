@@ -194,38 +194,33 @@ mod tests {
     use crate::folder::open;
     use crate::types::Access;
 
-    fn plain(access: Access) -> Opening {
-        Opening {
-            access,
-            direct: false,
-            write_through: false,
-        }
-    }
-
     #[test]
     fn open_creates_overwrites_and_reads() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         assert_eq!(
-            open(&path, plain(Access::Overwrite)).unwrap_err().kind(),
+            open(&path, Opening::plain(Access::Overwrite)).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
-        let made = open(&path, plain(Access::CreateNew)).unwrap().available().unwrap();
+        let made = open(&path, Opening::plain(Access::CreateNew))
+            .unwrap()
+            .available()
+            .unwrap();
         made.write_all_at(b"0123456789", 0).unwrap();
         let how = Opening {
             write_through: true,
-            ..plain(Access::Overwrite)
+            ..Opening::plain(Access::Overwrite)
         };
         let over = open(&path, how).unwrap().available().unwrap();
         over.write_all_at(b"xx", 2).unwrap();
-        let read = open(&path, plain(Access::Read)).unwrap().available().unwrap();
+        let read = open(&path, Opening::plain(Access::Read)).unwrap().available().unwrap();
         assert!(read.write_at(b"y", 0).is_err());
         let status = rustix::fs::fcntl_getfl(&over).unwrap();
         let synced = status & OFlags::from_bits_retain(libc::O_SYNC as u32);
         assert_eq!(synced, O_DSYNC, "O_SYNC is more than writing the data through");
         assert_eq!(std::fs::read(&path).unwrap(), b"01xx456789");
         assert_eq!(
-            open(&path, plain(Access::CreateNew)).unwrap_err().kind(),
+            open(&path, Opening::plain(Access::CreateNew)).unwrap_err().kind(),
             io::ErrorKind::AlreadyExists
         );
     }
@@ -256,7 +251,7 @@ mod tests {
         std::fs::write(file.path(), &content).unwrap();
         let how = Opening {
             direct: true,
-            ..plain(Access::Read)
+            ..Opening::plain(Access::Read)
         };
         let Support::Available(direct) = open(file.path(), how).unwrap() else {
             println!("skipped: no direct I/O on the temporary folder");

@@ -1,0 +1,124 @@
+//! What replacements leave that were killed: a new file that did not take the name, or the old one that lost it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use seekless_sys::{self as sys, Access, Opening};
+
+use super::place::{Place, is_name_of_empty, open_plainly};
+use super::state::State;
+use super::watch::{Step, StepKind, Watch};
+use crate::error::{Error, Result};
+
+/// How the names of new files begin, before the inodes of the old and the new one and when the old one was written to, in
+/// seconds and nanoseconds: by them such a file is known for one of ours.
+pub(super) const PREFIX: &str = ".seekless-new-";
+
+pub(super) fn name_of(old: &Metadata, new: &Metadata) -> OsString {
+    let (seconds, nanoseconds) = (old.mtime(), old.mtime_nsec());
+    format!("{PREFIX}{}-{}-{seconds}.{nanoseconds}", old.ino(), new.ino()).into()
+}
+
+/// What a name by [`name_of`] tells.
+struct Told {
+    old: u64,
+    new: u64,
+    modified: (i64, i64),
+}
+
+impl Told {
+    fn by(name: &OsStr) -> Option<Self> {
+        let (old, rest) = name.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
+        let (new, time) = rest.split_once('-')?;
+        let (seconds, nanoseconds) = time.split_once('.')?;
+        Some(Self {
+            old: old.parse().ok()?,
+            new: new.parse().ok()?,
+            modified: (seconds.parse().ok()?, nanoseconds.parse().ok()?),
+        })
+    }
+}
+
+/// Removes what replacements in the folder left that were killed, and names what only a person can decide on. Nothing is
+/// believed of a file that another user than the file's owner, this one or root may have planted.
+///
+/// # Errors
+/// The system's; [`Error::Refused`] for a file under such a name that holds what others wrote or saved, or may.
+pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<()> {
+    let found = &file.metadata().map_err(|error| place.failed("looking at it", error))?;
+    let failed = |error| place.failed("looking in its folder for what a killed update left", error);
+    let trusted = [0, sys::effective_user(), found.uid()];
+    let mut undecided = None;
+    for name in place.folder.names().map_err(failed)? {
+        if !name.as_encoded_bytes().starts_with(b".seekless-") {
+            continue;
+        }
+        let left = match place.folder.entry(&name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            left => left.map_err(failed)?,
+        };
+        if !left.is_file || !trusted.contains(&left.user) {
+            continue;
+        }
+        let is_ours = match Told::by(&name) {
+            // The new one, which did not take the name; perhaps it is about to.
+            Some(told) if left.inode == told.new => true,
+            // The old one, whose name a new one took. Others may have found it before it lost that.
+            Some(told) if left.inode == told.old => {
+                let is_last = told.new == found.ino();
+                let is_as_it_was = left.modified == told.modified && (!is_last || is_like(place, &name, file));
+                if !is_as_it_was && is_last {
+                    undecided = Some((
+                        place.beside(&name),
+                        "is the old file, and another process changed it after the update",
+                    ));
+                }
+                is_as_it_was
+            }
+            Some(told) => {
+                if told.new == found.ino() {
+                    undecided = Some((
+                        place.beside(&name),
+                        "may be what another program saved while an update was killed",
+                    ));
+                }
+                false
+            }
+            None => left.bytes == 0 && is_name_of_empty(&name),
+        };
+        if is_ours && is_abandoned(place, &name) {
+            watch
+                .before(&Step::of(StepKind::Remove, &place.beside(&name)))
+                .and_then(|()| place.folder.remove_file(&name))
+                .map_err(|error| Error::system(&place.beside(&name), "removing what a killed update left", error))?;
+        }
+    }
+    match undecided {
+        None => Ok(()),
+        Some((path, what)) => Err(place.refused(&format!(
+            "{} {what}: compare the two; rename that one to this name if it is the good one, or remove it",
+            path.display()
+        ))),
+    }
+}
+
+/// Whether a file beside another has its owner, mode and attributes.
+fn is_like(place: &Place, name: &OsStr, file: &File) -> bool {
+    let states = open_to_read(place, name).and_then(|left| Ok((State::of(&left)?, State::of(file)?)));
+    states.is_ok_and(|(left, file)| {
+        let rights = |state: &State| (state.found.mode(), state.found.uid(), state.found.gid());
+        rights(&left) == rights(&file) && left.attributes == file.attributes
+    })
+}
+
+/// Whether nobody is at work with a file: who replaces one has locked the old and the new one.
+fn is_abandoned(place: &Place, name: &OsStr) -> bool {
+    open_to_read(place, name).is_ok_and(|file| file.try_lock().is_ok())
+}
+
+fn open_to_read(place: &Place, name: &OsStr) -> io::Result<File> {
+    let how = Opening::plain(Access::Read);
+    open_plainly(&place.folder, name, how)
+}

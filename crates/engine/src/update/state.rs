@@ -1,0 +1,36 @@
+//! What a file is like, to tell whether others changed it.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+
+use seekless_sys::{self as sys, Support};
+
+/// What others may change of a file.
+pub(super) struct State {
+    pub found: Metadata,
+    pub attributes: Support<sys::ExtendedAttributes>,
+}
+
+impl State {
+    pub fn of(file: &File) -> io::Result<Self> {
+        Ok(Self {
+            found: file.metadata()?,
+            attributes: sys::extended_attributes(file.as_fd())?,
+        })
+    }
+
+    /// When anything of it was changed last, in seconds and nanoseconds.
+    pub fn changed(&self) -> (i64, i64) {
+        (self.found.ctime(), self.found.ctime_nsec())
+    }
+
+    pub fn is(&self, other: &Self) -> bool {
+        let all = |found: &Metadata| {
+            let written = (found.len(), found.mtime(), found.mtime_nsec());
+            (written, found.mode(), found.uid(), found.gid(), found.nlink())
+        };
+        all(&self.found) == all(&other.found) && self.attributes == other.attributes
+    }
+}
