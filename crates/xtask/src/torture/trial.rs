@@ -22,8 +22,8 @@ use super::verdict::{
 };
 use crate::process::in_words;
 
-/// A command that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A command that takes longer hangs. It is long, because one fsync can wait for all that others write to the disk.
+const PATIENCE: Duration = Duration::from_mins(2);
 /// The call that others wait for comes sooner, or not at all.
 const CALL_PATIENCE: Duration = Duration::from_millis(100);
 const POLL: Duration = Duration::from_micros(200);
@@ -58,7 +58,8 @@ struct Ended {
     status: ExitStatus,
     stderr: String,
     trace: String,
-    hangs: bool,
+    /// Where its threads waited in the kernel when patience ended.
+    hung_in: Option<String>,
 }
 
 impl Ended {
@@ -129,11 +130,31 @@ pub fn run(plan: &TrialPlan, site: &Site<'_>) -> Result<TrialReport> {
     Ok(report)
 }
 
+/// The kernel's stacks of the threads of a process group, each after the thread's name and state.
+fn kernel_stacks(group: Pid) -> String {
+    let mut stacks = String::new();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let threads = fs::read_dir(process.path().join("task"));
+        for thread in threads.into_iter().flatten().flatten() {
+            let read = |name| fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+            // The name of the program is in parentheses, and may itself hold one; the group is the third word after it.
+            let status = read("stat");
+            let of_group = |(_, rest): (&str, &str)| {
+                rest.split_whitespace().nth(2) == Some(group.as_raw_nonzero().to_string().as_str())
+            };
+            if status.rsplit_once(')').is_some_and(of_group) {
+                let _ = writeln!(stacks, "{}{}", status, read("stack"));
+            }
+        }
+    }
+    stacks
+}
+
 /// What is wrong with how it ended, whatever is in the file.
 fn check_ending(plan: &TrialPlan, ended: &Ended) -> Vec<Fault> {
     let mut faults = Vec::new();
-    if ended.hangs {
-        faults.push(Fault::new("hangs", format!("{} s", PATIENCE.as_secs())));
+    if let Some(stacks) = &ended.hung_in {
+        faults.push(Fault::new("hangs", format!("after {PATIENCE:?}\n{stacks}")));
     }
     if ended.stderr.contains("panicked at") {
         faults.push(Fault::new("panic", ""));
@@ -308,13 +329,13 @@ impl Running<'_> {
                 let _ = kill_process(pid, Signal::CONT);
             }
         }
-        let mut hangs = false;
+        let mut hung_in = None;
         let status = loop {
             if let Some(status) = child.try_wait()? {
                 break status;
             }
             if started.elapsed() > PATIENCE {
-                hangs = true;
+                hung_in.get_or_insert_with(|| kernel_stacks(pid));
                 let _ = kill_process_group(pid, Signal::KILL);
             }
             thread::sleep(POLL);
@@ -323,7 +344,7 @@ impl Running<'_> {
             status,
             stderr: String::from_utf8_lossy(&fs::read(stderr)?).into_owned(),
             trace: String::from_utf8_lossy(&fs::read(self.trace()).unwrap_or_default()).into_owned(),
-            hangs,
+            hung_in,
         })
     }
 
