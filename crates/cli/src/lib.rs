@@ -109,4 +109,18 @@ fn complain(error: &anyhow::Error) {
         }
     }
     let _ = writeln!(anstream::stderr(), "seekless: {}", show::visible_lines(&sentence));
+    if let Some(hint) = hint(error) {
+        let _ = writeln!(anstream::stderr(), "hint: {hint}");
+    }
+}
+
+/// What to do about an error of a library, which knows no commands.
+fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    let is_unknown = |cause: &(dyn std::error::Error + 'static)| {
+        matches!(cause.downcast_ref(), Some(seekless::ParseError::UnknownMethod { .. }))
+    };
+    error
+        .chain()
+        .any(is_unknown)
+        .then_some("`seekless methods` lists all methods")
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use seekless_sys::{self as sys, Advice, Support};
 
 use crate::error::Result;
-use crate::method::Hint;
 use crate::transfer::Side;
+use seekless_method::Hint;
 
 /// How far ahead of the reading the piecewise hints are given.
 const AHEAD_BYTES: u64 = 8 << 20;
@@ -31,7 +31,7 @@ impl<'a> Ahead<'a> {
     pub fn within(side: &'a Side<'a>, range: Range<u64>) -> Result<Self> {
         let end = range.end;
         let advise = |advice| sys::advise(&side.file, advice, 0, 0);
-        let given = match side.method.options().hint {
+        let given = match side.method.options().hint() {
             Hint::None | Hint::Populate => return Ok(Self::done(side)),
             Hint::WillNeed | Hint::ReadAhead | Hint::RdAdvise => {
                 return Ok(Self {
@@ -64,7 +64,7 @@ impl<'a> Ahead<'a> {
 
     /// The same for a source that is mapped: the hints for maps are given to the map.
     pub fn for_map(side: &'a Side<'a>, range: Range<u64>) -> Result<Self> {
-        match side.method.options().hint {
+        match side.method.options().hint() {
             Hint::RdAhead | Hint::RdAdvise => Self::within(side, range),
             _ => Ok(Self::done(side)),
         }
@@ -74,7 +74,7 @@ impl<'a> Ahead<'a> {
     pub fn reading_at(&mut self, offset: u64) -> Result<()> {
         let side = self.side;
         while self.told < self.end && self.told < offset.saturating_add(AHEAD_BYTES) {
-            let given = match side.method.options().hint {
+            let given = match side.method.options().hint() {
                 Hint::ReadAhead => sys::readahead(&side.file, self.told, PIECE_BYTES as usize),
                 Hint::RdAdvise => sys::read_advice(&side.file, self.told, PIECE_BYTES),
                 _ => sys::advise(&side.file, Advice::WillNeed, self.told, PIECE_BYTES),

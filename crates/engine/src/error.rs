@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::method::Method;
 use crate::update::{BatchError, HowFar};
+use seekless_method::Method;
 
 /// The result of the engine's calls.
 pub type Result<T> = std::result::Result<T, Error>;

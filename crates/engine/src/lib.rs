@@ -25,7 +25,6 @@
 //! Not here: measuring (the crate `seekless-lab`) and jobs such as comparing trees of files. All system calls that need unsafe
 //! code are in `seekless-sys`.
 
-pub mod method;
 pub mod plan;
 pub mod update;
 
@@ -54,9 +53,10 @@ pub use copy::Copier;
 pub use error::{Error, Result};
 pub use generator::Generator;
 pub use kernel::{Answer, Kernel, Tally};
-pub use method::{Mechanism, Method, Operation, Options, ParseError};
 pub use producer::Producer;
 pub use read::Reader;
+pub use seekless_method as method;
+pub use seekless_method::{Mechanism, Method, Operation, Options, ParseError};
 pub use storage::cache;
 pub use storage::device::{BlockDevice, DeviceKind};
 pub use storage::direct::{direct_alignment, time_direct_reads};

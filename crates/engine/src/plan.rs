@@ -4,7 +4,7 @@
 //! One rule for each operation, until what was measured on the storage decides.
 
 use crate::compare::CompareFacts;
-use crate::method::Method;
+use seekless_method::Method;
 
 /// A method, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::path::Path;
 use seekless_sys as sys;
 
 use crate::error::{Error, Result};
-use crate::method::{Method, Platform};
 use crate::transfer::MEMORY_ALIGNMENT;
+use seekless_method::{Method, Platform};
 
 /// What a mechanism prepares from: the method, and its block as long as the file needs it.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ impl Setup {
         let longest = longest_file_bytes.max(1).next_multiple_of(MEMORY_ALIGNMENT as u64);
         let block_bytes = method
             .options()
-            .block_bytes
+            .block_bytes()
             .map_or(0, |block| block.min(longest) as usize);
         Self {
             method: *method,

@@ -15,7 +15,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 
 use crate::Producer;
 use crate::error::{Error, Result};
-use crate::method::{CachePolicy, Durability, Method, Preallocate};
+use seekless_method::{CachePolicy, Durability, Method, Preallocate};
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl<'a> Side<'a> {
             // Looking at what is open.
             calls: AtomicU64::new(1),
         };
-        if method.options().cache == CachePolicy::Direct {
+        if method.options().cache() == CachePolicy::Direct {
             return Err(side.unavailable("a file that is open already is read through the page cache"));
         }
         let metadata = side.metadata()?;
@@ -119,8 +119,8 @@ impl<'a> Side<'a> {
         let options = method.options();
         let opening = Opening {
             access,
-            direct: options.cache == CachePolicy::Direct,
-            write_through: access != Access::Read && options.durability == Durability::WriteThrough,
+            direct: options.cache() == CachePolicy::Direct,
+            write_through: access != Access::Read && options.durability() == Durability::WriteThrough,
         };
         let opened = open(opening).map_err(|error| Error::System {
             path: path.to_owned(),
@@ -171,7 +171,7 @@ impl<'a> Side<'a> {
         if self
             .method
             .options()
-            .block_bytes
+            .block_bytes()
             .is_some_and(|block| !block.is_multiple_of(offset_bytes))
         {
             return Err(self.unavailable(&format!(
@@ -189,7 +189,7 @@ impl<'a> Side<'a> {
 
     /// Gives a target its size or its blocks, those from an offset on, as the method says.
     pub fn preallocate(&self, from: u64) -> Result<()> {
-        let way = self.method.options().preallocate;
+        let way = self.method.options().preallocate();
         if self.bytes > from && matches!(way, Preallocate::Allocate | Preallocate::Both) {
             self.count_call();
             self.support(
@@ -232,7 +232,7 @@ impl<'a> Side<'a> {
         if resized {
             self.set_size()?;
         }
-        match self.method.options().durability {
+        match self.method.options().durability() {
             Durability::Fsync => self.sync(),
             // The last block of direct I/O was written through with its padding: so must its end be.
             Durability::WriteThrough if resized => self.sync(),
@@ -349,7 +349,7 @@ impl<'a> Side<'a> {
 
     /// The error of a request that came back through a ring.
     pub fn request_failed(&self, action: &str, offset: u64, error: io::Error) -> Error {
-        if self.method.options().cache == CachePolicy::DontCache && error.kind() == io::ErrorKind::Unsupported {
+        if self.method.options().cache() == CachePolicy::DontCache && error.kind() == io::ErrorKind::Unsupported {
             return self.unavailable("the file system cannot do without caching");
         }
         self.failed_at(action, offset, error)

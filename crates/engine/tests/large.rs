@@ -5,8 +5,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use seekless::method::{Operation, mechanisms};
-use seekless::{Answer, Copier, Destination, Kernel, Method, Options, Reader, Tally, Writer};
+use seekless::method::{MECHANISMS, Operation, Setting};
+use seekless::{Answer, Copier, Destination, Kernel, Method, Reader, Tally, Writer};
 
 const BYTES: u64 = (4 << 30) + 12_345;
 
@@ -24,21 +24,16 @@ fn folder() -> Option<tempfile::TempDir> {
 
 /// Every mechanism once, in large blocks.
 fn methods(operation: Operation) -> impl Iterator<Item = Method> {
-    let here = mechanisms().filter(move |mechanism| {
+    let here = MECHANISMS.iter().filter(move |mechanism| {
         mechanism.operation == operation && mechanism.is_here() && !["reflink", "clonefile"].contains(&mechanism.name)
     });
     here.map(|mechanism| {
-        let block_bytes = mechanism.accepts.block.flatten().map(|_| 4 << 20);
-        let depth = mechanism.accepts.depth.map(|_| 1);
-        Method::new(
-            mechanism,
-            Options {
-                block_bytes,
-                depth,
-                ..Options::default()
-            },
-        )
-        .unwrap()
+        let plain = Method::plain(mechanism);
+        let options = plain.options();
+        let options = options
+            .with(Setting::block_bytes(options.block_bytes().map(|_| 4 << 20)))
+            .with(Setting::depth(options.depth().map(|_| 1)));
+        Method::new(mechanism, options).unwrap()
     })
 }
 

@@ -218,8 +218,8 @@ fn points_of<'a>(run: &'a Run, index: usize, column: &Column) -> Vec<Point<'a>> 
 fn way_of(contest: &Contest, entry: &Entry) -> Option<Way> {
     let method: Method = entry.method.parse().ok()?;
     Some(Way {
-        block_bytes: method.options().block_bytes,
-        preallocate: Some(method.options().preallocate.name()),
+        block_bytes: method.options().block_bytes(),
+        preallocate: Some(method.options().preallocate().name()),
         cache: Some(contest.cache),
     })
 }

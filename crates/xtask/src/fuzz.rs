@@ -13,7 +13,7 @@ use std::{env, fs};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use seekless::Method;
-use seekless::method::{mechanisms, variants};
+use seekless::method::{MECHANISMS, variants};
 use seekless::update::{Batch, Commit, Safety, Step, StepKind, Watch, commit_watched, journal_path};
 
 use crate::process::{capture, check_interrupt, is_installed, run as run_program};
@@ -187,7 +187,9 @@ fn seed(target: &str, corpus: &Path) -> Result<()> {
             .to_vec(),
         _ => {
             // One of each mechanism with no option, and one with all it takes.
-            let ends = mechanisms().flat_map(|mechanism| [variants(mechanism).next(), variants(mechanism).last()]);
+            let ends = MECHANISMS
+                .iter()
+                .flat_map(|mechanism| [variants(mechanism).next(), variants(mechanism).last()]);
             ends.flatten().map(|method| method.to_string().into_bytes()).collect()
         }
     };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use anstyle::Style;
-use seekless::method::{ALIASES, Mechanism, Operation, mechanisms, variants};
+use seekless::method::{ALIASES, MECHANISMS, Mechanism, Operation, variants};
 use seekless::{Availability, Method, Probe};
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn tried(mechanism: &'static Mechanism, probe: &mut Probe) -> Vec<(Method, Avail
 
 /// The one option in which a method differs from its mechanism's plain one, as it is written; empty for the plain one.
 fn single_option(method: &Method) -> Option<String> {
-    let plain = Method::new(method.mechanism(), seekless::Options::default()).ok()?;
+    let plain = Method::plain(method.mechanism());
     let text = method.to_string();
     let departures = seekless::method::differing_options(&plain, method);
     match departures.as_slice() {
@@ -53,7 +53,7 @@ pub fn list_methods(
     writeln!(out, "{DIM}{}{DIM:#}", wrapped(0, head, width))?;
     for &operation in operations {
         writeln!(out)?;
-        for mechanism in mechanisms().filter(|mechanism| mechanism.operation == operation) {
+        for mechanism in MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation) {
             list_mechanism(out, mechanism, probe, width)?;
         }
     }
@@ -131,7 +131,7 @@ fn list_mechanism(
             Some(reason) => missing.entry(reason).or_default().push(option),
         }
     }
-    if !mechanism.accepts.comparing.is_empty() {
+    if mechanism.operation == Operation::Compare {
         // What comparing does unless it is told not to needs no trial.
         works.extend(["holes=ignore", "identity=ignore"].map(str::to_owned));
     }
@@ -146,7 +146,9 @@ fn list_mechanism(
 
 /// The same for programs: every mechanism with what was tried of it.
 pub fn methods_json(operations: &[Operation], probe: &mut Probe) -> Value {
-    let all = mechanisms().filter(|mechanism| operations.contains(&mechanism.operation));
+    let all = MECHANISMS
+        .iter()
+        .filter(|mechanism| operations.contains(&mechanism.operation));
     let all: Vec<&'static Mechanism> = all.collect();
     let mut listed = Vec::new();
     for mechanism in all {
@@ -174,7 +176,7 @@ pub fn methods_json(operations: &[Operation], probe: &mut Probe) -> Value {
             "mechanism": format!("{}/{}", mechanism.operation, mechanism.name),
             "about": mechanism.about,
             "platforms": mechanism.platforms.iter().map(|platform| platform.name()).collect::<Vec<_>>(),
-            "options": mechanism.accepts.in_words(),
+            "options": mechanism.options_in_words(),
             "overlapping": mechanism.overlapping,
             "aliases": aliases,
             "methods": tried,
@@ -192,15 +194,15 @@ pub fn methods_page() -> String {
             "\n## {operation}\n\n| mechanism | what it does | options | default | overlaps | where |\n"
         );
         page.push_str("|---|---|---|---|---|---|\n");
-        for mechanism in mechanisms().filter(|mechanism| mechanism.operation == operation) {
-            let default = Method::new(mechanism, seekless::Options::default()).map(|method| method.to_string());
+        for mechanism in MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation) {
+            let default = Method::plain(mechanism);
             let _ = writeln!(
                 page,
                 "| `{operation}/{}` | {} | {} | `{}` | {} | {} |",
                 mechanism.name,
                 mechanism.about,
-                mechanism.accepts.in_words().replace('|', "\\|"),
-                default.unwrap_or_default(),
+                mechanism.options_in_words().replace('|', "\\|"),
+                default,
                 if mechanism.overlapping { "yes" } else { "no" },
                 platforms(mechanism),
             );

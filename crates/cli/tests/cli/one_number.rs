@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless::method::{Operation, mechanisms};
+use seekless::method::{MECHANISMS, Operation};
 
 use super::place::{Mount, Place, prepared};
 
@@ -49,7 +49,9 @@ fn all_differ(place: &Place, one: &str, other: &str, trees: [&str; 2]) {
     differ(&["cmp", "-s", one, other]);
     differ(&["cmp", one, other]);
     differ(&["cmp", "-r", "-q", trees[0], trees[1]]);
-    let here = mechanisms().filter(|mechanism| mechanism.operation == Operation::Compare);
+    let here = MECHANISMS
+        .iter()
+        .filter(|mechanism| mechanism.operation == Operation::Compare);
     for mechanism in here.filter(|mechanism| mechanism.is_here()) {
         differ(&[
             "cmp",

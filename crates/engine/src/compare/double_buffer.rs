@@ -12,15 +12,15 @@ use super::sync::preload_blocks;
 use super::{CompareBytes, PrepareCompare};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::method::{Mechanism, Operation, Order, Platform, Prepare};
 use crate::pool::pool;
 use crate::setup::Setup;
+use seekless_method::Order;
 
 /// Buffers of each file: one is filled while one is compared.
 const BUFFERS: usize = 2;
 
-const PREPARE: PrepareCompare = |setup| {
-    let is_parallel = setup.method.options().order == Order::Parallel;
+pub(super) const PREPARE: PrepareCompare = |setup| {
+    let is_parallel = setup.method.options().order() == Order::Parallel;
     let mut prepared = DoubleBuffer {
         setup,
         pool: pool(&setup, if is_parallel { 2 } else { 1 })?,
@@ -28,17 +28,6 @@ const PREPARE: PrepareCompare = |setup| {
     };
     prepared.fill_up()?;
     Ok(Box::new(prepared))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Compare,
-    name: "double-buffer",
-    about: "other threads read the next block of each while this one is compared",
-    accepts: super::sync::ACCEPTS,
-    overlapping: true,
-    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
-    simplicity_rank: 4,
-    prepare: Prepare::Compare(PREPARE),
 };
 
 struct DoubleBuffer {
@@ -112,7 +101,7 @@ impl CompareBytes for DoubleBuffer {
         let (first, one) = self.sides(pair, 0, &range)?;
         let (second, other) = self.sides(pair, 1, &range)?;
         let mut comparing = [one, other];
-        let is_parallel = self.setup.method.options().order == Order::Parallel;
+        let is_parallel = self.setup.method.options().order() == Order::Parallel;
         let blocks = &Blocks { range, block_bytes };
         self.pool.in_place_scope(|scope| {
             if is_parallel {

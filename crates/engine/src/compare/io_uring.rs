@@ -11,33 +11,16 @@ use super::{CompareBytes, PrepareCompare};
 use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::in_flight::{Draining, InFlight, drain_ring};
-use crate::method::{Accepts, Mechanism, Operation, Order, Platform, Prepare};
 use crate::read::{ring, ring_flags};
 use crate::setup::Setup;
 
-const PREPARE: PrepareCompare = |setup| {
-    let preloads = setup.method.options().order.preloads();
+pub(super) const PREPARE: PrepareCompare = |setup| {
+    let preloads = setup.method.options().order().preloads();
     Ok(Box::new(IoUring {
         ring: ring(&setup)?,
         preloading: preloads.then(|| setup.buffer()).transpose()?,
         setup,
     }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Compare,
-    name: "io_uring",
-    about: "N reads of both in flight through one ring, into registered buffers",
-    accepts: Accepts {
-        block: Some(Some(256 << 10)),
-        depth: Some(8),
-        orders: &[Order::Preload, Order::Window(64 << 20)],
-        ..super::sync::ACCEPTS
-    },
-    overlapping: true,
-    platforms: &[Platform::Linux],
-    simplicity_rank: 7,
-    prepare: Prepare::Compare(PREPARE),
 };
 
 struct IoUring {

@@ -46,7 +46,7 @@ impl Map {
     }
 
     pub fn of(pair: &Pair<'_>) -> Result<Self> {
-        if pair.sides[0].method.options().holes_ignored {
+        if pair.sides[0].method.options().holes_ignored() {
             return Ok(Self::without_holes());
         }
         Ok(Self {

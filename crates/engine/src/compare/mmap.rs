@@ -11,37 +11,18 @@ use super::windows::first_difference;
 use super::{CompareBytes, PrepareCompare};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::method::{Accepts, Mechanism, Operation, Order, Platform, Prepare};
 use crate::pool::pool;
-use crate::read::{MAP_HINTS, STEP_BYTES, map_fault, map_source, page_bytes, require_guard};
+use crate::read::{STEP_BYTES, map_fault, map_source, page_bytes, require_guard};
 use crate::setup::Setup;
 
-const PREPARE: PrepareCompare = |setup| {
+pub(super) const PREPARE: PrepareCompare = |setup| {
     require_guard(&setup)?;
-    let threads = setup.method.options().threads.unwrap_or(1) as usize;
+    let threads = setup.method.options().threads() as usize;
     Ok(Box::new(Mmap {
         setup,
         pool: (threads > 1).then(|| pool(&setup, threads)).transpose()?,
         threads,
     }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Compare,
-    name: "mmap",
-    about: "both files mapped whole, or in windows of a block",
-    accepts: Accepts {
-        block: Some(None),
-        threads: Some(1),
-        cache: &[],
-        hints: MAP_HINTS,
-        orders: &[Order::Preload, Order::Window(64 << 20)],
-        ..super::sync::ACCEPTS
-    },
-    overlapping: false,
-    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
-    simplicity_rank: 4,
-    prepare: Prepare::Compare(PREPARE),
 };
 
 struct Mmap {
@@ -53,7 +34,7 @@ struct Mmap {
 impl Mmap {
     /// The bytes of one window: the block in whole pages, or all of the stretch.
     fn window_bytes(&self, range: &Range<u64>) -> u64 {
-        let block = self.setup.method.options().block_bytes;
+        let block = self.setup.method.options().block_bytes();
         let window = block.map_or(range.end - range.start, |block| block.next_multiple_of(page_bytes()));
         window.max(1)
     }

@@ -1,5 +1,5 @@
-//! Comparing: the bytes of two files are looked at together, up to the first difference. One file a mechanism; the table
-//! below is the only list.
+//! Comparing: the bytes of two files are looked at together, up to the first difference. One file a mechanism;
+//! `body` ties them to their rows.
 //!
 //! What is common to all is here and in three files: `pair` opens the two, `map` knows what of them need not be read,
 //! `pass` goes over the rest in the method's order. A mechanism compares one stretch that is data in both.
@@ -21,25 +21,27 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::method::{Mechanism, Method, Operation, Prepare};
 use crate::setup::Setup;
 pub use facts::CompareFacts;
 use map::Map;
 use pair::Pair;
 use pass::Pass;
-
-/// The mechanisms of comparing.
-pub(crate) static TABLE: &[&Mechanism] = &[
-    &sync::MECHANISM,
-    &double_buffer::MECHANISM,
-    &io_uring::MECHANISM,
-    &mmap::MECHANISM,
-    &stdio::LOCKED,
-    &stdio::UNLOCKED,
-];
+use seekless_method::{CompareMechanism, MechanismId, Method, Operation};
 
 /// Makes a mechanism's buffers, rings and threads, outside any clock.
 pub(crate) type PrepareCompare = fn(Setup) -> Result<Box<dyn CompareBytes>>;
+
+/// The bodies of the mechanisms.
+fn body(mechanism: CompareMechanism) -> PrepareCompare {
+    match mechanism {
+        CompareMechanism::Sync => sync::PREPARE,
+        CompareMechanism::DoubleBuffer => double_buffer::PREPARE,
+        CompareMechanism::IoUring => io_uring::PREPARE,
+        CompareMechanism::Mmap => mmap::PREPARE,
+        CompareMechanism::Stdio => stdio::LOCKED_PREPARE,
+        CompareMechanism::StdioUnlocked => stdio::UNLOCKED_PREPARE,
+    }
+}
 
 /// A prepared mechanism of comparing.
 pub(crate) trait CompareBytes: Send {
@@ -191,7 +193,7 @@ impl Comparer {
             self.mechanism = prepare(&self.method, pair.longest_bytes())?;
             self.longest_file_bytes = pair.longest_bytes();
         }
-        if !self.method.options().identity_ignored && pair.is_one_file()? {
+        if !self.method.options().identity_ignored() && pair.is_one_file()? {
             return Ok(Comparison {
                 bytes: pair.bytes,
                 unread_bytes: pair.bytes,
@@ -218,7 +220,7 @@ impl Comparer {
 }
 
 fn prepare(method: &Method, longest_file_bytes: u64) -> Result<Box<dyn CompareBytes>> {
-    let Prepare::Compare(prepare) = method.mechanism().prepare else {
+    let MechanismId::Compare(mechanism) = method.mechanism().id else {
         return Err(Error::WrongOperation {
             method: *method,
             wanted: Operation::Compare.name(),
@@ -226,5 +228,5 @@ fn prepare(method: &Method, longest_file_bytes: u64) -> Result<Box<dyn CompareBy
     };
     let setup = Setup::new(method, longest_file_bytes);
     setup.require_here()?;
-    prepare(setup)
+    body(mechanism)(setup)
 }

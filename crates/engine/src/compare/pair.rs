@@ -11,8 +11,8 @@ use seekless_sys::{self as sys, MappedBytes};
 
 use super::{Part, Verdict, Which};
 use crate::error::Result;
-use crate::method::{Comparing, Method};
 use crate::transfer::Side;
+use seekless_method::{Differ, Method};
 
 /// Two open files, and what of them is compared.
 pub(crate) struct Pair<'a> {
@@ -22,7 +22,7 @@ pub(crate) struct Pair<'a> {
     pub bytes: u64,
     /// What there is of each behind its start, but no more than the limit.
     lengths: [u64; 2],
-    comparing: Comparing,
+    differ: Differ,
     metadata: [Metadata; 2],
 }
 
@@ -51,7 +51,7 @@ impl<'a> Pair<'a> {
             starts,
             bytes: lengths[0].min(lengths[1]),
             lengths,
-            comparing: method.options().comparing.unwrap_or_default(),
+            differ: method.options().differ(),
         })
     }
 
@@ -126,10 +126,10 @@ impl<'a> Pair<'a> {
         newlines: &mut u64,
     ) -> Option<u64> {
         let (one, other) = (one.into(), other.into());
-        let found = match self.comparing {
-            Comparing::Memcmp => one.mismatch(&other),
-            Comparing::Bytewise => one.mismatch_bytewise(&other),
-            Comparing::Linewise => one.mismatch_linewise(&other, newlines),
+        let found = match self.differ {
+            Differ::Memcmp => one.mismatch(&other),
+            Differ::Bytewise => one.mismatch_bytewise(&other),
+            Differ::Linewise => one.mismatch_linewise(&other, newlines),
         };
         found.map(|at| at as u64)
     }

@@ -10,8 +10,8 @@ use super::CompareBytes;
 use super::map::{Kind, Map};
 use super::pair::Pair;
 use crate::error::Result;
-use crate::method::{Comparing, Order};
 use crate::transfer::MEMORY_ALIGNMENT;
+use seekless_method::{Differ, Order};
 
 /// What is read at a time where one file has a hole and the other data.
 const BLOCK_BYTES: usize = 128 << 10;
@@ -60,13 +60,13 @@ impl<'a> Pass<'a> {
 
     /// Newlines in the equal part, where they were counted. Holes and zeros have none.
     pub fn newlines(&self) -> Option<u64> {
-        let comparing = self.pair.sides[0].method.options().comparing;
-        (comparing == Some(Comparing::Linewise)).then_some(self.newlines)
+        let differ = self.pair.sides[0].method.options().differ();
+        (differ == Differ::Linewise).then_some(self.newlines)
     }
 
     /// Compares: the first difference, if there is one.
     pub fn run(&mut self, map: &Map) -> Result<Option<u64>> {
-        let order = self.pair.sides[0].method.options().order;
+        let order = self.pair.sides[0].method.options().order();
         if order == Order::Preload {
             for file in 0..2 {
                 let mut runs = map.runs(self.pair);

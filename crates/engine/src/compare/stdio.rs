@@ -8,35 +8,10 @@ use seekless_sys::{Locking, Stdio, StdioEnd};
 use super::pair::Pair;
 use super::{CompareBytes, PrepareCompare};
 use crate::error::Result;
-use crate::method::{Accepts, Comparing, Hint, Mechanism, Operation, Order, Platform, Prepare};
+use seekless_method::Differ;
 
-const LOCKED_PREPARE: PrepareCompare = |_| Ok(Box::new(Streams(Locking::Locked)));
-const UNLOCKED_PREPARE: PrepareCompare = |_| Ok(Box::new(Streams(Locking::Unlocked)));
-
-pub(super) static LOCKED: Mechanism = mechanism("stdio", "getc(3) of each in turn", LOCKED_PREPARE);
-pub(super) static UNLOCKED: Mechanism = mechanism(
-    "stdio-unlocked",
-    "getc_unlocked(3) of each in turn, without the stream's lock",
-    UNLOCKED_PREPARE,
-);
-
-const fn mechanism(name: &'static str, about: &'static str, prepare: PrepareCompare) -> Mechanism {
-    Mechanism {
-        operation: Operation::Compare,
-        name,
-        about,
-        accepts: Accepts {
-            orders: &[Order::Preload, Order::Window(64 << 20)],
-            comparing: &[Comparing::Bytewise, Comparing::Linewise],
-            hints: &[Hint::Sequential],
-            ..Accepts::NOTHING
-        },
-        overlapping: false,
-        platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
-        simplicity_rank: 3,
-        prepare: Prepare::Compare(prepare),
-    }
-}
+pub(super) const LOCKED_PREPARE: PrepareCompare = |_| Ok(Box::new(Streams(Locking::Locked)));
+pub(super) const UNLOCKED_PREPARE: PrepareCompare = |_| Ok(Box::new(Streams(Locking::Unlocked)));
 
 struct Streams(Locking);
 
@@ -55,7 +30,7 @@ impl CompareBytes for Streams {
 
     fn compare(&mut self, pair: &Pair<'_>, range: Range<u64>, newlines: &mut u64) -> Result<Option<u64>> {
         let (mut one, mut other) = (open(pair, 0, range.start)?, open(pair, 1, range.start)?);
-        let counts = pair.sides[0].method.options().comparing == Some(Comparing::Linewise);
+        let counts = pair.sides[0].method.options().differ() == Differ::Linewise;
         let length = range.end - range.start;
         let end = one.compare(&mut other, self.0, length, counts.then_some(newlines));
         let end = end.map_err(|failure| {

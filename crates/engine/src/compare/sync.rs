@@ -10,23 +10,14 @@ use super::windows::first_difference;
 use super::{CompareBytes, PrepareCompare};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::method::{Accepts, Comparing, Mechanism, Operation, Order, Platform, Prepare};
 use crate::pool::pool;
 use crate::setup::Setup;
+use seekless_method::Order;
 
-/// What calls that read blocks of two descriptors accept.
-pub(super) const ACCEPTS: Accepts = Accepts {
-    orders: &[Order::Preload, Order::Window(64 << 20), Order::Parallel],
-    comparing: &[Comparing::Memcmp, Comparing::Bytewise, Comparing::Linewise],
-    // It does so unless told otherwise.
-    skips_holes: false,
-    ..crate::read::ACCEPTS
-};
-
-const PREPARE: PrepareCompare = |setup| {
+pub(super) const PREPARE: PrepareCompare = |setup| {
     let options = setup.method.options();
-    let threads = options.threads.unwrap_or(1) as usize;
-    let helpers = match options.order {
+    let threads = options.threads() as usize;
+    let helpers = match options.order() {
         Order::Parallel => Some(1),
         _ if threads > 1 => Some(threads),
         _ => None,
@@ -37,20 +28,6 @@ const PREPARE: PrepareCompare = |setup| {
         pool: helpers.map(|threads| pool(&setup, threads)).transpose()?,
         buffers: (0..threads).map(|_| buffers()).collect::<Result<_>>()?,
     }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Compare,
-    name: "sync",
-    about: "pread(2) of a block of each",
-    accepts: Accepts {
-        threads: Some(1),
-        ..ACCEPTS
-    },
-    overlapping: false,
-    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
-    simplicity_rank: 2,
-    prepare: Prepare::Compare(PREPARE),
 };
 
 struct Sync {

@@ -7,21 +7,9 @@ use seekless_sys::{self as sys};
 
 use super::{CopyBytes, PrepareCopy};
 use crate::error::Result;
-use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
 use crate::transfer::{Destination, Side, Transfer};
 
-const PREPARE: PrepareCopy = |_| Ok(Box::new(Clonefile));
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Copy,
-    name: "clonefile",
-    about: "clonefile(2): a new file that shares all blocks with the source",
-    accepts: Accepts::NOTHING,
-    overlapping: false,
-    platforms: &[Platform::MacOs],
-    simplicity_rank: 1,
-    prepare: Prepare::Copy(PREPARE),
-};
+pub(super) const PREPARE: PrepareCopy = |_| Ok(Box::new(Clonefile));
 
 struct Clonefile;
 

@@ -4,24 +4,12 @@ use std::ops::Range;
 
 use seekless_sys::{self as sys};
 
-use super::sendfile::{ACCEPTS, copy_by_call};
+use super::sendfile::copy_by_call;
 use super::{CopyBytes, PrepareCopy};
 use crate::error::Result;
-use crate::method::{Mechanism, Operation, Platform, Prepare};
 use crate::transfer::Side;
 
-const PREPARE: PrepareCopy = |_| Ok(Box::new(CopyFileRange));
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Copy,
-    name: "copy_file_range",
-    about: "copy_file_range(2): the file system copies, or shares the blocks",
-    accepts: ACCEPTS,
-    overlapping: false,
-    platforms: &[Platform::Linux],
-    simplicity_rank: 1,
-    prepare: Prepare::Copy(PREPARE),
-};
+pub(super) const PREPARE: PrepareCopy = |_| Ok(Box::new(CopyFileRange));
 
 struct CopyFileRange;
 

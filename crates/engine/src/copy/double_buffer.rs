@@ -9,29 +9,17 @@ use seekless_sys::Buffer;
 use super::{CopyBytes, PrepareCopy};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::method::{Mechanism, Operation, Platform, Prepare};
 use crate::pool::pool;
 use crate::setup::Setup;
 use crate::transfer::Side;
 
-const PREPARE: PrepareCopy = |setup| {
+pub(super) const PREPARE: PrepareCopy = |setup| {
     let buffers = vec![setup.buffer()?, setup.buffer()?];
     Ok(Box::new(DoubleBuffer {
         setup,
         pool: pool(&setup, 1)?,
         buffers,
     }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Copy,
-    name: "double-buffer",
-    about: "a second thread reads the next block while this one is written",
-    accepts: super::sync::ACCEPTS,
-    overlapping: true,
-    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
-    simplicity_rank: 4,
-    prepare: Prepare::Copy(PREPARE),
 };
 
 struct DoubleBuffer {

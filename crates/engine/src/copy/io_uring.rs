@@ -8,31 +8,15 @@ use super::{CopyBytes, PrepareCopy};
 use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::in_flight::{Draining, InFlight, drain_ring};
-use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
 use crate::read::{ring, ring_flags};
 use crate::setup::Setup;
 use crate::transfer::Side;
 
-const PREPARE: PrepareCopy = |setup| {
+pub(super) const PREPARE: PrepareCopy = |setup| {
     Ok(Box::new(IoUring {
         ring: ring(&setup)?,
         setup,
     }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Copy,
-    name: "io_uring",
-    about: "N blocks on their way through one ring, each read, then written",
-    accepts: Accepts {
-        block: Some(Some(256 << 10)),
-        depth: Some(8),
-        ..super::sync::ACCEPTS
-    },
-    overlapping: true,
-    platforms: &[Platform::Linux],
-    simplicity_rank: 7,
-    prepare: Prepare::Copy(PREPARE),
 };
 
 struct IoUring {

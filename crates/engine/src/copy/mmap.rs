@@ -5,32 +5,13 @@ use std::ops::Range;
 use super::{CopyBytes, PrepareCopy};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::method::{Accepts, Durability, Mechanism, Operation, Platform, Preallocate, Prepare};
-use crate::read::{MAP_HINTS, map_fault, map_source, place_in_map, require_guard, steps, windows};
+use crate::read::{map_fault, map_source, place_in_map, require_guard, steps, windows};
 use crate::transfer::Side;
 use crate::write::map_target;
 
-const PREPARE: PrepareCopy = |setup| {
+pub(super) const PREPARE: PrepareCopy = |setup| {
     require_guard(&setup)?;
     Ok(Box::new(Mmap))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Copy,
-    name: "mmap",
-    about: "both files mapped, whole or in windows of a block",
-    accepts: Accepts {
-        block: Some(None),
-        cache: &[],
-        hints: MAP_HINTS,
-        preallocate: &[Preallocate::Truncate, Preallocate::Allocate, Preallocate::Both],
-        durability: &[Durability::Fsync],
-        ..super::sync::ACCEPTS
-    },
-    overlapping: false,
-    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
-    simplicity_rank: 5,
-    prepare: Prepare::Copy(PREPARE),
 };
 
 struct Mmap;

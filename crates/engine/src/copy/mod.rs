@@ -1,4 +1,4 @@
-//! Copying: one file's bytes reach another. One file a mechanism; the table below is the only list.
+//! Copying: one file's bytes reach another. One file a mechanism; `body` ties them to their rows.
 
 mod clonefile;
 mod copy_file_range;
@@ -18,27 +18,29 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::method::{Durability, Mechanism, Method, Operation, Prepare};
 use crate::setup::Setup;
 use crate::transfer::{Destination, Side, Transfer, require_distinct};
+use seekless_method::{CopyMechanism, Durability, MechanismId, Method, Operation};
 use sparse::{Skipped, copy_data};
-
-/// The mechanisms of copying.
-pub(crate) static TABLE: &[&Mechanism] = &[
-    &sync::MECHANISM,
-    &double_buffer::MECHANISM,
-    &io_uring::MECHANISM,
-    &mmap::MECHANISM,
-    &splice::MECHANISM,
-    &sendfile::MECHANISM,
-    &copy_file_range::MECHANISM,
-    &reflink::MECHANISM,
-    &fcopyfile::MECHANISM,
-    &clonefile::MECHANISM,
-];
 
 /// Makes a mechanism's buffers, rings and threads, outside any clock.
 pub(crate) type PrepareCopy = fn(Setup) -> Result<Box<dyn CopyBytes>>;
+
+/// The bodies of the mechanisms.
+fn body(mechanism: CopyMechanism) -> PrepareCopy {
+    match mechanism {
+        CopyMechanism::Sync => sync::PREPARE,
+        CopyMechanism::DoubleBuffer => double_buffer::PREPARE,
+        CopyMechanism::IoUring => io_uring::PREPARE,
+        CopyMechanism::Mmap => mmap::PREPARE,
+        CopyMechanism::Splice => splice::PREPARE,
+        CopyMechanism::Sendfile => sendfile::PREPARE,
+        CopyMechanism::CopyFileRange => copy_file_range::PREPARE,
+        CopyMechanism::Reflink => reflink::PREPARE,
+        CopyMechanism::Fcopyfile => fcopyfile::PREPARE,
+        CopyMechanism::Clonefile => clonefile::PREPARE,
+    }
+}
 
 /// A prepared mechanism of copying.
 pub(crate) trait CopyBytes: Send {
@@ -88,7 +90,7 @@ impl Copier {
     /// # Errors
     /// As [`Copier::prepare`].
     pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
-        let Prepare::Copy(prepare) = method.mechanism().prepare else {
+        let MechanismId::Copy(mechanism) = method.mechanism().id else {
             return Err(Error::WrongOperation {
                 method: *method,
                 wanted: Operation::Copy.name(),
@@ -96,6 +98,7 @@ impl Copier {
         };
         let setup = Setup::new(method, longest_file_bytes);
         setup.require_here()?;
+        let prepare = body(mechanism);
         let mechanism = prepare(setup)?;
         Ok(Self {
             method: *method,
@@ -118,7 +121,7 @@ impl Copier {
     /// folder has been synced as well, which is the caller's business.
     pub fn copy(&mut self, source: &Path, target: &Path, destination: Destination) -> Result<Transfer> {
         let source = Side::open_source(source, &self.method)?;
-        if self.method.mechanism() == &clonefile::MECHANISM {
+        if self.method.mechanism().id == MechanismId::Copy(CopyMechanism::Clonefile) {
             return clonefile::clone(&source, target, destination);
         }
         if source.bytes > self.longest_file_bytes {
@@ -156,20 +159,20 @@ fn fill(
 ) -> Result<Transfer> {
     let options = source.method.options();
     let mut old_bytes = 0;
-    if options.holes_skipped && destination == Destination::Overwrite {
+    if options.holes_skipped() && destination == Destination::Overwrite {
         target.count_call();
         // Before preallocation makes it longer.
         old_bytes = target.metadata()?.len();
     }
     target.preallocate(0)?;
     let mut skipped = Skipped::default();
-    if options.holes_skipped {
+    if options.holes_skipped() {
         skipped = copy_data(mechanism, source, target, old_bytes)?;
     } else if source.bytes > 0 {
         mechanism.copy(source, target, 0..source.bytes)?;
     }
     let mut fsync = target.finish_target()?;
-    if skipped.freed && options.durability == Durability::WriteThrough && fsync.is_zero() {
+    if skipped.freed && options.durability() == Durability::WriteThrough && fsync.is_zero() {
         fsync = target.sync()?;
     }
     Ok(Transfer {

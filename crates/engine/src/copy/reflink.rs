@@ -6,24 +6,9 @@ use seekless_sys::{self as sys};
 
 use super::{CopyBytes, PrepareCopy};
 use crate::error::Result;
-use crate::method::{Accepts, Durability, Mechanism, Operation, Platform, Prepare};
 use crate::transfer::Side;
 
-const PREPARE: PrepareCopy = |_| Ok(Box::new(Reflink));
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Copy,
-    name: "reflink",
-    about: "ioctl_ficlone(2): the target shares all blocks with the source",
-    accepts: Accepts {
-        durability: &[Durability::Fsync],
-        ..Accepts::NOTHING
-    },
-    overlapping: false,
-    platforms: &[Platform::Linux],
-    simplicity_rank: 1,
-    prepare: Prepare::Copy(PREPARE),
-};
+pub(super) const PREPARE: PrepareCopy = |_| Ok(Box::new(Reflink));
 
 struct Reflink;
 

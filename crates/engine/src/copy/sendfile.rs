@@ -8,29 +8,9 @@ use seekless_sys::{self as sys};
 use super::{CopyBytes, PrepareCopy};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepare};
 use crate::transfer::Side;
 
-const PREPARE: PrepareCopy = |_| Ok(Box::new(Sendfile));
-
-/// What calls accept that copy inside the kernel.
-pub(super) const ACCEPTS: Accepts = Accepts {
-    block: Some(None),
-    cache: NO_POLICY,
-    ..super::sync::ACCEPTS
-};
-const NO_POLICY: &[CachePolicy] = &[];
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Copy,
-    name: "sendfile",
-    about: "sendfile(2), as much as a call moves, or a block a call",
-    accepts: ACCEPTS,
-    overlapping: false,
-    platforms: &[Platform::Linux],
-    simplicity_rank: 1,
-    prepare: Prepare::Copy(PREPARE),
-};
+pub(super) const PREPARE: PrepareCopy = |_| Ok(Box::new(Sendfile));
 
 struct Sendfile;
 
@@ -58,7 +38,7 @@ pub(super) fn copy_by_call(
     call: impl Fn(u64, usize) -> std::io::Result<sys::Support<usize>>,
 ) -> Result<()> {
     let mut ahead = Ahead::within(source, range.clone())?;
-    let block = source.method.options().block_bytes.unwrap_or(MAX_CALL_BYTES);
+    let block = source.method.options().block_bytes().unwrap_or(MAX_CALL_BYTES);
     let mut offset = range.start;
     while offset < range.end {
         ahead.reading_at(offset)?;

@@ -7,29 +7,13 @@ use seekless_sys::{Pipe, Support};
 use super::{CopyBytes, PrepareCopy};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
 use crate::setup::Setup;
 use crate::transfer::Side;
 
-const PREPARE: PrepareCopy = |setup| match Pipe::new(setup.block_bytes) {
+pub(super) const PREPARE: PrepareCopy = |setup| match Pipe::new(setup.block_bytes) {
     Ok(Support::Available(pipe)) => Ok(Box::new(Splice { pipe, setup })),
     Ok(Support::Unavailable(reason)) => Err(setup.unavailable(reason)),
     Err(error) => Err(setup.failed("making a pipe", error)),
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Copy,
-    name: "splice",
-    about: "splice(2) through a pipe; a call moves no more than the pipe holds",
-    accepts: Accepts {
-        block: Some(Some(1 << 20)),
-        cache: &[],
-        ..super::sync::ACCEPTS
-    },
-    overlapping: false,
-    platforms: &[Platform::Linux],
-    simplicity_rank: 4,
-    prepare: Prepare::Copy(PREPARE),
 };
 
 struct Splice {

@@ -12,30 +12,18 @@ use seekless_sys::Buffer;
 use super::{PrepareRead, ReadSource, Stopped};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::method::{Mechanism, Operation, Platform, Prepare};
 use crate::pool::pool;
 use crate::setup::Setup;
 use crate::transfer::Side;
 use crate::{Chunk, Consumer};
 
-const PREPARE: PrepareRead = |setup| {
+pub(super) const PREPARE: PrepareRead = |setup| {
     let buffers = vec![setup.buffer()?, setup.buffer()?];
     Ok(Box::new(DoubleBuffer {
         setup,
         pool: pool(&setup, 1)?,
         buffers,
     }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Read,
-    name: "double-buffer",
-    about: "a second thread reads the next block while this one is consumed",
-    accepts: super::sync::ACCEPTS,
-    overlapping: true,
-    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
-    simplicity_rank: 4,
-    prepare: Prepare::Read(PREPARE),
 };
 
 struct DoubleBuffer {

@@ -9,37 +9,21 @@ use super::{PrepareRead, ReadSource, Stopped};
 use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::in_flight::{Draining, InFlight, drain_ring};
-use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepare};
 use crate::setup::Setup;
 use crate::transfer::{MEMORY_ALIGNMENT, Side};
 use crate::{Chunk, Consumer};
+use seekless_method::CachePolicy;
 
-const PREPARE: PrepareRead = |setup| {
+pub(super) const PREPARE: PrepareRead = |setup| {
     Ok(Box::new(IoUring {
         ring: ring(&setup)?,
         setup,
     }))
 };
 
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Read,
-    name: "io_uring",
-    about: "N reads in flight through one ring, into registered buffers",
-    accepts: Accepts {
-        block: Some(Some(256 << 10)),
-        depth: Some(8),
-        cache: &[CachePolicy::Direct, CachePolicy::DontCache],
-        ..super::sync::ACCEPTS
-    },
-    overlapping: true,
-    platforms: &[Platform::Linux],
-    simplicity_rank: 7,
-    prepare: Prepare::Read(PREPARE),
-};
-
 /// A ring with a registered buffer for each request in flight.
 pub(crate) fn ring(setup: &Setup) -> Result<Ring> {
-    let depth = setup.method.options().depth.unwrap_or(1);
+    let depth = setup.method.options().depth().unwrap_or(1);
     match Ring::new(depth, setup.block_bytes, MEMORY_ALIGNMENT) {
         Ok(Support::Available(ring)) => Ok(ring),
         Ok(Support::Unavailable(reason)) => Err(setup.unavailable(reason)),
@@ -52,7 +36,7 @@ pub(crate) fn ring(setup: &Setup) -> Result<Ring> {
 /// The flags of a request that the method's cache policy asks for.
 pub(crate) fn flags(side: &Side<'_>) -> RingFlags {
     RingFlags {
-        dontcache: side.method.options().cache == CachePolicy::DontCache,
+        dontcache: side.method.options().cache() == CachePolicy::DontCache,
     }
 }
 

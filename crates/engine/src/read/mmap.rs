@@ -7,39 +7,14 @@ use seekless_sys::{Map, MapAdvice, MapMode};
 use super::{PrepareRead, ReadSource, Stopped};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::method::{Accepts, Hint, Mechanism, Operation, Platform, Prepare};
 use crate::setup::Setup;
 use crate::transfer::{MEMORY_ALIGNMENT, Side};
 use crate::{Chunk, Consumer};
+use seekless_method::Hint;
 
-const PREPARE: PrepareRead = |setup| {
+pub(super) const PREPARE: PrepareRead = |setup| {
     require_guard(&setup)?;
     Ok(Box::new(Mmap { setup }))
-};
-
-/// The hints for maps.
-pub(crate) const MAP_HINTS: &[Hint] = &[
-    Hint::Sequential,
-    Hint::WillNeed,
-    Hint::Populate,
-    Hint::RdAhead,
-    Hint::RdAdvise,
-];
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Read,
-    name: "mmap",
-    about: "the file mapped whole, or in windows of a block",
-    accepts: Accepts {
-        block: Some(None),
-        cache: &[],
-        hints: MAP_HINTS,
-        ..super::sync::ACCEPTS
-    },
-    overlapping: false,
-    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
-    simplicity_rank: 3,
-    prepare: Prepare::Read(PREPARE),
 };
 
 /// The most bytes handed over at once, so that a consumer can stop, and what it looks at stays in the cache.
@@ -56,7 +31,7 @@ pub(crate) fn require_guard(setup: &Setup) -> Result<()> {
 /// The windows over a range: a block each, in whole pages, or all of it. They begin at pages, the first before the range
 /// where that does not.
 pub(crate) fn windows(side: &Side<'_>, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
-    let block = side.method.options().block_bytes;
+    let block = side.method.options().block_bytes();
     let window = block.map_or(range.end, |block| block.next_multiple_of(page_bytes()));
     let first = range.start - range.start % page_bytes();
     let starts = (first..range.end).step_by(window.max(1) as usize);
@@ -85,7 +60,7 @@ pub(crate) fn map_source(source: &Side<'_>, offset: u64, length: u64) -> Result<
     source.count_calls(2);
     let mapped = Map::new(&source.file, offset, length as usize, MapMode::Read);
     let map = mapped.map_err(|error| source.failed_at("mapping", offset, error))?;
-    let advice = match source.method.options().hint {
+    let advice = match source.method.options().hint() {
         Hint::Sequential => MapAdvice::Sequential,
         Hint::WillNeed => MapAdvice::WillNeed,
         Hint::Populate => MapAdvice::PopulateRead,

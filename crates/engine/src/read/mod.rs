@@ -1,4 +1,4 @@
-//! Reading: a file's bytes reach a consumer. One file a mechanism; the table below is the only list.
+//! Reading: a file's bytes reach a consumer. One file a mechanism; `body` ties them to their rows.
 
 mod double_buffer;
 mod io_uring;
@@ -12,31 +12,32 @@ use std::path::Path;
 
 pub(crate) use io_uring::{flags as ring_flags, ring};
 pub(crate) use mmap::{
-    MAP_HINTS, STEP_BYTES, fault as map_fault, map_source, page_bytes, place_in_map, require_guard, steps, windows,
+    STEP_BYTES, fault as map_fault, map_source, page_bytes, place_in_map, require_guard, steps, windows,
 };
 pub(crate) use posix_aio::slot as aio_slot;
-pub(crate) use sync::{ACCEPTS, HINTS as DESCRIPTOR_HINTS};
 
 use crate::Consumer;
 use crate::consumer::Delivered;
 use crate::error::{Error, Result};
 use crate::holes::{Stretch, Stretches};
-use crate::method::{Mechanism, Method, Operation, Prepare};
 use crate::setup::Setup;
 use crate::transfer::{Side, Transfer};
-
-/// The mechanisms of reading.
-pub(crate) static TABLE: &[&Mechanism] = &[
-    &sync::MECHANISM,
-    &double_buffer::MECHANISM,
-    &posix_aio::MECHANISM,
-    &io_uring::MECHANISM,
-    &mmap::MECHANISM,
-    &threads::MECHANISM,
-];
+use seekless_method::{MechanismId, Method, Operation, ReadMechanism};
 
 /// Makes a mechanism's buffers, rings and threads, outside any clock.
 pub(crate) type PrepareRead = fn(Setup) -> Result<Box<dyn ReadSource>>;
+
+/// The bodies of the mechanisms.
+fn body(mechanism: ReadMechanism) -> PrepareRead {
+    match mechanism {
+        ReadMechanism::Sync => sync::PREPARE,
+        ReadMechanism::DoubleBuffer => double_buffer::PREPARE,
+        ReadMechanism::PosixAio => posix_aio::PREPARE,
+        ReadMechanism::IoUring => io_uring::PREPARE,
+        ReadMechanism::Mmap => mmap::PREPARE,
+        ReadMechanism::Threads => threads::PREPARE,
+    }
+}
 
 /// A prepared mechanism of reading.
 pub(crate) trait ReadSource: Send {
@@ -71,7 +72,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::prepare`].
     pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
-        let Prepare::Read(prepare) = method.mechanism().prepare else {
+        let MechanismId::Read(mechanism) = method.mechanism().id else {
             return Err(Error::WrongOperation {
                 method: *method,
                 wanted: Operation::Read.name(),
@@ -79,6 +80,7 @@ impl Reader {
         };
         let setup = Setup::new(method, longest_file_bytes);
         setup.require_here()?;
+        let prepare = body(mechanism);
         let mechanism = prepare(setup)?;
         Ok(Self {
             method: *method,
@@ -122,7 +124,7 @@ fn feed(mechanism: &mut dyn ReadSource, source: &Side<'_>, consumer: &dyn Consum
     if source.bytes == 0 {
         return Ok(false);
     }
-    if !source.method.options().holes_skipped {
+    if !source.method.options().holes_skipped() {
         return mechanism.read(source, 0..source.bytes, consumer);
     }
     let mut stretches = Stretches::of(source, source.alignment);

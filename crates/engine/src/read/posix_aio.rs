@@ -12,30 +12,15 @@ use super::{PrepareRead, ReadSource, Stopped};
 use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::in_flight::{Draining, InFlight, drain_slots};
-use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepare};
 use crate::setup::Setup;
 use crate::transfer::Side;
 use crate::{Chunk, Consumer};
 
-const PREPARE: PrepareRead = |setup| {
+pub(super) const PREPARE: PrepareRead = |setup| {
     Ok(Box::new(PosixAio {
         slots: [slot(&setup)?, slot(&setup)?],
         setup,
     }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Read,
-    name: "posix-aio",
-    about: "aio_read(3) into one buffer while the other is consumed",
-    accepts: Accepts {
-        cache: &[CachePolicy::Direct],
-        ..super::sync::ACCEPTS
-    },
-    overlapping: true,
-    platforms: &[Platform::Linux, Platform::MacOs],
-    simplicity_rank: 6,
-    prepare: Prepare::Read(PREPARE),
 };
 
 /// A request with its buffer.

@@ -10,37 +10,19 @@ use seekless_sys::Buffer;
 use super::{PrepareRead, ReadSource, Stopped};
 use crate::ahead::Ahead;
 use crate::error::{Error, Result};
-use crate::method::{Accepts, CachePolicy, Hint, Mechanism, Operation, Platform, Prepare};
 use crate::pool::pool;
 use crate::setup::Setup;
 use crate::transfer::Side;
 use crate::{Chunk, Consumer};
 
-const PREPARE: PrepareRead = |setup| {
-    let threads = setup.method.options().threads.map_or(1, |threads| threads as usize);
+pub(super) const PREPARE: PrepareRead = |setup| {
+    let threads = setup.method.options().threads() as usize;
     let buffers = (0..threads).map(|_| setup.buffer()).collect::<Result<Vec<_>>>()?;
     Ok(Box::new(Threads {
         setup,
         pool: pool(&setup, threads)?,
         buffers,
     }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Read,
-    name: "threads",
-    about: "ranges of the file read in parallel, consumed out of order",
-    accepts: Accepts {
-        block: Some(Some(1 << 20)),
-        threads: Some(2),
-        cache: &[CachePolicy::Direct, CachePolicy::DontCache],
-        hints: &[Hint::Sequential, Hint::SequentialNoReuse],
-        ..super::sync::ACCEPTS
-    },
-    overlapping: true,
-    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
-    simplicity_rank: 5,
-    prepare: Prepare::Read(PREPARE),
 };
 
 struct Threads {

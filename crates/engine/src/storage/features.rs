@@ -14,7 +14,7 @@ use super::cache::{CachedFile, Resident};
 use super::extents::extents;
 use super::probe::{Availability, Probe};
 use crate::error::{Error, Result};
-use crate::method::Method;
+use seekless_method::Method;
 
 /// A feature of a storage, and whether it works there.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::cache::{self, Resident};
 use crate::error::{Error, Result};
-use crate::method::{CachePolicy, Method, Operation, Options};
 use crate::update::{Batch, Commit, Safety, commit};
 use crate::{Comparer, Copier, Destination, Generator, Kernel, Reader, Tally, Transfer, Verdict, Writer};
+use seekless_method::{CachePolicy, Method, Operation, Options, Setting};
 
 /// Whether a method is to be had on a storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,13 +40,13 @@ impl Availability {
 /// A folder of a storage in which methods are tried. It removes its files when it is dropped.
 ///
 /// ```
-/// use seekless::method::{Operation, mechanisms, variants};
+/// use seekless::method::{Operation, MECHANISMS, variants};
 /// use seekless::{Probe, StorageFacts};
 /// # let folder = tempfile::tempdir()?;
 /// # let folder = folder.path();
 /// println!("{}", StorageFacts::of(folder)?.file_system);
 /// let mut probe = Probe::new(folder)?;
-/// for mechanism in mechanisms().filter(|mechanism| mechanism.operation == Operation::Read) {
+/// for mechanism in MECHANISMS.iter().filter(|mechanism| mechanism.operation == Operation::Read) {
 ///     for method in variants(mechanism) {
 ///         match probe.availability(&method).reason() {
 ///             None => println!("{method}"),
@@ -91,11 +91,10 @@ impl Probe {
 
     /// Whether a method is available, whatever its block size.
     pub fn availability(&mut self, method: &Method) -> Availability {
-        let options = Options {
-            block_bytes: None,
-            depth: None,
-            ..*method.options()
-        };
+        let options = method
+            .options()
+            .with(Setting::block_bytes(None))
+            .with(Setting::depth(None));
         let key = (method.operation(), method.mechanism().name, options);
         if let Some(known) = self.tried.get(&key) {
             return known.clone();
@@ -113,23 +112,22 @@ impl Probe {
 
     /// Runs the method on the test file. Gives the reason where it ran but did not do what its name says.
     fn attempt(&self, method: &Method) -> Result<Option<String>> {
-        let smaller = Options {
-            block_bytes: method.options().block_bytes.map(|_| PROBE_BLOCK_BYTES),
-            depth: method.options().depth.map(|_| 2),
-            ..*method.options()
-        };
+        let options = method.options();
+        let smaller = options
+            .with(Setting::block_bytes(options.block_bytes().map(|_| PROBE_BLOCK_BYTES)))
+            .with(Setting::depth(options.depth().map(|_| 2)));
         let method = &Method::new(method.mechanism(), smaller).unwrap_or(*method);
-        let source = if method.options().holes_skipped {
+        let source = if method.options().holes_skipped() {
             self.make_sparse()?;
             &self.sparse
         } else {
             &self.source
         };
-        let past_cache = method.options().cache != CachePolicy::Cached;
+        let past_cache = method.options().cache() != CachePolicy::Cached;
         if past_cache && method.operation() != Operation::Write && !is_empty(&cache::drop_file(source)?) {
             return Ok(Some(format!(
                 "{} means nothing here: the file stays in memory",
-                method.options().cache.name()
+                method.options().cache().name()
             )));
         }
         match method.operation() {
@@ -158,7 +156,7 @@ impl Probe {
     fn compare(&self, method: &Method) -> Result<Option<String>> {
         let (writer, generator) = (Method::known("write/sync"), Generator::new(1));
         Writer::prepare(&writer)?.write(&self.target, Destination::New, PROBE_BYTES, &generator)?;
-        let past_cache = method.options().cache != CachePolicy::Cached;
+        let past_cache = method.options().cache() != CachePolicy::Cached;
         if past_cache {
             cache::drop_file(&self.target)?;
         }
@@ -189,7 +187,7 @@ impl Probe {
             is_unsafe: true,
         };
         commit(&self.target, &batch.resolve()?, &how)?;
-        if method.options().cache == CachePolicy::Direct && !refuses_misaligned(&self.target) {
+        if method.options().cache() == CachePolicy::Direct && !refuses_misaligned(&self.target) {
             return Ok(Some(
                 "it was accepted, and written through the page cache all the same".to_owned(),
             ));
@@ -216,7 +214,7 @@ impl Probe {
             if let Some(reason) = why_holes_are_not_skipped(method, transfer) {
                 return Ok(Some(reason));
             }
-            if method.options().holes_skipped && allocated_bytes(&self.target)? >= PROBE_BYTES {
+            if method.options().holes_skipped() && allocated_bytes(&self.target)? >= PROBE_BYTES {
                 return Ok(Some("the copy has no holes where its source has some".to_owned()));
             }
         } else {
@@ -227,7 +225,7 @@ impl Probe {
             .zip(dirtied_before)
             .map(|(after, before)| after.saturating_sub(before));
         let dirtied_bytes = dirtied.unwrap_or(0) * sys::page_bytes() as u64;
-        let policy = method.options().cache;
+        let policy = method.options().cache();
         // The residency afterwards says nothing on btrfs: it writes through the cache and then drops it. Who insists on
         // alignment goes to the device; who does not is asked whether pages were made dirty (a loop's backing file is too).
         if policy == CachePolicy::Direct && dirtied_bytes > PROBE_BYTES / 2 && !refuses_misaligned(&self.target) {
@@ -261,10 +259,10 @@ fn read(method: &Method, source: &Path) -> Result<Option<String>> {
     if let Some(reason) = why_holes_are_not_skipped(method, transfer) {
         return Ok(Some(reason));
     }
-    if method.options().cache != CachePolicy::Cached && !is_empty(&cache::resident(source)?) {
+    if method.options().cache() != CachePolicy::Cached && !is_empty(&cache::resident(source)?) {
         return Ok(Some("it was accepted, and the page cache used all the same".to_owned()));
     }
-    if method.options().holes_skipped {
+    if method.options().holes_skipped() {
         let plain = Tally::new(Kernel::Count);
         Reader::prepare(&Method::known("read/sync"))?.read(source, &plain)?;
         if tally.answer() != plain.answer() {
@@ -275,7 +273,7 @@ fn read(method: &Method, source: &Path) -> Result<Option<String>> {
 }
 
 fn why_holes_are_not_skipped(method: &Method, transfer: Transfer) -> Option<String> {
-    let is_ignored = method.options().holes_skipped && transfer.hole_bytes == 0;
+    let is_ignored = method.options().holes_skipped() && transfer.hole_bytes == 0;
     is_ignored.then(|| "the file system tells of no holes, so that all bytes are read".to_owned())
 }
 

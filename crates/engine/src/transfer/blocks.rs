@@ -7,7 +7,7 @@ use seekless_sys::{self as sys, Support};
 
 use super::Side;
 use crate::error::Result;
-use crate::method::CachePolicy;
+use seekless_method::CachePolicy;
 
 impl Side<'_> {
     /// How many bytes of the block at `offset` belong to the file.
@@ -54,7 +54,7 @@ impl Side<'_> {
 
     fn read_once(&self, buffer: &mut [u8], at: u64) -> io::Result<Support<usize>> {
         self.count_call();
-        match self.method.options().cache {
+        match self.method.options().cache() {
             CachePolicy::DontCache => sys::read_at_dontcache(&self.file, buffer, at),
             _ => self.file.read_at(buffer, at).map(Support::Available),
         }
@@ -85,7 +85,7 @@ impl Side<'_> {
 
     fn write_once(&self, buffer: &[u8], at: u64) -> io::Result<Support<usize>> {
         self.count_call();
-        match self.method.options().cache {
+        match self.method.options().cache() {
             CachePolicy::DontCache => sys::write_at_dontcache(&self.file, buffer, at),
             _ => self.file.write_at(buffer, at).map(Support::Available),
         }

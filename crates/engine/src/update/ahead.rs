@@ -8,7 +8,7 @@ use super::target::Target;
 use super::writes::{Write, Writes};
 use crate::ahead::PIECE_BYTES;
 use crate::error::Result;
-use crate::method::Hint;
+use seekless_method::Hint;
 
 /// So far the hint is ahead of the writing.
 const AHEAD_WRITES: u64 = 64;
@@ -26,7 +26,7 @@ pub(super) struct Ahead<'a> {
 impl<'a> Ahead<'a> {
     /// Gives what is given once.
     pub fn new(target: &'a Target<'a>, block_bytes: usize) -> Result<Self> {
-        let hint = target.side.method.options().hint;
+        let hint = target.side.method.options().hint();
         if hint == Hint::Random {
             target.side.count_call();
             let given = sys::advise(&target.side.file, Advice::Random, 0, 0);

@@ -4,7 +4,7 @@ use super::commit::Safety;
 use super::cost::nanoseconds;
 use super::plan::{PlanLimits, UpdateFacts};
 use super::resolved::Updates;
-use crate::method::{CachePolicy, Durability, Hint, Method, Options, Platform, UpdateOrder};
+use seekless_method::{CachePolicy, Durability, Hint, Method, Options, Platform, Setting, UpdateOrder};
 
 /// The smallest gap that is tried beside none, and the largest, as powers of two.
 const GAP_BITS: std::ops::RangeInclusive<u32> = 5..=20;
@@ -144,13 +144,10 @@ impl Choice {
     pub fn method(&self, updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Method {
         if self.is_direct(updates, facts, limits) {
             let plain = Method::known("update/sync");
-            let options = Options {
-                cache: CachePolicy::Direct,
-                block_bytes: Some(DIRECT_BLOCK_BYTES),
-                update_order: Some(self.order),
-                durability: limits.durability,
-                ..*plain.options()
-            };
+            let options = Options::default()
+                .with(CachePolicy::Direct)
+                .with(Setting::block_bytes(DIRECT_BLOCK_BYTES));
+            let options = options.with(self.order).with(limits.durability);
             return Method::new(plain.mechanism(), options).unwrap_or(plain);
         }
         self.method_through_cache(facts, limits)
@@ -164,13 +161,10 @@ impl Choice {
         } else {
             Hint::None
         };
-        let options = Options {
-            block_bytes: Some(self.block_bytes),
-            update_order: Some(self.order),
-            durability: limits.durability,
-            hint,
-            ..*plain.options()
-        };
+        let options = Options::default()
+            .with(Setting::block_bytes(self.block_bytes))
+            .with(hint);
+        let options = options.with(self.order).with(limits.durability);
         Method::new(plain.mechanism(), options).unwrap_or(plain)
     }
 
@@ -216,7 +210,7 @@ impl Choice {
 
 /// What is said of a method that passes the page cache by.
 pub(super) fn past_cache(method: &Method) -> &'static str {
-    match method.options().cache {
+    match method.options().cache() {
         CachePolicy::Direct => "; past the page cache, which holds next to nothing of the file",
         _ => "",
     }

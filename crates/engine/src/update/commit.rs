@@ -18,8 +18,8 @@ use super::watch::{Unwatched, Watch};
 use super::writes::reach;
 use super::{UpdateTarget, journal, replace};
 use crate::error::{Error, Result};
-use crate::method::{Durability, Method, UpdateOrder};
 use crate::transfer::Side;
+use seekless_method::{Durability, Method, UpdateOrder};
 
 /// What becomes of the file when updating it ends early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     }
     let by_plan = |is_exact| -> Result<Updated> {
         let limits = PlanLimits {
-            durability: commit.method.options().durability,
+            durability: commit.method.options().durability(),
             amplification_max: None,
             is_exact,
             safety: commit.safety,
@@ -120,8 +120,8 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
 }
 
 fn commit_by(place: &Place, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
-    let order = commit.method.options().update_order;
-    if order == Some(UpdateOrder::AsGiven) && updates.spilled_bytes().is_some() {
+    let order = commit.method.options().update_order();
+    if order == UpdateOrder::AsGiven && updates.spilled_bytes().is_some() {
         let reason = "order=as-given needs all updates in memory, and they do not fit; use another order, or \
              raise --memory";
         return Err(place.refused(reason));
@@ -255,7 +255,7 @@ pub(super) fn harden(side: &Side<'_>, updates: &Updates, going: &Going<'_>, must
         return Ok(Duration::ZERO);
     }
     let was_padded = cut_padding(side, going)?;
-    match side.method.options().durability {
+    match side.method.options().durability() {
         Durability::Fsync => sync(side, going.watch),
         _ if must_sync => sync(side, going.watch),
         Durability::WriteThrough if was_padded => sync(side, going.watch),
@@ -310,12 +310,7 @@ pub(super) fn lock(file: &File, place: &Place) -> Result<()> {
 
 /// Keeps others out where bytes between updates are written back.
 fn keep_others_out(side: &Side<'_>, commit: &Commit) -> Result<Others> {
-    let fills_gaps = commit
-        .method
-        .options()
-        .update_order
-        .is_some_and(UpdateOrder::fills_gaps)
-        || side.alignment > 1;
+    let fills_gaps = commit.method.options().update_order().fills_gaps() || side.alignment > 1;
     if !fills_gaps {
         return Ok(Others::Anybody);
     }

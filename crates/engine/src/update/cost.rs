@@ -8,9 +8,9 @@ use super::plan::UpdateFacts;
 use super::resolved::Updates;
 use super::writes::{Layout, Writes, reach};
 use crate::error::Result;
-use crate::method::{CachePolicy, Durability, Method, Options, UpdateOrder};
 use crate::setup::Setup;
 use crate::transfer::MEMORY_ALIGNMENT;
+use seekless_method::{CachePolicy, Durability, Method, UpdateOrder};
 
 /// What a method makes of updates, and the time that follows from the facts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,12 +41,12 @@ impl UpdateCost {
     /// Predicts its time by other facts.
     pub(super) fn predict(&mut self, facts: &UpdateFacts, method: &Method, safety: Safety) {
         let options = method.options();
-        let mut nanoseconds = nanoseconds(self, facts, options.durability);
-        if options.cache == CachePolicy::Direct {
-            nanoseconds += waiting_ns(self, facts, options.durability);
+        let mut nanoseconds = nanoseconds(self, facts, options.durability());
+        if options.cache() == CachePolicy::Direct {
+            nanoseconds += waiting_ns(self, facts, options.durability());
         }
         if self.requested_bytes > 0 {
-            nanoseconds += safety_ns(self, facts, options.durability, safety);
+            nanoseconds += safety_ns(self, facts, options.durability(), safety);
         }
         self.predicted = Duration::try_from_secs_f64(nanoseconds / 1e9).unwrap_or(Duration::MAX);
     }
@@ -93,15 +93,15 @@ pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method, safety: Saf
 
 fn layout(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Layout {
     let options = method.options();
-    let alignment = match options.cache {
+    let alignment = match options.cache() {
         // Where the file system does not tell, as when the file is opened.
         CachePolicy::Direct => facts.direct_alignment.unwrap_or(MEMORY_ALIGNMENT as u64),
         _ => 1,
     };
-    let order = match options.update_order {
+    let order = match options.update_order() {
         // As many writes, without sorting back into the order given; but two of one aligned block stay two.
-        None | Some(UpdateOrder::AsGiven) if alignment == 1 => UpdateOrder::Ascending,
-        order => order.unwrap_or(UpdateOrder::Ascending),
+        UpdateOrder::AsGiven if alignment == 1 => UpdateOrder::Ascending,
+        order => order,
     };
     let longest = reach(method, updates.end(), facts.file_bytes);
     Layout {
@@ -151,11 +151,7 @@ const NAIVE: &str = "update/sync,order=as-given";
 /// As of [`Updates::visit`].
 pub fn naive(updates: &Updates, facts: &UpdateFacts, durability: Durability) -> Result<(Method, UpdateCost)> {
     let plain = Method::known(NAIVE);
-    let options = Options {
-        durability,
-        ..*plain.options()
-    };
-    let method = Method::new(plain.mechanism(), options).unwrap_or(plain);
+    let method = plain.with(durability).unwrap_or(plain);
     Ok((method, cost(updates, facts, &method, Safety::InPlace)?))
 }
 

@@ -11,9 +11,9 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 use super::place::Place;
 use super::plan::UpdateFacts;
 use crate::error::{Error, Result};
-use crate::method::Durability;
 use crate::storage::cache;
 use crate::storage::direct::direct_alignment;
+use seekless_method::Durability;
 
 /// What the calls are tried on.
 const TRIED_BYTES: usize = 256 << 10;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::cost::UpdateCost;
 use super::plan::UpdateFacts;
 use super::resolved::Updates;
-use crate::method::UpdateOrder;
+use seekless_method::UpdateOrder;
 
 /// How many gaps between updates are of which size: enough to judge every order in one pass over millions of them.
 #[derive(Debug)]

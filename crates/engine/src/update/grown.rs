@@ -8,12 +8,12 @@ use seekless_sys::{self as sys, Buffer, Support};
 use super::target::{Going, exclude_others};
 use crate::error::Result;
 use crate::holes::{end_of_data, next_data};
-use crate::method::Preallocate;
 use crate::transfer::{MEMORY_ALIGNMENT, Side};
+use seekless_method::Preallocate;
 
 /// Makes the file as long as it will be, or gives it its blocks, as the method says.
 pub(super) fn extend(side: &Side<'_>, going: &Going<'_>) -> Result<()> {
-    let way = side.method.options().preallocate;
+    let way = side.method.options().preallocate();
     if matches!(way, Preallocate::Allocate | Preallocate::Both) {
         going.note_growth(side, side.bytes)?;
         side.count_call();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::Error;
-use crate::method::CachePolicy;
+use seekless_method::CachePolicy;
 
 /// How far an update in place came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl HowFar {
             _ => format!("of {planned} writes the first {done}"),
         };
         if let Error::NotSynced { method, .. } = cause {
-            let cache = match method.options().cache {
+            let cache = match method.options().cache() {
                 CachePolicy::Direct => "",
                 _ => " into the page cache",
             };
@@ -69,7 +69,7 @@ mod tests {
     use std::io;
 
     use super::*;
-    use crate::method::Method;
+    use seekless_method::Method;
 
     fn told(done: u64, unsure: u64, planned: u64, cause: &Error) -> String {
         let far = HowFar {

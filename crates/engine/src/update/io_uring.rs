@@ -4,43 +4,20 @@ use std::collections::BTreeMap;
 
 use seekless_sys::Ring;
 
-use super::sync::ACCEPTS;
 use super::target::Target;
 use super::writes::Write;
 use super::{PrepareUpdate, UpdateTarget};
 use crate::error::Result;
 use crate::in_flight::{Draining, InFlight, drain_ring};
-use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare, UpdateOrder};
 use crate::read::{ring, ring_flags};
 use crate::setup::Setup;
 
-const PREPARE: PrepareUpdate = |setup| {
+pub(super) const PREPARE: PrepareUpdate = |setup| {
     Ok(Box::new(IoUring {
         ring: ring(&setup)?,
         buffer: setup.buffer()?,
         setup,
     }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Update,
-    name: "io_uring",
-    about: "N writes in flight through one ring, what lies between updates read first",
-    accepts: Accepts {
-        block: Some(Some(256 << 10)),
-        depth: Some(8),
-        // In the order given two writes of one aligned block could be on their way together.
-        update_orders: &[
-            UpdateOrder::Ascending,
-            UpdateOrder::Rewrite,
-            UpdateOrder::Coalesce(4 << 10),
-        ],
-        ..ACCEPTS
-    },
-    overlapping: true,
-    platforms: &[Platform::Linux],
-    simplicity_rank: 7,
-    prepare: Prepare::Update(PREPARE),
 };
 
 struct IoUring {

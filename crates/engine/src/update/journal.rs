@@ -22,8 +22,8 @@ use super::target::Going;
 use super::watch::{Step, StepKind, Watch};
 use super::writes::{Layout, Writes};
 use crate::error::{Error, Result};
-use crate::method::UpdateOrder;
 use crate::transfer::Side;
+use seekless_method::UpdateOrder;
 
 /// Where the journal of a file is.
 #[must_use]

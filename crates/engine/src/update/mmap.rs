@@ -13,39 +13,20 @@ use std::os::unix::fs::MetadataExt;
 use seekless_sys::{self as sys, Support, page_bytes};
 
 use super::grown::reach_size;
-use super::sync::ACCEPTS;
 use super::target::Target;
 use super::writes::Write;
 use super::{PrepareUpdate, UpdateTarget};
 use crate::error::{Error, Result};
 use crate::holes::{end_of_data, next_data};
-use crate::method::{Accepts, Durability, Mechanism, Operation, Platform, Preallocate, Prepare, UpdateOrder};
 use crate::read::require_guard;
 use crate::setup::Setup;
 use crate::transfer::Side;
 use crate::write::map_target;
+use seekless_method::Durability;
 
-const PREPARE: PrepareUpdate = |setup| {
+pub(super) const PREPARE: PrepareUpdate = |setup| {
     require_guard(&setup)?;
     Ok(Box::new(Mmap { setup }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Update,
-    name: "mmap",
-    about: "the file mapped in windows of a block, and the updates stored in them",
-    accepts: Accepts {
-        block: Some(Some(8 << 20)),
-        cache: &[],
-        preallocate: &[Preallocate::Truncate, Preallocate::Both],
-        durability: &[Durability::Fsync],
-        update_orders: &[UpdateOrder::Ascending],
-        ..ACCEPTS
-    },
-    overlapping: false,
-    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
-    simplicity_rank: 3,
-    prepare: Prepare::Update(PREPARE),
 };
 
 struct Mmap {
@@ -74,7 +55,7 @@ impl UpdateTarget for Mmap {
                 }
                 target.finish(&write);
             }
-            if target.side.method.options().durability == Durability::Fsync {
+            if target.side.method.options().durability() == Durability::Fsync {
                 target.announce_sync()?;
                 target.side.count_call();
                 map.flush().map_err(|error| target.side.not_synced(error))?;

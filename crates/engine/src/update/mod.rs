@@ -1,5 +1,5 @@
-//! Updating: a batch of bytes reaches places in a file that stays as it is elsewhere. One file a mechanism; the table
-//! below is the only list.
+//! Updating: a batch of bytes reaches places in a file that stays as it is elsewhere. One file a mechanism;
+//! `body` ties them to their rows.
 //!
 //! What is around the mechanisms: [`Batch`] collects, `writes` makes calls of it in some order, `plan` finds the order,
 //! `commit` does it safely, with a `journal` or a new file (`replace`) where that is asked for.
@@ -75,20 +75,22 @@ pub use updater::Updater;
 pub use watch::{Step, StepKind, Watch};
 
 use crate::error::Result;
-use crate::method::Mechanism;
 use crate::setup::Setup;
+use seekless_method::UpdateMechanism;
 use target::Target;
-
-/// The mechanisms of updating.
-pub(crate) static TABLE: &[&Mechanism] = &[
-    &sync::MECHANISM,
-    &io_uring::MECHANISM,
-    &mmap::MECHANISM,
-    &planned::MECHANISM,
-];
 
 /// Makes a mechanism's buffers and rings.
 pub(crate) type PrepareUpdate = fn(Setup) -> Result<Box<dyn UpdateTarget>>;
+
+/// The bodies of the mechanisms.
+fn body(mechanism: UpdateMechanism) -> PrepareUpdate {
+    match mechanism {
+        UpdateMechanism::Sync => sync::PREPARE,
+        UpdateMechanism::IoUring => io_uring::PREPARE,
+        UpdateMechanism::Mmap => mmap::PREPARE,
+        UpdateMechanism::Planned => planned::PREPARE,
+    }
+}
 
 /// A prepared mechanism of updating.
 pub(crate) trait UpdateTarget: Send {

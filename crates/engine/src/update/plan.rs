@@ -9,7 +9,7 @@ use super::commit::Safety;
 use super::cost::{UpdateCost, cost, safety_bytes};
 use super::resolved::Updates;
 use crate::error::Result;
-use crate::method::{CachePolicy, Durability, Method, UpdateOrder};
+use seekless_method::{CachePolicy, Durability, Method, UpdateOrder};
 
 /// What writing costs on a storage with the wished durability, and what the file is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -156,7 +156,7 @@ fn chosen(
 ) -> Result<(Method, UpdateCost)> {
     let method = choice.method(updates, facts, limits);
     let planned = cost(updates, facts, &method, limits.safety)?;
-    let is_direct = method.options().cache == CachePolicy::Direct;
+    let is_direct = method.options().cache() == CachePolicy::Direct;
     if !is_direct || limits.allows(&planned) {
         return Ok((method, planned));
     }

@@ -10,31 +10,17 @@ use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, certain_choice, certain_p
 use super::resolved::Updates;
 use super::{PrepareUpdate, UpdateTarget};
 use crate::error::Result;
-use crate::method::{Accepts, Durability, Mechanism, Method, Operation, Platform, Prepare};
 use crate::setup::Setup;
+use seekless_method::{Durability, MechanismId, Method, UpdateMechanism};
 
-const PREPARE: PrepareUpdate = |setup: Setup| -> Result<Box<dyn UpdateTarget>> {
+pub(super) const PREPARE: PrepareUpdate = |setup: Setup| -> Result<Box<dyn UpdateTarget>> {
     Err(setup.unavailable("it stands for another, which only updates tell"))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Update,
-    name: "planned",
-    about: "what will be fastest by what calls cost beside the file: order, gap and block are chosen for the updates",
-    accepts: Accepts {
-        durability: &[Durability::Fsync, Durability::WriteThrough],
-        ..Accepts::NOTHING
-    },
-    overlapping: false,
-    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
-    simplicity_rank: 2,
-    prepare: Prepare::Update(PREPARE),
 };
 
 /// Whether a method stands for the one that is planned.
 #[must_use]
 pub fn is_planned(method: &Method) -> bool {
-    *method.mechanism() == MECHANISM
+    method.mechanism().id == MechanismId::Update(UpdateMechanism::Planned)
 }
 
 /// What a plan is made of.

@@ -26,8 +26,8 @@ use super::watch::{Step, StepKind, Watch};
 use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Error, Result};
-use crate::method::Method;
 use crate::transfer::Side;
+use seekless_method::Method;
 
 pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
     refuse_second(place)?;

@@ -9,40 +9,13 @@ use super::ahead::Ahead;
 use super::target::Target;
 use super::{PrepareUpdate, UpdateTarget};
 use crate::error::Result;
-use crate::method::{
-    Accepts, CachePolicy, Durability, Hint, Mechanism, Operation, Platform, Preallocate, Prepare, UpdateOrder,
-};
 use crate::setup::Setup;
 
-/// What calls that write to places of a file accept.
-pub(super) const ACCEPTS: Accepts = Accepts {
-    block: Some(Some(1 << 20)),
-    cache: &[CachePolicy::Direct],
-    preallocate: Preallocate::ALL,
-    durability: &[Durability::Fsync, Durability::WriteThrough],
-    update_orders: UpdateOrder::ALL,
-    ..Accepts::NOTHING
-};
-
-const PREPARE: PrepareUpdate = |setup| {
+pub(super) const PREPARE: PrepareUpdate = |setup| {
     Ok(Box::new(Sync {
         buffer: setup.buffer()?,
         setup,
     }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Update,
-    name: "sync",
-    about: "pwrite(2), one write after the other",
-    accepts: Accepts {
-        hints: &[Hint::WillNeed, Hint::Random],
-        ..ACCEPTS
-    },
-    overlapping: false,
-    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
-    simplicity_rank: 1,
-    prepare: Prepare::Update(PREPARE),
 };
 
 struct Sync {

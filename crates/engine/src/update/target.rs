@@ -14,7 +14,6 @@ use super::watch::{Step, StepKind, Watch};
 use super::window::Window;
 use super::writes::{Layout, Write, Writes};
 use crate::error::{Error, Result};
-use crate::method::UpdateOrder;
 use crate::transfer::Side;
 
 /// Who else may write to the file between reading a gap and writing it back.
@@ -131,9 +130,9 @@ impl<'a> Going<'a> {
 }
 
 fn layout(side: &Side<'_>, block_bytes: usize) -> Layout {
-    let order = side.method.options().update_order;
+    let order = side.method.options().update_order();
     Layout {
-        order: order.unwrap_or(UpdateOrder::Ascending),
+        order,
         block_bytes: block_bytes as u64,
         alignment: side.alignment,
         end: side.bytes,

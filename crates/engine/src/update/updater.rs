@@ -8,8 +8,8 @@ use super::place::Place;
 use super::resolved::Updates;
 use super::watch::Unwatched;
 use crate::error::{Error, Result};
-use crate::method::{Method, Operation, Prepare};
 use crate::setup::Setup;
+use seekless_method::{MechanismId, Method, Operation};
 
 /// A method of updating in place, prepared.
 pub struct Updater {
@@ -27,7 +27,7 @@ impl Updater {
     /// [`Error::WrongOperation`] for a method that does not update; [`Error::Unavailable`] where it is not to be had, and
     /// for `update/planned`, which stands for a method that only updates tell.
     pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
-        let Prepare::Update(prepare) = method.mechanism().prepare else {
+        let MechanismId::Update(mechanism) = method.mechanism().id else {
             return Err(Error::WrongOperation {
                 method: *method,
                 wanted: Operation::Update.name(),
@@ -38,7 +38,7 @@ impl Updater {
         Ok(Self {
             method: *method,
             block_bytes: setup.block_bytes,
-            mechanism: prepare(setup)?,
+            mechanism: super::body(mechanism)(setup)?,
         })
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::window::{Piece, Window};
-use crate::method::{Method, UpdateOrder};
+use seekless_method::{Method, UpdateOrder};
 
 /// One call that writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ pub(crate) struct Layout {
 
 /// How far the writes of a method reach at most: all of the file where it is rewritten.
 pub(super) fn reach(method: &Method, updates_end: u64, file_bytes: u64) -> u64 {
-    match method.options().update_order {
-        Some(UpdateOrder::Rewrite) => updates_end.max(file_bytes),
+    match method.options().update_order() {
+        UpdateOrder::Rewrite => updates_end.max(file_bytes),
         _ => updates_end,
     }
 }

@@ -8,29 +8,17 @@ use seekless_sys::Buffer;
 use super::{PrepareWrite, WriteTarget};
 use crate::Producer;
 use crate::error::Result;
-use crate::method::{Mechanism, Operation, Platform, Prepare};
 use crate::pool::pool;
 use crate::setup::Setup;
 use crate::transfer::Side;
 
-const PREPARE: PrepareWrite = |setup| {
+pub(super) const PREPARE: PrepareWrite = |setup| {
     let buffers = vec![setup.buffer()?, setup.buffer()?];
     Ok(Box::new(DoubleBuffer {
         setup,
         pool: pool(&setup, 1)?,
         buffers,
     }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Write,
-    name: "double-buffer",
-    about: "a second thread writes this block while the next is produced",
-    accepts: super::sync::ACCEPTS,
-    overlapping: true,
-    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
-    simplicity_rank: 4,
-    prepare: Prepare::Write(PREPARE),
 };
 
 struct DoubleBuffer {

@@ -6,31 +6,15 @@ use super::{PrepareWrite, WriteTarget};
 use crate::Producer;
 use crate::error::Result;
 use crate::in_flight::{Draining, InFlight, drain_ring};
-use crate::method::{Accepts, Mechanism, Operation, Platform, Prepare};
 use crate::read::{ring, ring_flags};
 use crate::setup::Setup;
 use crate::transfer::Side;
 
-const PREPARE: PrepareWrite = |setup| {
+pub(super) const PREPARE: PrepareWrite = |setup| {
     Ok(Box::new(IoUring {
         ring: ring(&setup)?,
         setup,
     }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Write,
-    name: "io_uring",
-    about: "N writes in flight through one ring, from registered buffers",
-    accepts: Accepts {
-        block: Some(Some(256 << 10)),
-        depth: Some(8),
-        ..super::sync::ACCEPTS
-    },
-    overlapping: true,
-    platforms: &[Platform::Linux],
-    simplicity_rank: 7,
-    prepare: Prepare::Write(PREPARE),
 };
 
 struct IoUring {

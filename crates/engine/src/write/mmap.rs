@@ -8,34 +8,16 @@ use seekless_sys::{Buffer, Map, MapMode};
 use super::{PrepareWrite, WriteTarget};
 use crate::Producer;
 use crate::error::Result;
-use crate::method::{Accepts, Durability, Mechanism, Operation, Platform, Preallocate, Prepare};
 use crate::read::{map_fault, require_guard, windows};
 use crate::transfer::{MEMORY_ALIGNMENT, Side};
 
 /// What is produced at once: it stays in the first-level cache on its way into the map.
 const STEP_BYTES: usize = 32 << 10;
 
-const PREPARE: PrepareWrite = |setup| {
+pub(super) const PREPARE: PrepareWrite = |setup| {
     require_guard(&setup)?;
     let step = Buffer::new(STEP_BYTES, MEMORY_ALIGNMENT).map_err(|error| setup.failed("making a buffer", error))?;
     Ok(Box::new(Mmap { step }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Write,
-    name: "mmap",
-    about: "the file mapped and filled, whole or in windows of a block",
-    accepts: Accepts {
-        block: Some(None),
-        cache: &[],
-        preallocate: &[Preallocate::Truncate, Preallocate::Allocate, Preallocate::Both],
-        durability: &[Durability::Fsync],
-        ..super::sync::ACCEPTS
-    },
-    overlapping: false,
-    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
-    simplicity_rank: 3,
-    prepare: Prepare::Write(PREPARE),
 };
 
 struct Mmap {

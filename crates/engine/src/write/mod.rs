@@ -1,4 +1,4 @@
-//! Writing: a producer's bytes reach a file. One file a mechanism; the table below is the only list.
+//! Writing: a producer's bytes reach a file. One file a mechanism; `body` ties them to their rows.
 
 mod double_buffer;
 mod io_uring;
@@ -10,25 +10,26 @@ use std::path::Path;
 use std::time::Duration;
 
 pub(crate) use mmap::map_target;
-pub(crate) use sync::ACCEPTS as BLOCKS;
 
 use crate::Producer;
 use crate::error::{Error, Result};
-use crate::method::{Mechanism, Method, Operation, Prepare};
 use crate::setup::Setup;
 use crate::transfer::{Destination, Side, Transfer};
-
-/// The mechanisms of writing.
-pub(crate) static TABLE: &[&Mechanism] = &[
-    &sync::MECHANISM,
-    &double_buffer::MECHANISM,
-    &posix_aio::MECHANISM,
-    &io_uring::MECHANISM,
-    &mmap::MECHANISM,
-];
+use seekless_method::{MechanismId, Method, Operation, WriteMechanism};
 
 /// Makes a mechanism's buffers, rings and threads, outside any clock.
 pub(crate) type PrepareWrite = fn(Setup) -> Result<Box<dyn WriteTarget>>;
+
+/// The bodies of the mechanisms.
+fn body(mechanism: WriteMechanism) -> PrepareWrite {
+    match mechanism {
+        WriteMechanism::Sync => sync::PREPARE,
+        WriteMechanism::DoubleBuffer => double_buffer::PREPARE,
+        WriteMechanism::PosixAio => posix_aio::PREPARE,
+        WriteMechanism::IoUring => io_uring::PREPARE,
+        WriteMechanism::Mmap => mmap::PREPARE,
+    }
+}
 
 /// A prepared mechanism of writing.
 pub(crate) trait WriteTarget: Send {
@@ -77,7 +78,7 @@ impl Writer {
     /// # Errors
     /// As [`Writer::prepare`].
     pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
-        let Prepare::Write(prepare) = method.mechanism().prepare else {
+        let MechanismId::Write(mechanism) = method.mechanism().id else {
             return Err(Error::WrongOperation {
                 method: *method,
                 wanted: Operation::Write.name(),
@@ -85,6 +86,7 @@ impl Writer {
         };
         let setup = Setup::new(method, longest_file_bytes);
         setup.require_here()?;
+        let prepare = body(mechanism);
         let mechanism = prepare(setup)?;
         Ok(Self {
             method: *method,

@@ -6,30 +6,15 @@ use super::{PrepareWrite, WriteTarget};
 use crate::Producer;
 use crate::error::Result;
 use crate::in_flight::{Draining, InFlight, drain_slots};
-use crate::method::{Accepts, CachePolicy, Mechanism, Operation, Platform, Prepare};
 use crate::read::aio_slot;
 use crate::setup::Setup;
 use crate::transfer::Side;
 
-const PREPARE: PrepareWrite = |setup| {
+pub(super) const PREPARE: PrepareWrite = |setup| {
     Ok(Box::new(PosixAio {
         slots: [aio_slot(&setup)?, aio_slot(&setup)?],
         setup,
     }))
-};
-
-pub(super) static MECHANISM: Mechanism = Mechanism {
-    operation: Operation::Write,
-    name: "posix-aio",
-    about: "aio_write(3) from one buffer while the other is filled",
-    accepts: Accepts {
-        cache: &[CachePolicy::Direct],
-        ..super::sync::ACCEPTS
-    },
-    overlapping: true,
-    platforms: &[Platform::Linux, Platform::MacOs],
-    simplicity_rank: 6,
-    prepare: Prepare::Write(PREPARE),
 };
 
 struct PosixAio {

@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use seekless::method::{CachePolicy, Comparing, Operation};
-use seekless::{Comparer, Comparison, Error, Method, Options, Part, Verdict, Which};
+use seekless::method::{CachePolicy, Differ, Operation, Setting};
+use seekless::{Comparer, Comparison, Error, Method, Part, Verdict, Which};
 use tempfile::TempDir;
 
 use crate::{cases, file_of, folders, methods, sample, with_block};
@@ -59,7 +59,7 @@ fn every_method_finds_the_first_difference_or_none() {
             for (method, size) in cases(&method) {
                 let bytes = sample(size);
                 let one = file_of(&folder, "one", &bytes);
-                let block = method.options().block_bytes.unwrap_or(4096) as usize;
+                let block = method.options().block_bytes().unwrap_or(4096) as usize;
                 let mut comparer = Comparer::prepare_for(&method, size as u64).unwrap();
                 for place in places(size, block) {
                     let mut changed = bytes.clone();
@@ -75,7 +75,7 @@ fn every_method_finds_the_first_difference_or_none() {
                         naive(&bytes, &changed),
                         "{method}, {size} bytes, {place:?}"
                     );
-                    if method.options().comparing == Some(Comparing::Linewise) {
+                    if method.options().differ() == Differ::Linewise {
                         let equal = &bytes[..found.bytes as usize];
                         let lines = equal.split(|&byte| byte == b'\n').count() - 1;
                         assert_eq!(found.newlines, Some(lines as u64), "{method}, {size} bytes");
@@ -121,7 +121,7 @@ fn parts_begin_and_end_where_they_are_told_to() {
                 };
                 comparer.compare_parts(&part(&one, one_start), &part(&other, other_start), limit)
             };
-            if method.options().cache == CachePolicy::Direct {
+            if method.options().cache() == CachePolicy::Direct {
                 // Aligned starts only, and these are unequal.
                 let found = parts(4096, 8192, Some(8192));
                 assert_eq!(
@@ -175,7 +175,7 @@ fn a_file_that_is_open_already_is_compared_from_its_start() {
         };
         let found = Comparer::prepare(&method).unwrap();
         let found = { found }.compare_parts(&part(&one, 10), &part(&other, 0), None);
-        if method.options().cache == CachePolicy::Direct {
+        if method.options().cache() == CachePolicy::Direct {
             assert!(found.unwrap_err().is_unavailable());
         } else {
             assert_eq!(found.unwrap().verdict, Verdict::Equal, "{method}");
@@ -220,11 +220,7 @@ fn holes_are_equal_to_holes_and_to_zeros_and_to_nothing_else() {
         let early = sparse(&folder, "early", BYTES, &[(4096, b"x")]);
         for method in methods(Operation::Compare, folder.path()) {
             for ignored in [false, true] {
-                let options = Options {
-                    holes_ignored: ignored,
-                    ..*method.options()
-                };
-                let method = Method::new(method.mechanism(), options).unwrap();
+                let method = method.with(Setting::holes_ignored(ignored)).unwrap();
                 for (a, b) in [(&one, &same), (&same, &one)] {
                     let found = compare(&method, a, b);
                     assert_eq!(found.verdict, Verdict::Equal, "{method}");

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
-use seekless::method::{CachePolicy, Durability, Hint, Operation, mechanisms};
+use seekless::method::{CachePolicy, Durability, Hint, MECHANISMS, Operation};
 use seekless::{Availability, Generator, Method, Probe};
 use tempfile::TempDir;
 
@@ -40,7 +40,7 @@ fn folders() -> Vec<TempDir> {
 /// The methods of an operation that a folder's storage supports, each mechanism in [`pairs::chosen`] combinations of its
 /// options. Says which are not available and why.
 fn methods(operation: Operation, folder: &Path) -> Vec<Method> {
-    let mechanisms = mechanisms().filter(|mechanism| mechanism.operation == operation);
+    let mechanisms = MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation);
     let mut tried = Tried::in_folder(folder);
     let choose = |mechanism| pairs::chosen(mechanism, |method| tried.is_available(method));
     let found: Vec<_> = mechanisms.flat_map(choose).collect();
@@ -126,14 +126,14 @@ const BLOCKS: [u64; 3] = [4 << 10, 12 << 10, 64 << 10];
 /// at most one option is tried with each size of each block.
 fn cases(method: &Method) -> Vec<(Method, usize)> {
     let options = method.options();
-    let departures = usize::from(options.cache != CachePolicy::Cached)
-        + usize::from(options.hint != Hint::None)
-        + usize::from(Some(&options.preallocate) != method.mechanism().accepts.preallocate.first())
-        + usize::from(options.durability != Durability::None);
+    let departures = usize::from(options.cache() != CachePolicy::Cached)
+        + usize::from(options.hint() != Hint::None)
+        + usize::from(options.preallocate() != Method::plain(method.mechanism()).options().preallocate())
+        + usize::from(options.durability() != Durability::None);
     let blocks: Vec<Method> = BLOCKS.iter().filter_map(|&block| with_block(method, block)).collect();
     let mut cases = Vec::new();
     for (at, method) in blocks.iter().enumerate() {
-        let block = method.options().block_bytes.unwrap_or(4096);
+        let block = method.options().block_bytes().unwrap_or(4096);
         let all = sizes(block).into_iter().enumerate();
         let sizes = all.filter(|(size, _)| departures <= 1 || size % blocks.len() == at);
         cases.extend(sizes.map(|(_, size)| (*method, size as usize)));
@@ -148,11 +148,7 @@ fn cases(method: &Method) -> Vec<(Method, usize)> {
 
 /// A method with another block, where it takes one.
 fn with_block(method: &Method, block_bytes: u64) -> Option<Method> {
-    let options = seekless::Options {
-        block_bytes: Some(block_bytes),
-        ..*method.options()
-    };
-    Method::new(method.mechanism(), options).ok()
+    method.with(seekless::method::Setting::block_bytes(block_bytes)).ok()
 }
 
 /// Bytes that no two offsets have in common.

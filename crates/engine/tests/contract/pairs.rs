@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use seekless::Method;
-use seekless::method::{Comparing, Mechanism, UpdateOrder, variants};
+use seekless::method::{Mechanism, variants};
 
 /// Whether everything is to be tried, however long it takes.
 pub fn is_long() -> bool {
@@ -52,15 +52,15 @@ type Pair = ((usize, String), (usize, String));
 fn pairs(method: &Method) -> BTreeSet<Pair> {
     let options = method.options();
     let values = [
-        options.cache.name().to_owned(),
-        options.hint.name().to_owned(),
-        options.preallocate.name().to_owned(),
-        options.durability.name().to_owned(),
-        options.order.text(),
-        options.comparing.map_or("", Comparing::name).to_owned(),
-        options.update_order.map_or_else(String::new, UpdateOrder::text),
-        format!("{:?}", options.threads),
-        options.holes_skipped.to_string(),
+        options.cache().name().to_owned(),
+        options.hint().name().to_owned(),
+        options.preallocate().name().to_owned(),
+        options.durability().name().to_owned(),
+        format!("{:?}", options.order()),
+        options.differ().name().to_owned(),
+        format!("{:?}", options.update_order()),
+        format!("{:?}", options.threads()),
+        options.holes_skipped().to_string(),
     ];
     let values: Vec<_> = values.into_iter().enumerate().collect();
     let ends = |at: usize| values[at + 1..].iter().map(move |end| (at, end.clone()));
@@ -72,7 +72,7 @@ fn pairs(method: &Method) -> BTreeSet<Pair> {
 fn each_pair_of_values_of_two_options_is_tried_that_is_available() {
     let is_linux = |method: &Method| !method.to_string().contains("hint=rd");
     let (mut chosen_in_all, mut all_in_all) = (0, 0);
-    for mechanism in seekless::method::mechanisms() {
+    for mechanism in seekless::method::MECHANISMS {
         let all: Vec<Method> = variants(mechanism).filter(is_linux).collect();
         let chosen = covering(&variants(mechanism).collect::<Vec<_>>(), &mut |method| is_linux(method));
         let all_pairs: BTreeSet<Pair> = all.iter().flat_map(pairs).collect();

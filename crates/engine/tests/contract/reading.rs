@@ -142,7 +142,7 @@ fn a_consumer_that_has_had_enough_ends_the_read_and_the_reader_reads_on() {
         for method in methods(Operation::Read, folder.path()) {
             let method = with_block(&method, 16 << 10).unwrap_or(method);
             let mut reader = Reader::prepare_for(&method, 1 << 20).unwrap();
-            let whole_map = method.mechanism().name == "mmap" && method.options().block_bytes.is_none();
+            let whole_map = method.mechanism().name == "mmap" && method.options().block_bytes().is_none();
             for after in if whole_map { vec![1] } else { vec![1, 2, 7] } {
                 let enough = Enough {
                     seen: AtomicUsize::new(0),

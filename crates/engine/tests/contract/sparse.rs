@@ -10,10 +10,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use seekless::method::{CachePolicy, Operation, mechanisms};
-use seekless::{
-    Answer, Chunk, Consumer, Copier, Destination, Error, Kernel, Method, Options, Reader, Tally, sequential,
-};
+use seekless::method::{CachePolicy, MECHANISMS, Operation, Setting};
+use seekless::{Answer, Chunk, Consumer, Copier, Destination, Error, Kernel, Method, Reader, Tally, sequential};
 use seekless_sys as sys;
 use tempfile::TempDir;
 
@@ -21,17 +19,12 @@ use super::{available, folders, is_available, sample, with_block};
 
 /// The methods that skip holes, by each cache policy, in an odd and an even block.
 fn skipping(operation: Operation, folder: &Path) -> Vec<Method> {
-    let mechanisms = mechanisms().filter(|mechanism| mechanism.operation == operation);
-    let plain = mechanisms.filter_map(|mechanism| Method::new(mechanism, Options::default()).ok());
+    let mechanisms = MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation);
+    let plain = mechanisms.map(Method::plain);
     let by_cache = plain.flat_map(|method| {
-        CachePolicy::ALL.iter().filter_map(move |&cache| {
-            let options = Options {
-                cache,
-                holes_skipped: true,
-                ..*method.options()
-            };
-            Method::new(method.mechanism(), options).ok()
-        })
+        CachePolicy::ALL
+            .iter()
+            .filter_map(move |&cache| method.with(cache).ok()?.with(Setting::holes_skipped(true)).ok())
     });
     let in_blocks = |method: Method| [8 << 10, 64 << 10].map(|block| with_block(&method, block).unwrap_or(method));
     let mut found: Vec<_> = available(folder, by_cache).into_iter().flat_map(in_blocks).collect();
@@ -160,7 +153,7 @@ fn every_method_that_skips_holes_reads_what_std_reads() {
                 prop_assert!(keep.bytes() == expected, "{method}");
                 prop_assert_eq!(transfer.bytes, expected.len() as u64);
                 // Direct I/O writes back what is dirty, after which the file system may know of more holes or fewer.
-                if method.options().cache == CachePolicy::Cached {
+                if method.options().cache() == CachePolicy::Cached {
                     prop_assert_eq!(transfer.hole_bytes, holes_before, "{}", method);
                 }
             }

@@ -43,12 +43,12 @@ fn every_method_leaves_what_a_naive_file_holds_but_for_the_order_given() {
         let plain = methods(Operation::Update, folder.path()).into_iter().filter(|method| {
             let options = method.options();
             // Each of the many writes would wait for the device.
-            options.durability == Durability::None && options.hint == Hint::None
+            options.durability() == Durability::None && options.hint() == Hint::None
         });
         for method in plain {
             let path = file_of(&folder, "file", &sample(FILE_BYTES));
             let result = commit(&path, &updates, &how(method, Safety::InPlace));
-            if method.options().update_order == Some(UpdateOrder::AsGiven) {
+            if method.options().update_order() == UpdateOrder::AsGiven {
                 assert!(matches!(result, Err(Error::Refused { .. })), "{method}: {result:?}");
                 assert!(std::fs::read(&path).unwrap() == sample(FILE_BYTES));
                 continue;

@@ -83,7 +83,9 @@ fn a_journal_and_a_new_file_leave_the_same_and_nothing_beside_it() {
     for folder in folders() {
         for method in methods(Operation::Update, folder.path()) {
             for safety in [Safety::Journal, Safety::Replace] {
-                if method.options().cache == CachePolicy::Direct || method.options().preallocate == Preallocate::Both {
+                if method.options().cache() == CachePolicy::Direct
+                    || method.options().preallocate() == Preallocate::Both
+                {
                     continue;
                 }
                 let before = sample(40_000);
@@ -220,7 +222,7 @@ fn what_is_not_in_memory_is_updated_past_the_page_cache_where_the_files_end_is_n
             let (path, updates, after) = cold(folder.path(), bytes, reaches_end);
             let look = Look::assuming(&path, &LIMITS).unwrap();
             let method = look.plan(&updates, &LIMITS).unwrap().method;
-            let is_direct = method.options().cache == CachePolicy::Direct;
+            let is_direct = method.options().cache() == CachePolicy::Direct;
             let may_be = look.facts.absent_part > 0.99 && look.facts.direct_alignment.is_some();
             assert_eq!(is_direct, may_be && !reaches_end, "{method}, {:?}", look.facts);
             println!("{}: {bytes} bytes: {method}", folder.path().display());
@@ -257,7 +259,7 @@ fn who_opens_a_file_while_it_is_updated_past_the_page_cache_does_not_end_the_upd
     let (path, updates, after) = cold(folder.path(), 30 << 20, false);
     let look = Look::assuming(&path, &LIMITS).unwrap();
     let method = look.plan(&updates, &LIMITS).unwrap().method;
-    if method.options().cache != CachePolicy::Direct {
+    if method.options().cache() != CachePolicy::Direct {
         println!("skipped: it is planned as {method}");
         return;
     }
@@ -347,7 +349,7 @@ fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_h
                 Ok(_) => assert!(found == after, "{method}"),
                 // Past the page cache nothing can be written exactly.
                 Err(error) => assert!(
-                    error.not_exclusive().is_some() && method.options().cache == CachePolicy::Direct,
+                    error.not_exclusive().is_some() && method.options().cache() == CachePolicy::Direct,
                     "{error}"
                 ),
             }

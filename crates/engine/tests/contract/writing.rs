@@ -71,12 +71,15 @@ fn a_full_file_system_is_an_error_that_names_the_path() {
         for method in methods(Operation::Write, folder.path()) {
             let path = folder.path().join("target");
             let bytes = 1 << 60;
-            if method.mechanism().name == "mmap" || method.options().cache == CachePolicy::Direct {
+            if method.mechanism().name == "mmap" || method.options().cache() == CachePolicy::Direct {
                 continue;
             }
             // Those that allocate reach the limit at once. The others would fill the file system under the tests that run
             // beside this one.
-            if !matches!(method.options().preallocate, Preallocate::Allocate | Preallocate::Both) {
+            if !matches!(
+                method.options().preallocate(),
+                Preallocate::Allocate | Preallocate::Both
+            ) {
                 continue;
             }
             let zeros: &dyn Producer = &|_: u64, bytes: &mut [u8]| {
@@ -111,7 +114,7 @@ fn a_producer_that_fails_ends_the_write_with_its_reason_and_no_file() {
                 .to_string();
             let is_named = error.contains("the source is gone");
             assert!(
-                is_named || method.options().block_bytes.is_some_and(|block| block > 300_000),
+                is_named || method.options().block_bytes().is_some_and(|block| block > 300_000),
                 "{method}: {error}"
             );
             assert!(!path.exists(), "{method} left half a file");

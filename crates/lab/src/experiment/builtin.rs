@@ -129,7 +129,7 @@ mod tests {
             let methods = contests.flat_map(|contest| &contest.methods);
             let durabilities: BTreeSet<&str> = methods
                 .filter(|method| glob.is_match(method.to_string()))
-                .map(|method| method.options().durability.name())
+                .map(|method| method.options().durability().name())
                 .collect();
             assert_eq!(
                 durabilities,
@@ -173,7 +173,7 @@ mod tests {
             } else {
                 ",fsync"
             };
-            let takes_blocks = method.options().block_bytes.is_some();
+            let takes_blocks = method.options().block_bytes().is_some();
             for block in BLOCKS_2014 {
                 let block = if takes_blocks {
                     format!(",block={block}")

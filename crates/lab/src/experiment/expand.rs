@@ -1,8 +1,8 @@
 //! From the names of an experiment to methods: names, 2014 names, globs, and the blocks of a contest.
 
 use globset::{GlobBuilder, GlobMatcher};
-use seekless::method::{ALIASES, mechanisms, variants};
-use seekless::{Method, Operation, Options};
+use seekless::method::{ALIASES, MECHANISMS, Setting, variants};
+use seekless::{Method, Operation};
 
 use super::error::{did_you_mean, nearest};
 
@@ -18,16 +18,13 @@ pub(super) fn expand(name: &str, operation: Operation, blocks: &[u64]) -> Result
     }
     let mut expanded = Vec::new();
     for method in methods {
-        if method.options().block_bytes.is_none() {
+        if method.options().block_bytes().is_none() {
             expanded.push(method);
             continue;
         }
         for &block in blocks {
-            let options = Options {
-                block_bytes: Some(block),
-                ..*method.options()
-            };
-            expanded.push(Method::new(method.mechanism(), options).map_err(|error| error.to_string())?);
+            let sized = method.with(Setting::block_bytes(block));
+            expanded.push(sized.map_err(|error| error.to_string())?);
         }
     }
     Ok(expanded)
@@ -59,7 +56,7 @@ fn exact(name: &str, operation: Operation) -> Result<Method, String> {
 /// All variants that match.
 fn matching(pattern: &str, operation: Operation) -> Result<Vec<Method>, String> {
     let glob = glob(pattern).map_err(|message| format!("`{pattern}` is no glob: {message}"))?;
-    let ranked = mechanisms().filter(|mechanism| mechanism.operation == operation);
+    let ranked = MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation);
     let found: Vec<Method> = ranked
         .flat_map(variants)
         .filter(|method| glob.is_match(method.to_string()))
@@ -81,7 +78,7 @@ pub(crate) fn glob(pattern: &str) -> Result<GlobMatcher, String> {
 /// Mechanisms and 2014 names that look like a name or glob.
 pub(super) fn nearest_methods(given: &str) -> Vec<String> {
     let plain = given.split([',', '*', '?', '[', '{']).next().unwrap_or(given);
-    let names: Vec<String> = mechanisms().map(|known| format!("{known:?}")).collect();
+    let names: Vec<String> = MECHANISMS.iter().map(|known| format!("{known:?}")).collect();
     nearest(
         plain,
         names

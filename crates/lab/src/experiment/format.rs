@@ -294,7 +294,7 @@ fn differs(
     let known = Differ::ALL.map(|differ| (differ.name(), differ));
     let differs = distinct(text, "place", |word| one_of(word, "place of a difference", &known))?;
     if differs.contains(&Differ::Itself)
-        && let Some(method) = methods.iter().find(|method| !method.options().identity_ignored)
+        && let Some(method) = methods.iter().find(|method| !method.options().identity_ignored())
     {
         return problem(
             text,

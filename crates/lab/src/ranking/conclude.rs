@@ -98,7 +98,7 @@ impl<'a> Judged<'a> {
     /// as well and is not known well enough to say so.
     fn recommended(&self) -> Option<usize> {
         let simplest = self.known_ties().map(|(entry, _)| entry).min_by_key(|&entry| {
-            let block_bytes = self.methods[entry].and_then(|method| method.options().block_bytes);
+            let block_bytes = self.methods[entry].and_then(|method| method.options().block_bytes());
             (self.simplicity_rank(entry), block_bytes.unwrap_or(0), self.name(entry))
         })?;
         self.simpler_unknown(simplest).is_none().then_some(simplest)

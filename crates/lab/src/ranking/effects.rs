@@ -42,10 +42,10 @@ fn option_between(without: Method, with: Method) -> Option<String> {
     }
     let (base, options) = (without.options(), with.options());
     match differing_options(&without, &with).as_slice() {
-        ["cache"] if base.cache == CachePolicy::Cached => Some(options.cache.name().to_owned()),
-        ["hint"] if base.hint == Hint::None => Some(format!("hint={}", options.hint.name())),
-        ["preallocate"] if without.mechanism().accepts.preallocate.first() == Some(&base.preallocate) => {
-            Some(format!("preallocate={}", options.preallocate.name()))
+        ["cache"] if base.cache() == CachePolicy::Cached => Some(options.cache().name().to_owned()),
+        ["hint"] if base.hint() == Hint::None => Some(format!("hint={}", options.hint().name())),
+        ["preallocate"] if Method::plain(without.mechanism()).options().preallocate() == base.preallocate() => {
+            Some(format!("preallocate={}", options.preallocate().name()))
         }
         _ => None,
     }

@@ -168,7 +168,7 @@ pub(super) const STRAY_PART: f64 = 0.01;
 
 /// Whether a method that goes past the page cache left the file in it.
 fn used_cache(method: Option<&Method>, contest: &Contest, resident_after: Option<f64>) -> Option<String> {
-    let direct = method.is_some_and(|method| method.options().cache == CachePolicy::Direct);
+    let direct = method.is_some_and(|method| method.options().cache() == CachePolicy::Direct);
     let stayed = resident_after.is_some_and(|part| part > STRAY_PART);
     let is_looked_at = contest.cache == Cache::Cold || contest.operation == "write";
     (direct && stayed && is_looked_at).then(|| "direct I/O left the file in the page cache".to_owned())

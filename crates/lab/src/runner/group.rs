@@ -160,7 +160,7 @@ impl Runner<'_> {
             bytes,
             contests: Vec::new(),
         };
-        let same = |method: &&Method| method.options().durability == durability;
+        let same = |method: &&Method| method.options().durability() == durability;
         let methods: Vec<Method> = plan.methods.iter().filter(same).copied().collect();
         for storage in 0..self.measured_places() {
             let commands = plan.commands.iter().map(|command| Entry {
@@ -311,7 +311,7 @@ fn durabilities(plan: &ContestPlan) -> Vec<Durability> {
     let used = |durability: &Durability| {
         plan.methods
             .iter()
-            .any(|method| method.options().durability == *durability)
+            .any(|method| method.options().durability() == *durability)
             || (*durability == Durability::None && plan.methods.is_empty())
     };
     Durability::ALL.iter().copied().filter(used).collect()

@@ -278,7 +278,7 @@ impl Place {
 
     /// Why a method has no meaning in a cache state.
     pub fn refuses(&self, method: Option<&Method>, cache: record::Cache) -> Option<String> {
-        let is_direct = method.is_some_and(|method| method.options().cache == CachePolicy::Direct);
+        let is_direct = method.is_some_and(|method| method.options().cache() == CachePolicy::Direct);
         let reads = method.is_none_or(|method| method.operation() != Operation::Write);
         let updates = method.is_some_and(|method| method.operation() == Operation::Update);
         match cache {

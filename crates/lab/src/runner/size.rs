@@ -44,7 +44,7 @@ pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &
     let durability = plan
         .methods
         .first()
-        .map_or(Durability::None, |method| method.options().durability);
+        .map_or(Durability::None, |method| method.options().durability());
     let files = files_per_trial(plan, durability, bytes);
     let updating = updating_cost(plan.updates.as_ref(), (bytes, files), durability.name());
     (trial_cost(plan.operation, cache, bytes * u64::from(files), speeds) + updating) * trials as u32
@@ -129,9 +129,10 @@ fn waits_per_file(plan: &ContestPlan, durability: Durability, bytes: u64) -> Opt
         return Some(updates::count(updates, bytes));
     }
     let options = plan.methods.iter().map(Method::options);
-    let through = options.filter(|options| options.durability == durability && durability == Durability::WriteThrough);
+    let through =
+        options.filter(|options| options.durability() == durability && durability == Durability::WriteThrough);
     through
-        .filter_map(|options| Some(bytes.div_ceil(options.block_bytes?)))
+        .filter_map(|options| Some(bytes.div_ceil(options.block_bytes()?)))
         .max()
 }
 

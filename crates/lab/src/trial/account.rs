@@ -37,7 +37,7 @@ pub fn wrong_source(report: &Report, method: Option<&Method>, expected: Expected
     };
     let part = read as f64 / device_bytes.max(1) as f64;
     // Direct I/O reads the device whatever the page cache holds.
-    let reads_device = method.is_some_and(|method| method.options().cache == CachePolicy::Direct);
+    let reads_device = method.is_some_and(|method| method.options().cache() == CachePolicy::Direct);
     match expected.cache {
         // Nothing but holes: no byte can come from the device.
         _ if device_bytes == 0 => None,

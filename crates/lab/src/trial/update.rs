@@ -40,7 +40,7 @@ impl Updating {
         } else {
             Some(Updater::prepare_for(method, longest)?)
         };
-        let is_sorted = method.options().update_order == Some(UpdateOrder::AsGiven);
+        let is_sorted = method.options().update_order() == UpdateOrder::AsGiven;
         let batches = (0..).zip(&spec.jobs).map(|(index, job)| {
             let batch = updates::batch(pattern, job.bytes, updates_seed(seed, index)).map_err(TrialError::Updates)?;
             Ok(if is_sorted {
@@ -70,7 +70,7 @@ impl Updating {
 
     fn limits(&self) -> PlanLimits {
         PlanLimits {
-            durability: self.method.options().durability,
+            durability: self.method.options().durability(),
             amplification_max: None,
             is_exact: false,
             safety: Safety::InPlace,
@@ -147,7 +147,7 @@ impl Updating {
 
 /// Whether the planner's model is one of this method: one write after the other, through the page cache.
 fn is_modelled(method: &Method) -> bool {
-    method.mechanism().name == "sync" && method.options().cache == CachePolicy::Cached
+    method.mechanism().name == "sync" && method.options().cache() == CachePolicy::Cached
 }
 
 /// The seed by which the updates of a file are drawn.

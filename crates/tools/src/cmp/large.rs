@@ -113,7 +113,7 @@ fn run(
 ) -> seekless::Result<Comparison> {
     let limit_bytes = request.limit_bytes.map(|limit| limit.saturating_sub(equal_bytes));
     // A descriptor that is open already reads through the page cache.
-    let by_path = method.options().cache != seekless::method::CachePolicy::Cached;
+    let by_path = method.options().cache() != seekless::method::CachePolicy::Cached;
     let longest = (one.start + one.bytes).max(other.start + other.bytes);
     let mut comparer = Comparer::prepare_for(method, longest)?;
     comparer.compare_parts(&one.part(by_path), &other.part(by_path), limit_bytes)

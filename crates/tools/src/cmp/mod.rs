@@ -176,7 +176,7 @@ const FIRST_LOOK_BYTES: u64 = 64 << 10;
 /// # Errors
 /// What cannot be opened, read or written, with its name; files that change their size meanwhile.
 pub fn compare(request: &Request, out: &mut dyn Write) -> Result<Outcome, Error> {
-    let identity_counts = !request.method.is_some_and(|method| method.options().identity_ignored);
+    let identity_counts = !request.method.is_some_and(|method| method.options().identity_ignored());
     let mut sides = match open(request, identity_counts)? {
         Opened::Same => {
             let way = Way::new("identity", "both names lead to one file, and to one place in it");

@@ -85,7 +85,7 @@ impl LargePair<'_> {
 
     /// Both from a byte on: the open files, or for direct reads, which are an open file's own, what they are called.
     fn parts(&self, start: u64, method: Method) -> [Part<'_>; 2] {
-        let is_cached = method.options().cache == CachePolicy::Cached;
+        let is_cached = method.options().cache() == CachePolicy::Cached;
         [0, 1].map(|side: usize| Part {
             path: &self.paths[side],
             file: is_cached.then(|| Arc::clone(&self.files[side])),

@@ -109,9 +109,9 @@ fn measure(run: &mut Run, plan: &ContestPlan, bytes: u64, cache: Cache, random: 
 /// A disk of 1.2 GB/s that likes requests of about a megabyte, with a price for each call and each file.
 fn seconds_of(method: &Method, bytes: u64) -> f64 {
     let options = method.options();
-    let block = options.block_bytes.unwrap_or(256 << 10).min(bytes) as f64;
+    let block = options.block_bytes().unwrap_or(256 << 10).min(bytes) as f64;
     let calls = bytes as f64 / block;
-    let is_direct = options.cache == CachePolicy::Direct;
+    let is_direct = options.cache() == CachePolicy::Direct;
     let per_call = if is_direct { 110e-6 } else { 6e-6 };
     let crowding = 1.0 + (block / f64::from(64 << 20)).min(1.0) * 0.3;
     let mechanism = match method.mechanism().name {

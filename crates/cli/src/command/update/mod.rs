@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use seekless::method::{Durability, Method, Operation, Options, parse_size};
+use seekless::method::{Durability, Method, Operation, parse_size};
 use seekless::update::{
     Batch, Commit, Look, PlanLimits, Recovered, Safety, Step, StepKind, UpdateCost, Updated, Updates, Watch,
     commit_watched, cost, is_planned, recover,
@@ -258,15 +258,11 @@ fn method(arguments: &Arguments) -> anyhow::Result<Method> {
     let Some(durability) = arguments.durability else {
         return Ok(method);
     };
-    let options = Options {
-        durability: durability.into(),
-        ..*method.options()
-    };
-    Ok(Method::new(method.mechanism(), options)?)
+    Ok(method.with(Durability::from(durability))?)
 }
 
 fn durability(arguments: &Arguments) -> anyhow::Result<Durability> {
-    Ok(method(arguments)?.options().durability)
+    Ok(method(arguments)?.options().durability())
 }
 
 impl From<DurabilityName> for Durability {

@@ -29,7 +29,7 @@ pub fn show(
     let file = visible_path(&arguments.file);
     let requested = bytes(updates.requested_bytes() as f64);
     if done.is_none() {
-        let durability = chosen.method.options().durability;
+        let durability = chosen.method.options().durability();
         let (_, one_by_one) = naive(updates, &look.facts, durability)?;
         let given = counted(updates.given(), "update");
         sentence(
@@ -103,7 +103,7 @@ pub fn in_json(
             "predicted_seconds": look.is_measured.then_some(cost.predicted.as_secs_f64()),
         })
     };
-    let (_, one_by_one) = naive(updates, &look.facts, chosen.method.options().durability)?;
+    let (_, one_by_one) = naive(updates, &look.facts, chosen.method.options().durability())?;
     let mut told = json!({
         "updates": updates.given(), "requested_bytes": updates.requested_bytes(),
         "spilled_bytes": updates.spilled_bytes(),

@@ -1,7 +1,6 @@
 //! Tables of facts and the plans that follow.
 
 use super::*;
-use crate::method::Options;
 use crate::update::{Batch, naive};
 
 /// Roughly those of a virtual disk with ext4, written through.
@@ -242,7 +241,7 @@ fn what_forbids_to_write_what_lies_between_is_named_where_the_plan_is_certain() 
         ),
     ] {
         let plan = certain_plan(updates, &facts, &limits).unwrap().unwrap();
-        assert_eq!(plan.method.options().update_order, Some(UpdateOrder::Coalesce(0)));
+        assert_eq!(plan.method.options().update_order(), UpdateOrder::Coalesce(0));
         assert!(plan.why.contains(words), "{}", plan.why);
     }
 }
@@ -258,8 +257,8 @@ fn what_safety_writes_counts_and_leaves_less_to_the_file() {
             ..THROUGH
         };
         let planned = plan(&updates, &FACTS, &limits).unwrap();
-        let order = planned.method.options().update_order;
-        let is_gap_0 = order == Some(UpdateOrder::Coalesce(0));
+        let order = planned.method.options().update_order();
+        let is_gap_0 = order == UpdateOrder::Coalesce(0);
         (planned.cost.safety_bytes, is_gap_0, limits.allows(&planned.cost))
     };
     let journal = 56 + 8 + 200_000 + 16;
@@ -334,11 +333,8 @@ fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
         for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
             let limits = PlanLimits { durability, ..THROUGH };
             let plan = plan(&every(step, 10), &facts, &limits).unwrap();
-            let order = plan.method.options().update_order;
-            assert!(
-                matches!(order, Some(UpdateOrder::Coalesce(0..4096))),
-                "{step}: {order:?}"
-            );
+            let order = plan.method.options().update_order();
+            assert!(matches!(order, UpdateOrder::Coalesce(0..4096)), "{step}: {order:?}");
         }
     }
 }
@@ -347,7 +343,7 @@ fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
 fn what_is_certain_is_what_is_planned_by_any_costs_and_the_rest_is_not() {
     let certain = |updates: &Updates, limits: &PlanLimits| {
         let plan = certain_plan(updates, &UpdateFacts::assumed(4_000_000), limits).unwrap();
-        plan.and_then(|plan| plan.method.options().update_order)
+        plan.map(|plan| plan.method.options().update_order())
     };
     assert_eq!(certain(&every(400, 10_000), &THROUGH), Some(UpdateOrder::Coalesce(512)));
     assert_eq!(certain(&every(1 << 40, 100), &THROUGH), Some(UpdateOrder::Coalesce(0)));
@@ -366,8 +362,8 @@ fn what_is_certain_is_what_is_planned_by_any_costs_and_the_rest_is_not() {
         for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
             let limits = PlanLimits { durability, ..THROUGH };
             if let Some(order) = certain(&updates, &limits) {
-                let planned = plan(&updates, &FACTS, &limits).unwrap().method.options().update_order;
-                assert_eq!(planned, Some(order), "{step} {durability:?}");
+                let planned = plan(&updates, &FACTS, &limits).unwrap().method.options().update_order();
+                assert_eq!(planned, order, "{step} {durability:?}");
             }
         }
     }
@@ -392,12 +388,11 @@ fn what_is_never_slower_by_the_facts_is_planned() {
             let limits = PlanLimits { durability, ..THROUGH };
             let planned = plan(&updates, &FACTS, &limits).unwrap();
             for order in UpdateOrder::ALL {
-                let options = Options {
-                    update_order: Some(*order),
-                    durability,
-                    ..*Method::known("update/sync").options()
-                };
-                let other = Method::new(Method::known("update/sync").mechanism(), options).unwrap();
+                let other = Method::known("update/sync")
+                    .with(*order)
+                    .unwrap()
+                    .with(durability)
+                    .unwrap();
                 let other = cost(&updates, &FACTS, &other, Safety::InPlace).unwrap().predicted;
                 assert!(
                     planned.cost.predicted <= other.mul_f64(1.05),

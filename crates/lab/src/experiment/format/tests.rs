@@ -104,7 +104,7 @@ fn what_makes_no_sense_is_refused() {
     assert!(read("cache = [\"none\"]").contains("cold, warm, over"));
     assert!(read("cache = []").contains("at least one"));
     assert!(read("sizes = [\"0\"]").contains("at least one byte"));
-    assert!(read("blocks = [\"2G\"]").contains("a block has"));
+    assert!(read("blocks = [\"2G\"]").contains("block must be between 1 and 1G"));
     assert!(read("work = -1").contains("x.toml:6:8"));
     assert!(read("work = 2_000_000").contains("at most"));
     assert!(read("[[contest.command]]\nname = \"cat\"\nargv = [\"cat\"]").contains("`{file}`"));

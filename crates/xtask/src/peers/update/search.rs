@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use seekless::method::{
-    Accepts, CachePolicy, Durability, Hint, Mechanism, Method, Operation, Options, UpdateOrder, mechanisms,
+    CachePolicy, Durability, Hint, MECHANISMS, Mechanism, Method, Operation, OptionId, Options, Setting, UpdateOrder,
 };
 
 use crate::peers::cases::Start;
@@ -52,8 +52,11 @@ pub fn best(workload: &Workload, program: &Path, start: Start, rounds: u16) -> R
 /// beside the plan already.
 fn candidates() -> Vec<Method> {
     let mut found: Vec<Method> = Vec::new();
-    for mechanism in mechanisms().filter(|mechanism| mechanism.operation == Operation::Update) {
-        for options in options(mechanism, &mechanism.accepts) {
+    for mechanism in MECHANISMS
+        .iter()
+        .filter(|mechanism| mechanism.operation == Operation::Update)
+    {
+        for options in options(mechanism) {
             if let Ok(method) = Method::new(mechanism, options)
                 && !found.contains(&method)
             {
@@ -64,22 +67,23 @@ fn candidates() -> Vec<Method> {
     found
 }
 
-fn options(mechanism: &Mechanism, accepts: &Accepts) -> Vec<Options> {
+fn options(mechanism: &'static Mechanism) -> Vec<Options> {
     let mut all = Vec::new();
     let gaps = GAPS.map(UpdateOrder::Coalesce);
-    let orders: Vec<UpdateOrder> = if accepts.update_orders.iter().any(|order| order.fills_gaps()) {
-        gaps.into_iter().chain([UpdateOrder::Rewrite]).collect()
-    } else {
-        accepts.update_orders.to_vec()
+    let orders: Vec<UpdateOrder> = match mechanism.accepts(OptionId::UpdateOrder) {
+        Some(_) => gaps.into_iter().chain([UpdateOrder::Rewrite]).collect(),
+        None => vec![UpdateOrder::Ascending],
     };
-    let depths: Vec<Option<u32>> = accepts.depth.map_or_else(|| vec![None], |_| DEPTHS.map(Some).to_vec());
+    let depths: Vec<Option<u32>> = match mechanism.accepts(OptionId::Depth) {
+        Some(_) => DEPTHS.map(Some).to_vec(),
+        None => vec![None],
+    };
     // A map is brought to the device at its end.
-    let durability = if accepts.durability.contains(&Durability::WriteThrough) {
-        Durability::WriteThrough
-    } else {
-        Durability::Fsync
+    let durability = match Method::plain(mechanism).with(Durability::WriteThrough) {
+        Ok(_) => Durability::WriteThrough,
+        Err(_) => Durability::Fsync,
     };
-    for cache in std::iter::once(&CachePolicy::Cached).chain(accepts.cache) {
+    for cache in [CachePolicy::Cached, CachePolicy::Direct] {
         for &update_order in &orders {
             for &depth in &depths {
                 for block_bytes in BLOCKS {
@@ -87,20 +91,15 @@ fn options(mechanism: &Mechanism, accepts: &Accepts) -> Vec<Options> {
                     if depth.is_some_and(|depth| u64::from(depth) * block_bytes > 256 << 20) {
                         continue;
                     }
+                    let options = Options::default().with(cache).with(update_order).with(durability);
+                    let options = options
+                        .with(Setting::depth(depth))
+                        .with(Setting::block_bytes(block_bytes));
                     // Nothing is read ahead past the page cache.
                     let hints = HINTS
                         .into_iter()
-                        .filter(|hint| *cache == CachePolicy::Cached || *hint == Hint::None);
-                    all.extend(hints.map(|hint| Options {
-                        cache: *cache,
-                        hint,
-                        update_order: Some(update_order),
-                        depth,
-                        block_bytes: Some(block_bytes),
-                        durability,
-                        preallocate: mechanism.accepts.preallocate[0],
-                        ..Options::default()
-                    }));
+                        .filter(|hint| cache == CachePolicy::Cached || *hint == Hint::None);
+                    all.extend(hints.map(|hint| options.with(hint)));
                 }
             }
         }

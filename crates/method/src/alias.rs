@@ -1,5 +1,25 @@
 //! The names of methods in the documents of 2009, 2012 and 2014, and what they are here.
 
+/// The sixteen buffer sizes of the 2014 document, in bytes.
+pub const BLOCKS_2014: [u64; 16] = [
+    4 << 10,
+    8 << 10,
+    12 << 10,
+    16 << 10,
+    24 << 10,
+    32 << 10,
+    40 << 10,
+    48 << 10,
+    56 << 10,
+    64 << 10,
+    256 << 10,
+    1 << 20,
+    4 << 20,
+    16 << 20,
+    64 << 20,
+    256 << 20,
+];
+
 /// A name of one of the documents.
 #[derive(Clone, Copy, Debug)]
 pub struct Alias {

@@ -1,38 +1,34 @@
-//! The algebra of methods: what a method is, how it is written, and which there are.
+//! What a method is, as data: an operation, a mechanism, and options. Its text parses and prints.
 //!
-//! A method is a mechanism of an operation with options. The mechanisms come from the tables of the operations'
-//! folders; nothing here knows how any of them moves bytes.
+//! Mechanisms are rows of [`MECHANISMS`], options are rows of [`OPTIONS`]. How a mechanism moves bytes is in the crate
+//! `seekless`.
 
 #[macro_use]
 mod words;
 
 mod accepts;
 mod alias;
-mod comparing;
-mod enumerate;
+mod error;
+mod mechanism;
 mod options;
 mod parse;
 mod size;
-mod updating;
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use accepts::Accepts;
-pub use alias::{ALIASES, Alias};
-pub use comparing::{Comparing, Order};
-pub use enumerate::{BLOCKS_2014, mechanisms, variants};
-pub use options::{CachePolicy, Durability, Hint, Options, Preallocate, differing_options};
-pub use parse::ParseError;
+pub use accepts::{Accepted, variants};
+pub use alias::{ALIASES, Alias, BLOCKS_2014};
+pub use error::ParseError;
+pub use mechanism::{
+    CompareMechanism, CopyMechanism, MECHANISMS, Mechanism, MechanismId, ReadMechanism, UpdateMechanism, WriteMechanism,
+};
+pub use options::{
+    CachePolicy, Differ, Durability, Hint, Number, OPTIONS, OptionId, OptionRow, Options, Order, Preallocate, Setting,
+    UpdateOrder, Value, differing_options,
+};
 pub use size::{format_size, parse_size};
-pub use updating::UpdateOrder;
-
-use crate::compare::PrepareCompare;
-use crate::copy::PrepareCopy;
-use crate::read::PrepareRead;
-use crate::update::PrepareUpdate;
-use crate::write::PrepareWrite;
 
 /// What is done with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -104,56 +100,6 @@ impl Platform {
     }
 }
 
-/// How bytes move in one operation: one file of the operation's folder and its line in that folder's table.
-pub struct Mechanism {
-    /// The operation.
-    pub operation: Operation,
-    /// Its word in a method's text.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub about: &'static str,
-    /// The options it takes, with their defaults.
-    pub accepts: Accepts,
-    /// Whether work on the bytes overlaps moving them.
-    pub overlapping: bool,
-    /// Where it exists.
-    pub platforms: &'static [Platform],
-    /// Among equally fast methods the one with the smallest rank is recommended: how much there is to get wrong.
-    pub simplicity_rank: u32,
-    pub(crate) prepare: Prepare,
-}
-
-impl Mechanism {
-    /// Whether it exists on this platform at all.
-    #[must_use]
-    pub fn is_here(&self) -> bool {
-        self.platforms.contains(&Platform::HERE)
-    }
-}
-
-/// The way into a mechanism, by operation.
-pub(crate) enum Prepare {
-    Read(PrepareRead),
-    Write(PrepareWrite),
-    Copy(PrepareCopy),
-    Compare(PrepareCompare),
-    Update(PrepareUpdate),
-}
-
-impl PartialEq for Mechanism {
-    fn eq(&self, other: &Self) -> bool {
-        (self.operation, self.name) == (other.operation, other.name)
-    }
-}
-
-impl Eq for Mechanism {}
-
-impl fmt::Debug for Mechanism {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.operation, self.name)
-    }
-}
-
 /// A mechanism with options. Its text, as in `read/sync,direct,block=1M`, is canonical: equal methods print alike, and
 /// what prints parses to the same method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +115,7 @@ impl Method {
     /// # Errors
     /// [`ParseError`] where the mechanism does not take an option or its value.
     pub fn new(mechanism: &'static Mechanism, options: Options) -> Result<Self, ParseError> {
-        let options = mechanism.accepts.complete(mechanism, options)?;
+        let options = mechanism.complete(options)?;
         Ok(Self { mechanism, options })
     }
 
@@ -180,6 +126,23 @@ impl Method {
     #[must_use]
     pub fn known(text: &'static str) -> Self {
         text.parse().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A method of the mechanism for which nothing is said.
+    ///
+    /// # Panics
+    /// Never: every mechanism takes its own defaults, as a test shows.
+    #[must_use]
+    pub fn plain(mechanism: &'static Mechanism) -> Self {
+        Self::new(mechanism, Options::default()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// This method with another value of an option.
+    ///
+    /// # Errors
+    /// [`ParseError`] where the mechanism does not take it.
+    pub fn with(&self, setting: impl Into<Setting>) -> Result<Self, ParseError> {
+        Self::new(self.mechanism, self.options.with(setting))
     }
 
     /// The operation.
@@ -209,14 +172,25 @@ impl Method {
     /// How much there is to get wrong: the mechanism's rank, then one for each option that is not the default.
     #[must_use]
     pub fn simplicity_rank(&self) -> u32 {
-        self.mechanism.simplicity_rank * 16 + self.options.count_departures()
+        self.mechanism.simplicity_rank * 16 + self.options.count_complications()
     }
 }
 
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.mechanism.operation, self.mechanism.name)?;
-        self.options.write_text(self.mechanism, f)
+        write!(f, "{:?}", self.mechanism)?;
+        for row in OPTIONS {
+            if self.mechanism.is_named_with(row.id) {
+                write!(f, "={}", self.options.threads())?;
+            } else if let Some(value) = self
+                .options
+                .get(row.id)
+                .filter(|value| !self.mechanism.is_implied(row, *value))
+            {
+                write!(f, ",{}", row.text(value))?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,189 @@
+//! What a mechanism accepts of the options: checking, completing, listing and combining them.
+
+use crate::error::ParseError;
+use crate::options::{CachePolicy, Differ, OPTIONS, OptionId, OptionRow, Options, Order, Preallocate, Setting, Value};
+use crate::{Mechanism, Method, Operation};
+
+/// An option that a mechanism takes.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The option.
+    pub option: OptionId,
+    /// Its values; the first is the default. A number stands for all numbers. None at all: any number, and none by default.
+    pub values: &'static [Value],
+}
+
+impl Accepted {
+    fn default(&self) -> Option<Value> {
+        let row = self.option.row();
+        // A single word is a switch, which is off unless it is given.
+        let is_switch = row.number.is_none() && row.words.len() == 1;
+        self.values.first().copied().filter(|_| !is_switch)
+    }
+
+    fn takes(&self, value: Value) -> bool {
+        match (value, &self.option.row().number) {
+            (Value::Word(_), _) => self.values.contains(&value),
+            (Value::Number(given), Some(number)) => {
+                let is_among = |value: &Value| matches!(value, Value::Number(_));
+                (self.values.is_empty() || self.values.iter().any(is_among))
+                    && (number.min..=number.max).contains(&given)
+            }
+            (Value::Number(_), None) => false,
+        }
+    }
+
+    /// What it adds to a list for people: words as they are written, and what a number is.
+    fn in_words(&self) -> Vec<String> {
+        let row = self.option.row();
+        let words = self.values.iter().filter(|value| Some(**value) != row.plain);
+        let words = words.filter_map(|value| match (*value, &row.number) {
+            (Value::Word(at), _) => Some(row.words[usize::from(at)]),
+            (Value::Number(_), number) => number.as_ref()?.word.map(|(word, _)| word),
+        });
+        let words: Vec<_> = words.collect();
+        let mut list: Vec<String> = match (row.is_bare, words.is_empty()) {
+            (_, true) => Vec::new(),
+            (true, false) => words.iter().map(|word| (*word).to_owned()).collect(),
+            (false, false) => vec![format!("{}={}", row.key, words.join("|"))],
+        };
+        if let Some(number) = &row.number
+            && self.takes(Value::Number(number.max))
+        {
+            list.push(format!("{}={}", number.key, if number.is_size { "SIZE" } else { "N" }));
+        }
+        list
+    }
+}
+
+impl Mechanism {
+    /// The options that it takes, as a list for people.
+    #[must_use]
+    pub fn options_in_words(&self) -> String {
+        // The number of threads of `read/threads` is part of its name.
+        let listed = self
+            .accepts
+            .iter()
+            .filter(|accepted| !self.is_named_with(accepted.option));
+        let words: Vec<_> = listed.flat_map(Accepted::in_words).collect();
+        if words.is_empty() {
+            "no options".to_owned()
+        } else {
+            words.join(", ")
+        }
+    }
+
+    /// Whether an option is written right behind the name, as in `read/threads=2`.
+    pub(crate) fn is_named_with(&self, option: OptionId) -> bool {
+        self.name == option.row().key
+    }
+
+    /// Checks options and fills in the defaults.
+    pub(crate) fn complete(&'static self, given: Options) -> Result<Options, ParseError> {
+        let mut options = given;
+        if self.operation == Operation::Compare {
+            // It does so anyway.
+            options.set(OptionId::HolesSkipped, None);
+        }
+        for row in OPTIONS {
+            let value = options.get(row.id);
+            let Some(accepted) = self.accepts(row.id) else {
+                if let Some(value) = value {
+                    return Err(self.refusal(row.text(value)));
+                }
+                continue;
+            };
+            if let Some(value) = value.filter(|value| !accepted.takes(*value)) {
+                return Err(match (value, &row.number) {
+                    (Value::Number(_), Some(number)) if accepted.takes(Value::Number(number.min)) => {
+                        ParseError::out_of_bounds(row.text(value), number)
+                    }
+                    _ => self.refusal(row.text(value)),
+                });
+            }
+            options.set(row.id, value.or(accepted.default()));
+        }
+        self.check_together(&mut options)?;
+        Ok(options)
+    }
+
+    /// Checks what depends on several options.
+    fn check_together(&self, options: &mut Options) -> Result<(), ParseError> {
+        let text = |option: OptionId| {
+            options
+                .get(option)
+                .map_or_else(String::new, |value| option.row().text(value))
+        };
+        let clash = |one: OptionId, other: OptionId| Err(self.refusal(format!("{} with {}", text(one), text(other))));
+        if options.holes_skipped() && matches!(options.preallocate(), Preallocate::Allocate | Preallocate::Both) {
+            return clash(OptionId::HolesSkipped, OptionId::Preallocate);
+        }
+        if options.order().preloads() && options.cache() != CachePolicy::Cached {
+            return clash(OptionId::Order, OptionId::Cache);
+        }
+        if self.operation == Operation::Compare && options.threads() > 1 {
+            if options.differ() == Differ::Linewise {
+                return clash(OptionId::Threads, OptionId::Differ);
+            }
+            if options.order() == Order::Parallel {
+                return clash(OptionId::Threads, OptionId::Order);
+            }
+            if options.block_bytes().is_none() {
+                // Threads take windows in turn: there are none where the file is mapped whole.
+                *options = options.with(Setting::block_bytes(8 << 20));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn refusal(&self, option: String) -> ParseError {
+        ParseError::NotTaken {
+            mechanism: format!("{self:?}"),
+            option,
+            taken: self.options_in_words(),
+        }
+    }
+
+    /// Whether a value is what the mechanism does without being told.
+    pub(crate) fn is_implied(&self, row: &OptionRow, value: Value) -> bool {
+        row.plain.is_none()
+            && row.number.is_none()
+            && self
+                .accepts(row.id)
+                .is_some_and(|accepted| accepted.default() == Some(value))
+    }
+}
+
+/// All methods of a mechanism with the default block, depth and number of threads: each combination of cache policy, hint,
+/// preallocation and durability that it accepts, and every other value for itself.
+pub fn variants(mechanism: &'static Mechanism) -> impl Iterator<Item = Method> {
+    let (combining, mut alone): (Vec<_>, Vec<_>) = mechanism
+        .accepts
+        .iter()
+        .partition(|accepted| accepted.option.row().combines);
+    let mut combined = vec![Options::default()];
+    for accepted in combining {
+        let with = |options: Options| {
+            let values = accepted.values.iter();
+            values.map(move |value| options.with(Setting(accepted.option, Some(*value))))
+        };
+        combined = combined.into_iter().flat_map(with).collect();
+    }
+    let values = |accepted: &'static Accepted| {
+        let others = match accepted.option {
+            OptionId::Threads if mechanism.operation == Operation::Compare => &[Value::Number(2)],
+            OptionId::HolesSkipped => accepted.values,
+            OptionId::Order | OptionId::UpdateOrder | OptionId::Differ => &accepted.values[1..],
+            _ => &[],
+        };
+        others
+            .iter()
+            .map(|value| Options::default().with(Setting(accepted.option, Some(*value))))
+    };
+    alone.sort_by_key(|accepted| accepted.option == OptionId::Threads);
+    let alone: Vec<_> = alone.into_iter().flat_map(values).collect();
+    combined
+        .into_iter()
+        .chain(alone)
+        .filter_map(move |options| Method::new(mechanism, options).ok())
+}

@@ -1,0 +1,617 @@
+//! The options of methods: one row for each. Parsing, printing, completing, enumerating and help read the rows.
+//!
+//! A method keeps the values of its options by row, so an option of one operation is no field of the others. Code reads
+//! them as enums and numbers ([`Options::cache`] and its siblings).
+
+use crate::size::format_size;
+use crate::{Method, Operation};
+
+/// What a value is, in a method's text and in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Value {
+    /// One of the option's words, by its place among them.
+    Word(u8),
+    /// A number of bytes, or a count.
+    Number(u64),
+}
+
+/// A number that an option takes.
+#[derive(Debug)]
+pub struct Number {
+    /// Its word before the `=`.
+    pub key: &'static str,
+    /// Whether it counts bytes.
+    pub is_size: bool,
+    /// The smallest.
+    pub min: u64,
+    /// The largest.
+    pub max: u64,
+    /// A word of the option that stands for a number, and that number.
+    pub word: Option<(&'static str, u64)>,
+}
+
+/// An option of methods.
+#[derive(Debug)]
+pub struct OptionRow {
+    /// Its place in [`OPTIONS`].
+    pub id: OptionId,
+    /// What it is before the `=` of its words, and what it is called.
+    pub key: &'static str,
+    /// Its words, in the order in which they are listed.
+    pub words: &'static [&'static str],
+    /// The number that it takes.
+    pub number: Option<Number>,
+    /// Whether its words are written without the key.
+    pub is_bare: bool,
+    /// The value of a method for which nothing is said; it is not written.
+    pub plain: Option<Value>,
+    /// The operations that have it.
+    pub operations: &'static [Operation],
+    /// Whether a method with a value other than the plain one is less simple.
+    pub complicates: bool,
+    /// Whether [`variants`](crate::variants) combines its values with those of others.
+    pub combines: bool,
+}
+
+macro_rules! options {
+    ($($(#[$about:meta])* $id:ident { $($field:ident: $value:expr),* $(,)? })+) => {
+        /// An option, by its row.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum OptionId { $($(#[$about])* $id),+ }
+
+        const ROWS: &[OptionRow] = &[
+            $(OptionRow { id: OptionId::$id, $($field: $value,)* ..ROW }),+
+        ];
+
+        /// The number of options.
+        const COUNT: usize = [$(OptionId::$id),+].len();
+    };
+}
+
+/// What most rows are.
+const ROW: OptionRow = OptionRow {
+    id: OptionId::Threads,
+    key: "",
+    words: &[],
+    number: None,
+    is_bare: false,
+    plain: None,
+    operations: &Operation::ALL,
+    complicates: false,
+    combines: false,
+};
+
+const fn count(key: &'static str) -> Number {
+    number(key, false, 1, 4096)
+}
+
+const fn size(key: &'static str, min: u64, max: u64) -> Number {
+    number(key, true, min, max)
+}
+
+const fn number(key: &'static str, is_size: bool, min: u64, max: u64) -> Number {
+    Number {
+        key,
+        is_size,
+        min,
+        max,
+        word: None,
+    }
+}
+
+/// All options, in the order in which a method's text has them.
+pub static OPTIONS: &[OptionRow] = ROWS;
+
+options! {
+    /// Ranges read in parallel.
+    Threads {
+        key: "threads",
+        number: Some(count("threads")),
+        plain: Some(Value::Number(1)),
+        operations: &[Operation::Read, Operation::Compare],
+    }
+    /// Requests in flight.
+    Depth { key: "depth", number: Some(count("depth")) }
+    /// How the page cache takes part: [`CachePolicy`].
+    Cache {
+        key: "cache",
+        words: CachePolicy::WORDS,
+        is_bare: true,
+        plain: Some(Value::Word(0)),
+        complicates: true,
+        combines: true,
+    }
+    /// Bytes per call; at most what one call can move on Linux, rounded down to a power of two.
+    Block { key: "block", number: Some(size("block", 1, 1 << 30)) }
+    /// What the kernel is told: [`Hint`].
+    Hint {
+        key: "hint",
+        words: Hint::WORDS,
+        plain: Some(Value::Word(0)),
+        complicates: true,
+        combines: true,
+    }
+    /// What is done before the first write: [`Preallocate`].
+    Preallocate {
+        key: "preallocate",
+        words: Preallocate::WORDS,
+        plain: Some(Value::Word(0)),
+        operations: &[Operation::Write, Operation::Copy, Operation::Update],
+        complicates: true,
+        combines: true,
+    }
+    /// What is on the device at the end: [`Durability`].
+    Durability {
+        key: "durability",
+        words: Durability::WORDS,
+        is_bare: true,
+        plain: Some(Value::Word(0)),
+        operations: &[Operation::Write, Operation::Copy, Operation::Update],
+        combines: true,
+    }
+    /// The order in which two files are read: [`Order`].
+    Order {
+        key: "order",
+        words: &["alternate", "preload", "parallel"],
+        number: Some(size("window", 4096, 1 << 40)),
+        plain: Some(Value::Word(0)),
+        operations: &[Operation::Compare],
+        complicates: true,
+    }
+    /// The order in which updates are written: [`UpdateOrder`].
+    UpdateOrder {
+        key: "order",
+        words: &["ascending", "as-given", "rewrite"],
+        number: Some(Number { key: "gap", is_size: true, min: 0, max: 1 << 62, word: Some(("coalesce", 4 << 10)) }),
+        plain: Some(Value::Word(0)),
+        operations: &[Operation::Update],
+        complicates: true,
+    }
+    /// What finds the first difference: [`Differ`].
+    Differ { key: "kernel", words: Differ::WORDS, operations: &[Operation::Compare] }
+    /// A file that is compared with itself is read all the same.
+    Identity { key: "identity", words: &["ignore"], operations: &[Operation::Compare] }
+    /// Holes and shared extents are read like everything else when two files are compared.
+    HolesIgnored { key: "holes", words: &["ignore"], operations: &[Operation::Compare] }
+    /// Holes are neither read nor written; comparing does so anyway.
+    HolesSkipped {
+        key: "holes",
+        words: &["skip"],
+        operations: &[Operation::Read, Operation::Copy],
+        complicates: true,
+    }
+}
+
+impl OptionId {
+    /// Its row.
+    #[must_use]
+    pub fn row(self) -> &'static OptionRow {
+        &OPTIONS[self as usize]
+    }
+}
+
+impl OptionRow {
+    /// A value as it is written.
+    #[must_use]
+    pub fn text(&self, value: Value) -> String {
+        match (value, &self.number) {
+            (Value::Word(at), _) if self.is_bare => self.words[usize::from(at)].to_owned(),
+            (Value::Number(bytes), Some(number)) if number.is_size => format!("{}={}", number.key, format_size(bytes)),
+            (Value::Number(count), Some(number)) => format!("{}={count}", number.key),
+            (Value::Word(at), _) => format!("{}={}", self.key, self.words[usize::from(at)]),
+            (Value::Number(count), None) => format!("{}={count}", self.key),
+        }
+    }
+}
+
+words! {
+    /// How the page cache takes part.
+    CachePolicy of Cache {
+        /// Through the page cache.
+        #[default]
+        Cached = "cached",
+        /// Past it: `O_DIRECT`, aligned as statx(2) says; `F_NOCACHE` on macOS.
+        Direct = "direct",
+        /// Through it, leaving nothing behind: `RWF_DONTCACHE` (Linux 6.14).
+        DontCache = "dontcache",
+    }
+}
+
+words! {
+    /// What the kernel is told about the reading to come.
+    Hint of Hint {
+        /// Nothing.
+        #[default]
+        None = "none",
+        /// `POSIX_FADV_SEQUENTIAL` (it doubles the read-ahead window), for maps `MADV_SEQUENTIAL`.
+        Sequential = "sequential",
+        /// `POSIX_FADV_SEQUENTIAL` and `POSIX_FADV_NOREUSE`: what the 2014 document calls fadvise.
+        SequentialNoReuse = "sequential-noreuse",
+        /// `POSIX_FADV_RANDOM`: no more is read than is asked for.
+        Random = "random",
+        /// `POSIX_FADV_WILLNEED`, in pieces ahead of the reading; for maps `MADV_WILLNEED`.
+        WillNeed = "willneed",
+        /// readahead(2), in pieces ahead of the reading.
+        ReadAhead = "readahead",
+        /// `MADV_POPULATE_READ`: the page tables are filled before the first look (maps only).
+        Populate = "populate",
+        /// `F_RDAHEAD` (macOS).
+        RdAhead = "rdahead",
+        /// `F_RDADVISE` (macOS).
+        RdAdvise = "rdadvise",
+    }
+}
+
+words! {
+    /// Whether the file gets its size or its blocks before the first write.
+    Preallocate of Preallocate {
+        /// It grows as it is written.
+        #[default]
+        None = "none",
+        /// Blocks are reserved: fallocate(2), `F_PREALLOCATE` on macOS.
+        Allocate = "allocate",
+        /// The size is set: ftruncate(2).
+        Truncate = "truncate",
+        /// Both.
+        Both = "both",
+    }
+}
+
+words! {
+    /// What is on the device when a write or copy returns.
+    Durability of Durability {
+        /// Nothing is promised.
+        #[default]
+        None = "none",
+        /// All of it: fsync(2) at the end, `F_FULLFSYNC` on macOS.
+        Fsync = "fsync",
+        /// All of it after each call: `O_DSYNC`.
+        WriteThrough = "write-through",
+    }
+}
+
+words! {
+    /// What finds the first difference.
+    Differ of Differ {
+        /// memcmp(3): the widest vectors that the processor has.
+        #[default]
+        Memcmp = "memcmp",
+        /// A loop that looks at one byte of each after the other.
+        Bytewise = "bytewise",
+        /// The same, counting the lines on the way: what cmp did in 2012.
+        Linewise = "linewise",
+    }
+}
+
+/// The order in which two files are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// A block of each in turn.
+    #[default]
+    Alternate,
+    /// Each file once through the page cache, one after the other, and then in turn: what the 2009 document found faster.
+    Preload,
+    /// The same in windows of so many bytes.
+    Window(u64),
+    /// Both at once.
+    Parallel,
+}
+
+impl Order {
+    /// All of them, with one size of a window.
+    pub const ALL: &'static [Self] = &[Self::Alternate, Self::Preload, Self::Window(64 << 20), Self::Parallel];
+
+    pub(crate) const fn value(self) -> Value {
+        match self {
+            Self::Alternate => Value::Word(0),
+            Self::Preload => Value::Word(1),
+            Self::Parallel => Value::Word(2),
+            Self::Window(bytes) => Value::Number(bytes),
+        }
+    }
+
+    /// Whether it reads through the page cache before it compares.
+    #[must_use]
+    pub fn preloads(self) -> bool {
+        matches!(self, Self::Preload | Self::Window(_))
+    }
+}
+
+impl From<Order> for Setting {
+    fn from(order: Order) -> Self {
+        Self(OptionId::Order, Some(order.value()))
+    }
+}
+
+/// In which order, and in what pieces, the updates of a batch are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum UpdateOrder {
+    /// By offset, a write for each update.
+    #[default]
+    Ascending,
+    /// As they were given, a write for each.
+    AsGiven,
+    /// The whole file, from its start, with the updates in it: what the 2008 document found faster than skipping ahead.
+    Rewrite,
+    /// By offset; neighbours no further apart than so many bytes are one write, for which the bytes between are read.
+    Coalesce(u64),
+}
+
+impl UpdateOrder {
+    /// All of them, with a gap of 4K.
+    pub const ALL: &'static [Self] = &[Self::Ascending, Self::AsGiven, Self::Rewrite, Self::Coalesce(4 << 10)];
+
+    pub(crate) const fn value(self) -> Value {
+        match self {
+            Self::Ascending => Value::Word(0),
+            Self::AsGiven => Value::Word(1),
+            Self::Rewrite => Value::Word(2),
+            Self::Coalesce(gap_bytes) => Value::Number(gap_bytes),
+        }
+    }
+
+    /// Whether it may write bytes that no update names.
+    #[must_use]
+    pub fn fills_gaps(self) -> bool {
+        matches!(self, Self::Rewrite | Self::Coalesce(1..))
+    }
+}
+
+impl From<UpdateOrder> for Setting {
+    fn from(order: UpdateOrder) -> Self {
+        Self(OptionId::UpdateOrder, Some(order.value()))
+    }
+}
+
+/// An option with the value that it is to have; with none, the mechanism's default.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting(pub(crate) OptionId, pub(crate) Option<Value>);
+
+impl Setting {
+    /// Bytes per call.
+    #[must_use]
+    pub fn block_bytes(bytes: impl Into<Option<u64>>) -> Self {
+        Self(OptionId::Block, bytes.into().map(Value::Number))
+    }
+
+    /// Requests in flight.
+    #[must_use]
+    pub fn depth(count: impl Into<Option<u32>>) -> Self {
+        Self(OptionId::Depth, count.into().map(|count| Value::Number(count.into())))
+    }
+
+    /// Whether holes are skipped.
+    #[must_use]
+    pub fn holes_skipped(are_skipped: bool) -> Self {
+        Self(OptionId::HolesSkipped, are_skipped.then_some(Value::Word(0)))
+    }
+
+    /// Whether holes are read like everything else when two files are compared.
+    #[must_use]
+    pub fn holes_ignored(are_ignored: bool) -> Self {
+        Self(OptionId::HolesIgnored, are_ignored.then_some(Value::Word(0)))
+    }
+}
+
+/// The values of a method's options. They are kept short, because errors carry them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// By row: 0 where it is plain, [`IS_NUMBER`], or one more than the place of its word.
+    kinds: [u8; COUNT],
+    numbers: [u64; NUMBERS],
+}
+
+const IS_NUMBER: u8 = u8::MAX;
+/// By row, how many of the rows before it take a number.
+const SLOTS: [usize; COUNT] = {
+    let mut slots = [0; COUNT];
+    let mut at = 1;
+    while at < COUNT {
+        slots[at] = slots[at - 1] + ROWS[at - 1].number.is_some() as usize;
+        at += 1;
+    }
+    slots
+};
+const NUMBERS: usize = SLOTS[COUNT - 1] + ROWS[COUNT - 1].number.is_some() as usize;
+
+impl Options {
+    /// The value of an option; none where it is plain, or the method does not take it.
+    #[must_use]
+    pub fn get(&self, option: OptionId) -> Option<Value> {
+        match self.kinds[option as usize] {
+            0 => None,
+            IS_NUMBER => Some(Value::Number(self.numbers[SLOTS[option as usize]])),
+            word => Some(Value::Word(word - 1)),
+        }
+    }
+
+    /// Sets a value, none where it is the plain one: so equal methods have equal options.
+    pub(crate) fn set(&mut self, option: OptionId, value: Option<Value>) {
+        let row = option.row();
+        let value = value.filter(|value| row.plain != Some(*value));
+        if row.number.is_some() {
+            self.numbers[SLOTS[option as usize]] = match value {
+                Some(Value::Number(number)) => number,
+                _ => 0,
+            };
+        }
+        self.kinds[option as usize] = match value {
+            None => 0,
+            Some(Value::Word(at)) => at + 1,
+            Some(Value::Number(_)) => IS_NUMBER,
+        };
+    }
+
+    /// These, one of them with another value.
+    #[must_use]
+    pub fn with(mut self, setting: impl Into<Setting>) -> Self {
+        let Setting(option, value) = setting.into();
+        self.set(option, value);
+        self
+    }
+
+    fn number(&self, option: OptionId) -> Option<u64> {
+        match self.get(option) {
+            Some(Value::Number(number)) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Ranges read in parallel.
+    #[must_use]
+    pub fn threads(&self) -> u32 {
+        self.number(OptionId::Threads).map_or(1, |threads| threads as u32)
+    }
+
+    /// Requests in flight; none where the mechanism has one at a time.
+    #[must_use]
+    pub fn depth(&self) -> Option<u32> {
+        self.number(OptionId::Depth).map(|depth| depth as u32)
+    }
+
+    /// How the page cache takes part.
+    #[must_use]
+    pub fn cache(&self) -> CachePolicy {
+        CachePolicy::of(self)
+    }
+
+    /// Bytes per call; none where all is moved at once.
+    #[must_use]
+    pub fn block_bytes(&self) -> Option<u64> {
+        self.number(OptionId::Block)
+    }
+
+    /// The read-ahead hint.
+    #[must_use]
+    pub fn hint(&self) -> Hint {
+        Hint::of(self)
+    }
+
+    /// The preallocation of what is written.
+    #[must_use]
+    pub fn preallocate(&self) -> Preallocate {
+        Preallocate::of(self)
+    }
+
+    /// The durability of what is written.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        Durability::of(self)
+    }
+
+    /// The order in which two files are read.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        match self.get(OptionId::Order) {
+            Some(Value::Number(bytes)) => Order::Window(bytes),
+            Some(Value::Word(1)) => Order::Preload,
+            Some(Value::Word(2)) => Order::Parallel,
+            _ => Order::Alternate,
+        }
+    }
+
+    /// The order in which updates are written.
+    #[must_use]
+    pub fn update_order(&self) -> UpdateOrder {
+        match self.get(OptionId::UpdateOrder) {
+            Some(Value::Number(gap_bytes)) => UpdateOrder::Coalesce(gap_bytes),
+            Some(Value::Word(1)) => UpdateOrder::AsGiven,
+            Some(Value::Word(2)) => UpdateOrder::Rewrite,
+            _ => UpdateOrder::Ascending,
+        }
+    }
+
+    /// What finds the first difference.
+    #[must_use]
+    pub fn differ(&self) -> Differ {
+        Differ::of(self)
+    }
+
+    /// Whether a file is compared with itself for real, which is equal at once otherwise.
+    #[must_use]
+    pub fn identity_ignored(&self) -> bool {
+        self.get(OptionId::Identity).is_some()
+    }
+
+    /// Whether holes and shared extents are read like everything else where two files are compared.
+    #[must_use]
+    pub fn holes_ignored(&self) -> bool {
+        self.get(OptionId::HolesIgnored).is_some()
+    }
+
+    /// Whether holes of what is read or copied are skipped: nobody reads them, and a copy has them too.
+    #[must_use]
+    pub fn holes_skipped(&self) -> bool {
+        self.get(OptionId::HolesSkipped).is_some()
+    }
+
+    pub(crate) fn count_complications(&self) -> u32 {
+        let complicated = OPTIONS
+            .iter()
+            .filter(|row| row.complicates && self.get(row.id).is_some());
+        complicated.count() as u32
+    }
+}
+
+/// The keys of the options in which two methods differ.
+#[must_use]
+pub fn differing_options(one: &Method, other: &Method) -> Vec<&'static str> {
+    let differs = |row: &&OptionRow| one.options().get(row.id) != other.options().get(row.id);
+    let mut keys: Vec<_> = OPTIONS.iter().filter(differs).map(|row| row.key).collect();
+    keys.dedup();
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MECHANISMS;
+
+    #[test]
+    fn rows_stand_where_their_name_says_and_words_are_those_of_the_enums() {
+        for (at, row) in OPTIONS.iter().enumerate() {
+            assert_eq!(row.id as usize, at);
+        }
+        let words = |id: OptionId, settings: &[Setting]| {
+            let texts: Vec<_> = settings
+                .iter()
+                .map(|Setting(of, value)| of.row().text(value.unwrap()))
+                .collect();
+            assert!(settings.iter().all(|Setting(of, _)| *of == id));
+            texts
+        };
+        let orders = Order::ALL.iter().map(|order| Setting::from(*order)).collect::<Vec<_>>();
+        let expected = ["order=alternate", "order=preload", "window=64M", "order=parallel"];
+        assert_eq!(words(OptionId::Order, &orders), expected);
+        let orders = UpdateOrder::ALL
+            .iter()
+            .map(|order| Setting::from(*order))
+            .collect::<Vec<_>>();
+        let expected = ["order=ascending", "order=as-given", "order=rewrite", "gap=4K"];
+        assert_eq!(words(OptionId::UpdateOrder, &orders), expected);
+        for order in UpdateOrder::ALL {
+            assert_eq!(Options::default().with(*order).update_order(), *order);
+        }
+        for order in Order::ALL {
+            assert_eq!(Options::default().with(*order).order(), *order);
+        }
+    }
+
+    #[test]
+    fn mechanisms_take_options_of_their_operation_and_values_that_there_are() {
+        for mechanism in MECHANISMS {
+            for accepted in mechanism.accepts {
+                let row = accepted.option.row();
+                assert!(
+                    row.operations.contains(&mechanism.operation),
+                    "{mechanism:?} {}",
+                    row.key
+                );
+                for value in accepted.values {
+                    assert!(!row.text(*value).is_empty());
+                }
+            }
+            let _ = Method::plain(mechanism);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Reading a method from its text.
+
+use std::str::FromStr;
+
+use crate::alias::ALIASES;
+use crate::error::{ParseError, nearest};
+use crate::options::{Number, OPTIONS, OptionId, OptionRow, Options, Setting, Value};
+use crate::size::parse_size;
+use crate::{MECHANISMS, Mechanism, Method};
+
+impl FromStr for Method {
+    type Err = ParseError;
+
+    /// Reads `OPERATION/MECHANISM[,OPTION...]`, or a name of one of the documents with options behind it.
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let (head, rest) = text.split_once(',').unwrap_or((text, ""));
+        if let Some(alias) = ALIASES.iter().find(|alias| alias.name == head) {
+            let base: Self = alias.method.parse()?;
+            return Self::new(
+                base.mechanism,
+                read_options(text, base.mechanism, *base.options(), rest)?,
+            );
+        }
+        let (name, count) = match head.split_once('=') {
+            Some((name, count)) => (name, Some(count)),
+            None => (head, None),
+        };
+        let mechanism = MECHANISMS.iter().find(|known| format!("{known:?}") == name);
+        let mechanism = mechanism.filter(|known| count.is_none() || known.is_named_with(OptionId::Threads));
+        let mechanism = mechanism.ok_or_else(|| unknown_method(text, head))?;
+        let mut options = Options::default();
+        if let (Some(count), Some(number)) = (count, &OptionId::Threads.row().number) {
+            options = options.with(Setting(OptionId::Threads, Some(read_number(number, head, count)?)));
+        }
+        Self::new(mechanism, read_options(text, mechanism, options, rest)?)
+    }
+}
+
+/// Reads the options behind the mechanism, over those given.
+fn read_options(text: &str, mechanism: &Mechanism, mut options: Options, rest: &str) -> Result<Options, ParseError> {
+    for option in rest.split(',').filter(|option| !option.is_empty()) {
+        // Two operations may have an option of one name. One that the operation does not have is refused later.
+        let (of_operation, others): (Vec<_>, Vec<_>) = OPTIONS
+            .iter()
+            .partition(|row| row.operations.contains(&mechanism.operation));
+        let mut rows = of_operation.into_iter().chain(others);
+        let found = rows.find_map(|row| Some((row, row.read(option)?)));
+        let (row, value) = found.ok_or_else(|| unknown_option(text, option, mechanism))?;
+        let value = value?;
+        if let Some(before) = options.get(row.id)
+            && std::mem::discriminant(&before) != std::mem::discriminant(&value)
+        {
+            return Err(mechanism.refusal(format!("{} with {}", row.text(before), row.text(value))));
+        }
+        options = options.with(Setting(row.id, Some(value)));
+    }
+    Ok(options)
+}
+
+impl OptionRow {
+    /// The value that an option's text gives this option, if it is one of it.
+    fn read(&self, option: &str) -> Option<Result<Value, ParseError>> {
+        let (key, value) = option.split_once('=').unwrap_or(("", option));
+        let word = if key == self.key || (self.is_bare && key.is_empty() && value != "none") {
+            self.words.iter().position(|word| *word == value)
+        } else {
+            None
+        };
+        if let Some(at) = word {
+            return Some(Ok(Value::Word(at as u8)));
+        }
+        let number = self.number.as_ref()?;
+        match number.word {
+            Some((word, stands_for)) if key == self.key && word == value => Some(Ok(Value::Number(stands_for))),
+            _ if key == number.key => Some(read_number(number, option, value)),
+            _ => None,
+        }
+    }
+
+    /// Everything that it may be written as.
+    fn texts(&self) -> impl Iterator<Item = String> {
+        let words = (0..self.words.len()).map(|at| self.text(Value::Word(at as u8)));
+        words.chain(self.number.as_ref().map(|number| format!("{}=", number.key)))
+    }
+}
+
+fn read_number(number: &Number, option: &str, text: &str) -> Result<Value, ParseError> {
+    let read = if number.is_size {
+        parse_size(text)
+    } else {
+        text.parse().map_err(|_| "not a number".to_owned())
+    };
+    match read {
+        Ok(value) if (number.min..=number.max).contains(&value) => Ok(Value::Number(value)),
+        Ok(_) => Err(ParseError::out_of_bounds(option.to_owned(), number)),
+        Err(reason) => Err(ParseError::BadNumber {
+            text: option.to_owned(),
+            reason,
+        }),
+    }
+}
+
+fn unknown_option(text: &str, option: &str, mechanism: &Mechanism) -> ParseError {
+    ParseError::UnknownOption {
+        text: text.to_owned(),
+        option: option.to_owned(),
+        nearest: nearest(option, OPTIONS.iter().flat_map(OptionRow::texts)),
+        mechanism: format!("{mechanism:?}"),
+        taken: mechanism.options_in_words(),
+    }
+}
+
+/// The error for a head that is neither mechanism nor alias, with the nearest of both.
+fn unknown_method(text: &str, head: &str) -> ParseError {
+    let names = MECHANISMS.iter().map(|known| format!("{known:?}"));
+    let names = names.chain(ALIASES.iter().map(|alias| alias.name.to_owned()));
+    ParseError::UnknownMethod {
+        text: text.to_owned(),
+        nearest: nearest(head, names),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::variants;
+
+    fn canonical(text: &str) -> String {
+        text.parse::<Method>()
+            .map_or_else(|error| format!("error: {error}"), |method| method.to_string())
+    }
+
+    #[test]
+    fn options_print_in_one_order_with_defaults_filled_in() {
+        assert_eq!(canonical("read/sync"), "read/sync,block=128K");
+        assert_eq!(
+            canonical("read/sync,block=1M,cache=direct"),
+            "read/sync,direct,block=1M"
+        );
+        assert_eq!(
+            canonical("read/io_uring,block=1M,direct,depth=8"),
+            "read/io_uring,depth=8,direct,block=1M"
+        );
+        assert_eq!(canonical("read/threads=4"), "read/threads=4,block=1M");
+        assert_eq!(canonical("write/sync,fsync,block=4096"), "write/sync,block=4K,fsync");
+        assert_eq!(canonical("write/mmap"), "write/mmap,preallocate=truncate");
+        assert_eq!(
+            canonical("compare/sync,order=alternate,threads=1"),
+            "compare/sync,block=128K"
+        );
+        assert_eq!(
+            canonical("compare/sync,holes=ignore,window=64M,kernel=bytewise"),
+            "compare/sync,block=128K,window=64M,kernel=bytewise,holes=ignore"
+        );
+        assert_eq!(canonical("compare/mmap,threads=2"), "compare/mmap,threads=2,block=8M");
+        assert_eq!(canonical("compare/stdio,kernel=bytewise"), "compare/stdio");
+        assert_eq!(
+            canonical("read/sync,holes=skip,direct"),
+            "read/sync,direct,block=128K,holes=skip"
+        );
+        assert_eq!(
+            canonical("compare/mmap,holes=skip"),
+            "compare/mmap",
+            "it does so anyway"
+        );
+    }
+
+    #[test]
+    fn names_of_2014_are_accepted_with_options() {
+        assert_eq!(canonical("read_direct,block=64K"), "read/sync,direct,block=64K");
+        for alias in ALIASES {
+            let method: Method = alias
+                .name
+                .parse()
+                .unwrap_or_else(|error| panic!("{}: {error}", alias.name));
+            assert_eq!(method.to_string(), canonical(alias.method), "{}", alias.name);
+        }
+    }
+
+    #[test]
+    fn errors_name_the_nearest() {
+        assert!(
+            canonical("read/snyc").contains("`read/sync`"),
+            "{}",
+            canonical("read/snyc")
+        );
+        assert!(canonical("read_dircet").contains("`read_direct`"));
+        assert!(canonical("read/sync,block=0").contains("block must be between 1 and 1G"));
+        assert!(canonical("read/sync,depth=8").contains("does not take"));
+        assert!(canonical("read/sync,blok=8").contains("is not an option"));
+        assert!(canonical("copy/clonefile,direct").contains("no options"));
+        // What does no work is no method.
+        for operation in ["read", "write", "copy", "compare", "update"] {
+            assert!(canonical(&format!("{operation}/null")).starts_with("error"));
+        }
+        assert!(canonical("read/sync,order=preload").contains("does not take order=preload"));
+        assert!(canonical("compare/sync,direct,window=1M").contains("does not take window=1M with direct"));
+        assert!(canonical("compare/sync,order=window").contains("is not an option"));
+        assert!(canonical("update/sync,order=rewrite,gap=4K").contains("does not take order=rewrite with gap=4K"));
+        assert!(canonical("compare/stdio,kernel=memcmp").contains("does not take"));
+        assert!(canonical("write/sync,holes=skip").contains("does not take holes=skip"));
+        assert!(canonical("copy/reflink,holes=skip").contains("does not take holes=skip"));
+        assert!(canonical("read/sync,holes=ignore").contains("does not take holes=ignore"));
+        assert!(canonical("copy/sync,preallocate=both,holes=skip").contains("holes=skip with preallocate=both"));
+    }
+
+    #[test]
+    fn every_variant_of_every_mechanism_reads_as_it_prints() {
+        let mut seen = std::collections::BTreeSet::new();
+        for method in MECHANISMS.iter().flat_map(variants) {
+            assert_eq!(method.to_string().parse(), Ok(method));
+            assert!(seen.insert(method.to_string()), "{method} comes twice");
+        }
+        assert!(seen.len() > 300, "{}", seen.len());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,60}") {
+            let _ = text.parse::<Method>();
+        }
+
+        #[test]
+        fn no_text_of_our_words_panics_and_what_parses_round_trips(
+            words in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "read", "write", "copy", "compare", "/", "sync", "order=preload", "window=", "holes=skip", "kernel=", "bytewise", "io_uring", "mmap", "threads", "=", "4", "block", "64K", ",",
+                    "direct", "hint", "sequential", "fsync", "depth", "preallocate", "both", "none", "0",
+                ]),
+                1..12,
+            ),
+        ) {
+            if let Ok(method) = words.concat().parse::<Method>() {
+                prop_assert_eq!(method.to_string().parse(), Ok(method));
+            }
+        }
+    }
+}
