@@ -300,29 +300,42 @@ fn a_replaced_file_lets_nobody_in_whom_its_folder_would_let_into_new_files() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_replaced_file_keeps_its_flags() {
-    let lsattr = |path: &Path| {
+    let flags_of = |path: &Path| {
         let output = std::process::Command::new("lsattr").arg(path).output().unwrap();
-        String::from_utf8(output.stdout)
-            .unwrap()
-            .split(' ')
-            .next()
-            .unwrap_or_default()
-            .to_owned()
+        let flags = String::from_utf8(output.stdout).unwrap();
+        let xfs = std::process::Command::new("xfs_io")
+            .args(["-r", "-c", "stat"])
+            .arg(path)
+            .output();
+        let xfs = xfs.map_or_else(|_| String::new(), |output| String::from_utf8(output.stdout).unwrap());
+        // The number says again what the letters say. X is for a file that has had extended attributes.
+        let is_kept = |line: &&str| line.starts_with("fsxattr.") && !line.contains("nextents");
+        let kept = xfs
+            .lines()
+            .filter(is_kept)
+            .map(|line| line.rsplit(" = ").next().unwrap_or_default());
+        let kept = kept.map(|value| value.rsplit(' ').next().unwrap_or_default().replace('X', "-"));
+        let flags = flags.split(' ').next().unwrap_or_default().to_owned();
+        [flags].into_iter().chain(kept).collect::<Vec<_>>().join(" ")
     };
     for folder in folders() {
-        for flag in ["+d", "+A", "+C"] {
+        let xfs = ["extsize 65536", "cowextsize 65536", "chattr +f", "chproj 77"];
+        let flags = ["+d", "+A", "+C", "+m"].map(|flag| ["chattr", flag]);
+        for [program, flag] in flags.into_iter().chain(xfs.map(|words| ["xfs_io -c", words])) {
             let path = folder.path().join("file");
             File::create(&path).unwrap();
-            let set = std::process::Command::new("chattr").arg(flag).arg(&path).output();
-            if !set.is_ok_and(|set| set.status.success()) {
-                println!("skipped: {} does not take chattr {flag}", folder.path().display());
+            let mut set = std::process::Command::new(program.split(' ').next().unwrap());
+            let set = set.args(program.split(' ').skip(1)).arg(flag).arg(&path).output();
+            // xfs_io ends well whatever happens.
+            if !set.is_ok_and(|set| set.status.success() && set.stderr.is_empty()) {
+                println!("skipped: {} does not take {program} {flag}", folder.path().display());
                 continue;
             }
             std::fs::write(&path, b"before").unwrap();
-            let before = lsattr(&path);
+            let before = flags_of(&path);
             commit(&path, &one_byte(), &replace()).unwrap();
             assert_eq!(std::fs::read(&path).unwrap(), b"Before");
-            assert_eq!(lsattr(&path), before, "{flag} in {}", folder.path().display());
+            assert_eq!(flags_of(&path), before, "{flag} in {}", folder.path().display());
             std::fs::remove_file(&path).unwrap();
         }
     }

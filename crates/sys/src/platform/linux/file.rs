@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FallocateFlags, IFlags, Mode, OFlags, RawMode, RenameFlags, StatxAttributes, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
+use rustix::ioctl::{Getter, Setter, opcode};
 
 use crate::folder::Folder;
 use crate::support::{ABSENT, Support, attempt};
@@ -87,7 +88,8 @@ pub fn protection(path: &Path) -> io::Result<Support<Option<&'static str>>> {
     }))
 }
 
-/// Gives a file the flags of another that users may set (chattr(1)), such as `NOCOW`, `NOATIME` and `NODUMP`: `FS_IOC_SETFLAGS`.
+/// Gives a file the flags of another that users may set (chattr(1)), such as `NOCOW`, `NOATIME` and `NODUMP`, its project, and
+/// what `xfs_io(8)` calls extsize and cowextsize: `FS_IOC_SETFLAGS` and `FS_IOC_FSSETXATTR`.
 /// Nothing is done where the file system has none.
 ///
 /// # Errors
@@ -105,13 +107,65 @@ pub fn copy_inode_flags(from: &File, to: &File) -> io::Result<()> {
     if kept != own {
         rustix::fs::ioctl_setflags(to, kept)?;
     }
+    let attributes = |file: &File| match FsXattr::of(file) {
+        Err(error) if absent.contains(&error) => Ok(None),
+        other => other.map(Some),
+    };
+    let (Some(wanted), Some(own)) = (attributes(from)?, attributes(to)?) else {
+        return Ok(());
+    };
+    let kept = FsXattr {
+        xflags: (own.xflags & !FsXattr::KEPT) | (wanted.xflags & FsXattr::KEPT),
+        extent_count: own.extent_count,
+        ..wanted
+    };
+    if kept != own {
+        kept.set(to)?;
+    }
     Ok(())
 }
+
+/// `struct fsxattr` (linux/fs.h): the project, and what XFS knows beyond the flags.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FsXattr {
+    xflags: u32,
+    extent_size_bytes: u32,
+    extent_count: u32,
+    project: u32,
+    cow_extent_size_bytes: u32,
+    padding: [u8; 8],
+}
+
+const _: () = assert!(size_of::<FsXattr>() == 28);
+
+impl FsXattr {
+    /// `FS_XFLAG_EXTSIZE`, `NODEFRAG`, `FILESTREAM` and `COWEXTSIZE`. The others are among [`INODE_FLAGS`], or tell of what
+    /// the file holds.
+    const KEPT: u32 = 0x800 | 0x2000 | 0x4000 | 0x1_0000;
+
+    fn of(file: &File) -> Result<Self, Errno> {
+        const FS_IOC_FSGETXATTR: rustix::ioctl::Opcode = opcode::read::<FsXattr>(b'X', 31);
+        // SAFETY: the call fills a `struct fsxattr`, which has the size and layout of `FsXattr`; all bytes are a valid value
+        // of it.
+        unsafe { rustix::ioctl::ioctl(file, Getter::<FS_IOC_FSGETXATTR, Self>::new()) }
+    }
+
+    fn set(self, file: &File) -> Result<(), Errno> {
+        const FS_IOC_FSSETXATTR: rustix::ioctl::Opcode = opcode::write::<FsXattr>(b'X', 32);
+        // SAFETY: the call reads a `struct fsxattr`, which has the size and layout of `FsXattr`.
+        unsafe { rustix::ioctl::ioctl(file, Setter::<FS_IOC_FSSETXATTR, Self>::new(self)) }
+    }
+}
+
+/// `FS_NOCOMP_FL`: btrfs does not compress the file.
+const NO_COMPRESSION: IFlags = IFlags::from_bits_retain(0x400);
 
 /// The flags that a new file can have like an old one. Immutable and append-only files are not replaced.
 const INODE_FLAGS: IFlags = IFlags::COMPRESSED
     .union(IFlags::JOURNALING)
     .union(IFlags::NOATIME)
+    .union(NO_COMPRESSION)
     .union(IFlags::NOCOW)
     .union(IFlags::NODUMP)
     .union(IFlags::NOTAIL)
