@@ -72,12 +72,6 @@ pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit, watch: 
         return Err(place.refused("another process changed it meanwhile; its version is kept"));
     }
     new.take_name(watch)?;
-    // The exchange has changed that time.
-    let is_old = place.folder.entry(&new.name).is_ok_and(|entry| entry.is(&before.found));
-    let is_unchanged = State::of(&old).is_ok_and(|after| after.is(&before));
-    if !is_old || !is_unchanged || (is_held && !sys::holds_read_lease(&old)) {
-        return Err(new.give_back(watch));
-    }
     let unlasting = |cause| Error::Unlasting {
         what: format!(
             "the updates are made: the new file has taken the name, but after a power cut or a crash of the system it may be \
@@ -87,7 +81,15 @@ pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit, watch: 
         ),
         cause: Box::new(cause),
     };
-    place.sync_folder(&place.path, watch).map_err(unlasting)?;
+    let synced = place.sync_folder(&place.path, watch);
+    // By now, a chmod or chown that waited for the exchange has changed the old file. The time of its last change says
+    // nothing: the exchange set it.
+    let is_old = place.folder.entry(&new.name).is_ok_and(|entry| entry.is(&before.found));
+    let is_unchanged = State::of(&old).is_ok_and(|after| after.is(&before));
+    if !is_old || !is_unchanged || (is_held && !sys::holds_read_lease(&old)) {
+        return Err(new.give_back(watch));
+    }
+    synced.map_err(unlasting)?;
     let removed = watch.before(&Step::of(StepKind::Remove, &new.path));
     removed
         .and_then(|()| new.remove(&before.found))
