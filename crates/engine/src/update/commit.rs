@@ -142,9 +142,7 @@ pub(super) fn in_place(
 ) -> Result<Updated> {
     let method = &commit.method;
     refuse_second(place)?;
-    let opened = Side::open_by(&place.path, method, Access::Overwrite, |how| {
-        place.folder.open_file(&place.name, how)
-    });
+    let opened = Side::open_by(&place.path, method, Access::Overwrite, |how| place.open_as(how));
     let mut side = opened.map_err(|error| with_protection(place, error))?;
     lock(&side.file, place)?;
     journal::refuse_left(place)?;

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, Access, Folder, Opening, Support};
 
@@ -19,6 +20,10 @@ pub(super) struct Place {
     pub folder: Folder,
     pub name: OsString,
 }
+
+/// The requests that a killed process had in a ring hold its file and lease a moment longer than it lives, and on a busy
+/// machine that is long.
+const LEASE_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Place {
     /// Finds the regular file that a path leads to.
@@ -48,8 +53,20 @@ impl Place {
     }
 
     pub fn open(&self, access: Access) -> io::Result<File> {
-        let how = Opening::plain(access);
-        open_plainly(&self.folder, &self.name, how)
+        plainly(self.open_as(Opening::plain(access))?)
+    }
+
+    /// Opens the file. Opening it for writing waits for others' leases, but not as long as the kernel would.
+    pub fn open_as(&self, how: Opening) -> io::Result<Support<File>> {
+        let started = Instant::now();
+        loop {
+            let opened = self.folder.open_file(&self.name, how);
+            let is_leased = matches!(&opened, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+            if !is_leased || how.access == Access::Read || started.elapsed() > LEASE_PATIENCE {
+                return opened;
+            }
+            std::thread::sleep(LEASE_PATIENCE / 500);
+        }
     }
 
     /// The path of what stands beside the file.
@@ -122,7 +139,11 @@ pub(super) fn is_name_of_empty(name: &OsStr) -> bool {
 
 /// Opens a file that needs no support of the file system.
 pub(super) fn open_plainly(folder: &Folder, name: &OsStr, how: Opening) -> io::Result<File> {
-    match folder.open_file(name, how)? {
+    plainly(folder.open_file(name, how)?)
+}
+
+fn plainly(opened: Support<File>) -> io::Result<File> {
+    match opened {
         Support::Available(file) => Ok(file),
         Support::Unavailable(reason) => Err(io::Error::other(reason)),
     }
