@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 /// What a journal begins with.
 const MAGIC: &[u8; 8] = b"SKLSJRNL";
-const VERSION: u32 = 1;
-const HEADER_BYTES: usize = 56;
+const VERSION: u32 = 2;
+const HEADER_BYTES: usize = 64;
 /// A frame is closed when it holds so much, and a longer update is cut into several records.
 const FRAME_BYTES: usize = 1 << 20;
 const RECORD_BYTES: usize = FRAME_BYTES / 4;
@@ -16,6 +16,8 @@ const FRAME_BYTES_MAX: usize = 2 * FRAME_BYTES;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub inode: u64,
+    /// How many names the file had.
+    pub links: u64,
     /// When the file was last written to, in seconds and nanoseconds.
     pub modified: (i64, i64),
     pub bytes_before: u64,
@@ -32,6 +34,7 @@ impl Header {
         bytes.extend_from_slice(&self.modified.1.to_le_bytes());
         bytes.extend_from_slice(&self.bytes_before.to_le_bytes());
         bytes.extend_from_slice(&self.bytes_after.to_le_bytes());
+        bytes.extend_from_slice(&self.links.to_le_bytes());
         let sum = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&sum.to_le_bytes());
         let mut header = [0; HEADER_BYTES];
@@ -56,6 +59,7 @@ impl Header {
             modified: (number(20).cast_signed(), number(28).cast_signed()),
             bytes_before: number(36),
             bytes_after: number(44),
+            links: number(52),
         })
     }
 }
@@ -288,6 +292,7 @@ mod tests {
     use super::*;
 
     const HEADER: Header = Header {
+        links: 1,
         inode: 7,
         modified: (-1, 5),
         bytes_before: 100,

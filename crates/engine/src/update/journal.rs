@@ -102,6 +102,7 @@ pub(super) fn write<'a>(
         })?;
     let header = Header {
         inode: metadata.ino(),
+        links: metadata.nlink(),
         modified: (metadata.mtime(), metadata.mtime_nsec()),
         bytes_before,
         bytes_after: side.bytes,

@@ -154,6 +154,17 @@ fn count_records(journal: &File, named: &Path, path: &Path, file: &File) -> Resu
         );
         return Err(Error::refused(named, &what));
     }
+    if metadata.nlink() > header.links {
+        let what = format!(
+            "{} has {} hard links and had {} when the update began: another update may have been made through a new one, which \
+             does not see this journal; nothing was changed: move the journal away if the file is good as it is, or remove the \
+             new links and try again",
+            path.display(),
+            metadata.nlink(),
+            header.links
+        );
+        return Err(Error::refused(named, &what));
+    }
     // Others may have appended to it.
     if metadata.len() < header.bytes_before {
         let what = format!(

@@ -5,9 +5,13 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use seekless::update::{Commit, Recovered, Safety, commit, journal_path, recover};
+use seekless::Method;
+use seekless::update::{Batch, Commit, Recovered, Safety, commit, journal_path, recover};
+
+use seekless_sys::{self as sys, Support};
 
 use super::crashing::{is_killed, updates, wanted};
 use super::{file_of, folders, sample};
@@ -60,6 +64,53 @@ fn a_journal_that_others_may_have_made_is_refused_and_nothing_is_changed() {
         fs::rename(&other, &journal).unwrap();
         assert!(matches!(recover(&path).unwrap(), Recovered::Finished(_)));
         assert!(fs::read(&path).unwrap() == wanted());
+    }
+}
+
+#[test]
+fn an_update_through_a_link_that_was_made_later_is_not_overwritten() {
+    for folder in folders() {
+        let (path, _) = interrupted(&folder);
+        let link = folder.path().join("link");
+        if let Err(error) = fs::hard_link(&path, &link) {
+            println!("skipped: {}: {error}", folder.path().display());
+            continue;
+        }
+        // What the journal says was there before the update it tells of.
+        let mut batch = Batch::new();
+        batch.push(50, &sample(10_000)[50..51]).unwrap();
+        let exact = Commit {
+            method: Method::known("update/sync"),
+            safety: Safety::InPlace,
+            grows: false,
+            is_unsafe: false,
+        };
+        commit(&link, &batch.resolve().unwrap(), &exact).unwrap();
+        refused(&path, "has 2 hard links and had 1");
+        fs::remove_file(&link).unwrap();
+        assert!(matches!(recover(&path).unwrap(), Recovered::Finished(_)));
+    }
+}
+
+/// A lease is given back a moment after its holder died, when its requests in a ring have ended.
+#[test]
+fn a_lease_that_ends_in_a_moment_is_waited_for() {
+    for folder in folders() {
+        let path = file_of(&folder, "file", b"before");
+        let held = File::options().read(true).write(true).open(&path).unwrap();
+        match sys::take_write_lease(&held) {
+            Ok(Support::Available(())) => {}
+            other => {
+                println!("skipped: {}: no lease: {other:?}", folder.path().display());
+                continue;
+            }
+        }
+        let holder = thread::spawn(|| {
+            thread::sleep(Duration::from_millis(700));
+            drop(held);
+        });
+        assert!(matches!(recover(&path).unwrap(), Recovered::Nothing));
+        holder.join().unwrap();
     }
 }
 
