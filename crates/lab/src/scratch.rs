@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, TryLockError};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,8 @@ use crate::whole_file::with_new_name;
 const PREFIX: &str = "seekless-scratch-";
 /// The file whose lock says that somebody owns the folder. The system lets go of it when its owner dies.
 const LOCK: &str = "owner.lock";
+/// What that file says. Another folder of this name, which somebody else filled, has no such file.
+const MARK: &str = "seekless made this folder for files that it removes\n";
 
 /// How often removing a folder that seems not to be empty is tried again, and how long apart.
 const REMOVALS: u32 = 50;
@@ -146,10 +148,11 @@ fn own(folder: &Folder) -> io::Result<Option<File>> {
     if !folder.names()?.is_empty() {
         return Err(swapped());
     }
-    let lock = match folder.create_file(LOCK.as_ref(), 0o600) {
+    let mut lock = match folder.create_file(LOCK.as_ref(), 0o600) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
+    lock.write_all(MARK.as_bytes())?;
     let made = lock.metadata()?;
     // Not compared with this user: some file systems have one owner for all.
     if made.uid() != folder.metadata()?.uid() {
@@ -193,7 +196,7 @@ fn stale(parent: Folder, name: OsString) -> Option<Owned> {
     if found.uid() != sys::effective_user() {
         return None;
     }
-    let Some(lock) = open_lock(&folder) else {
+    let Some(mut lock) = open_lock(&folder) else {
         // Just made, or emptied by a removal that was interrupted: only an empty folder goes.
         let _ = parent.remove_folder(&name);
         return None;
@@ -202,6 +205,13 @@ fn stale(parent: Folder, name: OsString) -> Option<Owned> {
         return None;
     }
     lock.try_lock().ok()?;
+    let mut mark = String::new();
+    let is_marked = lock.read_to_string(&mut mark).is_ok() && mark == MARK;
+    // One that was killed before it wrote the mark had made nothing else.
+    if !is_marked && folder.names().ok()?.len() > 1 {
+        tracing::warn!(folder = %name.display(), "not removed: it holds files, and its owner.lock is not one of seekless");
+        return None;
+    }
     Some(Owned {
         parent,
         name,
@@ -327,15 +337,22 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let stale = parent.path().join(format!("{PREFIX}stale"));
         fs::create_dir(&stale).unwrap();
-        fs::write(stale.join(LOCK), b"").unwrap();
+        fs::write(stale.join(LOCK), MARK).unwrap();
         fs::write(stale.join("source"), b"bytes").unwrap();
+        let just_made = parent.path().join(format!("{PREFIX}just-made"));
+        fs::create_dir(&just_made).unwrap();
+        fs::write(just_made.join(LOCK), b"").unwrap();
+        let alike = parent.path().join(format!("{PREFIX}alike"));
+        fs::create_dir(&alike).unwrap();
+        fs::write(alike.join(LOCK), b"").unwrap();
+        fs::write(alike.join("precious"), b"the lock is not one of ours").unwrap();
         let unowned = parent.path().join(format!("{PREFIX}unowned"));
         fs::create_dir(&unowned).unwrap();
         fs::write(unowned.join("precious"), b"no lock beside it: not a folder of ours").unwrap();
         fs::write(parent.path().join(format!("{PREFIX}file")), b"no folder").unwrap();
         drop(Scratch::new(parent.path()).unwrap());
-        assert!(!stale.exists());
-        assert!(unowned.join("precious").exists());
-        assert_eq!(entries(parent.path()), 2);
+        assert!(!stale.exists() && !just_made.exists());
+        assert!(unowned.join("precious").exists() && alike.join("precious").exists());
+        assert_eq!(entries(parent.path()), 3);
     }
 }
