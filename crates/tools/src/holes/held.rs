@@ -131,8 +131,7 @@ impl<'a> Held<'a> {
 
     /// What the file takes now.
     pub fn allocated_bytes(&self) -> Result<u64> {
-        let metadata = self.file.metadata();
-        let metadata = metadata.map_err(|error| self.failed("looking at it", error))?;
+        let metadata = self.metadata_now()?;
         if metadata.len() != self.metadata.len() {
             return Err(Error::Differs {
                 path: self.path.to_owned(),
@@ -154,10 +153,7 @@ impl<'a> Held<'a> {
     /// Makes a call that changes the file, and looks whether another changed it since our last.
     pub fn change<T>(&self, call: impl FnOnce(&File) -> T) -> Result<T> {
         self.require_alone()?;
-        let found = self
-            .file
-            .metadata()
-            .map_err(|error| self.failed("looking at it", error))?;
+        let found = self.metadata_now()?;
         if let Some(privilege) = Privilege::of(&self.file, &found) {
             return Err(Error::Privileged {
                 path: self.path.to_owned(),
@@ -167,25 +163,26 @@ impl<'a> Held<'a> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let is_ours = *left == Some(Stamp::of(&found));
         let done = call(&self.file);
-        *left = if is_ours { Some(self.stamp()?) } else { None };
+        let now = self.metadata_now()?;
+        let access = |metadata: &Metadata| (metadata.mode(), metadata.uid(), metadata.gid(), metadata.nlink());
+        *left = (is_ours && access(&now) == access(&found)).then(|| Stamp::of(&now));
         Ok(done)
     }
 
-    fn stamp(&self) -> Result<Stamp> {
+    fn metadata_now(&self) -> Result<Metadata> {
         let found = self.file.metadata();
-        found
-            .map(|found| Stamp::of(&found))
-            .map_err(|error| self.failed("looking at it", error))
+        found.map_err(|error| self.failed("looking at it", error))
     }
 
     /// Sets the times back to what they were, unless another changed the file meanwhile, be it only its times.
     ///
     /// Nothing sets times on a condition: a utimes(2) of another between looking and setting, two calls that follow each
-    /// other, is undone. So is one between such a look and a call that changes the file, which overwrites the time anyway.
+    /// other, is undone. So is one between such a look and a call that changes the file, which overwrites the time anyway; and
+    /// a setxattr(2) there is not noticed, but kept.
     pub fn restore_times(&self) -> Result<()> {
         let left = *self.left.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Ok(modified), Ok(accessed)) = (self.metadata.modified(), self.metadata.accessed())
-            && left == Some(self.stamp()?)
+            && left == Some(Stamp::of(&self.metadata_now()?))
         {
             let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
             let set = self.file.set_times(times);
