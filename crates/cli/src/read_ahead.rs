@@ -1,25 +1,15 @@
 //! Read-ahead windows that killed runs left changed: put back before anything is looked at, and told.
 
 use std::io::Write;
-use std::path::PathBuf;
 
-use seekless::StorageFacts;
 use seekless_lab::read_ahead::{LeftWindow, Now, put_back_left};
 
 use crate::show::visible_lines;
 
-/// Puts back those of the devices of some files and folders, and says so on standard error.
-pub fn put_back<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) {
-    let mut told = Vec::new();
-    for path in paths {
-        // What cannot be looked at is an error of the command.
-        let Some(left) = StorageFacts::of(path).ok().and_then(|facts| put_back_left(&facts)) else {
-            continue;
-        };
-        if !told.contains(&left) {
-            let _ = writeln!(anstream::stderr(), "seekless: {}", visible_lines(&sentence(&left)));
-            told.push(left);
-        }
+/// Puts them back, and says so on standard error.
+pub fn put_back() {
+    for left in put_back_left() {
+        let _ = writeln!(anstream::stderr(), "seekless: {}", visible_lines(&sentence(&left)));
     }
 }
 

@@ -1,11 +1,12 @@
 //! The device's read-ahead window, set for as long as a trial takes and put back on any exit.
 //!
 //! While a window is set, a note in `/run` says what it was. A watcher, which is a process of its own, puts the window back when
-//! this one is killed. If that is killed too, the next start of seekless on the device does it.
+//! this one is killed. If that is killed too, the next start of seekless does it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, ChildStdin, Command, Stdio};
@@ -209,16 +210,27 @@ pub enum Now {
     Failed(String),
 }
 
-/// Puts back the window of the device of a storage, where a killed run left it changed.
+/// Puts back the windows that killed runs left changed. Where there is none, this takes a call.
 #[must_use]
-pub fn put_back_left(facts: &StorageFacts) -> Option<LeftWindow> {
-    let device = device_of(&window_file(facts).ok()?)?;
-    left_in(Path::new(NOTES), &device)
+pub fn put_back_left() -> Vec<LeftWindow> {
+    left_in(Path::new(NOTES))
 }
 
-fn left_in(folder: &Path, device: &OsStr) -> Option<LeftWindow> {
-    let (notes, name) = (&open_notes(folder).ok()?, &named(device, NOTE));
-    notes.entry(name).ok()?;
+fn left_in(folder: &Path) -> Vec<LeftWindow> {
+    let Ok(notes) = open_notes(folder) else {
+        return Vec::new();
+    };
+    let names = notes.names().unwrap_or_default();
+    let devices = names
+        .iter()
+        .filter_map(|name| name.as_bytes().strip_suffix(NOTE.as_bytes()));
+    devices
+        .filter_map(|device| left(&notes, OsStr::from_bytes(device)))
+        .collect()
+}
+
+fn left(notes: &Folder, device: &OsStr) -> Option<LeftWindow> {
+    let name = &named(device, NOTE);
     let left = |note: Note, now: Now| LeftWindow {
         device: device.to_string_lossy().into_owned(),
         set_kib: note.set_kib,
@@ -417,16 +429,16 @@ mod tests {
         let (all, file) = place();
         set_and_die(all.path(), &file, 0);
         assert_eq!(read_kib(&file).unwrap(), 0);
-        let left = left_in(&all.path().join("notes"), OsStr::new("disk"));
+        let left = left_in(&all.path().join("notes"));
         let expected = LeftWindow {
             device: "disk".to_owned(),
             set_kib: 0,
             before_kib: 128,
             now: Now::PutBack,
         };
-        assert_eq!(left, Some(expected));
+        assert_eq!(left, [expected]);
         assert_eq!(read_kib(&file).unwrap(), 128);
-        assert_eq!(left_in(&all.path().join("notes"), OsStr::new("disk")), None);
+        assert_eq!(left_in(&all.path().join("notes")), []);
     }
 
     #[test]
@@ -434,7 +446,7 @@ mod tests {
         let (all, file) = place();
         set_and_die(all.path(), &file, 0);
         fs::write(&file, "512\n").unwrap();
-        assert_eq!(left_in(&all.path().join("notes"), OsStr::new("disk")), None);
+        assert_eq!(left_in(&all.path().join("notes")), []);
         assert_eq!(read_kib(&file).unwrap(), 512);
     }
 
@@ -445,7 +457,7 @@ mod tests {
         let notes = make_notes(&all.path().join("notes")).unwrap();
         let lock = open_lock(&notes, OsStr::new("disk")).unwrap();
         lock.lock().unwrap();
-        assert_eq!(left_in(&all.path().join("notes"), OsStr::new("disk")), None);
+        assert_eq!(left_in(&all.path().join("notes")), []);
         assert_eq!(read_kib(&file).unwrap(), 0);
     }
 
@@ -464,7 +476,7 @@ mod tests {
         set_and_die(all.path(), &file, 0);
         let notes = all.path().join("notes");
         fs::set_permissions(&notes, Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(left_in(&notes, OsStr::new("disk")), None);
+        assert_eq!(left_in(&notes), []);
         assert_eq!(read_kib(&file).unwrap(), 0);
     }
 

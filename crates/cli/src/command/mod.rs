@@ -79,6 +79,9 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 
 /// Runs a command.
 pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    if !matches!(cli.command, Command::Trial | Command::WatchReadAhead(_)) {
+        crate::read_ahead::put_back();
+    }
     match cli.command {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments),

@@ -87,6 +87,7 @@ fn is_for_trees(word: &OsStr) -> bool {
 
 /// Compares trees as the words say.
 pub fn compare_trees(words: Vec<OsString>) -> Result<ExitCode, Failure> {
+    crate::read_ahead::put_back();
     let words = [OsString::from("seekless cmp")].into_iter().chain(words);
     tree::run(&tree::Arguments::try_parse_from(words).unwrap_or_else(|error| crate::refuse(&error)))
 }
@@ -107,6 +108,8 @@ pub fn command_of_trees() -> Command {
 }
 
 fn run(prefix: &OsStr, arguments: Vec<OsString>) -> ExitCode {
+    // Without a word: programs read what cmp says.
+    drop(seekless_lab::read_ahead::put_back_left());
     let last = arguments.last().cloned().unwrap_or_else(|| prefix.to_owned());
     let code = match parse(arguments, &last) {
         Ok(Asked::Compare(arguments)) => run_comparison(&arguments, prefix),
@@ -205,11 +208,13 @@ fn end_by_closed_pipe() {
     let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
 }
 
-fn complain(text: &[u8]) {
-    if !text.is_empty() {
-        // Nobody is left to be told where this fails.
-        let _ = io::stderr().write_all(text);
-    }
+/// Writes lines to standard error, where names and words of the command line are part of them.
+fn complain(lines: &[u8]) {
+    let shown = lines
+        .split(|byte| *byte == b'\n')
+        .map(|line| crate::show::visible_path(OsStr::from_bytes(line).as_ref()));
+    // Nobody is left to be told where this fails.
+    let _ = io::stderr().write_all(shown.collect::<Vec<_>>().join("\n").as_bytes());
 }
 
 fn help(prefix: &OsStr) -> Vec<u8> {
