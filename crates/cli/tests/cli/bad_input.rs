@@ -205,8 +205,16 @@ fn no_name_from_outside_reaches_a_terminal_as_a_command() {
     place.file(NAME, b"one");
     place.file("updates", b"{\"offset\": 0, \"text\": \"O\"}\n");
     let option = format!("--{NAME}");
+    let absent = format!("absent{NAME}");
     for arguments in [
-        &["cmp", "--json", NAME, "updates"][..],
+        &["cmp", NAME, "updates"][..],
+        &["cmp", "-b", NAME, "updates"],
+        &["cmp", "--explain", "--method", "compare/sync", NAME, "updates"],
+        &["cmp", NAME, &absent],
+        &["cmp", "-i", NAME, "updates", "updates"],
+        &["cmp", "--method", NAME, "updates", "updates"],
+        &["cmp", &option, "updates", "updates"],
+        &["cmp", "--json", NAME, "updates"],
         &["cmp", "-r", "--json", "d", "e"],
         &["cmp", "-r", "d", "e"],
         &["cmp", "-r", &option, "d", "e"],

@@ -7,6 +7,7 @@ use seekless_tools::cmp::{Difference, End, Error, Outcome, Verdict, octal_digits
 use serde_json::{Map, Value, json};
 
 use super::options::Arguments;
+use crate::show::visible_path;
 
 /// What goes to the two outputs.
 #[derive(Default)]
@@ -27,7 +28,7 @@ pub(super) fn words(arguments: &Arguments, outcome: &Outcome, prefix: &OsStr, is
     let [one, other] = &arguments.request.names;
     match &outcome.verdict {
         Verdict::Equal | Verdict::Listed { .. } => {}
-        Verdict::SizesDiffer => said.output = line(&[one.as_bytes(), b" ", other.as_bytes(), b" differ: size"]),
+        Verdict::SizesDiffer => said.output = line(&[&shown(one), b" ", &shown(other), b" differ: size"]),
         Verdict::Differ(difference) => {
             if is_seen {
                 said.output = differ(one, other, difference, arguments.print_bytes);
@@ -36,6 +37,11 @@ pub(super) fn words(arguments: &Arguments, outcome: &Outcome, prefix: &OsStr, is
         Verdict::Ended(end) => said.complaint = ended(&arguments.request.names, end, prefix),
     }
     said
+}
+
+/// A name as it may go to a terminal.
+fn shown(name: &OsStr) -> Vec<u8> {
+    visible_path(name.as_ref()).into_bytes()
 }
 
 fn line(parts: &[&[u8]]) -> Vec<u8> {
@@ -49,7 +55,7 @@ fn differ(one: &OsStr, other: &OsStr, difference: &Difference, print_bytes: bool
     let line_number = difference.newlines.unwrap_or(0) + 1;
     let unit = if print_bytes { "byte" } else { unit() };
     let place = format!(" differ: {unit} {number}, line {line_number}");
-    let mut text = [one.as_bytes(), b" ", other.as_bytes(), place.as_bytes()].concat();
+    let mut text = [&shown(one), b" ".as_slice(), &shown(other), place.as_bytes()].concat();
     if print_bytes {
         text.extend(b" is");
         for byte in difference.bytes {
