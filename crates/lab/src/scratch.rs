@@ -56,7 +56,8 @@ impl Scratch {
             // Whatever the umask says. Some file systems have no modes.
             let _ = folder.set_mode(0o700);
             // Another start may take the folder for stale before it is locked; then there is nothing to own here.
-            if let Some(lock) = own(&folder)? {
+            let owned = own(&folder).inspect_err(|_| drop(remove_empty(&parent, &name, &folder)));
+            if let Some(lock) = owned? {
                 let owned = Owned {
                     parent,
                     name,
@@ -123,11 +124,16 @@ impl Owned {
             // Fails for folders, which are not ours.
             let _ = self.folder.remove_file(&name);
         }
-        if self.parent.entry(&self.name)?.is(&self.folder.metadata()?) {
-            self.parent.remove_folder(&self.name)
-        } else {
-            Err(io::Error::other("another has its name"))
-        }
+        remove_empty(&self.parent, &self.name, &self.folder)
+    }
+}
+
+/// Removes a folder that is empty, if it still has its name.
+fn remove_empty(parent: &Folder, name: &OsStr, folder: &Folder) -> io::Result<()> {
+    if parent.entry(name)?.is(&folder.metadata()?) {
+        parent.remove_folder(name)
+    } else {
+        Err(io::Error::other("another has its name"))
     }
 }
 
@@ -152,7 +158,10 @@ fn own(folder: &Folder) -> io::Result<Option<File>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    lock.write_all(MARK.as_bytes())?;
+    if let Err(error) = lock.write_all(MARK.as_bytes()) {
+        let _ = folder.remove_file(LOCK.as_ref());
+        return Err(error);
+    }
     let made = lock.metadata()?;
     // Not compared with this user: some file systems have one owner for all.
     if made.uid() != folder.metadata()?.uid() {

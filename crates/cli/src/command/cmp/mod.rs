@@ -21,7 +21,7 @@ use signal_hook::consts::SIGPIPE;
 use options::{Asked, TABLE, parse};
 
 use super::Failure;
-use words::{ended, explanation, object, words};
+use words::{ended, explanation, object, shown, words};
 
 const EXIT_DIFFERENT: u8 = 1;
 const EXIT_TROUBLE: u8 = 2;
@@ -210,11 +210,9 @@ fn end_by_closed_pipe() {
 
 /// Writes lines to standard error, where names and words of the command line are part of them.
 fn complain(lines: &[u8]) {
-    let shown = lines
-        .split(|byte| *byte == b'\n')
-        .map(|line| crate::show::visible_path(OsStr::from_bytes(line).as_ref()));
+    let shown: Vec<_> = lines.split(|byte| *byte == b'\n').map(shown).collect();
     // Nobody is left to be told where this fails.
-    let _ = io::stderr().write_all(shown.collect::<Vec<_>>().join("\n").as_bytes());
+    let _ = io::stderr().write_all(&shown.join(&b'\n'));
 }
 
 fn help(prefix: &OsStr) -> Vec<u8> {

@@ -7,7 +7,7 @@ use seekless_tools::cmp::{Difference, End, Error, Outcome, Verdict, octal_digits
 use serde_json::{Map, Value, json};
 
 use super::options::Arguments;
-use crate::show::visible_path;
+use crate::show::visible;
 
 /// What goes to the two outputs.
 #[derive(Default)]
@@ -28,7 +28,9 @@ pub(super) fn words(arguments: &Arguments, outcome: &Outcome, prefix: &OsStr, is
     let [one, other] = &arguments.request.names;
     match &outcome.verdict {
         Verdict::Equal | Verdict::Listed { .. } => {}
-        Verdict::SizesDiffer => said.output = line(&[&shown(one), b" ", &shown(other), b" differ: size"]),
+        Verdict::SizesDiffer => {
+            said.output = line(&[&shown(one.as_bytes()), b" ", &shown(other.as_bytes()), b" differ: size"])
+        }
         Verdict::Differ(difference) => {
             if is_seen {
                 said.output = differ(one, other, difference, arguments.print_bytes);
@@ -39,9 +41,19 @@ pub(super) fn words(arguments: &Arguments, outcome: &Outcome, prefix: &OsStr, is
     said
 }
 
-/// A name as it may go to a terminal.
-fn shown(name: &OsStr) -> Vec<u8> {
-    visible_path(name.as_ref()).into_bytes()
+/// A text as it may go to a terminal. Like GNU's cmp, it keeps bytes that are not UTF-8, unless some terminals obey them.
+pub(super) fn shown(text: &[u8]) -> Vec<u8> {
+    let mut shown = Vec::with_capacity(text.len());
+    for chunk in text.utf8_chunks() {
+        shown.extend(visible(chunk.valid()).bytes());
+        for &byte in chunk.invalid() {
+            match byte {
+                0x80..0xa0 => shown.extend(format!("\\x{byte:02x}").bytes()),
+                _ => shown.push(byte),
+            }
+        }
+    }
+    shown
 }
 
 fn line(parts: &[&[u8]]) -> Vec<u8> {
@@ -55,7 +67,13 @@ fn differ(one: &OsStr, other: &OsStr, difference: &Difference, print_bytes: bool
     let line_number = difference.newlines.unwrap_or(0) + 1;
     let unit = if print_bytes { "byte" } else { unit() };
     let place = format!(" differ: {unit} {number}, line {line_number}");
-    let mut text = [&shown(one), b" ".as_slice(), &shown(other), place.as_bytes()].concat();
+    let mut text = [
+        &shown(one.as_bytes()),
+        b" ".as_slice(),
+        &shown(other.as_bytes()),
+        place.as_bytes(),
+    ]
+    .concat();
     if print_bytes {
         text.extend(b" is");
         for byte in difference.bytes {
