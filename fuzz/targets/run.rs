@@ -9,10 +9,11 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use seekless_cli::{Width, show_comparison, show_rankings, show_run};
+use seekless_lab::experiment::KNOWN;
 use seekless_lab::export::{to_csv, to_markdown};
 use seekless_lab::report::to_html;
-use seekless_lab::runs::{Origin, anonymous, compare, objections, table};
 use seekless_record::{Run, from_json, to_json};
+use seekless_results::{Origin, anonymous, compare, objections, table};
 use serde_json::{Value, json};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -30,7 +31,7 @@ fn use_all(run: &Run) {
     let text = to_json(run).expect("a run that was read can be written");
     assert_eq!(from_json(text.as_bytes()).expect("and read again"), *run);
 
-    let nameless = anonymous(run);
+    let nameless = anonymous(run, &KNOWN);
     let text = to_json(&nameless).expect("an anonymous run can be written");
     assert_eq!(from_json(text.as_bytes()).expect("and read"), nameless);
 

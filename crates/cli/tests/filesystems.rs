@@ -14,8 +14,9 @@ use seekless::method::ALIASES;
 use seekless::{Kernel, Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
 use seekless_lab::trial::Stop;
-use seekless_lab::{Bench, Drop, Event, Watch, title};
+use seekless_lab::{Bench, Drop, Event, Watch};
 use seekless_record::{Cache, Differ, Run, Status, Target};
+use seekless_results::title;
 use tempfile::TempDir;
 
 const SIZE_BYTES: u64 = 1 << 20;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use seekless::{Kernel, Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
-use seekless_lab::statistics::median;
 use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Drop, Event, Watch};
 use seekless_record::{Cache, Contest, Differ, Run, Target, Verdict};
+use seekless_results::statistics::median;
 
 /// Of equal methods at most 3.1 % of the contests end without a tie, so more than two of six come once in 1,700 runs.
 const CONTESTS: usize = 6;

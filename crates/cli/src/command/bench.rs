@@ -10,10 +10,11 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use seekless::method::parse_size;
 use seekless_lab::experiment::{Experiment, filter};
-use seekless_lab::runs::{Document, Kept, Origin};
+use seekless_lab::runs::{Document, Kept};
 use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Drop, export, report};
 use seekless_record::{Cache, Run};
+use seekless_results::Origin;
 
 use super::Failure;
 use super::report::{beside, columns, file_url};

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use anstyle::Style;
-use seekless_lab::runs::{Availability, Change, Comparison, ContestChange, MethodChange};
 use seekless_record::Interval;
+use seekless_results::{Availability, Change, Comparison, ContestChange, MethodChange};
 
 use super::runs::short;
 use super::table::{Columns, print_columns};
@@ -185,7 +185,7 @@ mod tests {
     fn no_line_of_a_comparison_is_wider_than_the_terminal() {
         let run =
             seekless_record::from_json(include_bytes!("../../../record/testdata/full-run.json")).expect("it is one");
-        let comparison = seekless_lab::runs::compare(&run, &run).expect("it has itself in common");
+        let comparison = seekless_results::compare(&run, &run).expect("it has itself in common");
         for columns in 66..120 {
             let mut out = Vec::new();
             show_comparison(&mut out, &comparison, &[], true, Width::of(columns)).expect("memory takes it");

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use anstyle::Style;
-use seekless_lab::{is_told_in_times, label_of};
 use seekless_record::{Conclusion, Contest, Entry, Interval, Status, Summary, Verdict};
+use seekless_results::{is_told_in_times, label_of};
 
 use super::table::{Row, print_ranking};
 use super::units::{rate, seconds};

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use anstyle::Style;
 use seekless::method::format_size;
-use seekless_lab::runs::{Place, Ranked, Ranking, size_class};
 use seekless_record::{Cache, Target};
+use seekless_results::{Place, Ranked, Ranking, size_class};
 
 use super::runs::short;
 use super::table::{Columns, print_columns};

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
 use seekless::method::format_size;
-use seekless_lab::{asks_for_system, ranking, title};
 use seekless_record::{Contest, Ended, Entry, Run, Status, Storage};
+use seekless_results::{asks_for_system, ranking, title};
 
 use super::contest::{cut, ranked, show_contest, speed, table_name, verdict};
 use super::system::show_system;
@@ -197,7 +197,7 @@ fn lab_line(run: &Run) -> String {
 }
 
 fn median(samples: &[f64]) -> Option<f64> {
-    seekless_lab::statistics::median(samples)
+    seekless_results::statistics::median(samples)
 }
 
 /// One contest on several storages: a column of rates and verdicts for each. Tells whether there was room for it.

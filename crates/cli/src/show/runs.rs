@@ -4,9 +4,9 @@ use std::io::Write;
 
 use anstyle::Style;
 use jiff::{Timestamp, Unit};
-use seekless_lab::runs::{DeviceKind, Document, LIMIT_BYTES, Origin};
-use seekless_lab::title;
+use seekless_lab::runs::{Document, LIMIT_BYTES};
 use seekless_record::{Cache, Contest, Ended, Run};
+use seekless_results::{DeviceKind, Origin, title};
 use serde_json::{Value, json};
 
 use super::units::bytes;

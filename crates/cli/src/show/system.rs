@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use anstyle::Style;
-use seekless_lab::{SYSTEM_HEADS, mode_words, system_rows};
 use seekless_record::{Contest, Run};
+use seekless_results::{SYSTEM_HEADS, mode_words, system_rows};
 
 use super::contest::table_name;
 use super::table::{Columns, print_columns};

@@ -119,7 +119,7 @@ mod tests {
             ]
         );
         for column in &experiment.columns {
-            let glob = super::super::glob(&column.methods).unwrap();
+            let glob = crate::experiment::expand::glob(&column.methods).unwrap();
             let is_meant = |contest: &&crate::experiment::ContestPlan| {
                 contest.operation.name() == column.operation
                     && column.target.is_none_or(|target| target == contest.target)

@@ -1,6 +1,6 @@
 //! From the names of an experiment to methods: names, 2014 names, globs, and the blocks of a contest.
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{Glob, GlobMatcher};
 use seekless::method::{ALIASES, MECHANISMS, Setting, variants};
 use seekless::{Method, Operation};
 
@@ -69,9 +69,9 @@ fn matching(pattern: &str, operation: Operation) -> Result<Vec<Method>, String> 
 }
 
 /// A glob in which `*` stands for any text, `/` and `,` included.
-pub(crate) fn glob(pattern: &str) -> Result<GlobMatcher, String> {
-    let glob = GlobBuilder::new(pattern).literal_separator(false).build();
-    glob.map(|glob| glob.compile_matcher())
+pub(super) fn glob(pattern: &str) -> Result<GlobMatcher, String> {
+    Glob::new(pattern)
+        .map(|glob| glob.compile_matcher())
         .map_err(|error| error.kind().to_string())
 }
 

@@ -9,6 +9,7 @@ mod error;
 mod expand;
 mod filter;
 mod format;
+mod known;
 mod layout;
 mod published;
 mod updates;
@@ -16,8 +17,8 @@ mod updates;
 use std::path::Path;
 
 pub use error::ExperimentError;
-pub(crate) use expand::glob;
 pub use filter::filter;
+pub use known::KNOWN;
 use seekless::{Kernel, Method, Operation};
 use seekless_record::{Cache, Column, Command, Differ, Published, Target, UpdatePattern};
 

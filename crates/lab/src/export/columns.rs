@@ -1,8 +1,7 @@
 //! A run in the columns of a document: milliseconds by file size, a block of lines for each way of writing.
 
 use seekless_record::Run;
-
-use crate::columns::{Cell, Table, elsewhere, tables};
+use seekless_results::{Cell, Table, elsewhere, tables};
 
 /// The tables of the experiments that give columns, as lines of tabs: before each a line that begins with `#` and says what it
 /// is about, then the names. Behind the columns stand the extents of the file of the first of them, and where something of a
@@ -80,3 +79,6 @@ fn one_line(text: &str) -> String {
 fn milliseconds(seconds: f64) -> String {
     format!("{:.3}", seconds * 1e3)
 }
+
+#[cfg(test)]
+mod tests;

@@ -208,8 +208,9 @@ fn or_empty(figure: Option<impl ToString>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use seekless_results::simulation;
+
     use super::*;
-    use crate::simulation;
 
     #[test]
     fn each_trial_is_a_row_that_reads_back() {
@@ -244,7 +245,7 @@ mod tests {
     }
     #[test]
     fn what_an_update_wrote_stands_in_its_row() {
-        let run = seekless_record::from_json(crate::runs::walk::FULL.as_bytes()).unwrap();
+        let run = seekless_record::from_json(simulation::FULL.as_bytes()).unwrap();
         let text = to_csv(&run).unwrap();
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let names = reader.headers().unwrap().clone();

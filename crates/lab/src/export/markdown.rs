@@ -3,11 +3,10 @@
 use std::fmt::Write;
 
 use seekless_record::{Contest, Entry, Interval, Machine, Run, Status, Storage, Summary, Verdict};
+use seekless_results::ranking::crossovers;
+use seekless_results::{SYSTEM_HEADS, asks_for_system, mode_words, system_rows, title};
 
 use super::word;
-use crate::ranking::crossovers;
-use crate::runner::title;
-use crate::system_table::{SYSTEM_HEADS, asks_for_system, mode_words, system_rows};
 
 /// The run as a page: machine, storages, a table and a recommendation for each contest, warnings.
 ///
@@ -301,17 +300,14 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use seekless_results::ranking::conclude_all;
+    use seekless_results::simulation;
+
     use super::*;
-    use crate::ranking::conclude;
-    use crate::simulation;
 
     fn concluded(methods: &[(&str, f64)], rounds: u32) -> Run {
         let mut run = simulation::run(methods, rounds);
-        let (judgements, conclusion) = conclude(0, &run.contests[0], &run.trials);
-        for (entry, (summary, standing)) in run.contests[0].entries.iter_mut().zip(judgements) {
-            (entry.summary, entry.standing) = (summary, standing);
-        }
-        run.contests[0].conclusion = Some(conclusion);
+        conclude_all(&mut run);
         run
     }
 
@@ -342,7 +338,7 @@ mod tests {
 
     #[test]
     fn an_update_shows_its_time_what_was_predicted_and_what_was_written() {
-        let run = seekless_record::from_json(crate::runs::walk::FULL.as_bytes()).unwrap();
+        let run = seekless_record::from_json(simulation::FULL.as_bytes()).unwrap();
         let page = to_markdown(&run);
         let planned = page.lines().find(|line| line.starts_with("| update/planned")).unwrap();
         assert!(

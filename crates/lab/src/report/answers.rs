@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use seekless_record::{Contest, OptionEffect};
+use seekless_results::ranking::{PairedRatio, crossovers};
 
 use super::tables::{effect_word, figure, plain, table};
 use super::view::{View, place_of, rate_of};
 use super::words::{breaking, heading, short_name, shown, sound, speed, times, times_with_bounds};
-use crate::ranking::{Comparison, crossovers};
 
 /// The section.
 pub(super) fn answers(view: &View<'_>) -> Markup {
@@ -76,7 +76,7 @@ fn method(contest: &Contest, method: Option<&str>) -> Markup {
 fn gain(view: &View<'_>, index: usize, contest: &Contest, both: Option<(&str, &str)>) -> Markup {
     let places = both.and_then(|(one, other)| Some((place_of(contest, one)?, place_of(contest, other)?)));
     match places.and_then(|(one, other)| view.compare(index, one, other)) {
-        Some(Comparison { ratio, .. }) => figure(&times_with_bounds(&ratio), ratio.median),
+        Some(PairedRatio { ratio, .. }) => figure(&times_with_bounds(&ratio), ratio.median),
         None => figure("–", f64::NAN),
     }
 }
@@ -113,7 +113,7 @@ fn options(view: &View<'_>) -> Markup {
     }
     let rows = html! {
         @for ((operation, option), tally) in &tallies {
-            @let median = crate::statistics::median(&tally.ratios).unwrap_or(f64::NAN);
+            @let median = seekless_results::statistics::median(&tally.ratios).unwrap_or(f64::NAN);
             @let (low, high) = tally.ratios.iter().fold((f64::MAX, 0.0), |(low, high), &ratio| (ratio.min(low), ratio.max(high)));
             tr {
                 td { (heading(operation)) }

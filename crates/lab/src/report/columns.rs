@@ -4,12 +4,12 @@
 use maud::{Markup, html};
 use seekless::method::format_size;
 use seekless_record::{Finding, Published};
+use seekless_results::{Elsewhere, Table, elsewhere, tables};
 
 use super::plot::{Scale, at, picture, short};
 use super::tables::{figure, table};
 use super::view::View;
 use super::words::{shown, sound};
-use crate::columns::{Elsewhere, Table, elsewhere, tables};
 
 /// Two stand side by side.
 const WIDTH: f64 = 480.0;

@@ -2,12 +2,11 @@
 
 use maud::{Markup, html};
 use seekless_record::{Conclusion, Contest, Interval};
+use seekless_results::{SYSTEM_HEADS, asks_for_system, is_told_in_times, mode_words, pair_words, system_rows};
 
 use super::view::View;
 use super::words::{breaking, heading, short_name, shown, sound, speed};
 use super::{drift, heatmap, pairs, ranked, tables};
-use crate::runner::{is_told_in_times, pair_words};
-use crate::system_table::{SYSTEM_HEADS, asks_for_system, mode_words, system_rows};
 
 /// An operation with at most so many contests has them all unfolded.
 const MOST_UNFOLDED: usize = 4;

@@ -3,13 +3,12 @@
 
 use maud::{Markup, html};
 use seekless_record::{Contest, Entry, Finding, Published, Summary};
+use seekless_results::{ends_early, is_about, pair_words};
 
 use super::columns::is_of_column;
 use super::tables::{request_bytes, table};
 use super::view::View;
 use super::words::{breaking, cache_words, heading, rate, seconds, shown, state, three_digits};
-use crate::runner::{ends_early, pair_words};
-use crate::system_table::is_about;
 
 /// More rows and columns than any experiment gives.
 const MOST_ROWS: usize = 100;

@@ -10,20 +10,14 @@ use seekless_record::{
     Cache, Column, Conclusion, Contest, Differ, Finding, FindingKind, Interval, OptionEffect, Published, Run, Status,
     Trial,
 };
+use seekless_results::ranking::conclude_all;
+use seekless_results::simulation::{contest, run, trial};
 
 use super::to_html;
-use crate::ranking::conclude;
-use crate::simulation::{contest, run, trial};
 
 /// Writes down in each contest what follows from its trials.
 fn concluded(mut run: Run) -> Run {
-    for index in 0..run.contests.len() {
-        let (judgements, conclusion) = conclude(index, &run.contests[index], &run.trials);
-        for (entry, (summary, standing)) in run.contests[index].entries.iter_mut().zip(judgements) {
-            (entry.summary, entry.standing) = (summary, standing);
-        }
-        run.contests[index].conclusion = Some(conclusion);
-    }
+    conclude_all(&mut run);
     run
 }
 

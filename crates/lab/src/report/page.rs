@@ -210,7 +210,7 @@ fn notes(run: &Run, left_out: usize) -> Markup {
 }
 
 fn about(run: &Run) -> Markup {
-    let null = crate::statistics::median(&run.lab_cost.null_seconds);
+    let null = seekless_results::statistics::median(&run.lab_cost.null_seconds);
     let percent = |part: f64| format!("{} %", three_digits(part * 100.0));
     let figures = [
         ("A trial that does nothing takes", null.map(seconds)),

@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 use seekless_record::{Cache, Contest};
+use seekless_results::pair_words;
 
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, picture};
 use super::view::{View, place_of, ranking, rate_of};
 use super::words::{clipped, rate, rate_unit, short_name, shown, times};
-use crate::runner::pair_words;
 
 /// More are in the tables.
 const MOST_ROWS: usize = 20;

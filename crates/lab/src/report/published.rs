@@ -4,12 +4,12 @@ use maud::{Markup, html};
 use seekless::Method;
 use seekless::method::{differing_options, format_size};
 use seekless_record::{Contest, Finding, FindingKind, Published, Status};
+use seekless_results::ranking::{PairedRatio, RECOMMENDED_RATIO, TIE_RATIO};
 
 use super::tables::{figure, table};
 use super::view::{View, place_of, rate_of};
 use super::words::{breaking, heading, rate, short_name, shown, state, times, times_with_bounds};
 use super::{columns, figures};
-use crate::ranking::{Comparison, RECOMMENDED_RATIO, TIE_RATIO};
 
 /// More tables than any experiment gives.
 const MOST_SOURCES: usize = 20;
@@ -27,7 +27,7 @@ enum Outcome<'a> {
     /// It is the best of its kind, with this block.
     Best(&'a str),
     /// Its time over the best's of its kind.
-    Against(&'a str, Comparison),
+    Against(&'a str, PairedRatio),
     /// Why it has no figures here.
     Missing(String),
 }
@@ -156,7 +156,7 @@ fn cells(here: &Here<'_>) -> Markup {
     let best_rate = best.and_then(rate_of);
     let (ratio, value) = match &here.outcome {
         Outcome::Best(_) => ("1.00x".to_owned(), 1.0),
-        Outcome::Against(_, Comparison { ratio, .. }) => (times_with_bounds(ratio), ratio.median),
+        Outcome::Against(_, PairedRatio { ratio, .. }) => (times_with_bounds(ratio), ratio.median),
         Outcome::Missing(_) => ("–".to_owned(), f64::NAN),
     };
     html! {
@@ -282,7 +282,7 @@ fn sizes(finding: &Finding) -> String {
 
 /// What became of a finding on this machine, over all its sizes.
 fn in_short(here: &[Here<'_>]) -> String {
-    let ratios = |chosen: fn(&Comparison) -> bool| {
+    let ratios = |chosen: fn(&PairedRatio) -> bool| {
         let ratios = here.iter().filter_map(|here| match &here.outcome {
             Outcome::Against(_, comparison) if chosen(comparison) => Some(comparison.ratio.median),
             _ => None,
@@ -350,8 +350,8 @@ fn word(outcome: &Outcome<'_>) -> String {
     match outcome {
         Outcome::Best(_) => "◆ the best".to_owned(),
         Outcome::Against(_, comparison) if comparison.is_slower() => "slower".to_owned(),
-        Outcome::Against(_, Comparison { ratio, .. }) if ratio.coverage.is_none() => "too few rounds".to_owned(),
-        Outcome::Against(_, Comparison { ratio, .. }) if ratio.high > RECOMMENDED_RATIO => {
+        Outcome::Against(_, PairedRatio { ratio, .. }) if ratio.coverage.is_none() => "too few rounds".to_owned(),
+        Outcome::Against(_, PairedRatio { ratio, .. }) if ratio.high > RECOMMENDED_RATIO => {
             "○ may tie: varies".to_owned()
         }
         Outcome::Against(..) => "○ tie".to_owned(),

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use seekless_record::{Contest, Entry, OptionEffect, Status, Summary};
+use seekless_results::is_told_in_times;
 
 use super::view::{ranking, verdict_of};
 use super::words::{
     breaking, class, percent, rate, seconds, short_name, shown, spread, standing, three_digits, times,
     times_with_bounds,
 };
-use crate::runner::is_told_in_times;
 
 /// Methods named for one reason; more are counted.
 const MOST_NAMED: usize = 12;

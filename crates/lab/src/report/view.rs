@@ -1,10 +1,10 @@
 //! A run with its trials sorted by contest and entry, and what several parts of the page ask of it.
 
 use seekless_record::{Contest, Entry, Interval, Run, Summary, Trial, Verdict};
+use seekless_results::ranking::{PairedRatio, Samples};
+use seekless_results::title;
 
 use super::words::{shown, sound};
-use crate::ranking::{Comparison, Samples};
-use crate::runner::title;
 
 /// A run to be shown.
 pub(super) struct View<'a> {
@@ -63,7 +63,7 @@ impl<'a> View<'a> {
     }
 
     /// One entry's seconds over another's, paired by round.
-    pub fn compare(&self, contest: usize, one: usize, other: usize) -> Option<Comparison> {
+    pub fn compare(&self, contest: usize, one: usize, other: usize) -> Option<PairedRatio> {
         let samples = |entry| Samples::of(self.trials(contest, entry).iter().copied());
         let comparison = samples(one).over(&samples(other))?;
         sound(comparison.ratio.median).map(|_| comparison)

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 use seekless_record::{Cache, Contest, Entry, Interval, Status, Target, Verdict};
+use seekless_results::{is_told_in_times, label_of};
 
 use super::view::verdict_of;
-use crate::runner::{is_told_in_times, label_of};
 
 /// Longer texts are clipped: the run inside the page has them whole.
 const LONGEST_TEXT: usize = 1200;
@@ -250,7 +250,7 @@ mod tests {
     fn a_method_is_named_without_what_its_heading_says() {
         let contest = Contest {
             durability: "fsync".to_owned(),
-            ..crate::simulation::contest(1 << 20, Vec::new())
+            ..seekless_results::simulation::contest(1 << 20, Vec::new())
         };
         let method = "write/sync,direct,block=4M,fsync";
         assert_eq!(short_name(method, &contest), "sync direct,block=4M");

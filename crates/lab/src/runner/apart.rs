@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_was_apart_once_stays_apart() {
-        let contest = crate::simulation::contest(4096, Vec::new());
+        let contest = seekless_results::simulation::contest(4096, Vec::new());
         let all = Apart::of(&contest);
         let skipped = Apart {
             holes_skipped: true,

@@ -3,11 +3,11 @@
 use seekless::method::CachePolicy;
 use seekless::{Answer, Kernel, Method};
 use seekless_record::{Cache, Contest, Differ, Entry, Mode, Target, Trial};
+use seekless_results::has_target;
 
 use super::Runner;
 use super::apart::Apart;
 use super::trial::{Files, target_seed};
-use super::verdict::has_target;
 use crate::cache_state;
 use crate::testfile::{OtherFile, check_copy, check_stream, check_updated};
 use crate::trial::account::{self, Expected};

@@ -10,7 +10,6 @@ mod files;
 mod group;
 mod needs;
 mod place;
-mod prediction;
 mod resume;
 mod schedule;
 mod size;
@@ -29,8 +28,6 @@ use crate::noise::{self, CpuTime};
 use crate::trial::Stop;
 use group::Group;
 use place::Place;
-pub(crate) use verdict::{description, ends_early, pair_words};
-pub use verdict::{is_told_in_times, label_of, title};
 
 /// What is asked of the lab.
 #[derive(Clone, Debug)]
@@ -310,9 +307,9 @@ impl<'a> Runner<'a> {
                 self.run.noise.stolen.map(|stolen| (stolen, self.seconds_before)),
                 stolen.map(|stolen| (stolen, self.started.elapsed().as_secs_f64())),
             ),
-            other_io: verdict::other_io(&self.run.trials),
+            other_io: seekless_results::other_io(&self.run.trials),
         };
-        self.run.warnings.extend(verdict::warnings(&self.run));
+        self.run.warnings.extend(seekless_results::warnings(&self.run));
         self.run.elapsed_seconds = self.measured_seconds();
         self.run
     }

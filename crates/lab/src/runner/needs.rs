@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use seekless_record::{Contest, Differ, Entry};
+use seekless_results::has_target;
 
 use super::group::Group;
 use super::place::SourceFiles;
 use super::schedule::{is_one_by_one, order_one_by_one};
 use super::size::planned_trials;
-use super::verdict::has_target;
 use super::{BenchError, Event, Runner};
 
 impl Runner<'_> {

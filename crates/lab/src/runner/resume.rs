@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use seekless::Operation;
 use seekless_record::{Contest, Ended, Machine, Phase, Run, Status, Storage};
+use seekless_results::description;
 
 use super::group::Group;
 use super::place::Place;
 use super::size::{planned_trials, trial_cost, updating_cost};
-use super::{Bench, BenchError, MOST_ROUNDS, Runner, description};
+use super::{Bench, BenchError, MOST_ROUNDS, Runner};
 use crate::layout::Layout;
 
 /// The run with which a run begins that goes on with it.
@@ -234,12 +235,15 @@ mod tests {
     fn a_layout_that_does_not_make_up_the_size_is_found() {
         let contest = |layout: &str| Contest {
             layout: Some(layout.to_owned()),
-            ..crate::simulation::contest(8192, Vec::new())
+            ..seekless_results::simulation::contest(8192, Vec::new())
         };
         assert_eq!(wrong_layout(&contest("4K hole, 4K data")), None);
         assert_eq!(wrong_layout(&contest("4K hole, 8K data")), Some("4K hole, 8K data"));
         assert_eq!(wrong_layout(&contest("4K gap")), Some("4K gap"));
-        assert_eq!(wrong_layout(&crate::simulation::contest(8192, Vec::new())), None);
+        assert_eq!(
+            wrong_layout(&seekless_results::simulation::contest(8192, Vec::new())),
+            None
+        );
     }
 
     #[test]

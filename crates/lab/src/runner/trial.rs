@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use seekless::Method;
 use seekless_record::{Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
+use seekless_results::has_target;
 
 use super::apart::Apart;
 use super::check::{STRAY_PART, WRONG, mode_of};
 use super::group::Group;
 use super::needs::{needs_source, writes};
 use super::place::{Place, SourceFiles};
-use super::verdict::has_target;
 use super::{BenchError, Event, Runner};
 use crate::cache_state::{self, State};
 use crate::cgroup::MemoryGroup;
@@ -71,7 +71,7 @@ impl Runner<'_> {
         let description = self.run.contests[contest].clone();
         let measured = &description.entries[entry];
         self.watch.event(&Event::Trial {
-            contest: super::verdict::title(&description),
+            contest: seekless_results::title(&description),
             method: &measured.method,
             round: group.rounds + 1,
             phase,

@@ -75,8 +75,9 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
+    use seekless_results::simulation;
+
     use super::*;
-    use crate::simulation;
 
     #[test]
     fn a_run_under_way_has_one_document_unless_somebody_else_writes_to_it() {

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use seekless_record::{DocumentError, MAX_DOCUMENT_BYTES, Run};
-use serde::Serialize;
+use seekless_results::Origin;
 use serde::de::IgnoredAny;
 use tempfile::NamedTempFile;
 
@@ -23,18 +23,6 @@ pub const LIMIT_BYTES: u64 = 1 << 30;
 
 /// The largest file that is imported: a stranger's document takes several times its size while it is read.
 pub const MAX_IMPORT_BYTES: usize = 64 << 20;
-
-/// Whose run it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Origin {
-    /// Measured by this user.
-    Own,
-    /// Taken from others.
-    Imported,
-    /// A file that the user named; the store does not know whose.
-    File,
-}
 
 /// A document that is there, and may not have been read yet.
 #[derive(Clone, Debug, PartialEq, Eq)]

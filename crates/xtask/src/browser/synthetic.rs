@@ -4,11 +4,11 @@ use anyhow::{Context, Result};
 use seekless::method::CachePolicy;
 use seekless::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
-use seekless_lab::ranking::conclude;
 use seekless_record::{
     CURRENT_VERSION, Cache, Contest, Device, Differ, Ended, Entry, LabCost, Machine, NoiseFloor, Phase, Run, Status,
     Storage, Trial,
 };
+use seekless_results::ranking::conclude_all;
 
 /// Rounds of everything, and of those that are near the best.
 const ROUNDS: (u32, u32) = (4, 12);
@@ -32,14 +32,7 @@ pub fn methods_2014() -> Result<Run> {
     }
     run.elapsed_seconds = run.trials.last().context("the experiment has methods")?.at_seconds;
     run.resumed_at_seconds = vec![run.elapsed_seconds * 0.3, run.elapsed_seconds * 0.7];
-    for index in 0..run.contests.len() {
-        let (judgements, conclusion) = conclude(index, &run.contests[index], &run.trials);
-        let contest = &mut run.contests[index];
-        for (entry, (summary, standing)) in contest.entries.iter_mut().zip(judgements) {
-            (entry.summary, entry.standing) = (summary, standing);
-        }
-        contest.conclusion = Some(conclusion);
-    }
+    conclude_all(&mut run);
     Ok(run)
 }
 

@@ -7,8 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use clap::Args;
-use seekless_lab::runs::{Document, Store, anonymous, split};
+use seekless_lab::experiment::KNOWN;
+use seekless_lab::runs::{Document, Store, split};
 use seekless_record::Run;
+use seekless_results::anonymous;
 
 use super::read_named;
 use crate::command::Failure;
@@ -62,7 +64,7 @@ pub fn export(store: &Store, arguments: &Export) -> Result<ExitCode, Failure> {
     let mut text = String::new();
     for (_, run) in &runs {
         text += &if arguments.anonymous {
-            json_text(&anonymous(run))?
+            json_text(&anonymous(run, &KNOWN))?
         } else {
             json_text(run)?
         };

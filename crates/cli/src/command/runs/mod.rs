@@ -9,8 +9,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
-use seekless_lab::runs::{Document, Origin, Store, compare, objections, table};
+use seekless_lab::runs::{Document, Store};
 use seekless_record::Run;
+use seekless_results::{Origin, compare, objections, table};
 
 use super::Failure;
 use crate::show::{

@@ -1,7 +1,8 @@
 //! What is kept is found, and nothing is lost.
 
+use seekless_results::simulation;
+
 use super::*;
-use crate::simulation;
 
 fn run(id: &str) -> Run {
     Run {

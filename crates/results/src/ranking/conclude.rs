@@ -1,9 +1,9 @@
 //! What follows from a contest: the figures and standing of each entry, and what to use.
 
-use seekless::Method;
-use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Standing, Status, Summary, Trial, Verdict};
+use seekless_method::Method;
+use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Run, Standing, Status, Summary, Trial, Verdict};
 
-use super::{Comparison, RECOMMENDED_RATIO, Samples, best, is_sound, only, standings, summarize};
+use super::{PairedRatio, RECOMMENDED_RATIO, Samples, best, is_sound, only, standings, summarize};
 use crate::ranking::{effects, sentence};
 use crate::statistics::{FEWEST_SAMPLES, median_interval, paired_ratios};
 
@@ -64,7 +64,7 @@ impl<'a> Judged<'a> {
     }
 
     /// One entry's seconds over another's.
-    pub fn compare(&self, entry: usize, over: usize) -> Option<Comparison> {
+    pub fn compare(&self, entry: usize, over: usize) -> Option<PairedRatio> {
         self.samples[entry].over(&self.samples[over])
     }
 
@@ -170,6 +170,17 @@ pub fn conclude(index: usize, contest: &Contest, trials: &[Trial]) -> (Vec<Judge
         effects: effects.into_iter().map(|effect| effect.record).collect(),
     };
     (judgements, conclusion)
+}
+
+/// Writes down what follows for every contest of a run.
+pub fn conclude_all(run: &mut Run) {
+    for (index, contest) in run.contests.iter_mut().enumerate() {
+        let (judgements, conclusion) = conclude(index, contest, &run.trials);
+        for (entry, (summary, standing)) in contest.entries.iter_mut().zip(judgements) {
+            (entry.summary, entry.standing) = (summary, standing);
+        }
+        contest.conclusion = Some(conclusion);
+    }
 }
 
 fn method_of(entry: &Entry) -> Option<Method> {

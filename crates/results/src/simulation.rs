@@ -7,17 +7,22 @@ use seekless_record::{
     Target, Trial,
 };
 
+/// A run with every field filled, as its document.
+pub const FULL: &str = include_str!("../../record/testdata/full-run.json");
+
 /// A source of simulated seconds.
-pub(crate) struct Simulation(fastrand::Rng);
+#[derive(Debug)]
+pub struct Simulation(fastrand::Rng);
 
 impl Simulation {
     /// The same seed gives the same seconds.
-    pub(crate) fn new(seed: u64) -> Self {
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self(fastrand::Rng::with_seed(seed))
     }
 
     /// A lognormal sample of this median; `noise` is the deviation of its logarithm.
-    pub(crate) fn lognormal(&mut self, median: f64, noise: f64) -> f64 {
+    pub fn lognormal(&mut self, median: f64, noise: f64) -> f64 {
         // Box and Muller; 1 - f64() is never 0.
         let radius = (-2.0 * (1.0 - self.0.f64()).ln()).sqrt();
         median * (noise * radius * (TAU * self.0.f64()).cos()).exp()
@@ -26,7 +31,8 @@ impl Simulation {
 
 /// A run with one cold read of 64 MiB, in which each method takes the same seconds in every round. A name that begins
 /// with `command/` is a command.
-pub(crate) fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
+#[must_use]
+pub fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
     let entries = methods.iter().map(|(method, _)| Entry {
         method: (*method).to_owned(),
         command: method.strip_prefix("command/").map(|name| Command {
@@ -75,7 +81,9 @@ pub(crate) fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
     }
 }
 
-pub(crate) fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
+/// A contest of cold reads of one file.
+#[must_use]
+pub fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
     Contest {
         experiment: "read".to_owned(),
         operation: "read".to_owned(),
@@ -102,7 +110,8 @@ pub(crate) fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
 }
 
 /// A valid trial that kept one processor busy for half of its time.
-pub(crate) fn trial(entry: usize, round: u32, seconds: f64) -> Trial {
+#[must_use]
+pub fn trial(entry: usize, round: u32, seconds: f64) -> Trial {
     Trial {
         contest: 0,
         entry,

@@ -5,40 +5,55 @@
 
 use std::collections::BTreeMap;
 
-use seekless::method::ALIASES;
-use seekless::{Kernel, Method, Operation};
-use seekless_record::{Contest, Device, Entry, Machine, Run, Status, Storage};
+use seekless_method::ALIASES;
+use seekless_method::{Method, Operation};
+use seekless_record::{Column, Contest, Device, Entry, Machine, Published, Run, Status, Storage};
 
-use super::fingerprint;
-use crate::experiment::Experiment;
-use crate::layout::Layout;
-use crate::ranking;
+use crate::ranking::conclude_all;
+use crate::same::fingerprint;
+
+/// What an experiment gives of what others published, and its columns.
+pub type Given = (Vec<Published>, Vec<Column>);
+
+/// What only the lab knows of the words in a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// What a built-in experiment gives; `None` if no built-in experiment has this name.
+    pub experiment: fn(&str) -> Option<Given>,
+    /// Whether a kernel has this name.
+    pub is_kernel: fn(&str) -> bool,
+    /// The text of a layout, printed from what was parsed; `None` if it is no layout.
+    pub layout: fn(&str) -> Option<String>,
+}
 
 /// The run without host, paths, serial numbers, models, commands, reasons and other words of its owner's.
 ///
 /// Kept are the figures, the methods, the file system, the kernel's version, the kind of device and what it is set to, and
 /// the processor's name where it names a known maker. What follows from the trials is concluded anew.
 #[must_use]
-pub fn anonymous(run: &Run) -> Run {
-    let builtin = Experiment::builtin_names();
-    let mut experiments = Names::new("custom", &builtin);
+pub fn anonymous(run: &Run, known_words: &Known) -> Run {
+    let builtin = |name: &str| (known_words.experiment)(name);
+    let mut experiments = Names::new("custom");
+    let mut experiment = |name: &str| builtin(name).map_or_else(|| experiments.of(name), |_| name.to_owned());
+    let given = run.experiments.iter().filter_map(|name| builtin(name));
+    let (published, columns): (Vec<_>, Vec<_>) = given.unzip();
     let mut anonymous = Run {
         id: format!("{}-{:08x}", day(&run.started), fingerprint(run)),
         seekless: digits_and_dots(&run.seekless),
         started: format!("{}T00:00:00Z", day(&run.started)),
-        experiments: run.experiments.iter().map(|name| experiments.of(name)).collect(),
+        experiments: run.experiments.iter().map(|name| experiment(name)).collect(),
         drop: known(&run.drop, &["file", "system"]),
         machine: machine(&run.machine),
         storages: run.storages.iter().enumerate().map(storage).collect(),
         contests: run
             .contests
             .iter()
-            .map(|one| contest(one, experiments.of(&one.experiment)))
+            .map(|one| contest(one, experiment(&one.experiment), known_words))
             .collect(),
         choices: vec!["names, paths and reasons were taken out, to pass it on".to_owned()],
         warnings: Vec::new(),
-        published: of_builtin(&run.experiments, |experiment| experiment.published),
-        columns: of_builtin(&run.experiments, |experiment| experiment.columns),
+        published: published.concat(),
+        columns: columns.concat(),
         ..run.clone()
     };
     for trial in &mut anonymous.trials {
@@ -52,30 +67,25 @@ pub fn anonymous(run: &Run) -> Run {
                 .map_or_else(|_| "unknown".to_owned(), |known: Method| known.to_string());
         }
     }
-    conclude(&mut anonymous);
+    conclude_all(&mut anonymous);
     anonymous
 }
 
-/// Names that stay where they are known, and get a number where they are not; the same for the same.
-struct Names<'a> {
+/// Names get a number each; the same for the same.
+struct Names {
     word: &'static str,
-    known: &'a [&'a str],
     given: BTreeMap<String, String>,
 }
 
-impl<'a> Names<'a> {
-    fn new(word: &'static str, known: &'a [&'a str]) -> Self {
+impl Names {
+    fn new(word: &'static str) -> Self {
         Self {
             word,
-            known,
             given: BTreeMap::new(),
         }
     }
 
     fn of(&mut self, name: &str) -> String {
-        if self.known.contains(&name) {
-            return name.to_owned();
-        }
         let next = format!("{}-{}", self.word, self.given.len() + 1);
         self.given.entry(name.to_owned()).or_insert(next).clone()
     }
@@ -268,9 +278,11 @@ fn device_name(name: &str) -> String {
     driver.map_or("unknown", |driver| driver).to_owned()
 }
 
-fn contest(contest: &Contest, experiment: String) -> Contest {
-    let mut commands = Names::new("command", &[]);
-    let mut methods = Names::new("unknown", &[]);
+fn contest(contest: &Contest, experiment: String, known_words: &Known) -> Contest {
+    let mut commands = Names::new("command");
+    let mut methods = Names::new("unknown");
+    let kernel = Some(contest.kernel.as_str()).filter(|kernel| (known_words.is_kernel)(kernel));
+    let layout = |text: &str| (known_words.layout)(text).unwrap_or_else(|| "unknown".to_owned());
     let mut name = |entry: &Entry| match (&entry.command, entry.method.parse::<Method>()) {
         (None, Ok(method)) => method.to_string(),
         (None, Err(_)) => methods.of(&entry.method),
@@ -279,7 +291,7 @@ fn contest(contest: &Contest, experiment: String) -> Contest {
     Contest {
         experiment,
         operation: known(&contest.operation, &Operation::ALL.map(Operation::name)),
-        kernel: known(&contest.kernel, &Kernel::ALL.map(Kernel::name)),
+        kernel: kernel.unwrap_or("unknown").to_owned(),
         durability: known(&contest.durability, &["none", "fsync", "write-through"]),
         layout: contest.layout.as_deref().map(layout),
         entries: contest
@@ -308,12 +320,6 @@ fn contest(contest: &Contest, experiment: String) -> Contest {
     }
 }
 
-/// A layout has only sizes and known words.
-fn layout(text: &str) -> String {
-    text.parse()
-        .map_or_else(|_| "unknown".to_owned(), |layout: Layout| layout.to_string())
-}
-
 /// A name that a document gave a method.
 fn known_label(label: &str) -> Option<String> {
     let known = ALIASES.iter().find(|alias| alias.name == label)?;
@@ -331,93 +337,9 @@ fn status(status: &Status) -> Status {
     }
 }
 
-/// What the built-in experiments give; that of other files names its author's machines.
-fn of_builtin<T>(experiments: &[String], given: fn(Experiment) -> Vec<T>) -> Vec<T> {
-    let builtin = experiments.iter().filter_map(|name| Experiment::builtin(name).ok());
-    builtin.flat_map(given).collect()
-}
-
-fn conclude(run: &mut Run) {
-    for (index, contest) in run.contests.iter_mut().enumerate() {
-        let (judgements, conclusion) = ranking::conclude(index, contest, &run.trials);
-        for (entry, (summary, standing)) in contest.entries.iter_mut().zip(judgements) {
-            (entry.summary, entry.standing) = (summary, standing);
-        }
-        contest.conclusion = Some(conclusion);
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::runs::walk::{FULL, string_places};
-
-    const MARKER: &str = "Marker-7f3a";
-
-    /// Puts the marker into one field after another, before, behind and inside what stood there.
-    #[test]
-    fn what_stands_in_any_field_does_not_get_out() {
-        let document: Value = serde_json::from_str(FULL).unwrap();
-        let mut planted = 0;
-        for place in string_places(&document) {
-            let before = document.pointer(&place).unwrap().as_str().unwrap();
-            for text in [
-                MARKER.to_owned(),
-                format!("{before}{MARKER}"),
-                format!("{before} {MARKER}"),
-                format!("{before},{MARKER}"),
-                format!("{before}-{MARKER}"),
-                format!("/{MARKER}/{before}"),
-            ] {
-                let mut changed = document.clone();
-                *changed.pointer_mut(&place).unwrap() = json!(text);
-                // A word that the document's form prescribes takes no other.
-                let Ok(run) = seekless_record::from_json(changed.to_string().as_bytes()) else {
-                    continue;
-                };
-                planted += 1;
-                let out = seekless_record::to_json(&anonymous(&run)).unwrap();
-                let is_processor = place.ends_with("/processor") && text != MARKER;
-                assert!(
-                    is_processor || !out.contains(MARKER),
-                    "{place}, from {text}: it got out"
-                );
-            }
-        }
-        assert!(planted > 200, "{planted}");
-    }
-
-    #[test]
-    fn the_names_of_facts_do_not_get_out_either() {
-        let mut run = seekless_record::from_json(FULL.as_bytes()).unwrap();
-        run.storages[0].facts.insert(MARKER.to_owned(), String::new());
-        let out = seekless_record::to_json(&anonymous(&run)).unwrap();
-        assert!(!out.contains(MARKER));
-    }
-
-    #[test]
-    fn what_was_measured_stays_and_concludes_the_same() {
-        let run = seekless_record::from_json(FULL.as_bytes()).unwrap();
-        let anonymous = anonymous(&run);
-        let text = seekless_record::to_json(&anonymous).unwrap();
-        assert_eq!(seekless_record::from_json(text.as_bytes()).unwrap(), anonymous);
-        assert_eq!(anonymous.trials.len(), run.trials.len());
-        assert_eq!(fingerprint(&anonymous), fingerprint(&run));
-        assert_eq!(anonymous.machine.kernel, "6.18.44");
-        assert_eq!(anonymous.machine.processor, run.machine.processor);
-        assert_eq!(
-            anonymous.storages[0].mount_options.as_deref(),
-            Some("rw,relatime,discard")
-        );
-        for (anonymous, own) in anonymous.contests.iter().zip(&run.contests) {
-            let methods = |contest: &Contest| {
-                let all = contest.entries.iter().filter(|entry| entry.command.is_none());
-                all.map(|entry| entry.method.clone()).collect::<Vec<_>>()
-            };
-            assert_eq!(methods(anonymous), methods(own));
-        }
-        assert_eq!(super::anonymous(&anonymous), anonymous, "once is enough");
-    }
-}
+pub(crate) const NOTHING_KNOWN: Known = Known {
+    experiment: |_| None,
+    is_kernel: |_| false,
+    layout: |_| None,
+};

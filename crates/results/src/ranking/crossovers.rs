@@ -1,10 +1,10 @@
 //! The file sizes at which the winner changes.
 
-use seekless::method::format_size;
+use seekless_method::format_size;
 use seekless_record::{Cache, Contest, Run, Target};
 
 use super::conclude::Judged;
-use crate::runner::pair_words;
+use crate::words::pair_words;
 
 /// One series of sizes: contests that are alike in everything else.
 type Series<'a> = (

@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::hash::Hash;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use seekless_record::{Contest, Machine, Run, Storage};
 
-use super::DeviceKind;
-use crate::runner::{description, title};
+use crate::kind::DeviceKind;
+use crate::words::{description, title};
 
 /// Why two runs say nothing about each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +44,18 @@ pub fn objections(first: &Run, second: &Run) -> Vec<String> {
         }
     }
     objections
+}
+
+/// A number that two documents share where they hold the same measurements, whatever names were taken out of one.
+#[must_use]
+pub fn fingerprint(run: &Run) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u64(run.seed);
+    for trial in &run.trials {
+        hasher.write_u64(trial.seconds.to_bits());
+        hasher.write_u64(trial.at_seconds.to_bits());
+    }
+    hasher.finish() as u32
 }
 
 fn differ(what: &str, first: impl fmt::Display, second: impl fmt::Display) -> String {
@@ -99,7 +111,7 @@ fn storages(first: &Storage, second: &Storage) -> Vec<String> {
 
 /// For each storage of the first run the one of the second that it is compared with: the only one, or that of the same
 /// path, or, where no path is the same, that of the same place.
-pub(super) fn storage_pairs(first: &Run, second: &Run) -> Vec<Option<usize>> {
+pub(crate) fn storage_pairs(first: &Run, second: &Run) -> Vec<Option<usize>> {
     let (one, other) = (&first.storages, &second.storages);
     if one.len() == 1 && other.len() == 1 {
         return vec![Some(0)];
@@ -131,7 +143,7 @@ fn subject(storage: usize, contest: &Contest) -> impl Eq + Hash {
 }
 
 /// The contests that measured the same, by their indices, and the titles of those that only one run has.
-pub(super) fn contest_pairs(first: &Run, second: &Run) -> (Vec<(usize, usize)>, NotComparable) {
+pub(crate) fn contest_pairs(first: &Run, second: &Run) -> (Vec<(usize, usize)>, NotComparable) {
     let storages = storage_pairs(first, second);
     let mut left: HashMap<_, VecDeque<usize>> = HashMap::new();
     for (index, contest) in second.contests.iter().enumerate() {
@@ -164,8 +176,8 @@ pub(super) fn contest_pairs(first: &Run, second: &Run) -> (Vec<(usize, usize)>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runs::{anonymous, walk::FULL};
-    use crate::simulation;
+    use crate::anonymous::{NOTHING_KNOWN, anonymous};
+    use crate::simulation::{self, FULL};
 
     fn run() -> Run {
         seekless_record::from_json(FULL.as_bytes()).unwrap()
@@ -177,7 +189,10 @@ mod tests {
         other.machine.kernel = "7.0.1".to_owned();
         other.machine.memory_bytes = other.machine.memory_bytes.map(|bytes| bytes - (100 << 20));
         assert_eq!(objections(&run(), &other), Vec::<String>::new());
-        assert_eq!(objections(&run(), &anonymous(&other)), Vec::<String>::new());
+        assert_eq!(
+            objections(&run(), &anonymous(&other, &NOTHING_KNOWN)),
+            Vec::<String>::new()
+        );
     }
 
     #[test]

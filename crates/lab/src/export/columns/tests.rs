@@ -1,10 +1,9 @@
 //! Which measurements stand together, and which never do.
 
-use seekless_record::{Draw, Interval, Status, Summary, Target, UpdatePattern};
+use seekless_record::{Cache, Column, Contest, Draw, Entry, Finding, Interval, Status, Summary, Target, UpdatePattern};
+use seekless_results::{Line, simulation};
 
 use super::*;
-use crate::export::to_columns;
-use crate::simulation;
 
 fn column(name: &str, operation: &str, draw: Option<Draw>, methods: &str) -> Column {
     Column {

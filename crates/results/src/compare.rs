@@ -10,11 +10,11 @@ use std::collections::HashMap;
 use seekless_record::{Contest, Entry, Run, Status, Trial};
 use serde::Serialize;
 
-use super::same::{contest_pairs, storage_pairs};
-use super::{DeviceKind, NotComparable};
+use crate::kind::DeviceKind;
 use crate::ranking::{Samples, summarize};
-use crate::runner::title;
+use crate::same::{NotComparable, contest_pairs, storage_pairs};
 use crate::statistics::{median, paired_ratios, unpaired_ratio};
+use crate::words::title;
 
 /// What changed.
 #[derive(Clone, Debug, Serialize)]
@@ -109,7 +109,7 @@ impl Change {
     }
 }
 
-/// Compares what two runs have in common, whatever their machines ([`objections`](super::objections) tells about these).
+/// Compares what two runs have in common, whatever their machines ([`objections`](crate::objections) tells about these).
 ///
 /// # Errors
 /// Where they have nothing in common.

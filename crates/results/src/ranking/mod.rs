@@ -15,7 +15,7 @@ mod simulated;
 
 use std::collections::BTreeMap;
 
-pub use conclude::{Judgement, conclude};
+pub use conclude::{Judgement, conclude, conclude_all};
 pub use crossovers::crossovers;
 use seekless_record::{DeviceUse, Interval, Phase, Standing, Summary, SystemUse, Trial, Verdict};
 
@@ -70,9 +70,10 @@ impl Samples {
     }
 
     /// Its seconds over the other's, paired by round.
-    pub(crate) fn over(&self, other: &Self) -> Option<Comparison> {
+    #[must_use]
+    pub fn over(&self, other: &Self) -> Option<PairedRatio> {
         let ratios = paired_ratios(&self.by_round, &other.by_round);
-        Some(Comparison {
+        Some(PairedRatio {
             ratio: median_interval(&ratios)?,
             pairs: ratios.len(),
         })
@@ -81,14 +82,17 @@ impl Samples {
 
 /// One entry's seconds over another's.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Comparison {
+pub struct PairedRatio {
+    /// The median ratio and its interval.
     pub ratio: Interval,
+    /// Rounds that both have.
     pub pairs: usize,
 }
 
-impl Comparison {
+impl PairedRatio {
     /// Whether it is slower for certain: by the interval's lower bound from 6 rounds on, by every round and a clear
     /// median from 3 on.
+    #[must_use]
     pub fn is_slower(self) -> bool {
         let enough = self.pairs >= FEWEST_SAMPLES
             || (self.pairs >= FEWEST_ROUNDS_TO_DROP && self.ratio.median > EARLY_DROP_RATIO);
@@ -119,7 +123,7 @@ pub fn standings(samples: &[Samples]) -> Vec<Option<Standing>> {
         return vec![None; samples.len()];
     };
     let stand = |(entry, own): (usize, &Samples)| {
-        let Comparison { ratio, pairs } = own.over(&samples[best])?;
+        let PairedRatio { ratio, pairs } = own.over(&samples[best])?;
         let verdict = if entry == best {
             Verdict::Best
         } else if ratio.low <= TIE_RATIO {
@@ -170,7 +174,7 @@ pub fn clearly_beaten(samples: &[Samples], active: &[bool], reference: Option<us
     let beaten = |(entry, own): (usize, &Samples)| {
         let comparison = own.over(&samples[best])?;
         let drops = is_active(entry) && Some(entry) != reference && comparison.is_slower();
-        let Comparison { ratio, pairs } = comparison;
+        let PairedRatio { ratio, pairs } = comparison;
         drops.then(|| (entry, format!("{:.2}x the best after {pairs} rounds", ratio.median)))
     };
     samples.iter().enumerate().filter_map(beaten).collect()

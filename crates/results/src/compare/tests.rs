@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 use seekless_record::{Contest, Storage, Trial};
 
 use super::*;
-use crate::runs::objections;
-use crate::runs::walk::FULL;
-use crate::simulation::{self, Simulation};
+use crate::same::objections;
+use crate::simulation::{self, FULL, Simulation};
 
 /// A run of these methods whose seconds vary by 3 %.
 fn noisy(seed: u64, methods: &[(&str, f64)], rounds: u32) -> Run {

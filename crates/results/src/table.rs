@@ -2,14 +2,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use seekless::Method;
+use seekless_method::Method;
 use seekless_record::{Cache, Contest, Machine, Run, Storage, Target, Verdict};
 use serde::Serialize;
 
-use super::{DeviceKind, Origin, fingerprint};
+use crate::kind::DeviceKind;
 use crate::ranking::conclude;
-use crate::runner::pair_words;
+use crate::same::fingerprint;
 use crate::statistics::median;
+use crate::words::pair_words;
+
+/// Whose run it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// Measured by this user.
+    Own,
+    /// Taken from others.
+    Imported,
+    /// A file that the user named; the store does not know whose.
+    File,
+}
 
 /// What is ranked together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -239,7 +252,7 @@ impl Identity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runs::anonymous;
+    use crate::anonymous::{NOTHING_KNOWN, anonymous};
     use crate::simulation;
 
     fn run(seed: u64, host: &str, seconds: [f64; 2]) -> Run {
@@ -283,7 +296,7 @@ mod tests {
     #[test]
     fn a_run_that_came_back_without_its_names_counts_once() {
         let own = run(1, "a", [0.1, 0.2]);
-        let back = anonymous(&own);
+        let back = anonymous(&own, &NOTHING_KNOWN);
         let rankings = table(&[(Origin::Own, &own), (Origin::Imported, &back)]);
         assert_eq!((rankings[0].runs, rankings[0].imported), (1, 0));
     }

@@ -91,7 +91,8 @@ pub fn system_rows(run: &Run, index: usize) -> Vec<SystemRow> {
 }
 
 /// Whether a published figure is about the files of a contest.
-pub(crate) fn is_about(finding: &Finding, contest: &Contest) -> bool {
+#[must_use]
+pub fn is_about(finding: &Finding, contest: &Contest) -> bool {
     // Nothing published passed over holes.
     !contest.holes_skipped
         && finding.operation == contest.operation
@@ -146,7 +147,7 @@ mod tests {
     use seekless_record::{Cache, FindingKind, Published};
 
     use super::*;
-    use crate::ranking::conclude;
+    use crate::ranking::conclude_all;
     use crate::simulation;
 
     fn measured(user: f64, growth: i64) -> SystemUse {
@@ -198,10 +199,7 @@ mod tests {
             machine: "2003: an Athlon".to_owned(),
             findings: vec![finding, warm],
         }];
-        let (judgements, _) = conclude(0, &run.contests[0], &run.trials);
-        for (entry, (summary, _)) in run.contests[0].entries.iter_mut().zip(judgements) {
-            entry.summary = summary;
-        }
+        conclude_all(&mut run);
         run
     }
 

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use seekless::Method;
-use seekless::method::{format_size, parse_size};
+use globset::Glob;
+use seekless_method::Method;
+use seekless_method::{format_size, parse_size};
 use seekless_record::{Cache, Column, Contest, Entry, Finding, Run};
 
-use crate::experiment::glob;
 use crate::statistics::median;
 
 /// More than any experiment gives: a run may come from a stranger.
@@ -21,17 +21,24 @@ const MOST_TABLES: usize = 100;
 const MOST_PUBLISHED: usize = 200;
 
 /// What is told of one way of writing.
-pub(crate) struct Table<'a> {
+#[derive(Clone, Debug)]
+pub struct Table<'a> {
+    /// The index of the storage.
     pub storage: usize,
+    /// The durability.
     pub durability: &'a str,
+    /// What tells the table from others.
     pub way: Way,
+    /// The columns.
     pub columns: Vec<&'a Column>,
     /// By size.
     pub lines: Vec<Line>,
 }
 
 /// What the columns tell of one size.
-pub(crate) struct Line {
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The size of the files.
     pub size_bytes: u64,
     /// A cell for each column, where it was measured.
     pub cells: Vec<Option<Cell>>,
@@ -39,7 +46,7 @@ pub(crate) struct Line {
 
 /// What was measured for one file.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Cell {
+pub struct Cell {
     /// The median.
     pub seconds: f64,
     /// The median of the extents that the file had.
@@ -47,16 +54,22 @@ pub(crate) struct Cell {
 }
 
 /// A published figure of a column.
-pub(crate) struct Elsewhere<'a> {
+#[derive(Clone, Debug)]
+pub struct Elsewhere<'a> {
+    /// The index of the column.
     pub column: usize,
+    /// The size of the file.
     pub size_bytes: u64,
+    /// What it took.
     pub seconds: f64,
+    /// On which machine.
     pub machine: &'a str,
 }
 
 /// What tells tables apart; `None` where it does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Way {
+pub struct Way {
+    /// The size of the buffer.
     pub block_bytes: Option<u64>,
     preallocate: Option<&'static str>,
     cache: Option<Cache>,
@@ -86,6 +99,7 @@ impl Way {
 
 impl Table<'_> {
     /// What the table is about, as in `write-through, buffer 4K, preallocate=allocate`.
+    #[must_use]
     pub fn title(&self) -> String {
         let durability = if self.durability == "none" {
             "not synced"
@@ -108,7 +122,8 @@ impl Table<'_> {
 }
 
 /// The tables of all experiments that give columns.
-pub(crate) fn tables(run: &Run) -> Vec<Table<'_>> {
+#[must_use]
+pub fn tables(run: &Run) -> Vec<Table<'_>> {
     let mut experiments: Vec<&str> = Vec::new();
     for column in &run.columns {
         if !experiments.contains(&column.experiment.as_str()) && experiments.len() < MOST_EXPERIMENTS {
@@ -150,7 +165,8 @@ fn of_experiment<'a>(run: &'a Run, experiment: &str) -> Vec<Table<'a>> {
 }
 
 /// What was published of a table's columns: of its buffer and durability, where the finding names one.
-pub(crate) fn elsewhere<'a>(run: &'a Run, table: &Table<'a>) -> Vec<Elsewhere<'a>> {
+#[must_use]
+pub fn elsewhere<'a>(run: &'a Run, table: &Table<'a>) -> Vec<Elsewhere<'a>> {
     let Some(experiment) = table.columns.first().map(|column| &column.experiment) else {
         return Vec::new();
     };
@@ -183,9 +199,11 @@ pub(crate) fn elsewhere<'a>(run: &'a Run, table: &Table<'a>) -> Vec<Elsewhere<'a
 
 /// All that was measured of a column.
 fn points_of<'a>(run: &'a Run, index: usize, column: &Column) -> Vec<Point<'a>> {
-    let Ok(glob) = glob(&column.methods) else {
+    // As in experiments, `*` stands for any text, `/` and `,` included.
+    let Ok(glob) = Glob::new(&column.methods) else {
         return Vec::new();
     };
+    let glob = glob.compile_matcher();
     let is_meant = |contest: &Contest| {
         (&contest.experiment, &contest.operation) == (&column.experiment, &column.operation)
             && column.target.is_none_or(|target| contest.target == target)
@@ -295,6 +313,3 @@ fn lines(points: &[&Point<'_>], way: Way, columns: usize) -> Vec<Line> {
     };
     sizes.into_iter().map(line).collect()
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use seekless::Method;
-use seekless::method::{CachePolicy, Hint, differing_options};
+use seekless_method::Method;
+use seekless_method::{CachePolicy, Hint, differing_options};
 use seekless_record::{Interval, OptionEffect, Trial};
 
 use super::conclude::Judged;
-use super::{Comparison, cpu_seconds, is_ranked};
+use super::{PairedRatio, cpu_seconds, is_ranked};
 use crate::statistics::{median, median_interval, paired};
 
 /// An option's effect, with what the sentence needs beside what is recorded.
 pub(super) struct Effect {
     /// The entry that has the option.
     pub with: usize,
-    pub comparison: Comparison,
+    pub comparison: PairedRatio,
     pub record: OptionEffect,
     /// Processors kept busy (1 is one of them) with the option, less without, paired by round.
     pub cpu_share: Option<Interval>,

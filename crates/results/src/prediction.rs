@@ -2,7 +2,7 @@
 
 use seekless_record::{Contest, Run};
 
-use super::verdict::title;
+use crate::words::title;
 
 /// A prediction is wrong that is off by more: calls of one kind vary by as much from minute to minute on a shared disk, and
 /// the orders between which the planner chooses differ by far more.
@@ -11,7 +11,8 @@ const MISPREDICTED: f64 = 2.0;
 const LEFT_OUT_SECONDS: f64 = 1e-3;
 
 /// Where planning was by costs that were not those of the trial: the planner's model against the clock.
-pub(super) fn mispredicted(run: &Run) -> Option<String> {
+#[must_use]
+pub fn mispredicted(run: &Run) -> Option<String> {
     let planned = run.contests.iter().flat_map(|contest| {
         let entries = contest.entries.iter().filter_map(|entry| entry.summary.as_ref());
         let planned = entries.filter(|summary| summary.planned.is_some());
@@ -42,7 +43,7 @@ mod tests {
 
     /// A run in which updates were planned, taking so many seconds.
     fn planned(seconds: f64, predicted: f64) -> Run {
-        let mut run = seekless_record::from_json(crate::runs::walk::FULL.as_bytes()).expect("a run");
+        let mut run = seekless_record::from_json(crate::simulation::FULL.as_bytes()).expect("a run");
         for entry in run.contests.iter_mut().flat_map(|contest| &mut contest.entries) {
             if let Some(summary) = entry.summary.as_mut().filter(|summary| summary.planned.is_some()) {
                 summary.seconds.median = seconds;

@@ -1,0 +1,124 @@
+//! The words of a run that only the lab knows: making a run anonymous keeps them.
+
+use seekless::Kernel;
+use seekless_results::Known;
+
+use super::Experiment;
+use crate::layout::Layout;
+
+/// Built-in experiments, kernels and layouts.
+pub const KNOWN: Known = Known {
+    experiment: |name| {
+        let found = Experiment::builtin(name).ok()?;
+        Some((found.published, found.columns))
+    },
+    is_kernel: |name| Kernel::ALL.iter().any(|kernel| kernel.name() == name),
+    layout: |text| Some(text.parse::<Layout>().ok()?.to_string()),
+};
+
+#[cfg(test)]
+mod tests {
+    use seekless_record::Contest;
+    use seekless_results::{anonymous, fingerprint, simulation::FULL};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const MARKER: &str = "Marker-7f3a";
+
+    /// Puts the marker into one field after another, before, behind and inside what stood there.
+    #[test]
+    fn what_stands_in_any_field_does_not_get_out() {
+        let document: Value = serde_json::from_str(FULL).unwrap();
+        let mut planted = 0;
+        for place in string_places(&document) {
+            let before = document.pointer(&place).unwrap().as_str().unwrap();
+            for text in [
+                MARKER.to_owned(),
+                format!("{before}{MARKER}"),
+                format!("{before} {MARKER}"),
+                format!("{before},{MARKER}"),
+                format!("{before}-{MARKER}"),
+                format!("/{MARKER}/{before}"),
+            ] {
+                let mut changed = document.clone();
+                *changed.pointer_mut(&place).unwrap() = json!(text);
+                // A word that the document's form prescribes takes no other.
+                let Ok(run) = seekless_record::from_json(changed.to_string().as_bytes()) else {
+                    continue;
+                };
+                planted += 1;
+                let out = seekless_record::to_json(&anonymous(&run, &KNOWN)).unwrap();
+                let is_processor = place.ends_with("/processor") && text != MARKER;
+                assert!(
+                    is_processor || !out.contains(MARKER),
+                    "{place}, from {text}: it got out"
+                );
+            }
+        }
+        assert!(planted > 200, "{planted}");
+    }
+
+    #[test]
+    fn the_names_of_facts_do_not_get_out_either() {
+        let mut run = seekless_record::from_json(FULL.as_bytes()).unwrap();
+        run.storages[0].facts.insert(MARKER.to_owned(), String::new());
+        let out = seekless_record::to_json(&anonymous(&run, &KNOWN)).unwrap();
+        assert!(!out.contains(MARKER));
+    }
+
+    #[test]
+    fn what_was_measured_stays_and_concludes_the_same() {
+        let run = seekless_record::from_json(FULL.as_bytes()).unwrap();
+        let anonymous = anonymous(&run, &KNOWN);
+        let text = seekless_record::to_json(&anonymous).unwrap();
+        assert_eq!(seekless_record::from_json(text.as_bytes()).unwrap(), anonymous);
+        assert_eq!(anonymous.trials.len(), run.trials.len());
+        assert_eq!(fingerprint(&anonymous), fingerprint(&run));
+        assert_eq!(anonymous.machine.kernel, "6.18.44");
+        assert_eq!(anonymous.machine.processor, run.machine.processor);
+        assert_eq!(
+            anonymous.storages[0].mount_options.as_deref(),
+            Some("rw,relatime,discard")
+        );
+        for (anonymous, own) in anonymous.contests.iter().zip(&run.contests) {
+            let methods = |contest: &Contest| {
+                let all = contest.entries.iter().filter(|entry| entry.command.is_none());
+                all.map(|entry| entry.method.clone()).collect::<Vec<_>>()
+            };
+            assert_eq!(methods(anonymous), methods(own));
+        }
+        assert_eq!(
+            seekless_results::anonymous(&anonymous, &KNOWN),
+            anonymous,
+            "once is enough"
+        );
+    }
+
+    /// The places of all texts.
+    fn string_places(value: &Value) -> Vec<String> {
+        fn walk(value: &Value, at: &str, found: &mut Vec<String>) {
+            match value {
+                Value::String(_) => found.push(at.to_owned()),
+                Value::Array(items) => {
+                    for (index, item) in items.iter().enumerate() {
+                        walk(item, &format!("{at}/{index}"), found);
+                    }
+                }
+                Value::Object(fields) => {
+                    for (name, field) in fields {
+                        walk(
+                            field,
+                            &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")),
+                            found,
+                        );
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut found = Vec::new();
+        walk(value, "", &mut found);
+        found
+    }
+}

@@ -1,0 +1,31 @@
+//! What follows from runs: statistics, verdicts, words, comparisons. No I/O and no clock.
+//!
+//! A run goes in, and what it says comes out: which method is recommended ([`ranking`]), what changed from one run to
+//! another ([`compare`]), how methods do across machines ([`table`]), what to know before believing it ([`warnings`]).
+//!
+//! Not here: measuring (the lab), and how results look.
+
+pub mod ranking;
+pub mod simulation;
+pub mod statistics;
+
+mod anonymous;
+mod columns;
+mod compare;
+mod kind;
+mod prediction;
+mod same;
+mod system_table;
+mod table;
+mod warnings;
+mod words;
+
+pub use anonymous::{Given, Known, anonymous};
+pub use columns::{Cell, Elsewhere, Line, Table, Way, elsewhere, tables};
+pub use compare::{Availability, Change, Comparison, ContestChange, MethodChange, compare};
+pub use kind::DeviceKind;
+pub use same::{NotComparable, fingerprint, objections};
+pub use system_table::{SYSTEM_HEADS, SystemRow, asks_for_system, is_about, mode_words, system_rows};
+pub use table::{Origin, Place, Ranked, Ranking, size_class, table};
+pub use warnings::{other_io, warnings};
+pub use words::{description, ends_early, has_target, is_told_in_times, label_of, pair_words, title};

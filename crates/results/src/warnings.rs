@@ -1,0 +1,170 @@
+//! What a reader should know before believing the figures of a run.
+
+use seekless_record::{Cache, Run, Trial};
+
+use crate::prediction::mispredicted;
+use crate::statistics::median;
+use crate::words::title;
+
+/// The part of the bytes read from devices during trials that was not the trials' own; none where they read nothing
+/// themselves, as when all is in memory.
+#[must_use]
+pub fn other_io(trials: &[Trial]) -> Option<f64> {
+    let (mut all, mut other) = (0, 0);
+    for trial in trials {
+        let Some((device, read)) = trial.device.zip(trial.source_bytes) else {
+            continue;
+        };
+        // What is written may be written later; only reads can be told apart.
+        all += device.read_bytes;
+        other += device.read_bytes.saturating_sub(read);
+    }
+    (other < all).then(|| other as f64 / all as f64)
+}
+
+/// A drift of the reference method beyond this is worth a warning.
+const DRIFT: f64 = 1.25;
+/// So much reading by others is worth a warning.
+const OTHER_IO: f64 = 0.05;
+/// So much stolen time is worth a warning.
+const STOLEN: f64 = 0.02;
+
+/// What a reader should know before believing the figures, with what to do next.
+#[must_use]
+pub fn warnings(run: &Run) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if run.storages.iter().any(|storage| {
+        storage
+            .device
+            .as_ref()
+            .is_some_and(|device| device.is_virtual == Some(true))
+    }) {
+        warnings.push(
+            "The disk is virtual: \"cold\" means cold for this guest, and the host may cache what it serves. Compare \
+             methods, not absolute rates; repeat the run at another hour."
+                .to_owned(),
+        );
+    }
+    let stolen = run.noise.stolen.unwrap_or(0.0);
+    if stolen > STOLEN {
+        warnings.push(format!(
+            "The host took away {:.1} % of the processors' time: repeat the run when the machine is quieter.",
+            stolen * 100.0
+        ));
+    }
+    warnings.extend(mispredicted(run));
+    let mut devices = run.storages.iter().filter_map(|storage| storage.device.as_ref());
+    if let Some(device) = devices.find(|device| device.name.starts_with("loop")) {
+        warnings.push(format!(
+            "{} is a loop: what is read comes from a file on another file system, which was dropped from the page cache \
+             as well. Figures are those of both together; measure the disk below for its own.",
+            device.name
+        ));
+    }
+    let other_io = run.noise.other_io.unwrap_or(0.0);
+    if other_io > OTHER_IO {
+        warnings.push(format!(
+            "{:.0} % of what the device read during trials was read by others: close them, and repeat the run.",
+            other_io * 100.0
+        ));
+    }
+    let unverified = run
+        .trials
+        .iter()
+        .filter(|trial| trial.valid && trial.resident_before.is_none());
+    let unverified = unverified
+        .filter(|trial| run.contests[trial.contest].cache == Cache::Cold)
+        .count();
+    if unverified > 0 {
+        warnings.push(format!(
+            "{unverified} cold trials could not be verified: the system does not tell what is in the page cache here. \
+             As root, --drop system empties it for certain."
+        ));
+    }
+    let invalid = run.trials.iter().filter(|trial| !trial.valid).count();
+    if invalid > 0 {
+        let first = run
+            .trials
+            .iter()
+            .find_map(|trial| trial.invalid.as_deref())
+            .unwrap_or_default();
+        warnings.push(format!(
+            "{invalid} of {} trials were not what they claim and are left out (the first: {first}). More of them than \
+             a few: close what else reads or writes here.",
+            run.trials.len()
+        ));
+    }
+    if matches!(run.machine.governor.as_deref(), Some("powersave" | "conservative")) {
+        warnings
+            .push("The processors' governor saves power: set it to performance before measuring CPU time.".to_owned());
+    }
+    if run.machine.on_battery == Some(true) {
+        warnings.push("The machine runs on battery: plug it in, and measure again.".to_owned());
+    }
+    warnings.extend((0..run.contests.len()).filter_map(|contest| drift(run, contest)));
+    warnings
+}
+
+/// Whether the reference of a contest, which runs in every round, became faster or slower meanwhile.
+fn drift(run: &Run, contest: usize) -> Option<String> {
+    let of_contest = |entry: usize| {
+        let trials = run
+            .trials
+            .iter()
+            .filter(move |trial| (trial.contest, trial.entry) == (contest, entry));
+        trials
+            .filter(|trial| trial.valid)
+            .map(|trial| trial.seconds)
+            .collect::<Vec<f64>>()
+    };
+    let entries = 0..run.contests[contest].entries.len();
+    let seconds = entries.map(of_contest).max_by_key(Vec::len)?;
+    if seconds.len() < 6 {
+        return None;
+    }
+    let third = seconds.len() / 3;
+    let early = median(&seconds[..third])?;
+    let late = median(&seconds[seconds.len() - third..])?;
+    let ratio = late / early;
+    let name = title(&run.contests[contest]);
+    if ratio > DRIFT {
+        return Some(format!(
+            "{name}: it became {ratio:.2}x slower during the run (throttling, a full cache, or others on the device). \
+             Verdicts are paired by round and hold; rates do not. Let it rest and repeat."
+        ));
+    }
+    (ratio < 1.0 / DRIFT).then(|| {
+        format!(
+            "{name}: it became {:.2}x faster during the run (a cache below this system is filling). Verdicts are \
+             paired by round and hold; rates do not. Repeat with a larger --size.",
+            1.0 / ratio
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_record::DeviceUse;
+
+    use super::other_io;
+    use crate::simulation::trial;
+
+    #[test]
+    fn what_others_read_is_told_beside_what_was_read_here_only() {
+        let reading = |ours, all| {
+            let mut trial = trial(0, 0, 1.0);
+            trial.source_bytes = Some(ours);
+            trial.device = Some(DeviceUse {
+                reads: 1,
+                read_bytes: all,
+                read_merges: None,
+                writes: 0,
+                write_bytes: 0,
+                reliable: false,
+            });
+            trial
+        };
+        assert_eq!(other_io(&[reading(0, 0), reading(0, 4096)]), None);
+        assert_eq!(other_io(&[reading(300, 400), reading(0, 0)]), Some(0.25));
+    }
+}
