@@ -1,7 +1,8 @@
 //! What follows from runs: statistics, verdicts, words, comparisons. No I/O and no clock.
 //!
-//! A run goes in, and what it says comes out: which method is recommended ([`ranking`]), what changed from one run to
-//! another ([`compare`]), how methods do across machines ([`table`]), what to know before believing it ([`warnings`]).
+//! A run goes in, and what it says comes out: what to measure next ([`Decider`]), which method is recommended
+//! ([`ranking`]), what changed from one run to another ([`compare`]), how methods do across machines ([`table`]), what to
+//! know before believing it ([`warnings`]).
 //!
 //! Not here: measuring (the lab), and how results look.
 
@@ -12,6 +13,7 @@ pub mod statistics;
 mod anonymous;
 mod columns;
 mod compare;
+mod decider;
 mod kind;
 mod prediction;
 mod same;
@@ -23,6 +25,9 @@ mod words;
 pub use anonymous::{Given, Known, anonymous};
 pub use columns::{Cell, Elsewhere, Line, Table, Way, elsewhere, tables};
 pub use compare::{Availability, Change, Comparison, ContestChange, MethodChange, compare};
+pub use decider::{
+    CONFIRMING_ROUNDS, Decider, Group, MOST_ROUNDS, Next, Turn, conclude_now, contending_time, planned_trials,
+};
 pub use kind::DeviceKind;
 pub use same::{NotComparable, fingerprint, objections};
 pub use system_table::{SYSTEM_HEADS, SystemRow, asks_for_system, is_about, mode_words, system_rows};

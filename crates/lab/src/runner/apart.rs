@@ -1,9 +1,9 @@
 //! What is never ranked with the rest of its contest, because it does other work: found when it is measured, not before.
 
 use seekless_record::{Contest, Status, Trial};
+use seekless_results::{Decider, Turn};
 
 use super::Runner;
-use super::group::Group;
 
 /// What is never ranked with the rest of its contest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,15 +43,12 @@ impl Apart {
 
 impl Runner<'_> {
     /// Moves an entry that does other work than the rest into a contest of those that do the same.
-    pub(super) fn move_apart(
-        &mut self,
-        group: &mut Group,
-        contest: usize,
-        entry: usize,
-        mut trial: Trial,
-        work: Apart,
-    ) {
-        let apart = group.contests.iter().copied().find(|&other| {
+    pub(super) fn move_apart(&mut self, decider: &mut Decider, turn: Turn, mut trial: Trial, work: Apart) {
+        let Turn {
+            group, contest, entry, ..
+        } = turn;
+        let mut alike = decider.groups[group].contests.iter().copied();
+        let apart = alike.find(|&other| {
             Apart::of(&self.run.contests[other]) == work
                 && self.run.contests[other].storage == self.run.contests[contest].storage
         });
@@ -66,14 +63,13 @@ impl Runner<'_> {
                 ..description.clone()
             };
             self.run.contests.push(apart);
-            group.contests.push(self.run.contests.len() - 1);
+            decider.groups[group].contests.push(self.run.contests.len() - 1);
             self.run.contests.len() - 1
         });
         let moved = self.run.contests[contest].entries[entry].clone();
-        self.retire(group, contest, entry, Status::Unavailable(work.why().to_owned()));
+        self.retire(turn, Status::Unavailable(work.why().to_owned()));
         self.run.contests[apart].entries.push(moved);
         (trial.contest, trial.entry) = (apart, self.run.contests[apart].entries.len() - 1);
-        group.active.push((trial.contest, trial.entry));
         self.run.trials.push(trial);
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use seekless::method::{Durability, Operation, format_size};
 use seekless_record::Differ;
+use seekless_results::contending_time;
 
-use super::group::Group;
 use super::needs::{MadeFiles, made_files, needs_source};
 use super::size::{Speeds, choose_size, files_per_trial, group_cost};
 use super::{BenchError, Event, Runner};
@@ -27,11 +27,7 @@ impl Runner<'_> {
                 }
             }
         }
-        let left = self
-            .bench
-            .budget
-            .mul_f64(1.0 - super::CONFIRMING_PART)
-            .saturating_sub(fixed);
+        let left = contending_time(self.bench.budget).saturating_sub(fixed);
         let share = self.bench.rounds.is_none().then(|| left / open.max(1));
         let mut sizes = Vec::new();
         for (name, plan) in plans {
@@ -51,9 +47,9 @@ impl Runner<'_> {
         sizes
     }
 
-    /// Makes the test files of all groups.
-    pub(super) fn make_files(&mut self, groups: &[Group]) -> Result<(), BenchError> {
-        for &contest in groups.iter().flat_map(|group| &group.contests) {
+    /// Makes the test files of contests.
+    pub(super) fn make_files(&mut self, contests: &[usize]) -> Result<(), BenchError> {
+        for &contest in contests {
             let contest = &self.run.contests[contest];
             if !needs_source(&contest.operation) || self.stop.is_requested() {
                 continue;

@@ -1,51 +1,29 @@
 //! What is measured in the same rounds, and planning it: contests, their entries, and what is not to be had.
 
-use std::time::Duration;
-
 use seekless::Method;
 use seekless::method::{Durability, Operation, format_size};
 use seekless_record::{Cache, Contest, Differ, Entry, Status};
+use seekless_results::{Decider, Group, planned_trials};
 
 use super::files::{memory_allowed, memory_for, read_bytes};
-use super::size::{files_per_trial, planned_trials, trial_cost, updating_cost};
+use super::size::{files_per_trial, trial_cost, updating_cost};
 use super::{BenchError, Runner, needs_folder};
 use crate::experiment::{ContestPlan, Layout, Size};
 use crate::read_ahead::ReadAhead;
 
-/// Contests of one description on all storages.
-pub(super) struct Group {
-    /// What is still measured: contest and entry.
-    pub active: Vec<(usize, usize)>,
-    /// Rounds done.
-    pub rounds: u32,
-    /// How many these were when the winners had last been measured again.
-    pub rounds_confirmed: Option<u32>,
-    /// The size of its files.
-    pub bytes: u64,
-    /// How long it is expected to take.
-    pub expected: Duration,
-    /// The contests.
-    pub contests: Vec<usize>,
-}
-
-impl Group {
-    /// Whether the winners were measured again, and nothing else since.
-    pub fn is_confirmed(&self) -> bool {
-        self.rounds_confirmed == Some(self.rounds)
-    }
-}
-
 impl Runner<'_> {
     /// Decides what is measured, and says what will be written before anything is.
-    pub(super) fn plan(&mut self) -> Result<Vec<Group>, BenchError> {
-        let mut groups = if self.bench.resume.is_some() {
+    pub(super) fn plan(&mut self) -> Result<Decider, BenchError> {
+        let groups = if self.bench.resume.is_some() {
             self.remaining_groups()?
         } else {
             self.new_groups()?
         };
-        groups.retain(|group| !group.active.is_empty());
-        self.announce(&groups)?;
-        Ok(groups)
+        // Another order each time the run is resumed, and the same when the same is done again.
+        let seed = self.bench.seed.wrapping_add(self.run.resumed_at_seconds.len() as u64);
+        let decider = Decider::new(&self.run, groups, self.bench.rounds, self.bench.budget, seed);
+        self.announce(&decider)?;
+        Ok(decider)
     }
 
     /// The groups of the experiments asked for.
@@ -69,7 +47,7 @@ impl Runner<'_> {
                     let all_bytes = bytes * u64::from(files);
                     let trial = trial_cost(plan.operation, cache, all_bytes, &speeds)
                         + updating_cost(plan.updates.as_ref(), (bytes, files), durability.name());
-                    group.expected = trial * planned_trials(group.active.len()) as u32;
+                    group.expected = trial * planned_trials(group.active(&self.run).len()) as u32;
                     groups.push(group);
                 }
             }
@@ -152,14 +130,7 @@ impl Runner<'_> {
             durability,
             ..
         } = description;
-        let mut group = Group {
-            active: Vec::new(),
-            rounds: 0,
-            rounds_confirmed: None,
-            expected: Duration::ZERO,
-            bytes,
-            contests: Vec::new(),
-        };
+        let mut group = Group::default();
         let same = |method: &&Method| method.options().durability() == durability;
         let methods: Vec<Method> = plan.methods.iter().filter(same).copied().collect();
         for storage in 0..self.measured_places() {
@@ -182,7 +153,7 @@ impl Runner<'_> {
                 })
                 .chain(commands)
                 .collect();
-            let contest = self.run.contests.len();
+            group.contests.push(self.run.contests.len());
             self.run.contests.push(Contest {
                 experiment: experiment.to_owned(),
                 operation: plan.operation.name().to_owned(),
@@ -212,10 +183,6 @@ impl Runner<'_> {
                 entries,
                 conclusion: None,
             });
-            group.contests.push(contest);
-            let entries = self.run.contests[contest].entries.iter().enumerate();
-            let measured = entries.filter(|(_, entry)| entry.status == Status::Measured);
-            group.active.extend(measured.map(|(entry, _)| (contest, entry)));
         }
         group
     }

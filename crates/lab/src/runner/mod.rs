@@ -1,8 +1,4 @@
-//! A run: what is measured, in which order, for how long, and what follows.
-//!
-//! Everything of one description (experiment, operation, size, cache state, durability) on all storages is a group. A
-//! group's rounds are shuffled. Three rounds of everything, a round of each group in turn; then rounds of what is not
-//! clearly beaten, in the groups that are undecided; last the winners are measured again on fresh rounds.
+//! A run: planning it, and running the trials that the [`Decider`] asks for.
 
 mod apart;
 mod check;
@@ -11,22 +7,20 @@ mod group;
 mod needs;
 mod place;
 mod resume;
-mod schedule;
 mod size;
 mod trial;
-mod verdict;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use seekless::method::Operation;
 use seekless_record::{Cache, Ended, LabCost, NoiseFloor, Phase, Run};
+use seekless_results::{Decider, Next, conclude_now, other_io, warnings};
 
 use crate::cache_state::Drop;
 use crate::experiment::Experiment;
 use crate::noise::{self, CpuTime};
 use crate::trial::Stop;
-use group::Group;
 use place::Place;
 
 /// What is asked of the lab.
@@ -171,16 +165,6 @@ pub enum BenchError {
     Launch(#[from] crate::trial::LaunchError),
 }
 
-/// Rounds before anything is dropped.
-const SCREENING_ROUNDS: u32 = 3;
-/// Rounds that a recommendation needs.
-const DECIDING_ROUNDS: u32 = 6;
-/// Rounds after which more of them tell little.
-const MOST_ROUNDS: u32 = 24;
-/// Fresh rounds of the winner: enough for an interval.
-const CONFIRMING_ROUNDS: u32 = 6;
-/// The part of the budget that is kept for measuring the winners again.
-const CONFIRMING_PART: f64 = 0.12;
 /// Trials that do nothing, for the lab's own cost.
 const NULL_TRIALS: usize = 7;
 
@@ -191,8 +175,8 @@ const NULL_TRIALS: usize = 7;
 pub fn run(bench: &Bench, stop: &Stop, watch: &mut dyn Watch) -> Result<Run, BenchError> {
     let mut runner = Runner::new(bench, stop, watch)?;
     runner.measure_lab()?;
-    let groups = runner.plan()?;
-    runner.run_groups(groups)?;
+    let decider = runner.plan()?;
+    runner.measure(decider)?;
     Ok(runner.finish())
 }
 
@@ -203,7 +187,6 @@ struct Runner<'a> {
     watch: &'a mut dyn Watch,
     places: Vec<Place>,
     run: Run,
-    rng: fastrand::Rng,
     started: Instant,
     /// Seconds that the run had measured before it was gone on with.
     seconds_before: f64,
@@ -232,8 +215,6 @@ impl<'a> Runner<'a> {
             stop,
             watch,
             places,
-            // Another order each time it is gone on with, and the same when the same is done again.
-            rng: fastrand::Rng::with_seed(bench.seed.wrapping_add(run.resumed_at_seconds.len() as u64)),
             seconds_before: run.elapsed_seconds,
             run,
             started,
@@ -263,42 +244,38 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// A round of all that is active in a group, shuffled.
-    fn round(&mut self, group: &mut Group, phase: Phase, end: Option<Instant>) -> Result<(), BenchError> {
-        let mut order = group.active.clone();
-        self.rng.shuffle(&mut order);
-        let mut begun = false;
-        for (contest, entry) in order {
-            if self.is_over(end) {
-                break;
+    /// Runs what the decider says, until it says no more.
+    fn measure(&mut self, mut decider: Decider) -> Result<(), BenchError> {
+        while let Some(next) = self.next(&mut decider) {
+            match next {
+                Next::Files(contests) => self.make_files(&contests)?,
+                Next::Trial(turn) => {
+                    self.trial(&mut decider, turn)?;
+                    self.tell_checkpoint();
+                }
             }
-            if self.is_written_out(contest) {
-                continue;
-            }
-            self.trial(group, contest, entry, phase)?;
-            self.tell_checkpoint();
-            begun = true;
         }
-        // A round that was cut short has its number all the same: no two trials of an entry may share one.
-        group.rounds += u32::from(begun);
         Ok(())
     }
 
-    fn is_over(&self, end: Option<Instant>) -> bool {
-        self.stop.is_requested() || end.is_some_and(|end| Instant::now() >= end)
-    }
-
-    /// Whether a trial would write more than was said.
-    fn is_written_out(&self, contest: usize) -> bool {
-        let limited = self.bench.rounds.is_none() && needs::writers(&self.run.contests[contest]) > 0;
-        limited && self.write_limit_bytes.is_some_and(|limit| self.written_bytes >= limit)
+    fn next(&mut self, decider: &mut Decider) -> Option<Next> {
+        let elapsed = if self.stop.is_requested() {
+            Duration::MAX
+        } else {
+            self.started.elapsed()
+        };
+        let limit = self.write_limit_bytes.filter(|_| self.bench.rounds.is_none());
+        let is_written_out = limit.is_some_and(|limit| self.written_bytes >= limit);
+        decider.next(&mut self.run, elapsed, |contest| {
+            !is_written_out || needs::writers(contest) == 0
+        })
     }
 
     fn finish(mut self) -> Run {
         if self.stop.is_requested() {
             self.run.ended = Ended::Interrupted;
         }
-        self.conclude();
+        conclude_now(&mut self.run);
         let stolen = CpuTime::now()
             .zip(self.cpu_time)
             .map(|(now, start)| now.stolen_since(start));
@@ -307,9 +284,9 @@ impl<'a> Runner<'a> {
                 self.run.noise.stolen.map(|stolen| (stolen, self.seconds_before)),
                 stolen.map(|stolen| (stolen, self.started.elapsed().as_secs_f64())),
             ),
-            other_io: seekless_results::other_io(&self.run.trials),
+            other_io: other_io(&self.run.trials),
         };
-        self.run.warnings.extend(seekless_results::warnings(&self.run));
+        self.run.warnings.extend(warnings(&self.run));
         self.run.elapsed_seconds = self.measured_seconds();
         self.run
     }
@@ -325,7 +302,7 @@ impl<'a> Runner<'a> {
             return;
         }
         let run = self.run.clone();
-        self.conclude();
+        conclude_now(&mut self.run);
         self.run.elapsed_seconds = self.measured_seconds();
         self.run.ended = Ended::Interrupted;
         self.watch.event(&Event::Checkpoint(&self.run));

@@ -4,20 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use seekless_record::{Contest, Differ, Entry};
-use seekless_results::has_target;
+use seekless_results::{CONFIRMING_ROUNDS, Decider, Group, MOST_ROUNDS, has_target, planned_trials};
 
-use super::group::Group;
 use super::place::SourceFiles;
-use super::schedule::{is_one_by_one, order_one_by_one};
-use super::size::planned_trials;
 use super::{BenchError, Event, Runner};
 
 impl Runner<'_> {
     /// Checks that there is room, and says what will be written.
-    pub(super) fn announce(&mut self, groups: &[Group]) -> Result<(), BenchError> {
+    pub(super) fn announce(&mut self, decider: &Decider) -> Result<(), BenchError> {
+        let groups = &decider.groups;
         let needed: Duration = groups.iter().map(|group| group.expected).sum();
         let budget = self.bench.rounds.is_none().then_some(self.bench.budget);
-        let one_by_one = budget.is_some_and(|budget| is_one_by_one(groups, budget));
+        let one_by_one = decider.one_by_one;
         let limit = budget.filter(|_| one_by_one);
         let likely = within_reach(groups, limit);
         // Were all twice as fast as expected.
@@ -27,9 +25,9 @@ impl Runner<'_> {
         let mut most_space = 0;
         let mut on_file_system = BTreeMap::<String, u64>::new();
         for storage in 0..self.places.len() {
-            let (space, written) = self.needs(&reached, storage);
+            let (space, written) = self.needs(reached, storage);
             write_bytes += written;
-            expected_write_bytes += self.source_bytes(&likely, storage) + self.expected_writes(&likely, storage);
+            expected_write_bytes += self.source_bytes(likely, storage) + self.expected_writes(likely, storage);
             most_space = most_space.max(space);
             let facts = &self.places[storage].facts;
             // Two folders of one file system share its space. Subvolumes of btrfs have numbers of their own, and one device.
@@ -73,14 +71,14 @@ impl Runner<'_> {
             expected,
             needed,
             contests: groups.iter().map(|group| group.contests.len()).sum(),
-            entries: groups.iter().map(|group| group.active.len()).sum(),
+            entries: groups.iter().map(|group| group.active(&self.run).len()).sum(),
             one_by_one,
         });
         Ok(())
     }
 
     /// The space that a storage needs at one time, and the bytes written to it at most.
-    fn needs(&self, groups: &[&Group], storage: usize) -> (u64, u64) {
+    fn needs(&self, groups: &[Group], storage: usize) -> (u64, u64) {
         let sources = self.source_bytes(groups, storage);
         let (mut target, mut written) = (0, 0);
         for group in groups {
@@ -88,8 +86,8 @@ impl Runner<'_> {
                 let bytes = contest.size_bytes * u64::from(contest.files);
                 let writers = writers(contest) as u64;
                 if contest.storage == storage && writers > 0 {
-                    let rounds = self.bench.rounds.unwrap_or(super::MOST_ROUNDS) + super::CONFIRMING_ROUNDS;
-                    let trials = writers.min(group.active.len() as u64) * u64::from(rounds);
+                    let rounds = self.bench.rounds.unwrap_or(MOST_ROUNDS) + CONFIRMING_ROUNDS;
+                    let trials = writers.min(group.active(&self.run).len() as u64) * u64::from(rounds);
                     target = target.max(bytes);
                     written += trials.min(self.trials_within_budget(group)) * bytes;
                 }
@@ -99,7 +97,7 @@ impl Runner<'_> {
     }
 
     /// The bytes of the files that groups read, each made once; holes are not written.
-    fn source_bytes(&self, groups: &[&Group], storage: usize) -> u64 {
+    fn source_bytes(&self, groups: &[Group], storage: usize) -> u64 {
         if self.bench.file.is_some() {
             return 0;
         }
@@ -110,15 +108,15 @@ impl Runner<'_> {
     }
 
     /// The bytes that the planned trials of groups write to a storage.
-    fn expected_writes(&self, groups: &[&Group], storage: usize) -> u64 {
+    fn expected_writes(&self, groups: &[Group], storage: usize) -> u64 {
         let mut written = 0;
         for group in groups {
             for contest in group.contests.iter().map(|&contest| &self.run.contests[contest]) {
-                let writers = writers(contest).min(group.active.len());
+                let writers = writers(contest).min(group.active(&self.run).len());
                 if contest.storage == storage && writers > 0 {
                     let trials = match self.bench.rounds {
                         None => planned_trials(writers) as u64,
-                        Some(rounds) => writers as u64 * u64::from(rounds + rounds.min(super::CONFIRMING_ROUNDS)),
+                        Some(rounds) => writers as u64 * u64::from(rounds + rounds.min(CONFIRMING_ROUNDS)),
                     };
                     written += trials * contest.size_bytes * u64::from(contest.files);
                 }
@@ -132,7 +130,7 @@ impl Runner<'_> {
         if self.bench.rounds.is_some() {
             return u64::MAX;
         }
-        let expected = planned_trials(group.active.len()) as u64;
+        let expected = planned_trials(group.active(&self.run).len()) as u64;
         expected * 2
     }
 }
@@ -181,15 +179,13 @@ pub(super) fn writes(contest: &Contest, entry: &Entry) -> bool {
 }
 
 /// The groups that begin within a budget, one after the other; all of them without one.
-fn within_reach(groups: &[Group], budget: Option<Duration>) -> Vec<&Group> {
-    let mut reached: Vec<&Group> = groups.iter().collect();
-    let Some(budget) = budget else { return reached };
-    reached.sort_by_key(|group| order_one_by_one(group));
+fn within_reach(groups: &[Group], budget: Option<Duration>) -> &[Group] {
+    let Some(budget) = budget else { return groups };
     let mut before = Duration::ZERO;
-    reached.retain(|group| {
-        let begins = before;
+    let begin = groups.iter().take_while(|group| {
+        let begins = before < budget;
         before += group.expected;
-        begins < budget
+        begins
     });
-    reached
+    &groups[..begin.count()]
 }

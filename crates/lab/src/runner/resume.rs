@@ -3,16 +3,13 @@
 //! What was measured stays as it is. A method that was dropped, failed or was not to be had stays so; whose turn had not
 //! come gets it now.
 
-use std::time::Duration;
-
 use seekless::Operation;
-use seekless_record::{Contest, Ended, Machine, Phase, Run, Status, Storage};
-use seekless_results::description;
+use seekless_record::{Contest, Ended, Machine, Run, Storage};
+use seekless_results::{Group, planned_trials};
 
-use super::group::Group;
 use super::place::Place;
-use super::size::{planned_trials, trial_cost, updating_cost};
-use super::{Bench, BenchError, MOST_ROUNDS, Runner};
+use super::size::{trial_cost, updating_cost};
+use super::{Bench, BenchError, Runner};
 use crate::layout::Layout;
 
 /// The run with which a run begins that goes on with it.
@@ -121,13 +118,7 @@ pub(super) fn over_time(before: Option<(f64, f64)>, now: Option<(f64, f64)>) -> 
 impl Runner<'_> {
     /// The groups of which something is left to measure.
     pub(super) fn remaining_groups(&mut self) -> Result<Vec<Group>, BenchError> {
-        for entry in self.run.contests.iter_mut().flat_map(|contest| &mut contest.entries) {
-            if matches!(entry.status, Status::Unmeasured(_)) {
-                entry.status = Status::Measured;
-            }
-        }
-        let mut groups = self.groups_of_run();
-        groups.retain(|group| !self.is_finished(group));
+        let mut groups = Group::remaining(&mut self.run);
         if groups.is_empty() {
             return Err(BenchError::Nothing(format!(
                 "all of {} is measured: `seekless runs show {}` shows it",
@@ -147,7 +138,7 @@ impl Runner<'_> {
                 .iter()
                 .filter(|trial| group.contests.contains(&trial.contest))
                 .count();
-            let trials = planned_trials(group.active.len())
+            let trials = planned_trials(group.active(&self.run).len())
                 .saturating_sub(done)
                 .max(FEWEST_TRIALS);
             let bytes = contest.size_bytes * u64::from(contest.files);
@@ -160,50 +151,6 @@ impl Runner<'_> {
             group.expected = trial * trials as u32;
         }
         Ok(groups)
-    }
-
-    /// The contests of the run, those of one description together.
-    fn groups_of_run(&self) -> Vec<Group> {
-        let mut groups: Vec<Group> = Vec::new();
-        for (index, contest) in self.run.contests.iter().enumerate() {
-            let same = |other: &Contest| description(other) == description(contest);
-            let known = groups
-                .iter()
-                .position(|group| same(&self.run.contests[group.contests[0]]));
-            let place = known.unwrap_or(groups.len());
-            if known.is_none() {
-                groups.push(Group {
-                    active: Vec::new(),
-                    rounds: 0,
-                    rounds_confirmed: None,
-                    expected: Duration::ZERO,
-                    bytes: contest.size_bytes,
-                    contests: Vec::new(),
-                });
-            }
-            let group = &mut groups[place];
-            group.contests.push(index);
-            let measured = contest.entries.iter().enumerate();
-            let measured = measured.filter(|(_, entry)| entry.status == Status::Measured);
-            group.active.extend(measured.map(|(entry, _)| (index, entry)));
-            for trial in self.run.trials.iter().filter(|trial| trial.contest == index) {
-                group.rounds = group.rounds.max(trial.round + 1);
-                if trial.phase == Phase::Confirming {
-                    group.rounds_confirmed = group.rounds_confirmed.max(Some(trial.round + 1));
-                }
-            }
-        }
-        groups
-    }
-
-    /// Whether nothing is left to do in a group.
-    fn is_finished(&self, group: &Group) -> bool {
-        let has_turn = |&(contest, entry): &(usize, usize)| {
-            let mut trials = self.run.trials.iter();
-            trials.any(|trial| (trial.contest, trial.entry) == (contest, entry))
-        };
-        let all_measured = group.active.iter().all(has_turn);
-        all_measured && group.is_confirmed() && (self.is_settled(group) || group.rounds >= MOST_ROUNDS)
     }
 }
 

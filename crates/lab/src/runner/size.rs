@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use seekless::method::{Durability, Operation};
 use seekless::{Destination, Generator, Kernel, Method, Reader, Tally, Writer, cache};
 use seekless_record::{Cache, UpdatePattern};
+use seekless_results::planned_trials;
 
-use super::{BenchError, Event, Runner, SCREENING_ROUNDS};
+use super::{BenchError, Event, Runner};
 use crate::experiment::ContestPlan;
 use crate::updates;
 
@@ -31,12 +32,6 @@ const CALIBRATION_BYTES: u64 = 32 << 20;
 /// Bytes per second at which a file is made again and compared, and at which memory is read.
 const CHECK_SPEED: f64 = 1.5e9;
 const MEMORY_SPEED: f64 = 4e9;
-
-/// Trials of a group that are planned for: everything three times, then a third of them three times more, and the
-/// winners.
-pub(super) fn planned_trials(entries: usize) -> usize {
-    entries * SCREENING_ROUNDS as usize + entries.div_ceil(3) * 3 + 9
-}
 
 /// The time that a group is expected to take: the contest of one size and cache state.
 pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {

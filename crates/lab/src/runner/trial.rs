@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use seekless::Method;
 use seekless_record::{Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
-use seekless_results::has_target;
+use seekless_results::{Decider, Turn, has_target, title};
 
 use super::apart::Apart;
 use super::check::{STRAY_PART, WRONG, mode_of};
-use super::group::Group;
 use super::needs::{needs_source, writes};
 use super::place::{Place, SourceFiles};
 use super::{BenchError, Event, Runner};
@@ -51,29 +50,30 @@ impl Files {
 impl Runner<'_> {
     /// Runs one trial and writes it down, or what became of its entry. Once something has been measured, what goes wrong
     /// later costs its entry, not the run.
-    pub(super) fn trial(
-        &mut self,
-        group: &mut Group,
-        contest: usize,
-        entry: usize,
-        phase: Phase,
-    ) -> Result<(), BenchError> {
-        match self.try_trial(group, contest, entry, phase) {
+    pub(super) fn trial(&mut self, decider: &mut Decider, turn: Turn) -> Result<(), BenchError> {
+        match self.try_trial(decider, turn) {
             Err(error) if !self.run.trials.is_empty() => {
-                self.retire(group, contest, entry, Status::Failed(error.to_string()));
+                self.retire(turn, Status::Failed(error.to_string()));
                 Ok(())
             }
             other => other,
         }
     }
 
-    fn try_trial(&mut self, group: &mut Group, contest: usize, entry: usize, phase: Phase) -> Result<(), BenchError> {
+    fn try_trial(&mut self, decider: &mut Decider, turn: Turn) -> Result<(), BenchError> {
+        let Turn {
+            contest,
+            entry,
+            round,
+            phase,
+            ..
+        } = turn;
         let description = self.run.contests[contest].clone();
         let measured = &description.entries[entry];
         self.watch.event(&Event::Trial {
-            contest: seekless_results::title(&description),
+            contest: title(&description),
             method: &measured.method,
-            round: group.rounds + 1,
+            round: round + 1,
             phase,
             left: self
                 .bench
@@ -93,7 +93,7 @@ impl Runner<'_> {
         let files = match self.files(&description) {
             Ok(files) => files,
             Err(BenchError::Layout { why, .. }) => {
-                self.retire(group, contest, entry, Status::Unavailable(why));
+                self.retire(turn, Status::Unavailable(why));
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -101,17 +101,17 @@ impl Runner<'_> {
         let outcome = self.run_child(&description, measured, &files);
         let status = match outcome {
             Ok((Outcome::Measured(report), state)) => {
-                let mut trial = record_trial(&report, &state, (contest, entry), group.rounds, phase, at_seconds);
+                let mut trial = record_trial(&report, &state, (contest, entry), round, phase, at_seconds);
                 let found = self.check(&description, measured, &files, &report, &mut trial);
                 let apart = Apart::of(&description).or(found);
                 if apart == Apart::of(&description) {
                     let wrong_answer = trial.invalid.clone().filter(|why| why.starts_with(WRONG));
                     self.run.trials.push(trial);
                     if let Some(why) = wrong_answer {
-                        self.retire(group, contest, entry, Status::Failed(why));
+                        self.retire(turn, Status::Failed(why));
                     }
                 } else {
-                    self.move_apart(group, contest, entry, trial, apart);
+                    self.move_apart(decider, turn, trial, apart);
                 }
                 self.tell_mode(&report);
                 None
@@ -129,7 +129,7 @@ impl Runner<'_> {
             }
         };
         if let Some(status) = status {
-            self.retire(group, contest, entry, status);
+            self.retire(turn, status);
         }
         self.clean_up(&description, &files);
         Ok(())
@@ -144,9 +144,8 @@ impl Runner<'_> {
     }
 
     /// Takes an entry out of the running.
-    pub(super) fn retire(&mut self, group: &mut Group, contest: usize, entry: usize, status: Status) {
-        self.run.contests[contest].entries[entry].status = status;
-        group.active.retain(|&active| active != (contest, entry));
+    pub(super) fn retire(&mut self, turn: Turn, status: Status) {
+        self.run.contests[turn.contest].entries[turn.entry].status = status;
     }
 
     /// The files of a trial: the sources that are there, the targets that will be.

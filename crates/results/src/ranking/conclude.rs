@@ -12,7 +12,7 @@ pub type Judgement = (Option<Summary>, Option<Standing>);
 
 /// A contest with its trials sorted out. Entries that failed or are not to be had have no samples, nor has the null
 /// method: a wrong answer is no time, and doing nothing is no way to read.
-pub(super) struct Judged<'a> {
+pub(crate) struct Judged<'a> {
     pub entries: &'a [Entry],
     /// The entries' methods; `None` for a command, or a method that this version does not know.
     pub methods: Vec<Option<Method>>,
@@ -96,7 +96,7 @@ impl<'a> Judged<'a> {
 
     /// The simplest of these: least to get wrong, then the smaller block, then the text. None where a simpler one may tie
     /// as well and is not known well enough to say so.
-    fn recommended(&self) -> Option<usize> {
+    pub fn recommended(&self) -> Option<usize> {
         let simplest = self.known_ties().map(|(entry, _)| entry).min_by_key(|&entry| {
             let block_bytes = self.methods[entry].and_then(|method| method.options().block_bytes());
             (self.simplicity_rank(entry), block_bytes.unwrap_or(0), self.name(entry))

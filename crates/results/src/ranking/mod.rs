@@ -15,6 +15,7 @@ mod simulated;
 
 use std::collections::BTreeMap;
 
+pub(crate) use conclude::Judged;
 pub use conclude::{Judgement, conclude, conclude_all};
 pub use crossovers::crossovers;
 use seekless_record::{DeviceUse, Interval, Phase, Standing, Summary, SystemUse, Trial, Verdict};
@@ -145,7 +146,7 @@ pub fn standings(samples: &[Samples]) -> Vec<Option<Standing>> {
 /// Only those with at least three quarters of the most rounds are considered: who was dropped early must not win by
 /// having met only the good minutes, and who lost a round to an invalid trial must not lose the title with it. Two are
 /// compared on the rounds that both have, for the same reason.
-fn best(samples: &[Samples]) -> Option<usize> {
+pub(crate) fn best(samples: &[Samples]) -> Option<usize> {
     let most = samples.iter().map(Samples::rounds).max().filter(|&most| most > 0)?;
     let mut contenders: Vec<usize> = (0..samples.len())
         .filter(|&entry| samples[entry].rounds() * 4 >= most * 3)

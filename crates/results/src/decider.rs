@@ -1,0 +1,438 @@
+//! What to measure next, and when it is enough. The lab asks before each trial, and so do simulations.
+//!
+//! Everything of one description (experiment, operation, size, cache state, durability) on all storages is a [`Group`]. A
+//! group's rounds are shuffled. Three rounds of everything, a round of each group in turn, so that drift meets all alike and
+//! a budget that ends early leaves something of everything; then rounds of what is not clearly beaten, in the groups that
+//! are undecided; last, the winners are measured again on fresh rounds. If the budget is not enough for all, one group after
+//! the other is measured like this to its end.
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
+use std::time::Duration;
+
+use seekless_record::{Contest, Entry, Phase, Run, Status, Trial, Verdict};
+
+use crate::ranking::{Judged, RECOMMENDED_RATIO, best, clearly_beaten, conclude_all, standings};
+use crate::words::description;
+
+/// Rounds before anything is dropped.
+const SCREENING_ROUNDS: u32 = 3;
+/// Rounds that a recommendation needs.
+const DECIDING_ROUNDS: u32 = 6;
+/// Rounds after which more of them tell little.
+pub const MOST_ROUNDS: u32 = 24;
+/// Fresh rounds of the winner: enough for an interval.
+pub const CONFIRMING_ROUNDS: u32 = 6;
+/// The part of the budget that is kept for measuring the winners again.
+const CONFIRMING_PART: f64 = 0.12;
+/// If all groups need more than this many budgets, a round of each would leave nothing decided.
+const TOO_MUCH: u32 = 2;
+/// A group that is not settled after this many times its expected time gives way to the next.
+const PATIENCE: f64 = 1.5;
+/// The same for one that has too few rounds to be decided, and so would be worth little. Some methods take ten times what is
+/// expected of all: direct I/O in small blocks.
+const PATIENCE_UNDECIDED: f64 = 4.0;
+
+/// Trials that are expected in a group: everything three times, then a third of them three times more, and the winners.
+#[must_use]
+pub fn planned_trials(entries: usize) -> usize {
+    entries * SCREENING_ROUNDS as usize + entries.div_ceil(3) * 3 + 9
+}
+
+/// Contests of one description on all storages: they share rounds.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// The contests, by their indices in the run.
+    pub contests: Vec<usize>,
+    /// How long it is expected to take.
+    pub expected: Duration,
+    rounds: u32,
+    /// How many rounds there were when the winners had last been measured again.
+    rounds_confirmed: Option<u32>,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Make the files of these contests.
+    Files(Vec<usize>),
+    /// Run this trial.
+    Trial(Turn),
+}
+
+/// A trial to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The group.
+    pub group: usize,
+    /// The contest.
+    pub contest: usize,
+    /// The entry.
+    pub entry: usize,
+    /// The round of the group, from 0.
+    pub round: u32,
+    /// The part of the run.
+    pub phase: Phase,
+}
+
+/// Decides what to measure next.
+#[derive(Debug)]
+pub struct Decider {
+    /// The groups, in the order in which they are measured. If entries of a contest turn out to do other work than the rest,
+    /// their contest joins its group.
+    pub groups: Vec<Group>,
+    /// Whether the groups are measured one after the other, because the budget is not enough for all.
+    pub one_by_one: bool,
+    rounds: Option<u32>,
+    budget: Duration,
+    rng: fastrand::Rng,
+    steps: VecDeque<Step>,
+    round: Option<Round>,
+    /// Whether a trial was run in this pass over the groups of a step.
+    measured: bool,
+}
+
+#[derive(Debug)]
+enum Step {
+    Files(Range<usize>),
+    Rounds(Rounds),
+    /// Fresh rounds of a group's winners.
+    Confirm(usize),
+    /// Of the groups that are measured one after the other, this one, if there is time for all of it.
+    Begin(usize),
+    /// All rounds of such a group, with the time that was left before its files were made.
+    Patiently(usize, Duration),
+}
+
+/// Passes over some groups, a round of each, until none needs more or the time is over.
+#[derive(Debug)]
+struct Rounds {
+    groups: Range<usize>,
+    next: usize,
+    phase: Phase,
+    most: u32,
+    end: Duration,
+}
+
+/// A round under way.
+#[derive(Debug)]
+struct Round {
+    group: usize,
+    phase: Phase,
+    end: Duration,
+    order: std::vec::IntoIter<(usize, usize)>,
+    begun: bool,
+}
+
+impl Decider {
+    /// For these groups of a run; those without anything to measure are left out. A number of rounds takes as long as it
+    /// takes, whatever the budget.
+    #[must_use]
+    pub fn new(run: &Run, mut groups: Vec<Group>, rounds: Option<u32>, budget: Duration, seed: u64) -> Self {
+        let budget = if rounds.is_some() { Duration::MAX } else { budget };
+        groups.retain(|group| !group.active(run).is_empty());
+        let needed: Duration = groups.iter().map(|group| group.expected).sum();
+        let one_by_one = needed > budget.saturating_mul(TOO_MUCH);
+        let all = 0..groups.len();
+        let mut steps = VecDeque::new();
+        if one_by_one {
+            // First those that were begun, then the smallest files.
+            groups.sort_by_key(|group| (group.rounds == 0, run.contests[group.contests[0]].size_bytes));
+            steps.push_back(Step::Begin(0));
+        } else {
+            let most = rounds.unwrap_or(SCREENING_ROUNDS);
+            steps.push_back(Step::Files(all.clone()));
+            steps.push_back(Step::rounds(all.clone(), Phase::Screening, most, budget));
+            if rounds.is_none() {
+                let end = contending_time(budget);
+                steps.push_back(Step::rounds(all.clone(), Phase::Contending, MOST_ROUNDS, end));
+            }
+            steps.extend(all.map(Step::Confirm));
+        }
+        Self {
+            groups,
+            one_by_one,
+            rounds,
+            budget,
+            rng: fastrand::Rng::with_seed(seed),
+            steps,
+            round: None,
+            measured: false,
+        }
+    }
+
+    /// What to do next, `elapsed` after the start; from `Duration::MAX` on no trial begins. What is clearly beaten becomes
+    /// [`Status::Dropped`] in the run. A contest that may not run now misses its turn.
+    pub fn next(&mut self, run: &mut Run, elapsed: Duration, may_run: impl Fn(&Contest) -> bool) -> Option<Next> {
+        loop {
+            if let Some(round) = &mut self.round {
+                let left = round.order.by_ref().take_while(|_| elapsed < round.end);
+                let turn = left.into_iter().find(|&(contest, _)| may_run(&run.contests[contest]));
+                if let Some((contest, entry)) = turn {
+                    round.begun = true;
+                    return Some(Next::Trial(Turn {
+                        group: round.group,
+                        contest,
+                        entry,
+                        round: self.groups[round.group].rounds,
+                        phase: round.phase,
+                    }));
+                }
+                // A round that was cut short has its number all the same: no two trials of an entry may share one.
+                self.groups[round.group].rounds += u32::from(round.begun);
+                self.measured |= round.begun;
+                self.round = None;
+            }
+            match self.steps.pop_front()? {
+                Step::Files(groups) => {
+                    let contests = self.groups[groups].iter().flat_map(|group| &group.contests);
+                    return Some(Next::Files(contests.copied().collect()));
+                }
+                Step::Rounds(rounds) => self.next_round(rounds, run, elapsed),
+                Step::Confirm(group) => self.confirm(group, elapsed),
+                Step::Begin(group) => self.begin(group, elapsed),
+                Step::Patiently(group, left) => self.patiently(group, left, elapsed),
+            }
+        }
+    }
+
+    /// Begins the round of the next group that needs one, and comes back to the step after it.
+    fn next_round(&mut self, mut step: Rounds, run: &mut Run, elapsed: Duration) {
+        if step.next == step.groups.end && self.measured {
+            step.next = step.groups.start;
+        }
+        if step.next == step.groups.start {
+            self.measured = false;
+        }
+        if step.next == step.groups.end || elapsed >= step.end {
+            for group in &mut self.groups[step.groups] {
+                match step.phase {
+                    Phase::Screening => {}
+                    Phase::Contending => group.drop_beaten(run),
+                    Phase::Confirming => group.rounds_confirmed = Some(group.rounds),
+                }
+            }
+            return;
+        }
+        let group = &self.groups[step.next];
+        if step.phase == Phase::Contending {
+            group.drop_beaten(run);
+        }
+        let may_be_settled = step.phase == Phase::Contending && step.most == MOST_ROUNDS;
+        let is_enough = group.rounds >= step.most || (may_be_settled && group.is_settled(run));
+        if !is_enough {
+            let mut order = match step.phase {
+                Phase::Confirming => group.winners(run),
+                _ => group.active(run),
+            };
+            self.rng.shuffle(&mut order);
+            self.round = Some(Round {
+                group: step.next,
+                phase: step.phase,
+                end: step.end,
+                order: order.into_iter(),
+                begun: false,
+            });
+        }
+        step.next += 1;
+        self.steps.push_front(Step::Rounds(step));
+    }
+
+    /// Fresh rounds of the winners, beside the reference, in a fair share of the time.
+    fn confirm(&mut self, index: usize, elapsed: Duration) {
+        let group = &self.groups[index];
+        if group.is_confirmed() {
+            return;
+        }
+        let sharing = if self.one_by_one { 1 } else { self.groups.len() - index };
+        let end = elapsed + self.budget.saturating_sub(elapsed) / sharing as u32;
+        let most = group.rounds + self.rounds.unwrap_or(CONFIRMING_ROUNDS).min(CONFIRMING_ROUNDS);
+        self.steps
+            .push_front(Step::rounds(index..index + 1, Phase::Confirming, most, end));
+    }
+
+    /// Begins a group if there is time for the whole of it; what was begun is resumed, however little time there is. Then
+    /// what is left goes to the groups that are not settled.
+    fn begin(&mut self, index: usize, elapsed: Duration) {
+        let left = self.budget.saturating_sub(elapsed);
+        let is_next = |group: &Group| !left.is_zero() && (index == 0 || group.rounds > 0 || group.expected <= left);
+        if self.groups.get(index).is_some_and(is_next) {
+            self.steps.extend([
+                Step::Files(index..index + 1),
+                Step::Patiently(index, left),
+                Step::Begin(index + 1),
+            ]);
+        } else {
+            self.steps
+                .push_back(Step::rounds(0..index, Phase::Contending, MOST_ROUNDS, self.budget));
+        }
+    }
+
+    fn patiently(&mut self, index: usize, left: Duration, elapsed: Duration) {
+        let expected = self.groups[index].expected;
+        let after = |times| elapsed.saturating_add(contending_time(left).min(expected.mul_f64(times)));
+        let rounds = |phase, most, end| Step::rounds(index..index + 1, phase, most, end);
+        for step in [
+            Step::Confirm(index),
+            rounds(Phase::Contending, DECIDING_ROUNDS, after(PATIENCE_UNDECIDED)),
+            rounds(Phase::Contending, MOST_ROUNDS, after(PATIENCE)),
+            rounds(Phase::Screening, SCREENING_ROUNDS, self.budget),
+        ] {
+            self.steps.push_front(step);
+        }
+    }
+}
+
+impl Step {
+    fn rounds(groups: Range<usize>, phase: Phase, most: u32, end: Duration) -> Self {
+        let next = groups.start;
+        Self::Rounds(Rounds {
+            groups,
+            next,
+            phase,
+            most,
+            end,
+        })
+    }
+}
+
+/// The part of a budget in which methods contend; the rest is for measuring the winners again.
+#[must_use]
+pub fn contending_time(budget: Duration) -> Duration {
+    budget.mul_f64(1.0 - CONFIRMING_PART)
+}
+
+impl Group {
+    /// The groups of a run of which something is left to measure. What had no turn gets it now.
+    #[must_use]
+    pub fn remaining(run: &mut Run) -> Vec<Self> {
+        for entry in run.contests.iter_mut().flat_map(|contest| &mut contest.entries) {
+            if matches!(entry.status, Status::Unmeasured(_)) {
+                entry.status = Status::Measured;
+            }
+        }
+        let mut groups: Vec<Self> = Vec::new();
+        for (index, contest) in run.contests.iter().enumerate() {
+            let same = |group: &&mut Self| description(&run.contests[group.contests[0]]) == description(contest);
+            match groups.iter_mut().find(same) {
+                Some(group) => group.contests.push(index),
+                None => groups.push(Self {
+                    contests: vec![index],
+                    ..Self::default()
+                }),
+            }
+        }
+        let measured = measured(run);
+        for group in &mut groups {
+            let of_group = |trial: &&Trial| group.contests.contains(&trial.contest);
+            let after = |trial: &Trial| trial.round + 1;
+            let trials = || run.trials.iter().filter(of_group);
+            group.rounds = trials().map(after).max().unwrap_or(0);
+            group.rounds_confirmed = trials()
+                .filter(|trial| trial.phase == Phase::Confirming)
+                .map(after)
+                .max();
+        }
+        groups.retain(|group| {
+            let had_turn = group.active(run).iter().all(|entry| measured.contains(entry));
+            !(had_turn && group.is_confirmed() && (group.rounds >= MOST_ROUNDS || group.is_settled(run)))
+        });
+        groups
+    }
+
+    /// What is still measured: contest and entry.
+    #[must_use]
+    pub fn active(&self, run: &Run) -> Vec<(usize, usize)> {
+        let contests = self.contests.iter();
+        contests
+            .flat_map(|&contest| active(&run.contests[contest]).map(move |entry| (contest, entry)))
+            .collect()
+    }
+
+    /// Whether the winners were measured again, and nothing else since.
+    fn is_confirmed(&self) -> bool {
+        self.rounds_confirmed == Some(self.rounds)
+    }
+
+    /// Drops what is clearly beaten.
+    fn drop_beaten(&self, run: &mut Run) {
+        for &index in &self.contests {
+            let contest = &run.contests[index];
+            let is_active: Vec<bool> = contest.entries.iter().map(is_measured).collect();
+            let samples = Judged::new(index, contest, &run.trials).samples;
+            for (entry, why) in clearly_beaten(&samples, &is_active, reference(contest)) {
+                run.contests[index].entries[entry].status = Status::Dropped(why);
+            }
+        }
+    }
+
+    /// Whether more rounds would tell nothing new: every contest has a recommendation, and each entry still in it is known
+    /// to tie. The reference runs in any case.
+    fn is_settled(&self, run: &Run) -> bool {
+        let is_settled = |&index: &usize| {
+            let contest = &run.contests[index];
+            if active(contest).next().is_none() {
+                return true;
+            }
+            let judged = Judged::new(index, contest, &run.trials);
+            let standings = standings(&judged.samples);
+            let is_known = |entry: usize| {
+                standings[entry].as_ref().is_none_or(|standing| {
+                    standing.verdict == Verdict::Slower || standing.ratio.high <= RECOMMENDED_RATIO
+                })
+            };
+            judged.recommended().is_some()
+                && active(contest).all(|entry| Some(entry) == reference(contest) || is_known(entry))
+        };
+        self.rounds >= DECIDING_ROUNDS && self.contests.iter().all(is_settled)
+    }
+
+    /// The entries to measure again: the best, the recommended and the reference of each contest.
+    fn winners(&self, run: &Run) -> Vec<(usize, usize)> {
+        let mut winners = Vec::new();
+        for &index in &self.contests {
+            let contest = &run.contests[index];
+            let judged = Judged::new(index, contest, &run.trials);
+            let Some(best) = best(&judged.samples) else { continue };
+            let chosen = [Some(best), judged.recommended(), reference(contest)];
+            let entries = (0..contest.entries.len()).filter(|&entry| chosen.contains(&Some(entry)));
+            winners.extend(entries.map(|entry| (index, entry)));
+        }
+        winners
+    }
+}
+
+fn is_measured(entry: &Entry) -> bool {
+    entry.status == Status::Measured
+}
+
+fn active(contest: &Contest) -> impl Iterator<Item = usize> {
+    let entries = contest.entries.iter().enumerate();
+    entries.filter(|(_, entry)| is_measured(entry)).map(|(entry, _)| entry)
+}
+
+/// The entry that runs in every round, so that drift shows: the first that is measured.
+fn reference(contest: &Contest) -> Option<usize> {
+    active(contest).find(|&entry| contest.entries[entry].command.is_none())
+}
+
+/// The entries that have a trial: contest and entry.
+fn measured(run: &Run) -> HashSet<(usize, usize)> {
+    run.trials.iter().map(|trial| (trial.contest, trial.entry)).collect()
+}
+
+/// Writes down what follows for every contest if the run ends now; what had no turn becomes [`Status::Unmeasured`].
+pub fn conclude_now(run: &mut Run) {
+    let measured = measured(run);
+    for (index, contest) in run.contests.iter_mut().enumerate() {
+        for (number, entry) in contest.entries.iter_mut().enumerate() {
+            if is_measured(entry) && !measured.contains(&(index, number)) {
+                entry.status = Status::Unmeasured("the run ended before its turn came".to_owned());
+            }
+        }
+    }
+    conclude_all(run);
+}
+
+#[cfg(test)]
+mod tests;
