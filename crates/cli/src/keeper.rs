@@ -2,28 +2,24 @@
 
 use std::path::Path;
 
-use seekless_lab::runs::{Kept, Store};
+use anyhow::anyhow;
+use seekless_lab::store::{Document, Kept, Store, StoreError};
 use seekless_lab::{Event, Watch};
 use seekless_record::Run;
 
 use crate::show::Progress;
-use crate::store::open_store;
 
 /// Shows what happens during a run, and saves it every few minutes.
 pub struct Keeper {
     progress: Progress,
-    store: anyhow::Result<Store>,
-    kept: Option<Kept>,
+    kept: Result<Kept, StoreError>,
 }
 
 impl Keeper {
-    /// For a new run, or one that is gone on with and has a document already.
-    pub fn new(progress: Progress, kept: Option<Kept>) -> Self {
-        Self {
-            progress,
-            store: open_store(),
-            kept,
-        }
+    /// For a new run, or one that is resumed and has a document already.
+    pub fn new(progress: Progress, document: Option<&Document>) -> Self {
+        let kept = Store::of_user().map(|store| Kept::new(store, document));
+        Self { progress, kept }
     }
 
     /// Takes the progress away.
@@ -33,15 +29,8 @@ impl Keeper {
 
     /// Saves the run as it is, and gives its file.
     pub fn save(&mut self, run: &Run) -> anyhow::Result<&Path> {
-        let store = self.store.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"))?;
-        let kept = match self.kept.take() {
-            None => Kept::save(store, run)?,
-            Some(mut kept) => {
-                kept.update(store, run)?;
-                kept
-            }
-        };
-        Ok(self.kept.insert(kept).path())
+        let kept = self.kept.as_mut().map_err(|error| anyhow!("{error}"))?;
+        Ok(kept.save(run)?)
     }
 }
 

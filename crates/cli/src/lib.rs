@@ -8,7 +8,6 @@ mod output;
 mod read_ahead;
 mod show;
 mod signals;
-mod store;
 mod test_folder;
 
 use std::io::{ErrorKind, Write};

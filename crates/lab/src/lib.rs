@@ -10,7 +10,7 @@ pub mod experiment;
 pub mod export;
 pub mod read_ahead;
 pub mod report;
-pub mod runs;
+pub mod store;
 pub mod trial;
 
 mod cache_state;

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use seekless::method::parse_size;
 use seekless_lab::experiment::{Experiment, filter};
-use seekless_lab::runs::{Document, Kept};
+use seekless_lab::store::{Document, Store};
 use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Drop, export, report};
 use seekless_record::{Cache, Run};
@@ -20,9 +20,8 @@ use super::Failure;
 use super::report::{beside, columns, file_url};
 use crate::keeper::Keeper;
 use crate::output::Output;
-use crate::show::{Progress, Width, show_run, visible, wrapped};
+use crate::show::{Progress, Width, show_run, too_large, visible, wrapped};
 use crate::signals::on_signal;
-use crate::store::{open_store, too_large};
 
 /// Measures which method of reading, writing, copying and comparing is fastest on a storage.
 ///
@@ -168,8 +167,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let stop = stop.clone();
         move |_| stop.request()
     })?;
-    let kept = resumed.as_ref().map(|(document, _)| Kept::of(document));
-    let mut keeper = Keeper::new(Progress::new(arguments.quiet), kept);
+    let document = resumed.as_ref().map(|(document, _)| document);
+    let mut keeper = Keeper::new(Progress::new(arguments.quiet), document);
     let run = seekless_lab::run(&bench, &stop, &mut keeper);
     keeper.finish();
     let run = match (run, caught.signal()) {
@@ -201,7 +200,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 /// The run to go on with.
 fn resumable(name: &OsStr) -> anyhow::Result<(Document, Run)> {
-    let document = open_store()?.find(name)?;
+    let document = Store::of_user()?.find(name)?;
     if document.origin == Origin::Imported {
         bail!("{}: is the run of somebody else: start one of your own", document.id);
     }
@@ -211,9 +210,7 @@ fn resumable(name: &OsStr) -> anyhow::Result<(Document, Run)> {
 
 /// Says where the store becomes too large.
 fn tell_size() -> anyhow::Result<()> {
-    let documents = open_store()
-        .and_then(|store| Ok(store.documents()?))
-        .unwrap_or_default();
+    let documents = Store::of_user().and_then(|store| store.documents()).unwrap_or_default();
     if let Some(warning) = too_large(&documents) {
         writeln!(anstream::stderr(), "{warning}")?;
     }

@@ -10,13 +10,13 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use seekless_lab::store::Store;
 use seekless_lab::{export, report};
 use seekless_record::Run;
 
 use super::Failure;
 use crate::output::Output;
 use crate::show::visible;
-use crate::store::open_store;
 
 /// Writes a run as one HTML page: recommendations, plots, tables, and the run itself inside.
 ///
@@ -40,7 +40,7 @@ pub struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let document = open_store()?.find(&arguments.run)?;
+    let document = Store::of_user()?.find(&arguments.run)?;
     let run = document.read()?;
     if let Some(file) = &arguments.columns {
         Output::prepare(file)?.write(columns(&run)?.as_bytes())?;

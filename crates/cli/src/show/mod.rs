@@ -27,7 +27,7 @@ pub use methods::{list_methods, methods_json, methods_page};
 pub use progress::Progress;
 pub use rankings::show_rankings;
 pub use run::show_run;
-pub use runs::{list_runs, runs_json};
+pub use runs::{list_runs, runs_json, too_large};
 pub use storage::{Described, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};
 pub use units::{bytes, rate, seconds};

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anstyle::Style;
 use jiff::{Timestamp, Unit};
-use seekless_lab::runs::{Document, LIMIT_BYTES};
+use seekless_lab::store::{Document, LIMIT_BYTES};
 use seekless_record::{Cache, Contest, Ended, Run};
 use seekless_results::{DeviceKind, Origin, title};
 use serde_json::{Value, json};
@@ -13,6 +13,18 @@ use super::units::bytes;
 use super::visible::visible;
 use super::width::{Width, wrapped};
 use super::{BOLD, DIM};
+
+/// What to say if the store holds more than it should.
+pub fn too_large(documents: &[Document]) -> Option<String> {
+    let held: u64 = documents.iter().map(|document| document.bytes).sum();
+    (held > LIMIT_BYTES).then(|| {
+        format!(
+            "The saved runs take {}, more than {}: `seekless runs remove --down-to 500M` removes the oldest.",
+            bytes(held as f64),
+            bytes(LIMIT_BYTES as f64)
+        )
+    })
+}
 
 /// Lists runs, three lines each, and what the store holds.
 pub fn list_runs(

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use seekless_lab::experiment::KNOWN;
-use seekless_lab::runs::{Document, Store, split};
+use seekless_lab::store::{Document, Store, split};
 use seekless_record::Run;
 use seekless_results::anonymous;
 

@@ -9,15 +9,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
-use seekless_lab::runs::{Document, Store};
+use seekless_lab::store::{Document, Store};
 use seekless_record::Run;
 use seekless_results::{Origin, compare, objections, table};
 
 use super::Failure;
 use crate::show::{
-    Width, bytes, json_text, list_runs, runs_json, show_comparison, show_rankings, show_run, visible, wrapped,
+    Width, bytes, json_text, list_runs, runs_json, show_comparison, show_rankings, show_run, too_large, visible,
+    wrapped,
 };
-use crate::store::{open_store, too_large};
 
 /// Lists the runs that were saved, compares them, and exchanges them with others.
 ///
@@ -134,7 +134,7 @@ struct Remove {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let store = open_store()?;
+    let store = Store::of_user()?;
     match &arguments.command {
         None => list(&store, arguments.json),
         Some(Command::Show(arguments)) => show(&store, arguments),

@@ -1,7 +1,10 @@
 //! The folder of runs: saving, listing, finding, importing and removing documents.
 //!
-//! One's own runs are in `runs/`, those of others in `imported/`, beside each other. No document is ever written over.
+//! Nothing is sent anywhere: a run that is passed on is a file. One's own runs are in `runs/`, those of others in `imported/`, beside each other. No document is ever written over.
 //! What does not read is named and left alone.
+
+mod error;
+mod kept;
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -9,12 +12,15 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use etcetera::BaseStrategy;
 use seekless_record::{DocumentError, MAX_DOCUMENT_BYTES, Run};
 use seekless_results::Origin;
 use serde::de::IgnoredAny;
 use tempfile::NamedTempFile;
 
-use super::error::{NAMES_TOLD, StoreError};
+use self::error::NAMES_TOLD;
+pub use self::error::StoreError;
+pub use self::kept::Kept;
 use crate::whole_file::WholeFile;
 
 /// What the store should hold at most. Beyond it a run that was measured is still saved, and the user told; nothing is
@@ -55,6 +61,12 @@ pub struct Store {
 }
 
 impl Store {
+    /// The store in the user's data folder.
+    pub fn of_user() -> Result<Self, StoreError> {
+        let folders = etcetera::choose_base_strategy().map_err(StoreError::NoHome)?;
+        Ok(Self::new(folders.data_dir().join("seekless")))
+    }
+
     /// The store in a folder, which need not exist yet.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
@@ -317,7 +329,7 @@ fn write_new(folder: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreError
 }
 
 /// Writes a document in place of one, which keeps its owner and mode.
-pub(super) fn replace(path: &Path, run: &Run) -> Result<(), StoreError> {
+fn replace(path: &Path, run: &Run) -> Result<(), StoreError> {
     let text = document(path, run)?;
     let replaced = WholeFile::find(path).and_then(|file| match file {
         Some(file) => file.write(text.as_bytes()),

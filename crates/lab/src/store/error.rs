@@ -4,11 +4,14 @@ use std::path::PathBuf;
 
 use seekless_record::DocumentError;
 
-use super::store::LIMIT_BYTES;
+use super::LIMIT_BYTES;
 
 /// Why a document was not found, read, written or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
+    /// The user has no home folder.
+    #[error("there is no home folder: {0}")]
+    NoHome(etcetera::HomeDirError),
     /// The system refused.
     #[error("{}: {doing} failed: {source}", path.display())]
     System {

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use seekless_record::Run;
 
-use super::error::StoreError;
-use super::store::{Document, Store, replace};
+use super::{Document, Store, StoreError, replace};
 
 /// The document of a run under way, as it was when it was last read or written here.
 #[derive(Debug)]
 pub struct Kept {
+    store: Store,
     path: PathBuf,
     seen: Option<Seen>,
 }
@@ -25,40 +25,24 @@ struct Seen {
 }
 
 impl Kept {
-    /// The document of a run that is gone on with.
+    /// For a new run, or one that is resumed and has a document already.
     #[must_use]
-    pub fn of(document: &Document) -> Self {
-        Self::at(document.path.clone())
+    pub fn new(store: Store, document: Option<&Document>) -> Self {
+        let path = document.map(|document| document.path.clone()).unwrap_or_default();
+        let seen = Seen::of(&path);
+        Self { store, path, seen }
     }
 
-    /// Saves a run for the first time.
-    pub fn save(store: &Store, run: &Run) -> Result<Self, StoreError> {
-        store.save(run).map(Self::at)
-    }
-
-    /// Its file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Writes the run as it is now: in place of what was last seen, or, where that was changed or removed meanwhile, to a
-    /// new file.
-    pub fn update(&mut self, store: &Store, run: &Run) -> Result<(), StoreError> {
-        if self.seen.is_none() || self.seen != Seen::of(&self.path) {
-            *self = Self::save(store, run)?;
-            return Ok(());
+    /// Writes the run as it is now, and gives its file: in place of what was last seen, or to a new file if there is none
+    /// yet or it was changed or removed meanwhile.
+    pub fn save(&mut self, run: &Run) -> Result<&Path, StoreError> {
+        if self.seen.is_some() && self.seen == Seen::of(&self.path) {
+            replace(&self.path, run)?;
+        } else {
+            self.path = self.store.save(run)?;
         }
-        replace(&self.path, run)?;
         self.seen = Seen::of(&self.path);
-        Ok(())
-    }
-
-    fn at(path: PathBuf) -> Self {
-        Self {
-            seen: Seen::of(&path),
-            path,
-        }
+        Ok(&self.path)
     }
 }
 
@@ -84,21 +68,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path().to_owned());
         let mut run = simulation::run(&[], 0);
-        let mut kept = Kept::save(&store, &run).unwrap();
+        let mut kept = Kept::new(store.clone(), None);
+        kept.save(&run).unwrap();
         run.elapsed_seconds = 7.0;
-        kept.update(&store, &run).unwrap();
+        kept.save(&run).unwrap();
         let documents = store.documents().unwrap();
         assert_eq!(documents.len(), 1);
         assert_eq!(documents[0].read().unwrap(), run);
         // Another goes on with it.
-        let mut other = Kept::of(&documents[0]);
+        let mut other = Kept::new(store.clone(), Some(&documents[0]));
         let theirs = Run {
             elapsed_seconds: 8.0,
             ..run.clone()
         };
-        other.update(&store, &theirs).unwrap();
+        other.save(&theirs).unwrap();
         run.elapsed_seconds = 9.0;
-        kept.update(&store, &run).unwrap();
+        kept.save(&run).unwrap();
         let documents = store.documents().unwrap();
         let seconds = documents
             .iter()
