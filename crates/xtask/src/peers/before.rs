@@ -12,12 +12,13 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
 use rustix::fs::syncfs;
+use seekless_results::statistics::median;
 
 use crate::built::{beside, cargo_command, root};
 use crate::peers::cache::{make_file, prepare};
 use crate::peers::cases::Start;
 use crate::peers::report::in_words;
-use crate::peers::statistics::{median, median_interval};
+use crate::peers::statistics::median_interval;
 use crate::peers::tree::make_trees;
 use crate::process::{capture, check_interrupt, run as run_program};
 

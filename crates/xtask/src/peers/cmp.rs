@@ -13,13 +13,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
+use seekless_results::statistics::median;
 
 use crate::peers::cache::{make_file, prepare};
 use crate::peers::cases::Start;
 use crate::peers::memory::peak_kib;
 use crate::peers::ours::Ours;
 use crate::peers::report::in_words;
-use crate::peers::statistics::median;
 use crate::process::check_interrupt;
 
 /// Where, how much, how often, and which.

@@ -19,11 +19,11 @@ use rustix::io::Errno;
 use seekless::{Answer, Kernel, Method};
 use seekless_lab::trial::Action;
 use seekless_record::Target;
+use seekless_results::statistics::median;
 
 use crate::peers::cache::remove;
 use crate::peers::ours::{Ours, job};
 use crate::peers::report::in_words;
-use crate::peers::statistics::median;
 use crate::process::{capture, check_interrupt, in_words as command_in_words};
 
 /// Where, how much, how often, and which.

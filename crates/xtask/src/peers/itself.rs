@@ -15,9 +15,9 @@ use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
 use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Event, Watch};
 use seekless_record::{Cache, Contest, Differ, Run, Target, Verdict};
+use seekless_results::statistics::median;
 
 use crate::peers::ours::Ours;
-use crate::peers::statistics::median;
 use crate::process::check_interrupt;
 
 /// The part of the contests that must end in a tie.

@@ -6,10 +6,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use comfy_table::{Table, presets};
+use seekless_results::statistics::median;
 
 use crate::peers::fio;
 use crate::peers::lab::{Outcome, Verdict};
-use crate::peers::statistics::{median, median_interval};
+use crate::peers::statistics::median_interval;
 use crate::process::capture;
 
 /// The table of all cases so far.

@@ -15,10 +15,10 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
 use rustix::fs::syncfs;
+use seekless_results::statistics::median;
 
 use crate::peers::ours::Ours;
 use crate::peers::report::in_words;
-use crate::peers::statistics::median;
 use crate::process::{check_interrupt, is_installed, is_root};
 
 /// Seconds over those of the best peer, at most.

@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
+use seekless_results::statistics::median;
 
 use crate::filesystems::{FileSystem, Matrix};
 use crate::peers::cases::Start;
 use crate::peers::ours::Ours;
 use crate::peers::report::in_words;
-use crate::peers::statistics::median;
 use workload::{Seconds, Workload};
 
 /// The most that the planned update may take of the naive one's time.

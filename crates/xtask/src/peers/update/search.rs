@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 use seekless::method::{
     CachePolicy, Durability, Hint, MECHANISMS, Mechanism, Method, Operation, OptionId, Options, Setting, UpdateOrder,
 };
+use seekless_results::statistics::median;
 
 use crate::peers::cases::Start;
-use crate::peers::statistics::median;
 use crate::peers::update::workload::Workload;
 
 const BLOCKS: [u64; 4] = [64 << 10, 1 << 20, 8 << 20, 64 << 20];
