@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 use globset::Glob;
 use seekless_method::Method;
 use seekless_method::{format_size, parse_size};
-use seekless_record::{Cache, Column, Contest, Entry, Finding, Run};
+use seekless_record::{Cache, Column, Contest, Entry, Finding, Run, Trial};
 
 use crate::statistics::median;
+use crate::trials::Trials;
 
 /// More than any experiment gives: a run may come from a stranger.
 const MOST_EXPERIMENTS: usize = 20;
@@ -139,9 +140,9 @@ pub fn tables(run: &Run) -> Vec<Table<'_>> {
 fn of_experiment<'a>(run: &'a Run, experiment: &str) -> Vec<Table<'a>> {
     let columns = run.columns.iter().filter(|column| column.experiment == experiment);
     let columns: Vec<&Column> = columns.take(MOST_COLUMNS).collect();
-    let mut points: Vec<Point<'a>> = Vec::new();
+    let (mut points, trials) = (Vec::<Point<'a>>::new(), Trials::new(run));
     for (index, column) in columns.iter().enumerate() {
-        let mut own = points_of(run, index, column);
+        let mut own = points_of(run, &trials, index, column);
         forget_what_is_the_same(&mut own);
         points.append(&mut own);
     }
@@ -198,7 +199,7 @@ pub fn elsewhere<'a>(run: &'a Run, table: &Table<'a>) -> Vec<Elsewhere<'a>> {
 }
 
 /// All that was measured of a column.
-fn points_of<'a>(run: &'a Run, index: usize, column: &Column) -> Vec<Point<'a>> {
+fn points_of<'a>(run: &'a Run, trials: &Trials<'_>, index: usize, column: &Column) -> Vec<Point<'a>> {
     // As in experiments, `*` stands for any text, `/` and `,` included.
     let Ok(glob) = Glob::new(&column.methods) else {
         return Vec::new();
@@ -226,7 +227,7 @@ fn points_of<'a>(run: &'a Run, index: usize, column: &Column) -> Vec<Point<'a>> 
             size_bytes: contest.size_bytes,
             cell: Cell {
                 seconds: measured.summary.as_ref()?.seconds.median / f64::from(contest.files),
-                extents: extents(run, place),
+                extents: extents(trials.of(place.0, place.1)),
             },
         })
     });
@@ -242,12 +243,8 @@ fn way_of(contest: &Contest, entry: &Entry) -> Option<Way> {
     })
 }
 
-fn extents(run: &Run, (contest, entry): (usize, usize)) -> Option<f64> {
-    let trials = run
-        .trials
-        .iter()
-        .filter(|trial| (trial.contest, trial.entry) == (contest, entry));
-    let extents = trials.filter_map(|trial| trial.extents);
+fn extents(trials: &[&Trial]) -> Option<f64> {
+    let extents = trials.iter().filter_map(|trial| trial.extents);
     median(&extents.map(|extents| extents as f64).collect::<Vec<_>>())
 }
 

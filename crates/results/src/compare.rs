@@ -7,13 +7,14 @@
 
 use std::collections::HashMap;
 
-use seekless_record::{Contest, Entry, Run, Status, Trial};
+use seekless_record::{Contest, Entry, Run, Status};
 use serde::Serialize;
 
 use crate::kind::DeviceKind;
 use crate::ranking::{Samples, summarize};
 use crate::same::{NotComparable, contest_pairs, storage_pairs};
 use crate::statistics::{median, paired_ratios, unpaired_ratio};
+use crate::trials::Trials;
 use crate::words::title;
 
 /// What changed.
@@ -118,7 +119,7 @@ pub fn compare(first: &Run, second: &Run) -> Result<Comparison, NotComparable> {
     if pairs.is_empty() {
         return Err(rest);
     }
-    let trials = [first, second].map(Trials::new);
+    let trials = [first, second].map(|run| (run, Trials::new(run)));
     Ok(Comparison {
         runs: [first.id.clone(), second.id.clone()],
         changed: changed(first, second),
@@ -239,26 +240,6 @@ fn cautions(first: &Run, second: &Run) -> Vec<String> {
     found
 }
 
-/// The trials of a run, by contest and entry: a run of others may have ten thousand of each.
-struct Trials<'a> {
-    run: &'a Run,
-    of_entry: HashMap<(usize, usize), Vec<&'a Trial>>,
-}
-
-impl<'a> Trials<'a> {
-    fn new(run: &'a Run) -> Self {
-        let mut of_entry = HashMap::<_, Vec<_>>::new();
-        for trial in &run.trials {
-            of_entry.entry((trial.contest, trial.entry)).or_default().push(trial);
-        }
-        Self { run, of_entry }
-    }
-
-    fn of(&self, contest: usize, entry: usize) -> &[&'a Trial] {
-        self.of_entry.get(&(contest, entry)).map_or(&[], Vec::as_slice)
-    }
-}
-
 /// One contest of a run, with its entries' samples.
 struct Side<'a> {
     contest: &'a Contest,
@@ -270,8 +251,8 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn new(trials: &'a Trials<'a>, index: usize) -> Self {
-        let contest = &trials.run.contests[index];
+    fn new((run, trials): &'a (&'a Run, Trials<'a>), index: usize) -> Self {
+        let contest = &run.contests[index];
         let mut by_method = HashMap::new();
         let samples = contest.entries.iter().enumerate().map(|(entry, found)| {
             by_method.entry(found.method.as_str()).or_insert(entry);
@@ -318,9 +299,9 @@ impl<'a> Side<'a> {
     }
 }
 
-fn contest([first, second]: &[Trials<'_>; 2], (one, other): (usize, usize)) -> ContestChange {
+fn contest([first, second]: &[(&Run, Trials<'_>); 2], (one, other): (usize, usize)) -> ContestChange {
     let sides = [Side::new(first, one), Side::new(second, other)];
-    let second = second.run;
+    let second = second.0;
     let [before, now] = &sides;
     let common: Vec<(usize, usize)> = (0..before.contest.entries.len())
         .filter(|&entry| !before.samples[entry].by_round.is_empty())

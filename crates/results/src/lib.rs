@@ -19,6 +19,7 @@ mod prediction;
 mod same;
 mod system_table;
 mod table;
+mod trials;
 mod warnings;
 mod words;
 
@@ -32,5 +33,6 @@ pub use kind::DeviceKind;
 pub use same::{NotComparable, fingerprint, objections};
 pub use system_table::{SYSTEM_HEADS, SystemRow, asks_for_system, is_about, mode_words, system_rows};
 pub use table::{Origin, Place, Ranked, Ranking, size_class, table};
+pub use trials::Trials;
 pub use warnings::{other_io, warnings};
 pub use words::{description, ends_early, has_target, is_told_in_times, label_of, pair_words, title};

@@ -4,6 +4,7 @@ use seekless_record::{Cache, Run, Trial};
 
 use crate::prediction::mispredicted;
 use crate::statistics::median;
+use crate::trials::Trials;
 use crate::words::title;
 
 /// The part of the bytes read from devices during trials that was not the trials' own; none where they read nothing
@@ -101,21 +102,16 @@ pub fn warnings(run: &Run) -> Vec<String> {
     if run.machine.on_battery == Some(true) {
         warnings.push("The machine runs on battery: plug it in, and measure again.".to_owned());
     }
-    warnings.extend((0..run.contests.len()).filter_map(|contest| drift(run, contest)));
+    let trials = Trials::new(run);
+    warnings.extend((0..run.contests.len()).filter_map(|contest| drift(run, &trials, contest)));
     warnings
 }
 
 /// Whether the reference of a contest, which runs in every round, became faster or slower meanwhile.
-fn drift(run: &Run, contest: usize) -> Option<String> {
-    let of_contest = |entry: usize| {
-        let trials = run
-            .trials
-            .iter()
-            .filter(move |trial| (trial.contest, trial.entry) == (contest, entry));
-        trials
-            .filter(|trial| trial.valid)
-            .map(|trial| trial.seconds)
-            .collect::<Vec<f64>>()
+fn drift(run: &Run, trials: &Trials<'_>, contest: usize) -> Option<String> {
+    let of_contest = |entry: usize| -> Vec<f64> {
+        let valid = trials.of(contest, entry).iter().filter(|trial| trial.valid);
+        valid.map(|trial| trial.seconds).collect()
     };
     let entries = 0..run.contests[contest].entries.len();
     let seconds = entries.map(of_contest).max_by_key(Vec::len)?;

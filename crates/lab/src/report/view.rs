@@ -2,30 +2,19 @@
 
 use seekless_record::{Contest, Entry, Interval, Run, Summary, Trial, Verdict};
 use seekless_results::ranking::{PairedRatio, Samples};
-use seekless_results::title;
+use seekless_results::{Trials, title};
 
 use super::words::{shown, sound};
 
 /// A run to be shown.
 pub(super) struct View<'a> {
     pub run: &'a Run,
-    /// By contest, then by entry. Trials of neither are left out.
-    trials: Vec<Vec<Vec<&'a Trial>>>,
+    trials: Trials<'a>,
 }
 
 impl<'a> View<'a> {
     pub fn new(run: &'a Run) -> Self {
-        let mut trials: Vec<Vec<Vec<&Trial>>> = run
-            .contests
-            .iter()
-            .map(|contest| vec![Vec::new(); contest.entries.len()])
-            .collect();
-        for trial in &run.trials {
-            let of_contest = trials.get_mut(trial.contest);
-            if let Some(of_entry) = of_contest.and_then(|entries| entries.get_mut(trial.entry)) {
-                of_entry.push(trial);
-            }
-        }
+        let trials = Trials::new(run);
         Self { run, trials }
     }
 
@@ -56,10 +45,7 @@ impl<'a> View<'a> {
 
     /// The trials of an entry, in the order they happened.
     pub fn trials(&self, contest: usize, entry: usize) -> &[&'a Trial] {
-        let of_contest = self.trials.get(contest);
-        of_contest
-            .and_then(|entries| entries.get(entry))
-            .map_or(&[], Vec::as_slice)
+        self.trials.of(contest, entry)
     }
 
     /// One entry's seconds over another's, paired by round.
