@@ -146,18 +146,21 @@ impl Method {
     }
 
     /// The operation.
+    #[inline]
     #[must_use]
     pub fn operation(&self) -> Operation {
         self.mechanism.operation
     }
 
     /// The mechanism.
+    #[inline]
     #[must_use]
     pub fn mechanism(&self) -> &'static Mechanism {
         self.mechanism
     }
 
     /// The options, complete.
+    #[inline]
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.options

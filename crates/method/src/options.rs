@@ -416,6 +416,7 @@ const NUMBERS: usize = SLOTS[COUNT - 1] + ROWS[COUNT - 1].number.is_some() as us
 
 impl Options {
     /// The value of an option; none where it is plain, or the method does not take it.
+    #[inline]
     #[must_use]
     pub fn get(&self, option: OptionId) -> Option<Value> {
         match self.kinds[option as usize] {
@@ -450,6 +451,7 @@ impl Options {
         self
     }
 
+    #[inline]
     fn number(&self, option: OptionId) -> Option<u64> {
         match self.get(option) {
             Some(Value::Number(number)) => Some(number),
@@ -458,48 +460,56 @@ impl Options {
     }
 
     /// Ranges read in parallel.
+    #[inline]
     #[must_use]
     pub fn threads(&self) -> u32 {
         self.number(OptionId::Threads).map_or(1, |threads| threads as u32)
     }
 
     /// Requests in flight; none where the mechanism has one at a time.
+    #[inline]
     #[must_use]
     pub fn depth(&self) -> Option<u32> {
         self.number(OptionId::Depth).map(|depth| depth as u32)
     }
 
     /// How the page cache takes part.
+    #[inline]
     #[must_use]
     pub fn cache(&self) -> CachePolicy {
         CachePolicy::of(self)
     }
 
     /// Bytes per call; none where all is moved at once.
+    #[inline]
     #[must_use]
     pub fn block_bytes(&self) -> Option<u64> {
         self.number(OptionId::Block)
     }
 
     /// The read-ahead hint.
+    #[inline]
     #[must_use]
     pub fn hint(&self) -> Hint {
         Hint::of(self)
     }
 
     /// The preallocation of what is written.
+    #[inline]
     #[must_use]
     pub fn preallocate(&self) -> Preallocate {
         Preallocate::of(self)
     }
 
     /// The durability of what is written.
+    #[inline]
     #[must_use]
     pub fn durability(&self) -> Durability {
         Durability::of(self)
     }
 
     /// The order in which two files are read.
+    #[inline]
     #[must_use]
     pub fn order(&self) -> Order {
         match self.get(OptionId::Order) {
@@ -511,6 +521,7 @@ impl Options {
     }
 
     /// The order in which updates are written.
+    #[inline]
     #[must_use]
     pub fn update_order(&self) -> UpdateOrder {
         match self.get(OptionId::UpdateOrder) {
@@ -522,24 +533,28 @@ impl Options {
     }
 
     /// What finds the first difference.
+    #[inline]
     #[must_use]
     pub fn differ(&self) -> Differ {
         Differ::of(self)
     }
 
     /// Whether a file is compared with itself for real, which is equal at once otherwise.
+    #[inline]
     #[must_use]
     pub fn identity_ignored(&self) -> bool {
         self.get(OptionId::Identity).is_some()
     }
 
     /// Whether holes and shared extents are read like everything else where two files are compared.
+    #[inline]
     #[must_use]
     pub fn holes_ignored(&self) -> bool {
         self.get(OptionId::HolesIgnored).is_some()
     }
 
     /// Whether holes of what is read or copied are skipped: nobody reads them, and a copy has them too.
+    #[inline]
     #[must_use]
     pub fn holes_skipped(&self) -> bool {
         self.get(OptionId::HolesSkipped).is_some()

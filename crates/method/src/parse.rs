@@ -25,7 +25,10 @@ impl FromStr for Method {
             Some((name, count)) => (name, Some(count)),
             None => (head, None),
         };
-        let mechanism = MECHANISMS.iter().find(|known| format!("{known:?}") == name);
+        let mechanism = name.split_once('/').and_then(|(operation, name)| {
+            let is_meant = |known: &&Mechanism| known.operation.name() == operation && known.name == name;
+            MECHANISMS.iter().find(is_meant)
+        });
         let mechanism = mechanism.filter(|known| count.is_none() || known.is_named_with(OptionId::Threads));
         let mechanism = mechanism.ok_or_else(|| unknown_method(text, head))?;
         let mut options = Options::default();
@@ -40,10 +43,11 @@ impl FromStr for Method {
 fn read_options(text: &str, mechanism: &Mechanism, mut options: Options, rest: &str) -> Result<Options, ParseError> {
     for option in rest.split(',').filter(|option| !option.is_empty()) {
         // Two operations may have an option of one name. One that the operation does not have is refused later.
-        let (of_operation, others): (Vec<_>, Vec<_>) = OPTIONS
-            .iter()
-            .partition(|row| row.operations.contains(&mechanism.operation));
-        let mut rows = of_operation.into_iter().chain(others);
+        let rows_of = |is_own: bool| {
+            let is_wanted = move |row: &&OptionRow| row.operations.contains(&mechanism.operation) == is_own;
+            OPTIONS.iter().filter(is_wanted)
+        };
+        let mut rows = rows_of(true).chain(rows_of(false));
         let found = rows.find_map(|row| Some((row, row.read(option)?)));
         let (row, value) = found.ok_or_else(|| unknown_option(text, option, mechanism))?;
         let value = value?;

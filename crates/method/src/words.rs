@@ -22,6 +22,7 @@ macro_rules! words {
                 Value::Word(self as u8)
             }
 
+            #[inline]
             pub(crate) fn of(options: &Options) -> Self {
                 match options.get(OptionId::$option) {
                     Some(Value::Word(at)) => Self::ALL[usize::from(at)],
