@@ -210,10 +210,17 @@ pub enum Now {
     Failed(String),
 }
 
-/// Puts back the windows that killed runs left changed. Where there is none, this takes a call.
+/// Puts back the windows that killed runs left changed. Where there is none, this takes a few calls.
 #[must_use]
 pub fn put_back_left() -> Vec<LeftWindow> {
-    left_in(Path::new(NOTES))
+    let names = fs::read_dir(NOTES).into_iter().flatten().flatten();
+    let is_note = |name: &OsStr| name.as_bytes().ends_with(NOTE.as_bytes());
+    // Nearly always there is none.
+    if names.map(|entry| entry.file_name()).any(|name| is_note(&name)) {
+        left_in(Path::new(NOTES))
+    } else {
+        Vec::new()
+    }
 }
 
 fn left_in(folder: &Path) -> Vec<LeftWindow> {
