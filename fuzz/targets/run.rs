@@ -10,9 +10,8 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use seekless_cli::{Width, show_comparison, show_rankings, show_run};
 use seekless_lab::experiment::KNOWN;
-use seekless_lab::export::{to_csv, to_markdown};
-use seekless_lab::report::to_html;
 use seekless_record::{Run, from_json, to_json};
+use seekless_report::{to_csv, to_html, to_markdown};
 use seekless_results::{Origin, anonymous, compare, objections, table};
 use serde_json::{Value, json};
 

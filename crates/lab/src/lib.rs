@@ -7,9 +7,7 @@
 //! a terminal.
 
 pub mod experiment;
-pub mod export;
 pub mod read_ahead;
-pub mod report;
 pub mod store;
 pub mod trial;
 

@@ -12,8 +12,9 @@ use seekless::method::parse_size;
 use seekless_lab::experiment::{Experiment, filter};
 use seekless_lab::store::{Document, Store};
 use seekless_lab::trial::Stop;
-use seekless_lab::{Bench, Drop, export, report};
+use seekless_lab::{Bench, Drop};
 use seekless_record::{Cache, Run};
+use seekless_report::{to_csv, to_html, to_markdown};
 use seekless_results::Origin;
 
 use super::Failure;
@@ -234,7 +235,7 @@ fn show(run: &Run, all: bool, saved: Option<&Path>, page: Option<&Path>) -> anyh
 
 /// Writes the page of a saved run beside it.
 fn report_beside(run: &Run, saved: &Path) -> anyhow::Result<PathBuf> {
-    let written = || -> anyhow::Result<()> { beside(saved)?.write(report::to_html(run)?.as_bytes()) };
+    let written = || -> anyhow::Result<()> { beside(saved)?.write(to_html(run)?.as_bytes()) };
     written().context("the report was not written")?;
     let path = saved.with_extension("html");
     Ok(std::fs::canonicalize(&path).unwrap_or(path))
@@ -381,10 +382,10 @@ impl Exports {
     fn prepare(arguments: &Arguments) -> anyhow::Result<Self> {
         let wanted: [(&Option<PathBuf>, Form); 5] = [
             (&arguments.export_json, |run| Ok(seekless_record::to_json(run)?)),
-            (&arguments.export_csv, |run| Ok(export::to_csv(run)?)),
+            (&arguments.export_csv, |run| Ok(to_csv(run)?)),
             (&arguments.export_columns, columns),
-            (&arguments.export_markdown, |run| Ok(export::to_markdown(run))),
-            (&arguments.report, |run| Ok(report::to_html(run)?)),
+            (&arguments.export_markdown, |run| Ok(to_markdown(run))),
+            (&arguments.report, |run| Ok(to_html(run)?)),
         ];
         let mut exports: Vec<(Output, Form)> = Vec::new();
         for (path, form) in wanted {

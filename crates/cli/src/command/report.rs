@@ -11,8 +11,8 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use seekless_lab::store::Store;
-use seekless_lab::{export, report};
 use seekless_record::Run;
+use seekless_report::{to_columns, to_html};
 
 use super::Failure;
 use crate::output::Output;
@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return Err(anyhow!("{}: is the run itself: write the page to another file", path.display()).into());
     }
     let url = output.target().map(|target| file_url(&target));
-    let page = report::to_html(&run).with_context(|| format!("{}: making its page failed", path.display()))?;
+    let page = to_html(&run).with_context(|| format!("{}: making its page failed", path.display()))?;
     output.write(page.as_bytes())?;
     if let Some(url) = url {
         let mut out = anstream::stdout().lock();
@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 /// The times of a run in the columns of a document.
 pub(super) fn columns(run: &Run) -> anyhow::Result<String> {
-    let text = export::to_columns(run)?;
+    let text = to_columns(run)?;
     if text.is_empty() {
         bail!(
             "{}: nothing of it was measured under the column of a document",

@@ -293,11 +293,8 @@ fn fixed_runs_are_shown_and_exported_as_reviewed() {
         place.run(&["report", "run.json", "--output", "page.html"]).succeeded();
         let page = fs::read_to_string(place.path("page.html")).unwrap();
         assert_golden(&format!("runs/{name}.body.html"), &body(&page));
-        assert_golden(
-            &format!("runs/{name}.csv"),
-            &seekless_lab::export::to_csv(&run).unwrap(),
-        );
-        assert_golden(&format!("runs/{name}.md"), &seekless_lab::export::to_markdown(&run));
+        assert_golden(&format!("runs/{name}.csv"), &seekless_report::to_csv(&run).unwrap());
+        assert_golden(&format!("runs/{name}.md"), &seekless_report::to_markdown(&run));
         let written = seekless_record::to_json(&run).unwrap();
         assert_golden(&format!("runs/{name}.newest.json"), &written);
     }

@@ -1,0 +1,289 @@
+//! A run to be shown: its contests with their rows in the order shown, and what is in no table and why. It is made once,
+//! from texts that are harmless, and all renderers read it.
+//!
+//! Not here: how a figure is written, and which columns a renderer has room for.
+
+mod visible;
+
+use seekless_record::{Contest, Entry, Interval, Run, Status, Summary, Trial, Verdict};
+pub use visible::{Visible, visible};
+
+use crate::ranking::{PairedRatio, Samples, crossovers};
+use crate::system_table::{SystemRow, asks_for_system, system_rows};
+use crate::words::{is_told_in_times, short_name, title};
+
+/// A run to be shown.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// The run; its texts are harmless.
+    pub run: &'a Run,
+    /// The contests, in the run's order.
+    pub contests: Vec<ContestView<'a>>,
+    /// Where the winner changes with the size of the files, a sentence each.
+    pub crossovers: Vec<String>,
+}
+
+/// A contest to be shown.
+#[derive(Debug)]
+pub struct ContestView<'a> {
+    /// Its index in the run.
+    pub index: usize,
+    /// The contest.
+    pub contest: &'a Contest,
+    /// What is compared, as in `read 64M, cold`.
+    pub name: String,
+    /// The same, with the storage where the run has several.
+    pub title: String,
+    /// Whether its figures are told in seconds: a rate over the size of its files tells nothing.
+    pub in_times: bool,
+    /// What has figures: the best, then by the ratio to it, and last what was dropped.
+    pub rows: Vec<Row<'a>>,
+    /// What is not ranked to the end, and why. What failed may have a row too.
+    pub left_out: Vec<(&'a Entry, String)>,
+    /// What the whole system did beside each entry.
+    pub system: Vec<SystemRow>,
+    /// Whether the experiment is about what the whole system did.
+    pub asks_for_system: bool,
+    /// By entry.
+    trials: Vec<Vec<&'a Trial>>,
+}
+
+/// An entry with its figures.
+#[derive(Debug)]
+pub struct Row<'a> {
+    /// Its contest.
+    pub contest: &'a Contest,
+    /// The entry.
+    pub entry: &'a Entry,
+    /// Its figures.
+    pub summary: &'a Summary,
+    /// Where it stands.
+    pub position: Position,
+}
+
+/// Where an entry stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Position {
+    /// The best.
+    Best,
+    /// Not told apart from the best.
+    Tie,
+    /// Slower, by this ratio of times; so is what was dropped.
+    Slower(Interval),
+    /// It failed.
+    Failed,
+    /// Nothing was concluded.
+    Unranked,
+}
+
+impl Position {
+    /// That of an entry.
+    #[must_use]
+    pub fn of(entry: &Entry) -> Self {
+        match (&entry.status, &entry.standing) {
+            (Status::Failed(_), _) => Self::Failed,
+            (_, None) => Self::Unranked,
+            (status, Some(standing)) => match standing.verdict {
+                Verdict::Best => Self::Best,
+                Verdict::Tie if *status == Status::Measured => Self::Tie,
+                Verdict::Tie | Verdict::Slower => Self::Slower(standing.ratio),
+            },
+        }
+    }
+}
+
+impl<'a> View<'a> {
+    /// The view of a run.
+    #[must_use]
+    pub fn of(run: &'a Visible<'_>) -> Self {
+        let run = run.run();
+        let mut trials: Vec<Vec<Vec<&Trial>>> = run
+            .contests
+            .iter()
+            .map(|contest| vec![Vec::new(); contest.entries.len()])
+            .collect();
+        for trial in &run.trials {
+            let of_contest = trials.get_mut(trial.contest);
+            if let Some(of_entry) = of_contest.and_then(|entries| entries.get_mut(trial.entry)) {
+                of_entry.push(trial);
+            }
+        }
+        let contests = trials.into_iter().enumerate();
+        Self {
+            run,
+            contests: contests
+                .map(|(index, trials)| ContestView::of(run, index, trials))
+                .collect(),
+            crossovers: crossovers(run),
+        }
+    }
+
+    /// The operations, each once, in the order of their contests.
+    #[must_use]
+    pub fn operations(&self) -> Vec<&'a str> {
+        let mut operations: Vec<&str> = Vec::new();
+        for contest in &self.run.contests {
+            if !operations.contains(&contest.operation.as_str()) {
+                operations.push(&contest.operation);
+            }
+        }
+        operations
+    }
+
+    /// The contests of an operation.
+    pub fn contests_of(&self, operation: &str) -> impl Iterator<Item = &ContestView<'a>> {
+        let contests = self.contests.iter();
+        contests.filter(move |contest| contest.contest.operation == operation)
+    }
+
+    /// The path of a contest's storage, where the run has several.
+    #[must_use]
+    pub fn place(&self, contest: &Contest) -> Option<&'a str> {
+        place(self.run, contest.storage)
+    }
+}
+
+/// The path of a storage, where the run has several.
+fn place(run: &Run, storage: usize) -> Option<&str> {
+    let storage = run.storages.get(storage).filter(|_| run.storages.len() > 1);
+    storage.map(|storage| storage.path.as_str())
+}
+
+impl<'a> ContestView<'a> {
+    fn of(run: &'a Run, index: usize, trials: Vec<Vec<&'a Trial>>) -> Self {
+        let contest = &run.contests[index];
+        let name = title(contest);
+        let title = match place(run, contest.storage) {
+            Some(place) => format!("{name}, {place}"),
+            None => name.clone(),
+        };
+        Self {
+            index,
+            contest,
+            name,
+            title,
+            in_times: is_told_in_times(contest),
+            rows: rows(contest),
+            left_out: left_out(contest),
+            system: system_rows(run, index),
+            asks_for_system: asks_for_system(run, contest),
+            trials,
+        }
+    }
+
+    /// The trials of an entry, in the order they happened.
+    #[must_use]
+    pub fn trials(&self, entry: usize) -> &[&'a Trial] {
+        self.trials.get(entry).map_or(&[], Vec::as_slice)
+    }
+
+    /// One method's seconds over another's, paired by round.
+    #[must_use]
+    pub fn compare(&self, one: &str, other: &str) -> Option<PairedRatio> {
+        let place = |method| self.contest.entries.iter().position(|entry| entry.method == method);
+        let samples = |entry: usize| Samples::of(self.trials(entry).iter().copied());
+        let comparison = samples(place(one)?).over(&samples(place(other)?))?;
+        sound(comparison.ratio.median).map(|_| comparison)
+    }
+
+    /// The entry with this method.
+    #[must_use]
+    pub fn entry(&self, method: &str) -> Option<&'a Entry> {
+        self.contest.entries.iter().find(|entry| entry.method == method)
+    }
+
+    /// The rate of the winner on fresh rounds, where it was measured again.
+    #[must_use]
+    pub fn confirmed(&self) -> Option<Interval> {
+        let rates = self.contest.conclusion.as_ref()?.confirmed_bytes_per_second?;
+        sound(rates.median).map(|_| rates)
+    }
+
+    /// The best of those that wait for each call and the best of those that overlap, by name, where there are both.
+    #[must_use]
+    pub fn best_of_kinds(&self) -> Option<(String, String)> {
+        let conclusion = self.contest.conclusion.as_ref()?;
+        let name = |method: &Option<String>| Some(short_name(method.as_ref()?, self.contest));
+        Some((name(&conclusion.best_synchronous)?, name(&conclusion.best_overlapping)?))
+    }
+}
+
+/// A figure that can be drawn and divided by.
+#[must_use]
+pub fn sound(figure: f64) -> Option<f64> {
+    (figure.is_finite() && figure > 0.0).then_some(figure)
+}
+
+fn rows(contest: &Contest) -> Vec<Row<'_>> {
+    let with_figures = contest.entries.iter().filter_map(|entry| {
+        Some(Row {
+            contest,
+            entry,
+            summary: entry.summary.as_ref()?,
+            position: Position::of(entry),
+        })
+    });
+    let mut rows: Vec<Row<'_>> = with_figures.collect();
+    let is_best = |row: &Row<'_>| {
+        let standing = row.entry.standing.as_ref();
+        standing.is_some_and(|standing| standing.verdict == Verdict::Best)
+    };
+    let ratio = |row: &Row<'_>| row.ratio().map_or(row.summary.seconds.median, |ratio| ratio.median);
+    rows.sort_by(|one, other| {
+        let dropped = one.is_dropped().cmp(&other.is_dropped());
+        let best = is_best(other).cmp(&is_best(one));
+        dropped.then(best).then(ratio(one).total_cmp(&ratio(other)))
+    });
+    rows
+}
+
+impl Row<'_> {
+    /// The name under which it was published, or the method without what the contest's title says.
+    #[must_use]
+    pub fn name(&self) -> String {
+        short_name(&self.entry.method, self.contest)
+    }
+
+    /// Whether it was not measured to the end.
+    #[must_use]
+    pub fn is_dropped(&self) -> bool {
+        self.entry.status != Status::Measured
+    }
+
+    /// Its time over that of the best.
+    #[must_use]
+    pub fn ratio(&self) -> Option<Interval> {
+        self.entry.standing.as_ref().map(|standing| standing.ratio)
+    }
+
+    /// The interval of its rate, that of its seconds turned round, where it can be drawn.
+    #[must_use]
+    pub fn rates(&self) -> Option<Interval> {
+        let (rate, seconds) = (sound(self.summary.bytes_per_second)?, self.summary.seconds);
+        let at = |bound: f64| sound(rate * seconds.median / bound);
+        Some(Interval {
+            low: at(seconds.high).unwrap_or(rate).min(rate),
+            median: rate,
+            high: at(seconds.low).unwrap_or(rate).max(rate),
+            coverage: seconds.coverage,
+        })
+    }
+
+    /// What is to be known of it beside its figures.
+    #[must_use]
+    pub fn note(&self) -> Option<&str> {
+        self.entry.command.as_ref()?.note.as_deref()
+    }
+}
+
+fn left_out(contest: &Contest) -> Vec<(&Entry, String)> {
+    let why = |entry: &Entry| match &entry.status {
+        Status::Failed(why) => Some(format!("failed: {why}")),
+        _ if entry.summary.is_some() => None,
+        Status::Unavailable(why) => Some(format!("not available: {why}")),
+        Status::Unmeasured(why) => Some(format!("not measured: {why}")),
+        Status::Measured | Status::Dropped(_) => Some("no valid trial".to_owned()),
+    };
+    let entries = contest.entries.iter();
+    entries.filter_map(|entry| Some((entry, why(entry)?))).collect()
+}
