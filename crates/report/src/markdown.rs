@@ -2,30 +2,27 @@
 
 use std::fmt::Write;
 
-use seekless_record::{Contest, Entry, Interval, Machine, Run, Status, Storage, Summary, Verdict};
-use seekless_results::ranking::crossovers;
-use seekless_results::{SYSTEM_HEADS, asks_for_system, mode_words, system_rows, title};
-
-use super::word;
+use seekless_record::{Ended, Interval, Machine, Run, Status, Storage};
+use seekless_results::{ContestView, Position, Row, SYSTEM_HEADS, View, Visible, mode_words};
 
 /// The run as a page: machine, storages, a table and a recommendation for each contest, warnings.
 ///
 /// Rates are in units of 1000 bytes; their intervals are those of the seconds, turned round.
 #[must_use]
 pub fn to_markdown(run: &Run) -> String {
+    let shown = Visible::of(run);
+    let view = View::of(&shown);
+    let run = view.run;
     let mut page = format!("# Run {}\n\n", escaped(&run.id));
     line(&mut page, &format!("- Machine: {}", machine(&run.machine)));
     for each in &run.storages {
         line(&mut page, &format!("- Storage: {}", storage(each)));
     }
     line(&mut page, &format!("- {}", conditions(run)));
-    for (index, contest) in run.contests.iter().enumerate() {
-        section(&mut page, run, contest);
-        if asks_for_system(run, contest) {
-            system(&mut page, run, index);
-        }
+    for contest in &view.contests {
+        section(&mut page, contest);
     }
-    list(&mut page, "Where the winner changes", &crossovers(run));
+    list(&mut page, "Where the winner changes", &view.crossovers);
     list(&mut page, "Choices", &run.choices);
     list(&mut page, "Warnings", &run.warnings);
     page
@@ -77,8 +74,8 @@ fn storage(storage: &Storage) -> String {
 
 fn conditions(run: &Run) -> String {
     let ended = match run.ended {
-        seekless_record::Ended::Complete => "complete",
-        seekless_record::Ended::Interrupted => "interrupted",
+        Ended::Complete => "complete",
+        Ended::Interrupted => "interrupted",
     };
     let noise = [
         run.noise
@@ -102,178 +99,177 @@ fn conditions(run: &Run) -> String {
     )
 }
 
-fn section(page: &mut String, run: &Run, contest: &Contest) {
-    let place = match run.storages.get(contest.storage) {
-        Some(storage) if run.storages.len() > 1 => format!(" ({})", storage.path),
-        _ => String::new(),
-    };
-    let _ = write!(page, "\n## {}\n\n", escaped(&format!("{}{place}", title(contest))));
-    let mut ranked: Vec<(&Entry, &Summary)> = contest
-        .entries
-        .iter()
-        .filter_map(|entry| Some((entry, entry.summary.as_ref()?)))
-        .collect();
-    ranked.sort_by(|a, b| a.1.seconds.median.total_cmp(&b.1.seconds.median));
-    if !ranked.is_empty() {
-        if contest.updates.is_some() {
-            update_table(page, &ranked);
-        } else {
-            table(page, &ranked);
-        }
+fn section(page: &mut String, view: &ContestView<'_>) {
+    let contest = view.contest;
+    let _ = write!(page, "\n## {}\n\n", escaped(&view.title));
+    let columns = if contest.updates.is_some() { TIMES } else { RATES };
+    if !view.rows.is_empty() {
+        let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
+        let rows = view
+            .rows
+            .iter()
+            .map(|row| columns.iter().map(|(_, cell)| cell(row)).collect());
+        table(page, &heads, rows);
     }
     if let Some(mode) = contest.mode {
         let _ = writeln!(page, "\n{}", mode_words(mode));
     }
     if let Some(conclusion) = &contest.conclusion {
         let _ = write!(page, "\n**{}**\n", escaped(&conclusion.sentence));
-        if let Some(rates) = conclusion.confirmed_bytes_per_second {
-            let (median, low, high) = (rate(rates.median), rate(rates.low), rate(rates.high));
-            let _ = write!(
-                page,
-                "\nMeasured again on fresh rounds: {median} ({low} to {high}{}).\n",
-                range(rates)
-            );
-        }
-        effects(page, contest);
     }
-    let left_out: Vec<String> = contest.entries.iter().filter_map(left_out).collect();
-    if !left_out.is_empty() {
-        let _ = write!(page, "\n{}\n", left_out.join("\n"));
+    if let Some(rates) = view.confirmed() {
+        let (median, low, high) = (rate(rates.median), rate(rates.low), rate(rates.high));
+        let _ = write!(
+            page,
+            "\nMeasured again on fresh rounds: {median} ({low} to {high}{}).\n",
+            range(&rates)
+        );
+    }
+    effects(page, view);
+    let without_figures = view.left_out.iter().filter(|(entry, _)| entry.summary.is_none());
+    for (index, (entry, why)) in without_figures.enumerate() {
+        let before = if index == 0 { "\n" } else { "" };
+        line(page, &format!("{before}- {}: {}", escaped(&entry.method), escaped(why)));
+    }
+    if view.asks_for_system {
+        system(page, view);
     }
 }
 
-fn table(page: &mut String, ranked: &[(&Entry, &Summary)]) {
-    line(
-        page,
-        "| method | rate | 95 % interval | mean ± deviation | fsync | CPU | rounds | verdict |",
-    );
-    line(page, "|---|---:|---:|---:|---:|---:|---:|---|");
-    for (entry, summary) in ranked {
-        let Summary { seconds, .. } = summary;
-        let rate_of = |at: f64| rate(summary.bytes_per_second * seconds.median / at);
+/// A heading, which begins with `#` above figures, and its cell in a row.
+type Column = (&'static str, fn(&Row<'_>) -> String);
+
+const METHOD: Column = ("method", |row| {
+    let planned = row.summary.planned.as_ref().map(|planned| format!(" ({planned})"));
+    row.entry.method.clone() + &planned.unwrap_or_default()
+});
+const FSYNC: Column = ("#fsync", |row| format!("{:.4} s", row.summary.fsync_seconds));
+const CPU: Column = ("#CPU", |Row { summary, .. }| {
+    format!("{:.0} %", summary.cpu_seconds / summary.seconds.median * 100.0)
+});
+const ROUNDS: Column = ("#rounds", |row| row.summary.rounds.to_string());
+const VERDICT: Column = ("verdict", verdict);
+
+const RATES: &[Column] = &[
+    METHOD,
+    ("#rate", |row| rate(row.summary.bytes_per_second)),
+    ("#95 % interval", |Row { summary, .. }| {
+        let at = |bound: f64| rate(summary.bytes_per_second * summary.seconds.median / bound);
+        let Interval { low, high, .. } = summary.seconds;
+        format!("{} to {}{}", at(high), at(low), range(&summary.seconds))
+    }),
+    ("#mean ± deviation", |Row { summary, .. }| {
         let deviation = summary
             .deviation_seconds
             .map_or(String::new(), |deviation| format!(" ± {deviation:.4}"));
-        let _ = writeln!(
-            page,
-            "| {} | {} | {} to {}{} | {:.4}{deviation} s | {:.4} s | {:.0} % | {} | {} |",
-            escaped(&entry.method),
-            rate(summary.bytes_per_second),
-            rate_of(seconds.high),
-            rate_of(seconds.low),
-            range(*seconds),
-            summary.mean_seconds,
-            summary.fsync_seconds,
-            summary.cpu_seconds / seconds.median * 100.0,
-            summary.rounds,
-            escaped(&verdict(entry)),
-        );
-    }
-}
+        format!("{:.4}{deviation} s", summary.mean_seconds)
+    }),
+    FSYNC,
+    CPU,
+    ROUNDS,
+    VERDICT,
+];
 
 /// Times, since a rate over the size of a file that is hardly written tells nothing; what was predicted, and what was
 /// written.
-fn update_table(page: &mut String, ranked: &[(&Entry, &Summary)]) {
-    line(
-        page,
-        "| method | time | 95 % interval | predicted | calls | written for each byte | fsync | CPU | rounds | verdict |",
-    );
-    line(page, "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|");
-    let or_none = |figure: Option<String>| figure.unwrap_or_else(|| "–".to_owned());
-    for (entry, summary) in ranked {
-        let Summary { seconds, .. } = summary;
-        let planned = summary.planned.as_ref().map(|planned| format!(" ({planned})"));
-        let _ = writeln!(
-            page,
-            "| {}{} | {:.4} s | {:.4} to {:.4} s{} | {} | {} | {} | {:.4} s | {:.0} % | {} | {} |",
-            escaped(&entry.method),
-            escaped(&planned.unwrap_or_default()),
-            seconds.median,
-            seconds.low,
-            seconds.high,
-            range(*seconds),
-            or_none(summary.predicted_seconds.map(|predicted| format!("{predicted:.4} s"))),
-            or_none(summary.calls.map(|calls| format!("{calls:.0}"))),
-            or_none(summary.amplification.map(|times| format!("{times:.1}"))),
-            summary.fsync_seconds,
-            summary.cpu_seconds / seconds.median * 100.0,
-            summary.rounds,
-            escaped(&verdict(entry)),
-        );
+const TIMES: &[Column] = &[
+    METHOD,
+    ("#time", |row| format!("{:.4} s", row.summary.seconds.median)),
+    ("#95 % interval", |row| {
+        let Interval { low, high, .. } = row.summary.seconds;
+        format!("{low:.4} to {high:.4} s{}", range(&row.summary.seconds))
+    }),
+    ("#predicted", |row| {
+        known(row.summary.predicted_seconds, |predicted| format!("{predicted:.4} s"))
+    }),
+    ("#calls", |row| known(row.summary.calls, |calls| format!("{calls:.0}"))),
+    ("#written for each byte", |row| {
+        known(row.summary.amplification, |times| format!("{times:.1}"))
+    }),
+    FSYNC,
+    CPU,
+    ROUNDS,
+    VERDICT,
+];
+
+fn known(figure: Option<f64>, text: fn(f64) -> String) -> String {
+    figure.map_or_else(|| "–".to_owned(), text)
+}
+
+fn table(page: &mut String, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let names: Vec<&str> = heads.iter().map(|head| head.trim_start_matches('#')).collect();
+    line(page, &format!("| {} |", names.join(" | ")));
+    let rules = heads
+        .iter()
+        .map(|head| if head.starts_with('#') { "---:|" } else { "---|" });
+    line(page, &format!("|{}", rules.collect::<String>()));
+    for cells in rows {
+        let cells: Vec<String> = cells.iter().map(|cell| escaped(cell)).collect();
+        line(page, &format!("| {} |", cells.join(" | ")));
     }
 }
 
 /// What the whole system did beside each entry.
-fn system(page: &mut String, run: &Run, contest: usize) {
-    let rows = system_rows(run, contest);
-    if rows.is_empty() {
+fn system(page: &mut String, view: &ContestView<'_>) {
+    if view.system.is_empty() {
         return;
     }
-    line(page, &format!("\n| the whole system | {} |", SYSTEM_HEADS.join(" | ")));
-    line(page, &format!("|---|{}", "---:|".repeat(SYSTEM_HEADS.len())));
-    for row in rows {
-        let name = match row.published {
+    let heads: Vec<String> = SYSTEM_HEADS.iter().map(|head| format!("#{head}")).collect();
+    let heads: Vec<&str> = std::iter::once("the whole system")
+        .chain(heads.iter().map(String::as_str))
+        .collect();
+    let rows = view.system.iter().map(|row| {
+        let name = match &row.published {
             Some(source) => format!("{source}, {}", row.method),
-            None => row.method,
+            None => row.method.clone(),
         };
-        line(page, &format!("| {} | {} |", escaped(&name), row.cells.join(" | ")));
-    }
+        std::iter::once(name).chain(row.cells.iter().cloned()).collect()
+    });
+    page.push('\n');
+    table(page, &heads, rows);
 }
 
 /// What is said where an interval is only the range of few samples.
-fn range(interval: Interval) -> &'static str {
+fn range(interval: &Interval) -> &'static str {
     if interval.coverage.is_some() { "" } else { ", the range" }
 }
 
-fn verdict(entry: &Entry) -> String {
-    let verdict = match &entry.standing {
-        None => "unranked".to_owned(),
-        Some(standing) if standing.verdict == Verdict::Slower => {
-            let Interval { low, median, high, .. } = standing.ratio;
-            format!("{median:.2}x slower ({low:.2} to {high:.2}{})", range(standing.ratio))
-        }
-        Some(standing) => word(standing.verdict),
+fn verdict(row: &Row<'_>) -> String {
+    let verdict = match row.position {
+        Position::Best => "best".to_owned(),
+        Position::Tie => "tie".to_owned(),
+        Position::Slower(ratio) => format!("{:.2}x slower ({})", ratio.median, bounds(&ratio)),
+        Position::Failed => "failed".to_owned(),
+        Position::Unranked => "unranked".to_owned(),
     };
-    match &entry.status {
+    match &row.entry.status {
         Status::Dropped(_) => format!("{verdict}, dropped"),
-        Status::Failed(why) => format!("failed: {why}"),
+        Status::Failed(why) => format!("{verdict}: {why}"),
         _ => verdict,
     }
 }
 
-fn effects(page: &mut String, contest: &Contest) {
-    let effects = contest.conclusion.iter().flat_map(|conclusion| &conclusion.effects);
-    let rows: Vec<String> = effects
-        .map(|effect| {
-            let Interval { low, median, high, .. } = effect.ratio;
-            format!(
-                "| {} | {} | {median:.2}x ({low:.2} to {high:.2}{}) | {:+.4} s |",
-                escaped(&effect.option),
-                escaped(&effect.without),
-                range(effect.ratio),
-                effect.cpu_seconds_difference,
-            )
-        })
-        .collect();
-    if !rows.is_empty() {
-        line(
-            page,
-            "\n| option | added to | its time becomes | CPU |\n|---|---|---:|---:|",
-        );
-        line(page, &rows.join("\n"));
-    }
+fn bounds(ratio: &Interval) -> String {
+    format!("{:.2} to {:.2}{}", ratio.low, ratio.high, range(ratio))
 }
 
-/// Why an entry is in no table.
-fn left_out(entry: &Entry) -> Option<String> {
-    let why = match &entry.status {
-        Status::Unavailable(why) => format!("not available: {why}"),
-        Status::Failed(why) if entry.summary.is_none() => format!("failed: {why}"),
-        Status::Unmeasured(why) if entry.summary.is_none() => format!("not measured: {why}"),
-        Status::Measured if entry.summary.is_none() => "no valid trial".to_owned(),
-        _ => return None,
-    };
-    Some(format!("- {}: {}", escaped(&entry.method), escaped(&why)))
+fn effects(page: &mut String, view: &ContestView<'_>) {
+    let conclusion = view.contest.conclusion.iter();
+    let effects = conclusion.flat_map(|conclusion| &conclusion.effects);
+    let mut rows = effects
+        .map(|effect| {
+            vec![
+                effect.option.clone(),
+                effect.without.clone(),
+                format!("{:.2}x ({})", effect.ratio.median, bounds(&effect.ratio)),
+                format!("{:+.4} s", effect.cpu_seconds_difference),
+            ]
+        })
+        .peekable();
+    if rows.peek().is_some() {
+        page.push('\n');
+        table(page, &["option", "added to", "#its time becomes", "#CPU"], rows);
+    }
 }
 
 /// A rate as people write it, in units of 1000.
@@ -285,15 +281,14 @@ fn rate(bytes_per_second: f64) -> String {
     }
 }
 
-/// Text in which nothing is taken for Markdown or HTML, and which stays on its line.
+/// Text in which nothing is taken for Markdown or HTML. It is on one line already.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
-        match character {
-            '|' | '*' | '_' | '`' | '[' | ']' | '<' | '>' | '\\' => escaped.extend(['\\', character]),
-            c if c.is_control() => escaped.push(' '),
-            c => escaped.push(c),
+        if matches!(character, '|' | '*' | '_' | '`' | '[' | ']' | '<' | '>' | '\\') {
+            escaped.push('\\');
         }
+        escaped.push(character);
     }
     escaped
 }
@@ -330,7 +325,7 @@ mod tests {
         let page = to_markdown(&run);
         assert!(page.contains("671 MB/s to 671 MB/s, the range"), "{page}");
         assert!(
-            page.contains("- read/mmap: not available: a \\| in the \\<reason\\>"),
+            page.contains("- read/mmap: not available: a \\| in\\\\nthe \\<reason\\>"),
             "{page}"
         );
         assert!(page.contains("Undecided: 3 rounds are too few"), "{page}");

@@ -2,7 +2,7 @@
 //!
 //! A run goes in, and what it says comes out: what to measure next ([`Decider`]), which method is recommended
 //! ([`ranking`]), what changed from one run to another ([`compare`]), how methods do across machines ([`table`]), what to
-//! know before believing it ([`warnings`]).
+//! know before believing it ([`warnings`]); and the one [`View`] of a run, which all renderers read.
 //!
 //! Not here: measuring (the lab), and how results look.
 
@@ -20,6 +20,7 @@ mod same;
 mod system_table;
 mod table;
 mod trials;
+mod view;
 mod warnings;
 mod words;
 
@@ -31,8 +32,9 @@ pub use decider::{
 };
 pub use kind::DeviceKind;
 pub use same::{NotComparable, fingerprint, objections};
-pub use system_table::{SYSTEM_HEADS, SystemRow, asks_for_system, is_about, mode_words, system_rows};
+pub use system_table::{SYSTEM_HEADS, SystemRow, is_about, mode_words};
 pub use table::{Origin, Place, Ranked, Ranking, size_class, table};
 pub use trials::Trials;
+pub use view::{ContestView, Position, Row, View, Visible, rate_of, sound, visible};
 pub use warnings::{other_io, warnings};
-pub use words::{description, ends_early, has_target, is_told_in_times, label_of, pair_words, title};
+pub use words::{description, ends_early, family, has_target, is_told_in_times, pair_words, short_name, title};

@@ -102,11 +102,31 @@ pub fn is_told_in_times(contest: &Contest) -> bool {
     ends_early(contest) || contest.updates.is_some()
 }
 
-/// The name under which a document published a method of a contest.
+/// The name under which a document published a method of a contest, or the method without what the contest's title says:
+/// its operation and its durability.
 #[must_use]
-pub fn label_of<'a>(contest: &'a Contest, method: &str) -> Option<&'a str> {
+pub fn short_name(method: &str, contest: &Contest) -> String {
     let mut entries = contest.entries.iter();
-    entries.find(|entry| entry.method == method)?.label.as_deref()
+    let label = entries
+        .find(|entry| entry.method == method)
+        .and_then(|entry| entry.label.clone());
+    label.unwrap_or_else(|| without(method, |option| option == contest.durability))
+}
+
+/// A method without its block and durability: what it has in common with the same method of another block.
+#[must_use]
+pub fn family(method: &str, contest: &Contest) -> String {
+    without(method, |option| {
+        option == contest.durability || option.starts_with("block=")
+    })
+}
+
+fn without(method: &str, is_left_out: impl Fn(&str) -> bool) -> String {
+    let name = method.split_once('/').map_or(method, |(_, name)| name);
+    let mut parts = name.split(',');
+    let mechanism = parts.next().unwrap_or_default();
+    let options: Vec<&str> = parts.filter(|option| !is_left_out(option)).collect();
+    format!("{mechanism} {}", options.join(",")).trim_end().to_owned()
 }
 
 /// What the second file of a comparison is.
@@ -137,4 +157,20 @@ pub fn description(contest: &Contest) -> impl Eq + Hash {
         (contest.differ, contest.read_ahead_kib, contest.other_storage.is_some()),
         (&contest.layout, contest.memory_bytes),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_is_named_without_what_its_heading_says() {
+        let contest = Contest {
+            durability: "fsync".to_owned(),
+            ..crate::simulation::contest(1 << 20, Vec::new())
+        };
+        let method = "write/sync,direct,block=4M,fsync";
+        assert_eq!(short_name(method, &contest), "sync direct,block=4M");
+        assert_eq!(family(method, &contest), "sync direct");
+    }
 }

@@ -15,13 +15,13 @@ use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Drop};
 use seekless_record::{Cache, Run};
 use seekless_report::{to_csv, to_html, to_markdown};
-use seekless_results::Origin;
+use seekless_results::{Origin, visible};
 
 use super::Failure;
 use super::report::{beside, columns, file_url};
 use crate::keeper::Keeper;
 use crate::output::Output;
-use crate::show::{Progress, Width, show_run, too_large, visible, wrapped};
+use crate::show::{Progress, Width, show_run, too_large, wrapped};
 use crate::signals::on_signal;
 
 /// Measures which method of reading, writing, copying and comparing is fastest on a storage.

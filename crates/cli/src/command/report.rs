@@ -11,12 +11,12 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use seekless_lab::store::Store;
+use seekless_results::visible;
 use seekless_record::Run;
 use seekless_report::{to_columns, to_html};
 
 use super::Failure;
 use crate::output::Output;
-use crate::show::visible;
 
 /// Writes a run as one HTML page: recommendations, plots, tables, and the run itself inside.
 ///

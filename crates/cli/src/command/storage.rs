@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use seekless::{Feature, StorageFacts, direct_alignment, features};
+use seekless_results::visible;
 
 use super::Failure;
-use crate::show::{Described, Width, show_storage, storage_json, visible, visible_path};
+use crate::show::{Described, Width, show_storage, storage_json, visible_path};
 use crate::test_folder::TestFolder;
 
 /// Shows what lies behind files and folders, down to the disks, and which features work there.

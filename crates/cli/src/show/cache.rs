@@ -11,10 +11,11 @@ use std::path::Path;
 
 use indicatif::ProgressBar;
 use seekless::cache::Resident;
+use seekless_results::visible;
 use seekless_tools::cache::{FileState, Total, Watch};
 
 use super::units::{bar, bytes};
-use super::visible::{Json, visible, visible_path};
+use super::visible::{Json, visible_path};
 use super::width::Width;
 use super::{BOLD, DIM, WARNING};
 use json::{failed_json, file_json, total_json};

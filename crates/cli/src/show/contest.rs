@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use anstyle::Style;
-use seekless_record::{Conclusion, Contest, Entry, Interval, Status, Summary, Verdict};
-use seekless_results::{is_told_in_times, label_of};
+use seekless_record::{Contest, Entry, Interval, Status};
+use seekless_results::{ContestView, Position, Row, is_told_in_times, short_name};
 
-use super::table::{Row, print_ranking};
+use super::table::{TableRow, print_ranking};
 use super::units::{rate, seconds};
 use super::width::{Width, wrapped};
 use super::{DIM, GOOD, WARNING};
@@ -14,176 +14,121 @@ use super::{DIM, GOOD, WARNING};
 /// So many rows are shown even where most were dropped.
 const FEWEST_ROWS: usize = 6;
 
-/// What has figures: the best, then by the ratio to it, the dropped last.
-pub fn ranked(contest: &Contest) -> Vec<(&Entry, &Summary)> {
-    let with_figures = contest
-        .entries
-        .iter()
-        .filter_map(|entry| Some((entry, entry.summary.as_ref()?)));
-    let mut rows: Vec<_> = with_figures.collect();
-    let is_best = |entry: &Entry| {
-        entry
-            .standing
-            .as_ref()
-            .is_some_and(|standing| standing.verdict == Verdict::Best)
-    };
-    let ratio = |(entry, summary): &(&Entry, &Summary)| {
-        let standing = entry.standing.as_ref();
-        standing.map_or(summary.seconds.median, |standing| standing.ratio.median)
-    };
-    rows.sort_by(|one, other| {
-        let dropped = is_dropped(one.0).cmp(&is_dropped(other.0));
-        let best = is_best(other.0).cmp(&is_best(one.0));
-        dropped.then(best).then(ratio(one).total_cmp(&ratio(other)))
-    });
-    rows
-}
-
-fn is_dropped(entry: &Entry) -> bool {
-    !matches!(entry.status, Status::Measured)
-}
-
-/// How many rows are shown.
-pub fn cut(rows: &[(&Entry, &Summary)], all: bool) -> usize {
-    let standing = rows.iter().filter(|(entry, _)| !is_dropped(entry)).count();
+/// The rows that are shown.
+pub fn cut<'v, 'a>(rows: &'v [Row<'a>], all: bool) -> &'v [Row<'a>] {
+    let standing = rows.iter().filter(|row| !row.is_dropped()).count();
     if all {
-        rows.len()
+        rows
     } else {
-        standing.max(FEWEST_ROWS).min(rows.len())
+        &rows[..standing.max(FEWEST_ROWS).min(rows.len())]
     }
 }
 
 /// Shows a contest below its title.
-pub fn show_contest(
-    out: &mut dyn Write,
-    title: &str,
-    contest: &Contest,
-    all: bool,
-    width: Width,
-) -> std::io::Result<()> {
-    let ranked = ranked(contest);
-    let shown = cut(&ranked, all);
-    let best = ranked[..shown]
-        .iter()
-        .map(|(_, summary)| summary.bytes_per_second)
-        .fold(f64::MIN_POSITIVE, f64::max);
-    let syncs = ranked.iter().any(|(_, summary)| summary.fsync_seconds > 0.0);
-    let first_dropped = ranked.iter().position(|(entry, _)| is_dropped(entry));
-    let rows: Vec<Row> = ranked[..shown]
+pub fn show_contest(out: &mut dyn Write, view: &ContestView<'_>, all: bool, width: Width) -> std::io::Result<()> {
+    let shown = cut(&view.rows, all);
+    let rates = shown.iter().map(|row| row.summary.bytes_per_second);
+    let best = rates.fold(f64::MIN_POSITIVE, f64::max);
+    let first_dropped = view.rows.iter().position(Row::is_dropped);
+    let columns = columns(view);
+    let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
+    let rows: Vec<TableRow> = shown
         .iter()
         .enumerate()
-        .map(|(index, (entry, summary))| Row {
-            name: table_name(&entry.method, contest),
-            part: summary.bytes_per_second / best,
-            figures: figures(contest, summary, syncs),
-            verdict: verdict(entry),
-            style: style_of(entry),
+        .map(|(index, row)| TableRow {
+            name: row.name(),
+            part: row.summary.bytes_per_second / best,
+            figures: columns.iter().map(|(_, figure)| figure(row)).collect(),
+            verdict: verdict(row.position),
+            style: style_of(row),
             before: (first_dropped == Some(index)).then_some("no longer measured:"),
         })
         .collect();
-    let heads: &[&str] = match (contest.operation.as_str(), syncs) {
-        ("compare", _) => &["", "95 %", "user", "system", "requests", "rounds"],
-        ("update", _) => &["", "95 %", "predicted", "calls", "written", "rounds"],
-        (_, true) => &["", "95 %", "cpu", "fsync", "rounds"],
-        (_, false) => &["", "95 %", "cpu", "rounds"],
-    };
-    print_ranking(out, title, heads, &rows, width)?;
-    show_names(out, contest, &ranked[..shown], width)?;
-    show_rest(out, contest, ranked.len() - shown, all, width)?;
-    show_conclusion(out, contest, all, width)
+    print_ranking(out, &view.title, &heads, &rows, width)?;
+    show_names(out, shown, width)?;
+    show_rest(out, view.contest, view.rows.len() - shown.len(), all, width)?;
+    show_conclusion(out, view, all, width)
 }
 
-fn figures(contest: &Contest, summary: &Summary, syncs: bool) -> Vec<String> {
-    let part = |seconds: f64| format!("{:.0} %", 100.0 * seconds / summary.seconds.median);
-    let mut figures = vec![speed(contest, summary), spread(&summary.seconds)];
-    if contest.operation == "compare" {
-        let time = |time: Option<f64>| time.filter(|time| *time > 0.0).map_or_else(|| "0".to_owned(), seconds);
-        figures.extend([
-            time(summary.user_seconds),
-            time(summary.system_seconds),
-            requests(summary),
+/// A heading, and the figure below it.
+type Column = (&'static str, fn(&Row<'_>) -> String);
+
+fn columns(view: &ContestView<'_>) -> Vec<Column> {
+    let mut columns: Vec<Column> = vec![("", speed), ("95 %", |row| spread(&row.summary.seconds))];
+    if view.contest.operation == "compare" {
+        columns.extend::<[Column; 3]>([
+            ("user", |row| time(row.summary.user_seconds)),
+            ("system", |row| time(row.summary.system_seconds)),
+            ("requests", requests),
         ]);
-    } else if contest.updates.is_some() {
-        figures.extend([
-            summary.predicted_seconds.map_or_else(String::new, seconds),
-            summary.calls.map_or_else(String::new, |calls| format!("{calls:.0}")),
-            summary
-                .amplification
-                .map_or_else(String::new, |times| format!("{times:.1}x")),
+    } else if view.contest.updates.is_some() {
+        columns.extend::<[Column; 3]>([
+            ("predicted", |row| known(row.summary.predicted_seconds, seconds)),
+            ("calls", |row| known(row.summary.calls, |calls| format!("{calls:.0}"))),
+            ("written", |row| {
+                known(row.summary.amplification, |times| format!("{times:.1}x"))
+            }),
         ]);
     } else {
-        figures.push(part(summary.cpu_seconds));
-        if syncs {
-            figures.push(part(summary.fsync_seconds));
+        columns.push(("cpu", |row| part(row, row.summary.cpu_seconds)));
+        if view.rows.iter().any(|row| row.summary.fsync_seconds > 0.0) {
+            columns.push(("fsync", |row| part(row, row.summary.fsync_seconds)));
         }
     }
-    figures.push(summary.rounds.to_string());
-    figures
+    columns.push(("rounds", |row| row.summary.rounds.to_string()));
+    columns
 }
 
 /// The rate, or the time where a rate tells nothing.
-pub fn speed(contest: &Contest, summary: &Summary) -> String {
-    if is_told_in_times(contest) {
-        seconds(summary.seconds.median)
+pub fn speed(row: &Row<'_>) -> String {
+    if is_told_in_times(row.contest) {
+        seconds(row.summary.seconds.median)
     } else {
-        rate(summary.bytes_per_second)
+        rate(row.summary.bytes_per_second)
     }
+}
+
+fn known(figure: Option<f64>, text: fn(f64) -> String) -> String {
+    figure.map_or_else(String::new, text)
+}
+
+fn time(time: Option<f64>) -> String {
+    time.filter(|time| *time > 0.0).map_or_else(|| "0".to_owned(), seconds)
+}
+
+/// A part of the time.
+fn part(row: &Row<'_>, of: f64) -> String {
+    format!("{:.0} %", 100.0 * of / row.summary.seconds.median)
 }
 
 /// The requests that the device completed, with their mean size.
-fn requests(summary: &Summary) -> String {
-    let Some(reads) = summary.device_reads else {
-        return String::new();
-    };
-    let size = summary
-        .device_request_bytes
-        .map_or_else(String::new, |bytes| format!(" x {:.0}K", bytes / 1024.0));
-    format!("{reads:.0}{size}")
-}
-
-/// The name under which a method was published, or what tells it from the others of its contest.
-pub fn table_name(method: &str, contest: &Contest) -> String {
-    label_of(contest, method).map_or_else(|| short_name(method, contest), str::to_owned)
+fn requests(row: &Row<'_>) -> String {
+    let size = known(row.summary.device_request_bytes, |bytes| {
+        format!(" x {:.0}K", bytes / 1024.0)
+    });
+    let reads = row.summary.device_reads;
+    reads.map_or_else(String::new, |reads| format!("{reads:.0}{size}"))
 }
 
 /// What published names stand for, and what is to be known of commands.
-fn show_names(
-    out: &mut dyn Write,
-    contest: &Contest,
-    shown: &[(&Entry, &Summary)],
-    width: Width,
-) -> std::io::Result<()> {
-    for (entry, _) in shown {
-        let note = entry.command.as_ref().and_then(|command| command.note.as_ref());
-        if let Some(note) = note {
-            aside(
-                out,
-                DIM,
-                &format!("{}: {note}", short_name(&entry.method, contest)),
-                width,
-            )?;
-        }
-        if let Some(planned) = entry.summary.as_ref().and_then(|summary| summary.planned.as_ref()) {
-            aside(out, DIM, &format!("planned: {planned}"), width)?;
-        }
-        if let Some(label) = &entry.label {
-            aside(out, DIM, &format!("{label}: {}", entry.method), width)?;
+fn show_names(out: &mut dyn Write, shown: &[Row<'_>], width: Width) -> std::io::Result<()> {
+    for row in shown {
+        let notes = [
+            row.note().map(|note| format!("{}: {note}", row.name())),
+            row.summary
+                .planned
+                .as_ref()
+                .map(|planned| format!("planned: {planned}")),
+            row.entry
+                .label
+                .as_ref()
+                .map(|label| format!("{label}: {}", row.entry.method)),
+        ];
+        for note in notes.into_iter().flatten() {
+            aside(out, DIM, &note, width)?;
         }
     }
     Ok(())
-}
-
-/// The method without what the heading says: its operation and its durability.
-pub fn short_name(method: &str, contest: &Contest) -> String {
-    let name = method.split_once('/').map_or(method, |(_, name)| name);
-    let mut parts = name.split(',');
-    let mechanism = parts.next().unwrap_or_default();
-    let options: Vec<&str> = parts.filter(|option| *option != contest.durability).collect();
-    if options.is_empty() {
-        mechanism.to_owned()
-    } else {
-        format!("{mechanism} {}", options.join(","))
-    }
 }
 
 /// Half the interval's width, in per cent of its median; the range where there is no interval yet.
@@ -197,24 +142,22 @@ fn spread(interval: &Interval) -> String {
 }
 
 /// Where an entry stands, in a word.
-pub fn verdict(entry: &Entry) -> String {
-    let Some(standing) = &entry.standing else {
-        return String::new();
-    };
-    match (standing.verdict, &entry.status) {
-        (_, Status::Failed(_)) => "failed".to_owned(),
-        (Verdict::Best, _) => "best".to_owned(),
-        (Verdict::Tie, Status::Measured) => "tie".to_owned(),
-        _ => format!("{:.2}x", standing.ratio.median),
+pub fn verdict(position: Position) -> String {
+    match position {
+        Position::Best => "best".to_owned(),
+        Position::Tie => "tie".to_owned(),
+        Position::Slower(ratio) => format!("{:.2}x", ratio.median),
+        Position::Failed => "failed".to_owned(),
+        Position::Unranked => String::new(),
     }
 }
 
-fn style_of(entry: &Entry) -> Style {
-    match entry.standing.as_ref().map(|standing| standing.verdict) {
-        _ if matches!(entry.status, Status::Failed(_)) => WARNING,
-        Some(Verdict::Best) => GOOD.bold(),
-        Some(Verdict::Tie) if entry.status == Status::Measured => GOOD,
-        _ if is_dropped(entry) => DIM,
+fn style_of(row: &Row<'_>) -> Style {
+    match row.position {
+        Position::Failed => WARNING,
+        Position::Best => GOOD.bold(),
+        Position::Tie => GOOD,
+        _ if row.is_dropped() => DIM,
         _ => Style::new(),
     }
 }
@@ -268,47 +211,37 @@ fn show_rest(out: &mut dyn Write, contest: &Contest, hidden: usize, all: bool, w
     Ok(())
 }
 
-fn show_conclusion(out: &mut dyn Write, contest: &Contest, all: bool, width: Width) -> std::io::Result<()> {
-    let Some(conclusion) = &contest.conclusion else {
-        return Ok(());
-    };
-    writeln!(out, "{}", wrapped(0, &conclusion.sentence, width))?;
-    for line in findings(conclusion, contest, all) {
+fn show_conclusion(out: &mut dyn Write, view: &ContestView<'_>, all: bool, width: Width) -> std::io::Result<()> {
+    if let Some(conclusion) = &view.contest.conclusion {
+        writeln!(out, "{}", wrapped(0, &conclusion.sentence, width))?;
+    }
+    for line in findings(view, all) {
         aside(out, DIM, &line, width)?;
     }
     Ok(())
 }
 
 /// What else was found, a line each.
-fn findings(conclusion: &Conclusion, contest: &Contest, all: bool) -> Vec<String> {
-    let short = |method: &str| table_name(method, contest);
-    let Conclusion {
-        best_synchronous,
-        best_overlapping,
-        ..
-    } = conclusion;
-    let both = best_synchronous.as_ref().zip(best_overlapping.as_ref());
-    let both = both.map(|(synchronous, overlapping)| {
-        format!(
-            "best synchronous {}; best overlapping {}",
-            short(synchronous),
-            short(overlapping)
-        )
-    });
-    let confirmed = conclusion.confirmed_bytes_per_second.as_ref().map(|confirmed| {
-        let bytes = contest.size_bytes as f64 * f64::from(contest.files);
-        let (low, median, high) = (confirmed.low, confirmed.median, confirmed.high);
+fn findings(view: &ContestView<'_>, all: bool) -> Vec<String> {
+    let both = view
+        .best_of_kinds()
+        .map(|(synchronous, overlapping)| format!("best synchronous {synchronous}; best overlapping {overlapping}"));
+    let confirmed = view.confirmed().map(|Interval { low, median, high, .. }| {
+        let bytes = view.contest.size_bytes as f64 * f64::from(view.contest.files);
         // The fastest is the shortest time.
-        let [low, median, high] = if is_told_in_times(contest) {
+        let [low, median, high] = if view.in_times {
             [high, median, low].map(|speed| seconds(bytes / speed))
         } else {
             [low, median, high].map(rate)
         };
         format!("measured again: {median} ({low} to {high})")
     });
-    let effects = conclusion.effects.iter().filter_map(|effect| {
+    let conclusion = view.contest.conclusion.iter();
+    let effects = conclusion.flat_map(|conclusion| &conclusion.effects);
+    let effects = effects.filter_map(|effect| {
         let words = effect_words(&effect.ratio, all)?;
-        Some(format!("{} beside {}: {words}", effect.option, short(&effect.without)))
+        let without = short_name(&effect.without, view.contest);
+        Some(format!("{} beside {without}: {words}", effect.option))
     });
     both.into_iter().chain(confirmed).chain(effects).collect()
 }

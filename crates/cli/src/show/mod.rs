@@ -15,7 +15,6 @@ mod table;
 mod tree;
 mod units;
 mod visible;
-mod visible_run;
 mod width;
 
 use anstyle::{AnsiColor, Style};
@@ -31,7 +30,7 @@ pub use runs::{list_runs, runs_json, too_large};
 pub use storage::{Described, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};
 pub use units::{bytes, rate, seconds};
-pub use visible::{Json, insert_path, json_text, visible, visible_lines, visible_path};
+pub use visible::{Json, insert_path, json_text, visible_lines, visible_path};
 pub use width::{Width, wrapped};
 
 const BOLD: Style = Style::new().bold();

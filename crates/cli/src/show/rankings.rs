@@ -5,11 +5,10 @@ use std::io::Write;
 use anstyle::Style;
 use seekless::method::format_size;
 use seekless_record::{Cache, Target};
-use seekless_results::{Place, Ranked, Ranking, size_class};
+use seekless_results::{Place, Ranked, Ranking, size_class, visible};
 
 use super::runs::short;
 use super::table::{Columns, print_columns};
-use super::visible::visible;
 use super::width::{Width, wrapped};
 use super::{BOLD, DIM, GOOD};
 

@@ -5,19 +5,20 @@ use std::io::Write;
 
 use seekless::method::format_size;
 use seekless_record::{Contest, Ended, Entry, Run, Status, Storage};
-use seekless_results::{asks_for_system, ranking, title};
+use seekless_results::{ContestView, Position, View, Visible, short_name};
 
-use super::contest::{cut, ranked, show_contest, speed, table_name, verdict};
+use super::contest::{cut, show_contest, speed, verdict};
 use super::system::show_system;
 use super::table::{Across, print_across};
 use super::units::{rate, seconds};
-use super::visible_run::visible_run;
 use super::width::{Width, wrapped};
 use super::{BOLD, DIM, WARNING};
 
 /// Shows a run; `all` shows what was dropped and what is not to be had, too.
 pub fn show_run(out: &mut dyn Write, run: &Run, all: bool, width: Width) -> std::io::Result<()> {
-    let run = &*visible_run(run);
+    let shown = Visible::of(run);
+    let view = View::of(&shown);
+    let run = view.run;
     for storage in &run.storages {
         let line = wrapped(INDENT, &storage_line(storage), width);
         writeln!(out, "{BOLD}Storage{BOLD:#}  {line}")?;
@@ -28,20 +29,20 @@ pub fn show_run(out: &mut dyn Write, run: &Run, all: bool, width: Width) -> std:
         wrapped(INDENT, &machine_line(run), width)
     )?;
     writeln!(out, "{DIM}Lab      {}{DIM:#}", wrapped(INDENT, &lab_line(run), width))?;
-    let mut groups = HashMap::<_, Vec<usize>>::new();
-    for (index, contest) in run.contests.iter().enumerate() {
-        let group = groups.entry((&contest.experiment, title(contest)));
-        group.or_default().push(index);
+    let mut groups = HashMap::<_, Vec<&ContestView<'_>>>::new();
+    for contest in &view.contests {
+        let group = groups.entry((&contest.contest.experiment, &contest.name));
+        group.or_default().push(contest);
     }
     let left = run.contests.iter().filter(|contest| has_had_no_turn(contest)).count();
-    for contest in run.contests.iter().filter(|contest| !has_had_no_turn(contest)) {
+    for contest in view.contests.iter().filter(|contest| !has_had_no_turn(contest.contest)) {
         // With the first of a group all of it is shown.
-        if let Some(same) = groups.remove(&(&contest.experiment, title(contest))) {
+        if let Some(same) = groups.remove(&(&contest.contest.experiment, &contest.name)) {
             show_group(out, run, &same, all, width)?;
         }
     }
-    for sentence in ranking::crossovers(run) {
-        writeln!(out, "\n{}", wrapped(0, &sentence, width))?;
+    for sentence in &view.crossovers {
+        writeln!(out, "\n{}", wrapped(0, sentence, width))?;
     }
     if run.ended == Ended::Interrupted {
         writeln!(
@@ -81,34 +82,30 @@ fn has_had_no_turn(contest: &Contest) -> bool {
 const INDENT: usize = 9;
 
 /// The contests of one description on all storages: side by side, or one after the other.
-fn show_group(out: &mut dyn Write, run: &Run, group: &[usize], all: bool, width: Width) -> std::io::Result<()> {
-    let contests: Vec<&Contest> = group.iter().map(|&contest| &run.contests[contest]).collect();
-    if let [first, _, ..] = contests.as_slice() {
+fn show_group(
+    out: &mut dyn Write,
+    run: &Run,
+    group: &[&ContestView<'_>],
+    all: bool,
+    width: Width,
+) -> std::io::Result<()> {
+    if let [first, _, ..] = group {
         let mut table = Vec::new();
-        if show_side_by_side(&mut table, run, &contests, all, width)? {
-            writeln!(out, "\n{BOLD}{}{BOLD:#}", title(first))?;
+        if show_side_by_side(&mut table, run, group, all, width)? {
+            writeln!(out, "\n{BOLD}{}{BOLD:#}", first.name)?;
             out.write_all(&table)?;
-            for &index in group
-                .iter()
-                .filter(|&&index| all || asks_for_system(run, &run.contests[index]))
-            {
-                let contest = &run.contests[index];
-                writeln!(out, "{DIM}{}{DIM:#}", run.storages[contest.storage].path)?;
-                show_system(out, run, index, contest, width)?;
+            for contest in group.iter().filter(|contest| all || contest.asks_for_system) {
+                writeln!(out, "{DIM}{}{DIM:#}", run.storages[contest.contest.storage].path)?;
+                show_system(out, contest, width)?;
             }
             return Ok(());
         }
     }
-    for (&index, contest) in group.iter().zip(contests) {
-        let place = if run.storages.len() > 1 {
-            format!(": {}", run.storages[contest.storage].path)
-        } else {
-            String::new()
-        };
+    for contest in group {
         writeln!(out)?;
-        show_contest(out, &format!("{}{place}", title(contest)), contest, all, width)?;
-        if all || asks_for_system(run, contest) {
-            show_system(out, run, index, contest, width)?;
+        show_contest(out, contest, all, width)?;
+        if all || contest.asks_for_system {
+            show_system(out, contest, width)?;
         }
     }
     Ok(())
@@ -204,34 +201,30 @@ fn median(samples: &[f64]) -> Option<f64> {
 fn show_side_by_side(
     out: &mut dyn Write,
     run: &Run,
-    contests: &[&Contest],
+    contests: &[&ContestView<'_>],
     all: bool,
     width: Width,
 ) -> std::io::Result<bool> {
     let paths: Vec<&str> = contests
         .iter()
-        .map(|contest| run.storages[contest.storage].path.as_str())
+        .map(|contest| run.storages[contest.contest.storage].path.as_str())
         .collect();
     let heads: Vec<String> = paths.iter().map(|path| tail(path, LONGEST_HEAD)).collect();
     let mut methods: Vec<&str> = Vec::new();
-    for contest in contests {
-        let rows = ranked(contest);
-        for (entry, _) in &rows[..cut(&rows, all)] {
-            if !methods.contains(&entry.method.as_str()) {
-                methods.push(&entry.method);
-            }
+    for row in contests.iter().flat_map(|contest| cut(&contest.rows, all)) {
+        if !methods.contains(&row.entry.method.as_str()) {
+            methods.push(&row.entry.method);
         }
     }
-    let cell = |contest: &Contest, method: &str| {
-        let entry = contest.entries.iter().find(|entry| entry.method == method);
-        let summary = entry.and_then(|entry| entry.summary.as_ref());
-        let rate = summary.map_or_else(|| "-".to_owned(), |summary| speed(contest, summary));
-        (rate, entry.map_or_else(String::new, verdict))
+    let cell = |contest: &ContestView<'_>, method: &str| {
+        let row = contest.rows.iter().find(|row| row.entry.method == method);
+        let position = contest.entry(method).map_or(Position::Unranked, Position::of);
+        (row.map_or_else(|| "-".to_owned(), speed), verdict(position))
     };
     let rows: Vec<Across> = methods
         .iter()
         .map(|method| Across {
-            name: table_name(method, contests[0]),
+            name: short_name(method, contests[0].contest),
             cells: contests.iter().map(|contest| cell(contest, method)).collect(),
         })
         .collect();
@@ -239,12 +232,12 @@ fn show_side_by_side(
         return Ok(false);
     }
     for (contest, path) in contests.iter().zip(&paths) {
-        if let Some(conclusion) = &contest.conclusion {
+        if let Some(conclusion) = &contest.contest.conclusion {
             let sentence = wrapped(0, &format!("{path}: {}", conclusion.sentence), width);
             writeln!(out, "{sentence}")?;
         }
-        if contest.entries.iter().all(|entry| entry.summary.is_none()) {
-            show_reasons(out, contest, width)?;
+        if contest.rows.is_empty() {
+            show_reasons(out, contest.contest, width)?;
         }
     }
     Ok(true)

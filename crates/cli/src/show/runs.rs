@@ -6,11 +6,10 @@ use anstyle::Style;
 use jiff::{Timestamp, Unit};
 use seekless_lab::store::{Document, LIMIT_BYTES};
 use seekless_record::{Cache, Contest, Ended, Run};
-use seekless_results::{DeviceKind, Origin, title};
+use seekless_results::{DeviceKind, Origin, title, visible};
 use serde_json::{Value, json};
 
 use super::units::bytes;
-use super::visible::visible;
 use super::width::{Width, wrapped};
 use super::{BOLD, DIM};
 

@@ -5,10 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use seekless::{Availability, BlockDevice, Feature, StorageFacts};
+use seekless_results::visible;
 use serde_json::{Map, Value, json};
 
 use super::units::bytes;
-use super::visible::{insert_path, visible, visible_path};
+use super::visible::{insert_path, visible_path};
 use super::width::{Width, columns_of, wrapped};
 use super::{BOLD, DIM, GOOD, WARNING};
 

@@ -3,10 +3,8 @@
 use std::io::Write;
 
 use anstyle::Style;
-use seekless_record::{Contest, Run};
-use seekless_results::{SYSTEM_HEADS, mode_words, system_rows};
+use seekless_results::{ContestView, SYSTEM_HEADS, mode_words, short_name};
 
-use super::contest::table_name;
 use super::table::{Columns, print_columns};
 use super::width::{Width, wrapped};
 use super::{BOLD, DIM};
@@ -15,24 +13,18 @@ use super::{BOLD, DIM};
 const GO_FIRST: [usize; 6] = [4, 6, 9, 10, 3, 7];
 
 /// Shows the table and the most frequent byte; nothing where nothing was measured.
-pub fn show_system(
-    out: &mut dyn Write,
-    run: &Run,
-    index: usize,
-    contest: &Contest,
-    width: Width,
-) -> std::io::Result<()> {
-    let rows = system_rows(run, index);
-    if !rows.is_empty() {
-        let rows: Vec<Columns> = rows
-            .into_iter()
+pub fn show_system(out: &mut dyn Write, view: &ContestView<'_>, width: Width) -> std::io::Result<()> {
+    if !view.system.is_empty() {
+        let rows: Vec<Columns> = view
+            .system
+            .iter()
             .map(|row| Columns {
                 name: match &row.published {
                     Some(source) => format!("{source}, {}", row.method),
-                    None => table_name(&row.method, contest),
+                    None => short_name(&row.method, view.contest),
                 },
                 style: if row.published.is_some() { DIM } else { Style::new() },
-                cells: row.cells,
+                cells: row.cells.clone(),
             })
             .collect();
         print_columns(
@@ -48,7 +40,7 @@ pub fn show_system(
             writeln!(out, "{DIM}{}{DIM:#}", wrapped(2, sentence, width))?;
         }
     }
-    if let Some(mode) = contest.mode {
+    if let Some(mode) = view.contest.mode {
         writeln!(out, "{BOLD}{}{BOLD:#}", mode_words(mode))?;
     }
     Ok(())

@@ -10,7 +10,7 @@ use super::width::{Width, columns_of, wrapped, wrapped_at_commas};
 use super::{BOLD, DIM};
 
 /// One line of a ranking.
-pub struct Row {
+pub struct TableRow {
     /// The method, without what all of the table share.
     pub name: String,
     /// Its rate as a part of the best one's.
@@ -48,14 +48,14 @@ pub fn print_ranking(
     out: &mut dyn Write,
     title: &str,
     heads: &[&str],
-    rows: &[Row],
+    rows: &[TableRow],
     width: Width,
 ) -> std::io::Result<()> {
     if rows.is_empty() {
         return writeln!(out, "{BOLD}{}{BOLD:#}", wrapped(0, title, width));
     }
     let layout = layout(heads, rows, width);
-    let cells = |row: &Row| {
+    let cells = |row: &TableRow| {
         let name = wrapped_at_commas(&row.name, layout.name, GAP);
         let name = name.lines().map(|line| format!("{INDENT}{line}")).collect::<Vec<_>>();
         let mut cells = vec![name.join("\n"), row.figures[0].clone()];
@@ -105,8 +105,8 @@ fn print_header(out: &mut dyn Write, title: &str, header: &str, width: Width) ->
     }
 }
 
-fn layout(heads: &[&str], rows: &[Row], width: Width) -> Layout {
-    let longest = |of: &dyn Fn(&Row) -> usize| rows.iter().map(of).max().unwrap_or(0);
+fn layout(heads: &[&str], rows: &[TableRow], width: Width) -> Layout {
+    let longest = |of: &dyn Fn(&TableRow) -> usize| rows.iter().map(of).max().unwrap_or(0);
     let name = longest(&|row| columns_of(&row.name));
     let verdict = longest(&|row| columns_of(&row.verdict));
     let figures: Vec<usize> = (0..heads.len())
@@ -272,8 +272,8 @@ mod tests {
 
     const HEADS: [&str; 5] = ["", "95 %", "cpu", "fsync", "rounds"];
 
-    fn rows() -> Vec<Row> {
-        let row = |name: &str, verdict: &str| Row {
+    fn rows() -> Vec<TableRow> {
+        let row = |name: &str, verdict: &str| TableRow {
             name: name.to_owned(),
             part: 0.5,
             figures: ["1.02 GB/s", "±24 %", "41 %", "1 %", "24"].map(str::to_owned).to_vec(),

@@ -1,42 +1,16 @@
-//! Text from outside, made harmless: what would move a cursor or turn a line round is shown as an escape instead.
+//! Lines, paths and JSON from outside, made harmless for a terminal.
 
-use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use seekless_results::visible;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The text with its control characters shown as escapes, `\u{1b}` for one.
-pub fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hidden) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if is_hidden(character) {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    Cow::Owned(shown)
-}
-
-/// The same of a text that may have several lines.
+/// A text that may have several lines, with its control characters shown as escapes.
 pub fn visible_lines(text: &str) -> String {
     text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
-}
-
-/// Control characters, and the formatting ones that reorder or hide what stands beside them.
-fn is_hidden(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
 }
 
 /// A value as JSON in ASCII, so that it may go to a terminal. `{:#}` is indented.
@@ -108,14 +82,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_become_escapes_and_all_else_stays() {
-        assert_eq!(visible("/data/Bücher 日本"), "/data/Bücher 日本");
-        assert_eq!(visible("a\u{1b}[2J\n\r\u{9b}b"), "a\\u{1b}[2J\\n\\r\\u{9b}b");
-        assert_eq!(visible("txt.\u{202e}exe"), "txt.\\u{202e}exe");
-        assert_eq!(visible_lines("one\x07\ntwo"), "one\\u{7}\ntwo");
-    }
-
-    #[test]
     fn json_for_a_terminal_is_ascii_and_reads_the_same() {
         let text = "é\u{9b}日\u{1f600}\u{1b}\u{7f}";
         let json = json_text(&text).unwrap();
@@ -125,8 +91,7 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_written_out() {
-        assert_eq!(visible("a\x1b[31mb\nc\u{202e}"), "a\\u{1b}[31mb\\nc\\u{202e}");
-        assert_eq!(visible("größe 1 µs"), "größe 1 µs");
+        assert_eq!(visible_lines("one\x07\ntwo"), "one\\u{7}\ntwo");
         let path = Path::new(OsStr::from_bytes(b"\xffx\x07\xc3\xa4"));
         assert_eq!(visible_path(path), "\\xffx\\u{7}ä");
     }

@@ -4,16 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
-use seekless_record::{Contest, OptionEffect};
-use seekless_results::ranking::{PairedRatio, crossovers};
+use seekless_record::OptionEffect;
+use seekless_results::ranking::PairedRatio;
+use seekless_results::{ContestView, View, rate_of, short_name, sound};
 
 use super::tables::{effect_word, figure, plain, table};
-use super::view::{View, place_of, rate_of};
-use super::words::{breaking, heading, short_name, shown, sound, speed, times, times_with_bounds};
+use super::words::{breaking, heading, speed, times, times_with_bounds};
 
 /// The section.
 pub(super) fn answers(view: &View<'_>) -> Markup {
-    let changes = crossovers(view.run);
     let sizes: BTreeSet<u64> = view.run.contests.iter().map(|contest| contest.size_bytes).collect();
     html! {
         section id="answers" {
@@ -22,10 +21,10 @@ pub(super) fn answers(view: &View<'_>) -> Markup {
             h3 { "Where the winner changes with the size" }
             @if sizes.len() < 2 {
                 p { "Only one size was measured; name several with --size to see." }
-            } @else if changes.is_empty() {
+            } @else if view.crossovers.is_empty() {
                 p { "Nowhere between the sizes measured here: no recommended method of one size is slower than another's at the next." }
             } @else {
-                ul { @for change in &changes { li { (shown(change)) } } }
+                ul { @for change in &view.crossovers { li { (change) } } }
             }
             (options(view))
         }
@@ -34,17 +33,17 @@ pub(super) fn answers(view: &View<'_>) -> Markup {
 
 fn best(view: &View<'_>) -> Markup {
     let rows = html! {
-        @for (index, contest) in view.run.contests.iter().enumerate() {
-            @if let Some(conclusion) = &contest.conclusion {
+        @for contest in &view.contests {
+            @if let Some(conclusion) = &contest.contest.conclusion {
                 @let synchronous = conclusion.best_synchronous.as_deref();
                 @let overlapping = conclusion.best_overlapping.as_deref();
                 @if synchronous.or(overlapping).is_some() {
                     tr {
-                        td { (view.title(contest)) }
-                        (figure(&seekless::method::format_size(contest.size_bytes), contest.size_bytes as f64))
+                        td { (contest.title) }
+                        (figure(&seekless::method::format_size(contest.contest.size_bytes), contest.contest.size_bytes as f64))
                         (method(contest, synchronous))
                         (method(contest, overlapping))
-                        (gain(view, index, contest, overlapping.zip(synchronous)))
+                        (gain(contest, overlapping.zip(synchronous)))
                     }
                 }
             }
@@ -63,19 +62,17 @@ fn best(view: &View<'_>) -> Markup {
 }
 
 /// Two cells: a method and its rate.
-fn method(contest: &Contest, method: Option<&str>) -> Markup {
-    let entry = method.and_then(|method| contest.entries.get(place_of(contest, method)?));
-    let rate_here = entry.and_then(rate_of);
+fn method(contest: &ContestView<'_>, method: Option<&str>) -> Markup {
+    let rate_here = method.and_then(|method| rate_of(contest.entry(method)?));
     html! {
-        td.m { @match method { Some(method) => { (breaking(&short_name(method, contest))) }, None => { "–" } } }
+        td.m { @match method { Some(method) => { (breaking(&short_name(method, contest.contest))) }, None => { "–" } } }
         (figure(&rate_here.map_or_else(|| "–".to_owned(), |rate| speed(contest, rate)), rate_here.unwrap_or(f64::NAN)))
     }
 }
 
 /// What overlapping takes of the time, best against best.
-fn gain(view: &View<'_>, index: usize, contest: &Contest, both: Option<(&str, &str)>) -> Markup {
-    let places = both.and_then(|(one, other)| Some((place_of(contest, one)?, place_of(contest, other)?)));
-    match places.and_then(|(one, other)| view.compare(index, one, other)) {
+fn gain(contest: &ContestView<'_>, both: Option<(&str, &str)>) -> Markup {
+    match both.and_then(|(one, other)| contest.compare(one, other)) {
         Some(PairedRatio { ratio, .. }) => figure(&times_with_bounds(&ratio), ratio.median),
         None => figure("–", f64::NAN),
     }
@@ -117,7 +114,7 @@ fn options(view: &View<'_>) -> Markup {
             @let (low, high) = tally.ratios.iter().fold((f64::MAX, 0.0), |(low, high), &ratio| (ratio.min(low), ratio.max(high)));
             tr {
                 td { (heading(operation)) }
-                td.m { (shown(option)) }
+                td.m { (option) }
                 (plain_count(tally.gains))
                 (plain_count(tally.costs))
                 (plain_count(tally.unclear))

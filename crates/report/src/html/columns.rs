@@ -4,12 +4,10 @@
 use maud::{Markup, html};
 use seekless::method::format_size;
 use seekless_record::{Finding, Published};
-use seekless_results::{Elsewhere, Table, elsewhere, tables};
+use seekless_results::{Elsewhere, Table, View, elsewhere, sound, tables};
 
 use super::plot::{Scale, at, picture, short};
 use super::tables::{figure, table};
-use super::view::View;
-use super::words::{shown, sound};
 
 /// Two stand side by side.
 const WIDTH: f64 = 480.0;
@@ -49,7 +47,7 @@ pub(super) fn columns(view: &View<'_>) -> Markup {
     let Some(axes) = axes(&all) else {
         return html! {};
     };
-    let names: Vec<String> = tables[0].columns.iter().map(|column| shown(&column.name)).collect();
+    let names: Vec<&str> = tables[0].columns.iter().map(|column| column.name.as_str()).collect();
     let has_published = all.iter().any(|(_, published)| !published.is_empty());
     html! {
         section id="columns" {
@@ -59,7 +57,7 @@ pub(super) fn columns(view: &View<'_>) -> Markup {
                 @if has_published { " What was published is drawn hollow, machine beside machine where several have one size; a point tells its own." }
             }
             @if has_published {
-                ul { @for source in sources(view) { li { (shown(source)) } } }
+                ul { @for source in sources(view) { li { (source) } } }
             }
             p.legend {
                 @for (index, name) in names.iter().enumerate() {
@@ -126,7 +124,7 @@ fn plot(view: &View<'_>, index: usize, told: &Table<'_>, published: &[Elsewhere<
         .get(told.storage)
         .filter(|_| view.run.storages.len() > 1);
     let place = storage.map_or_else(String::new, |storage| format!("{}: ", storage.path));
-    let title = shown(&format!("{place}{}", told.title()));
+    let title = format!("{place}{}", told.title());
     let drawing = html! {
         (grid(axes))
         @for column in 0..told.columns.len() { (line(told, column, axes)) }
@@ -134,7 +132,7 @@ fn plot(view: &View<'_>, index: usize, told: &Table<'_>, published: &[Elsewhere<
             @let before = published[..index].iter().filter(|other| (other.column, other.size_bytes) == (one.column, one.size_bytes));
             @let x = axes.sizes.place(one.size_bytes as f64) + BESIDE * before.count() as f64;
             g {
-                title { (shown(&told.columns[one.column].name)) ", " (size(one.size_bytes)) ": " (time(one.seconds)) ", " (shown(one.machine)) }
+                title { (told.columns[one.column].name) ", " (size(one.size_bytes)) ": " (time(one.seconds)) ", " (one.machine) }
                 (mark(one.column, x, axes.seconds.place(one.seconds), false))
             }
         }
@@ -189,7 +187,7 @@ fn line(told: &Table<'_>, column: usize, axes: &Axes) -> Markup {
             @for point in &points {
                 @let (x, y) = place(point);
                 g {
-                    title { (shown(&told.columns[column].name)) ", " (size(point.0)) ": " (time(point.1)) }
+                    title { (told.columns[column].name) ", " (size(point.0)) ": " (time(point.1)) }
                     (mark(column, x, y, true))
                 }
             }
@@ -213,11 +211,7 @@ fn mark(column: usize, x: f64, y: f64, is_filled: bool) -> Markup {
 }
 
 fn figures(title: &str, told: &Table<'_>) -> Markup {
-    let names: Vec<String> = told
-        .columns
-        .iter()
-        .map(|column| format!("#{}", shown(&column.name)))
-        .collect();
+    let names: Vec<String> = told.columns.iter().map(|column| format!("#{}", column.name)).collect();
     let mut heads = vec!["#File"];
     heads.extend(names.iter().map(String::as_str));
     heads.push("#Extents of the first");

@@ -2,10 +2,9 @@
 
 use maud::{Markup, html};
 use seekless_record::{Conclusion, Contest, Interval};
-use seekless_results::{SYSTEM_HEADS, asks_for_system, is_told_in_times, mode_words, pair_words, system_rows};
+use seekless_results::{ContestView, SYSTEM_HEADS, View, mode_words, pair_words, short_name};
 
-use super::view::View;
-use super::words::{breaking, heading, short_name, shown, sound, speed};
+use super::words::{breaking, heading, speed};
 use super::{drift, heatmap, pairs, ranked, tables};
 
 /// An operation with at most so many contests has them all unfolded.
@@ -13,7 +12,7 @@ const MOST_UNFOLDED: usize = 4;
 
 /// All of an operation.
 pub(super) fn operation(view: &View<'_>, operation: &str) -> Markup {
-    let contests: Vec<(usize, &Contest)> = view.contests_of(operation).collect();
+    let contests: Vec<&ContestView<'_>> = view.contests_of(operation).collect();
     let unfolded = contests.len() <= MOST_UNFOLDED;
     html! {
         section id={"op-" (anchor(operation))} {
@@ -21,16 +20,16 @@ pub(super) fn operation(view: &View<'_>, operation: &str) -> Markup {
             div.beside {
                 @for series in series(&contests) {
                     @if let [first, _, ..] = series.as_slice() {
-                        div { (heatmap::by_size(&format!("sizes-{first}"), &series_title(view, *first), view, &series)) }
+                        div { (heatmap::by_size(&format!("sizes-{}", first.index), &series_title(view, first.contest), &series)) }
                     }
                 }
             }
             (pairs::cold_and_warm(view, operation))
             @if contests.len() > 1 { h3 { "Contest by contest" } }
-            @for (position, (index, contest)) in contests.iter().enumerate() {
-                details.contest open[unfolded || position == 0] id={"contest-" (index)} {
-                    summary { (summary(view, contest)) }
-                    (body(view, *index, contest))
+            @for (position, contest) in contests.iter().enumerate() {
+                details.contest open[unfolded || position == 0] id={"contest-" (contest.index)} {
+                    summary { (summary(contest)) }
+                    (body(view, contest))
                 }
             }
         }
@@ -43,19 +42,21 @@ pub(super) fn anchor(text: &str) -> String {
 }
 
 /// The contests that differ in the file's size alone, by size.
-fn series(contests: &[(usize, &Contest)]) -> Vec<Vec<usize>> {
-    let mut series: Vec<Vec<(usize, &Contest)>> = Vec::new();
-    for &(index, contest) in contests {
-        match series.iter_mut().find(|series| is_alike(series[0].1, contest)) {
-            Some(series) => series.push((index, contest)),
-            None => series.push(vec![(index, contest)]),
+fn series<'v, 'a>(contests: &[&'v ContestView<'a>]) -> Vec<Vec<&'v ContestView<'a>>> {
+    let mut all: Vec<Vec<&ContestView<'_>>> = Vec::new();
+    for contest in contests {
+        match all
+            .iter_mut()
+            .find(|series| is_alike(series[0].contest, contest.contest))
+        {
+            Some(series) => series.push(contest),
+            None => all.push(vec![contest]),
         }
     }
-    let by_size = |mut series: Vec<(usize, &Contest)>| {
-        series.sort_by_key(|(_, contest)| contest.size_bytes);
-        series.into_iter().map(|(index, _)| index).collect()
-    };
-    series.into_iter().map(by_size).collect()
+    for series in &mut all {
+        series.sort_by_key(|contest| contest.contest.size_bytes);
+    }
+    all
 }
 
 fn is_alike(one: &Contest, other: &Contest) -> bool {
@@ -78,96 +79,80 @@ fn is_alike(one: &Contest, other: &Contest) -> bool {
 }
 
 /// The title of a series: that of its first contest, without the size.
-fn series_title(view: &View<'_>, index: usize) -> String {
-    let Some(contest) = view.run.contests.get(index) else {
-        return String::new();
-    };
-    let place = view
-        .run
-        .storages
-        .get(contest.storage)
-        .filter(|_| view.run.storages.len() > 1);
-    let mut words = vec![shown(&contest.operation), super::words::state(contest).to_owned()];
-    words.extend(pair_words(contest).strip_prefix(", ").map(str::to_owned));
-    words.extend(place.map(|storage| shown(&storage.path)));
-    words.join(", ")
+fn series_title(view: &View<'_>, contest: &Contest) -> String {
+    let pair = pair_words(contest);
+    let words = [&contest.operation, super::words::state(contest)].into_iter();
+    let words = words.chain(pair.strip_prefix(", ")).chain(view.place(contest));
+    words.collect::<Vec<&str>>().join(", ")
 }
 
-fn summary(view: &View<'_>, contest: &Contest) -> Markup {
-    let conclusion = contest.conclusion.as_ref();
+fn summary(contest: &ContestView<'_>) -> Markup {
+    let conclusion = contest.contest.conclusion.as_ref();
     let recommended = conclusion.and_then(|conclusion| conclusion.recommended.as_deref());
     html! {
-        span.title { (view.title(contest)) }
+        span.title { (contest.title) }
         span.winner {
             @match recommended {
-                Some(method) => { span.m { (breaking(&short_name(method, contest))) } },
+                Some(method) => { span.m { (breaking(&short_name(method, contest.contest))) } },
                 None => { "undecided" },
             }
         }
     }
 }
 
-fn body(view: &View<'_>, index: usize, contest: &Contest) -> Markup {
-    let title = view.title(contest);
+fn body(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
+    let conclusion = contest.contest.conclusion.as_ref();
     html! {
-        @if let Some(conclusion) = &contest.conclusion { (said(contest, conclusion)) }
-        (ranked::ranked(&format!("ranked-{index}"), &title, contest))
-        (heatmap::by_block(&format!("blocks-{index}"), &title, contest))
-        (drift::drift(&format!("drift-{index}"), &title, view, index, contest))
-        details open[contest.entries.len() <= 24] {
+        @if let Some(conclusion) = conclusion { (said(contest, conclusion)) }
+        (ranked::ranked(contest))
+        (heatmap::by_block(contest))
+        (drift::drift(view, contest))
+        details open[contest.contest.entries.len() <= 24] {
             summary { "All figures" }
-            (tables::figures(&title, contest))
+            (tables::figures(contest))
         }
-        (system(view, index, contest, &title))
-        @if let Some(conclusion) = &contest.conclusion { (tables::effects(&title, contest, &conclusion.effects)) }
+        (system(contest))
+        @if let Some(conclusion) = conclusion { (tables::effects(contest, &conclusion.effects)) }
         (tables::left_out(contest))
     }
 }
 
 /// What the whole system did beside each entry; unfolded where the experiment is about it.
-fn system(view: &View<'_>, index: usize, contest: &Contest, title: &str) -> Markup {
-    let rows = system_rows(view.run, index);
+fn system(contest: &ContestView<'_>) -> Markup {
     let mut heads = vec!["Method".to_owned()];
     heads.extend(SYSTEM_HEADS.iter().map(|head| format!("#{head}")));
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let body = html! {
-        @for row in &rows {
+        @for row in &contest.system {
             tr {
                 td.m {
-                    @if let Some(source) = &row.published { (shown(source)) ", " (breaking(&shown(&row.method))) }
-                    @else { (breaking(&short_name(&row.method, contest))) }
+                    @if let Some(source) = &row.published { (source) ", " (breaking(&row.method)) }
+                    @else { (breaking(&short_name(&row.method, contest.contest))) }
                 }
                 @for cell in &row.cells { td.n { (cell) } }
             }
         }
     };
     html! {
-        @if !rows.is_empty() {
-            details open[asks_for_system(view.run, contest)] {
+        @if !contest.system.is_empty() {
+            details open[contest.asks_for_system] {
                 summary { "The whole system meanwhile, as vmstat shows it" }
-                (tables::table(&format!("The whole system meanwhile: {title}"), &heads, None, &body))
+                (tables::table(&format!("The whole system meanwhile: {}", contest.title), &heads, None, &body))
             }
         }
     }
 }
 
-fn said(contest: &Contest, conclusion: &Conclusion) -> Markup {
-    let confirmed = conclusion
-        .confirmed_bytes_per_second
-        .filter(|rates| sound(rates.median).is_some());
-    let kinds = conclusion
-        .best_synchronous
-        .as_deref()
-        .zip(conclusion.best_overlapping.as_deref());
+fn said(contest: &ContestView<'_>, conclusion: &Conclusion) -> Markup {
     html! {
-        p.said { (shown(&conclusion.sentence)) }
+        p.said { (conclusion.sentence) }
         p.aside {
-            @if let Some(mode) = contest.mode { (heading(&mode_words(mode))) ". " }
-            @if let Some((synchronous, overlapping)) = kinds {
-                "Best synchronous " span.m { (breaking(&short_name(synchronous, contest))) } ", best overlapping "
-                span.m { (breaking(&short_name(overlapping, contest))) } ". "
+            @if let Some(mode) = contest.contest.mode { (heading(&mode_words(mode))) ". " }
+            @if let Some((synchronous, overlapping)) = contest.best_of_kinds() {
+                "Best synchronous " span.m { (breaking(&synchronous)) } ", best overlapping "
+                span.m { (breaking(&overlapping)) } ". "
             }
-            @if let Some(rates) = confirmed {
+            @if let Some(rates) = contest.confirmed() {
                 "Measured again on fresh rounds: " (speed(contest, rates.median)) " (" (range(contest, &rates)) ")."
             }
         }
@@ -175,9 +160,9 @@ fn said(contest: &Contest, conclusion: &Conclusion) -> Markup {
 }
 
 /// The ends of an interval of rates, the smaller figure first: of times that is the faster one.
-fn range(contest: &Contest, rates: &Interval) -> String {
+fn range(contest: &ContestView<'_>, rates: &Interval) -> String {
     let ends = [rates.low, rates.high].map(|rate| speed(contest, rate));
-    let [low, high] = if is_told_in_times(contest) {
+    let [low, high] = if contest.in_times {
         [&ends[1], &ends[0]]
     } else {
         [&ends[0], &ends[1]]

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use maud::{Markup, html};
-use seekless_record::{Contest, Status, Trial, Verdict};
+use seekless_record::{Status, Trial};
+use seekless_results::{ContestView, Position, View, short_name, sound};
 
 use super::plot::{Scale, WIDTH, at, picture, short};
-use super::view::{View, verdict_of};
-use super::words::{clipped, duration, rate_unit, short_name, sound};
+use super::words::{clipped, duration, rate_unit};
 
 /// A line has no more points; more would not be seen.
 const MOST_POINTS: usize = 300;
@@ -24,8 +24,8 @@ struct Series {
 }
 
 /// The plot of a contest; nothing where fewer than three trials of either could be drawn.
-pub(super) fn drift(id: &str, title: &str, view: &View<'_>, index: usize, contest: &Contest) -> Markup {
-    let series = series(view, index, contest);
+pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
+    let series = series(contest);
     let points = || series.iter().flat_map(|series| &series.points);
     if points().count() < 3 {
         return html! {};
@@ -59,7 +59,7 @@ pub(super) fn drift(id: &str, title: &str, view: &View<'_>, index: usize, contes
         duration(end - start)
     );
     html! {
-        (picture(id, &format!("Over time: {title}"), &about, (WIDTH, TOP + HEIGHT + 24.0), &drawing))
+        (picture(&format!("drift-{}", contest.index), &format!("Over time: {}", contest.title), &about, (WIDTH, TOP + HEIGHT + 24.0), &drawing))
         p.legend {
             (unit.0) " over seconds of the run: "
             @for series in &series {
@@ -73,17 +73,17 @@ pub(super) fn drift(id: &str, title: &str, view: &View<'_>, index: usize, contes
     }
 }
 
-fn series(view: &View<'_>, index: usize, contest: &Contest) -> Vec<Series> {
-    let entries = || contest.entries.iter().enumerate();
+fn series(contest: &ContestView<'_>) -> Vec<Series> {
+    let entries = || contest.contest.entries.iter().enumerate();
     let reference = entries().find(|(_, entry)| entry.status == Status::Measured && entry.command.is_none());
-    let best = entries().find(|(_, entry)| verdict_of(entry) == Some(Verdict::Best));
+    let best = entries().find(|(_, entry)| Position::of(entry) == Position::Best);
     let reference = reference.map(|(entry, _)| entry);
     let best = best.map(|(entry, _)| entry);
-    let name = |entry: usize| clipped(&short_name(&contest.entries[entry].method, contest), 60);
+    let name = |entry: usize| clipped(&short_name(&contest.contest.entries[entry].method, contest.contest), 60);
     let make = |class, word: &str, entry: usize| Series {
         class,
         name: format!("{word} ({})", name(entry)),
-        points: points(view.trials(index, entry)),
+        points: points(contest.trials(entry)),
     };
     match (reference, best) {
         (Some(reference), Some(best)) if reference == best => vec![make("winner", "reference and best", best)],

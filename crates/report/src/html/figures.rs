@@ -3,12 +3,11 @@
 
 use maud::{Markup, html};
 use seekless_record::{Contest, Entry, Finding, Published, Summary};
-use seekless_results::{ends_early, is_about, pair_words};
+use seekless_results::{View, ends_early, is_about, pair_words};
 
 use super::columns::is_of_column;
-use super::tables::{request_bytes, table};
-use super::view::View;
-use super::words::{breaking, cache_words, heading, rate, seconds, shown, state, three_digits};
+use super::tables::{kib, table};
+use super::words::{breaking, cache_words, heading, rate, seconds, state, three_digits};
 
 /// More rows and columns than any experiment gives.
 const MOST_ROWS: usize = 100;
@@ -63,7 +62,7 @@ fn of_task(view: &View<'_>, experiment: &str, operation: &str) -> Markup {
     }
     let contests: Vec<&Contest> = view
         .contests_of(operation)
-        .map(|(_, contest)| contest)
+        .map(|contest| contest.contest)
         .filter(|contest| contest.experiment == experiment && contest.read_ahead_kib.is_none())
         // What was published is about files that are read to their end.
         .filter(|contest| !ends_early(contest))
@@ -71,15 +70,19 @@ fn of_task(view: &View<'_>, experiment: &str, operation: &str) -> Markup {
         .take(MOST_COLUMNS)
         .collect();
     let mut heads = vec!["Program".to_owned()];
-    heads.extend(sources.iter().map(|(source, _)| shown(short_machine(&source.machine))));
+    heads.extend(
+        sources
+            .iter()
+            .map(|(source, _)| short_machine(&source.machine).to_owned()),
+    );
     heads.extend(contests.iter().map(|contest| here(view, contest)));
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let body = html! {
         @for row in &rows {
             tr {
                 td.m {
-                    (breaking(&shown(row.method.strip_prefix("command/").unwrap_or(&row.method))))
-                    @if let Some(files) = files_of(row, &rows) { br; small { (shown(&files)) } }
+                    (breaking(row.method.strip_prefix("command/").unwrap_or(&row.method)))
+                    @if let Some(files) = files_of(row, &rows) { br; small { (files) } }
                 }
                 @for (_, findings) in &sources {
                     td { (findings.iter().find(|finding| is_same_row(finding, row)).map_or_else(|| "–".to_owned(), |finding| as_published(finding))) }
@@ -91,8 +94,8 @@ fn of_task(view: &View<'_>, experiment: &str, operation: &str) -> Markup {
         }
     };
     html! {
-        @for source in distinct_sources(&sources) { p.aside { (shown(source)) } }
-        ul { @for (source, _) in &sources { li { (shown(&source.machine)) } } }
+        @for source in distinct_sources(&sources) { p.aside { (source) } }
+        ul { @for (source, _) in &sources { li { (source.machine) } } }
         (table(&format!("{}: published figures, and here", heading(operation)), &heads, None, &body))
     }
 }
@@ -118,10 +121,10 @@ fn distinct_sources<'a>(sources: &[(&'a Published, Vec<&Finding>)]) -> Vec<&'a s
 
 /// What a column of this machine is about, in as few words as tell it from the others.
 fn here(view: &View<'_>, contest: &Contest) -> String {
-    let storages = &view.run.storages;
-    let place = storages.get(contest.storage).filter(|_| storages.len() > 1);
-    let place = place.map_or_else(String::new, |storage| format!(", {}", storage.path));
-    shown(&format!("Here, {}{}{place}", state(contest), pair_words(contest)))
+    let place = view
+        .place(contest)
+        .map_or_else(String::new, |place| format!(", {place}"));
+    format!("Here, {}{}{place}", state(contest), pair_words(contest))
 }
 
 /// The name of a machine that is described behind a colon, as in `HDD 2009: a Pentium 4 with a SATA disk`.
@@ -180,15 +183,15 @@ fn question_of_2009(view: &View<'_>) -> Markup {
             .summary
             .clone()
     };
-    let pairs = view.run.contests.iter().filter_map(|contest| {
-        let pair = labelled(contest, SLOWER_2009).zip(labelled(contest, FASTER_2009))?;
-        (!ends_early(contest)).then_some((contest, pair))
+    let pairs = view.contests.iter().filter_map(|contest| {
+        let pair = labelled(contest.contest, SLOWER_2009).zip(labelled(contest.contest, FASTER_2009))?;
+        (!ends_early(contest.contest)).then_some((&contest.title, pair))
     });
-    let pairs: Vec<(&Contest, (Summary, Summary))> = pairs.take(MOST_COLUMNS).collect();
+    let pairs: Vec<(&String, (Summary, Summary))> = pairs.take(MOST_COLUMNS).collect();
     html! {
         @if !pairs.is_empty() {
             h3 { "Why " (FASTER_2009) " beats " (SLOWER_2009) }
-            @for (contest, (slower, faster)) in &pairs { p { (view.title(contest)) ": " (because(slower, faster)) } }
+            @for (title, (slower, faster)) in &pairs { p { (title) ": " (because(slower, faster)) } }
         }
     }
 }
@@ -200,7 +203,10 @@ fn because(slower: &Summary, faster: &Summary) -> String {
         let time = |time: Option<f64>| time.map_or_else(|| "?".to_owned(), seconds);
         let requests = summary.device_reads.map_or_else(
             || "requests of the device that are not known apart from those of others".to_owned(),
-            |reads| format!("{reads:.0} requests of {} on average", request_bytes(summary)),
+            |reads| {
+                let size = summary.device_request_bytes.map_or_else(|| "–".to_owned(), kib);
+                format!("{reads:.0} requests of {size} on average")
+            },
         );
         format!(
             "{} of user time, {} of system time, {requests}",

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use seekless::method::format_size;
-use seekless_record::{Contest, Entry, Status, Verdict};
+use seekless_record::{Entry, Status};
+use seekless_results::{ContestView, Position, family, rate_of, sound};
 
 use super::plot::{LONGEST_LABEL, WIDTH, at, label_width, picture};
-use super::view::{View, rate_of, verdict_of};
-use super::words::{block_of, clipped, family, rate, rate_unit, shown, sound, standing, three_digits};
+use super::words::{block_of, clipped, rate, rate_unit, standing, three_digits};
 
 /// More rows or columns are only in the tables.
 const MOST_ROWS: usize = 40;
@@ -21,7 +21,7 @@ const COLOURS: [f64; 7] = [0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.97];
 
 struct Cell {
     rate: Option<f64>,
-    verdict: Option<Verdict>,
+    position: Position,
     about: String,
 }
 
@@ -32,11 +32,11 @@ struct Grid {
 }
 
 /// Method by block; nothing where there are fewer than two blocks.
-pub(super) fn by_block(id: &str, title: &str, contest: &Contest) -> Markup {
+pub(super) fn by_block(contest: &ContestView<'_>) -> Markup {
     let mut grid = Grid::default();
-    for entry in &contest.entries {
+    for entry in &contest.contest.entries {
         grid.add(
-            family(&entry.method, contest),
+            family(&entry.method, contest.contest),
             block_of(&entry.method),
             entry,
             &entry.method,
@@ -46,13 +46,14 @@ pub(super) fn by_block(id: &str, title: &str, contest: &Contest) -> Markup {
         return html! {};
     }
     let about = "Rates by method, in rows, and block, in columns. The figures are in the table of all methods below.";
-    grid.draw(id, &format!("Rate by method and block: {title}"), about, "none")
+    let (id, title) = (format!("blocks-{}", contest.index), &contest.title);
+    grid.draw(&id, &format!("Rate by method and block: {title}"), about, "none")
 }
 
 /// Method by file size, with the best block of each; nothing where there are fewer than two sizes.
-pub(super) fn by_size(id: &str, title: &str, view: &View<'_>, series: &[usize]) -> Markup {
+pub(super) fn by_size(id: &str, title: &str, series: &[&ContestView<'_>]) -> Markup {
     let mut grid = Grid::default();
-    for contest in series.iter().filter_map(|&index| view.run.contests.get(index)) {
+    for contest in series.iter().map(|contest| contest.contest) {
         for entry in &contest.entries {
             let size = format_size(contest.size_bytes);
             let about = format!("{} at {size}", entry.method);
@@ -67,7 +68,7 @@ impl Grid {
     /// Adds an entry; of several in one place the fastest stays.
     fn add(&mut self, row: String, column: Option<u64>, entry: &Entry, name: &str) {
         let rate_here = rate_of(entry);
-        let (_, word) = standing(entry);
+        let (_, word) = standing(Position::of(entry));
         let about = match (&entry.status, rate_here) {
             (Status::Unavailable(why) | Status::Failed(why) | Status::Unmeasured(why), _) => format!("{name}: {why}"),
             (_, Some(rate_here)) => format!("{name}: {}, {word}", rate(rate_here)),
@@ -75,16 +76,16 @@ impl Grid {
         };
         let cell = Cell {
             rate: rate_here,
-            verdict: verdict_of(entry),
-            about: clipped(&shown(&about), 200),
+            position: Position::of(entry),
+            about: clipped(&about, 200),
         };
         let place = self.cells.entry((row, column));
-        let is_better = |old: &Cell| old.verdict != Some(Verdict::Best) && rate_here > old.rate;
+        let is_better = |old: &Cell| old.position != Position::Best && rate_here > old.rate;
         place
             .and_modify(|old| {
-                if cell.verdict == Some(Verdict::Best) || is_better(old) {
+                if cell.position == Position::Best || is_better(old) {
                     old.rate = cell.rate;
-                    old.verdict = cell.verdict;
+                    old.position = cell.position;
                     old.about.clone_from(&cell.about);
                 }
             })
@@ -177,11 +178,11 @@ fn draw_cell(cell: &Cell, fastest: f64, unit: f64, (x, y, width): (f64, f64, f64
         .zip(sound(fastest))
         .map(|(rate, fastest)| (rate / fastest).clamp(0.0, 1.0));
     let colour = part.map(|part| COLOURS.iter().filter(|&&next| part >= next).count());
-    let framed = matches!(cell.verdict, Some(Verdict::Best | Verdict::Tie)) && cell.rate.is_some();
+    let framed = matches!(cell.position, Position::Best | Position::Tie) && cell.rate.is_some();
     let figure = cell
         .rate
         .map_or_else(|| "·".to_owned(), |rate| three_digits(rate / unit));
-    let best = if cell.verdict == Some(Verdict::Best) && cell.rate.is_some() {
+    let best = if cell.position == Position::Best && cell.rate.is_some() {
         "◆"
     } else {
         ""

@@ -14,6 +14,7 @@ use seekless_results::ranking::conclude_all;
 use seekless_results::simulation::{contest, run, trial};
 
 use super::to_html;
+use crate::to_markdown;
 
 /// Writes down in each contest what follows from its trials.
 fn concluded(mut run: Run) -> Run {
@@ -219,7 +220,7 @@ fn text() -> impl Strategy<Value = String> {
         Just("\"'><img src=x onerror=alert(1)>".to_owned()),
         Just("read/sync,block=4K".to_owned()),
         Just("read/double-buffer,block=99999999999T".to_owned()),
-        Just("\u{0}\u{1b}]8;;x\u{7}\u{202e}]]>&#x3c;".to_owned()),
+        Just("\u{0}\u{1b}]8;;x\u{7}\u{202e}\u{61c}\u{9b}]]>&#x3c;".to_owned()),
         Just(String::new()),
         ".{0,12}",
         Just(",=/,block=".repeat(300)),
@@ -322,12 +323,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_run_breaks_its_page(run in hostile_run()) {
+    fn no_run_breaks_what_is_made_of_it(run in hostile_run()) {
         let page = page(&run);
         prop_assert_eq!(page.matches("<script").count(), 1);
         prop_assert!(!page.contains("<img") && !page.contains("]]>"));
-        let hidden = page.chars().find(|&character| (character.is_control() && character != '\n') || character == '\u{202e}');
-        prop_assert_eq!(hidden, None);
+        for text in [&page, &to_markdown(&run)] {
+            let is_hidden = |character: char| character.is_control() || matches!(character, '\u{202e}' | '\u{61c}');
+            let hidden = text.chars().find(|&character| is_hidden(character) && character != '\n');
+            prop_assert_eq!(hidden, None);
+        }
         for wild in ["=\"NaN", "=\"inf", "=\"-inf", "NaN ", "inf "] {
             prop_assert!(!page.contains(wild), "{}", wild);
         }

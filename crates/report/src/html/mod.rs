@@ -1,7 +1,7 @@
 //! A run as one HTML page that stands alone: no network, readable without its script, with the run itself inside.
 //!
-//! A run may come from a stranger, so all that is written here counts its indices, clips its texts, and draws only
-//! figures that are finite. What is concluded is as it stands in the run; nothing is judged again but pairs of methods
+//! A run may come from a stranger, so all that is written here counts its indices and draws only figures that are finite;
+//! its texts are harmless since the view of it was made. What is concluded is as it stands in the run; nothing is judged again but pairs of methods
 //! that the run does not compare. Writing to files is not done here.
 
 mod answers;
@@ -19,12 +19,10 @@ mod plot;
 mod published;
 mod ranked;
 mod tables;
-mod view;
 mod words;
 
 use seekless_record::{DocumentError, Run};
-
-use view::View;
+use seekless_results::{View, Visible};
 
 /// So many contests are shown; more come from no experiment, and the run inside the page has them all.
 const MOST_CONTESTS: usize = 300;
@@ -35,15 +33,7 @@ const MOST_CONTESTS: usize = 300;
 /// [`DocumentError`] where the run cannot be written as JSON, which goes into the page whole.
 pub fn to_html(run: &Run) -> Result<String, DocumentError> {
     let raw = download::raw(run)?;
-    let shortened;
-    let shown = if run.contests.len() > MOST_CONTESTS {
-        let mut run = run.clone();
-        run.contests.truncate(MOST_CONTESTS);
-        shortened = run;
-        &shortened
-    } else {
-        run
-    };
-    let left_out = run.contests.len() - shown.contests.len();
-    Ok(page::page(&View::new(shown), &raw, left_out).into_string())
+    let shown = Visible::first_contests(run, MOST_CONTESTS);
+    let left_out = run.contests.len().saturating_sub(MOST_CONTESTS);
+    Ok(page::page(&View::of(&shown), &raw, left_out).into_string())
 }

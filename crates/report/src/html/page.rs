@@ -4,12 +4,12 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use seekless::method::format_size;
-use seekless_record::{Contest, Ended, Run, Storage};
+use seekless_record::{Ended, Run, Storage};
+use seekless_results::{ContestView, View, rate_of, short_name};
 use sha2::{Digest, Sha256};
 
 use super::download::{self, Raw};
-use super::view::{View, place_of, rate_of};
-use super::words::{breaking, duration, heading, rate, seconds, short_name, shown, sound, speed, three_digits};
+use super::words::{breaking, duration, heading, rate, seconds, speed, three_digits};
 use super::{answers, columns, contest, published};
 
 const STYLE: &str = include_str!("style.css");
@@ -30,7 +30,7 @@ pub(super) fn page(view: &View<'_>, raw: &Raw, left_out: usize) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content="seekless";
-                title { "seekless " (shown(&run.id)) }
+                title { "seekless " (run.id) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
@@ -101,8 +101,7 @@ fn storage_title(storage: &Storage) -> String {
             .map(|_| "virtual disk".to_owned()),
         device.and_then(|device| device.model.clone()),
     ];
-    let parts: Vec<String> = parts.into_iter().flatten().map(|part| shown(&part)).collect();
-    parts.join(" · ")
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 fn machine(run: &Run) -> String {
@@ -120,7 +119,7 @@ fn machine(run: &Run) -> String {
         gib,
         Some(format!("{} {}", machine.system, machine.kernel)),
     ];
-    shown(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn when(run: &Run) -> String {
@@ -133,30 +132,28 @@ fn when(run: &Run) -> String {
         1 => ", taken up again once".to_owned(),
         times => format!(", taken up again {times} times"),
     };
-    shown(&format!(
+    format!(
         "{}: {} trials in {}{ended}{resumed}, by seekless {}",
         run.started.replacen('T', " ", 1).replace('Z', " UTC"),
         run.trials.len(),
         duration(run.elapsed_seconds),
         run.seekless
-    ))
+    )
 }
 
 fn recommendations(view: &View<'_>) -> Markup {
-    let contests = &view.run.contests;
-    let told: Vec<&Contest> = contests.iter().filter(|contest| contest.conclusion.is_some()).collect();
+    let with_sentence = view.contests.len() <= MOST_SENTENCES;
+    let is_told = |contest: &&ContestView<'_>| contest.contest.conclusion.is_some();
     html! {
         section.recommendations id="recommendations" {
             h2 { "Use" }
-            @if told.is_empty() { p { "Nothing was concluded: the run ended before there was a valid trial." } }
+            @if !view.contests.iter().any(|contest| is_told(&contest)) { p { "Nothing was concluded: the run ended before there was a valid trial." } }
             @for operation in view.operations() {
-                @let of_operation: Vec<(usize, &Contest)> = view.contests_of(operation).filter(|(_, contest)| contest.conclusion.is_some()).collect();
+                @let of_operation: Vec<&ContestView<'_>> = view.contests_of(operation).filter(is_told).collect();
                 @if !of_operation.is_empty() {
                     h3 { (heading(operation)) }
-                    ul.cards.brief[contests.len() > MOST_SENTENCES] {
-                        @for (index, contest) in of_operation {
-                            (card(view, index, contest, contests.len() <= MOST_SENTENCES))
-                        }
+                    ul.cards.brief[!with_sentence] {
+                        @for contest in of_operation { (card(contest, with_sentence)) }
                     }
                 }
             }
@@ -164,29 +161,28 @@ fn recommendations(view: &View<'_>) -> Markup {
     }
 }
 
-fn card(view: &View<'_>, index: usize, contest: &Contest, with_sentence: bool) -> Markup {
-    let conclusion = contest.conclusion.as_ref();
+fn card(contest: &ContestView<'_>, with_sentence: bool) -> Markup {
+    let conclusion = contest.contest.conclusion.as_ref();
     let recommended = conclusion.and_then(|conclusion| conclusion.recommended.as_deref());
     let leader = conclusion.and_then(|conclusion| conclusion.best.as_deref());
-    let confirmed = conclusion.and_then(|conclusion| sound(conclusion.confirmed_bytes_per_second?.median));
-    let entry = recommended.and_then(|method| contest.entries.get(place_of(contest, method)?));
-    let at = confirmed
-        .or_else(|| entry.and_then(rate_of))
-        .filter(|_| recommended.is_some());
+    let at = recommended.and_then(|method| {
+        let confirmed = contest.confirmed().map(|rates| rates.median);
+        confirmed.or_else(|| rate_of(contest.entry(method)?))
+    });
     html! {
         li.card.open[recommended.is_none()] {
-            a.task href={"#contest-" (index)} { (view.title(contest)) }
+            a.task href={"#contest-" (contest.index)} { (contest.title) }
             p.use {
                 @match recommended {
-                    Some(method) => { span.m { (breaking(&shown(method))) } },
+                    Some(method) => { span.m { (breaking(method)) } },
                     None => {
                         @if leader.is_none() { "Nothing measured yet" } @else { "Undecided" }
-                        @if let Some(leader) = leader { span.leader { span.m { (breaking(&short_name(leader, contest))) } " leads" } }
+                        @if let Some(leader) = leader { span.leader { span.m { (breaking(&short_name(leader, contest.contest))) } " leads" } }
                     },
                 }
                 @if let Some(at) = at { span.at { (speed(contest, at)) } }
             }
-            @if with_sentence { @if let Some(conclusion) = conclusion { p.sentence { (shown(&conclusion.sentence)) } } }
+            @if with_sentence { @if let Some(conclusion) = conclusion { p.sentence { (conclusion.sentence) } } }
         }
     }
 }
@@ -196,14 +192,14 @@ fn notes(run: &Run, left_out: usize) -> Markup {
         section id="notes" {
             @if !run.warnings.is_empty() {
                 h2 { "Before believing the figures" }
-                ul.warnings { @for warning in &run.warnings { li { (shown(warning)) } } }
+                ul.warnings { @for warning in &run.warnings { li { (warning) } } }
             }
             @if left_out > 0 {
                 p.warnings { (left_out) " more contests are not shown; the run inside this page has them." }
             }
             @if !run.choices.is_empty() {
                 h3 { "Chosen for you" }
-                ul { @for choice in &run.choices { li { (shown(choice)) } } }
+                ul { @for choice in &run.choices { li { (choice) } } }
             }
         }
     }
@@ -233,11 +229,11 @@ fn about(run: &Run) -> Markup {
             "Second cache of a processor",
             run.machine.level_2_cache_bytes.map(format_size),
         ),
-        ("Hypervisor", run.machine.hypervisor.as_deref().map(shown)),
-        ("Frequency governor", run.machine.governor.as_deref().map(shown)),
-        ("Page cache dropped by", Some(shown(&run.drop))),
+        ("Hypervisor", run.machine.hypervisor.clone()),
+        ("Frequency governor", run.machine.governor.clone()),
+        ("Page cache dropped by", Some(run.drop.clone())),
         ("Seed of all shuffling", Some(run.seed.to_string())),
-        ("Run", Some(shown(&run.id))),
+        ("Run", Some(run.id.clone())),
     ];
     html! {
         section id="about" {
@@ -261,42 +257,35 @@ fn storage_facts(storage: &Storage) -> Markup {
         .and_then(|device| device.claims_rotational)
         .map(|rotates| if rotates { "to rotate" } else { "not to rotate" });
     let figures = [
-        ("File system", Some(shown(&storage.file_system))),
+        ("File system", Some(storage.file_system.clone())),
         ("Its block", storage.block_bytes.map(format_size)),
-        ("Mount", storage.mount_options.as_deref().map(shown)),
-        ("Device", device.map(|device| shown(&device.name))),
+        ("Mount", storage.mount_options.clone()),
+        ("Device", device.map(|device| device.name.clone())),
         (
             "On",
             device
                 .filter(|device| !device.below.is_empty())
-                .map(|device| shown(&device.below.join(", "))),
+                .map(|device| device.below.join(", ")),
         ),
-        (
-            "Scheduler",
-            device.and_then(|device| device.scheduler.as_deref()).map(shown),
-        ),
+        ("Scheduler", device.and_then(|device| device.scheduler.clone())),
         (
             "Read-ahead",
             device
                 .and_then(|device| device.read_ahead_kib)
                 .map(|kib| format!("{kib} KiB")),
         ),
-        (
-            "Write cache",
-            device.and_then(|device| device.write_cache.as_deref()).map(shown),
-        ),
+        ("Write cache", device.and_then(|device| device.write_cache.clone())),
         ("Claims", claims.map(str::to_owned)),
         (
             "A random read costs more than the next by",
             storage.alternating_ns.map(|ns| seconds(ns / 1e9)),
         ),
     ];
-    let facts = storage.facts.iter().map(|(name, value)| (shown(name), shown(value)));
     html! {
-        h3 { "Storage " span.m { (shown(&storage.path)) } }
+        h3 { "Storage " span.m { (storage.path) } }
         dl {
             @for (name, value) in figures { @if let Some(value) = value { div { dt { (name) } dd { (value) } } } }
-            @for (name, value) in facts { div { dt { (name) } dd { (value) } } }
+            @for (name, value) in &storage.facts { div { dt { (name) } dd { (value) } } }
         }
     }
 }

@@ -2,11 +2,10 @@
 
 use maud::{Markup, html};
 use seekless_record::{Cache, Contest};
-use seekless_results::pair_words;
+use seekless_results::{ContestView, View, pair_words, rate_of, short_name};
 
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, picture};
-use super::view::{View, place_of, ranking, rate_of};
-use super::words::{clipped, rate, rate_unit, short_name, shown, times};
+use super::words::{clipped, rate, rate_unit, times};
 
 /// More are in the tables.
 const MOST_ROWS: usize = 20;
@@ -21,25 +20,21 @@ struct Pair<'a> {
 
 /// A plot for each cold contest of the operation that has a warm one beside it.
 pub(super) fn cold_and_warm(view: &View<'_>, operation: &str) -> Markup {
-    let cold = view
+    let found: Vec<(&ContestView<'_>, Vec<Pair<'_>>)> = view
         .contests_of(operation)
-        .filter(|(_, contest)| contest.cache == Cache::Cold);
-    let found: Vec<(usize, &Contest, Vec<Pair<'_>>)> = cold
-        .filter_map(|(index, cold)| {
+        .filter(|contest| contest.contest.cache == Cache::Cold)
+        .filter_map(|cold| {
             let warm = view
                 .contests_of(operation)
-                .find(|(_, warm)| is_warm_twin(cold, warm))?
-                .1;
+                .find(|warm| is_warm_twin(cold.contest, warm.contest))?;
             let pairs = pairs(cold, warm);
-            (!pairs.is_empty()).then_some((index, cold, pairs))
+            (!pairs.is_empty()).then_some((cold, pairs))
         })
         .collect();
     html! {
         @if !found.is_empty() {
             h3 { "Cold beside warm" }
-            @for (index, contest, pairs) in found {
-                (draw(&format!("pairs-{index}"), &view.title(contest).replacen(", cold", "", 1), contest, &pairs))
-            }
+            @for (contest, pairs) in found { (draw(contest, &pairs)) }
         }
     }
 }
@@ -66,26 +61,28 @@ fn is_warm_twin(cold: &Contest, other: &Contest) -> bool {
         && pair_words(cold) == pair_words(other)
 }
 
-fn pairs<'a>(cold: &'a Contest, warm: &Contest) -> Vec<Pair<'a>> {
-    let rows = ranking(cold).into_iter().take(4 * MOST_ROWS);
-    let mut pairs: Vec<Pair<'_>> = rows
-        .filter_map(|(_, entry, _)| {
-            let twin = warm.entries.get(place_of(warm, &entry.method)?)?;
-            Some(Pair {
-                method: &entry.method,
-                cold: rate_of(entry)?,
-                warm: rate_of(twin)?,
-            })
+fn pairs<'a>(cold: &ContestView<'a>, warm: &ContestView<'_>) -> Vec<Pair<'a>> {
+    let pairs = cold.rows.iter().take(4 * MOST_ROWS).filter_map(|row| {
+        Some(Pair {
+            method: &row.entry.method,
+            cold: rate_of(row.entry)?,
+            warm: rate_of(warm.entry(&row.entry.method)?)?,
         })
-        .collect();
-    pairs.truncate(MOST_ROWS);
-    pairs
+    });
+    pairs.take(MOST_ROWS).collect()
 }
 
-fn draw(id: &str, title: &str, contest: &Contest, pairs: &[Pair<'_>]) -> Markup {
+fn draw(contest: &ContestView<'_>, pairs: &[Pair<'_>]) -> Markup {
+    let (id, title) = (
+        format!("pairs-{}", contest.index),
+        contest.title.replacen(", cold", "", 1),
+    );
     let rates = || pairs.iter().flat_map(|pair| [pair.cold, pair.warm]);
     let (slowest, fastest) = (rates().fold(f64::MAX, f64::min), rates().fold(0.0, f64::max));
-    let names: Vec<String> = pairs.iter().map(|pair| short_name(pair.method, contest)).collect();
+    let names: Vec<String> = pairs
+        .iter()
+        .map(|pair| short_name(pair.method, contest.contest))
+        .collect();
     let label = label_width(names.iter().map(String::as_str));
     let scale = Scale::logarithmic(slowest * 0.85, fastest * 1.15, label, WIDTH - label - FIGURES);
     let bottom = ROW * pairs.len() as f64 + 6.0;
@@ -95,9 +92,9 @@ fn draw(id: &str, title: &str, contest: &Contest, pairs: &[Pair<'_>]) -> Markup 
             @let y = 4.0 + ROW * (line as f64 + 0.5);
             @let (cold, warm) = (scale.place(pair.cold), scale.place(pair.warm));
             g {
-                title { (shown(pair.method)) ": cold " (rate(pair.cold)) ", warm " (rate(pair.warm)) }
+                title { (pair.method) ": cold " (rate(pair.cold)) ", warm " (rate(pair.warm)) }
                 text.label x=(at(label - 12.0)) y=(at(y + 4.0)) text-anchor="end" {
-                    (clipped(&short_name(pair.method, contest), LONGEST_LABEL))
+                    (clipped(&short_name(pair.method, contest.contest), LONGEST_LABEL))
                 }
                 path.whisker d={"M" (at(cold)) " " (at(y)) "H" (at(warm))} {}
                 rect.cold x=(at(cold - 4.5)) y=(at(y - 4.5)) width="9" height="9" {}
@@ -111,7 +108,7 @@ fn draw(id: &str, title: &str, contest: &Contest, pairs: &[Pair<'_>]) -> Markup 
     let about = "The rate of each method with the file out of memory and in memory, joined by a line; the scale is \
                  logarithmic.";
     html! {
-        (picture(id, &format!("Cold beside warm: {title}"), about, (WIDTH, bottom + 22.0), &drawing))
+        (picture(&id, &format!("Cold beside warm: {title}"), about, (WIDTH, bottom + 22.0), &drawing))
         p.legend {
             svg.key width="14" height="14" aria-hidden="true" { rect.cold x="2.5" y="2.5" width="9" height="9" {} }
             " cold " svg.key width="14" height="14" aria-hidden="true" { circle.warm cx="7" cy="7" r="5" {} }

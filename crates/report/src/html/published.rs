@@ -3,12 +3,12 @@
 use maud::{Markup, html};
 use seekless::Method;
 use seekless::method::{differing_options, format_size};
-use seekless_record::{Contest, Finding, FindingKind, Published, Status};
+use seekless_record::{Contest, Entry, Finding, FindingKind, Published, Status};
 use seekless_results::ranking::{PairedRatio, RECOMMENDED_RATIO, TIE_RATIO};
+use seekless_results::{ContestView, View, rate_of, short_name};
 
 use super::tables::{figure, table};
-use super::view::{View, place_of, rate_of};
-use super::words::{breaking, heading, rate, short_name, shown, state, times, times_with_bounds};
+use super::words::{breaking, heading, rate, state, times, times_with_bounds};
 use super::{columns, figures};
 
 /// More tables than any experiment gives.
@@ -88,17 +88,17 @@ fn source_section(view: &View<'_>, index: usize, source: &Published) -> Markup {
                 td { (heading(&finding.operation)) }
                 td { (kind(finding.kind)) }
                 td { (sizes(finding)) }
-                td.m { (shown(&finding.method)) }
+                td.m { (finding.method) }
                 td.m { @match finding.method.parse::<Method>() { Ok(method) => { (breaking(&bare(&method))) }, Err(_) => { "unknown" } } }
-                td { (finding.block.as_deref().map_or_else(|| "–".to_owned(), shown)) }
+                td { (finding.block.as_deref().unwrap_or("–")) }
                 td { (in_short(here)) }
             }
         }
     };
     html! {
-        h3 id={"source-" (index)} { (shown(&source.machine)) }
-        p.aside { (shown(&source.source)) }
-        (table(&format!("Published for: {}", shown(&source.machine)), &heads, None, &rows))
+        h3 id={"source-" (index)} { (source.machine) }
+        p.aside { (source.source) }
+        (table(&format!("Published for: {}", source.machine), &heads, None, &rows))
         (size_by_size(source, &findings))
     }
 }
@@ -118,7 +118,7 @@ fn size_by_size(source: &Published, findings: &[(&Finding, Vec<Here<'_>>)]) -> M
         @for (finding, here) in findings {
             @for here in here.iter().filter(|here| is_known(here)) {
                 tr {
-                    td.m { (shown(&finding.method)) }
+                    td.m { (finding.method) }
                     td { (heading(&here.contest.operation)) ", " (state(here.contest)) @if finding.kind != FindingKind::Any { ", " (kind(finding.kind)) } }
                     (figure(&format_size(here.contest.size_bytes), here.contest.size_bytes as f64))
                     (cells(here))
@@ -134,7 +134,7 @@ fn size_by_size(source: &Published, findings: &[(&Finding, Vec<Here<'_>>)]) -> M
         @if count > 0 {
             details open[count <= 24] {
                 summary { "Size by size (" (count) ")" }
-                (table(&format!("Size by size: {}", shown(&source.machine)), &heads, None, &rows))
+                (table(&format!("Size by size: {}", source.machine), &heads, None, &rows))
             }
         }
     }
@@ -150,10 +150,8 @@ fn cells(here: &Here<'_>) -> Markup {
         Outcome::Best(method) | Outcome::Against(method, _) => short_name(method, here.contest),
         Outcome::Missing(_) => "–".to_owned(),
     };
-    let best = here
-        .best
-        .and_then(|best| here.contest.entries.get(place_of(here.contest, best)?));
-    let best_rate = best.and_then(rate_of);
+    let entry = |method: &str| here.contest.entries.iter().find(|entry| entry.method == method);
+    let best_rate = here.best.and_then(|best| rate_of(entry(best)?));
     let (ratio, value) = match &here.outcome {
         Outcome::Best(_) => ("1.00x".to_owned(), 1.0),
         Outcome::Against(_, PairedRatio { ratio, .. }) => (times_with_bounds(ratio), ratio.median),
@@ -177,18 +175,21 @@ fn here<'a>(view: &View<'a>, source: &Published, finding: &Finding) -> Vec<Here<
     };
     let contests = view
         .contests_of(&finding.operation)
-        .filter(|(_, contest)| is_meant(contest));
+        .filter(|contest| is_meant(contest.contest));
     contests
-        .map(|(index, contest)| {
-            let best = best_of_kind(view, index, contest, finding.kind);
-            let outcome = outcome(view, index, contest, finding, best);
-            Here { contest, best, outcome }
+        .map(|contest| {
+            let best = best_of_kind(contest, finding.kind);
+            Here {
+                contest: contest.contest,
+                best,
+                outcome: outcome(contest, finding, best),
+            }
         })
         .collect()
 }
 
-fn best_of_kind<'a>(view: &View<'_>, index: usize, contest: &'a Contest, kind: FindingKind) -> Option<&'a str> {
-    let conclusion = contest.conclusion.as_ref()?;
+fn best_of_kind<'a>(contest: &ContestView<'a>, kind: FindingKind) -> Option<&'a str> {
+    let conclusion = contest.contest.conclusion.as_ref()?;
     let (synchronous, overlapping) = (
         conclusion.best_synchronous.as_deref(),
         conclusion.best_overlapping.as_deref(),
@@ -198,53 +199,46 @@ fn best_of_kind<'a>(view: &View<'_>, index: usize, contest: &'a Contest, kind: F
         FindingKind::Overlapping => overlapping,
         FindingKind::Any => match synchronous.zip(overlapping) {
             None => synchronous.or(overlapping),
-            Some((one, other)) => {
-                let ratio = place_of(contest, one)
-                    .zip(place_of(contest, other))
-                    .and_then(|(one, other)| view.compare(index, other, one));
-                Some(if ratio.is_some_and(|comparison| comparison.ratio.median < 1.0) {
+            Some((one, other)) => Some(
+                if contest
+                    .compare(other, one)
+                    .is_some_and(|comparison| comparison.ratio.median < 1.0)
+                {
                     other
                 } else {
                     one
-                })
-            }
+                },
+            ),
         },
     }
 }
 
-fn outcome<'a>(
-    view: &View<'_>,
-    index: usize,
-    contest: &'a Contest,
-    finding: &Finding,
-    best: Option<&str>,
-) -> Outcome<'a> {
+fn outcome<'a>(contest: &ContestView<'a>, finding: &Finding, best: Option<&str>) -> Outcome<'a> {
     let Ok(published) = finding.method.parse::<Method>() else {
         return Outcome::Missing("its name is not known here".to_owned());
     };
-    let entries = contest.entries.iter().enumerate();
-    let same: Vec<_> = entries
-        .filter(|(_, entry)| entry.command.is_none())
-        .filter(|(_, entry)| {
+    let entries = contest.contest.entries.iter();
+    let same: Vec<&Entry> = entries
+        .filter(|entry| entry.command.is_none())
+        .filter(|entry| {
             entry
                 .method
                 .parse::<Method>()
                 .is_ok_and(|method| is_same(&method, &published))
         })
         .collect();
-    if let Some((_, entry)) = same.iter().find(|(_, entry)| best == Some(entry.method.as_str())) {
+    if let Some(entry) = same.iter().find(|entry| best == Some(entry.method.as_str())) {
         return Outcome::Best(&entry.method);
     }
-    let best = best.and_then(|best| place_of(contest, best));
     let compared = same
         .iter()
-        .filter_map(|&(own, entry)| Some((entry, view.compare(index, own, best?)?)));
+        .filter_map(|entry| Some((*entry, contest.compare(&entry.method, best?)?)));
     let nearest = compared.min_by(|one, other| one.1.ratio.median.total_cmp(&other.1.ratio.median));
     if let Some((entry, comparison)) = nearest {
         return Outcome::Against(&entry.method, comparison);
     }
-    let why = same.iter().find_map(|(_, entry)| match &entry.status {
-        Status::Unavailable(why) | Status::Failed(why) | Status::Unmeasured(why) => Some(shown(why)),
+    let why = same.iter().find_map(|entry| match &entry.status {
+        Status::Unavailable(why) | Status::Failed(why) | Status::Unmeasured(why) => Some(why.clone()),
         _ => None,
     });
     Outcome::Missing(why.unwrap_or_else(|| "not among the methods of this run".to_owned()))

@@ -1,11 +1,11 @@
 //! The ranked plot of a contest: bars with intervals, and the verdict as a shape and a word.
 
 use maud::{Markup, html};
-use seekless_record::{Contest, Entry, Interval, Summary};
+use seekless_record::Interval;
+use seekless_results::{ContestView, Row};
 
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, mark, picture};
-use super::view::{ranking, rates_of, verdict_of};
-use super::words::{class, clipped, rate_unit, short_name, speed, standing};
+use super::words::{class, clipped, rate_unit, speed, standing};
 
 /// More are in the table.
 const MOST_ROWS: usize = 16;
@@ -13,45 +13,34 @@ const ROW: f64 = 24.0;
 const FIGURES: f64 = 175.0;
 
 /// The fastest of a contest; nothing where nothing was measured.
-pub(super) fn ranked(id: &str, title: &str, contest: &Contest) -> Markup {
-    let ranked = ranking(contest);
-    let drawn: Vec<(&Entry, &Summary, Interval)> = ranked
-        .iter()
-        .filter_map(|(_, entry, summary)| Some((*entry, *summary, rates_of(summary)?)))
-        .take(MOST_ROWS)
-        .collect();
+pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {
+    let with_rates = contest.rows.iter().filter_map(|row| Some((row, row.rates()?)));
+    let drawn: Vec<(&Row<'_>, Interval)> = with_rates.take(MOST_ROWS).collect();
     if drawn.is_empty() {
         return html! {};
     }
-    let rightmost = drawn.iter().map(|(_, _, rates)| rates.high).fold(0.0, f64::max);
-    let fastest = drawn.iter().map(|(_, _, rates)| rates.median).fold(0.0, f64::max);
+    let rightmost = drawn.iter().map(|(_, rates)| rates.high).fold(0.0, f64::max);
+    let fastest = drawn.iter().map(|(_, rates)| rates.median).fold(0.0, f64::max);
     // A single wild interval must not push all else to the left.
-    let names: Vec<String> = drawn
-        .iter()
-        .map(|(entry, ..)| short_name(&entry.method, contest))
-        .collect();
+    let names: Vec<String> = drawn.iter().map(|(row, _)| row.name()).collect();
     let label = label_width(names.iter().map(String::as_str));
     let scale = Scale::linear(0.0, rightmost.min(fastest * 1.6), label, WIDTH - label - FIGURES);
     let bottom = ROW * drawn.len() as f64 + 6.0;
     let drawing = html! {
         (axis(&scale, 5, rate_unit(fastest), 2.0, bottom))
-        @for (line, (entry, _, rates)) in drawn.iter().enumerate() {
-            (row(contest, entry, rates, &scale, 4.0 + ROW * (line as f64 + 0.5)))
+        @for (line, (one, rates)) in drawn.iter().enumerate() {
+            (row(contest, one, rates, &scale, 4.0 + ROW * (line as f64 + 0.5)))
         }
     };
-    let best = drawn.first().map_or_else(String::new, |(entry, _, rates)| {
-        format!(
-            "{} leads with {}.",
-            short_name(&entry.method, contest),
-            speed(contest, rates.median)
-        )
+    let best = drawn.first().map_or_else(String::new, |(row, rates)| {
+        format!("{} leads with {}.", row.name(), speed(contest, rates.median))
     });
     let about = format!(
         "Bars of the rate at the median with intervals, the best first. {best} All figures are in the table below."
     );
-    let left_out = ranked.len() - drawn.len();
+    let left_out = contest.rows.len() - drawn.len();
     html! {
-        (picture(id, &format!("Ranking: {title}"), &about, (WIDTH, bottom + 22.0), &drawing))
+        (picture(&format!("ranked-{}", contest.index), &format!("Ranking: {}", contest.title), &about, (WIDTH, bottom + 22.0), &drawing))
         p.legend {
             (key("best")) " best " (key("tie")) " tie " (key("slow"))
             " slower; lines are 95 % intervals, dashed where fewer than 6 rounds give only a range."
@@ -60,9 +49,9 @@ pub(super) fn ranked(id: &str, title: &str, contest: &Contest) -> Markup {
     }
 }
 
-fn row(contest: &Contest, entry: &Entry, rates: &Interval, scale: &Scale, y: f64) -> Markup {
-    let class = class(verdict_of(entry));
-    let (sign, word) = standing(entry);
+fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, scale: &Scale, y: f64) -> Markup {
+    let class = class(row.position);
+    let (sign, word) = standing(row.position);
     let label = scale.start();
     let (zero, median) = (scale.place(0.0), scale.place(rates.median));
     let (low, high) = (scale.place(rates.low), scale.place(rates.high));
@@ -73,9 +62,9 @@ fn row(contest: &Contest, entry: &Entry, rates: &Interval, scale: &Scale, y: f64
     };
     html! {
         g {
-            title { (super::words::shown(&entry.method)) ": " (speed(contest, rates.low)) " to " (speed(contest, rates.high)) }
+            title { (row.entry.method) ": " (speed(contest, rates.low)) " to " (speed(contest, rates.high)) }
             text class={"label " (class)} x=(at(label - 12.0)) y=(at(y + 4.0)) text-anchor="end" {
-                (clipped(&short_name(&entry.method, contest), LONGEST_LABEL))
+                (clipped(&row.name(), LONGEST_LABEL))
             }
             rect class={"bar " (class)} x=(at(zero)) y=(at(y - 7.0)) width=(at(median - zero)) height="14" rx="2" {}
             path class=(range) d={"M" (at(low)) " " (at(y)) "H" (at(high))} {}

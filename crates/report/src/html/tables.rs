@@ -3,14 +3,10 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use seekless_record::{Contest, Entry, OptionEffect, Status, Summary};
-use seekless_results::is_told_in_times;
+use seekless_record::{Entry, OptionEffect, Status};
+use seekless_results::{ContestView, Row, short_name};
 
-use super::view::{ranking, verdict_of};
-use super::words::{
-    breaking, class, percent, rate, seconds, short_name, shown, spread, standing, three_digits, times,
-    times_with_bounds,
-};
+use super::words::{breaking, class, percent, rate, seconds, spread, standing, three_digits, times, times_with_bounds};
 
 /// Methods named for one reason; more are counted.
 const MOST_NAMED: usize = 12;
@@ -46,106 +42,123 @@ pub(super) fn figure(text: &str, value: f64) -> Markup {
     html! { td.n data-v=(value) { (text) } }
 }
 
-/// All that was measured in a contest, the best first.
-pub(super) fn figures(title: &str, contest: &Contest) -> Markup {
-    let ranked = ranking(contest);
-    if ranked.is_empty() {
-        return html! {};
-    }
-    let syncs = ranked.iter().any(|(_, _, summary)| summary.fsync_seconds > 0.0);
-    let mut heads = vec!["#Rank", "Method"];
-    if !is_told_in_times(contest) {
-        heads.push("#Rate");
-    }
-    heads.extend(["#95 %", "#Time", "#Mean"]);
-    if contest.updates.is_some() {
-        heads.extend(["#Predicted", "#Written for each byte"]);
-    }
-    heads.extend(["#CPU", "#User", "#System"]);
-    heads.extend(["#Calls", "#Device's requests", "#Bytes of one"]);
-    if syncs {
-        heads.push("#fsync");
-    }
-    heads.extend(["#Set-up", "#Rounds", "#Time over the best's", "Verdict"]);
-    let rows = html! {
-        @for (rank, (_, entry, summary)) in (1..).zip(&ranked) {
-            (row(contest, (rank, entry, summary), syncs))
-        }
-    };
-    table(&format!("All that was measured: {title}"), &heads, Some(0), &rows)
+/// A cell with a figure that may not be known.
+pub(super) fn known(value: Option<f64>, text: impl Fn(f64) -> String) -> Markup {
+    value.map_or_else(|| figure("–", f64::NAN), |value| figure(&text(value), value))
 }
 
-fn row(contest: &Contest, (rank, entry, summary): (u32, &Entry, &Summary), syncs: bool) -> Markup {
-    let median = summary.seconds.median;
-    let part = |of: f64| figure(&percent(of / median), of / median);
-    let deviation = summary
-        .deviation_seconds
-        .map(|deviation| format!(" ± {}", seconds(deviation)));
-    let rounds = match summary.invalid {
-        0 => summary.rounds.to_string(),
-        invalid => format!("{} ({invalid} invalid)", summary.rounds),
-    };
-    let ratio = entry.standing.as_ref().map(|standing| standing.ratio);
-    let (sign, word) = standing(entry);
-    let dropped = matches!(entry.status, Status::Dropped(_));
-    html! {
-        tr {
-            (figure(&rank.to_string(), f64::from(rank)))
-            td.m { (name(contest, entry)) }
-            @if !is_told_in_times(contest) {
-                (figure(&rate(summary.bytes_per_second), summary.bytes_per_second))
-            }
-            (figure(&spread(&summary.seconds), (summary.seconds.high - summary.seconds.low) / median))
-            (figure(&seconds(median), median))
-            (figure(&format!("{}{}", seconds(summary.mean_seconds), deviation.unwrap_or_default()), summary.mean_seconds))
-            @if contest.updates.is_some() {
-                (figure(&summary.predicted_seconds.map_or_else(|| "–".to_owned(), seconds), summary.predicted_seconds.unwrap_or(f64::NAN)))
-                (figure(&summary.amplification.map_or_else(|| "–".to_owned(), times), summary.amplification.unwrap_or(f64::NAN)))
-            }
-            (part(summary.cpu_seconds))
-            @for time in [summary.user_seconds, summary.system_seconds] {
-                (figure(&time.map_or_else(|| "–".to_owned(), seconds), time.unwrap_or(f64::NAN)))
-            }
-            @for count in [summary.calls, summary.device_reads] {
-                (figure(&count.map_or_else(|| "–".to_owned(), |count| format!("{count:.0}")), count.unwrap_or(f64::NAN)))
-            }
-            (figure(&request_bytes(summary), summary.device_request_bytes.unwrap_or(f64::NAN)))
-            @if syncs { (part(summary.fsync_seconds)) }
-            (figure(&seconds(summary.setup_seconds), summary.setup_seconds))
-            (figure(&rounds, f64::from(summary.rounds)))
-            (figure(&ratio.as_ref().map(times_with_bounds).unwrap_or_default(), ratio.map_or(f64::NAN, |ratio| ratio.median)))
-            td class=(class(verdict_of(entry))) { (sign) " " (word) @if dropped { ", dropped" } }
-        }
+/// Whether a table has it, its heading, and its cell in a row.
+type Column = (bool, &'static str, fn(&Row<'_>) -> Markup);
+
+/// All that was measured in a contest, the best first.
+pub(super) fn figures(contest: &ContestView<'_>) -> Markup {
+    if contest.rows.is_empty() {
+        return html! {};
     }
+    let syncs = contest.rows.iter().any(|row| row.summary.fsync_seconds > 0.0);
+    let updates = contest.contest.updates.is_some();
+    let columns: [Column; 18] = [
+        (true, "Method", |row| html! { td.m { (name(row)) } }),
+        (!contest.in_times, "#Rate", |row| {
+            figure(&rate(row.summary.bytes_per_second), row.summary.bytes_per_second)
+        }),
+        (true, "#95 %", |Row { summary, .. }| {
+            let width = (summary.seconds.high - summary.seconds.low) / summary.seconds.median;
+            figure(&spread(&summary.seconds), width)
+        }),
+        (true, "#Time", |row| known(Some(row.summary.seconds.median), seconds)),
+        (true, "#Mean", |Row { summary, .. }| {
+            let deviation = summary
+                .deviation_seconds
+                .map(|deviation| format!(" ± {}", seconds(deviation)));
+            let mean = seconds(summary.mean_seconds) + &deviation.unwrap_or_default();
+            figure(&mean, summary.mean_seconds)
+        }),
+        (updates, "#Predicted", |row| {
+            known(row.summary.predicted_seconds, seconds)
+        }),
+        (updates, "#Written for each byte", |row| {
+            known(row.summary.amplification, times)
+        }),
+        (true, "#CPU", |row| part(row, row.summary.cpu_seconds)),
+        (true, "#User", |row| known(row.summary.user_seconds, seconds)),
+        (true, "#System", |row| known(row.summary.system_seconds, seconds)),
+        (true, "#Calls", |row| known(row.summary.calls, count)),
+        (true, "#Device's requests", |row| known(row.summary.device_reads, count)),
+        (true, "#Bytes of one", |row| {
+            known(row.summary.device_request_bytes, kib)
+        }),
+        (syncs, "#fsync", |row| part(row, row.summary.fsync_seconds)),
+        (true, "#Set-up", |row| known(Some(row.summary.setup_seconds), seconds)),
+        (true, "#Rounds", |Row { summary, .. }| {
+            let rounds = match summary.invalid {
+                0 => summary.rounds.to_string(),
+                invalid => format!("{} ({invalid} invalid)", summary.rounds),
+            };
+            figure(&rounds, f64::from(summary.rounds))
+        }),
+        (true, "#Time over the best's", |row| match row.ratio() {
+            Some(ratio) => figure(&times_with_bounds(&ratio), ratio.median),
+            None => figure("", f64::NAN),
+        }),
+        (true, "Verdict", verdict),
+    ];
+    let columns: Vec<&Column> = columns.iter().filter(|(is_shown, ..)| *is_shown).collect();
+    let mut heads = vec!["#Rank"];
+    heads.extend(columns.iter().map(|(_, head, _)| head));
+    let rows = html! {
+        @for (rank, row) in (1_u32..).zip(&contest.rows) {
+            tr {
+                (figure(&rank.to_string(), f64::from(rank)))
+                @for (_, _, cell) in &columns { (cell(row)) }
+            }
+        }
+    };
+    table(
+        &format!("All that was measured: {}", contest.title),
+        &heads,
+        Some(0),
+        &rows,
+    )
+}
+
+/// A part of the time.
+fn part(row: &Row<'_>, of: f64) -> Markup {
+    known(Some(of / row.summary.seconds.median), percent)
+}
+
+fn count(count: f64) -> String {
+    format!("{count:.0}")
+}
+
+fn verdict(row: &Row<'_>) -> Markup {
+    let (sign, word) = standing(row.position);
+    let dropped = matches!(row.entry.status, Status::Dropped(_));
+    html! { td class=(class(row.position)) { (sign) " " (word) @if dropped { ", dropped" } } }
 }
 
 /// The name of an entry, with what it stands for and what is to be known of it.
-fn name(contest: &Contest, entry: &Entry) -> Markup {
-    let note = entry.command.as_ref().and_then(|command| command.note.as_deref());
+fn name(row: &Row<'_>) -> Markup {
     html! {
-        (breaking(&short_name(&entry.method, contest)))
-        @if let Some(planned) = entry.summary.as_ref().and_then(|summary| summary.planned.as_ref()) {
-            br; small { (breaking(&shown(planned))) }
-        }
-        @if entry.label.is_some() { br; small { (breaking(&shown(&entry.method))) } }
-        @if let Some(note) = note { br; small { (shown(note)) } }
+        (breaking(&row.name()))
+        @if let Some(planned) = &row.summary.planned { br; small { (breaking(planned)) } }
+        @if row.entry.label.is_some() { br; small { (breaking(&row.entry.method)) } }
+        @if let Some(note) = row.note() { br; small { (note) } }
     }
 }
 
-/// The mean size of the device's requests, in KiB.
-pub(super) fn request_bytes(summary: &Summary) -> String {
-    summary
-        .device_request_bytes
-        .map_or_else(|| "–".to_owned(), |bytes| format!("{}K", three_digits(bytes / 1024.0)))
+/// Bytes in KiB.
+pub(super) fn kib(bytes: f64) -> String {
+    format!("{}K", three_digits(bytes / 1024.0))
 }
 
 /// What each option of a contest did alone.
-pub(super) fn effects(title: &str, contest: &Contest, effects: &[OptionEffect]) -> Markup {
+pub(super) fn effects(contest: &ContestView<'_>, effects: &[OptionEffect]) -> Markup {
     let rows = html! {
         @for effect in effects {
             tr {
-                td.m { (shown(&effect.option)) }
-                td.m { (breaking(&short_name(&effect.without, contest))) }
+                td.m { (effect.option) }
+                td.m { (breaking(&short_name(&effect.without, contest.contest))) }
                 (figure(&times_with_bounds(&effect.ratio), effect.ratio.median))
                 td { (effect_word(effect)) }
                 (figure(&signed_seconds(effect.cpu_seconds_difference), effect.cpu_seconds_difference))
@@ -156,7 +169,7 @@ pub(super) fn effects(title: &str, contest: &Contest, effects: &[OptionEffect]) 
     html! {
         @if !effects.is_empty() {
             details { summary { "What each option did alone (" (effects.len()) ")" }
-                (table(&format!("What each option did alone: {title}"), &heads, None, &rows)) }
+                (table(&format!("What each option did alone: {}", contest.title), &heads, None, &rows)) }
         }
     }
 }
@@ -180,24 +193,12 @@ fn signed_seconds(difference: f64) -> String {
 }
 
 /// What is in no table, by reason.
-pub(super) fn left_out(contest: &Contest) -> Markup {
-    let mut reasons: BTreeMap<String, Vec<&Entry>> = BTreeMap::new();
-    for entry in contest.entries.iter().filter(|entry| entry.summary.is_none()) {
-        let reason = match &entry.status {
-            Status::Unavailable(why) => format!("not available: {why}"),
-            Status::Failed(why) => format!("failed: {why}"),
-            Status::Unmeasured(why) => format!("not measured: {why}"),
-            Status::Measured | Status::Dropped(_) => "no valid trial".to_owned(),
-        };
-        reasons.entry(shown(&reason)).or_default().push(entry);
+pub(super) fn left_out(contest: &ContestView<'_>) -> Markup {
+    let mut reasons: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
+    for (entry, why) in &contest.left_out {
+        reasons.entry(why).or_default().push(entry);
     }
-    let failed = contest.entries.iter().filter(|entry| entry.summary.is_some());
-    for entry in failed {
-        if let Status::Failed(why) = &entry.status {
-            reasons.entry(shown(&format!("failed: {why}"))).or_default().push(entry);
-        }
-    }
-    let count: usize = reasons.values().map(Vec::len).sum();
+    let count = contest.left_out.len();
     html! {
         @if count > 0 {
             details { summary { "Not in the ranking, and why (" (count) ")" }
@@ -205,7 +206,7 @@ pub(super) fn left_out(contest: &Contest) -> Markup {
                     @for (reason, entries) in &reasons {
                         li {
                             span.m { @for (index, entry) in entries.iter().take(MOST_NAMED).enumerate() {
-                                @if index > 0 { "; " } (short_name(&entry.method, contest))
+                                @if index > 0 { "; " } (short_name(&entry.method, contest.contest))
                             } }
                             @if entries.len() > MOST_NAMED { " and " (entries.len() - MOST_NAMED) " more" }
                             ": " (reason)

@@ -1,39 +1,8 @@
 //! Numbers, names and verdicts as the report writes them.
 
 use maud::{Markup, html};
-use seekless_record::{Cache, Contest, Entry, Interval, Status, Target, Verdict};
-use seekless_results::{is_told_in_times, label_of};
-
-use super::view::verdict_of;
-
-/// Longer texts are clipped: the run inside the page has them whole.
-const LONGEST_TEXT: usize = 1200;
-
-/// A figure that can be drawn and divided by.
-pub(super) fn sound(figure: f64) -> Option<f64> {
-    (figure.is_finite() && figure > 0.0).then_some(figure)
-}
-
-/// A text of the document: what would be invisible, or turn the line round, is written out.
-pub(super) fn shown(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len().min(LONGEST_TEXT));
-    for (index, character) in text.chars().enumerate() {
-        match character {
-            _ if index >= LONGEST_TEXT => {
-                shown.push('…');
-                break;
-            }
-            hidden if hidden.is_control() || is_format(hidden) => shown.extend(hidden.escape_unicode()),
-            plain => shown.push(plain),
-        }
-    }
-    shown
-}
-
-/// Characters that change how others look: directions, joiners, marks of byte order.
-fn is_format(character: char) -> bool {
-    matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
+use seekless_record::{Cache, Contest, Interval, Target};
+use seekless_results::{ContestView, Position};
 
 /// The beginning of a text that has room for so many characters.
 pub(super) fn clipped(text: &str, longest: usize) -> String {
@@ -124,28 +93,13 @@ pub(super) fn times_with_bounds(ratio: &Interval) -> String {
 }
 
 /// The rate at a number of seconds, or the seconds where a rate over the file's size tells nothing.
-pub(super) fn speed(contest: &Contest, bytes_per_second: f64) -> String {
-    if is_told_in_times(contest) {
+pub(super) fn speed(view: &ContestView<'_>, bytes_per_second: f64) -> String {
+    if view.in_times {
+        let contest = view.contest;
         seconds(contest.size_bytes as f64 * f64::from(contest.files) / bytes_per_second)
     } else {
         rate(bytes_per_second)
     }
-}
-
-/// The name under which a method was published, or the method without what the title of its contest says: its operation
-/// and its durability.
-pub(super) fn short_name(method: &str, contest: &Contest) -> String {
-    if let Some(label) = label_of(contest, method) {
-        return shown(label);
-    }
-    without(method, |option| option == contest.durability)
-}
-
-/// A method without its block and durability: what it has in common with the same method of another block.
-pub(super) fn family(method: &str, contest: &Contest) -> String {
-    without(method, |option| {
-        option == contest.durability || option.starts_with("block=")
-    })
 }
 
 /// The block of a method, in bytes.
@@ -157,18 +111,6 @@ pub(super) fn block_of(method: &str) -> Option<u64> {
 /// A method's name, which may be broken behind its commas.
 pub(super) fn breaking(name: &str) -> Markup {
     html! { @for part in name.split_inclusive(',') { (part) wbr; } }
-}
-
-fn without(method: &str, is_left_out: impl Fn(&str) -> bool) -> String {
-    let name = method.split_once('/').map_or(method, |(_, name)| name);
-    let mut parts = name.split(',');
-    let mechanism = parts.next().unwrap_or_default();
-    let options: Vec<&str> = parts.filter(|option| !is_left_out(option)).collect();
-    if options.is_empty() {
-        shown(mechanism)
-    } else {
-        shown(&format!("{mechanism} {}", options.join(",")))
-    }
 }
 
 /// The state that a contest starts from, in words.
@@ -191,48 +133,34 @@ pub(super) fn cache_words(cache: Cache) -> &'static str {
 
 /// An operation as a heading.
 pub(super) fn heading(operation: &str) -> String {
-    let mut characters = shown(operation).chars().collect::<Vec<char>>().into_iter();
+    let mut characters = operation.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string());
-    first.into_iter().chain(characters.map(String::from)).collect()
+    first.unwrap_or_default() + characters.as_str()
 }
 
 /// Where an entry stands: its mark, which is a shape and not only a colour, and the word for it.
-pub(super) fn standing(entry: &Entry) -> (&'static str, String) {
-    if matches!(entry.status, Status::Failed(_)) {
-        return ("×", "failed".to_owned());
-    }
-    match verdict_of(entry) {
-        None => ("", String::new()),
-        Some(Verdict::Best) => ("◆", "best".to_owned()),
-        Some(Verdict::Tie) => ("○", "tie".to_owned()),
-        Some(Verdict::Slower) => {
-            let ratio = entry
-                .standing
-                .as_ref()
-                .map_or(f64::NAN, |standing| standing.ratio.median);
-            ("", times(ratio))
-        }
+pub(super) fn standing(position: Position) -> (&'static str, String) {
+    match position {
+        Position::Failed => ("×", "failed".to_owned()),
+        Position::Unranked => ("", String::new()),
+        Position::Best => ("◆", "best".to_owned()),
+        Position::Tie => ("○", "tie".to_owned()),
+        Position::Slower(ratio) => ("", times(ratio.median)),
     }
 }
 
 /// The class of a verdict, for its colour.
-pub(super) fn class(verdict: Option<Verdict>) -> &'static str {
-    match verdict {
-        Some(Verdict::Best) => "best",
-        Some(Verdict::Tie) => "tie",
-        Some(Verdict::Slower) | None => "slow",
+pub(super) fn class(position: Position) -> &'static str {
+    match position {
+        Position::Best => "best",
+        Position::Tie => "tie",
+        Position::Slower(_) | Position::Failed | Position::Unranked => "slow",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_would_be_invisible_is_written_out() {
-        assert_eq!(shown("a\u{1b}[31m\n\u{202e}b"), "a\\u{1b}[31m\\u{a}\\u{202e}b");
-        assert_eq!(shown(&"x".repeat(9999)).chars().count(), LONGEST_TEXT + 1);
-    }
 
     #[test]
     fn numbers_keep_to_their_room_whatever_they_are() {
@@ -247,14 +175,8 @@ mod tests {
     }
 
     #[test]
-    fn a_method_is_named_without_what_its_heading_says() {
-        let contest = Contest {
-            durability: "fsync".to_owned(),
-            ..seekless_results::simulation::contest(1 << 20, Vec::new())
-        };
+    fn a_block_is_read_from_a_method() {
         let method = "write/sync,direct,block=4M,fsync";
-        assert_eq!(short_name(method, &contest), "sync direct,block=4M");
-        assert_eq!(family(method, &contest), "sync direct");
         assert_eq!((block_of(method), block_of("read/mmap")), (Some(4 << 20), None));
     }
 }

@@ -36,9 +36,9 @@ pub struct ContestView<'a> {
     pub title: String,
     /// Whether its figures are told in seconds: a rate over the size of its files tells nothing.
     pub in_times: bool,
-    /// What has figures: the best, then by the ratio to it, and last what was dropped.
+    /// What has figures: the best, then by the ratio to it, what was not ranked, and last what was dropped.
     pub rows: Vec<Row<'a>>,
-    /// What is not ranked to the end, and why. What failed may have a row too.
+    /// What has no figures or failed, and why. What failed may have a row too.
     pub left_out: Vec<(&'a Entry, String)>,
     /// What the whole system did beside each entry.
     pub system: Vec<SystemRow>,
@@ -95,7 +95,7 @@ impl Position {
 impl<'a> View<'a> {
     /// The view of a run.
     #[must_use]
-    pub fn of(run: &'a Visible<'_>) -> Self {
+    pub fn of(run: &'a Visible) -> Self {
         let run = run.run();
         let mut trials: Vec<Vec<Vec<&Trial>>> = run
             .contests
@@ -214,6 +214,12 @@ pub fn sound(figure: f64) -> Option<f64> {
     (figure.is_finite() && figure > 0.0).then_some(figure)
 }
 
+/// The rate of an entry, where it has one that can be drawn.
+#[must_use]
+pub fn rate_of(entry: &Entry) -> Option<f64> {
+    sound(entry.summary.as_ref()?.bytes_per_second)
+}
+
 fn rows(contest: &Contest) -> Vec<Row<'_>> {
     let with_figures = contest.entries.iter().filter_map(|entry| {
         Some(Row {
@@ -228,11 +234,15 @@ fn rows(contest: &Contest) -> Vec<Row<'_>> {
         let standing = row.entry.standing.as_ref();
         standing.is_some_and(|standing| standing.verdict == Verdict::Best)
     };
-    let ratio = |row: &Row<'_>| row.ratio().map_or(row.summary.seconds.median, |ratio| ratio.median);
+    // What has no ratio was not ranked, and comes after what was.
+    let ratio = |row: &Row<'_>| row.ratio().map_or(f64::INFINITY, |ratio| ratio.median);
+    let seconds = |row: &Row<'_>| row.summary.seconds.median;
     rows.sort_by(|one, other| {
         let dropped = one.is_dropped().cmp(&other.is_dropped());
         let best = is_best(other).cmp(&is_best(one));
-        dropped.then(best).then(ratio(one).total_cmp(&ratio(other)))
+        let by_ratio = ratio(one).total_cmp(&ratio(other));
+        let by_seconds = seconds(one).total_cmp(&seconds(other));
+        dropped.then(best).then(by_ratio).then(by_seconds)
     });
     rows
 }
@@ -286,4 +296,42 @@ fn left_out(contest: &Contest) -> Vec<(&Entry, String)> {
     };
     let entries = contest.entries.iter();
     entries.filter_map(|entry| Some((entry, why(entry)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ranking::conclude_all;
+    use crate::simulation;
+
+    #[test]
+    fn rows_are_ordered_by_the_ratio_to_the_best_and_what_was_dropped_comes_last() {
+        let methods = [
+            "read/mmap",
+            "read/sync,block=4K",
+            "read/sync,block=1M",
+            "read/posix-aio",
+        ];
+        let seconds = [3.0, 1.2, 1.1, 1.0];
+        let methods: Vec<(&str, f64)> = methods.into_iter().zip(seconds).collect();
+        let mut run = simulation::run(&methods, 8);
+        conclude_all(&mut run);
+        run.contests[0].entries[1].standing = None;
+        run.contests[0].entries[3].status = Status::Dropped("it was beaten".to_owned());
+        let shown = Visible::of(&run);
+        let contest = &View::of(&shown).contests[0];
+        let names: Vec<String> = contest.rows.iter().map(Row::name).collect();
+        assert_eq!(names, ["sync block=1M", "mmap", "sync block=4K", "posix-aio"]);
+        assert_eq!(contest.rows[2].position, Position::Unranked);
+    }
+
+    #[test]
+    fn what_was_dropped_is_never_a_tie() {
+        let mut run = simulation::run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.01)], 8);
+        conclude_all(&mut run);
+        let entry = &mut run.contests[0].entries[1];
+        assert_eq!(Position::of(entry), Position::Tie);
+        entry.status = Status::Dropped("it was beaten".to_owned());
+        assert!(matches!(Position::of(entry), Position::Slower(_)));
+    }
 }

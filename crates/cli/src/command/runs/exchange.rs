@@ -10,12 +10,12 @@ use clap::Args;
 use seekless_lab::experiment::KNOWN;
 use seekless_lab::store::{Document, Store, split};
 use seekless_record::Run;
-use seekless_results::anonymous;
+use seekless_results::{anonymous, visible};
 
 use super::read_named;
 use crate::command::Failure;
 use crate::output::Output;
-use crate::show::{json_text, visible};
+use crate::show::json_text;
 
 /// Writes runs to a file to pass on.
 ///

@@ -1,25 +1,70 @@
-//! A run from outside, made harmless: every text of it, one by one.
+//! Text from outside, made harmless: what would move a cursor or turn a line round is shown as an escape instead.
 
 use std::borrow::Cow;
 
 use seekless_record::{Contest, Entry, Run, Status, Storage};
 
-use super::visible::visible;
+/// Longer texts of a run are clipped: its document has them whole.
+const LONGEST_TEXT: usize = 1200;
+
+/// The text with its control characters shown as escapes, `\u{1b}` for one.
+#[must_use]
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_hidden(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Control characters, and the formatting ones that reorder or hide what stands beside them.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
 
 /// A run whose texts can all be shown.
-pub fn visible_run(run: &Run) -> Cow<'_, Run> {
-    let mut shown = run.clone();
-    let mut is_changed = false;
-    each_text(&mut shown, &mut |text| {
-        if let Cow::Owned(escaped) = visible(text) {
-            *text = escaped;
-            is_changed = true;
-        }
-    });
-    if is_changed {
-        Cow::Owned(shown)
-    } else {
-        Cow::Borrowed(run)
+#[derive(Clone, Debug)]
+pub struct Visible(Run);
+
+impl Visible {
+    /// All of a run.
+    #[must_use]
+    pub fn of(run: &Run) -> Self {
+        Self::first_contests(run, usize::MAX)
+    }
+
+    /// A run with no more than so many of its contests.
+    #[must_use]
+    pub fn first_contests(run: &Run, most: usize) -> Self {
+        let mut run = run.clone();
+        run.contests.truncate(most);
+        each_text(&mut run, &mut |text| {
+            if let Cow::Owned(escaped) = visible(text) {
+                *text = escaped;
+            }
+            if let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) {
+                text.truncate(end);
+                text.push('…');
+            }
+        });
+        Self(run)
+    }
+
+    /// The run.
+    pub(super) fn run(&self) -> &Run {
+        &self.0
     }
 }
 
@@ -169,8 +214,25 @@ mod tests {
     }
 
     #[test]
+    fn control_characters_become_escapes_and_all_else_stays() {
+        assert_eq!(
+            visible("/data/Bücher 日本, größe 1 µs"),
+            "/data/Bücher 日本, größe 1 µs"
+        );
+        assert_eq!(visible("a\u{1b}[2J\n\r\u{9b}b"), "a\\u{1b}[2J\\n\\r\\u{9b}b");
+        assert_eq!(visible("txt.\u{202e}exe\u{61c}"), "txt.\\u{202e}exe\\u{61c}");
+    }
+
+    #[test]
+    fn long_texts_are_clipped() {
+        let mut run = crate::simulation::run(&[], 0);
+        run.id = "\u{1b}".repeat(9999);
+        assert_eq!(Visible::of(&run).run().id.chars().count(), LONGEST_TEXT + 1);
+    }
+
+    #[test]
     fn no_text_of_a_run_keeps_a_control_character() {
-        let mut document: Value = serde_json::from_str(include_str!("../../../record/testdata/full-run.json")).unwrap();
+        let mut document: Value = serde_json::from_str(crate::simulation::FULL).unwrap();
         let count = |document: &mut Value| {
             let mut count = 0;
             texts(document, &mut |_| count += 1);
@@ -188,7 +250,7 @@ mod tests {
             let Ok(run) = seekless_record::from_json(changed.to_string().as_bytes()) else {
                 continue;
             };
-            let shown = serde_json::to_string(&*visible_run(&run)).unwrap();
+            let shown = serde_json::to_string(Visible::of(&run).run()).unwrap();
             assert!(!shown.contains("\\u001b"), "text {index} of {changed}");
         }
     }
