@@ -1,181 +1,114 @@
 //! All samples as CSV: a row for each trial, invalid ones included. Units stand in the columns' names; a figure that
 //! could not be had is an empty field.
 
-use seekless_record::{Contest, Run, SystemUse, Trial, UpdateAccount};
+use seekless_record::{self as record, DeviceUse, SystemUse, UpdateAccount};
 
-use super::word;
-
-/// One trial with what it belongs to. A damaged document may lack the contest.
-struct Row<'a> {
-    run: &'a Run,
-    contest: Option<&'a Contest>,
-    trial: &'a Trial,
+/// What a column is about, and how it is written.
+enum Of {
+    Run(fn(&record::Run) -> String),
+    /// A damaged document may lack the contest, its storage or the entry: the field is empty then.
+    Contest(fn(&record::Contest) -> String),
+    /// The path of a storage, by its index.
+    Storage(fn(&record::Contest) -> Option<usize>),
+    Entry(fn(&record::Entry) -> String),
+    Trial(fn(&record::Trial) -> String),
+    Device(fn(DeviceUse) -> Option<u64>),
+    System(fn(SystemUse) -> Option<f64>),
+    Update(fn(&UpdateAccount) -> String),
 }
 
-impl Row<'_> {
-    fn of_contest(&self, figure: impl Fn(&Contest) -> String) -> String {
-        self.contest.map(figure).unwrap_or_default()
-    }
-}
+use Of::{Contest, Device, Entry, Run, Storage, System, Trial, Update};
 
-type Column = (&'static str, fn(&Row<'_>) -> String);
-
-/// What was measured under which conditions.
-const CONDITIONS: &[Column] = &[
-    ("run", |row| row.run.id.clone()),
-    ("experiment", |row| row.of_contest(|contest| contest.experiment.clone())),
-    ("contest", |row| row.trial.contest.to_string()),
-    ("storage", |row| row.of_contest(|contest| storage(row.run, contest))),
-    ("operation", |row| row.of_contest(|contest| contest.operation.clone())),
-    ("size_bytes", |row| {
-        row.of_contest(|contest| contest.size_bytes.to_string())
-    }),
-    ("files", |row| row.of_contest(|contest| contest.files.to_string())),
-    ("cache", |row| row.of_contest(|contest| word(contest.cache))),
-    ("target", |row| row.of_contest(|contest| word(contest.target))),
-    ("kernel", |row| row.of_contest(|contest| contest.kernel.clone())),
-    ("work_ns_per_kib", |row| {
-        row.of_contest(|contest| contest.work_ns_per_kib.to_string())
-    }),
-    ("differ", |row| row.of_contest(|contest| word(contest.differ))),
-    ("other_storage", |row| {
-        row.of_contest(|contest| {
-            contest
-                .other_storage
-                .map_or_else(String::new, |index| path_of(row.run, index))
-        })
-    }),
-    ("read_ahead_kib", |row| {
-        row.of_contest(|contest| or_empty(contest.read_ahead_kib))
-    }),
-    ("update_bytes", |row| {
-        row.of_contest(|contest| or_empty(contest.updates.map(|updates| updates.bytes)))
-    }),
-    ("update_every_bytes", |row| {
-        row.of_contest(|contest| or_empty(contest.updates.map(|updates| updates.every_bytes)))
-    }),
-    ("update_draw", |row| {
-        row.of_contest(|contest| or_empty(contest.updates.map(|updates| updates.draw.name())))
-    }),
-    ("layout", |row| {
-        row.of_contest(|contest| contest.layout.clone().unwrap_or_default())
-    }),
-    ("memory_bytes", |row| {
-        row.of_contest(|contest| or_empty(contest.memory_bytes))
-    }),
-    ("shared_blocks", |row| {
-        row.of_contest(|contest| contest.shared_blocks.to_string())
-    }),
-    ("holes_skipped", |row| {
-        row.of_contest(|contest| contest.holes_skipped.to_string())
-    }),
-    ("durability", |row| row.of_contest(|contest| contest.durability.clone())),
-    ("method", |row| {
-        row.of_contest(|contest| {
-            contest
-                .entries
-                .get(row.trial.entry)
-                .map(|entry| entry.method.clone())
-                .unwrap_or_default()
-        })
-    }),
-    ("label", |row| {
-        row.of_contest(|contest| {
-            let entry = contest.entries.get(row.trial.entry);
-            entry.and_then(|entry| entry.label.clone()).unwrap_or_default()
-        })
-    }),
-];
-
-/// What came out.
-const FIGURES: &[Column] = &[
-    ("round", |row| row.trial.round.to_string()),
-    ("phase", |row| word(row.trial.phase)),
-    ("valid", |row| row.trial.valid.to_string()),
-    ("invalid_because", |row| row.trial.invalid.clone().unwrap_or_default()),
-    ("at_seconds", |row| row.trial.at_seconds.to_string()),
-    ("seconds", |row| row.trial.seconds.to_string()),
-    ("fsync_seconds", |row| row.trial.fsync_seconds.to_string()),
-    ("setup_seconds", |row| row.trial.setup_seconds.to_string()),
-    ("user_seconds", |row| row.trial.user_seconds.to_string()),
-    ("system_seconds", |row| row.trial.system_seconds.to_string()),
-    ("voluntary_switches", |row| row.trial.voluntary_switches.to_string()),
-    ("involuntary_switches", |row| row.trial.involuntary_switches.to_string()),
-    ("minor_faults", |row| row.trial.minor_faults.to_string()),
-    ("major_faults", |row| row.trial.major_faults.to_string()),
-    ("peak_memory_bytes", |row| row.trial.peak_memory_bytes.to_string()),
-    ("calls", |row| or_empty(row.trial.calls)),
-    ("bytes", |row| row.trial.bytes.to_string()),
-    ("hole_bytes", |row| or_empty(row.trial.hole_bytes)),
-    ("source_bytes", |row| or_empty(row.trial.source_bytes)),
-    ("sink_bytes", |row| or_empty(row.trial.sink_bytes)),
-    ("device_reads", |row| {
-        or_empty(row.trial.device.map(|device| device.reads))
-    }),
-    ("device_read_bytes", |row| {
-        or_empty(row.trial.device.map(|device| device.read_bytes))
-    }),
-    ("device_read_merges", |row| {
-        or_empty(row.trial.device.and_then(|device| device.read_merges))
-    }),
-    ("device_writes", |row| {
-        or_empty(row.trial.device.map(|device| device.writes))
-    }),
-    ("device_write_bytes", |row| {
-        or_empty(row.trial.device.map(|device| device.write_bytes))
-    }),
-    ("device_reliable", |row| {
-        or_empty(row.trial.device.map(|device| device.reliable))
-    }),
-    ("system_user_part", |row| of_system(row, |system| system.user)),
-    ("system_system_part", |row| of_system(row, |system| system.system)),
-    ("system_idle_part", |row| of_system(row, |system| system.idle)),
-    ("system_wait_part", |row| of_system(row, |system| system.wait)),
-    ("system_stolen_part", |row| of_system(row, |system| system.stolen)),
-    ("system_switches_per_second", |row| {
-        of_system(row, |system| system.switches_per_second)
-    }),
-    ("system_interrupts_per_second", |row| {
-        of_system(row, |system| system.interrupts_per_second)
-    }),
-    ("system_blocks_in_kib_per_second", |row| {
-        of_system(row, |system| system.blocks_in_kib_per_second)
-    }),
-    ("system_cache_growth_bytes", |row| {
-        or_empty(row.trial.system.and_then(|system| system.cache_growth_bytes))
-    }),
-    ("resident_before_part", |row| or_empty(row.trial.resident_before)),
-    ("resident_after_part", |row| or_empty(row.trial.resident_after)),
-    ("extents", |row| or_empty(row.trial.extents)),
-    ("writes", |row| of_update(row, |updated| updated.writes)),
-    ("requested_bytes", |row| {
-        of_update(row, |updated| updated.requested_bytes)
-    }),
-    ("written_bytes", |row| of_update(row, |updated| updated.written_bytes)),
-    ("planned", |row| {
-        let updated = row.trial.updated.as_ref();
-        or_empty(updated.and_then(|updated| updated.planned.as_ref()))
-    }),
-    ("predicted_seconds", |row| {
-        or_empty(row.trial.updated.as_ref().and_then(|updated| updated.predicted_seconds))
-    }),
+const COLUMNS: &[(&str, Of)] = &[
+    // What was measured under which conditions.
+    ("run", Run(|run| run.id.clone())),
+    ("experiment", Contest(|c| c.experiment.clone())),
+    ("contest", Trial(|t| t.contest.to_string())),
+    ("storage", Storage(|c| Some(c.storage))),
+    ("operation", Contest(|c| c.operation.clone())),
+    ("size_bytes", Contest(|c| c.size_bytes.to_string())),
+    ("files", Contest(|c| c.files.to_string())),
+    ("cache", Contest(|c| word(c.cache))),
+    ("target", Contest(|c| word(c.target))),
+    ("kernel", Contest(|c| c.kernel.clone())),
+    ("work_ns_per_kib", Contest(|c| c.work_ns_per_kib.to_string())),
+    ("differ", Contest(|c| word(c.differ))),
+    ("other_storage", Storage(|c| c.other_storage)),
+    ("read_ahead_kib", Contest(|c| or_empty(c.read_ahead_kib))),
+    ("update_bytes", Contest(|c| or_empty(c.updates.map(|u| u.bytes)))),
+    (
+        "update_every_bytes",
+        Contest(|c| or_empty(c.updates.map(|u| u.every_bytes))),
+    ),
+    ("update_draw", Contest(|c| or_empty(c.updates.map(|u| u.draw.name())))),
+    ("layout", Contest(|c| or_empty(c.layout.as_ref()))),
+    ("memory_bytes", Contest(|c| or_empty(c.memory_bytes))),
+    ("shared_blocks", Contest(|c| c.shared_blocks.to_string())),
+    ("holes_skipped", Contest(|c| c.holes_skipped.to_string())),
+    ("durability", Contest(|c| c.durability.clone())),
+    ("method", Entry(|entry| entry.method.clone())),
+    ("label", Entry(|entry| or_empty(entry.label.as_ref()))),
+    // What came out.
+    ("round", Trial(|t| t.round.to_string())),
+    ("phase", Trial(|t| word(t.phase))),
+    ("valid", Trial(|t| t.valid.to_string())),
+    ("invalid_because", Trial(|t| or_empty(t.invalid.as_ref()))),
+    ("at_seconds", Trial(|t| t.at_seconds.to_string())),
+    ("seconds", Trial(|t| t.seconds.to_string())),
+    ("fsync_seconds", Trial(|t| t.fsync_seconds.to_string())),
+    ("setup_seconds", Trial(|t| t.setup_seconds.to_string())),
+    ("user_seconds", Trial(|t| t.user_seconds.to_string())),
+    ("system_seconds", Trial(|t| t.system_seconds.to_string())),
+    ("voluntary_switches", Trial(|t| t.voluntary_switches.to_string())),
+    ("involuntary_switches", Trial(|t| t.involuntary_switches.to_string())),
+    ("minor_faults", Trial(|t| t.minor_faults.to_string())),
+    ("major_faults", Trial(|t| t.major_faults.to_string())),
+    ("peak_memory_bytes", Trial(|t| t.peak_memory_bytes.to_string())),
+    ("calls", Trial(|t| or_empty(t.calls))),
+    ("bytes", Trial(|t| t.bytes.to_string())),
+    ("hole_bytes", Trial(|t| or_empty(t.hole_bytes))),
+    ("source_bytes", Trial(|t| or_empty(t.source_bytes))),
+    ("sink_bytes", Trial(|t| or_empty(t.sink_bytes))),
+    ("device_reads", Device(|d| Some(d.reads))),
+    ("device_read_bytes", Device(|d| Some(d.read_bytes))),
+    ("device_read_merges", Device(|d| d.read_merges)),
+    ("device_writes", Device(|d| Some(d.writes))),
+    ("device_write_bytes", Device(|d| Some(d.write_bytes))),
+    ("device_reliable", Trial(|t| or_empty(t.device.map(|d| d.reliable)))),
+    ("system_user_part", System(|s| s.user)),
+    ("system_system_part", System(|s| s.system)),
+    ("system_idle_part", System(|s| s.idle)),
+    ("system_wait_part", System(|s| s.wait)),
+    ("system_stolen_part", System(|s| s.stolen)),
+    ("system_switches_per_second", System(|s| s.switches_per_second)),
+    ("system_interrupts_per_second", System(|s| s.interrupts_per_second)),
+    (
+        "system_blocks_in_kib_per_second",
+        System(|s| s.blocks_in_kib_per_second),
+    ),
+    (
+        "system_cache_growth_bytes",
+        Trial(|t| or_empty(t.system.and_then(|s| s.cache_growth_bytes))),
+    ),
+    ("resident_before_part", Trial(|t| or_empty(t.resident_before))),
+    ("resident_after_part", Trial(|t| or_empty(t.resident_after))),
+    ("extents", Trial(|t| or_empty(t.extents))),
+    ("writes", Update(|u| u.writes.to_string())),
+    ("requested_bytes", Update(|u| u.requested_bytes.to_string())),
+    ("written_bytes", Update(|u| u.written_bytes.to_string())),
+    ("planned", Update(|u| or_empty(u.planned.as_ref()))),
+    ("predicted_seconds", Update(|u| or_empty(u.predicted_seconds))),
 ];
 
 /// All trials of a run, in the order they happened, under a line of column names.
 ///
 /// # Errors
 /// None in practice: writing to memory does not fail.
-pub fn to_csv(run: &Run) -> Result<String, csv::Error> {
+pub fn to_csv(run: &record::Run) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let columns = || CONDITIONS.iter().chain(FIGURES);
-    writer.write_record(columns().map(|(name, _)| *name))?;
+    writer.write_record(COLUMNS.iter().map(|(name, _)| *name))?;
     for trial in &run.trials {
-        let row = Row {
-            run,
-            contest: run.contests.get(trial.contest),
-            trial,
-        };
-        writer.write_record(columns().map(|(_, figure)| figure(&row)))?;
+        writer.write_record(COLUMNS.iter().map(|(_, of)| of.field(run, trial)))?;
     }
     let bytes = writer
         .into_inner()
@@ -183,27 +116,37 @@ pub fn to_csv(run: &Run) -> Result<String, csv::Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn of_system(row: &Row<'_>, figure: fn(SystemUse) -> Option<f64>) -> String {
-    or_empty(row.trial.system.and_then(figure))
-}
-
-fn storage(run: &Run, contest: &Contest) -> String {
-    path_of(run, contest.storage)
-}
-
-fn path_of(run: &Run, index: usize) -> String {
-    run.storages
-        .get(index)
-        .map(|storage| storage.path.clone())
-        .unwrap_or_default()
-}
-
-fn of_update(row: &Row<'_>, figure: fn(&UpdateAccount) -> u64) -> String {
-    or_empty(row.trial.updated.as_ref().map(figure))
+impl Of {
+    /// The column's field in the row of a trial.
+    fn field(&self, run: &record::Run, trial: &record::Trial) -> String {
+        let contest = run.contests.get(trial.contest);
+        let entry = contest.and_then(|contest| contest.entries.get(trial.entry));
+        match self {
+            Self::Run(figure) => figure(run),
+            Self::Contest(figure) => or_empty(contest.map(figure)),
+            Self::Storage(index) => {
+                let storage = contest.and_then(index).and_then(|index| run.storages.get(index));
+                or_empty(storage.map(|storage| &storage.path))
+            }
+            Self::Entry(figure) => or_empty(entry.map(figure)),
+            Self::Trial(figure) => figure(trial),
+            Self::Device(figure) => or_empty(trial.device.and_then(figure)),
+            Self::System(figure) => or_empty(trial.system.and_then(figure)),
+            Self::Update(figure) => or_empty(trial.updated.as_ref().map(figure)),
+        }
+    }
 }
 
 fn or_empty(figure: Option<impl ToString>) -> String {
     figure.map_or_else(String::new, |figure| figure.to_string())
+}
+
+/// The word that a value has in the run's JSON.
+fn word(value: impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]

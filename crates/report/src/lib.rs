@@ -12,11 +12,3 @@ pub use columns::to_columns;
 pub use csv::to_csv;
 pub use html::to_html;
 pub use markdown::to_markdown;
-
-/// The word that a value of the document has in its JSON.
-fn word(value: impl serde::Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => String::new(),
-    }
-}
