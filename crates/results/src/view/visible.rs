@@ -1,8 +1,12 @@
 //! Text from outside, made harmless: what would move a cursor or turn a line round is shown as an escape instead.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use seekless_record::{Contest, Entry, Run, Status, Storage};
+use seekless_record::{
+    Column, Command, Conclusion, Contest, Device, Entry, Finding, Machine, OptionEffect, Published, Run, Status,
+    Storage, Summary, Trial, UpdateAccount,
+};
 
 /// Longer texts of a run are clipped: its document has them whole.
 const LONGEST_TEXT: usize = 1200;
@@ -50,7 +54,7 @@ impl Visible {
     pub fn first_contests(run: &Run, most: usize) -> Self {
         let mut run = run.clone();
         run.contests.truncate(most);
-        each_text(&mut run, &mut |text| {
+        run.each_text(&mut |text| {
             if let Cow::Owned(escaped) = visible(text) {
                 *text = escaped;
             }
@@ -70,131 +74,81 @@ impl Visible {
 
 type Visit<'a> = dyn FnMut(&mut String) + 'a;
 
-fn each_text(run: &mut Run, visit: &mut Visit<'_>) {
-    for text in [&mut run.id, &mut run.seekless, &mut run.started, &mut run.drop] {
-        visit(text);
+/// What has texts.
+trait Texts {
+    /// Hands over each text.
+    fn each_text(&mut self, visit: &mut Visit<'_>);
+}
+
+impl Texts for String {
+    fn each_text(&mut self, visit: &mut Visit<'_>) {
+        visit(self);
     }
-    let machine = &mut run.machine;
-    for text in [&mut machine.system, &mut machine.kernel, &mut machine.architecture] {
-        visit(text);
-    }
-    for text in [
-        &mut machine.host,
-        &mut machine.processor,
-        &mut machine.hypervisor,
-        &mut machine.governor,
-    ] {
-        text.iter_mut().for_each(&mut *visit);
-    }
-    for texts in [&mut run.experiments, &mut run.choices, &mut run.warnings] {
-        texts.iter_mut().for_each(&mut *visit);
-    }
-    for storage in &mut run.storages {
-        each_text_of_storage(storage, visit);
-    }
-    for contest in &mut run.contests {
-        each_text_of_contest(contest, visit);
-    }
-    for trial in &mut run.trials {
-        trial.invalid.iter_mut().for_each(&mut *visit);
-        if let Some(updated) = &mut trial.updated {
-            updated.planned.iter_mut().for_each(&mut *visit);
-        }
-    }
-    for published in &mut run.published {
-        for text in [&mut published.experiment, &mut published.source, &mut published.machine] {
-            visit(text);
-        }
-        for finding in &mut published.findings {
-            visit(&mut finding.operation);
-            visit(&mut finding.method);
-            finding.block.iter_mut().for_each(&mut *visit);
-            finding.layout.iter_mut().for_each(&mut *visit);
-            finding.durability.iter_mut().for_each(&mut *visit);
-        }
-    }
-    for column in &mut run.columns {
-        for text in [
-            &mut column.experiment,
-            &mut column.name,
-            &mut column.operation,
-            &mut column.methods,
-        ] {
-            visit(text);
+}
+
+impl<T: Texts> Texts for Option<T> {
+    fn each_text(&mut self, visit: &mut Visit<'_>) {
+        if let Some(item) = self {
+            item.each_text(visit);
         }
     }
 }
 
-fn each_text_of_storage(storage: &mut Storage, visit: &mut Visit<'_>) {
-    visit(&mut storage.path);
-    visit(&mut storage.file_system);
-    storage.mount_options.iter_mut().for_each(&mut *visit);
-    storage.mount_point.iter_mut().for_each(&mut *visit);
-    storage.facts = std::mem::take(&mut storage.facts)
-        .into_iter()
-        .map(|(mut name, mut value)| {
+impl<T: Texts> Texts for Vec<T> {
+    fn each_text(&mut self, visit: &mut Visit<'_>) {
+        for item in self {
+            item.each_text(visit);
+        }
+    }
+}
+
+impl Texts for BTreeMap<String, String> {
+    fn each_text(&mut self, visit: &mut Visit<'_>) {
+        let changed = std::mem::take(self).into_iter().map(|(mut name, mut value)| {
             visit(&mut name);
             visit(&mut value);
             (name, value)
-        })
-        .collect();
-    if let Some(device) = &mut storage.device {
-        visit(&mut device.name);
-        device.below.iter_mut().for_each(&mut *visit);
-        for text in [&mut device.model, &mut device.scheduler, &mut device.write_cache] {
-            text.iter_mut().for_each(&mut *visit);
+        });
+        *self = changed.collect();
+    }
+}
+
+impl Texts for Status {
+    fn each_text(&mut self, visit: &mut Visit<'_>) {
+        match self {
+            Self::Measured => {}
+            Self::Unavailable(why) | Self::Dropped(why) | Self::Failed(why) | Self::Unmeasured(why) => visit(why),
         }
     }
 }
 
-fn each_text_of_contest(contest: &mut Contest, visit: &mut Visit<'_>) {
-    for text in [
-        &mut contest.experiment,
-        &mut contest.operation,
-        &mut contest.kernel,
-        &mut contest.durability,
-    ] {
-        visit(text);
-    }
-    contest.layout.iter_mut().for_each(&mut *visit);
-    for entry in &mut contest.entries {
-        each_text_of_entry(entry, visit);
-    }
-    let Some(conclusion) = &mut contest.conclusion else {
-        return;
+/// The fields of a document that have texts.
+macro_rules! texts {
+    ($($document:ident: $($field:ident)*;)*) => {
+        $(impl Texts for $document {
+            fn each_text(&mut self, visit: &mut Visit<'_>) {
+                $(self.$field.each_text(visit);)*
+            }
+        })*
     };
-    visit(&mut conclusion.sentence);
-    for text in [
-        &mut conclusion.recommended,
-        &mut conclusion.best,
-        &mut conclusion.best_synchronous,
-        &mut conclusion.best_overlapping,
-    ] {
-        text.iter_mut().for_each(&mut *visit);
-    }
-    for effect in &mut conclusion.effects {
-        for text in [&mut effect.option, &mut effect.without, &mut effect.with] {
-            visit(text);
-        }
-    }
 }
 
-fn each_text_of_entry(entry: &mut Entry, visit: &mut Visit<'_>) {
-    visit(&mut entry.method);
-    if let Some(summary) = &mut entry.summary {
-        summary.planned.iter_mut().for_each(&mut *visit);
-    }
-    entry.label.iter_mut().for_each(&mut *visit);
-    if let Some(command) = &mut entry.command {
-        visit(&mut command.name);
-        command.argv.iter_mut().for_each(&mut *visit);
-        command.before.iter_mut().for_each(&mut *visit);
-        command.note.iter_mut().for_each(&mut *visit);
-    }
-    match &mut entry.status {
-        Status::Measured => {}
-        Status::Unavailable(why) | Status::Dropped(why) | Status::Failed(why) | Status::Unmeasured(why) => visit(why),
-    }
+texts! {
+    Run: id seekless started drop machine experiments choices warnings storages contests trials published columns;
+    Machine: system kernel architecture host processor hypervisor governor;
+    Storage: path file_system mount_options mount_point facts device;
+    Device: name below model scheduler write_cache;
+    Contest: experiment operation kernel durability layout entries conclusion;
+    Entry: method summary label command status;
+    Summary: planned;
+    Command: name argv before note;
+    Conclusion: sentence recommended best best_synchronous best_overlapping effects;
+    OptionEffect: option without with;
+    Trial: invalid updated;
+    UpdateAccount: planned;
+    Published: experiment source machine findings;
+    Finding: operation method block layout durability;
+    Column: experiment name operation methods;
 }
 
 #[cfg(test)]
