@@ -32,16 +32,18 @@ pub struct Table<'a> {
     pub way: Way,
     /// The columns.
     pub columns: Vec<&'a Column>,
-    /// By size.
-    pub lines: Vec<Line>,
+    /// What was measured, by size, and then what was published of the same columns, durability and buffer.
+    pub lines: Vec<Line<'a>>,
 }
 
 /// What the columns tell of one size.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct Line<'a> {
     /// The size of the files.
     pub size_bytes: u64,
-    /// A cell for each column, where it was measured.
+    /// The machine that was published about; `None` for what was measured here.
+    pub published: Option<&'a str>,
+    /// A cell for each column, where it is known.
     pub cells: Vec<Option<Cell>>,
 }
 
@@ -52,19 +54,6 @@ pub struct Cell {
     pub seconds: f64,
     /// The median of the extents that the file had.
     pub extents: Option<f64>,
-}
-
-/// A published figure of a column.
-#[derive(Clone, Debug)]
-pub struct Elsewhere<'a> {
-    /// The index of the column.
-    pub column: usize,
-    /// The size of the file.
-    pub size_bytes: u64,
-    /// What it took.
-    pub seconds: f64,
-    /// On which machine.
-    pub machine: &'a str,
 }
 
 /// What tells tables apart; `None` where it does not.
@@ -158,44 +147,51 @@ fn of_experiment<'a>(run: &'a Run, experiment: &str) -> Vec<Table<'a>> {
             durability,
             way,
             columns: columns.clone(),
-            lines: lines(&here, way, columns.len()),
+            lines: [
+                lines(&here, way, columns.len()),
+                published(run, experiment, (durability, way), &columns),
+            ]
+            .concat(),
         });
         tables.collect::<Vec<_>>()
     };
     places.into_iter().flat_map(of_place).collect()
 }
 
-/// What was published of a table's columns: of its buffer and durability, where the finding names one.
-#[must_use]
-pub fn elsewhere<'a>(run: &'a Run, table: &Table<'a>) -> Vec<Elsewhere<'a>> {
-    let Some(experiment) = table.columns.first().map(|column| &column.experiment) else {
-        return Vec::new();
-    };
+/// What was published of a table's columns: of its buffer and durability, where the finding names one. A line has what one
+/// machine took for files of one size.
+fn published<'a>(run: &'a Run, experiment: &str, (durability, way): (&str, Way), columns: &[&Column]) -> Vec<Line<'a>> {
     let is_here = |finding: &Finding| {
         let block_bytes = finding.block.as_deref().and_then(|block| parse_size(block).ok());
-        let same_block =
-            table.way.block_bytes.is_none() || block_bytes.is_none() || block_bytes == table.way.block_bytes;
-        same_block
-            && finding
-                .durability
-                .as_deref()
-                .is_none_or(|durability| durability == table.durability)
+        (way.block_bytes.is_none() || block_bytes.is_none() || block_bytes == way.block_bytes)
+            && finding.durability.as_deref().is_none_or(|own| own == durability)
     };
+    let mut lines: Vec<Line<'a>> = Vec::new();
     let sources = run.published.iter().filter(|source| source.experiment == *experiment);
     let findings = sources.flat_map(|source| source.findings.iter().map(move |finding| (source, finding)));
     let figures = findings
         .filter(|(_, finding)| is_here(finding))
         .filter_map(|(source, finding)| {
-            Some(Elsewhere {
-                column: table.columns.iter().position(|column| column.name == finding.method)?,
-                size_bytes: finding.at_least_bytes.filter(|&bytes| bytes > 0)?,
-                seconds: finding
-                    .seconds
-                    .filter(|seconds| seconds.is_finite() && *seconds > 0.0)?,
-                machine: &source.machine,
-            })
+            let column = columns.iter().position(|column| column.name == finding.method)?;
+            let size_bytes = finding.at_least_bytes.filter(|&bytes| bytes > 0)?;
+            let seconds = finding
+                .seconds
+                .filter(|seconds| seconds.is_finite() && *seconds > 0.0)?;
+            Some((column, (size_bytes, Some(source.machine.as_str())), seconds))
         });
-    figures.take(MOST_PUBLISHED).collect()
+    for (column, key, seconds) in figures.take(MOST_PUBLISHED) {
+        let place = lines.iter().position(|line| (line.size_bytes, line.published) == key);
+        let place = place.unwrap_or_else(|| {
+            lines.push(Line {
+                size_bytes: key.0,
+                published: key.1,
+                cells: vec![None; columns.len()],
+            });
+            lines.len() - 1
+        });
+        lines[place].cells[column] = Some(Cell { seconds, extents: None });
+    }
+    lines
 }
 
 /// All that was measured of a column.
@@ -293,7 +289,7 @@ fn ways(points: &[&Point<'_>]) -> Vec<Way> {
     ways
 }
 
-fn lines(points: &[&Point<'_>], way: Way, columns: usize) -> Vec<Line> {
+fn lines<'a>(points: &[&Point<'_>], way: Way, columns: usize) -> Vec<Line<'a>> {
     let here: Vec<&&Point<'_>> = points.iter().filter(|point| point.way.is_in(way)).collect();
     let sizes: BTreeSet<u64> = here.iter().map(|point| point.size_bytes).collect();
     let line = |size_bytes| {
@@ -305,6 +301,7 @@ fn lines(points: &[&Point<'_>], way: Way, columns: usize) -> Vec<Line> {
         };
         Line {
             size_bytes,
+            published: None,
             cells: (0..columns).map(cell).collect(),
         }
     };

@@ -25,7 +25,7 @@ mod warnings;
 mod words;
 
 pub use anonymous::{Given, Known, anonymous};
-pub use columns::{Cell, Elsewhere, Line, Table, Way, elsewhere, tables};
+pub use columns::{Cell, Line, Table, Way};
 pub use compare::{Availability, Change, Comparison, ContestChange, MethodChange, compare};
 pub use decider::{
     CONFIRMING_ROUNDS, Decider, Group, MOST_ROUNDS, Next, Turn, conclude_now, contending_time, planned_trials,
@@ -35,6 +35,8 @@ pub use same::{NotComparable, fingerprint, objections};
 pub use system_table::{SYSTEM_HEADS, SystemRow, is_about, mode_words};
 pub use table::{Origin, Place, Ranked, Ranking, size_class, table};
 pub use trials::Trials;
-pub use view::{ContestView, Position, Row, View, Visible, rate_of, sound, visible};
+pub use view::{ContestView, Here, Own, Position, Row, Stands, View, Visible, rate_of, sound, visible};
 pub use warnings::{other_io, warnings};
-pub use words::{description, ends_early, family, has_target, is_told_in_times, pair_words, short_name, title};
+pub use words::{
+    description, ends_early, family, has_target, is_told_in_times, pair_words, short_name, state_words, title,
+};

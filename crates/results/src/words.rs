@@ -13,13 +13,7 @@ pub fn title(contest: &Contest) -> String {
     } else {
         String::new()
     };
-    let state = match (contest.cache, contest.target) {
-        (Cache::Cold, _) => ", cold",
-        (Cache::Warm, _) => ", warm",
-        (Cache::Over, _) => ", more than the memory allowed",
-        (Cache::None, Target::Fresh) => ", new file",
-        (Cache::None, Target::Overwrite) => ", written over",
-    };
+    let state = state_words(contest.cache, contest.target);
     let durability = if !has_target(contest) || contest.durability == "none" {
         String::new()
     } else {
@@ -33,10 +27,22 @@ pub fn title(contest: &Contest) -> String {
     };
     let pair = pair_words(contest);
     format!(
-        "{} {files}{}{state}{pair}{durability}{shared}{work}",
+        "{} {files}{}, {state}{pair}{durability}{shared}{work}",
         contest.operation,
         format_size(contest.size_bytes)
     )
+}
+
+/// The state that the files of a trial are in.
+#[must_use]
+pub fn state_words(cache: Cache, target: Target) -> &'static str {
+    match (cache, target) {
+        (Cache::Cold, _) => "cold",
+        (Cache::Warm, _) => "warm",
+        (Cache::Over, _) => "more than the memory allowed",
+        (Cache::None, Target::Fresh) => "new file",
+        (Cache::None, Target::Overwrite) => "written over",
+    }
 }
 
 /// Whether trials of a contest write a file.

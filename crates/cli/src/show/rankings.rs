@@ -4,8 +4,7 @@ use std::io::Write;
 
 use anstyle::Style;
 use seekless::method::format_size;
-use seekless_record::{Cache, Target};
-use seekless_results::{Place, Ranked, Ranking, size_class, visible};
+use seekless_results::{Place, Ranked, Ranking, size_class, state_words, visible};
 
 use super::runs::short;
 use super::table::{Columns, print_columns};
@@ -78,13 +77,7 @@ fn place_title(place: &Place) -> String {
         (least, u64::MAX) => format!("more than {}", format_size(least)),
         (least, most) => format!("{} to {}", format_size(least), format_size(most)),
     };
-    let state = match (place.cache, place.target) {
-        (Cache::Cold, _) => "cold",
-        (Cache::Warm, _) => "warm",
-        (Cache::Over, _) => "more than the memory allowed",
-        (Cache::None, Target::Fresh) => "new file",
-        (Cache::None, Target::Overwrite) => "written over",
-    };
+    let state = state_words(place.cache, place.target);
     let mut words = vec![place.operation.clone(), size, state.to_owned()];
     match place.operation.as_str() {
         "read" => words.push(place.work.trim_end_matches(", 0 ns/KiB").to_owned()),

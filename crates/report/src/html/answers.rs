@@ -8,7 +8,7 @@ use seekless_record::OptionEffect;
 use seekless_results::ranking::PairedRatio;
 use seekless_results::{ContestView, View, rate_of, short_name, sound};
 
-use super::tables::{effect_word, figure, plain, table};
+use super::tables::{effect_word, figure, known, plain, table};
 use super::words::{breaking, heading, speed, times, times_with_bounds};
 
 /// The section.
@@ -66,7 +66,7 @@ fn method(contest: &ContestView<'_>, method: Option<&str>) -> Markup {
     let rate_here = method.and_then(|method| rate_of(contest.entry(method)?));
     html! {
         td.m { @match method { Some(method) => { (breaking(&short_name(method, contest.contest))) }, None => { "–" } } }
-        (figure(&rate_here.map_or_else(|| "–".to_owned(), |rate| speed(contest, rate)), rate_here.unwrap_or(f64::NAN)))
+        (known(rate_here, |rate| speed(contest, rate)))
     }
 }
 

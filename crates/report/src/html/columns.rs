@@ -3,11 +3,10 @@
 
 use maud::{Markup, html};
 use seekless::method::format_size;
-use seekless_record::{Finding, Published};
-use seekless_results::{Elsewhere, Table, View, elsewhere, sound, tables};
+use seekless_results::{Line, Table, View, sound};
 
 use super::plot::{Scale, at, picture, short};
-use super::tables::{figure, table};
+use super::tables::{figure, known, table};
 
 /// Two stand side by side.
 const WIDTH: f64 = 480.0;
@@ -28,75 +27,52 @@ struct Axes {
     size_ticks: Vec<u64>,
 }
 
-/// Whether a published finding is a figure of a column.
-pub(super) fn is_of_column(view: &View<'_>, source: &Published, finding: &Finding) -> bool {
-    let mut columns = view.run.columns.iter();
-    columns.any(|column| (&column.experiment, &column.name) == (&source.experiment, &finding.method))
-}
-
-/// Whether there is anything to show.
-pub(super) fn is_shown(view: &View<'_>) -> bool {
-    !tables(view.run).is_empty()
-}
-
 /// The section; nothing where no experiment gives columns.
 pub(super) fn columns(view: &View<'_>) -> Markup {
-    let tables = tables(view.run);
-    let all: Vec<(&Table<'_>, Vec<Elsewhere<'_>>)> =
-        tables.iter().map(|table| (table, elsewhere(view.run, table))).collect();
-    let Some(axes) = axes(&all) else {
+    let tables = &view.columns;
+    let Some(axes) = axes(tables) else {
         return html! {};
     };
     let names: Vec<&str> = tables[0].columns.iter().map(|column| column.name.as_str()).collect();
-    let has_published = all.iter().any(|(_, published)| !published.is_empty());
+    let mut machines: Vec<&str> = Vec::new();
+    for machine in tables
+        .iter()
+        .flat_map(|table| &table.lines)
+        .filter_map(|line| line.published)
+    {
+        if !machines.contains(&machine) {
+            machines.push(machine);
+        }
+    }
     html! {
         section id="columns" {
             h2 { "Time by file size" }
             p.aside {
                 "The median time of one file, in the columns of the document. Both axes are logarithmic, and the same in all plots."
-                @if has_published { " What was published is drawn hollow, machine beside machine where several have one size; a point tells its own." }
+                @if !machines.is_empty() { " What was published is drawn hollow, machine beside machine where several have one size; a point tells its own." }
             }
-            @if has_published {
-                ul { @for source in sources(view) { li { (source) } } }
-            }
+            @if !machines.is_empty() { ul { @for machine in machines { li { (machine) } } } }
             p.legend {
                 @for (index, name) in names.iter().enumerate() {
                     span.key-name { svg.key width="16" height="14" aria-hidden="true" { (mark(index, 8.0, 7.0, true)) } " " (name) }
                 }
             }
-            div.beside {
-                @for (index, (table, published)) in all.iter().enumerate() {
-                    div { (plot(view, index, table, published, &axes)) }
-                }
-            }
+            div.beside { @for (index, table) in tables.iter().enumerate() { div { (plot(view, index, table, &axes)) } } }
         }
     }
 }
 
-/// The machines that figures of columns come from.
-fn sources<'a>(view: &View<'a>) -> Vec<&'a str> {
-    let of_columns = |source: &&&Published| {
-        source
-            .findings
-            .iter()
-            .any(|finding| is_of_column(view, source, finding))
-    };
-    let published: Vec<&Published> = view.run.published.iter().collect();
-    let found = published.iter().filter(of_columns).take(20);
-    found.map(|source| source.machine.as_str()).collect()
+/// What can be drawn of a line: the column, and its seconds.
+fn points<'l>(line: &'l Line<'_>) -> impl Iterator<Item = (usize, f64)> + 'l {
+    let cells = line.cells.iter().enumerate().filter(|_| line.size_bytes > 0);
+    cells.filter_map(|(column, cell)| Some((column, sound(cell.as_ref()?.seconds)?)))
 }
 
 /// Axes that hold everything; none where there is nothing.
-fn axes(all: &[(&Table<'_>, Vec<Elsewhere<'_>>)]) -> Option<Axes> {
-    let measured = all.iter().flat_map(|(table, _)| &table.lines).flat_map(|line| {
-        let seconds = line.cells.iter().flatten().filter_map(|cell| sound(cell.seconds));
-        seconds.map(|seconds| (line.size_bytes, seconds))
-    });
-    let published = all
-        .iter()
-        .flat_map(|(_, published)| published)
-        .map(|one| (one.size_bytes, one.seconds));
-    let points: Vec<(u64, f64)> = measured.chain(published).filter(|(bytes, _)| *bytes > 0).collect();
+fn axes(tables: &[Table<'_>]) -> Option<Axes> {
+    let lines = tables.iter().flat_map(|table| &table.lines);
+    let points = lines.flat_map(|line| points(line).map(|(_, seconds)| (line.size_bytes, seconds)));
+    let points: Vec<(u64, f64)> = points.collect();
     let (first, last) = (
         points.iter().map(|(bytes, _)| *bytes).min()?,
         points.iter().map(|(bytes, _)| *bytes).max()?,
@@ -117,23 +93,25 @@ fn axes(all: &[(&Table<'_>, Vec<Elsewhere<'_>>)]) -> Option<Axes> {
     })
 }
 
-fn plot(view: &View<'_>, index: usize, told: &Table<'_>, published: &[Elsewhere<'_>], axes: &Axes) -> Markup {
-    let storage = view
-        .run
-        .storages
-        .get(told.storage)
-        .filter(|_| view.run.storages.len() > 1);
-    let place = storage.map_or_else(String::new, |storage| format!("{}: ", storage.path));
+fn plot(view: &View<'_>, index: usize, told: &Table<'_>, axes: &Axes) -> Markup {
+    let place = view
+        .place(told.storage)
+        .map(|place| format!("{place}: "))
+        .unwrap_or_default();
     let title = format!("{place}{}", told.title());
+    let published = told.lines.iter().filter(|line| line.published.is_some());
+    let published: Vec<(&Line<'_>, usize, f64)> = published
+        .flat_map(|line| points(line).map(move |(column, seconds)| (line, column, seconds)))
+        .collect();
     let drawing = html! {
         (grid(axes))
         @for column in 0..told.columns.len() { (line(told, column, axes)) }
-        @for (index, one) in published.iter().enumerate() {
-            @let before = published[..index].iter().filter(|other| (other.column, other.size_bytes) == (one.column, one.size_bytes));
-            @let x = axes.sizes.place(one.size_bytes as f64) + BESIDE * before.count() as f64;
+        @for (index, (line, column, seconds)) in published.iter().enumerate() {
+            @let before = published[..index].iter().filter(|(other, of, _)| (other.size_bytes, of) == (line.size_bytes, column));
+            @let x = axes.sizes.place(line.size_bytes as f64) + BESIDE * before.count() as f64;
             g {
-                title { (told.columns[one.column].name) ", " (size(one.size_bytes)) ": " (time(one.seconds)) ", " (one.machine) }
-                (mark(one.column, x, axes.seconds.place(one.seconds), false))
+                title { (told.columns[*column].name) ", " (size(line.size_bytes)) ": " (time(*seconds)) ", " (line.published.unwrap_or_default()) }
+                (mark(*column, x, axes.seconds.place(*seconds), false))
             }
         }
     };
@@ -170,10 +148,8 @@ fn grid(axes: &Axes) -> Markup {
 
 /// A column's line with its marks.
 fn line(told: &Table<'_>, column: usize, axes: &Axes) -> Markup {
-    let cells = told.lines.iter().filter_map(|line| {
-        let seconds = sound(line.cells.get(column).copied().flatten()?.seconds)?;
-        (line.size_bytes > 0).then_some((line.size_bytes, seconds))
-    });
+    let measured = told.lines.iter().filter(|line| line.published.is_none());
+    let cells = measured.filter_map(|line| Some((line.size_bytes, points(line).find(|(of, _)| *of == column)?.1)));
     let points: Vec<(u64, f64)> = cells.take(100).collect();
     let place = |&(bytes, seconds): &(u64, f64)| (axes.sizes.place(bytes as f64), axes.seconds.place(seconds));
     let path: Vec<String> = points
@@ -216,15 +192,14 @@ fn figures(title: &str, told: &Table<'_>) -> Markup {
     heads.extend(names.iter().map(String::as_str));
     heads.push("#Extents of the first");
     let rows = html! {
-        @for line in &told.lines {
+        @for line in told.lines.iter().filter(|line| line.published.is_none()) {
             tr {
                 (figure(&size(line.size_bytes), line.size_bytes as f64))
                 @for cell in &line.cells {
-                    @let seconds = cell.and_then(|cell| sound(cell.seconds));
-                    (figure(&seconds.map_or_else(|| "–".to_owned(), |seconds| format!("{:.3}", seconds * 1e3)), seconds.unwrap_or(f64::NAN)))
+                    (known(cell.and_then(|cell| sound(cell.seconds)), |seconds| format!("{:.3}", seconds * 1e3)))
                 }
                 @let extents = line.cells.first().copied().flatten().and_then(|cell| cell.extents);
-                (figure(&extents.map_or_else(|| "–".to_owned(), short), extents.unwrap_or(f64::NAN)))
+                (known(extents, short))
             }
         }
     };

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use seekless_record::{Conclusion, Contest, Interval};
-use seekless_results::{ContestView, SYSTEM_HEADS, View, mode_words, pair_words, short_name};
+use seekless_results::{ContestView, SYSTEM_HEADS, View, mode_words, pair_words, short_name, state_words};
 
 use super::words::{breaking, heading, speed};
 use super::{drift, heatmap, pairs, ranked, tables};
@@ -60,29 +60,14 @@ fn series<'v, 'a>(contests: &[&'v ContestView<'a>]) -> Vec<Vec<&'v ContestView<'
 }
 
 fn is_alike(one: &Contest, other: &Contest) -> bool {
-    (
-        &one.experiment,
-        one.storage,
-        one.cache,
-        one.target,
-        &one.kernel,
-        &one.durability,
-    ) == (
-        &other.experiment,
-        other.storage,
-        other.cache,
-        other.target,
-        &other.kernel,
-        &other.durability,
-    ) && (one.work_ns_per_kib, one.shared_blocks) == (other.work_ns_per_kib, other.shared_blocks)
-        && pair_words(one) == pair_words(other)
+    pairs::task(one) == pairs::task(other) && one.cache == other.cache
 }
 
 /// The title of a series: that of its first contest, without the size.
 fn series_title(view: &View<'_>, contest: &Contest) -> String {
     let pair = pair_words(contest);
-    let words = [&contest.operation, super::words::state(contest)].into_iter();
-    let words = words.chain(pair.strip_prefix(", ")).chain(view.place(contest));
+    let words = [&contest.operation, state_words(contest.cache, contest.target)].into_iter();
+    let words = words.chain(pair.strip_prefix(", ")).chain(view.place(contest.storage));
     words.collect::<Vec<&str>>().join(", ")
 }
 

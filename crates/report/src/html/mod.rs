@@ -9,7 +9,6 @@ mod columns;
 mod contest;
 mod download;
 mod drift;
-mod figures;
 mod heatmap;
 #[cfg(test)]
 mod hostile;

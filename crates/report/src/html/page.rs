@@ -79,7 +79,7 @@ fn head(view: &View<'_>) -> Markup {
             nav aria-label="Parts of this page" {
                 a href="#recommendations" { "Use" }
                 a href="#answers" { "Answers" }
-                @if columns::is_shown(view) { a href="#columns" { "By size" } }
+                @if !view.columns.is_empty() { a href="#columns" { "By size" } }
                 @if published::is_shown(view) { a href="#published" { "Published" } }
                 @for operation in view.operations() {
                     a href={"#op-" (contest::anchor(operation))} { (heading(operation)) }

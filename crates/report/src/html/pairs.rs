@@ -41,24 +41,17 @@ pub(super) fn cold_and_warm(view: &View<'_>, operation: &str) -> Markup {
 
 fn is_warm_twin(cold: &Contest, other: &Contest) -> bool {
     other.cache == Cache::Warm
-        && (
-            &cold.experiment,
-            cold.storage,
-            cold.size_bytes,
-            cold.files,
-            &cold.kernel,
-            &cold.durability,
-        ) == (
-            &other.experiment,
-            other.storage,
-            other.size_bytes,
-            other.files,
-            &other.kernel,
-            &other.durability,
-        )
-        && (cold.target, cold.work_ns_per_kib, cold.shared_blocks)
-            == (other.target, other.work_ns_per_kib, other.shared_blocks)
-        && pair_words(cold) == pair_words(other)
+        && task(cold) == task(other)
+        && (cold.size_bytes, cold.files) == (other.size_bytes, other.files)
+}
+
+/// What is measured, whatever the size of the files and the state of the page cache.
+pub(super) fn task(contest: &Contest) -> impl PartialEq {
+    (
+        (&contest.experiment, contest.storage, contest.target),
+        (&contest.kernel, &contest.durability, contest.work_ns_per_kib),
+        (contest.shared_blocks, pair_words(contest)),
+    )
 }
 
 fn pairs<'a>(cold: &ContestView<'a>, warm: &ContestView<'_>) -> Vec<Pair<'a>> {

@@ -1,78 +1,255 @@
-//! What others published, beside this machine: the recommended methods under their old names, and how they do here.
+//! What others published, beside this machine: figures of methods by name, and the recommended methods under their old
+//! names with how they do here.
 
 use maud::{Markup, html};
 use seekless::Method;
-use seekless::method::{differing_options, format_size};
-use seekless_record::{Contest, Entry, Finding, FindingKind, Published, Status};
-use seekless_results::ranking::{PairedRatio, RECOMMENDED_RATIO, TIE_RATIO};
-use seekless_results::{ContestView, View, rate_of, short_name};
+use seekless::method::format_size;
+use seekless_record::{Contest, Entry, Finding, FindingKind, Published, Summary, Target};
+use seekless_results::ranking::TIE_RATIO;
+use seekless_results::{
+    Here, Own, Row, Stands, View, ends_early, is_about, pair_words, rate_of, short_name, state_words,
+};
 
-use super::tables::{figure, table};
-use super::words::{breaking, heading, rate, state, times, times_with_bounds};
-use super::{columns, figures};
+use super::tables::{figure, kib, known, table};
+use super::words::{breaking, heading, rate, seconds, three_digits, times, times_with_bounds};
 
-/// More tables than any experiment gives.
+/// More than any experiment gives.
 const MOST_SOURCES: usize = 20;
-const MOST_FINDINGS: usize = 100;
-
-/// How a published method does in one contest of this machine.
-struct Here<'a> {
-    contest: &'a Contest,
-    /// The best of the same kind here.
-    best: Option<&'a str>,
-    outcome: Outcome<'a>,
-}
-
-enum Outcome<'a> {
-    /// It is the best of its kind, with this block.
-    Best(&'a str),
-    /// Its time over the best's of its kind.
-    Against(&'a str, PairedRatio),
-    /// Why it has no figures here.
-    Missing(String),
-}
+const MOST_ROWS: usize = 100;
+const MOST_COLUMNS: usize = 12;
 
 /// Whether anything was published but figures of columns, which have a section of their own.
 pub(super) fn is_shown(view: &View<'_>) -> bool {
-    let of_columns = |source: &Published| {
-        let mut findings = source.findings.iter();
-        findings.all(|finding| columns::is_of_column(view, source, finding))
-    };
-    !view.run.published.iter().all(of_columns)
+    !view.published_figures().is_empty() || !view.published_methods().is_empty()
 }
 
 /// The section; nothing where nothing was published.
 pub(super) fn published(view: &View<'_>) -> Markup {
-    let sources: Vec<&Published> = view
-        .run
-        .published
-        .iter()
-        .filter(|source| !source.findings.iter().all(figures::is_figure))
-        .collect();
+    let sources = view.published_methods();
     html! {
         @if is_shown(view) {
             section id="published" {
                 h2 { "Published, and here" }
-                (figures::figures(view))
+                (figures(view))
                 @if !sources.is_empty() { p.aside {
                     "What others recommend, and how the same methods do on this machine. A published method ties where the \
                      lower bound of its time over that of the best of its kind is at most " (TIE_RATIO) "; of a method that was \
                      published with several blocks the best one here is taken."
                 } }
-                @for (index, source) in sources.iter().take(MOST_SOURCES).enumerate() { (source_section(view, index, source)) }
+                @for (index, (source, findings)) in sources.iter().take(MOST_SOURCES).enumerate() {
+                    (recommended(view, index, source, findings))
+                }
             }
         }
     }
 }
 
-fn source_section(view: &View<'_>, index: usize, source: &Published) -> Markup {
-    let findings: Vec<(&Finding, Vec<Here<'_>>)> = source
-        .findings
-        .iter()
-        .filter(|finding| !figures::is_figure(finding))
-        .take(MOST_FINDINGS)
-        .map(|finding| (finding, here(view, source, finding)))
+/// Tables of all published figures, one for each operation of an experiment, and the answer to the question of 2009.
+fn figures(view: &View<'_>) -> Markup {
+    let mut tasks: Vec<(&str, &str)> = Vec::new();
+    for (source, findings) in view.published_figures() {
+        for finding in findings {
+            let task = (source.experiment.as_str(), finding.operation.as_str());
+            if !tasks.contains(&task) {
+                tasks.push(task);
+            }
+        }
+    }
+    html! {
+        @for (index, (experiment, operation)) in tasks.iter().take(MOST_COLUMNS).enumerate() {
+            h3 id={"figures-" (index)} { (heading(operation)) ": published figures, and here" }
+            (of_task(view, experiment, operation))
+        }
+        (question_of_2009(view))
+    }
+}
+
+/// A row for each program and state of its files; a column for each machine that published, and for each contest here.
+fn of_task(view: &View<'_>, experiment: &str, operation: &str) -> Markup {
+    let mut sources = view.published_figures();
+    sources.retain_mut(|(source, findings)| {
+        findings.retain(|finding| source.experiment == experiment && finding.operation == operation);
+        !findings.is_empty()
+    });
+    sources.truncate(MOST_COLUMNS);
+    let mut rows: Vec<&Finding> = Vec::new();
+    for finding in sources.iter().flat_map(|(_, findings)| findings) {
+        if !rows.iter().any(|known| is_same_row(known, finding)) && rows.len() < MOST_ROWS {
+            rows.push(finding);
+        }
+    }
+    let contests = view.contests_of(operation).map(|contest| contest.contest);
+    // What was published is about files that are read to their end.
+    let contests = contests.filter(|contest| contest.experiment == experiment && !ends_early(contest));
+    let contests = contests.filter(|contest| contest.read_ahead_kib.is_none());
+    let contests: Vec<&Contest> = contests
+        .filter(|contest| rows.iter().any(|row| entry_of(contest, row).is_some()))
+        .take(MOST_COLUMNS)
         .collect();
+    let mut heads = vec!["Program".to_owned()];
+    // A machine is described behind a colon, as in `HDD 2009: a Pentium 4 with a SATA disk`.
+    let machines = sources
+        .iter()
+        .filter_map(|(source, _)| source.machine.split(':').next());
+    heads.extend(machines.map(str::to_owned));
+    heads.extend(contests.iter().map(|contest| here(view, contest)));
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let body = html! {
+        @for row in &rows {
+            tr {
+                td.m {
+                    (breaking(row.method.strip_prefix("command/").unwrap_or(&row.method)))
+                    @if let Some(files) = files_of(row, &rows) { br; small { (files) } }
+                }
+                @for (_, findings) in &sources {
+                    td { (or_dash(findings.iter().find(|finding| is_same_row(finding, row)).map(|finding| as_published(finding)))) }
+                }
+                @for contest in &contests {
+                    td { (or_dash(entry_of(contest, row).and_then(|entry| as_measured(row, entry)))) }
+                }
+            }
+        }
+    };
+    let mut texts: Vec<&str> = sources.iter().map(|(source, _)| source.source.as_str()).collect();
+    texts.dedup();
+    html! {
+        @for text in texts { p.aside { (text) } }
+        ul { @for (source, _) in &sources { li { (source.machine) } } }
+        (table(&format!("{}: published figures, and here", heading(operation)), &heads, None, &body))
+    }
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".to_owned())
+}
+
+/// Whether two figures are about one program and the same files.
+fn is_same_row(one: &Finding, other: &Finding) -> bool {
+    (&one.method, one.cache, &one.layout) == (&other.method, other.cache, &other.layout)
+}
+
+/// What tells the files of a figure from those of others of the same program.
+fn files_of(row: &Finding, rows: &[&Finding]) -> Option<String> {
+    let alone = rows.iter().filter(|other| other.method == row.method).count() == 1;
+    let state = row.cache.map(|cache| state_words(cache, Target::Fresh).to_owned());
+    let words: Vec<String> = state.into_iter().chain(row.layout.clone()).collect();
+    (!alone && !words.is_empty()).then(|| words.join(", "))
+}
+
+/// What a column of this machine is about, in as few words as tell it from the others.
+fn here(view: &View<'_>, contest: &Contest) -> String {
+    let place = view.place(contest.storage).map(|place| format!(", {place}"));
+    format!(
+        "Here, {}{}{}",
+        state_words(contest.cache, contest.target),
+        pair_words(contest),
+        place.unwrap_or_default()
+    )
+}
+
+fn as_published(finding: &Finding) -> String {
+    let parts = [
+        finding.seconds.map(hundredths),
+        finding.cpu_seconds.map(|cpu| format!("{} of CPU", hundredths(cpu))),
+        finding.bytes_per_second.map(rate),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Seconds as the documents write them.
+fn hundredths(time: f64) -> String {
+    if (0.0..1e6).contains(&time) {
+        format!("{time:.2} s")
+    } else {
+        seconds(time)
+    }
+}
+
+/// What was measured of a published program: by its published name, or as the method or command that it is.
+fn entry_of<'a>(contest: &'a Contest, finding: &Finding) -> Option<&'a Entry> {
+    let mut entries = contest.entries.iter();
+    let is_named = |entry: &&Entry| entry.label.as_deref() == Some(&finding.method) || entry.method == finding.method;
+    entries.find(is_named).filter(|_| is_about(finding, contest))
+}
+
+/// The same figures as were published.
+fn as_measured(finding: &Finding, entry: &Entry) -> Option<String> {
+    let summary = entry.summary.as_ref()?;
+    Some(if finding.bytes_per_second.is_some() {
+        rate(summary.bytes_per_second)
+    } else {
+        let (time, cpu) = (seconds(summary.seconds.median), seconds(summary.cpu_seconds));
+        format!("{time}, {cpu} of CPU")
+    })
+}
+
+/// Two programs of 2009 that both read each file an extra time; the second was faster, and why was not known.
+const SLOWER_2009: &str = "compare-with-extra-read";
+const FASTER_2009: &str = "block-compare-with-extra-read-4k";
+
+/// Why the block version with the extra read beats the one that takes byte after byte from stdio: how much of the
+/// difference is the processor's time, and how the device was asked.
+fn question_of_2009(view: &View<'_>) -> Markup {
+    let contests = view.contests.iter().filter(|contest| !ends_early(contest.contest));
+    let pairs = contests.filter_map(|contest| {
+        let labelled = |label| {
+            contest
+                .rows
+                .iter()
+                .find(|row| row.entry.label.as_deref() == Some(label))
+        };
+        Some((&contest.title, labelled(SLOWER_2009)?, labelled(FASTER_2009)?))
+    });
+    let pairs: Vec<(&String, &Row<'_>, &Row<'_>)> = pairs.take(MOST_COLUMNS).collect();
+    html! {
+        @if !pairs.is_empty() {
+            h3 { "Why " (FASTER_2009) " beats " (SLOWER_2009) }
+            @for (title, slower, faster) in &pairs { p { (title) ": " (because(slower.summary, faster.summary)) } }
+        }
+    }
+}
+
+fn because(slower: &Summary, faster: &Summary) -> String {
+    let saved = slower.seconds.median - faster.seconds.median;
+    let cpu = slower.cpu_seconds - faster.cpu_seconds;
+    let use_of = |summary: &Summary| {
+        let time = |time: Option<f64>| time.map_or_else(|| "?".to_owned(), seconds);
+        let requests = summary.device_reads.map_or_else(
+            || "requests of the device that are not known apart from those of others".to_owned(),
+            |reads| {
+                let size = or_dash(summary.device_request_bytes.map(kib));
+                format!("{reads:.0} requests of {size} on average")
+            },
+        );
+        let (user, system) = (time(summary.user_seconds), time(summary.system_seconds));
+        format!("{user} of user time, {system} of system time, {requests}")
+    };
+    let part = cpu / saved;
+    let verdict = if saved <= 0.0 {
+        "here it does not".to_owned()
+    } else if part >= 0.5 {
+        format!(
+            "it saves {}, and of CPU {} ({} % of it): what is saved is the work for each byte, not seeks",
+            seconds(saved),
+            seconds(cpu),
+            three_digits(part * 100.0)
+        )
+    } else {
+        let (saved, cpu) = (seconds(saved), seconds(cpu));
+        format!("it saves {saved}, and of CPU only {cpu}: what is saved is time at the device")
+    };
+    format!(
+        "{verdict}. {SLOWER_2009}: {}. {FASTER_2009}: {}. Both ask the device for each file in turn.",
+        use_of(slower),
+        use_of(faster)
+    )
+}
+
+/// What one source recommends: a row for each finding, then one for each file size that was measured here.
+fn recommended(view: &View<'_>, index: usize, source: &Published, findings: &[&Finding]) -> Markup {
+    let findings = findings.iter().take(MOST_ROWS);
+    let findings: Vec<(&Finding, Vec<Here<'_>>)> =
+        findings.map(|finding| (*finding, view.here(source, finding))).collect();
     let heads = [
         "Task",
         "Kind",
@@ -114,140 +291,50 @@ fn size_by_size(source: &Published, findings: &[(&Finding, Vec<Here<'_>>)]) -> M
         "#Published over best",
         "Verdict",
     ];
-    let rows = html! {
-        @for (finding, here) in findings {
-            @for here in here.iter().filter(|here| is_known(here)) {
-                tr {
-                    td.m { (finding.method) }
-                    td { (heading(&here.contest.operation)) ", " (state(here.contest)) @if finding.kind != FindingKind::Any { ", " (kind(finding.kind)) } }
-                    (figure(&format_size(here.contest.size_bytes), here.contest.size_bytes as f64))
-                    (cells(here))
-                }
-            }
-        }
-    };
-    let count: usize = findings
-        .iter()
-        .map(|(_, here)| here.iter().filter(|here| is_known(here)).count())
-        .sum();
-    html! {
-        @if count > 0 {
-            details open[count <= 24] {
-                summary { "Size by size (" (count) ")" }
-                (table(&format!("Size by size: {}", source.machine), &heads, None, &rows))
-            }
-        }
-    }
-}
-
-/// Whether the published method has figures here; the table above says why it has not.
-fn is_known(here: &Here<'_>) -> bool {
-    !matches!(here.outcome, Outcome::Missing(_))
-}
-
-fn cells(here: &Here<'_>) -> Markup {
-    let own = match &here.outcome {
-        Outcome::Best(method) | Outcome::Against(method, _) => short_name(method, here.contest),
-        Outcome::Missing(_) => "–".to_owned(),
-    };
-    let entry = |method: &str| here.contest.entries.iter().find(|entry| entry.method == method);
-    let best_rate = here.best.and_then(|best| rate_of(entry(best)?));
-    let (ratio, value) = match &here.outcome {
-        Outcome::Best(_) => ("1.00x".to_owned(), 1.0),
-        Outcome::Against(_, PairedRatio { ratio, .. }) => (times_with_bounds(ratio), ratio.median),
-        Outcome::Missing(_) => ("–".to_owned(), f64::NAN),
-    };
-    html! {
-        td.m { (breaking(&own)) }
-        td.m { (breaking(&here.best.map_or_else(|| "–".to_owned(), |best| short_name(best, here.contest)))) }
-        (figure(&best_rate.map_or_else(|| "–".to_owned(), rate), best_rate.unwrap_or(f64::NAN)))
-        (figure(&ratio, value))
-        td class=(class(&here.outcome)) { (word(&here.outcome)) }
-    }
-}
-
-/// All contests of the experiment that a finding is about.
-fn here<'a>(view: &View<'a>, source: &Published, finding: &Finding) -> Vec<Here<'a>> {
-    let is_meant = |contest: &Contest| {
-        contest.experiment == source.experiment
-            && finding.at_least_bytes.is_none_or(|bytes| contest.size_bytes >= bytes)
-            && finding.below_bytes.is_none_or(|bytes| contest.size_bytes < bytes)
-    };
-    let contests = view
-        .contests_of(&finding.operation)
-        .filter(|contest| is_meant(contest.contest));
-    contests
-        .map(|contest| {
-            let best = best_of_kind(contest, finding.kind);
-            Here {
-                contest: contest.contest,
-                best,
-                outcome: outcome(contest, finding, best),
-            }
-        })
-        .collect()
-}
-
-fn best_of_kind<'a>(contest: &ContestView<'a>, kind: FindingKind) -> Option<&'a str> {
-    let conclusion = contest.contest.conclusion.as_ref()?;
-    let (synchronous, overlapping) = (
-        conclusion.best_synchronous.as_deref(),
-        conclusion.best_overlapping.as_deref(),
-    );
-    match kind {
-        FindingKind::Synchronous => synchronous,
-        FindingKind::Overlapping => overlapping,
-        FindingKind::Any => match synchronous.zip(overlapping) {
-            None => synchronous.or(overlapping),
-            Some((one, other)) => Some(
-                if contest
-                    .compare(other, one)
-                    .is_some_and(|comparison| comparison.ratio.median < 1.0)
-                {
-                    other
-                } else {
-                    one
-                },
-            ),
-        },
-    }
-}
-
-fn outcome<'a>(contest: &ContestView<'a>, finding: &Finding, best: Option<&str>) -> Outcome<'a> {
-    let Ok(published) = finding.method.parse::<Method>() else {
-        return Outcome::Missing("its name is not known here".to_owned());
-    };
-    let entries = contest.contest.entries.iter();
-    let same: Vec<&Entry> = entries
-        .filter(|entry| entry.command.is_none())
-        .filter(|entry| {
-            entry
-                .method
-                .parse::<Method>()
-                .is_ok_and(|method| is_same(&method, &published))
-        })
-        .collect();
-    if let Some(entry) = same.iter().find(|entry| best == Some(entry.method.as_str())) {
-        return Outcome::Best(&entry.method);
-    }
-    let compared = same
-        .iter()
-        .filter_map(|entry| Some((*entry, contest.compare(&entry.method, best?)?)));
-    let nearest = compared.min_by(|one, other| one.1.ratio.median.total_cmp(&other.1.ratio.median));
-    if let Some((entry, comparison)) = nearest {
-        return Outcome::Against(&entry.method, comparison);
-    }
-    let why = same.iter().find_map(|entry| match &entry.status {
-        Status::Unavailable(why) | Status::Failed(why) | Status::Unmeasured(why) => Some(why.clone()),
-        _ => None,
+    let rows = findings.iter().flat_map(|(finding, all)| {
+        let known = all.iter().filter_map(|here| Some((here, here.own.as_ref().ok()?)));
+        known.map(|(here, own)| row(finding, here, own))
     });
-    Outcome::Missing(why.unwrap_or_else(|| "not among the methods of this run".to_owned()))
+    let rows: Vec<Markup> = rows.collect();
+    html! {
+        @if !rows.is_empty() {
+            details open[rows.len() <= 24] {
+                summary { "Size by size (" (rows.len()) ")" }
+                (table(&format!("Size by size: {}", source.machine), &heads, None, &html! { @for row in &rows { (row) } }))
+            }
+        }
+    }
 }
 
-/// Whether two methods are one but for block and durability: the published ones tried many blocks, and none synced.
-fn is_same(one: &Method, other: &Method) -> bool {
-    let may_differ = |option: &&str| matches!(*option, "block" | "durability");
-    one.mechanism() == other.mechanism() && differing_options(one, other).iter().all(may_differ)
+fn row(finding: &Finding, here: &Here<'_>, own: &Own<'_>) -> Markup {
+    let contest = here.contest;
+    let best_entry = contest
+        .entries
+        .iter()
+        .find(|entry| Some(entry.method.as_str()) == here.best);
+    let (class, word) = match own.stands {
+        Stands::Best => ("best", "◆ the best"),
+        Stands::Tie => ("tie", "○ tie"),
+        Stands::Varies => ("tie", "○ may tie: varies"),
+        Stands::Slower => ("slow", "slower"),
+        Stands::TooFewRounds => ("slow", "too few rounds"),
+    };
+    let ratio = match own.stands {
+        Stands::Best => times(1.0),
+        _ => times_with_bounds(&own.ratio),
+    };
+    html! {
+        tr {
+            td.m { (finding.method) }
+            td { (heading(&contest.operation)) ", " (state_words(contest.cache, contest.target)) @if finding.kind != FindingKind::Any { ", " (kind(finding.kind)) } }
+            (figure(&format_size(contest.size_bytes), contest.size_bytes as f64))
+            td.m { (breaking(&short_name(own.method, contest))) }
+            td.m { (breaking(&or_dash(here.best.map(|best| short_name(best, contest))))) }
+            (known(best_entry.and_then(rate_of), rate))
+            (figure(&ratio, own.ratio.median))
+            td class=(class) { (word) }
+        }
+    }
 }
 
 /// A method without its block, which the table has a column for.
@@ -276,87 +363,30 @@ fn sizes(finding: &Finding) -> String {
 
 /// What became of a finding on this machine, over all its sizes.
 fn in_short(here: &[Here<'_>]) -> String {
-    let ratios = |chosen: fn(&PairedRatio) -> bool| {
-        let ratios = here.iter().filter_map(|here| match &here.outcome {
-            Outcome::Against(_, comparison) if chosen(comparison) => Some(comparison.ratio.median),
-            _ => None,
-        });
-        ratios.collect::<Vec<f64>>()
+    use Stands::{Best, Slower, Tie, TooFewRounds, Varies};
+    let known = || here.iter().filter_map(|here| here.own.as_ref().ok());
+    let part = |words: &str, meant: &[Stands]| {
+        let meant: Vec<&Own<'_>> = known().filter(|own| meant.contains(&own.stands)).collect();
+        let sizes = if meant.len() == 1 { "size" } else { "sizes" };
+        let ratios = meant.iter().map(|own| own.ratio.median);
+        let [low, high] = [ratios.clone().fold(f64::MAX, f64::min), ratios.fold(0.0, f64::max)].map(times);
+        let range = match words {
+            "best or tie" => String::new(),
+            _ if low == high => format!(" ({low} the time)"),
+            _ => format!(" ({low} to {high} the time)"),
+        };
+        (!meant.is_empty()).then(|| format!("{words} at {} {sizes}{range}", meant.len()))
     };
-    let good = here.iter().filter(|here| is_good(&here.outcome)).count();
-    let few = ratios(|comparison| !comparison.is_slower() && comparison.ratio.coverage.is_none());
-    let slower = ratios(|comparison| comparison.is_slower());
-    let missing = here.iter().find_map(|here| match &here.outcome {
-        Outcome::Missing(why) => Some(why.clone()),
-        _ => None,
-    });
-    let sizes = |count: usize| {
-        if count == 1 {
-            "1 size".to_owned()
-        } else {
-            format!("{count} sizes")
-        }
-    };
-    let mut parts = Vec::new();
-    if good > 0 {
-        parts.push(format!("best or tie at {}", sizes(good)));
-    }
-    if !slower.is_empty() {
-        parts.push(format!(
-            "slower at {} ({} the time)",
-            sizes(slower.len()),
-            range(&slower)
-        ));
-    }
-    if !few.is_empty() {
-        parts.push(format!(
-            "too few rounds at {} ({} the time)",
-            sizes(few.len()),
-            range(&few)
-        ));
-    }
+    let parts = [
+        part("best or tie", &[Best, Tie, Varies]),
+        part("slower", &[Slower]),
+        part("too few rounds", &[TooFewRounds]),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let missing = here.iter().find_map(|here| here.own.as_ref().err());
     match missing {
         _ if !parts.is_empty() => parts.join("; "),
-        Some(why) => why,
+        Some(why) => why.clone(),
         None => "no such file was measured".to_owned(),
-    }
-}
-
-/// The smallest and the largest of some ratios.
-fn range(ratios: &[f64]) -> String {
-    let (low, high) = ratios
-        .iter()
-        .fold((f64::MAX, 0.0), |(low, high), &ratio| (ratio.min(low), ratio.max(high)));
-    let (low, high) = (times(low), times(high));
-    if low == high { low } else { format!("{low} to {high}") }
-}
-
-/// Whether the published method is the best of its kind, or known to tie with it.
-fn is_good(outcome: &Outcome<'_>) -> bool {
-    match outcome {
-        Outcome::Best(_) => true,
-        Outcome::Against(_, comparison) => comparison.ratio.coverage.is_some() && !comparison.is_slower(),
-        Outcome::Missing(_) => false,
-    }
-}
-
-fn word(outcome: &Outcome<'_>) -> String {
-    match outcome {
-        Outcome::Best(_) => "◆ the best".to_owned(),
-        Outcome::Against(_, comparison) if comparison.is_slower() => "slower".to_owned(),
-        Outcome::Against(_, PairedRatio { ratio, .. }) if ratio.coverage.is_none() => "too few rounds".to_owned(),
-        Outcome::Against(_, PairedRatio { ratio, .. }) if ratio.high > RECOMMENDED_RATIO => {
-            "○ may tie: varies".to_owned()
-        }
-        Outcome::Against(..) => "○ tie".to_owned(),
-        Outcome::Missing(why) => why.clone(),
-    }
-}
-
-fn class(outcome: &Outcome<'_>) -> &'static str {
-    match outcome {
-        Outcome::Best(_) => "best",
-        outcome if is_good(outcome) => "tie",
-        _ => "slow",
     }
 }

@@ -1,7 +1,7 @@
 //! Numbers, names and verdicts as the report writes them.
 
 use maud::{Markup, html};
-use seekless_record::{Cache, Contest, Interval, Target};
+use seekless_record::Interval;
 use seekless_results::{ContestView, Position};
 
 /// The beginning of a text that has room for so many characters.
@@ -111,24 +111,6 @@ pub(super) fn block_of(method: &str) -> Option<u64> {
 /// A method's name, which may be broken behind its commas.
 pub(super) fn breaking(name: &str) -> Markup {
     html! { @for part in name.split_inclusive(',') { (part) wbr; } }
-}
-
-/// The state that a contest starts from, in words.
-pub(super) fn state(contest: &Contest) -> &'static str {
-    match (contest.cache, contest.target) {
-        (Cache::None, Target::Overwrite) => "written over",
-        (cache, _) => cache_words(cache),
-    }
-}
-
-/// The same of a published figure.
-pub(super) fn cache_words(cache: Cache) -> &'static str {
-    match cache {
-        Cache::Cold => "cold",
-        Cache::Warm => "warm",
-        Cache::Over => "more than memory",
-        Cache::None => "new file",
-    }
 }
 
 /// An operation as a heading.

@@ -3,11 +3,14 @@
 //!
 //! Not here: how a figure is written, and which columns a renderer has room for.
 
+mod published;
 mod visible;
 
+pub use published::{Here, Own, Stands};
 use seekless_record::{Contest, Entry, Interval, Run, Status, Summary, Trial, Verdict};
 pub use visible::{Visible, visible};
 
+use crate::columns::{Table, tables};
 use crate::ranking::{PairedRatio, Samples, crossovers};
 use crate::system_table::{SystemRow, asks_for_system, system_rows};
 use crate::words::{is_told_in_times, short_name, title};
@@ -19,6 +22,8 @@ pub struct View<'a> {
     pub run: &'a Run,
     /// The contests, in the run's order.
     pub contests: Vec<ContestView<'a>>,
+    /// Times by file size, in the columns of documents.
+    pub columns: Vec<Table<'a>>,
     /// Where the winner changes with the size of the files, a sentence each.
     pub crossovers: Vec<String>,
 }
@@ -114,6 +119,7 @@ impl<'a> View<'a> {
             contests: contests
                 .map(|(index, trials)| ContestView::of(run, index, trials))
                 .collect(),
+            columns: tables(run),
             crossovers: crossovers(run),
         }
     }
@@ -136,10 +142,10 @@ impl<'a> View<'a> {
         contests.filter(move |contest| contest.contest.operation == operation)
     }
 
-    /// The path of a contest's storage, where the run has several.
+    /// The path of a storage by its index, where the run has several.
     #[must_use]
-    pub fn place(&self, contest: &Contest) -> Option<&'a str> {
-        place(self.run, contest.storage)
+    pub fn place(&self, storage: usize) -> Option<&'a str> {
+        place(self.run, storage)
     }
 }
 
