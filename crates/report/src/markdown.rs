@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use seekless_record::{Ended, Interval, Machine, Run, Status, Storage};
-use seekless_results::{ContestView, Position, Row, SYSTEM_HEADS, View, Visible, mode_words};
+use seekless_results::{ContestView, Position, Row, SYSTEM_HEADS, View, Visible, mode_words, rate};
 
 /// The run as a page: machine, storages, a table and a recommendation for each contest, warnings.
 ///
@@ -269,15 +269,6 @@ fn effects(page: &mut String, view: &ContestView<'_>) {
     if rows.peek().is_some() {
         page.push('\n');
         table(page, &["option", "added to", "#its time becomes", "#CPU"], rows);
-    }
-}
-
-/// A rate as people write it, in units of 1000.
-fn rate(bytes_per_second: f64) -> String {
-    match bytes_per_second {
-        rate if rate >= 1e9 => format!("{:.2} GB/s", rate / 1e9),
-        rate if rate >= 1e6 => format!("{:.0} MB/s", rate / 1e6),
-        rate => format!("{:.0} kB/s", rate / 1e3),
     }
 }
 

@@ -20,6 +20,7 @@ mod same;
 mod system_table;
 mod table;
 mod trials;
+mod units;
 mod view;
 mod warnings;
 mod words;
@@ -35,6 +36,7 @@ pub use same::{NotComparable, fingerprint, objections};
 pub use system_table::{SYSTEM_HEADS, SystemRow, is_about, mode_words};
 pub use table::{Origin, Place, Ranked, Ranking, size_class, table};
 pub use trials::Trials;
+pub use units::{bytes, rate, three_digits};
 pub use view::{ContestView, Here, Own, Position, Row, Stands, View, Visible, rate_of, sound, visible};
 pub use warnings::{other_io, warnings};
 pub use words::{

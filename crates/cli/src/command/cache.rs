@@ -11,10 +11,11 @@ use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless::{StorageFacts, cache as system};
+use seekless_results::bytes;
 use seekless_tools::cache::{self, Control, FileState, Selection, Total, Watch};
 
 use super::Failure;
-use crate::show::{Format, Lines, Sentences, Width, bytes, files, visible_path};
+use crate::show::{Format, Lines, Sentences, Width, files, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Shows what of files is in the page cache, drops it or fills it.

@@ -11,9 +11,9 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use seekless_lab::store::Store;
-use seekless_results::visible;
 use seekless_record::Run;
 use seekless_report::{to_columns, to_html};
+use seekless_results::visible;
 
 use super::Failure;
 use crate::output::Output;

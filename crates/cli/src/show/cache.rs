@@ -11,10 +11,10 @@ use std::path::Path;
 
 use indicatif::ProgressBar;
 use seekless::cache::Resident;
-use seekless_results::visible;
+use seekless_results::{bytes, visible};
 use seekless_tools::cache::{FileState, Total, Watch};
 
-use super::units::{bar, bytes};
+use super::units::bar;
 use super::visible::{Json, visible_path};
 use super::width::Width;
 use super::{BOLD, DIM, WARNING};

@@ -4,11 +4,10 @@ use std::io::Write;
 
 use anstyle::Style;
 use seekless_record::Interval;
-use seekless_results::{Availability, Change, Comparison, ContestChange, MethodChange, visible};
+use seekless_results::{Availability, Change, Comparison, ContestChange, MethodChange, rate, visible};
 
 use super::runs::short;
 use super::table::{Columns, print_columns};
-use super::units::rate;
 use super::width::{Width, wrapped};
 use super::{DIM, GOOD, WARNING};
 

@@ -4,10 +4,10 @@ use std::io::Write;
 
 use anstyle::Style;
 use seekless_record::{Contest, Entry, Interval, Status};
-use seekless_results::{ContestView, Position, Row, is_told_in_times, short_name};
+use seekless_results::{ContestView, Position, Row, is_told_in_times, rate, short_name};
 
 use super::table::{TableRow, print_ranking};
-use super::units::{rate, seconds};
+use super::units::seconds;
 use super::width::{Width, wrapped};
 use super::{DIM, GOOD, WARNING};
 

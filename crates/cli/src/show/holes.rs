@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::path::Path;
 
+use seekless_results::bytes;
 use seekless_tools::holes::{Dig, Dug, Filled, Kind, Left, Punched, Shown, Stretch};
 use serde_json::{Map, Value, json};
 
-use super::units::bytes;
 use super::visible::{Json, insert_path, visible_path};
 use super::width::{Width, wrapped};
 use super::{BOLD, DIM};

@@ -29,7 +29,7 @@ pub use run::show_run;
 pub use runs::{list_runs, runs_json, too_large};
 pub use storage::{Described, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};
-pub use units::{bytes, rate, seconds};
+pub use units::seconds;
 pub use visible::{Json, insert_path, json_text, visible_lines, visible_path};
 pub use width::{Width, wrapped};
 

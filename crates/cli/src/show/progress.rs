@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_lab::{Event, Watch};
 use seekless_record::Phase;
-
-use super::units::bytes;
+use seekless_results::bytes;
 
 /// Shows a run's progress.
 pub struct Progress {

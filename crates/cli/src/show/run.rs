@@ -5,12 +5,12 @@ use std::io::Write;
 
 use seekless::method::format_size;
 use seekless_record::{Contest, Ended, Entry, Run, Status, Storage};
-use seekless_results::{ContestView, Position, View, Visible, short_name};
+use seekless_results::{ContestView, Position, View, Visible, rate, short_name};
 
 use super::contest::{cut, show_contest, speed, verdict};
 use super::system::show_system;
 use super::table::{Across, print_across};
-use super::units::{rate, seconds};
+use super::units::seconds;
 use super::width::{Width, wrapped};
 use super::{BOLD, DIM, WARNING};
 

@@ -6,10 +6,9 @@ use anstyle::Style;
 use jiff::{Timestamp, Unit};
 use seekless_lab::store::{Document, LIMIT_BYTES};
 use seekless_record::{Cache, Contest, Ended, Run};
-use seekless_results::{DeviceKind, Origin, title, visible};
+use seekless_results::{DeviceKind, Origin, bytes, title, visible};
 use serde_json::{Value, json};
 
-use super::units::bytes;
 use super::width::{Width, wrapped};
 use super::{BOLD, DIM};
 

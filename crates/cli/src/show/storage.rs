@@ -5,10 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use seekless::{Availability, BlockDevice, Feature, StorageFacts};
-use seekless_results::visible;
+use seekless_results::{bytes, visible};
 use serde_json::{Map, Value, json};
 
-use super::units::bytes;
 use super::visible::{insert_path, visible_path};
 use super::width::{Width, columns_of, wrapped};
 use super::{BOLD, DIM, GOOD, WARNING};

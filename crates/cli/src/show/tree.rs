@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use seekless_results::visible;
+use seekless_results::{bytes, rate, visible};
 use seekless_tools::tree::{self, Attribute, Contents, Difference, Found, Kind, SameSize, Side, Summary, What};
 use serde_json::{Map, Value, json};
 
 use super::cache::{count, files};
-use super::units::{bytes, rate, seconds};
+use super::units::seconds;
 use super::visible::{Json, insert_path, visible_path};
 
 /// How differences are written.

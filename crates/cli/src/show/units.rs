@@ -1,26 +1,4 @@
-//! Numbers for people.
-
-/// Bytes per second, in powers of 1000, three digits.
-pub fn rate(bytes_per_second: f64) -> String {
-    format!("{}/s", bytes(bytes_per_second))
-}
-
-/// Bytes, in powers of 1000, three digits.
-pub fn bytes(bytes: f64) -> String {
-    let (value, unit) = match bytes {
-        bytes if bytes >= 1e12 => (bytes / 1e12, "TB"),
-        bytes if bytes >= 1e9 => (bytes / 1e9, "GB"),
-        bytes if bytes >= 1e6 => (bytes / 1e6, "MB"),
-        bytes if bytes >= 1e3 => (bytes / 1e3, "kB"),
-        bytes => (bytes, "B"),
-    };
-    let digits = if value >= 100.0 || unit == "B" {
-        0
-    } else {
-        3 - usize::from(value >= 10.0) - 1
-    };
-    format!("{value:.digits$} {unit}")
-}
+//! Bars, and times of a terminal's tables.
 
 /// A bar of up to `width` characters for a part of 0 to 1, in eighths of a character.
 pub fn bar(part: f64, width: usize) -> String {
@@ -46,11 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_three_digits() {
-        assert_eq!(rate(1.0696e9), "1.07 GB/s");
-        assert_eq!(rate(42.42e6), "42.4 MB/s");
-        assert_eq!(rate(999.0e3), "999 kB/s");
-        assert_eq!(bytes(12.0), "12 B");
+    fn times_have_the_unit_that_suits_them() {
         assert_eq!(seconds(4.2e-6), "4.2 µs");
     }
 

@@ -40,7 +40,7 @@ fn best(view: &View<'_>) -> Markup {
                 @if synchronous.or(overlapping).is_some() {
                     tr {
                         td { (contest.title) }
-                        (figure(&seekless::method::format_size(contest.contest.size_bytes), contest.contest.size_bytes as f64))
+                        (figure(&seekless_method::format_size(contest.contest.size_bytes), contest.contest.size_bytes as f64))
                         (method(contest, synchronous))
                         (method(contest, overlapping))
                         (gain(contest, overlapping.zip(synchronous)))

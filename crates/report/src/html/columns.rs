@@ -2,7 +2,7 @@
 //! column, and what was published beside. All plots have the same axes, so that they can be held against each other.
 
 use maud::{Markup, html};
-use seekless::method::format_size;
+use seekless_method::format_size;
 use seekless_results::{Line, Table, View, sound};
 
 use super::plot::{Scale, at, picture, short};

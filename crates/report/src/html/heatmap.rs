@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use seekless::method::format_size;
+use seekless_method::format_size;
 use seekless_record::{Entry, Status};
-use seekless_results::{ContestView, Position, family, rate_of, sound};
+use seekless_results::{ContestView, Position, family, rate, rate_of, sound, three_digits};
 
 use super::plot::{LONGEST_LABEL, WIDTH, at, label_width, picture};
-use super::words::{block_of, clipped, rate, rate_unit, standing, three_digits};
+use super::words::{block_of, clipped, rate_unit, standing};
 
 /// More rows or columns are only in the tables.
 const MOST_ROWS: usize = 40;

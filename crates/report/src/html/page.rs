@@ -3,13 +3,13 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use seekless::method::format_size;
+use seekless_method::format_size;
 use seekless_record::{Ended, Run, Storage};
-use seekless_results::{ContestView, View, rate_of, short_name};
+use seekless_results::{ContestView, View, rate, rate_of, short_name, three_digits};
 use sha2::{Digest, Sha256};
 
 use super::download::{self, Raw};
-use super::words::{breaking, duration, heading, rate, seconds, speed, three_digits};
+use super::words::{breaking, duration, heading, seconds, speed};
 use super::{answers, columns, contest, published};
 
 const STYLE: &str = include_str!("style.css");

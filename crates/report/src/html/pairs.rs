@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 use seekless_record::{Cache, Contest};
-use seekless_results::{ContestView, View, pair_words, rate_of, short_name};
+use seekless_results::{ContestView, View, pair_words, rate, rate_of, short_name};
 
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, picture};
-use super::words::{clipped, rate, rate_unit, times};
+use super::words::{clipped, rate_unit, times};
 
 /// More are in the tables.
 const MOST_ROWS: usize = 20;

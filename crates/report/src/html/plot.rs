@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::words::three_digits;
+use seekless_results::three_digits;
 
 /// The width of a picture, in pixels: that of the page's column.
 pub(super) const WIDTH: f64 = 960.0;

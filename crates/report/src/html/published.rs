@@ -2,16 +2,17 @@
 //! names with how they do here.
 
 use maud::{Markup, html};
-use seekless::Method;
-use seekless::method::format_size;
+use seekless_method::Method;
+use seekless_method::format_size;
 use seekless_record::{Contest, Entry, Finding, FindingKind, Published, Summary, Target};
 use seekless_results::ranking::TIE_RATIO;
 use seekless_results::{
-    Here, Own, Row, Stands, View, ends_early, is_about, pair_words, rate_of, short_name, state_words,
+    Here, Own, Row, Stands, View, ends_early, is_about, pair_words, rate, rate_of, short_name, state_words,
+    three_digits,
 };
 
 use super::tables::{figure, kib, known, table};
-use super::words::{breaking, heading, rate, seconds, three_digits, times, times_with_bounds};
+use super::words::{breaking, heading, seconds, times, times_with_bounds};
 
 /// More than any experiment gives.
 const MOST_SOURCES: usize = 20;

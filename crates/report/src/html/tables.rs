@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use seekless_record::{Entry, OptionEffect, Status};
-use seekless_results::{ContestView, Row, short_name};
+use seekless_results::{ContestView, Row, rate, short_name, three_digits};
 
-use super::words::{breaking, class, percent, rate, seconds, spread, standing, three_digits, times, times_with_bounds};
+use super::words::{breaking, class, percent, seconds, spread, standing, times, times_with_bounds};
 
 /// Methods named for one reason; more are counted.
 const MOST_NAMED: usize = 12;

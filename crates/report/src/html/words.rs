@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use seekless_record::Interval;
-use seekless_results::{ContestView, Position};
+use seekless_results::{ContestView, Position, rate, three_digits};
 
 /// The beginning of a text that has room for so many characters.
 pub(super) fn clipped(text: &str, longest: usize) -> String {
@@ -23,12 +23,6 @@ pub(super) fn rate_unit(largest: f64) -> (&'static str, f64) {
     }
 }
 
-/// Bytes per second, in powers of 1000, three digits.
-pub(super) fn rate(bytes_per_second: f64) -> String {
-    let (unit, size) = rate_unit(bytes_per_second);
-    format!("{} {unit}", three_digits(bytes_per_second / size))
-}
-
 /// Seconds, in the unit that suits them.
 pub(super) fn seconds(seconds: f64) -> String {
     let (unit, size) = match seconds.abs() {
@@ -47,17 +41,6 @@ pub(super) fn duration(seconds: f64) -> String {
         seconds if seconds < 120.0 => format!("{seconds:.0} s"),
         seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
         seconds => format!("{} h", three_digits(seconds / 3600.0)),
-    }
-}
-
-/// A number with three digits; no wider than 8 characters whatever it is.
-pub(super) fn three_digits(number: f64) -> String {
-    match number.abs() {
-        size if !size.is_finite() => "?".to_owned(),
-        size if size >= 100_000.0 => format!("{number:.1e}"),
-        size if size >= 100.0 => format!("{number:.0}"),
-        size if size >= 10.0 => format!("{number:.1}"),
-        _ => format!("{number:.2}"),
     }
 }
 
@@ -105,7 +88,7 @@ pub(super) fn speed(view: &ContestView<'_>, bytes_per_second: f64) -> String {
 /// The block of a method, in bytes.
 pub(super) fn block_of(method: &str) -> Option<u64> {
     let block = method.split([',', '/']).find_map(|part| part.strip_prefix("block="))?;
-    seekless::method::parse_size(block).ok()
+    seekless_method::parse_size(block).ok()
 }
 
 /// A method's name, which may be broken behind its commas.
@@ -146,11 +129,10 @@ mod tests {
 
     #[test]
     fn numbers_keep_to_their_room_whatever_they_are() {
-        assert_eq!(rate(1.0696e9), "1.07 GB/s");
         assert_eq!(seconds(0.0042), "4.20 ms");
         assert_eq!(times(1.254), "1.25x");
         for wild in [f64::MAX, f64::MIN, f64::NAN, f64::INFINITY, -0.0, f64::MIN_POSITIVE] {
-            for text in [rate(wild), seconds(wild), times(wild), percent(wild), duration(wild)] {
+            for text in [seconds(wild), times(wild), percent(wild), duration(wild)] {
                 assert!(text.chars().count() < 16, "{text}");
             }
         }

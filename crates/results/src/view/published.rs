@@ -1,8 +1,8 @@
 //! What others published, beside what was measured here: which findings are figures and which recommend a method, and how a
 //! recommended method does here.
 
-use seekless::Method;
-use seekless::method::differing_options;
+use seekless_method::Method;
+use seekless_method::differing_options;
 use seekless_record::{Contest, Entry, Finding, FindingKind, Interval, Published, Status};
 
 use super::{ContestView, View};

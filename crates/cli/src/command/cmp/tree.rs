@@ -10,11 +10,11 @@ use std::time::Instant;
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::process::{Resource, Rlimit};
-use seekless_results::visible;
+use seekless_results::{bytes, rate, visible};
 use seekless_tools::tree::{self, Control, Found, Options, Scheme, Summary, Watch, What};
 
 use crate::command::Failure;
-use crate::show::{Differences, Form, Sentences, Width, bytes, files, rate, show_same_size, visible_path};
+use crate::show::{Differences, Form, Sentences, Width, files, show_same_size, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Compares two trees: names, types, contents, targets of symbolic links.

@@ -7,7 +7,7 @@ use seekless_tools::cmp::{Difference, End, Error, Outcome, Verdict, octal_digits
 use serde_json::{Map, Value, json};
 
 use super::options::Arguments;
-use crate::show::visible;
+use seekless_results::visible;
 
 /// What goes to the two outputs.
 #[derive(Default)]

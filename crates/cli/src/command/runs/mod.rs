@@ -11,10 +11,12 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use seekless_lab::store::{Document, Store};
 use seekless_record::Run;
-use seekless_results::{Origin, compare, objections, table, visible};
+use seekless_results::{Origin, bytes, compare, objections, table, visible};
 
 use super::Failure;
-use crate::show::{Width, bytes, json_text, list_runs, runs_json, show_comparison, show_rankings, show_run, too_large, wrapped};
+use crate::show::{
+    Width, json_text, list_runs, runs_json, show_comparison, show_rankings, show_run, too_large, wrapped,
+};
 
 /// Lists the runs that were saved, compares them, and exchanges them with others.
 ///

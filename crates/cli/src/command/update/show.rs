@@ -3,10 +3,11 @@
 use std::io::Write;
 
 use seekless::update::{Look, Recovered, UpdateCost, Updated, Updates, naive};
+use seekless_results::bytes;
 use serde_json::{Value, json};
 
 use super::{Arguments, Chosen, SafetyName, Times};
-use crate::show::{Json, Width, bytes, insert_path, seconds, visible_path, wrapped};
+use crate::show::{Json, Width, insert_path, seconds, visible_path, wrapped};
 
 fn counted(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };

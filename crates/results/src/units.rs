@@ -1,0 +1,53 @@
+//! Figures for people: three digits, in units of 1000.
+
+/// Bytes per second, in powers of 1000, three digits.
+#[must_use]
+pub fn rate(bytes_per_second: f64) -> String {
+    format!("{}/s", bytes(bytes_per_second))
+}
+
+/// Bytes, in powers of 1000, three digits.
+#[must_use]
+pub fn bytes(bytes: f64) -> String {
+    let (value, unit) = match bytes {
+        bytes if bytes >= 1e12 => (bytes / 1e12, "TB"),
+        bytes if bytes >= 1e9 => (bytes / 1e9, "GB"),
+        bytes if bytes >= 1e6 => (bytes / 1e6, "MB"),
+        bytes if bytes >= 1e3 => (bytes / 1e3, "kB"),
+        bytes if bytes.abs() < 1e3 => return format!("{bytes:.0} B"),
+        bytes => (bytes, "B"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
+/// A number with three digits; no wider than 8 characters whatever it is.
+#[must_use]
+pub fn three_digits(number: f64) -> String {
+    match number.abs() {
+        size if !size.is_finite() => "?".to_owned(),
+        size if size >= 100_000.0 => format!("{number:.1e}"),
+        size if size >= 100.0 => format!("{number:.0}"),
+        size if size >= 10.0 => format!("{number:.1}"),
+        _ => format!("{number:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits() {
+        assert_eq!(rate(1.0696e9), "1.07 GB/s");
+        assert_eq!(rate(42.42e6), "42.4 MB/s");
+        assert_eq!(rate(999.0e3), "999 kB/s");
+        assert_eq!(bytes(12.0), "12 B");
+    }
+
+    #[test]
+    fn numbers_keep_to_their_room_whatever_they_are() {
+        for wild in [f64::MAX, f64::MIN, f64::NAN, f64::INFINITY, -0.0, f64::MIN_POSITIVE] {
+            assert!(rate(wild).len() < 16, "{}", rate(wild));
+        }
+    }
+}
