@@ -41,18 +41,15 @@ pub fn asks_for_system(run: &Run, contest: &Contest) -> bool {
     })
 }
 
-/// The table of the contest with this index: medians over each entry's valid trials, then what was published of the same
-/// files. Empty where nothing was measured.
+/// The table of a contest: medians over each entry's valid trials, then what was published of the same files. Empty where
+/// nothing was measured. The trials are those of each entry.
 #[must_use]
-pub fn system_rows(run: &Run, index: usize) -> Vec<SystemRow> {
-    let Some(contest) = run.contests.get(index) else {
-        return Vec::new();
-    };
-    let measured = contest.entries.iter().enumerate().filter_map(|(entry, described)| {
+pub fn system_rows(run: &Run, contest: &Contest, trials: &[Vec<&Trial>]) -> Vec<SystemRow> {
+    let measured = contest.entries.iter().zip(trials).filter_map(|(described, trials)| {
         let system = described.summary.as_ref()?.system?;
-        let of_entry = |trial: &&Trial| (trial.contest, trial.entry, trial.valid) == (index, entry, true);
         let part = |of: fn(&Trial) -> Option<f64>| {
-            let parts: Vec<f64> = run.trials.iter().filter(of_entry).filter_map(of).collect();
+            let valid = trials.iter().filter(|trial| trial.valid);
+            let parts: Vec<f64> = valid.filter_map(|trial| of(trial)).collect();
             median(&parts).map_or_else(String::new, percent)
         };
         let mut cells = cells(&system);
@@ -149,6 +146,7 @@ mod tests {
     use super::*;
     use crate::ranking::conclude_all;
     use crate::simulation;
+    use crate::view::{View, Visible};
 
     fn measured(user: f64, growth: i64) -> SystemUse {
         SystemUse {
@@ -206,7 +204,8 @@ mod tests {
     #[test]
     fn medians_of_valid_trials_stand_beside_what_was_published_of_the_same_files() {
         let run = run();
-        let rows = system_rows(&run, 0);
+        let shown = Visible::of(&run);
+        let rows = &View::of(&shown).contests[0].system;
         assert_eq!(
             rows.len(),
             2,
@@ -224,7 +223,6 @@ mod tests {
         assert_eq!(rows[1].published.as_deref(), Some("2003"));
         assert!(rows.iter().all(|row| row.cells.len() == SYSTEM_HEADS.len()));
         assert!(asks_for_system(&run, &run.contests[0]));
-        assert_eq!(system_rows(&run, 7), []);
     }
 
     #[test]

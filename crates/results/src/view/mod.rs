@@ -171,7 +171,7 @@ impl<'a> ContestView<'a> {
             in_times: is_told_in_times(contest),
             rows: rows(contest),
             left_out: left_out(contest),
-            system: system_rows(run, index),
+            system: system_rows(run, contest, &trials),
             asks_for_system: asks_for_system(run, contest),
             trials,
         }
