@@ -131,37 +131,33 @@ fn a_window_is_put_back_at_once_when_the_run_and_its_group_are_killed() {
     assert_eq!(disk.storage().stderr, "");
 }
 
+/// Any start of seekless puts the window back, so one of another test may be faster than this one's.
 #[test]
 fn a_window_whose_watcher_was_killed_too_is_put_back_by_the_next_start_which_says_so() {
     let Some(disk) = Disk::new() else { return };
-    let child = disk.run_that_set_it();
-    // Stopped within a trial: between two the window is as it was.
-    wait_for("the run is stopped within a trial", || {
-        kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
-        std::thread::sleep(Duration::from_millis(20));
-        let is_within = disk.window() == 4 && disk.watcher().is_some();
-        if !is_within {
-            kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
-        }
-        is_within
+    let by_us = (0..20).any(|_| {
+        let child = disk.run_that_set_it();
+        // Stopped within a trial: between two the window is as it was.
+        wait_for("the run is stopped within a trial", || {
+            kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+            let is_within = disk.window() == 4 && disk.watcher().is_some();
+            if !is_within {
+                kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
+            }
+            is_within
+        });
+        kill_process(disk.watcher().unwrap(), Signal::KILL).unwrap();
+        kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
+        Ended::of(child);
+        let to_others = disk.common.run(&["storage", "shut"]).succeeded().stderr;
+        let to_root = disk.storage().stderr;
+        assert_eq!(disk.window(), 128);
+        assert_eq!(disk.storage().stderr, "");
+        let left = format!("{}: a killed run left the read-ahead window at 4 KiB", disk.device);
+        to_others.contains(&format!("{left}; only root can set it to 128 KiB")) && to_root.contains(&left)
     });
-    kill_process(disk.watcher().unwrap(), Signal::KILL).unwrap();
-    kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
-    Ended::of(child);
-    assert_eq!(disk.window(), 4);
-    let told = disk.common.run(&["storage", "shut"]).succeeded().stderr;
-    assert!(told.contains("only root can set it to 128 KiB"), "{told}");
-    assert_eq!(disk.window(), 4);
-    let told = disk.storage().stderr;
-    assert!(
-        told.contains(&format!(
-            "{}: a killed run left the read-ahead window at 4 KiB",
-            disk.device
-        )),
-        "{told}"
-    );
-    assert_eq!(disk.window(), 128);
-    assert_eq!(disk.storage().stderr, "");
+    assert!(by_us);
 }
 
 #[test]
