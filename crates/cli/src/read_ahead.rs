@@ -1,14 +1,24 @@
 //! Read-ahead windows that killed runs left changed: put back before anything is looked at, and told.
 
 use std::io::Write;
+use std::path::PathBuf;
 
-use seekless_lab::read_ahead::{LeftWindow, Now, put_back_left};
+use seekless::StorageFacts;
+use seekless_lab::read_ahead::{LeftWindow, Now, device_name, put_back_left};
 
 use crate::show::visible_lines;
 
-/// Puts them back, and says so on standard error.
-pub fn put_back() {
-    for left in put_back_left() {
+/// Puts them back. Those of the devices of some files and folders are told on standard error.
+pub fn put_back<'a>(told: impl IntoIterator<Item = &'a PathBuf>) {
+    let mut left = put_back_left();
+    if left.is_empty() {
+        return;
+    }
+    // What cannot be looked at is an error of the command.
+    let facts = told.into_iter().filter_map(|path| StorageFacts::of(path).ok());
+    let devices: Vec<_> = facts.filter_map(|facts| device_name(&facts)).collect();
+    left.retain(|left| devices.iter().any(|device| *device == *left.device));
+    for left in left {
         let _ = writeln!(anstream::stderr(), "seekless: {}", visible_lines(&sentence(&left)));
     }
 }

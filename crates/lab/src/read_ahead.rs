@@ -223,6 +223,12 @@ pub fn put_back_left() -> Vec<LeftWindow> {
     }
 }
 
+/// The name of the device whose window the files of a storage are read with; `None` where there is none to set.
+#[must_use]
+pub fn device_name(facts: &StorageFacts) -> Option<OsString> {
+    device_of(&window_file(facts).ok()?)
+}
+
 fn left_in(folder: &Path) -> Vec<LeftWindow> {
     let Ok(notes) = open_notes(folder) else {
         return Vec::new();

@@ -21,6 +21,7 @@ use super::Failure;
 use super::report::{beside, columns, file_url};
 use crate::keeper::Keeper;
 use crate::output::Output;
+use crate::read_ahead;
 use crate::show::{Progress, Width, show_run, too_large, wrapped};
 use crate::signals::on_signal;
 
@@ -163,6 +164,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let resumed = arguments.resume.as_deref().map(resumable).transpose()?;
     let bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
     let exports = Exports::prepare(arguments)?;
+    read_ahead::put_back(bench.folders.iter().chain(&bench.other).chain(&bench.file));
     let stop = Stop::default();
     let caught = on_signal({
         let stop = stop.clone();

@@ -9,6 +9,7 @@ use seekless::method::Operation;
 use seekless::{Method, Probe};
 
 use super::Failure;
+use crate::read_ahead;
 use crate::show::{Width, list_methods, methods_json};
 use crate::test_folder::TestFolder;
 
@@ -58,6 +59,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         (Some(Err(_)), Some(what)) => Some(method(what)?),
         _ => None,
     };
+    read_ahead::put_back([&arguments.folder]);
     let test_folder = TestFolder::new()?;
     let folder = test_folder.make(&arguments.folder)?;
     // Dropped before the folder: it removes its files itself.

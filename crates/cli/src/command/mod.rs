@@ -79,8 +79,11 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 
 /// Runs a command.
 pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
-    if !matches!(cli.command, Command::Trial | Command::WatchReadAhead(_)) {
-        crate::read_ahead::put_back();
+    match &cli.command {
+        // Those of the lab, or part of a run.
+        Command::Bench(_) | Command::Methods(_) | Command::Storage(_) | Command::Trial | Command::WatchReadAhead(_) => {
+        }
+        _ => crate::read_ahead::put_back([]),
     }
     match cli.command {
         Command::Bench(arguments) => bench::run(&arguments),

@@ -10,6 +10,7 @@ use seekless::{Feature, StorageFacts, direct_alignment, features};
 use seekless_results::visible;
 
 use super::Failure;
+use crate::read_ahead;
 use crate::show::{Described, Width, show_storage, storage_json, visible_path};
 use crate::test_folder::TestFolder;
 
@@ -37,6 +38,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     for path in &arguments.paths {
         check(path)?;
     }
+    read_ahead::put_back(&arguments.paths);
     let test_folder = TestFolder::new()?;
     let described = arguments.paths.iter().map(|path| describe(path, &test_folder));
     let described = described.collect::<anyhow::Result<Vec<_>>>()?;

@@ -195,7 +195,7 @@ fn time_to_compare(counts: [usize; 3]) -> Duration {
         let compared = compare(&first, &second).unwrap();
         assert_eq!(compared.contests.len(), counts[1]);
         assert_eq!(compared.contests[0].methods.len(), counts[2]);
-        processor_time() - started
+        processor_time().saturating_sub(started)
     });
     times.min().unwrap()
 }

@@ -87,7 +87,7 @@ fn is_for_trees(word: &OsStr) -> bool {
 
 /// Compares trees as the words say.
 pub fn compare_trees(words: Vec<OsString>) -> Result<ExitCode, Failure> {
-    crate::read_ahead::put_back();
+    crate::read_ahead::put_back([]);
     let words = [OsString::from("seekless cmp")].into_iter().chain(words);
     tree::run(&tree::Arguments::try_parse_from(words).unwrap_or_else(|error| crate::refuse(&error)))
 }
@@ -108,8 +108,7 @@ pub fn command_of_trees() -> Command {
 }
 
 fn run(prefix: &OsStr, arguments: Vec<OsString>) -> ExitCode {
-    // Without a word: programs read what cmp says.
-    drop(seekless_lab::read_ahead::put_back_left());
+    crate::read_ahead::put_back([]);
     let last = arguments.last().cloned().unwrap_or_else(|| prefix.to_owned());
     let code = match parse(arguments, &last) {
         Ok(Asked::Compare(arguments)) => run_comparison(&arguments, prefix),

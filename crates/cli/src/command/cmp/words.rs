@@ -29,7 +29,7 @@ pub(super) fn words(arguments: &Arguments, outcome: &Outcome, prefix: &OsStr, is
     match &outcome.verdict {
         Verdict::Equal | Verdict::Listed { .. } => {}
         Verdict::SizesDiffer => {
-            said.output = line(&[&shown(one.as_bytes()), b" ", &shown(other.as_bytes()), b" differ: size"])
+            said.output = line(&[&shown(one.as_bytes()), b" ", &shown(other.as_bytes()), b" differ: size"]);
         }
         Verdict::Differ(difference) => {
             if is_seen {
