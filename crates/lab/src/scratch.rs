@@ -18,7 +18,7 @@ use crate::whole_file::with_new_name;
 const PREFIX: &str = "seekless-scratch-";
 /// The file whose lock says that somebody owns the folder. The system lets go of it when its owner dies.
 const LOCK: &str = "owner.lock";
-/// What that file says. Another folder of this name, which somebody else filled, has no such file.
+/// What that file contains. A folder of this name that somebody else made and filled has no such file.
 const MARK: &str = "seekless made this folder for files that it removes\n";
 
 /// How often removing a folder that seems not to be empty is tried again, and how long apart.
@@ -133,7 +133,7 @@ fn remove_empty(parent: &Folder, name: &OsStr, folder: &Folder) -> io::Result<()
     if parent.entry(name)?.is(&folder.metadata()?) {
         parent.remove_folder(name)
     } else {
-        Err(io::Error::other("another has its name"))
+        Err(io::Error::other("another folder has its name"))
     }
 }
 
@@ -216,9 +216,9 @@ fn stale(parent: Folder, name: OsString) -> Option<Owned> {
     lock.try_lock().ok()?;
     let mut mark = String::new();
     let is_marked = lock.read_to_string(&mut mark).is_ok() && mark == MARK;
-    // One that was killed before it wrote the mark had made nothing else.
+    // A run that was killed before it wrote the mark had made no other file.
     if !is_marked && folder.names().ok()?.len() > 1 {
-        tracing::warn!(folder = %name.display(), "not removed: it holds files, and its owner.lock is not one of seekless");
+        tracing::warn!(folder = %name.display(), "not removed: it holds files, and seekless did not write its owner.lock");
         return None;
     }
     Some(Owned {

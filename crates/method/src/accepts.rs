@@ -9,7 +9,7 @@ use crate::{Mechanism, Method, Operation};
 pub struct Accepted {
     /// The option.
     pub option: OptionId,
-    /// Its values; the first is the default. A number stands for all numbers. None at all: any number, and none by default.
+    /// Its values; the first is the default. A number in it allows all numbers. Empty: any number, and no default.
     pub values: &'static [Value],
 }
 

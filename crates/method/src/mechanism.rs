@@ -162,7 +162,7 @@ const PREALLOCATE: Accepted = takes(
         Preallocate::Both.value(),
     ],
 );
-/// A map has no more than the file.
+/// A map cannot be longer than its file, so the file has to get its size first.
 const PREALLOCATE_MAP: Accepted = takes(
     OptionId::Preallocate,
     &[
@@ -215,7 +215,7 @@ const UPDATE_ORDERS: Accepted = takes(
         UpdateOrder::Coalesce(4 << 10).value(),
     ],
 );
-/// In the order given, two writes of one aligned block could be on their way together.
+/// Without `as-given`: in that order, two writes of one aligned block could be in flight at once.
 const SORTED_UPDATES: Accepted = takes(
     OptionId::UpdateOrder,
     &[

@@ -333,7 +333,7 @@ pub enum UpdateOrder {
     AsGiven,
     /// The whole file, from its start, with the updates in it: what the 2008 document found faster than skipping ahead.
     Rewrite,
-    /// By offset; neighbours no further apart than so many bytes are one write, for which the bytes between are read.
+    /// By offset; neighbours at most this many bytes apart become one write, for which the bytes between them are read.
     Coalesce(u64),
 }
 

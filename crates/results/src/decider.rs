@@ -1,10 +1,10 @@
 //! What to measure next, and when it is enough. The lab asks before each trial, and so do simulations.
 //!
-//! Everything of one description (experiment, operation, size, cache state, durability) on all storages is a [`Group`]. A
-//! group's rounds are shuffled. Three rounds of everything, a round of each group in turn, so that drift meets all alike and
-//! a budget that ends early leaves something of everything; then rounds of what is not clearly beaten, in the groups that
-//! are undecided; last, the winners are measured again on fresh rounds. If the budget is not enough for all, one group after
-//! the other is measured like this to its end.
+//! A [`Group`] is everything of one description (experiment, operation, size, cache state, durability) on all storages. A
+//! group's rounds are shuffled. First come three rounds of everything, a round of each group in turn: drift then meets all
+//! groups alike, and a budget that ends early leaves results for each. Then come rounds of what is not clearly beaten, in
+//! the groups that are undecided. Last, the winners are measured again on fresh rounds. If the budget is not enough for all
+//! groups, they are measured like this one after the other, each to its end.
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
@@ -29,8 +29,8 @@ const CONFIRMING_PART: f64 = 0.12;
 const TOO_MUCH: u32 = 2;
 /// A group that is not settled after this many times its expected time gives way to the next.
 const PATIENCE: f64 = 1.5;
-/// The same for one that has too few rounds to be decided, and so would be worth little. Some methods take ten times what is
-/// expected of all: direct I/O in small blocks.
+/// The same for a group with too few rounds to be decided, whose figures would be worth little. Some methods, such as direct
+/// I/O in small blocks, take ten times the time expected for all.
 const PATIENCE_UNDECIDED: f64 = 4.0;
 
 /// Trials that are expected in a group: everything three times, then a third of them three times more, and the winners.
@@ -79,7 +79,7 @@ pub struct Turn {
 #[derive(Debug)]
 pub struct Decider {
     /// The groups, in the order in which they are measured. If entries of a contest turn out to do other work than the rest,
-    /// their contest joins its group.
+    /// they become a contest of their own, which joins the same group.
     pub groups: Vec<Group>,
     /// Whether the groups are measured one after the other, because the budget is not enough for all.
     pub one_by_one: bool,
@@ -98,7 +98,7 @@ enum Step {
     Rounds(Rounds),
     /// Fresh rounds of a group's winners.
     Confirm(usize),
-    /// Of the groups that are measured one after the other, this one, if there is time for all of it.
+    /// Where groups are measured one after the other: begin this one, if there is time for all of it.
     Begin(usize),
     /// All rounds of such a group, with the time that was left before its files were made.
     Patiently(usize, Duration),
@@ -125,8 +125,8 @@ struct Round {
 }
 
 impl Decider {
-    /// For these groups of a run; those without anything to measure are left out. A number of rounds takes as long as it
-    /// takes, whatever the budget.
+    /// A decider for these groups of a run; groups without anything to measure are left out. If a number of rounds is given,
+    /// the budget is ignored.
     #[must_use]
     pub fn new(run: &Run, mut groups: Vec<Group>, rounds: Option<u32>, budget: Duration, seed: u64) -> Self {
         let budget = if rounds.is_some() { Duration::MAX } else { budget };
@@ -161,7 +161,7 @@ impl Decider {
         }
     }
 
-    /// What to do next, `elapsed` after the start; from `Duration::MAX` on no trial begins. What is clearly beaten becomes
+    /// What to do next, `elapsed` after the start; at `Duration::MAX`, no trial begins. What is clearly beaten becomes
     /// [`Status::Dropped`] in the run. A contest that may not run now misses its turn.
     pub fn next(&mut self, run: &mut Run, elapsed: Duration, may_run: impl Fn(&Contest) -> bool) -> Option<Next> {
         loop {
@@ -196,7 +196,7 @@ impl Decider {
         }
     }
 
-    /// Begins the round of the next group that needs one, and comes back to the step after it.
+    /// Begins the round of the next group that needs one. The step continues after that round.
     fn next_round(&mut self, mut step: Rounds, run: &mut Run, elapsed: Duration) {
         if step.next == step.groups.end && self.measured {
             step.next = step.groups.start;

@@ -21,8 +21,8 @@ pub(super) struct Place {
     pub name: OsString,
 }
 
-/// The requests that a killed process had in a ring hold its file and lease a moment longer than it lives, and on a busy
-/// machine that is long.
+/// How long to wait for a lease. The requests that a killed process had in a ring hold its file and lease for a moment after
+/// its death; on a busy machine, for longer.
 const LEASE_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Place {

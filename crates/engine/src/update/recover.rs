@@ -156,9 +156,9 @@ fn count_records(journal: &File, named: &Path, path: &Path, file: &File) -> Resu
     }
     if metadata.nlink() > header.links {
         let what = format!(
-            "{} has {} hard links and had {} when the update began. An update through a new one does not see this journal. \
-             Nothing was changed: if there was such an update, move the journal away; otherwise remove the new links and try \
-             again",
+            "{} has {} hard links and had {} when the update began. An update through a new link does not see this \
+             journal. Nothing was changed: if there was such an update, move the journal away; otherwise remove the new \
+             links and try again",
             path.display(),
             metadata.nlink(),
             header.links

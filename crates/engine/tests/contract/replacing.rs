@@ -367,3 +367,36 @@ fn a_mode_that_others_change_while_a_file_is_replaced_stays() {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }
+
+/// Changes the mode of the old file after the new one has taken its name, as a chmod does that waited for the exchange.
+struct LateChmod<'a>(&'a Path);
+
+impl Watch for LateChmod<'_> {
+    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        if step.kind != StepKind::Sync || std::fs::read(self.0)? != b"Before" {
+            return Ok(());
+        }
+        for entry in std::fs::read_dir(self.0.parent().unwrap())? {
+            let entry = entry?;
+            if entry.path() != self.0 {
+                std::fs::set_permissions(entry.path(), std::fs::Permissions::from_mode(0o600))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_mode_that_others_change_when_the_names_are_exchanged_already_stays() {
+    use std::os::unix::fs::MetadataExt;
+    for folder in folders() {
+        let path = file_of(&folder, "file", b"before").canonicalize().unwrap();
+        let refused = commit_watched(&path, &one_byte(), &replace(), &LateChmod(&path));
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("its version is kept"), "{error}");
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        assert_eq!(std::fs::read(&path).unwrap(), b"before");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -41,7 +41,7 @@ pub struct ContestView<'a> {
     pub title: String,
     /// Whether its figures are told in seconds: a rate over the size of its files tells nothing.
     pub in_times: bool,
-    /// What has figures: the best, then by the ratio to it, what was not ranked, and last what was dropped.
+    /// The entries with figures: the best, the others by their ratio to it, those not ranked, and last those dropped.
     pub rows: Vec<Row<'a>>,
     /// What has no figures or failed, and why. What failed may have a row too.
     pub left_out: Vec<(&'a Entry, String)>,

@@ -156,7 +156,7 @@ fn own<'a>(contest: &ContestView<'a>, finding: &Finding, best: Option<&str>) -> 
     })
 }
 
-/// Whether two methods are one but for block and durability: the published ones tried many blocks, and none synced.
+/// Whether two methods differ at most in block and durability: those published tried many blocks, and none synced.
 fn is_same(one: &Method, other: &Method) -> bool {
     let may_differ = |option: &&str| matches!(*option, "block" | "durability");
     one.mechanism() == other.mechanism() && differing_options(one, other).iter().all(may_differ)

@@ -49,7 +49,7 @@ impl Visible {
         Self::first_contests(run, usize::MAX)
     }
 
-    /// A run with no more than so many of its contests.
+    /// A run with at most the first `most` of its contests.
     #[must_use]
     pub fn first_contests(run: &Run, most: usize) -> Self {
         let mut run = run.clone();

@@ -261,7 +261,7 @@ fn what_safety_writes_counts_and_leaves_less_to_the_file() {
         let is_gap_0 = order == UpdateOrder::Coalesce(0);
         (planned.cost.safety_bytes, is_gap_0, limits.allows(&planned.cost))
     };
-    let journal = 56 + 8 + 200_000 + 16;
+    let journal = 64 + 8 + 200_000 + 16;
     for (safety, most, expected) in [
         (Safety::InPlace, 100.0, (0, false, true)),
         (Safety::InPlace, 1.0, (0, true, true)),
