@@ -230,6 +230,30 @@ fn set_modified(path: &Path, seconds: i64) {
 }
 
 #[test]
+fn times_are_restored_unless_another_changed_the_mode_during_a_call() {
+    for folder in folders().iter().filter(|folder| has_holes(folder.path())) {
+        for (wanted, is_restored) in [(0o644, true), (0o600, false)] {
+            let path = folder.path().join("file");
+            fs::write(&path, b"before").unwrap();
+            set_mode(&path, 0o644);
+            set_modified(&path, 1_000_000_000);
+            let held = Held::open(&path).unwrap();
+            let written = held.change(|file| {
+                // By its name, as another process does.
+                set_mode(&path, wanted);
+                file.write_all_at(b"B", 0)
+            });
+            written.unwrap().unwrap();
+            held.restore_times().unwrap();
+            drop(held);
+            assert_eq!(fs::metadata(&path).unwrap().mtime() == 1_000_000_000, is_restored);
+            assert_eq!(mode(&path), wanted);
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
+#[test]
 fn times_set_by_another_while_a_file_is_dug_are_not_undone() {
     dug_while(
         &|path| set_modified(path, 2_000_000),
