@@ -106,6 +106,24 @@ read-ahead-kib = [4]
         child
     }
 
+    /// Has a run set the window to 4 KiB, and kills the run and its watcher.
+    fn set_by_a_killed_run(&self) {
+        let child = self.run_that_set_it();
+        // Stopped within a trial: between two the window is as it was.
+        wait_for("the run is stopped within a trial", || {
+            kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+            let is_within = self.window() == 4 && self.watcher().is_some();
+            if !is_within {
+                kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
+            }
+            is_within
+        });
+        kill_process(self.watcher().unwrap(), Signal::KILL).unwrap();
+        kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
+        Ended::of(child);
+    }
+
     fn storage(&self) -> Ended {
         self.place
             .run(&["storage".as_ref(), self.mount.as_os_str()])
@@ -136,20 +154,7 @@ fn a_window_is_put_back_at_once_when_the_run_and_its_group_are_killed() {
 fn a_window_whose_watcher_was_killed_too_is_put_back_by_the_next_start_which_says_so() {
     let Some(disk) = Disk::new() else { return };
     let by_us = (0..20).any(|_| {
-        let child = disk.run_that_set_it();
-        // Stopped within a trial: between two the window is as it was.
-        wait_for("the run is stopped within a trial", || {
-            kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
-            std::thread::sleep(Duration::from_millis(20));
-            let is_within = disk.window() == 4 && disk.watcher().is_some();
-            if !is_within {
-                kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
-            }
-            is_within
-        });
-        kill_process(disk.watcher().unwrap(), Signal::KILL).unwrap();
-        kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
-        Ended::of(child);
+        disk.set_by_a_killed_run();
         let to_others = disk.common.run(&["storage", "shut"]).succeeded().stderr;
         let to_root = disk.storage().stderr;
         assert_eq!(disk.window(), 128);
@@ -158,6 +163,17 @@ fn a_window_whose_watcher_was_killed_too_is_put_back_by_the_next_start_which_say
         to_others.contains(&format!("{left}; only root can set it to 128 KiB")) && to_root.contains(&left)
     });
     assert!(by_us);
+}
+
+#[test]
+fn any_start_puts_a_window_back() {
+    let Some(disk) = Disk::new() else { return };
+    disk.place.file("one", b"one");
+    for words in [&["cmp", "one", "one"][..], &["cache", "show", "one"], &["runs"]] {
+        disk.set_by_a_killed_run();
+        assert_eq!(disk.place.run(words).succeeded().stderr, "");
+        assert_eq!(disk.window(), 128, "{words:?}");
+    }
 }
 
 #[test]
