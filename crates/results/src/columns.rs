@@ -113,7 +113,7 @@ impl Table<'_> {
 
 /// The tables of all experiments that give columns.
 #[must_use]
-pub fn tables(run: &Run) -> Vec<Table<'_>> {
+pub fn tables<'a>(run: &'a Run, trials: &Trials<'a>) -> Vec<Table<'a>> {
     let mut experiments: Vec<&str> = Vec::new();
     for column in &run.columns {
         if !experiments.contains(&column.experiment.as_str()) && experiments.len() < MOST_EXPERIMENTS {
@@ -122,16 +122,16 @@ pub fn tables(run: &Run) -> Vec<Table<'_>> {
     }
     let tables = experiments
         .into_iter()
-        .flat_map(|experiment| of_experiment(run, experiment));
+        .flat_map(|experiment| of_experiment(run, trials, experiment));
     tables.take(MOST_TABLES).collect()
 }
 
-fn of_experiment<'a>(run: &'a Run, experiment: &str) -> Vec<Table<'a>> {
+fn of_experiment<'a>(run: &'a Run, trials: &Trials<'a>, experiment: &str) -> Vec<Table<'a>> {
     let columns = run.columns.iter().filter(|column| column.experiment == experiment);
     let columns: Vec<&Column> = columns.take(MOST_COLUMNS).collect();
-    let (mut points, trials) = (Vec::<Point<'a>>::new(), Trials::new(run));
+    let mut points = Vec::<Point<'a>>::new();
     for (index, column) in columns.iter().enumerate() {
-        let mut own = points_of(run, &trials, index, column);
+        let mut own = points_of(run, trials, index, column);
         forget_what_is_the_same(&mut own);
         points.append(&mut own);
     }

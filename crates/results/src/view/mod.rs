@@ -13,6 +13,7 @@ pub use visible::{Visible, visible};
 use crate::columns::{Table, tables};
 use crate::ranking::{PairedRatio, Samples, crossovers};
 use crate::system_table::{SystemRow, asks_for_system, system_rows};
+use crate::trials::Trials;
 use crate::words::{is_told_in_times, short_name, title};
 
 /// A run to be shown.
@@ -102,24 +103,12 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn of(run: &'a Visible) -> Self {
         let run = run.run();
-        let mut trials: Vec<Vec<Vec<&Trial>>> = run
-            .contests
-            .iter()
-            .map(|contest| vec![Vec::new(); contest.entries.len()])
-            .collect();
-        for trial in &run.trials {
-            let of_contest = trials.get_mut(trial.contest);
-            if let Some(of_entry) = of_contest.and_then(|entries| entries.get_mut(trial.entry)) {
-                of_entry.push(trial);
-            }
-        }
-        let contests = trials.into_iter().enumerate();
+        let trials = Trials::new(run);
+        let contests = 0..run.contests.len();
         Self {
             run,
-            contests: contests
-                .map(|(index, trials)| ContestView::of(run, index, trials))
-                .collect(),
-            columns: tables(run),
+            contests: contests.map(|index| ContestView::of(run, index, &trials)).collect(),
+            columns: tables(run, &trials),
             crossovers: crossovers(run),
         }
     }
@@ -156,8 +145,10 @@ fn place(run: &Run, storage: usize) -> Option<&str> {
 }
 
 impl<'a> ContestView<'a> {
-    fn of(run: &'a Run, index: usize, trials: Vec<Vec<&'a Trial>>) -> Self {
+    fn of(run: &'a Run, index: usize, trials: &Trials<'a>) -> Self {
         let contest = &run.contests[index];
+        let entries = 0..contest.entries.len();
+        let trials: Vec<_> = entries.map(|entry| trials.of(index, entry).to_vec()).collect();
         let name = title(contest);
         let title = match place(run, contest.storage) {
             Some(place) => format!("{name}, {place}"),
