@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use seekless_method::Method;
-use seekless_method::{CachePolicy, Hint, differing_options};
+use seekless_method::{Method, OptionId, differing_options};
 use seekless_record::{Interval, OptionEffect, Trial};
 
 use super::conclude::Judged;
@@ -40,15 +39,15 @@ fn option_between(without: Method, with: Method) -> Option<String> {
     if without.mechanism() != with.mechanism() {
         return None;
     }
-    let (base, options) = (without.options(), with.options());
-    match differing_options(&without, &with).as_slice() {
-        ["cache"] if base.cache() == CachePolicy::Cached => Some(options.cache().name().to_owned()),
-        ["hint"] if base.hint() == Hint::None => Some(format!("hint={}", options.hint().name())),
-        ["preallocate"] if Method::plain(without.mechanism()).options().preallocate() == base.preallocate() => {
-            Some(format!("preallocate={}", options.preallocate().name()))
-        }
-        _ => None,
-    }
+    let row = match differing_options(&without, &with).as_slice() {
+        ["cache"] => OptionId::Cache.row(),
+        ["hint"] => OptionId::Hint.row(),
+        ["preallocate"] => OptionId::Preallocate.row(),
+        _ => return None,
+    };
+    let value = |method: Method| method.options().get(row.id);
+    let is_default = value(without) == value(Method::plain(without.mechanism()));
+    value(with).filter(|_| is_default).map(|value| row.text(value))
 }
 
 fn effect(judged: &Judged<'_>, without: usize, with: usize, option: String) -> Option<Effect> {
