@@ -5,10 +5,11 @@ use seekless::method::CachePolicy;
 use seekless::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_record::{
-    CURRENT_VERSION, Cache, Contest, Device, Differ, Ended, Entry, LabCost, Machine, NoiseFloor, Phase, Run, Status,
-    Storage, Trial,
+    CURRENT_VERSION, Cache, Contest, Device, Ended, Entry, LabCost, Machine, NoiseFloor, Phase, Run, Status, Storage,
+    Trial,
 };
 use seekless_results::ranking::conclude_all;
+use seekless_results::simulation;
 
 /// Rounds of everything, and of those that are near the best.
 const ROUNDS: (u32, u32) = (4, 12);
@@ -72,30 +73,16 @@ fn measure(run: &mut Run, plan: &ContestPlan, bytes: u64, cache: Cache, random: 
     run.contests.push(Contest {
         experiment: "methods-2014".to_owned(),
         operation: plan.operation.name().to_owned(),
-        storage: 0,
-        other_storage: None,
-        size_bytes: bytes,
-        files: 1,
         cache,
         target: plan.target,
         kernel: plan.kernel.name().to_owned(),
-        work_ns_per_kib: 0,
-        differ: Differ::None,
-        read_ahead_kib: None,
-        updates: None,
-        layout: None,
-        memory_bytes: None,
-        mode: None,
-        shared_blocks: false,
-        holes_skipped: false,
         durability: if plan.operation == Operation::Read {
             "none"
         } else {
             "fsync"
         }
         .to_owned(),
-        entries,
-        conclusion: None,
+        ..simulation::contest(bytes, entries)
     });
 }
 
@@ -127,37 +114,24 @@ fn seconds_of(method: &Method, bytes: u64) -> f64 {
 fn trial((contest, entry): (usize, usize), round: u32, (at_seconds, seconds): (f64, f64), bytes: u64) -> Trial {
     Trial {
         contest,
-        entry,
-        round,
         phase: if round < ROUNDS.0 {
             Phase::Screening
         } else {
             Phase::Contending
         },
         at_seconds,
-        seconds,
-        fsync_seconds: 0.0,
         setup_seconds: 0.0001,
         user_seconds: seconds * 0.05,
         system_seconds: seconds * 0.2,
         voluntary_switches: 10,
         involuntary_switches: 1,
         minor_faults: 100,
-        major_faults: 0,
         peak_memory_bytes: 4 << 20,
         calls: Some(100),
         bytes,
-        hole_bytes: None,
         source_bytes: Some(bytes),
-        sink_bytes: None,
-        device: None,
-        system: None,
-        resident_before: Some(0.0),
-        resident_after: None,
         extents: Some(1),
-        updated: None,
-        valid: true,
-        invalid: None,
+        ..simulation::trial(entry, round, seconds)
     }
 }
 
