@@ -14,8 +14,8 @@ use seekless::method::ALIASES;
 use seekless::{Kernel, Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
 use seekless_lab::trial::Stop;
-use seekless_lab::{Bench, Drop, Event, Watch};
-use seekless_record::{Cache, Differ, Run, Status, Target};
+use seekless_lab::{Bench, Event, Watch};
+use seekless_record::{Cache, Differ, Drop, Run, Status, Target};
 use seekless_results::title;
 use tempfile::TempDir;
 
@@ -60,7 +60,7 @@ fn listed(operation: Operation) -> Vec<Method> {
 fn plan(operation: Operation, caches: &[Cache], target: Target) -> ContestPlan {
     ContestPlan {
         operation,
-        methods: listed(operation),
+        methods: listed(operation).into_iter().map(Into::into).collect(),
         labels: Vec::new(),
         commands: Vec::new(),
         differs: vec![Differ::None],
@@ -130,7 +130,7 @@ impl Found {
     fn add(&mut self, run: &Run) {
         for (index, contest) in run.contests.iter().enumerate() {
             for (entry, description) in contest.entries.iter().enumerate() {
-                let name = format!("{}: {}", title(contest), description.method);
+                let name = format!("{}: {}", title(contest), description.name());
                 let mut trials = run
                     .trials
                     .iter()

@@ -9,7 +9,8 @@ use std::time::Duration;
 use seekless::{Kernel, Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
 use seekless_lab::trial::Stop;
-use seekless_lab::{Bench, Drop, Event, Watch};
+use seekless_lab::{Bench, Event, Watch};
+use seekless_record::Drop;
 use seekless_record::{Cache, Contest, Differ, Run, Target, Verdict};
 use seekless_results::statistics::median;
 
@@ -30,7 +31,7 @@ fn run(folder: PathBuf) -> Run {
     let method = Method::known("read/sync,block=128K");
     let contest = ContestPlan {
         operation: Operation::Read,
-        methods: vec![method, method],
+        methods: vec![method.into(), method.into()],
         labels: Vec::new(),
         commands: Vec::new(),
         differs: vec![Differ::None],

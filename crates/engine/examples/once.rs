@@ -57,7 +57,7 @@ fn run(method: &Method, path: &Path, other: Option<&Path>) -> Result<(), Box<dyn
                 batch.push(offset, b"once")?;
             }
             let how = Commit {
-                method: *method,
+                method: (*method).into(),
                 safety: Safety::InPlace,
                 grows: false,
                 is_unsafe: false,

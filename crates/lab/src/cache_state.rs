@@ -3,30 +3,9 @@
 use std::path::Path;
 
 use seekless::cache::{self, CachedFile, Resident};
-use seekless_record::Cache;
+use seekless_record::{Cache, Drop};
 
 use crate::layout::allocated_bytes;
-
-/// How the page cache is emptied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Drop {
-    /// The file's pages only: needs no privilege.
-    #[default]
-    File,
-    /// All clean pages of the system: needs root.
-    System,
-}
-
-impl Drop {
-    /// Its word.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::System => "system",
-        }
-    }
-}
 
 /// Whether files are in the state that is claimed.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,6 +6,9 @@
 //! Not here: how bytes move (the crate `seekless`), what follows from a run (`seekless_results`), and how results look on
 //! a terminal.
 
+/// Counted up whenever trials are made, timed or checked in another way, so that times are no longer those from before.
+pub const PROTOCOL: u32 = 1;
+
 pub mod experiment;
 pub mod read_ahead;
 pub mod store;
@@ -23,7 +26,6 @@ mod updates;
 mod whole_file;
 mod work;
 
-pub use cache_state::Drop;
 pub use machine::machine;
 pub use runner::{Bench, BenchError, Event, Watch, run};
 pub use scratch::Scratch;

@@ -283,12 +283,12 @@ pub const ALIASES: &[Alias] = &[
     ),
     of_cmp(
         "cmp-2012",
-        "compare/mmap,block=8M,kernel=linewise,identity=ignore,holes=ignore",
+        "compare/mmap,block=8M,differ=linewise,identity=ignore,holes=ignore",
         "`cmp FILE FILE`: both mapped in chunks of 8 MiB, which move on",
     ),
     of_cmp(
         "cmp-2012-stdin",
-        "compare/stdio,kernel=linewise,identity=ignore,holes=ignore",
+        "compare/stdio,differ=linewise,identity=ignore,holes=ignore",
         "`cmp - FILE`: getc of both",
     ),
 ];

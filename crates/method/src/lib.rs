@@ -8,6 +8,7 @@ mod words;
 
 mod accepts;
 mod alias;
+mod choice;
 mod error;
 mod mechanism;
 mod options;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use accepts::{Accepted, variants};
 pub use alias::{ALIASES, Alias, BLOCKS_2014};
+pub use choice::{Choice, Plan};
 pub use error::ParseError;
 pub use mechanism::{
     CompareMechanism, CopyMechanism, MECHANISMS, Mechanism, MechanismId, ReadMechanism, UpdateMechanism, WriteMechanism,
@@ -30,8 +32,12 @@ pub use options::{
 };
 pub use size::{format_size, parse_size};
 
+/// Counted up whenever a mechanism moves bytes in another way, so that its times are no longer those from before.
+pub const REVISION: u32 = 1;
+
 /// What is done with a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Operation {
     /// Bytes of a file reach a consumer.
     Read,

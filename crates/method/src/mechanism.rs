@@ -496,13 +496,5 @@ mechanisms! {
         platforms: EVERYWHERE,
         simplicity_rank: 3,
     }
-    Planned {
-        name: "planned",
-        about: "what will be fastest by what calls cost beside the file: order, gap and block are chosen for the updates",
-        accepts: &[DURABILITY],
-        overlapping: false,
-        platforms: EVERYWHERE,
-        simplicity_rank: 2,
-    }
 }
 }

@@ -37,6 +37,8 @@ pub struct OptionRow {
     pub id: OptionId,
     /// What it is before the `=` of its words, and what it is called.
     pub key: &'static str,
+    /// What it was called before, which is still read.
+    pub former_key: Option<&'static str>,
     /// Its words, in the order in which they are listed.
     pub words: &'static [&'static str],
     /// The number that it takes.
@@ -72,6 +74,7 @@ macro_rules! options {
 const ROW: OptionRow = OptionRow {
     id: OptionId::Threads,
     key: "",
+    former_key: None,
     words: &[],
     number: None,
     is_bare: false,
@@ -168,7 +171,12 @@ options! {
         complicates: true,
     }
     /// What finds the first difference: [`Differ`].
-    Differ { key: "kernel", words: Differ::WORDS, operations: &[Operation::Compare] }
+    Differ {
+        key: "differ",
+        former_key: Some("kernel"),
+        words: Differ::WORDS,
+        operations: &[Operation::Compare],
+    }
     /// A file that is compared with itself is read all the same.
     Identity { key: "identity", words: &["ignore"], operations: &[Operation::Compare] }
     /// Holes and shared extents are read like everything else when two files are compared.

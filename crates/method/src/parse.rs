@@ -65,7 +65,8 @@ impl OptionRow {
     /// The value that an option's text gives this option, if it is one of it.
     fn read(&self, option: &str) -> Option<Result<Value, ParseError>> {
         let (key, value) = option.split_once('=').unwrap_or(("", option));
-        let word = if key == self.key || (self.is_bare && key.is_empty() && value != "none") {
+        let is_named = key == self.key || Some(key) == self.former_key;
+        let word = if is_named || (self.is_bare && key.is_empty() && value != "none") {
             self.words.iter().position(|word| *word == value)
         } else {
             None
@@ -155,11 +156,15 @@ mod tests {
             "compare/sync,block=128K"
         );
         assert_eq!(
-            canonical("compare/sync,holes=ignore,window=64M,kernel=bytewise"),
-            "compare/sync,block=128K,window=64M,kernel=bytewise,holes=ignore"
+            canonical("compare/sync,holes=ignore,window=64M,differ=bytewise"),
+            "compare/sync,block=128K,window=64M,differ=bytewise,holes=ignore"
         );
         assert_eq!(canonical("compare/mmap,threads=2"), "compare/mmap,threads=2,block=8M");
-        assert_eq!(canonical("compare/stdio,kernel=bytewise"), "compare/stdio");
+        assert_eq!(canonical("compare/stdio,differ=bytewise"), "compare/stdio");
+        assert_eq!(
+            canonical("compare/sync,block=4K,kernel=linewise"),
+            "compare/sync,block=4K,differ=linewise"
+        );
         assert_eq!(
             canonical("read/sync,holes=skip,direct"),
             "read/sync,direct,block=128K,holes=skip"
@@ -203,7 +208,7 @@ mod tests {
         assert!(canonical("compare/sync,direct,window=1M").contains("does not take window=1M with direct"));
         assert!(canonical("compare/sync,order=window").contains("is not an option"));
         assert!(canonical("update/sync,order=rewrite,gap=4K").contains("does not take order=rewrite with gap=4K"));
-        assert!(canonical("compare/stdio,kernel=memcmp").contains("does not take"));
+        assert!(canonical("compare/stdio,differ=memcmp").contains("does not take"));
         assert!(canonical("write/sync,holes=skip").contains("does not take holes=skip"));
         assert!(canonical("copy/reflink,holes=skip").contains("does not take holes=skip"));
         assert!(canonical("read/sync,holes=ignore").contains("does not take holes=ignore"));

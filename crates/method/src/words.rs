@@ -4,8 +4,8 @@
 macro_rules! words {
     ($(#[$about:meta])* $name:ident of $option:ident { $($(#[$value_about:meta])* $value:ident = $word:literal),+ $(,)? }) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$value_about])* $value),+ }
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$value_about])* #[serde(rename = $word)] $value),+ }
 
         impl $name {
             /// All values.
@@ -28,6 +28,12 @@ macro_rules! words {
                     Some(Value::Word(at)) => Self::ALL[usize::from(at)],
                     _ => Self::default(),
                 }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
             }
         }
 

@@ -6,8 +6,11 @@ mod system;
 mod trial;
 mod update;
 
-pub use machine::{Device, Machine, Storage};
+use std::borrow::Cow;
+
+pub use machine::{Device, DeviceId, Machine, Storage, StorageId};
 pub use published::{Column, Finding, FindingKind, Published};
+use seekless_method::{Choice, Durability, Operation, Plan};
 use serde::{Deserialize, Serialize};
 pub use system::{Mode, SystemUse};
 pub use trial::{DeviceUse, Phase, Trial};
@@ -35,8 +38,11 @@ pub struct Run {
     pub seed: u64,
     /// How long it was allowed to take, in seconds; `None` where rounds were asked for instead.
     pub budget_seconds: Option<f64>,
-    /// How the page cache was emptied: `file` or `system`.
-    pub drop: String,
+    /// How the page cache was emptied.
+    pub drop: Drop,
+    /// What made it; `None` for a run of a version before 3.
+    #[serde(default)]
+    pub revision: Option<Revision>,
     /// The machine.
     pub machine: Machine,
     /// The storages measured.
@@ -62,6 +68,38 @@ pub struct Run {
     /// The columns in which documents published times by file size, as the experiments give them.
     #[serde(default)]
     pub columns: Vec<Column>,
+}
+
+/// What made the figures of a run: those of another revision are never put together with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Revision {
+    /// That of how trials are made and timed.
+    pub protocol: u32,
+    /// That of how the mechanisms move bytes.
+    pub mechanisms: u32,
+}
+
+/// How the page cache is emptied before a cold trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Drop {
+    /// The file's pages only: needs no privilege.
+    #[default]
+    File,
+    /// All clean pages of the system: needs root.
+    System,
+}
+
+impl Drop {
+    /// Its word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::System => "system",
+        }
+    }
 }
 
 /// How a run ended.
@@ -179,8 +217,8 @@ pub struct Command {
 pub struct Contest {
     /// The experiment's name.
     pub experiment: String,
-    /// `read`, `write`, `copy`, `compare` or `update`.
-    pub operation: String,
+    /// What is done with the files.
+    pub operation: Operation,
     /// The index of the storage in [`Run::storages`].
     pub storage: usize,
     /// The index of the storage of the second file of a comparison, where it is another.
@@ -221,24 +259,21 @@ pub struct Contest {
     /// Whether holes were passed over, so that not every byte was looked at: other work, never ranked with reading all.
     #[serde(default)]
     pub holes_skipped: bool,
-    /// `none`, `fsync` or `write-through`: different durability is never ranked together.
-    pub durability: String,
-    /// What was measured, methods and commands.
+    /// What is on the device at the end: different durability is never ranked together.
+    pub durability: Durability,
+    /// What was measured.
     pub entries: Vec<Entry>,
     /// What follows, as judged at the time.
     pub conclusion: Option<Conclusion>,
 }
 
-/// One method or command in a contest.
+/// What is measured in a contest, and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "WrittenEntry", into = "WrittenEntry")]
 pub struct Entry {
-    /// The method's canonical text, or `command/NAME`.
-    pub method: String,
-    /// The command, where it is one.
-    pub command: Option<Command>,
+    /// What is measured.
+    pub subject: Subject,
     /// The name under which a document published it, where the experiment gives it by that name.
-    #[serde(default)]
     pub label: Option<String>,
     /// What became of it.
     pub status: Status,
@@ -246,6 +281,117 @@ pub struct Entry {
     pub summary: Option<Summary>,
     /// Where it stands against the best.
     pub standing: Option<Standing>,
+}
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// A method, by its canonical text. It may be one that only an earlier version knows.
+    Method(String),
+    /// The method that a planner chooses.
+    Plan(Plan),
+    /// A command.
+    Command(Command),
+}
+
+impl From<Choice> for Subject {
+    fn from(choice: Choice) -> Self {
+        match choice {
+            Choice::Method(method) => Self::Method(method.to_string()),
+            Choice::Plan(plan) => Self::Plan(plan),
+        }
+    }
+}
+
+impl Entry {
+    /// Its name in the contest: the text of the method or plan, or `command/NAME`.
+    #[must_use]
+    pub fn name(&self) -> Cow<'_, str> {
+        match &self.subject {
+            Subject::Method(text) => Cow::Borrowed(text),
+            Subject::Plan(plan) => Cow::Owned(plan.to_string()),
+            Subject::Command(command) => Cow::Owned(format!("command/{}", command.name)),
+        }
+    }
+
+    /// The method or plan; `None` for a command, and for a method that this version does not know.
+    #[must_use]
+    pub fn choice(&self) -> Option<Choice> {
+        match &self.subject {
+            Subject::Method(text) => text.parse().ok().map(Choice::Method),
+            Subject::Plan(plan) => Some(Choice::Plan(*plan)),
+            Subject::Command(_) => None,
+        }
+    }
+
+    /// The command, where it is one.
+    #[must_use]
+    pub fn command(&self) -> Option<&Command> {
+        match &self.subject {
+            Subject::Command(command) => Some(command),
+            Subject::Method(_) | Subject::Plan(_) => None,
+        }
+    }
+}
+
+/// An entry as it is written: one of method, plan and command. Before version 3 a command had a method too, its name, and
+/// a plan was one.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenEntry {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    plan: Option<Plan>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    command: Option<Command>,
+    #[serde(default)]
+    label: Option<String>,
+    status: Status,
+    summary: Option<Summary>,
+    standing: Option<Standing>,
+}
+
+impl TryFrom<WrittenEntry> for Entry {
+    type Error = &'static str;
+
+    fn try_from(written: WrittenEntry) -> Result<Self, Self::Error> {
+        let subject = match (written.command, written.plan, written.method) {
+            (Some(command), None, _) => Subject::Command(command),
+            (None, Some(plan), None) => Subject::Plan(plan),
+            (None, None, Some(text)) => match text.parse() {
+                Ok(Choice::Plan(plan)) => Subject::Plan(plan),
+                _ => Subject::Method(text),
+            },
+            _ => return Err("an entry is one of `method`, `plan` and `command`"),
+        };
+        Ok(Self {
+            subject,
+            label: written.label,
+            status: written.status,
+            summary: written.summary,
+            standing: written.standing,
+        })
+    }
+}
+
+impl From<Entry> for WrittenEntry {
+    fn from(entry: Entry) -> Self {
+        let (method, plan, command) = match entry.subject {
+            Subject::Method(text) => (Some(text), None, None),
+            Subject::Plan(plan) => (None, Some(plan), None),
+            Subject::Command(command) => (None, None, Some(command)),
+        };
+        Self {
+            method,
+            plan,
+            command,
+            label: entry.label,
+            status: entry.status,
+            summary: entry.summary,
+            standing: entry.standing,
+        }
+    }
 }
 
 /// What became of an entry.

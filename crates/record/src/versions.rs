@@ -2,12 +2,14 @@
 
 use crate::Run;
 use crate::check::{Problem, check};
+use crate::visit::{Place, Text, Visitor};
 
 /// The version that this crate writes.
 ///
-/// Version 2 has updating: a contest's updates, what a trial of it wrote, and the columns of documents. None of these
-/// stands in version 1, which is read as it is.
-pub const CURRENT_VERSION: u32 = 2;
+/// Version 2 has updating: a contest's updates, what a trial of it wrote, and the columns of documents. Version 3 knows a
+/// storage by its [`StorageId`](crate::StorageId), names the revision that measured, tells methods, plans and commands
+/// apart, and calls what finds the first difference `differ`, where methods had `kernel` before.
+pub const CURRENT_VERSION: u32 = 3;
 
 /// The largest document that is read, in bytes: a run of hours has some 100,000 trials of about 700 bytes each.
 pub const MAX_DOCUMENT_BYTES: usize = 256 << 20;
@@ -62,10 +64,25 @@ pub fn from_json(text: &[u8]) -> Result<Run, DocumentError> {
         Some(found) if found > u64::from(CURRENT_VERSION) => Err(DocumentError::Newer { found }),
         Some(_) => {
             let mut run: Run = serde_json::from_slice(text)?;
-            check(&run)?;
+            if run.version < 3 {
+                run.visit(&mut DifferWasKernel);
+            }
+            check(&mut run)?;
             run.version = CURRENT_VERSION;
             Ok(run)
         }
+    }
+}
+
+/// Gives the option that is called `differ` since version 3 its name in all methods, and in what is said of them.
+struct DifferWasKernel;
+
+impl Visitor for DifferWasKernel {
+    fn text(&mut self, _place: &Place, about: Text, text: &mut String) -> bool {
+        if matches!(about, Text::Method | Text::Option | Text::Sentence | Text::Published) && text.contains("kernel=") {
+            *text = text.replace("kernel=", "differ=");
+        }
+        true
     }
 }
 
@@ -82,7 +99,7 @@ pub fn to_json(run: &Run) -> Result<String, DocumentError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ended, LabCost, Machine, NoiseFloor};
+    use crate::{Drop, Ended, LabCost, Machine, NoiseFloor};
 
     fn run() -> Run {
         Run {
@@ -95,7 +112,8 @@ mod tests {
             experiments: vec!["read".to_owned()],
             seed: u64::MAX,
             budget_seconds: None,
-            drop: "file".to_owned(),
+            drop: Drop::File,
+            revision: None,
             machine: Machine::default(),
             storages: Vec::new(),
             contests: Vec::new(),
@@ -122,7 +140,7 @@ mod tests {
     #[test]
     fn an_older_document_is_read_in_the_newest_form() {
         let text = to_json(&run()).unwrap();
-        let older = text.replacen("\"version\": 2", "\"version\": 1", 1);
+        let older = text.replacen("\"version\": 3", "\"version\": 1", 1);
         let older = older.replacen(",\n  \"columns\": []", "", 1);
         assert!(!older.contains("columns"));
         assert_eq!(from_json(older.as_bytes()).unwrap(), run());
@@ -143,11 +161,11 @@ mod tests {
             assert_eq!(from_json(written.as_bytes()).unwrap(), run, "{}", path.display());
             let document: serde_json::Value = serde_json::from_slice(&text).unwrap();
             *versions.entry(document["version"].as_u64().unwrap()).or_insert(0) += 1;
-            let entries = run.contests.into_iter().flat_map(|contest| contest.entries);
-            methods.extend(entries.map(|entry| entry.method));
+            let entries = run.contests.iter().flat_map(|contest| &contest.entries);
+            methods.extend(entries.map(|entry| entry.name().into_owned()));
         }
         assert!(
-            (1..=u64::from(CURRENT_VERSION)).all(|version| versions.get(&version) >= Some(&6)),
+            (1..u64::from(CURRENT_VERSION)).all(|version| versions.get(&version) >= Some(&6)),
             "{versions:?}"
         );
         for method in [
@@ -164,10 +182,10 @@ mod tests {
     #[test]
     fn newer_foreign_and_misspelt_documents_are_named_for_what_they_are() {
         let text = to_json(&run()).unwrap();
-        let version = |version: u32| text.replacen("\"version\": 2", &format!("\"version\": {version}"), 1);
+        let version = |version: u32| text.replacen("\"version\": 3", &format!("\"version\": {version}"), 1);
         assert!(matches!(
-            from_json(version(3).as_bytes()),
-            Err(DocumentError::Newer { found: 3 })
+            from_json(version(4).as_bytes()),
+            Err(DocumentError::Newer { found: 4 })
         ));
         assert!(matches!(from_json(b"{}"), Err(DocumentError::NoVersion)));
         assert!(matches!(from_json(b"[1]"), Err(DocumentError::Damaged(_))));

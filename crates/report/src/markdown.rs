@@ -95,7 +95,7 @@ fn conditions(run: &Run) -> String {
         escaped(&run.started),
         run.elapsed_seconds,
         run.seed,
-        escaped(&run.drop),
+        run.drop.name(),
     )
 }
 
@@ -129,7 +129,7 @@ fn section(page: &mut String, view: &ContestView<'_>) {
     let without_figures = view.left_out.iter().filter(|(entry, _)| entry.summary.is_none());
     for (index, (entry, why)) in without_figures.enumerate() {
         let before = if index == 0 { "\n" } else { "" };
-        line(page, &format!("{before}- {}: {}", escaped(&entry.method), escaped(why)));
+        line(page, &format!("{before}- {}: {}", escaped(&entry.name()), escaped(why)));
     }
     if view.asks_for_system {
         system(page, view);
@@ -141,7 +141,7 @@ type Column = (&'static str, fn(&Row<'_>) -> String);
 
 const METHOD: Column = ("method", |row| {
     let planned = row.summary.planned.as_ref().map(|planned| format!(" ({planned})"));
-    row.entry.method.clone() + &planned.unwrap_or_default()
+    row.entry.name().into_owned() + &planned.unwrap_or_default()
 });
 const FSYNC: Column = ("#fsync", |row| format!("{:.4} s", row.summary.fsync_seconds));
 const CPU: Column = ("#CPU", |Row { summary, .. }| {

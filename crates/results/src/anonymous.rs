@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use seekless_method::ALIASES;
-use seekless_method::{Method, Operation};
-use seekless_record::{Column, Contest, Device, Entry, Machine, Published, Run, Status, Storage};
+use seekless_method::{ALIASES, Method};
+use seekless_record::{Column, Place, Published, Run, Text, Visitor};
 
 use crate::ranking::conclude_all;
 use crate::same::fingerprint;
@@ -31,63 +30,104 @@ pub struct Known {
 /// Kept are the figures, the methods, the file system, the kernel's version, the kind of device and what it is set to, and
 /// the processor's name where it names a known maker. What follows from the trials is concluded anew.
 #[must_use]
-pub fn anonymous(run: &Run, known_words: &Known) -> Run {
-    let builtin = |name: &str| (known_words.experiment)(name);
-    let mut experiments = Names::new("custom");
-    let mut experiment = |name: &str| builtin(name).map_or_else(|| experiments.of(name), |_| name.to_owned());
-    let given = run.experiments.iter().filter_map(|name| builtin(name));
+pub fn anonymous(run: &Run, known: &Known) -> Run {
+    let given = run.experiments.iter().filter_map(|name| (known.experiment)(name));
     let (published, columns): (Vec<_>, Vec<_>) = given.unzip();
-    let mut anonymous = Run {
-        id: format!("{}-{:08x}", day(&run.started), fingerprint(run)),
-        seekless: digits_and_dots(&run.seekless),
-        started: format!("{}T00:00:00Z", day(&run.started)),
-        experiments: run.experiments.iter().map(|name| experiment(name)).collect(),
-        drop: known(&run.drop, &["file", "system"]),
-        machine: machine(&run.machine),
-        storages: run.storages.iter().enumerate().map(storage).collect(),
-        contests: run
-            .contests
-            .iter()
-            .map(|one| contest(one, experiment(&one.experiment), known_words))
-            .collect(),
-        choices: vec!["names, paths and reasons were taken out, to pass it on".to_owned()],
-        warnings: Vec::new(),
-        published: published.concat(),
-        columns: columns.concat(),
-        ..run.clone()
-    };
-    for trial in &mut anonymous.trials {
-        trial.invalid = trial
-            .invalid
-            .as_ref()
-            .map(|_| "it was not what it claims to be".to_owned());
-        if let Some(method) = trial.updated.as_mut().and_then(|updated| updated.planned.as_mut()) {
-            *method = method
-                .parse()
-                .map_or_else(|_| "unknown".to_owned(), |known: Method| known.to_string());
-        }
+    let id = format!("{}-{:08x}", day(&run.started), fingerprint(run));
+    let mut run = run.clone();
+    run.visit(&mut Anonymise {
+        known,
+        given: BTreeMap::new(),
+    });
+    run.id = id;
+    run.choices = vec!["names, paths and reasons were taken out, to pass it on".to_owned()];
+    run.published = published.concat();
+    run.columns = columns.concat();
+    run.machine.memory_available_bytes = None;
+    for storage in &mut run.storages {
+        storage.free_bytes = None;
+        storage.id = None;
     }
-    conclude_all(&mut anonymous);
-    anonymous
+    conclude_all(&mut run);
+    run
 }
 
-/// Names get a number each; the same for the same.
-struct Names {
-    word: &'static str,
-    given: BTreeMap<String, String>,
+/// Replaces each text by what may be told of it.
+struct Anonymise<'a> {
+    known: &'a Known,
+    /// The names that were given, by what they name and what it was called.
+    given: BTreeMap<(&'static str, String), String>,
 }
 
-impl Names {
-    fn new(word: &'static str) -> Self {
-        Self {
-            word,
-            given: BTreeMap::new(),
+impl Visitor for Anonymise<'_> {
+    fn text(&mut self, place: &Place, about: Text, text: &mut String) -> bool {
+        let told = self.told(place, about, text);
+        let is_told = told.is_some();
+        *text = told.unwrap_or_else(|| UNKNOWN.to_owned());
+        is_told
+    }
+}
+
+/// What stands where something has to.
+const UNKNOWN: &str = "unknown";
+
+impl Anonymise<'_> {
+    fn told(&mut self, place: &Place, about: Text, text: &str) -> Option<String> {
+        let known = self.known;
+        match about {
+            Text::Id
+            | Text::Host
+            | Text::Choice
+            | Text::Warning
+            | Text::Fact
+            | Text::Model
+            | Text::Serial
+            | Text::Argument
+            | Text::Note
+            | Text::Sentence
+            | Text::Option
+            | Text::Published => None,
+            Text::System => among(SYSTEMS, text),
+            Text::Architecture => among(ARCHITECTURES, text),
+            Text::Governor => among(GOVERNORS, text),
+            Text::Scheduler => among(SCHEDULERS, text),
+            Text::WriteCache => among(&["write back", "write through"], text),
+            Text::FileSystem if text.starts_with("fuse.") => Some("fuse".to_owned()),
+            Text::FileSystem => among(FILE_SYSTEMS, text),
+            Text::MountOptions => Some(mount_options(text)),
+            Text::Version | Text::Kernel => digits_and_dots(text),
+            Text::Started => Some(format!("{}T00:00:00Z", day(text))),
+            Text::Processor => processor(text),
+            Text::Hypervisor => Some(hypervisor(text)),
+            Text::Device => device_name(text),
+            Text::Path if place.field() == "mount_point" => None,
+            Text::Path => Some(self.name("storage", text)),
+            Text::Experiment if (known.experiment)(text).is_some() => Some(text.to_owned()),
+            Text::Experiment => Some(self.name("custom", text)),
+            Text::CommandName => Some(self.name("command", text)),
+            Text::Method => Some(match text.parse::<Method>() {
+                Ok(method) => method.to_string(),
+                Err(_) => self.name(UNKNOWN, text),
+            }),
+            Text::Consumer => Some(text.to_owned()).filter(|text| (known.is_kernel)(text)),
+            Text::Layout => Some((known.layout)(text).unwrap_or_else(|| UNKNOWN.to_owned())),
+            Text::Label => {
+                let label = ALIASES.iter().find(|alias| alias.name == text)?;
+                Some(label.name.to_owned())
+            }
+            Text::Unavailable => Some("the storage or the system does not offer it".to_owned()),
+            Text::Dropped => Some("clearly beaten".to_owned()),
+            Text::Failed => Some("it failed, or gave a wrong answer".to_owned()),
+            Text::Unmeasured => Some("its turn did not come".to_owned()),
+            Text::Invalid => Some("it was not what it claims to be".to_owned()),
         }
     }
 
-    fn of(&mut self, name: &str) -> String {
-        let next = format!("{}-{}", self.word, self.given.len() + 1);
-        self.given.entry(name.to_owned()).or_insert(next).clone()
+    /// A name of ours, the same for the same.
+    fn name(&mut self, word: &'static str, name: &str) -> String {
+        let number = self.given.keys().filter(|(known, _)| *known == word).count() + 1;
+        let given = self.given.entry((word, name.to_owned()));
+        given.or_insert_with(|| format!("{word}-{number}")).clone()
     }
 }
 
@@ -98,57 +138,42 @@ fn day(time: &str) -> String {
 }
 
 /// The version before what its builder added: `6.18.44` of `6.18.44-my-machine`.
-fn digits_and_dots(version: &str) -> String {
+fn digits_and_dots(version: &str) -> Option<String> {
     let end = version.find(|c: char| !c.is_ascii_digit() && c != '.');
     let digits = version[..end.unwrap_or(version.len())].trim_matches('.');
-    if digits.is_empty() {
-        "unknown".to_owned()
-    } else {
-        digits.to_owned()
-    }
+    (!digits.is_empty()).then(|| digits.to_owned())
 }
 
-fn known(text: &str, words: &[&str]) -> String {
-    if words.contains(&text) { text } else { "unknown" }.to_owned()
+fn among(words: &[&str], text: &str) -> Option<String> {
+    words.contains(&text).then(|| text.to_owned())
 }
 
-fn known_or_none(text: Option<&String>, words: &[&str]) -> Option<String> {
-    text.filter(|text| words.contains(&text.as_str())).cloned()
-}
-
-fn machine(machine: &Machine) -> Machine {
-    const SYSTEMS: [&str; 7] = ["Linux", "macOS", "FreeBSD", "NetBSD", "OpenBSD", "DragonFly", "SunOS"];
-    const ARCHITECTURES: [&str; 9] = [
-        "x86_64",
-        "aarch64",
-        "riscv64",
-        "powerpc64",
-        "s390x",
-        "loongarch64",
-        "mips64",
-        "sparc64",
-        "x86",
-    ];
-    const GOVERNORS: [&str; 6] = [
-        "performance",
-        "powersave",
-        "schedutil",
-        "ondemand",
-        "conservative",
-        "userspace",
-    ];
-    Machine {
-        host: None,
-        system: known(&machine.system, &SYSTEMS),
-        kernel: digits_and_dots(&machine.kernel),
-        architecture: known(&machine.architecture, &ARCHITECTURES),
-        processor: machine.processor.as_deref().and_then(processor),
-        memory_available_bytes: None,
-        hypervisor: machine.hypervisor.as_deref().map(hypervisor),
-        governor: known_or_none(machine.governor.as_ref(), &GOVERNORS),
-        ..machine.clone()
-    }
-}
+const SYSTEMS: &[&str] = &["Linux", "macOS", "FreeBSD", "NetBSD", "OpenBSD", "DragonFly", "SunOS"];
+const ARCHITECTURES: &[&str] = &[
+    "x86_64",
+    "aarch64",
+    "riscv64",
+    "powerpc64",
+    "s390x",
+    "loongarch64",
+    "mips64",
+    "sparc64",
+    "x86",
+];
+const GOVERNORS: &[&str] = &[
+    "performance",
+    "powersave",
+    "schedutil",
+    "ondemand",
+    "conservative",
+    "userspace",
+];
+const SCHEDULERS: &[&str] = &["none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq"];
+const FILE_SYSTEMS: &[&str] = &[
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "f2fs", "zfs", "jfs", "reiserfs", "nilfs2", "vfat", "exfat",
+    "ntfs", "ntfs3", "apfs", "hfs", "ufs", "tmpfs", "ramfs", "overlay", "nfs", "nfs4", "cifs", "smb3", "9p",
+    "virtiofs", "ceph", "fuseblk", "erofs", "squashfs", "iso9660",
+];
 
 /// A processor's name, where its maker is known and it has only what such names have.
 fn processor(name: &str) -> Option<String> {
@@ -187,29 +212,6 @@ fn hypervisor(name: &str) -> String {
     ];
     let found = KNOWN.iter().find(|known| name.contains(**known));
     found.map_or("unnamed", |known| known).to_owned()
-}
-
-fn storage((index, storage): (usize, &Storage)) -> Storage {
-    const FILE_SYSTEMS: [&str; 32] = [
-        "ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "f2fs", "zfs", "jfs", "reiserfs", "nilfs2", "vfat",
-        "exfat", "ntfs", "ntfs3", "apfs", "hfs", "ufs", "tmpfs", "ramfs", "overlay", "nfs", "nfs4", "cifs", "smb3",
-        "9p", "virtiofs", "ceph", "fuseblk", "erofs", "squashfs", "iso9660",
-    ];
-    let is_fuse = storage.file_system.starts_with("fuse.");
-    Storage {
-        path: format!("storage-{}", index + 1),
-        file_system: if is_fuse {
-            "fuse".to_owned()
-        } else {
-            known(&storage.file_system, &FILE_SYSTEMS)
-        },
-        mount_options: storage.mount_options.as_deref().map(mount_options),
-        mount_point: None,
-        free_bytes: None,
-        device: storage.device.as_ref().map(device),
-        facts: BTreeMap::new(),
-        ..storage.clone()
-    }
 }
 
 /// The options that say how a file system works; those that name users, labels and paths are not among them.
@@ -256,85 +258,14 @@ fn mount_options(options: &str) -> String {
     kept.join(",")
 }
 
-fn device(device: &Device) -> Device {
-    const SCHEDULERS: [&str; 7] = ["none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq"];
-    Device {
-        name: device_name(&device.name),
-        below: device.below.iter().map(|name| device_name(name)).collect(),
-        model: None,
-        scheduler: known_or_none(device.scheduler.as_ref(), &SCHEDULERS),
-        write_cache: known_or_none(device.write_cache.as_ref(), &["write back", "write through"]),
-        ..device.clone()
-    }
-}
-
 /// The driver's part of a device's name: `nvme` of `nvme0n1p2`.
-fn device_name(name: &str) -> String {
+fn device_name(name: &str) -> Option<String> {
     const DRIVERS: [&str; 16] = [
         "nvme", "mmcblk", "loop", "xvd", "zram", "pmem", "drbd", "nbd", "rbd", "ram", "dm", "md", "vd", "sd", "hd",
         "sr",
     ];
     let driver = DRIVERS.iter().find(|driver| name.starts_with(**driver));
-    driver.map_or("unknown", |driver| driver).to_owned()
-}
-
-fn contest(contest: &Contest, experiment: String, known_words: &Known) -> Contest {
-    let mut commands = Names::new("command");
-    let mut methods = Names::new("unknown");
-    let kernel = Some(contest.kernel.as_str()).filter(|kernel| (known_words.is_kernel)(kernel));
-    let layout = |text: &str| (known_words.layout)(text).unwrap_or_else(|| "unknown".to_owned());
-    let mut name = |entry: &Entry| match (&entry.command, entry.method.parse::<Method>()) {
-        (None, Ok(method)) => method.to_string(),
-        (None, Err(_)) => methods.of(&entry.method),
-        (Some(_), _) => format!("command/{}", commands.of(&entry.method)),
-    };
-    Contest {
-        experiment,
-        operation: known(&contest.operation, &Operation::ALL.map(Operation::name)),
-        kernel: kernel.unwrap_or("unknown").to_owned(),
-        durability: known(&contest.durability, &["none", "fsync", "write-through"]),
-        layout: contest.layout.as_deref().map(layout),
-        entries: contest
-            .entries
-            .iter()
-            .map(|entry| Entry {
-                method: name(entry),
-                command: entry.command.as_ref().map(|_| seekless_record::Command {
-                    name: "command".to_owned(),
-                    argv: Vec::new(),
-                    before: Vec::new(),
-                    exit_code: entry
-                        .command
-                        .as_ref()
-                        .map(|command| command.exit_code)
-                        .unwrap_or_default(),
-                    note: None,
-                }),
-                label: entry.label.as_ref().and_then(|label| known_label(label)),
-                status: status(&entry.status),
-                ..entry.clone()
-            })
-            .collect(),
-        conclusion: None,
-        ..contest.clone()
-    }
-}
-
-/// A name that a document gave a method.
-fn known_label(label: &str) -> Option<String> {
-    let known = ALIASES.iter().find(|alias| alias.name == label)?;
-    Some(known.name.to_owned())
-}
-
-/// The reasons may name files and what others run.
-fn status(status: &Status) -> Status {
-    match status {
-        Status::Measured => Status::Measured,
-        Status::Unavailable(_) => Status::Unavailable("the storage or the system does not offer it".to_owned()),
-        Status::Dropped(_) => Status::Dropped("clearly beaten".to_owned()),
-        Status::Failed(_) => Status::Failed("it failed, or gave a wrong answer".to_owned()),
-        Status::Unmeasured(_) => Status::Unmeasured("its turn did not come".to_owned()),
-    }
+    driver.map(|driver| (*driver).to_owned())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use globset::Glob;
-use seekless_method::Method;
+use seekless_method::{Choice, Durability, Options};
 use seekless_method::{format_size, parse_size};
 use seekless_record::{Cache, Column, Contest, Entry, Finding, Run, Trial};
 
@@ -27,7 +27,7 @@ pub struct Table<'a> {
     /// The index of the storage.
     pub storage: usize,
     /// The durability.
-    pub durability: &'a str,
+    pub durability: Durability,
     /// What tells the table from others.
     pub way: Way,
     /// The columns.
@@ -66,10 +66,10 @@ pub struct Way {
 }
 
 /// One measurement of a column.
-struct Point<'a> {
+struct Point {
     column: usize,
     storage: usize,
-    durability: &'a str,
+    durability: Durability,
     way: Way,
     size_bytes: u64,
     cell: Cell,
@@ -91,10 +91,10 @@ impl Table<'_> {
     /// What the table is about, as in `write-through, buffer 4K, preallocate=allocate`.
     #[must_use]
     pub fn title(&self) -> String {
-        let durability = if self.durability == "none" {
+        let durability = if self.durability == Durability::None {
             "not synced"
         } else {
-            self.durability
+            self.durability.name()
         };
         let mut words = vec![durability.to_owned()];
         words.extend(
@@ -129,16 +129,16 @@ pub fn tables<'a>(run: &'a Run, trials: &Trials<'a>) -> Vec<Table<'a>> {
 fn of_experiment<'a>(run: &'a Run, trials: &Trials<'a>, experiment: &str) -> Vec<Table<'a>> {
     let columns = run.columns.iter().filter(|column| column.experiment == experiment);
     let columns: Vec<&Column> = columns.take(MOST_COLUMNS).collect();
-    let mut points = Vec::<Point<'a>>::new();
+    let mut points = Vec::<Point>::new();
     for (index, column) in columns.iter().enumerate() {
         let mut own = points_of(run, trials, index, column);
         forget_what_is_the_same(&mut own);
         points.append(&mut own);
     }
     points.truncate(MOST_POINTS);
-    let places: BTreeSet<(usize, &str)> = points.iter().map(|point| (point.storage, point.durability)).collect();
-    let of_place = |(storage, durability): (usize, &'a str)| {
-        let here: Vec<&Point<'a>> = points
+    let places: BTreeSet<(usize, Durability)> = points.iter().map(|point| (point.storage, point.durability)).collect();
+    let of_place = |(storage, durability): (usize, Durability)| {
+        let here: Vec<&Point> = points
             .iter()
             .filter(|point| (point.storage, point.durability) == (storage, durability))
             .collect();
@@ -160,11 +160,16 @@ fn of_experiment<'a>(run: &'a Run, trials: &Trials<'a>, experiment: &str) -> Vec
 
 /// What was published of a table's columns: of its buffer and durability, where the finding names one. A line has what one
 /// machine took for files of one size.
-fn published<'a>(run: &'a Run, experiment: &str, (durability, way): (&str, Way), columns: &[&Column]) -> Vec<Line<'a>> {
+fn published<'a>(
+    run: &'a Run,
+    experiment: &str,
+    (durability, way): (Durability, Way),
+    columns: &[&Column],
+) -> Vec<Line<'a>> {
     let is_here = |finding: &Finding| {
         let block_bytes = finding.block.as_deref().and_then(|block| parse_size(block).ok());
         (way.block_bytes.is_none() || block_bytes.is_none() || block_bytes == way.block_bytes)
-            && finding.durability.as_deref().is_none_or(|own| own == durability)
+            && finding.durability.is_none_or(|own| own == durability)
     };
     let mut lines: Vec<Line<'a>> = Vec::new();
     let sources = run.published.iter().filter(|source| source.experiment == *experiment);
@@ -195,7 +200,7 @@ fn published<'a>(run: &'a Run, experiment: &str, (durability, way): (&str, Way),
 }
 
 /// All that was measured of a column.
-fn points_of<'a>(run: &'a Run, trials: &Trials<'_>, index: usize, column: &Column) -> Vec<Point<'a>> {
+fn points_of<'a>(run: &'a Run, trials: &Trials<'_>, index: usize, column: &Column) -> Vec<Point> {
     // As in experiments, `*` stands for any text, `/` and `,` included.
     let Ok(glob) = Glob::new(&column.methods) else {
         return Vec::new();
@@ -213,12 +218,12 @@ fn points_of<'a>(run: &'a Run, trials: &Trials<'_>, index: usize, column: &Colum
         let entries = contest.entries.iter().enumerate();
         entries.map(move |(entry, measured)| ((place, entry), contest, measured))
     });
-    let points = entries.filter(|(.., measured)| glob.is_match(&measured.method));
+    let points = entries.filter(|(.., measured)| glob.is_match(&*measured.name()));
     let points = points.filter_map(|(place, contest, measured)| {
         Some(Point {
             column: index,
             storage: contest.storage,
-            durability: &contest.durability,
+            durability: contest.durability,
             way: way_of(contest, measured)?,
             size_bytes: contest.size_bytes,
             cell: Cell {
@@ -231,10 +236,13 @@ fn points_of<'a>(run: &'a Run, trials: &Trials<'_>, index: usize, column: &Colum
 }
 
 fn way_of(contest: &Contest, entry: &Entry) -> Option<Way> {
-    let method: Method = entry.method.parse().ok()?;
+    let options = match entry.choice()? {
+        Choice::Method(method) => *method.options(),
+        Choice::Plan(_) => Options::default(),
+    };
     Some(Way {
-        block_bytes: method.options().block_bytes(),
-        preallocate: Some(method.options().preallocate().name()),
+        block_bytes: options.block_bytes(),
+        preallocate: Some(options.preallocate().name()),
         cache: Some(contest.cache),
     })
 }
@@ -245,7 +253,7 @@ fn extents(trials: &[&Trial]) -> Option<f64> {
 }
 
 /// What all points of a column have in common does not tell its tables apart.
-fn forget_what_is_the_same(points: &mut [Point<'_>]) {
+fn forget_what_is_the_same(points: &mut [Point]) {
     let Some(first) = points.first().map(|point| point.way) else {
         return;
     };
@@ -261,8 +269,8 @@ fn forget_what_is_the_same(points: &mut [Point<'_>]) {
 }
 
 /// The ways that have a table: all combinations of what tells points apart, of which something was measured.
-fn ways(points: &[&Point<'_>]) -> Vec<Way> {
-    fn values<T: Ord + Copy>(points: &[&Point<'_>], of: fn(Way) -> Option<T>) -> Vec<Option<T>> {
+fn ways(points: &[&Point]) -> Vec<Way> {
+    fn values<T: Ord + Copy>(points: &[&Point], of: fn(Way) -> Option<T>) -> Vec<Option<T>> {
         let known: BTreeSet<T> = points.iter().filter_map(|point| of(point.way)).collect();
         if known.is_empty() {
             vec![None]
@@ -289,8 +297,8 @@ fn ways(points: &[&Point<'_>]) -> Vec<Way> {
     ways
 }
 
-fn lines<'a>(points: &[&Point<'_>], way: Way, columns: usize) -> Vec<Line<'a>> {
-    let here: Vec<&&Point<'_>> = points.iter().filter(|point| point.way.is_in(way)).collect();
+fn lines<'a>(points: &[&Point], way: Way, columns: usize) -> Vec<Line<'a>> {
+    let here: Vec<&&Point> = points.iter().filter(|point| point.way.is_in(way)).collect();
     let sizes: BTreeSet<u64> = here.iter().map(|point| point.size_bytes).collect();
     let line = |size_bytes| {
         let cell = |column| {

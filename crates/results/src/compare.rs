@@ -5,6 +5,7 @@
 //! much the machine varies from day to day; so the change beside a method of reference, which ran in the same rounds of
 //! each run, stands next to it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use seekless_record::{Contest, Entry, Run, Status};
@@ -150,8 +151,8 @@ fn changed(first: &Run, second: &Run) -> Vec<String> {
     note("on battery", battery(one.on_battery), battery(other.on_battery));
     note(
         "page cache emptied by",
-        Some(first.drop.clone()),
-        Some(second.drop.clone()),
+        Some(first.drop.name().to_owned()),
+        Some(second.drop.name().to_owned()),
     );
     for (one, other) in storage_pairs(first, second).into_iter().enumerate() {
         let Some(other) = other else { continue };
@@ -245,7 +246,7 @@ struct Side<'a> {
     contest: &'a Contest,
     samples: Vec<Samples>,
     /// The first entry of each method.
-    by_method: HashMap<&'a str, usize>,
+    by_method: HashMap<Cow<'a, str>, usize>,
     trials: &'a Trials<'a>,
     index: usize,
 }
@@ -255,7 +256,7 @@ impl<'a> Side<'a> {
         let contest = &run.contests[index];
         let mut by_method = HashMap::new();
         let samples = contest.entries.iter().enumerate().map(|(entry, found)| {
-            by_method.entry(found.method.as_str()).or_insert(entry);
+            by_method.entry(found.name()).or_insert(entry);
             // A wrong answer is no time.
             match found.status {
                 Status::Failed(_) | Status::Unavailable(_) => Samples::default(),
@@ -305,7 +306,7 @@ fn contest([first, second]: &[(&Run, Trials<'_>); 2], (one, other): (usize, usiz
     let [before, now] = &sides;
     let common: Vec<(usize, usize)> = (0..before.contest.entries.len())
         .filter(|&entry| !before.samples[entry].by_round.is_empty())
-        .filter_map(|entry| Some((entry, now.measured(&before.contest.entries[entry].method)?)))
+        .filter_map(|entry| Some((entry, now.measured(&before.contest.entries[entry].name())?)))
         .collect();
     let reference = reference(&sides, &common);
     let mut methods: Vec<(f64, MethodChange)> = common
@@ -329,7 +330,7 @@ fn contest([first, second]: &[(&Run, Trials<'_>); 2], (one, other): (usize, usiz
             )
         }),
         methods: methods.into_iter().map(|(_, change)| change).collect(),
-        reference: reference.map(|(entry, _)| before.contest.entries[entry].method.clone()),
+        reference: reference.map(|(entry, _)| before.contest.entries[entry].name().into_owned()),
         recommended: [0, 1].map(|side: usize| sides[side].concluded(|conclusion| &conclusion.recommended)),
         best: [0, 1].map(|side: usize| sides[side].concluded(|conclusion| &conclusion.best)),
         new: only_in(now, before),
@@ -345,7 +346,7 @@ fn reference(sides: &[Side<'_>; 2], common: &[(usize, usize)]) -> Option<(usize,
     };
     let methods = common
         .iter()
-        .filter(|(one, _)| sides[0].contest.entries[*one].command.is_none());
+        .filter(|(one, _)| sides[0].contest.entries[*one].command().is_none());
     // The first of the largest: max_by_key would give the last.
     methods.copied().rev().max_by_key(rounds)
 }
@@ -362,7 +363,7 @@ fn method(
         .filter(|reference| *reference != (one, other))
         .and_then(|reference| unpaired_ratio(&now.beside(other, reference.1), &before.beside(one, reference.0)));
     Some(MethodChange {
-        method: now.contest.entries[other].method.clone(),
+        method: now.contest.entries[other].name().into_owned(),
         bytes_per_second: [before.bytes_per_second(one), now.bytes_per_second(other)],
         rounds: [old.len() as u32, new.len() as u32],
         change: Change::of(&time),
@@ -375,14 +376,14 @@ fn method(
 fn only_in(side: &Side<'_>, other: &Side<'_>) -> Vec<Availability> {
     let entries = side.contest.entries.iter().zip(&side.samples);
     let measured = entries.filter(|(_, samples)| !samples.by_round.is_empty());
-    let missing = measured.filter(|(entry, _)| other.measured(&entry.method).is_none());
+    let missing = measured.filter(|(entry, _)| other.measured(&entry.name()).is_none());
     missing
         .map(|(entry, _)| Availability {
-            method: entry.method.clone(),
+            method: entry.name().into_owned(),
             why: why_missing(
                 other
                     .by_method
-                    .get(entry.method.as_str())
+                    .get(&entry.name())
                     .map(|&entry| &other.contest.entries[entry]),
             ),
         })

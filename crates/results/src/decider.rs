@@ -413,7 +413,7 @@ fn active(contest: &Contest) -> impl Iterator<Item = usize> {
 
 /// The entry that runs in every round, so that drift shows: the first that is measured.
 fn reference(contest: &Contest) -> Option<usize> {
-    active(contest).find(|&entry| contest.entries[entry].command.is_none())
+    active(contest).find(|&entry| contest.entries[entry].command().is_none())
 }
 
 /// The entries that have a trial: contest and entry.

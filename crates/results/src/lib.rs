@@ -34,7 +34,7 @@ pub use decider::{
 pub use kind::DeviceKind;
 pub use same::{NotComparable, fingerprint, objections};
 pub use system_table::{SYSTEM_HEADS, SystemRow, is_about, mode_words};
-pub use table::{Origin, Place, Ranked, Ranking, size_class, table};
+pub use table::{Origin, Place, Ranked, Ranking, first_two_numbers, size_class, table};
 pub use trials::Trials;
 pub use units::{bytes, rate, three_digits};
 pub use view::{ContestView, Here, Own, Position, Row, Stands, View, Visible, rate_of, sound, visible};

@@ -2,9 +2,10 @@
 
 use std::f64::consts::TAU;
 
+use seekless_method::{Durability, Operation};
 use seekless_record::{
-    Cache, Command, Contest, Differ, Ended, Entry, ExitCode, LabCost, Machine, NoiseFloor, Phase, Run, Status, Storage,
-    Target, Trial,
+    Cache, Command, Contest, Differ, Drop, Ended, Entry, ExitCode, LabCost, Machine, NoiseFloor, Phase, Run, Status,
+    Storage, Subject, Target, Trial,
 };
 
 /// A run with every field filled, as its document.
@@ -34,14 +35,16 @@ impl Simulation {
 #[must_use]
 pub fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
     let entries = methods.iter().map(|(method, _)| Entry {
-        method: (*method).to_owned(),
-        command: method.strip_prefix("command/").map(|name| Command {
-            name: name.to_owned(),
-            argv: vec![name.to_owned()],
-            before: Vec::new(),
-            exit_code: ExitCode::Success,
-            note: None,
-        }),
+        subject: match method.strip_prefix("command/") {
+            None => Subject::Method((*method).to_owned()),
+            Some(name) => Subject::Command(Command {
+                name: name.to_owned(),
+                argv: vec![name.to_owned()],
+                before: Vec::new(),
+                exit_code: ExitCode::Success,
+                note: None,
+            }),
+        },
         label: None,
         status: Status::Measured,
         summary: None,
@@ -63,7 +66,8 @@ pub fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
         experiments: vec!["read".to_owned()],
         seed: 1,
         budget_seconds: None,
-        drop: "file".to_owned(),
+        drop: Drop::File,
+        revision: None,
         machine: Machine::default(),
         storages: vec![Storage {
             path: "/data".to_owned(),
@@ -86,7 +90,7 @@ pub fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
 pub fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
     Contest {
         experiment: "read".to_owned(),
-        operation: "read".to_owned(),
+        operation: Operation::Read,
         storage: 0,
         other_storage: None,
         size_bytes,
@@ -103,7 +107,7 @@ pub fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
         mode: None,
         shared_blocks: false,
         holes_skipped: false,
-        durability: "none".to_owned(),
+        durability: Durability::None,
         entries,
         conclusion: None,
     }

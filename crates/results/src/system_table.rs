@@ -55,7 +55,7 @@ pub fn system_rows(run: &Run, contest: &Contest, trials: &[Vec<&Trial>]) -> Vec<
         let mut cells = cells(&system);
         cells.extend([part(|trial| trial.resident_before), part(|trial| trial.resident_after)]);
         Some(SystemRow {
-            method: described.method.clone(),
+            method: described.name().into_owned(),
             published: None,
             cells,
         })
@@ -173,7 +173,7 @@ mod tests {
         (invalid.valid, invalid.round, invalid.system) = (false, 3, Some(measured(0.0, -1)));
         run.trials.push(invalid);
         let finding = Finding {
-            operation: "read".to_owned(),
+            operation: seekless_method::Operation::Read,
             kind: FindingKind::Any,
             at_least_bytes: None,
             below_bytes: None,

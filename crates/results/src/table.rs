@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use seekless_method::Method;
+use seekless_method::{Durability, Operation};
 use seekless_record::{Cache, Contest, Machine, Run, Storage, Target, Verdict};
 use serde::Serialize;
 
@@ -34,7 +34,7 @@ pub struct Place {
     /// The system and its kernel's first two numbers, as in `Linux 6.18`.
     pub kernel: String,
     /// `read`, `write` or `copy`.
-    pub operation: String,
+    pub operation: Operation,
     /// The least of the class of sizes, in bytes.
     pub at_least_bytes: u64,
     /// The state of the cache.
@@ -42,7 +42,7 @@ pub struct Place {
     /// What writes and copies are made to.
     pub target: Target,
     /// Different durability is never ranked together.
-    pub durability: String,
+    pub durability: Durability,
     /// Nor are copies that share blocks with those that do not.
     pub shared_blocks: bool,
     /// Nor is other work on the bytes.
@@ -139,11 +139,11 @@ fn standings(run: &Run, index: usize, contest: &Contest) -> Vec<(String, (f64, b
     let (judgements, _) = conclude(index, contest, &run.trials);
     let entries = contest.entries.iter().zip(judgements);
     entries
-        .filter(|(entry, _)| entry.command.is_none() && entry.method.parse::<Method>().is_ok())
+        .filter(|(entry, _)| entry.choice().is_some())
         .filter_map(|(entry, (_, standing))| {
             let standing = standing?;
             let is_best = standing.verdict == Verdict::Best;
-            Some((entry.method.clone(), (standing.ratio.median.max(1.0), is_best)))
+            Some((entry.name().into_owned(), (standing.ratio.median.max(1.0), is_best)))
         })
         .collect()
 }
@@ -194,11 +194,11 @@ impl Place {
             device: DeviceKind::of(storage),
             file_system: storage.file_system.clone(),
             kernel: format!("{} {}", run.machine.system, first_two_numbers(&run.machine.kernel)),
-            operation: contest.operation.clone(),
+            operation: contest.operation,
             at_least_bytes: size_class(contest.size_bytes).0,
             cache: contest.cache,
             target: contest.target,
-            durability: contest.durability.clone(),
+            durability: contest.durability,
             shared_blocks: contest.shared_blocks,
             work: format!("{}, {} ns/KiB", contest.kernel, contest.work_ns_per_kib),
             pair: pair_words(contest),
@@ -207,7 +207,8 @@ impl Place {
 }
 
 /// `6.18` of `6.18.44-amd64`; the whole where it does not begin with two numbers.
-fn first_two_numbers(kernel: &str) -> String {
+#[must_use]
+pub fn first_two_numbers(kernel: &str) -> String {
     let is_number = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());
     let mut parts = kernel.split(['.', '-']);
     match (parts.next(), parts.next()) {

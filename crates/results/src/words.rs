@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use seekless_method::format_size;
+use seekless_method::{Durability, Operation, format_size};
 use seekless_record::{Cache, Contest, Differ, Target, UpdatePattern};
 
 /// What is compared, in a few words, as in `read 64M, cold`.
@@ -14,7 +14,7 @@ pub fn title(contest: &Contest) -> String {
         String::new()
     };
     let state = state_words(contest.cache, contest.target);
-    let durability = if !has_target(contest) || contest.durability == "none" {
+    let durability = if !has_target(contest) || contest.durability == Durability::None {
         String::new()
     } else {
         format!(", {}", contest.durability)
@@ -48,7 +48,10 @@ pub fn state_words(cache: Cache, target: Target) -> &'static str {
 /// Whether trials of a contest write a file.
 #[must_use]
 pub fn has_target(contest: &Contest) -> bool {
-    matches!(contest.operation.as_str(), "write" | "copy" | "update")
+    matches!(
+        contest.operation,
+        Operation::Write | Operation::Copy | Operation::Update
+    )
 }
 
 /// What is special about the files of a contest: the second ones of a comparison, how they are laid out, the updates, and
@@ -114,16 +117,16 @@ pub fn is_told_in_times(contest: &Contest) -> bool {
 pub fn short_name(method: &str, contest: &Contest) -> String {
     let mut entries = contest.entries.iter();
     let label = entries
-        .find(|entry| entry.method == method)
+        .find(|entry| entry.name() == method)
         .and_then(|entry| entry.label.clone());
-    label.unwrap_or_else(|| without(method, |option| option == contest.durability))
+    label.unwrap_or_else(|| without(method, |option| option == contest.durability.name()))
 }
 
 /// A method without its block and durability: what it has in common with the same method of another block.
 #[must_use]
 pub fn family(method: &str, contest: &Contest) -> String {
     without(method, |option| {
-        option == contest.durability || option.starts_with("block=")
+        option == contest.durability.name() || option.starts_with("block=")
     })
 }
 
@@ -138,7 +141,7 @@ fn without(method: &str, is_left_out: impl Fn(&str) -> bool) -> String {
 /// What the second file of a comparison is.
 fn differ_words(contest: &Contest) -> &'static str {
     match contest.differ {
-        Differ::None if contest.operation == "compare" => ", equal",
+        Differ::None if contest.operation == Operation::Compare => ", equal",
         Differ::None => "",
         Differ::First => ", differing in the first byte",
         Differ::Early => ", differing early",
@@ -154,12 +157,12 @@ pub fn description(contest: &Contest) -> impl Eq + Hash {
     (
         (
             &contest.experiment,
-            &contest.operation,
+            contest.operation,
             contest.size_bytes,
             contest.files,
         ),
         (contest.cache, contest.target, &contest.kernel),
-        (contest.work_ns_per_kib, &contest.durability, contest.updates),
+        (contest.work_ns_per_kib, contest.durability, contest.updates),
         (contest.differ, contest.read_ahead_kib, contest.other_storage.is_some()),
         (&contest.layout, contest.memory_bytes),
     )
@@ -172,7 +175,7 @@ mod tests {
     #[test]
     fn a_method_is_named_without_what_its_heading_says() {
         let contest = Contest {
-            durability: "fsync".to_owned(),
+            durability: Durability::Fsync,
             ..crate::simulation::contest(1 << 20, Vec::new())
         };
         let method = "write/sync,direct,block=4M,fsync";

@@ -213,7 +213,7 @@ fn journals() -> Result<Vec<Vec<u8>>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("file");
     let how = Commit {
-        method: Method::known("update/sync"),
+        method: Method::known("update/sync").into(),
         safety: Safety::Journal,
         grows: true,
         is_unsafe: false,

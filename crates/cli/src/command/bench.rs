@@ -9,10 +9,11 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use seekless::method::parse_size;
+use seekless_lab::Bench;
 use seekless_lab::experiment::{Experiment, filter};
 use seekless_lab::store::{Document, Store};
 use seekless_lab::trial::Stop;
-use seekless_lab::{Bench, Drop};
+use seekless_record::Drop;
 use seekless_record::{Cache, Run};
 use seekless_report::{to_csv, to_html, to_markdown};
 use seekless_results::{Origin, visible};
@@ -340,11 +341,7 @@ fn resuming(arguments: &Arguments, run: &Run, program: PathBuf) -> anyhow::Resul
         caches: Vec::new(),
         seed: run.seed,
         work_ns_per_kib: None,
-        drop: if run.drop == Drop::System.name() {
-            Drop::System
-        } else {
-            Drop::File
-        },
+        drop: run.drop,
         file,
         program,
         checkpoint: arguments.checkpoint,

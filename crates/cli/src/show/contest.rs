@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anstyle::Style;
+use seekless::Operation;
 use seekless_record::{Contest, Entry, Interval, Status};
 use seekless_results::{ContestView, Position, Row, is_told_in_times, rate, short_name};
 
@@ -55,7 +56,7 @@ type Column = (&'static str, fn(&Row<'_>) -> String);
 
 fn columns(view: &ContestView<'_>) -> Vec<Column> {
     let mut columns: Vec<Column> = vec![("", speed), ("95 %", |row| spread(&row.summary.seconds))];
-    if view.contest.operation == "compare" {
+    if view.contest.operation == Operation::Compare {
         columns.extend::<[Column; 3]>([
             ("user", |row| time(row.summary.user_seconds)),
             ("system", |row| time(row.summary.system_seconds)),
@@ -122,7 +123,7 @@ fn show_names(out: &mut dyn Write, shown: &[Row<'_>], width: Width) -> std::io::
             row.entry
                 .label
                 .as_ref()
-                .map(|label| format!("{label}: {}", row.entry.method)),
+                .map(|label| format!("{label}: {}", row.entry.name())),
         ];
         for note in notes.into_iter().flatten() {
             aside(out, DIM, &note, width)?;
@@ -179,7 +180,7 @@ fn show_rest(out: &mut dyn Write, contest: &Contest, hidden: usize, all: bool, w
     }
     for entry in &contest.entries {
         if let Status::Failed(why) = &entry.status {
-            let name = short_name(&entry.method, contest);
+            let name = short_name(&entry.name(), contest);
             aside(out, WARNING, &format!("{name} failed: {why}"), width)?;
         }
     }
@@ -196,7 +197,7 @@ fn show_rest(out: &mut dyn Write, contest: &Contest, hidden: usize, all: bool, w
             aside(
                 out,
                 DIM,
-                &format!("{}: {why}", short_name(&entry.method, contest)),
+                &format!("{}: {why}", short_name(&entry.name(), contest)),
                 width,
             )?;
         }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anstyle::Style;
-use seekless::method::format_size;
+use seekless::method::{Operation, format_size};
 use seekless_results::{Place, Ranked, Ranking, size_class, state_words, visible};
 
 use super::runs::short;
@@ -78,12 +78,12 @@ fn place_title(place: &Place) -> String {
         (least, most) => format!("{} to {}", format_size(least), format_size(most)),
     };
     let state = state_words(place.cache, place.target);
-    let mut words = vec![place.operation.clone(), size, state.to_owned()];
-    match place.operation.as_str() {
-        "read" => words.push(place.work.trim_end_matches(", 0 ns/KiB").to_owned()),
-        "compare" => {}
+    let mut words = vec![place.operation.to_string(), size, state.to_owned()];
+    match place.operation {
+        Operation::Read => words.push(place.work.trim_end_matches(", 0 ns/KiB").to_owned()),
+        Operation::Compare => {}
         _ => {
-            words.push(place.durability.clone());
+            words.push(place.durability.to_string());
             words.extend(place.shared_blocks.then(|| "sharing blocks".to_owned()));
             let work = place.work.strip_prefix("none, ").filter(|work| *work != "0 ns/KiB");
             words.extend(work.map(str::to_owned));

@@ -210,14 +210,14 @@ fn show_side_by_side(
         .map(|contest| run.storages[contest.contest.storage].path.as_str())
         .collect();
     let heads: Vec<String> = paths.iter().map(|path| tail(path, LONGEST_HEAD)).collect();
-    let mut methods: Vec<&str> = Vec::new();
+    let mut methods = Vec::new();
     for row in contests.iter().flat_map(|contest| cut(&contest.rows, all)) {
-        if !methods.contains(&row.entry.method.as_str()) {
-            methods.push(&row.entry.method);
+        if !methods.contains(&row.entry.name()) {
+            methods.push(row.entry.name());
         }
     }
     let cell = |contest: &ContestView<'_>, method: &str| {
-        let row = contest.rows.iter().find(|row| row.entry.method == method);
+        let row = contest.rows.iter().find(|row| row.entry.name() == method);
         let position = contest.entry(method).map_or(Position::Unranked, Position::of);
         (row.map_or_else(|| "-".to_owned(), speed), verdict(position))
     };

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anstyle::Style;
 use jiff::{Timestamp, Unit};
+use seekless::Operation;
 use seekless_lab::store::{Document, LIMIT_BYTES};
 use seekless_record::{Cache, Contest, Ended, Run};
 use seekless_results::{DeviceKind, Origin, bytes, title, visible};
@@ -143,14 +144,14 @@ fn what_and_where(run: &Run) -> String {
 
 /// What was recommended for each operation: that of the largest files, cold before warm.
 fn verdicts(run: &Run) -> Vec<String> {
-    let mut operations: Vec<&str> = Vec::new();
+    let mut operations = Vec::new();
     for contest in &run.contests {
-        if !operations.contains(&contest.operation.as_str()) {
-            operations.push(&contest.operation);
+        if !operations.contains(&contest.operation) {
+            operations.push(contest.operation);
         }
     }
     let weight = |contest: &&Contest| (contest.size_bytes, contest.cache == Cache::Cold);
-    let verdict = |operation: &str| {
+    let verdict = |operation: Operation| {
         let contests = run.contests.iter().filter(|contest| contest.operation == operation);
         let contest = contests.rev().max_by_key(weight)?;
         let recommended = contest.conclusion.as_ref()?.recommended.as_deref();

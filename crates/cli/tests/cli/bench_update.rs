@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use seekless_record::{Draw, Status};
+use seekless_record::{Draw, Status, Subject};
 
 use super::place::Place;
 
@@ -77,7 +77,7 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
     let run = place.only_run();
     for trial in &run.trials {
         let contest = &run.contests[trial.contest];
-        let method = &contest.entries[trial.entry].method;
+        let method = &contest.entries[trial.entry].name();
         let updated = trial
             .updated
             .as_ref()
@@ -109,10 +109,10 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
     let entries = run.contests.iter().flat_map(|contest| &contest.entries);
     for entry in entries {
         match &entry.status {
-            Status::Measured => assert!(entry.summary.is_some(), "{}", entry.method),
+            Status::Measured => assert!(entry.summary.is_some(), "{}", entry.name()),
             // What a machine lacks, or tmpfs.
             Status::Unavailable(_) => {}
-            other => panic!("{}: {other:?}", entry.method),
+            other => panic!("{}: {other:?}", entry.name()),
         }
     }
     assert!(place.content().keys().all(|path| path.ends_with("draws.toml")));
@@ -130,7 +130,7 @@ fn a_run_that_was_changed_by_hand_is_no_other_trial() {
         .find(|path| path.extension().is_some_and(|extension| extension == "json"))
         .unwrap();
     let entry = &mut run.contests[0].entries[0];
-    entry.method = "compare/sync".to_owned();
+    entry.subject = Subject::Method("compare/sync".to_owned());
     entry.status = Status::Unmeasured("changed".to_owned());
     run.trials.retain(|trial| (trial.contest, trial.entry) != (0, 0));
     fs::write(&path, seekless_record::to_json(&run).unwrap()).unwrap();

@@ -11,7 +11,7 @@ about = "Who tells two files apart?"
 
 [[contest]]
 operation = "compare"
-methods = ["compare/sync,block=4K", "compare/mmap,kernel=linewise"]
+methods = ["compare/sync,block=4K", "compare/mmap,differ=linewise"]
 sizes = ["300K"]
 cache = ["cold", "warm"]
 differ = ["none", "first", "early", "middle", "last"]
@@ -48,7 +48,7 @@ differ = ["itself"]
 "#;
 
 fn status<'a>(contest: &'a Contest, name: &str) -> &'a Status {
-    let entry = contest.entries.iter().find(|entry| entry.method == name);
+    let entry = contest.entries.iter().find(|entry| entry.name() == name);
     &entry.unwrap_or_else(|| panic!("{name} is missing")).status
 }
 
@@ -66,7 +66,7 @@ fn right_verdicts_are_ranked_and_wrong_ones_end_their_entry() {
     assert_eq!(run.contests.len(), 11);
     for contest in &run.contests[..10] {
         let is_equal = contest.differ == Differ::None;
-        for right in ["compare/sync,block=4K", "compare/mmap,kernel=linewise", "command/cmp"] {
+        for right in ["compare/sync,block=4K", "compare/mmap,differ=linewise", "command/cmp"] {
             assert_eq!(*status(contest, right), Status::Measured, "{right}: {contest:?}");
         }
         assert_eq!(is_wrong(contest, "command/always equal"), !is_equal);

@@ -39,7 +39,7 @@ fn external_commands_are_timed_beside_methods_and_fail_alone() {
     let run = place.only_run();
     assert_eq!(run.experiments, ["cat-or-us"]);
     let status = |name: &str| {
-        let entry = run.contests[0].entries.iter().find(|entry| entry.method == name);
+        let entry = run.contests[0].entries.iter().find(|entry| entry.name() == name);
         entry.unwrap_or_else(|| panic!("{name} is missing")).status.clone()
     };
     assert_eq!(status("read/sync,block=128K"), Status::Measured);
@@ -81,7 +81,7 @@ fn holes_2003_runs_with_small_files() {
     for contest in &run.contests {
         for entry in &contest.entries {
             match &entry.status {
-                Status::Failed(why) => panic!("{}: {why}", entry.method),
+                Status::Failed(why) => panic!("{}: {why}", entry.name()),
                 Status::Unavailable(why) if contest.cache == Cache::Over => {
                     assert!(why.contains("do not exceed the memory allowed"), "{why}");
                 }

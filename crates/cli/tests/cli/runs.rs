@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use seekless_record::Run;
+use seekless_record::{Run, Subject};
 
 use super::place::{Place, prepared};
 
@@ -332,7 +332,7 @@ fn a_strangers_document_moves_no_cursor() {
     run.started = hostile.to_owned();
     run.machine.kernel = hostile.to_owned();
     run.storages[0].path = hostile.to_owned();
-    run.contests[0].entries[0].method = format!("read/{hostile}");
+    run.contests[0].entries[0].subject = Subject::Method(format!("read/{hostile}"));
     run.contests[0].experiment = hostile.to_owned();
     run.warnings = vec![hostile.to_owned()];
     place.file("hostile.json", seekless_record::to_json(&run).unwrap().as_bytes());

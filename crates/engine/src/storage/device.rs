@@ -27,6 +27,8 @@ pub struct BlockDevice {
     pub size_bytes: Option<u64>,
     /// The model, where it tells.
     pub model: Option<String>,
+    /// The serial number of a disk, the identifier of a volume or an array, where it tells.
+    pub serial: Option<String>,
     /// Whether it claims to rotate.
     pub claims_rotational: Option<bool>,
     /// Whether it, or any device below it, is a virtual disk.
@@ -105,6 +107,18 @@ impl BlockDevice {
 /// More devices on top of each other than anybody stacks; a tree that is deeper goes in circles.
 const DEEPEST: usize = 16;
 
+/// Where devices tell who they are, below their folders: virtio and NVMe, SCSI and MMC, names that are unique in the
+/// world, mapped devices, and arrays.
+const SERIALS: [&str; 7] = [
+    "serial",
+    "device/serial",
+    "wwid",
+    "device/wwid",
+    "dm/uuid",
+    "md/uuid",
+    "loop/backing_file",
+];
+
 /// The block devices that a `/sys` describes.
 pub(crate) struct Devices<'a> {
     sys: &'a Path,
@@ -166,6 +180,7 @@ impl<'a> Devices<'a> {
             backing_file,
             // In sectors of 512 bytes, whatever the device's own are.
             size_bytes: read_line(&folder.join("size")).and_then(|size| size.parse::<u64>().ok()?.checked_mul(512)),
+            serial: SERIALS.iter().find_map(|name| text(name)),
             model: text("device/model").or_else(|| text("device/name")),
             claims_rotational: text("queue/rotational").map(|flag| flag == "1"),
             is_virtual: Some(is_virtual),

@@ -180,7 +180,7 @@ impl Probe {
             batch.push(offset, b"seek")?;
         }
         let how = Commit {
-            method: *method,
+            method: (*method).into(),
             safety: Safety::InPlace,
             // The file is the probe's own.
             grows: false,

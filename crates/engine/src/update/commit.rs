@@ -10,7 +10,7 @@ use seekless_sys::{self as sys, Access};
 use super::grown::{cut_padding, cut_zeros, extend};
 use super::place::{Place, with_protection};
 use super::plan::PlanLimits;
-use super::planned::{is_planned, planned};
+use super::planned::planned;
 use super::resolved::Updates;
 use super::target::{Going, Others, Target, exclude_others, sync};
 use super::updater::Updater;
@@ -19,7 +19,7 @@ use super::writes::reach;
 use super::{UpdateTarget, journal, replace};
 use crate::error::{Error, Result};
 use crate::transfer::Side;
-use seekless_method::{Durability, Method, UpdateOrder};
+use seekless_method::{Choice, Durability, Method, UpdateOrder};
 
 /// What becomes of the file when updating it ends early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,11 +34,11 @@ pub enum Safety {
     Replace,
 }
 
-/// How updates are brought into a file.
+/// How updates are brought into a file: by a method, or by the one that a planner chooses.
 #[derive(Clone, Copy, Debug)]
-pub struct Commit {
-    /// The method.
-    pub method: Method,
+pub struct Commit<By = Choice> {
+    /// The method, or the plan.
+    pub method: By,
     /// What becomes of the file when it ends early.
     pub safety: Safety,
     /// Whether updates may make the file longer.
@@ -99,18 +99,37 @@ pub fn commit(path: &Path, updates: &Updates, commit: &Commit) -> Result<Updated
 #[doc(hidden)]
 pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
     let place = &Place::of(path)?;
-    if !is_planned(&commit.method) {
-        return commit_by(place, updates, commit, watch);
-    }
+    let by = |method: Method| {
+        let Commit {
+            safety,
+            grows,
+            is_unsafe,
+            ..
+        } = *commit;
+        commit_by(
+            place,
+            updates,
+            &Commit {
+                method,
+                safety,
+                grows,
+                is_unsafe,
+            },
+            watch,
+        )
+    };
+    let plan = match commit.method {
+        Choice::Method(method) => return by(method),
+        Choice::Plan(plan) => plan,
+    };
     let by_plan = |is_exact| -> Result<Updated> {
         let limits = PlanLimits {
-            durability: commit.method.options().durability(),
+            durability: plan.durability,
             amplification_max: None,
             is_exact,
             safety: commit.safety,
         };
-        let method = planned(&place.path, updates, &limits)?;
-        commit_by(place, updates, &Commit { method, ..*commit }, watch)
+        by(planned(&place.path, updates, &limits)?)
     };
     match by_plan(false) {
         // Others cannot be kept out: then only what updates name is written.
@@ -119,7 +138,7 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     }
 }
 
-fn commit_by(place: &Place, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
+fn commit_by(place: &Place, updates: &Updates, commit: &Commit<Method>, watch: &dyn Watch) -> Result<Updated> {
     let order = commit.method.options().update_order();
     if order == UpdateOrder::AsGiven && updates.spilled_bytes().is_some() {
         let reason = "order=as-given needs all updates in memory, and they do not fit; use another order, or \
@@ -136,7 +155,7 @@ fn commit_by(place: &Place, updates: &Updates, commit: &Commit, watch: &dyn Watc
 pub(super) fn in_place(
     place: &Place,
     updates: &Updates,
-    commit: &Commit,
+    commit: &Commit<Method>,
     prepared: Option<&mut Updater>,
     watch: &dyn Watch,
 ) -> Result<Updated> {
@@ -307,7 +326,7 @@ pub(super) fn lock(file: &File, place: &Place) -> Result<()> {
 }
 
 /// Keeps others out where bytes between updates are written back.
-fn keep_others_out(side: &Side<'_>, commit: &Commit) -> Result<Others> {
+fn keep_others_out(side: &Side<'_>, commit: &Commit<Method>) -> Result<Others> {
     let fills_gaps = commit.method.options().update_order().fills_gaps() || side.alignment > 1;
     if !fills_gaps {
         return Ok(Others::Anybody);

@@ -21,6 +21,8 @@ use super::resolved::Updates;
 use super::target::Going;
 use super::watch::{Step, StepKind, Watch};
 use super::writes::{Layout, Writes};
+use seekless_method::Method;
+
 use crate::error::{Error, Result};
 use crate::transfer::Side;
 use seekless_method::UpdateOrder;
@@ -71,7 +73,7 @@ pub(super) fn write<'a>(
     place: &'a Place,
     side: &Side<'_>,
     (bytes_before, updates): (u64, &Updates),
-    commit: &Commit,
+    commit: &Commit<Method>,
     watch: &dyn Watch,
 ) -> Result<Journal<'a>> {
     if side.alignment > 1 {

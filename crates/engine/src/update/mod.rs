@@ -68,7 +68,7 @@ pub use form::read_journal;
 pub use how_far::HowFar;
 pub use journal::journal_path;
 pub use plan::{PlanLimits, UpdateFacts, UpdatePlan, plan};
-pub use planned::{Look, is_planned};
+pub use planned::Look;
 pub use recover::{Recovered, recover, recover_watched};
 pub use resolved::Updates;
 pub use updater::Updater;
@@ -88,7 +88,6 @@ fn body(mechanism: UpdateMechanism) -> PrepareUpdate {
         UpdateMechanism::Sync => sync::PREPARE,
         UpdateMechanism::IoUring => io_uring::PREPARE,
         UpdateMechanism::Mmap => mmap::PREPARE,
-        UpdateMechanism::Planned => planned::PREPARE,
     }
 }
 

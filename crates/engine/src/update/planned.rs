@@ -1,5 +1,4 @@
-//! `update/planned`: the method that will be fastest by what writing costs beside the file, chosen when the updates are
-//! known. It moves no bytes itself: whoever commits takes the method that it stands for.
+//! The method that will be fastest by what writing costs beside the file, chosen when the updates are known.
 
 use std::path::Path;
 
@@ -8,20 +7,8 @@ use super::facts::{assumed_facts, call_facts, copied_bytes, update_facts};
 use super::place::Place;
 use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, certain_choice, certain_plan, plan};
 use super::resolved::Updates;
-use super::{PrepareUpdate, UpdateTarget};
 use crate::error::Result;
-use crate::setup::Setup;
-use seekless_method::{Durability, MechanismId, Method, UpdateMechanism};
-
-pub(super) const PREPARE: PrepareUpdate = |setup: Setup| -> Result<Box<dyn UpdateTarget>> {
-    Err(setup.unavailable("it stands for another, which only updates tell"))
-};
-
-/// Whether a method stands for the one that is planned.
-#[must_use]
-pub fn is_planned(method: &Method) -> bool {
-    method.mechanism().id == MechanismId::Update(UpdateMechanism::Planned)
-}
+use seekless_method::{Durability, Method};
 
 /// What a plan is made of.
 #[derive(Clone, Debug)]
@@ -128,7 +115,7 @@ impl Look {
     }
 }
 
-/// The method that `update/planned` stands for.
+/// The method that a plan chooses.
 pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits) -> Result<Method> {
     let look = Look::at(path, updates, limits, false)?;
     if let Some(doubt) = &look.doubt {

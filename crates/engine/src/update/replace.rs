@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::transfer::Side;
 use seekless_method::Method;
 
-pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
+pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit<Method>, watch: &dyn Watch) -> Result<Updated> {
     refuse_second(place)?;
     let old = place
         .open(Access::Read)
@@ -117,7 +117,7 @@ fn unmade(path: &Path, cause: Error) -> Error {
 /// Keeps out those who would write to the old file while the new one is made of it: what they write would be lost. Who has
 /// it open for reading goes on with the old one. Whether there is a lease that tells of them; where the system has none,
 /// only times and size tell that the file was written to.
-fn keep_writers_out(old: &File, place: &Place, commit: &Commit) -> Result<bool> {
+fn keep_writers_out(old: &File, place: &Place, commit: &Commit<Method>) -> Result<bool> {
     let reason = match sys::take_read_lease(old) {
         Ok(Support::Available(())) => return Ok(true),
         Ok(Support::Unavailable(_)) => return Ok(false),
@@ -135,7 +135,7 @@ fn update(
     new: &NewFile<'_>,
     bytes_before: u64,
     updates: &Updates,
-    commit: &Commit,
+    commit: &Commit<Method>,
     watch: &dyn Watch,
 ) -> Result<Updated> {
     let mut prepared = Updater::prepare_for(&commit.method, reach(&commit.method, updates.end(), bytes_before))?;

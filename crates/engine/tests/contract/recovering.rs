@@ -80,7 +80,7 @@ fn an_update_through_a_link_that_was_made_later_is_not_overwritten() {
         let mut batch = Batch::new();
         batch.push(50, &sample(10_000)[50..51]).unwrap();
         let exact = Commit {
-            method: Method::known("update/sync"),
+            method: Method::known("update/sync").into(),
             safety: Safety::InPlace,
             grows: false,
             is_unsafe: false,

@@ -65,7 +65,7 @@ fn a_journal_and_a_new_file_leave_the_same() {
     for folder in folders() {
         for safety in [Safety::Journal, Safety::Replace] {
             let path = file_of(&folder, "file", &sample(FILE_BYTES));
-            let method = "update/planned,fsync".parse().unwrap();
+            let method: seekless::method::Choice = "update/planned,fsync".parse().unwrap();
             commit(&path, &updates, &how(method, safety)).unwrap();
             assert!(std::fs::read(&path).unwrap() == after, "{safety:?}");
             assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "{safety:?}");

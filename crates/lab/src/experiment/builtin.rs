@@ -121,7 +121,7 @@ mod tests {
         for column in &experiment.columns {
             let glob = crate::experiment::expand::glob(&column.methods).unwrap();
             let is_meant = |contest: &&crate::experiment::ContestPlan| {
-                contest.operation.name() == column.operation
+                contest.operation == column.operation
                     && column.target.is_none_or(|target| target == contest.target)
                     && (column.draw.is_none() || column.draw == contest.updates.map(|updates| updates.draw))
             };
@@ -129,7 +129,7 @@ mod tests {
             let methods = contests.flat_map(|contest| &contest.methods);
             let durabilities: BTreeSet<&str> = methods
                 .filter(|method| glob.is_match(method.to_string()))
-                .map(|method| method.options().durability().name())
+                .map(|method| method.durability().name())
                 .collect();
             assert_eq!(
                 durabilities,

@@ -1,13 +1,13 @@
 //! From the names of an experiment to methods: names, 2014 names, globs, and the blocks of a contest.
 
 use globset::{Glob, GlobMatcher};
-use seekless::method::{ALIASES, MECHANISMS, Setting, variants};
-use seekless::{Method, Operation};
+use seekless::Operation;
+use seekless::method::{ALIASES, Choice, Durability, MECHANISMS, Plan, Setting, variants};
 
 use super::error::{did_you_mean, nearest};
 
 /// The methods that a name or glob stands for. One that has a default block and names none gets each of the blocks.
-pub(super) fn expand(name: &str, operation: Operation, blocks: &[u64]) -> Result<Vec<Method>, String> {
+pub(super) fn expand(name: &str, operation: Operation, blocks: &[u64]) -> Result<Vec<Choice>, String> {
     let methods = if is_glob(name) {
         matching(name, operation)?
     } else {
@@ -17,14 +17,17 @@ pub(super) fn expand(name: &str, operation: Operation, blocks: &[u64]) -> Result
         return Ok(methods);
     }
     let mut expanded = Vec::new();
-    for method in methods {
-        if method.options().block_bytes().is_none() {
-            expanded.push(method);
+    for choice in methods {
+        let with_block = choice
+            .method()
+            .filter(|method| method.options().block_bytes().is_some());
+        let Some(method) = with_block else {
+            expanded.push(choice);
             continue;
-        }
+        };
         for &block in blocks {
             let sized = method.with(Setting::block_bytes(block));
-            expanded.push(sized.map_err(|error| error.to_string())?);
+            expanded.push(sized.map_err(|error| error.to_string())?.into());
         }
     }
     Ok(expanded)
@@ -41,8 +44,8 @@ fn is_glob(name: &str) -> bool {
     name.contains(['*', '?', '[', '{'])
 }
 
-fn exact(name: &str, operation: Operation) -> Result<Method, String> {
-    let method: Method = name.parse().map_err(|error: seekless::ParseError| error.to_string())?;
+fn exact(name: &str, operation: Operation) -> Result<Choice, String> {
+    let method: Choice = name.parse().map_err(|error: seekless::ParseError| error.to_string())?;
     if method.operation() == operation {
         Ok(method)
     } else {
@@ -54,12 +57,17 @@ fn exact(name: &str, operation: Operation) -> Result<Method, String> {
 }
 
 /// All variants that match.
-fn matching(pattern: &str, operation: Operation) -> Result<Vec<Method>, String> {
+fn matching(pattern: &str, operation: Operation) -> Result<Vec<Choice>, String> {
     let glob = glob(pattern).map_err(|message| format!("`{pattern}` is no glob: {message}"))?;
     let ranked = MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation);
-    let found: Vec<Method> = ranked
+    let plans = Durability::ALL
+        .iter()
+        .map(|&durability| Choice::Plan(Plan { durability }));
+    let found: Vec<Choice> = ranked
         .flat_map(variants)
-        .filter(|method| glob.is_match(method.to_string()))
+        .map(Choice::Method)
+        .chain(plans.filter(|plan| plan.operation() == operation))
+        .filter(|choice| glob.is_match(choice.to_string()))
         .collect();
     if found.is_empty() {
         let like = did_you_mean(&nearest_methods(pattern));

@@ -1,21 +1,21 @@
 //! Choosing some methods of experiments by globs.
 
 use globset::GlobMatcher;
-use seekless::Method;
+use seekless::method::Choice;
 
 use super::error::nearest;
 use super::expand::{glob, nearest_methods};
 use super::{ContestPlan, Experiment, ExperimentError};
 
 /// What a glob chooses.
-struct Choice<'a> {
+struct Pattern<'a> {
     text: &'a str,
     glob: GlobMatcher,
     /// The method, where the text is one: so `read_plain` chooses what it stands for.
-    method: Option<Method>,
+    method: Option<Choice>,
 }
 
-impl<'a> Choice<'a> {
+impl<'a> Pattern<'a> {
     fn new(text: &'a str) -> Result<Self, ExperimentError> {
         let glob = glob(text).map_err(|message| ExperimentError::Glob {
             glob: text.to_owned(),
@@ -28,9 +28,10 @@ impl<'a> Choice<'a> {
         })
     }
 
-    fn takes_method(&self, method: &Method) -> bool {
-        let mechanism = format!("{}/{}", method.operation(), method.mechanism().name);
-        self.method.as_ref() == Some(method) || self.glob.is_match(method.to_string()) || self.glob.is_match(mechanism)
+    fn takes_method(&self, method: &Choice) -> bool {
+        let text = method.to_string();
+        let mechanism = text.split([',', '=']).next().unwrap_or_default();
+        self.method.as_ref() == Some(method) || self.glob.is_match(mechanism) || self.glob.is_match(&text)
     }
 
     fn takes_command(&self, name: &str) -> bool {
@@ -38,8 +39,11 @@ impl<'a> Choice<'a> {
     }
 
     /// The same for a method that may have a published name.
-    fn takes_method_of(&self, contest: &ContestPlan, method: &Method) -> bool {
-        let mut labels = contest.labels.iter().filter(|(known, _)| known == method);
+    fn takes_method_of(&self, contest: &ContestPlan, method: &Choice) -> bool {
+        let mut labels = contest
+            .labels
+            .iter()
+            .filter(|(known, _)| method.method() == Some(known));
         self.takes_method(method) || labels.any(|(_, label)| self.glob.is_match(label))
     }
 
@@ -63,7 +67,7 @@ pub fn filter(experiments: &[Experiment], globs: &[String]) -> Result<Vec<Experi
     }
     let choices = globs
         .iter()
-        .map(|text| Choice::new(text))
+        .map(|text| Pattern::new(text))
         .collect::<Result<Vec<_>, _>>()?;
     for choice in &choices {
         if !experiments
@@ -78,11 +82,11 @@ pub fn filter(experiments: &[Experiment], globs: &[String]) -> Result<Vec<Experi
     Ok(chosen.filter(|experiment| !experiment.contests.is_empty()).collect())
 }
 
-fn choose(experiment: &Experiment, choices: &[Choice<'_>]) -> Experiment {
+fn choose(experiment: &Experiment, choices: &[Pattern<'_>]) -> Experiment {
     let contests = experiment.contests.iter().map(|contest| {
         let all = contest;
         let mut contest = all.clone();
-        let is_taken = |method: &Method| choices.iter().any(|choice| choice.takes_method_of(all, method));
+        let is_taken = |method: &Choice| choices.iter().any(|choice| choice.takes_method_of(all, method));
         contest.methods.retain(is_taken);
         contest
             .commands

@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use seekless::method::parse_size;
+use seekless::method::{Choice, parse_size};
 use seekless::{Kernel, Method, Operation};
 use seekless_record::{Cache, Differ, Target};
 use serde::Deserialize;
@@ -194,7 +194,7 @@ pub(super) fn one_of<T: Copy>(word: &Spanned<String>, what: &str, known: &[(&str
     )
 }
 
-fn methods(operation: Operation, text: &ContestText) -> Checked<Vec<Method>> {
+fn methods(operation: Operation, text: &ContestText) -> Checked<Vec<Choice>> {
     let blocks = match &text.blocks {
         None => Vec::new(),
         Some(blocks) => blocks
@@ -282,7 +282,7 @@ fn caches(operation: Operation, target: Target, text: Option<&Spanned<Vec<Spanne
 /// Where second files differ. A method that answers at once for a file compared with itself would be ranked for nothing.
 fn differs(
     operation: Operation,
-    methods: &[Method],
+    methods: &[Choice],
     text: Option<&Spanned<Vec<Spanned<String>>>>,
 ) -> Checked<Vec<Differ>> {
     let Some(text) = text else {
@@ -294,7 +294,10 @@ fn differs(
     let known = Differ::ALL.map(|differ| (differ.name(), differ));
     let differs = distinct(text, "place", |word| one_of(word, "place of a difference", &known))?;
     if differs.contains(&Differ::Itself)
-        && let Some(method) = methods.iter().find(|method| !method.options().identity_ignored())
+        && let Some(method) = methods
+            .iter()
+            .filter_map(Choice::method)
+            .find(|method| !method.options().identity_ignored())
     {
         return problem(
             text,
@@ -349,7 +352,7 @@ fn kernel(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Kerne
         }
         Some(word) if operation == Operation::Compare => problem(
             word,
-            "what compares is an option of each method, as in `compare/sync,kernel=bytewise`",
+            "what compares is an option of each method, as in `compare/sync,differ=bytewise`",
         ),
         Some(word) => problem(
             word,

@@ -83,8 +83,8 @@ mod tests {
         );
         for (anonymous, own) in anonymous.contests.iter().zip(&run.contests) {
             let methods = |contest: &Contest| {
-                let all = contest.entries.iter().filter(|entry| entry.command.is_none());
-                all.map(|entry| entry.method.clone()).collect::<Vec<_>>()
+                let all = contest.entries.iter().filter(|entry| entry.command().is_none());
+                all.map(|entry| entry.name().into_owned()).collect::<Vec<_>>()
             };
             assert_eq!(methods(anonymous), methods(own));
         }

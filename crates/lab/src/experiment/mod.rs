@@ -19,6 +19,7 @@ use std::path::Path;
 pub use error::ExperimentError;
 pub use filter::filter;
 pub use known::KNOWN;
+use seekless::method::Choice;
 use seekless::{Kernel, Method, Operation};
 use seekless_record::{Cache, Column, Command, Differ, Published, Target, UpdatePattern};
 
@@ -44,9 +45,9 @@ pub struct Experiment {
 pub struct ContestPlan {
     /// The operation.
     pub operation: Operation,
-    /// The methods, distinct, in the order of the file. They may differ in durability, and copies in whether they share
+    /// The methods and plans, distinct, in the order of the file. They may differ in durability, and copies in whether they share
     /// blocks; only equals are ranked together.
-    pub methods: Vec<Method>,
+    pub methods: Vec<Choice>,
     /// The names under which documents published some of the methods, where the experiment gives them by these.
     pub labels: Vec<(Method, String)>,
     /// The external commands.

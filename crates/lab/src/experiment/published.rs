@@ -85,7 +85,7 @@ fn finding(text: FindingText) -> Checked<Finding> {
     }
     let exact_bytes = size(text.size)?;
     Ok(Finding {
-        operation: one_of(&text.operation, "operation", &operations)?.name().to_owned(),
+        operation: one_of(&text.operation, "operation", &operations)?,
         kind: match &text.kind {
             None => FindingKind::Any,
             Some(word) => one_of(word, "kind", &kinds)?,
@@ -102,7 +102,7 @@ fn finding(text: FindingText) -> Checked<Finding> {
         system: text.vmstat.as_ref().map(vmstat).transpose()?,
         durability: text
             .durability
-            .map(|word| one_of(&word, "durability", &durabilities).map(|known| known.name().to_owned()))
+            .map(|word| one_of(&word, "durability", &durabilities))
             .transpose()?,
         seconds: figure(text.seconds.as_ref())?,
         cpu_seconds: figure(text.cpu_seconds.as_ref())?,
@@ -189,7 +189,7 @@ pub(super) fn column(experiment: &str, text: ColumnText) -> Checked<Column> {
     let draws = Draw::ALL.map(|draw| (draw.name(), draw));
     Ok(Column {
         experiment: experiment.to_owned(),
-        operation: one_of(&text.operation, "operation", &operations)?.name().to_owned(),
+        operation: one_of(&text.operation, "operation", &operations)?,
         target: text.target.map(|word| one_of(&word, "target", &targets)).transpose()?,
         draw: text.draw.map(|word| one_of(&word, "draw", &draws)).transpose()?,
         name: text.name.into_inner(),

@@ -1,6 +1,6 @@
 //! Holding a trial against what must have come out of it, outside any clock.
 
-use seekless::method::CachePolicy;
+use seekless::method::{CachePolicy, Choice, Operation};
 use seekless::{Answer, Kernel, Method};
 use seekless_record::{Cache, Contest, Differ, Entry, Mode, Target, Trial};
 use seekless_results::has_target;
@@ -25,15 +25,16 @@ impl Runner<'_> {
         trial: &mut Trial,
     ) -> Apart {
         let place = &self.places[contest.storage];
-        let method: Option<Method> = entry.method.parse().ok();
+        let choice = entry.choice();
+        let method = choice.as_ref().and_then(Choice::method);
         let looked_at = files.targets.first().filter(|_| has_target(contest));
         let summary = match looked_at.or(files.sources.first().map(|file| &file.path)) {
             Some(path) => seekless::extents(path).ok().flatten(),
             None => None,
         };
-        let shared = contest.operation == "copy" && summary.is_some_and(|extents| extents.shared_bytes > 0);
+        let shared = contest.operation == Operation::Copy && summary.is_some_and(|extents| extents.shared_bytes > 0);
         trial.extents = summary.map(|extents| extents.count);
-        let is_write = contest.operation == "write";
+        let is_write = contest.operation == Operation::Write;
         let looked_at = if is_write {
             files.held(Target::Overwrite)
         } else {
@@ -57,8 +58,8 @@ impl Runner<'_> {
             .wrong_result(contest, files, report)
             .map(|why| format!("{WRONG}: {why}"))
             .or_else(|| trial.invalid.take())
-            .or_else(|| account::wrong_source(report, method.as_ref(), expected))
-            .or_else(|| used_cache(method.as_ref(), contest, trial.resident_after));
+            .or_else(|| account::wrong_source(report, method, expected))
+            .or_else(|| used_cache(method, contest, trial.resident_after));
         trial.valid = wrong.is_none();
         trial.invalid = wrong;
         Apart {
@@ -70,8 +71,8 @@ impl Runner<'_> {
     /// What is wrong with what a trial found or made.
     fn wrong_result(&self, contest: &Contest, files: &Files, report: &Report) -> Option<String> {
         let unreadable = |error: std::io::Error| Some(format!("it could not be checked: {error}"));
-        match contest.operation.as_str() {
-            "read" => {
+        match contest.operation {
+            Operation::Read => {
                 let kernel: Kernel = contest.kernel.parse().ok()?;
                 let is_command = report.calls.is_none();
                 if !is_command && report.answers.len() != files.sources.len() {
@@ -87,15 +88,15 @@ impl Runner<'_> {
                     .next()
                     .map(|(found, file)| format!("{kernel} found {found:?} in {}", file.path.display()))
             }
-            "write" => files.targets.iter().find_map(|path| {
+            Operation::Write => files.targets.iter().find_map(|path| {
                 check_stream(path, contest.size_bytes, self.bench.seed).map_or_else(unreadable, Result::err)
             }),
-            "update" => (0..).zip(&files.targets).find_map(|(index, path)| {
+            Operation::Update => (0..).zip(&files.targets).find_map(|(index, path)| {
                 let (bytes, seed) = (contest.size_bytes, updates_seed(self.bench.seed, index));
                 let expected = updates::expected(&contest.updates?, bytes, seed);
                 check_updated(path, bytes, target_seed(self.bench.seed), &expected).map_or_else(unreadable, Result::err)
             }),
-            "compare" => wrong_comparison(files, &report.compared, report.calls.is_none()),
+            Operation::Compare => wrong_comparison(files, &report.compared, report.calls.is_none()),
             _ => files
                 .targets
                 .iter()
@@ -170,7 +171,7 @@ pub(super) const STRAY_PART: f64 = 0.01;
 fn used_cache(method: Option<&Method>, contest: &Contest, resident_after: Option<f64>) -> Option<String> {
     let direct = method.is_some_and(|method| method.options().cache() == CachePolicy::Direct);
     let stayed = resident_after.is_some_and(|part| part > STRAY_PART);
-    let is_looked_at = contest.cache == Cache::Cold || contest.operation == "write";
+    let is_looked_at = contest.cache == Cache::Cold || contest.operation == Operation::Write;
     (direct && stayed && is_looked_at).then(|| "direct I/O left the file in the page cache".to_owned())
 }
 

@@ -51,7 +51,7 @@ impl Runner<'_> {
     pub(super) fn make_files(&mut self, contests: &[usize]) -> Result<(), BenchError> {
         for &contest in contests {
             let contest = &self.run.contests[contest];
-            if !needs_source(&contest.operation) || self.stop.is_requested() {
+            if !needs_source(contest.operation) || self.stop.is_requested() {
                 continue;
             }
             let made = made_files(contest);

@@ -1,8 +1,7 @@
 //! What is measured in the same rounds, and planning it: contests, their entries, and what is not to be had.
 
-use seekless::Method;
-use seekless::method::{Durability, Operation, format_size};
-use seekless_record::{Cache, Contest, Differ, Entry, Status};
+use seekless::method::{Choice, Durability, Operation, format_size};
+use seekless_record::{Cache, Contest, Differ, Entry, Status, Subject};
 use seekless_results::{Decider, Group, planned_trials};
 
 use super::files::{memory_allowed, memory_for, read_bytes};
@@ -46,7 +45,7 @@ impl Runner<'_> {
                     let files = files_per_trial(plan, durability, bytes);
                     let all_bytes = bytes * u64::from(files);
                     let trial = trial_cost(plan.operation, cache, all_bytes, &speeds)
-                        + updating_cost(plan.updates.as_ref(), (bytes, files), durability.name());
+                        + updating_cost(plan.updates.as_ref(), (bytes, files), durability);
                     group.expected = trial * planned_trials(group.active(&self.run).len()) as u32;
                     groups.push(group);
                 }
@@ -131,12 +130,11 @@ impl Runner<'_> {
             ..
         } = description;
         let mut group = Group::default();
-        let same = |method: &&Method| method.options().durability() == durability;
-        let methods: Vec<Method> = plan.methods.iter().filter(same).copied().collect();
+        let same = |choice: &&Choice| choice.durability() == durability;
+        let methods: Vec<Choice> = plan.methods.iter().filter(same).copied().collect();
         for storage in 0..self.measured_places() {
             let commands = plan.commands.iter().map(|command| Entry {
-                method: format!("command/{}", command.name),
-                command: Some(command.clone()),
+                subject: Subject::Command(command.clone()),
                 label: None,
                 status: refuses_command(plan, durability)
                     .or_else(|| self.refuses(None, storage, description))
@@ -156,7 +154,7 @@ impl Runner<'_> {
             group.contests.push(self.run.contests.len());
             self.run.contests.push(Contest {
                 experiment: experiment.to_owned(),
-                operation: plan.operation.name().to_owned(),
+                operation: plan.operation,
                 storage,
                 other_storage: self
                     .other_place()
@@ -179,7 +177,7 @@ impl Runner<'_> {
                 mode: None,
                 shared_blocks: false,
                 holes_skipped: false,
-                durability: durability.name().to_owned(),
+                durability,
                 entries,
                 conclusion: None,
             });
@@ -197,14 +195,15 @@ impl Runner<'_> {
         self.bench.other.as_ref().map(|_| self.places.len() - 1)
     }
 
-    fn entry(&mut self, method: &Method, storage: usize, description: &Description) -> Entry {
-        let mut refused = self.refuses(Some(method), storage, description);
-        for place in self.places_of(method.operation(), storage) {
-            refused = refused.or_else(|| self.places[place].availability(method).reason().map(str::to_owned));
+    fn entry(&mut self, choice: &Choice, storage: usize, description: &Description) -> Entry {
+        let mut refused = self.refuses(Some(choice), storage, description);
+        if let Some(method) = choice.method() {
+            for place in self.places_of(method.operation(), storage) {
+                refused = refused.or_else(|| self.places[place].availability(method).reason().map(str::to_owned));
+            }
         }
         Entry {
-            method: method.to_string(),
-            command: None,
+            subject: Subject::from(*choice),
             label: None,
             status: refused.map_or(Status::Measured, Status::Unavailable),
             summary: None,
@@ -219,12 +218,12 @@ impl Runner<'_> {
     }
 
     /// Why a method or command has no meaning under a description.
-    fn refuses(&mut self, method: Option<&Method>, storage: usize, description: &Description) -> Option<String> {
-        let operation = method.map_or(Operation::Read, Method::operation);
+    fn refuses(&mut self, choice: Option<&Choice>, storage: usize, description: &Description) -> Option<String> {
+        let operation = choice.map_or(Operation::Read, Choice::operation);
         let places = self.places_of(operation, storage);
         let mut refused = places
             .iter()
-            .find_map(|&place| self.places[place].refuses(method, description.cache));
+            .find_map(|&place| self.places[place].refuses(choice, description.cache));
         if description.read_ahead_kib.is_some() {
             refused = refused.or_else(|| ReadAhead::refuses(&self.places[storage].facts));
         }
@@ -257,10 +256,10 @@ struct Description {
 }
 
 /// The name under which a plan's method was published.
-fn label(plan: &ContestPlan, method: &Method) -> Option<String> {
+fn label(plan: &ContestPlan, choice: &Choice) -> Option<String> {
     let mut labels = plan.labels.iter();
     labels
-        .find(|(known, _)| known == method)
+        .find(|(known, _)| choice.method() == Some(known))
         .map(|(_, label)| label.clone())
 }
 
@@ -276,9 +275,7 @@ fn refuses_command(plan: &ContestPlan, durability: Durability) -> Option<String>
 /// The durabilities among a plan's methods: never ranked together.
 fn durabilities(plan: &ContestPlan) -> Vec<Durability> {
     let used = |durability: &Durability| {
-        plan.methods
-            .iter()
-            .any(|method| method.options().durability() == *durability)
+        plan.methods.iter().any(|choice| choice.durability() == *durability)
             || (*durability == Durability::None && plan.methods.is_empty())
     };
     Durability::ALL.iter().copied().filter(used).collect()

@@ -14,10 +14,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use seekless::method::Operation;
-use seekless_record::{Cache, Ended, LabCost, NoiseFloor, Phase, Run};
+use seekless_record::{Cache, Drop, Ended, LabCost, NoiseFloor, Phase, Revision, Run};
 use seekless_results::{Decider, Next, conclude_now, other_io, warnings};
 
-use crate::cache_state::Drop;
 use crate::experiment::Experiment;
 use crate::noise::{self, CpuTime};
 use crate::trial::Stop;
@@ -327,7 +326,11 @@ fn new_run(bench: &Bench, places: &[Place]) -> Run {
         experiments: names,
         seed: bench.seed,
         budget_seconds: bench.rounds.is_none().then_some(bench.budget.as_secs_f64()),
-        drop: bench.drop.name().to_owned(),
+        drop: bench.drop,
+        revision: Some(Revision {
+            protocol: crate::PROTOCOL,
+            mechanisms: seekless::method::REVISION,
+        }),
         machine: crate::machine::machine(),
         storages: places.iter().map(Place::record).collect(),
         contests: Vec::new(),

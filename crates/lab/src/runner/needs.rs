@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use seekless::Operation;
 use seekless_record::{Contest, Differ, Entry};
 use seekless_results::{CONFIRMING_ROUNDS, Decider, Group, MOST_ROUNDS, has_target, planned_trials};
 
@@ -152,10 +153,10 @@ pub(super) fn made_files(contest: &Contest) -> Vec<MadeFiles> {
         second,
     };
     let mut files = Vec::new();
-    if needs_source(&contest.operation) {
+    if needs_source(contest.operation) {
         files.push(made(contest.storage, None));
     }
-    if contest.operation == "compare" && contest.differ != Differ::Itself {
+    if contest.operation == Operation::Compare && contest.differ != Differ::Itself {
         let storage = contest.other_storage.unwrap_or(contest.storage);
         files.push(made(storage, Some(contest.differ)));
     }
@@ -163,8 +164,8 @@ pub(super) fn made_files(contest: &Contest) -> Vec<MadeFiles> {
 }
 
 /// Whether trials read files that are made once; what is updated is made for each trial.
-pub(super) fn needs_source(operation: &str) -> bool {
-    !matches!(operation, "write" | "update")
+pub(super) fn needs_source(operation: Operation) -> bool {
+    !matches!(operation, Operation::Write | Operation::Update)
 }
 
 /// How many entries of a contest write a file in each of their trials.
@@ -174,7 +175,7 @@ pub(super) fn writers(contest: &Contest) -> usize {
 
 /// Whether an entry writes a file in each of its trials.
 pub(super) fn writes(contest: &Contest, entry: &Entry) -> bool {
-    let makes = entry.command.as_ref().is_some_and(|command| !command.before.is_empty());
+    let makes = entry.command().is_some_and(|command| !command.before.is_empty());
     has_target(contest) || makes
 }
 

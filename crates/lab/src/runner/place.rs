@@ -6,8 +6,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use seekless::cache;
-use seekless::method::{CachePolicy, Operation};
-use seekless::{Availability, Method, Probe, StorageFacts};
+use seekless::method::{CachePolicy, Choice, Operation};
+use seekless::{Availability, BlockDevice, Method, Probe, StorageFacts};
 use seekless_record as record;
 
 use super::{Bench, BenchError};
@@ -277,10 +277,11 @@ impl Place {
     }
 
     /// Why a method has no meaning in a cache state.
-    pub fn refuses(&self, method: Option<&Method>, cache: record::Cache) -> Option<String> {
+    pub fn refuses(&self, choice: Option<&Choice>, cache: record::Cache) -> Option<String> {
+        let method = choice.and_then(Choice::method);
         let is_direct = method.is_some_and(|method| method.options().cache() == CachePolicy::Direct);
-        let reads = method.is_none_or(|method| method.operation() != Operation::Write);
-        let updates = method.is_some_and(|method| method.operation() == Operation::Update);
+        let reads = choice.is_none_or(|choice| choice.operation() != Operation::Write);
+        let updates = choice.is_some_and(|choice| choice.operation() == Operation::Update);
         match cache {
             record::Cache::Over if updates => Some("a file that is updated begins cold or warm".to_owned()),
             record::Cache::Cold if !self.has_cold => Some(format!(
@@ -328,8 +329,49 @@ impl Place {
             }),
             alternating_ns: self.alternating_ns,
             facts: BTreeMap::new(),
+            id: Some(storage_id(&self.folder, facts)),
         }
     }
+}
+
+/// What a storage is known by from run to run.
+fn storage_id(folder: &Path, facts: &StorageFacts) -> record::StorageId {
+    fn chain(device: &BlockDevice, found: &mut Vec<record::DeviceId>) {
+        found.push(record::DeviceId {
+            name: device.name.clone(),
+            model: device.model.clone(),
+            serial: device.serial.clone(),
+        });
+        device.below.iter().for_each(|device| chain(device, found));
+    }
+    let mut devices = Vec::new();
+    facts.device.iter().for_each(|device| chain(device, &mut devices));
+    let uuid = fs::File::open(folder).and_then(|folder| seekless_sys::file_system_uuid(&folder));
+    let uuid = uuid.ok().and_then(seekless_sys::Support::available);
+    let kernel = seekless_sys::kernel_release();
+    record::StorageId {
+        file_system: facts.file_system.clone(),
+        uuid: uuid.map(|bytes| in_hex(&bytes)),
+        devices,
+        kernel: seekless_results::first_two_numbers(&kernel),
+        read_ahead_kib: facts.device.as_ref().and_then(|device| device.read_ahead_kib),
+    }
+}
+
+/// An identifier as it is written: one of 16 bytes in its five groups.
+fn in_hex(bytes: &[u8]) -> String {
+    let dash = |at: usize| {
+        if bytes.len() == 16 && matches!(at, 4 | 6 | 8 | 10) {
+            "-"
+        } else {
+            ""
+        }
+    };
+    let digits = bytes
+        .iter()
+        .enumerate()
+        .map(|(at, byte)| format!("{}{byte:02x}", dash(at)));
+    digits.collect()
 }
 
 /// The seed of a file's stream. Each file has bytes of its own: some storages keep equal blocks once.

@@ -55,7 +55,7 @@ pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run,
         && run
             .contests
             .iter()
-            .any(|contest| (contest.operation.as_str(), contest.size_bytes) != ("read", bytes))
+            .any(|contest| (contest.operation, contest.size_bytes) != (Operation::Read, bytes))
     {
         return Err(refuse(format!(
             "it did not read a file of {bytes} bytes: the file is another than it was"
@@ -128,10 +128,6 @@ impl Runner<'_> {
         let speeds = self.calibrate()?;
         for group in &mut groups {
             let contest = &self.run.contests[group.contests[0]];
-            let mut known = Operation::ALL.into_iter();
-            let operation = known
-                .find(|known| known.name() == contest.operation)
-                .unwrap_or(Operation::Read);
             let done = self
                 .run
                 .trials
@@ -142,11 +138,11 @@ impl Runner<'_> {
                 .saturating_sub(done)
                 .max(FEWEST_TRIALS);
             let bytes = contest.size_bytes * u64::from(contest.files);
-            let trial = trial_cost(operation, contest.cache, bytes, &speeds)
+            let trial = trial_cost(contest.operation, contest.cache, bytes, &speeds)
                 + updating_cost(
                     contest.updates.as_ref(),
                     (contest.size_bytes, contest.files),
-                    &contest.durability,
+                    contest.durability,
                 );
             group.expected = trial * trials as u32;
         }

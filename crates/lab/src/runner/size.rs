@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use seekless::method::{Durability, Operation};
+use seekless::method::{Choice, Durability, Operation};
 use seekless::{Destination, Generator, Kernel, Method, Reader, Tally, Writer, cache};
 use seekless_record::{Cache, UpdatePattern};
 use seekless_results::planned_trials;
@@ -36,12 +36,9 @@ const MEMORY_SPEED: f64 = 4e9;
 /// The time that a group is expected to take: the contest of one size and cache state.
 pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {
     let trials = planned_trials(plan.methods.len() + plan.commands.len());
-    let durability = plan
-        .methods
-        .first()
-        .map_or(Durability::None, |method| method.options().durability());
+    let durability = plan.methods.first().map_or(Durability::None, Choice::durability);
     let files = files_per_trial(plan, durability, bytes);
-    let updating = updating_cost(plan.updates.as_ref(), (bytes, files), durability.name());
+    let updating = updating_cost(plan.updates.as_ref(), (bytes, files), durability);
     (trial_cost(plan.operation, cache, bytes * u64::from(files), speeds) + updating) * trials as u32
 }
 
@@ -50,9 +47,13 @@ const UPDATE_NS: u64 = 1_000;
 const UPDATE_THROUGH_NS: u64 = 100_000;
 
 /// The time that the updates of a trial take, in so many files of a size.
-pub(super) fn updating_cost(pattern: Option<&UpdatePattern>, (bytes, files): (u64, u32), durability: &str) -> Duration {
+pub(super) fn updating_cost(
+    pattern: Option<&UpdatePattern>,
+    (bytes, files): (u64, u32),
+    durability: Durability,
+) -> Duration {
     let Some(pattern) = pattern else { return Duration::ZERO };
-    let each = if durability == Durability::WriteThrough.name() {
+    let each = if durability == Durability::WriteThrough {
         UPDATE_THROUGH_NS
     } else {
         UPDATE_NS
@@ -123,7 +124,7 @@ fn waits_per_file(plan: &ContestPlan, durability: Durability, bytes: u64) -> Opt
     if let Some(updates) = &plan.updates {
         return Some(updates::count(updates, bytes));
     }
-    let options = plan.methods.iter().map(Method::options);
+    let options = plan.methods.iter().filter_map(Choice::method).map(Method::options);
     let through =
         options.filter(|options| options.durability() == durability && durability == Durability::WriteThrough);
     through
@@ -219,7 +220,7 @@ mod tests {
     fn plan() -> ContestPlan {
         ContestPlan {
             operation: Operation::Read,
-            methods: vec![Method::known("read/sync"); 10],
+            methods: vec![Method::known("read/sync").into(); 10],
             commands: Vec::new(),
             sizes: vec![crate::experiment::Size::Auto],
             caches: vec![Cache::Cold],

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seekless::Method;
-use seekless_record::{Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
+use seekless::method::{Choice, Durability, Operation};
+use seekless_record::{Cache, Contest, Differ, Entry, Phase, Status, Subject, Target, Trial};
 use seekless_results::{Decider, Turn, has_target, title};
 
 use super::apart::Apart;
@@ -72,7 +72,7 @@ impl Runner<'_> {
         let measured = &description.entries[entry];
         self.watch.event(&Event::Trial {
             contest: title(&description),
-            method: &measured.method,
+            method: &measured.name(),
             round: round + 1,
             phase,
             left: self
@@ -151,23 +151,23 @@ impl Runner<'_> {
     /// The files of a trial: the sources that are there, the targets that will be.
     fn files(&mut self, contest: &Contest) -> Result<Files, BenchError> {
         let (bytes, count, seed) = (contest.size_bytes, contest.files, self.bench.seed);
-        let others = match (contest.operation.as_str(), contest.differ) {
-            ("compare", Differ::Itself) => {
+        let others = match (contest.operation, contest.differ) {
+            (Operation::Compare, Differ::Itself) => {
                 let sources = self.places[contest.storage].source_files(&SourceFiles::of(contest), seed)?;
                 sources.iter().map(OtherFile::itself).collect()
             }
-            ("compare", differ) => self.places[contest.other_storage.unwrap_or(contest.storage)]
+            (Operation::Compare, differ) => self.places[contest.other_storage.unwrap_or(contest.storage)]
                 .other_files(bytes, count, seed, differ)?
                 .to_vec(),
             _ => Vec::new(),
         };
         let place = &mut self.places[contest.storage];
-        let sources = match contest.operation.as_str() {
+        let sources = match contest.operation {
             operation if !needs_source(operation) => Vec::new(),
             _ => place.source_files(&SourceFiles::of(contest), seed)?.to_vec(),
         };
-        let targets: Vec<PathBuf> = match contest.operation.as_str() {
-            "read" => Vec::new(),
+        let targets: Vec<PathBuf> = match contest.operation {
+            Operation::Read => Vec::new(),
             _ => (0..contest.files)
                 .map(|index| place.path(&format!("target-{index}")))
                 .collect(),
@@ -219,7 +219,7 @@ impl Runner<'_> {
             work_ns_per_kib: contest.work_ns_per_kib,
             device_folders: self.device_folders(contest),
             cgroup: group.as_ref().map(|group| FilePath::from(group.path())),
-            sync_target: contest.operation == "copy" && contest.durability == "fsync",
+            sync_target: contest.operation == Operation::Copy && contest.durability == Durability::Fsync,
             rehearse: contest.cache == Cache::Over,
         };
         let child = Child::start(&self.bench.program, &spec, self.stop)?;
@@ -351,24 +351,22 @@ pub(super) fn target_seed(seed: u64) -> u64 {
 
 /// What a trial is to do, or why it cannot be: a run that is gone on with may have been changed by hand.
 fn action(contest: &Contest, entry: &Entry, seed: u64) -> Result<Action, String> {
-    if let Some(command) = &entry.command {
-        return Ok(Action::Command(command.clone()));
+    let choice = match &entry.subject {
+        Subject::Command(command) => return Ok(Action::Command(command.clone())),
+        Subject::Plan(plan) => Choice::Plan(*plan),
+        Subject::Method(text) => Choice::Method(text.parse().map_err(|error: seekless::ParseError| error.to_string())?),
+    };
+    if choice.operation() != contest.operation {
+        return Err(format!("`{choice}` is not to {}, as its contest is", contest.operation));
     }
-    let method: Method = entry
-        .method
-        .parse()
-        .map_err(|error: seekless::ParseError| error.to_string())?;
-    if method.operation().name() != contest.operation {
-        return Err(format!("`{method}` is not to {}, as its contest is", contest.operation));
-    }
-    Ok(match method.operation() {
-        seekless::Operation::Read => Action::Read(method, contest.kernel.parse().unwrap_or_default()),
-        seekless::Operation::Write => Action::Write(method, Content::Stream(seed), contest.target),
-        seekless::Operation::Copy => Action::Copy(method, contest.target),
-        seekless::Operation::Compare => Action::Compare(method),
-        seekless::Operation::Update => {
+    Ok(match (contest.operation, choice) {
+        (Operation::Read, Choice::Method(method)) => Action::Read(method, contest.kernel.parse().unwrap_or_default()),
+        (Operation::Write, Choice::Method(method)) => Action::Write(method, Content::Stream(seed), contest.target),
+        (Operation::Copy, Choice::Method(method)) => Action::Copy(method, contest.target),
+        (Operation::Compare, Choice::Method(method)) => Action::Compare(method),
+        (_, choice) => {
             let updates = contest.updates.ok_or("its contest says nothing of updates")?;
-            Action::Update(method, updates, seed)
+            Action::Update(choice, updates, seed)
         }
     })
 }

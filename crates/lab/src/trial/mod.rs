@@ -17,6 +17,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use seekless::method::Choice;
 use seekless::{Answer, Kernel, Method};
 use seekless_record::{Command, DeviceUse, SystemUse, Target, UpdateAccount, UpdatePattern};
 use serde::{Deserialize, Serialize};
@@ -54,8 +55,8 @@ pub enum Action {
     Copy(Method, Target),
     /// A method of comparing.
     Compare(Method),
-    /// A method of updating, the updates, and the seed by which they are drawn.
-    Update(Method, UpdatePattern, u64),
+    /// A method or plan of updating, the updates, and the seed by which they are drawn.
+    Update(Choice, UpdatePattern, u64),
     /// Nothing, so that the cost of measuring is known.
     Nothing,
     /// An external command; `{file}`, `{target}`, `{one}` and `{other}` are replaced.

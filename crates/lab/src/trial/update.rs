@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use seekless::method::{CachePolicy, UpdateOrder};
-use seekless::update::{Batch, Commit, Look, PlanLimits, Safety, Updated, Updater, Updates, commit, cost, is_planned};
+use seekless::method::{CachePolicy, Choice, UpdateOrder};
+use seekless::update::{Batch, Commit, Look, PlanLimits, Safety, Updated, Updater, Updates, commit, cost};
 use seekless::{Method, Transfer};
 use seekless_record::{UpdateAccount, UpdatePattern};
 
@@ -20,7 +20,7 @@ enum Given {
 
 /// A method of updating with its buffers made, and what it is to write.
 pub(super) struct Updating {
-    method: Method,
+    choice: Choice,
     /// None where the method is planned when the updates are known.
     prepared: Option<Updater>,
     look: Option<Look>,
@@ -33,14 +33,11 @@ pub(super) struct Updating {
 
 impl Updating {
     /// Makes the batches, buffers and rings.
-    pub fn prepare(method: &Method, pattern: &UpdatePattern, seed: u64, spec: &Spec) -> Result<Self, TrialError> {
+    pub fn prepare(choice: &Choice, pattern: &UpdatePattern, seed: u64, spec: &Spec) -> Result<Self, TrialError> {
         let longest = spec.jobs.iter().map(|job| job.bytes).max().unwrap_or(0);
-        let prepared = if is_planned(method) {
-            None
-        } else {
-            Some(Updater::prepare_for(method, longest)?)
-        };
-        let is_sorted = method.options().update_order() == UpdateOrder::AsGiven;
+        let method = choice.method();
+        let prepared = method.map(|method| Updater::prepare_for(method, longest)).transpose()?;
+        let is_sorted = method.is_some_and(|method| method.options().update_order() == UpdateOrder::AsGiven);
         let batches = (0..).zip(&spec.jobs).map(|(index, job)| {
             let batch = updates::batch(pattern, job.bytes, updates_seed(seed, index)).map_err(TrialError::Updates)?;
             Ok(if is_sorted {
@@ -52,7 +49,7 @@ impl Updating {
         let mut given = batches.collect::<Result<Vec<_>, TrialError>>()?;
         given.reverse();
         Ok(Self {
-            method: *method,
+            choice: *choice,
             prepared,
             look: None,
             done: Vec::with_capacity(given.len()),
@@ -70,7 +67,7 @@ impl Updating {
 
     fn limits(&self) -> PlanLimits {
         PlanLimits {
-            durability: self.method.options().durability(),
+            durability: self.choice.durability(),
             amplification_max: None,
             is_exact: false,
             safety: Safety::InPlace,
@@ -114,7 +111,7 @@ impl Updating {
         self.account.planned.get_or_insert_with(|| plan.method.to_string());
         *self.account.predicted_seconds.get_or_insert_default() += plan.cost.predicted.as_secs_f64();
         let how = Commit {
-            method: plan.method,
+            method: plan.method.into(),
             safety: Safety::InPlace,
             grows: false,
             is_unsafe: false,
@@ -124,15 +121,13 @@ impl Updating {
 
     /// What was written, with the time that the planner's model gives for a method that was named.
     pub fn account(&self) -> UpdateAccount {
-        let look = self
-            .look
-            .as_ref()
-            .filter(|look| look.is_measured && is_modelled(&self.method));
-        let predicted = look.and_then(|look| {
+        let method = self.choice.method().filter(|method| is_modelled(method));
+        let look = self.look.as_ref().filter(|look| look.is_measured);
+        let predicted = look.zip(method).and_then(|(look, method)| {
             let costs = self
                 .done
                 .iter()
-                .map(|updates| cost(updates, &look.facts, &self.method, Safety::InPlace));
+                .map(|updates| cost(updates, &look.facts, method, Safety::InPlace));
             let all = costs
                 .map(|cost| cost.map(|cost| cost.predicted))
                 .sum::<Result<Duration, _>>();

@@ -101,12 +101,12 @@ fn what_is_wrong_is_named_by_its_field() {
         (
             "/contests/0/entries/0/summary/seconds/low",
             json!(1e5),
-            "contests[0].entries[0].summary.seconds: its ends",
+            "contests[0].entries[0].summary.seconds.low: is 1e5",
         ),
         (
             "/contests/0/entries/0/method",
             json!("m".repeat(5000)),
-            "contests[0].entries[0].method: is a name of 5000 bytes",
+            "contests[0].entries[0].method: has 5000 bytes of text",
         ),
         ("/noise/stolen", json!(1.5), "noise.stolen: is 1.5"),
         (

@@ -62,6 +62,37 @@ pub struct Storage {
     pub alternating_ns: Option<f64>,
     /// Facts that are not everybody's, by name.
     pub facts: BTreeMap<String, String>,
+    /// What it is known by; `None` for a run of a version before 3.
+    #[serde(default)]
+    pub id: Option<StorageId>,
+}
+
+/// What a storage is known by from run to run: where one of these differs, it is another, or behaves like another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StorageId {
+    /// The file system's type, as in `ext4`.
+    pub file_system: String,
+    /// The file system's UUID, where it has one.
+    pub uuid: Option<String>,
+    /// The devices, from the one that is mounted down to the disks.
+    pub devices: Vec<DeviceId>,
+    /// The kernel's major and minor version, as in `6.18`.
+    pub kernel: String,
+    /// The read-ahead window of the device that is mounted, in KiB.
+    pub read_ahead_kib: Option<u64>,
+}
+
+/// What a device is known by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceId {
+    /// The kernel's name, as in `vda`, which may be another after the next start.
+    pub name: String,
+    /// The model, where it tells.
+    pub model: Option<String>,
+    /// The serial number of a disk or the identifier of a volume, where it tells.
+    pub serial: Option<String>,
 }
 
 /// A block device, with what it claims of itself.

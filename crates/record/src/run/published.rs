@@ -1,5 +1,6 @@
 //! What others published of the question that a run answers.
 
+use seekless_method::{Durability, Operation};
 use serde::{Deserialize, Serialize};
 
 use super::{Cache, Draw, SystemUse, Target};
@@ -22,8 +23,8 @@ pub struct Published {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
-    /// `read`, `write`, `copy`, `compare` or `update`.
-    pub operation: String,
+    /// The operation.
+    pub operation: Operation,
     /// Whether it is about methods that wait for each call, that overlap, or all.
     pub kind: FindingKind,
     /// The smallest file it is about, in bytes; `None` for any.
@@ -42,7 +43,7 @@ pub struct Finding {
     pub layout: Option<String>,
     /// The durability it is about; `None` for any.
     #[serde(default)]
-    pub durability: Option<String>,
+    pub durability: Option<Durability>,
     /// The seconds it took, where these were published.
     #[serde(default)]
     pub seconds: Option<f64>,
@@ -78,7 +79,7 @@ pub struct Column {
     /// Its heading, by which findings are published too.
     pub name: String,
     /// The operation.
-    pub operation: String,
+    pub operation: Operation,
     /// What was written to; `None` for any.
     pub target: Option<Target>,
     /// How updates were drawn; `None` for any.

@@ -1,16 +1,19 @@
 //! Which measurements stand together, and which never do.
 
-use seekless_record::{Cache, Column, Contest, Draw, Entry, Finding, Interval, Status, Summary, Target, UpdatePattern};
+use seekless_method::{Durability, Operation};
+use seekless_record::{
+    Cache, Column, Contest, Draw, Entry, Finding, Interval, Status, Subject, Summary, Target, UpdatePattern,
+};
 use seekless_results::{Line, simulation};
 
 use super::*;
 
-fn column(name: &str, operation: &str, draw: Option<Draw>, methods: &str) -> Column {
+fn column(name: &str, operation: Operation, draw: Option<Draw>, methods: &str) -> Column {
     Column {
         experiment: "saving".to_owned(),
         name: name.to_owned(),
-        operation: operation.to_owned(),
-        target: (operation == "write").then_some(Target::Fresh),
+        operation,
+        target: (operation == Operation::Write).then_some(Target::Fresh),
         draw,
         methods: methods.to_owned(),
     }
@@ -18,8 +21,7 @@ fn column(name: &str, operation: &str, draw: Option<Draw>, methods: &str) -> Col
 
 fn entry(method: &str, seconds: f64) -> Entry {
     Entry {
-        method: method.to_owned(),
-        command: None,
+        subject: Subject::Method(method.to_owned()),
         label: None,
         status: Status::Measured,
         summary: Some(Summary {
@@ -51,17 +53,23 @@ fn entry(method: &str, seconds: f64) -> Entry {
     }
 }
 
-fn contest(operation: &str, size_bytes: u64, draw: Option<Draw>, durability: &str, entries: Vec<Entry>) -> Contest {
+fn contest(
+    operation: Operation,
+    size_bytes: u64,
+    draw: Option<Draw>,
+    durability: Durability,
+    entries: Vec<Entry>,
+) -> Contest {
     Contest {
         experiment: "saving".to_owned(),
-        operation: operation.to_owned(),
+        operation,
         cache: if draw.is_some() { Cache::Warm } else { Cache::None },
         target: if draw.is_some() {
             Target::Overwrite
         } else {
             Target::Fresh
         },
-        durability: durability.to_owned(),
+        durability,
         files: 2,
         updates: draw.map(|draw| UpdatePattern {
             bytes: 4,
@@ -76,8 +84,13 @@ fn contest(operation: &str, size_bytes: u64, draw: Option<Draw>, durability: &st
 fn run() -> Run {
     let mut run = simulation::run(&[], 0);
     run.columns = vec![
-        column("Initial write", "write", None, "write/sync*"),
-        column("Random", "update", Some(Draw::Shuffled), "update/sync*as-given"),
+        column("Initial write", Operation::Write, None, "write/sync*"),
+        column(
+            "Random",
+            Operation::Update,
+            Some(Draw::Shuffled),
+            "update/sync*as-given",
+        ),
     ];
     run.contests.clear();
     for (size_bytes, factor) in [(4_000_000, 1.0), (400_000, 0.1)] {
@@ -86,25 +99,35 @@ fn run() -> Run {
             entry("write/sync,block=1M,write-through", 0.02 * factor),
             entry("write/mmap,block=1M", 9.0),
         ];
-        run.contests
-            .push(contest("write", size_bytes, None, "write-through", writes));
+        run.contests.push(contest(
+            Operation::Write,
+            size_bytes,
+            None,
+            Durability::WriteThrough,
+            writes,
+        ));
         let updates = vec![entry("update/sync,block=1M,write-through,order=as-given", 2.0 * factor)];
         let (drawn, other) = (Some(Draw::Shuffled), Some(Draw::Ascending));
-        run.contests
-            .push(contest("update", size_bytes, drawn, "write-through", updates.clone()));
         run.contests.push(contest(
-            "update",
+            Operation::Update,
+            size_bytes,
+            drawn,
+            Durability::WriteThrough,
+            updates.clone(),
+        ));
+        run.contests.push(contest(
+            Operation::Update,
             size_bytes,
             other,
-            "write-through",
-            vec![entry(&updates[0].method, 7.0)],
+            Durability::WriteThrough,
+            vec![entry(&updates[0].name(), 7.0)],
         ));
     }
     run.contests.push(contest(
-        "write",
+        Operation::Write,
         400_000,
         None,
-        "none",
+        Durability::None,
         vec![entry("write/sync,block=4K", 0.004)],
     ));
     run
@@ -177,7 +200,7 @@ fn the_export_has_the_columns_of_the_document_a_line_for_each_size() {
 fn what_was_published_of_a_table_stands_below_what_was_measured() {
     let mut run = run();
     let finding = |method: &str, block: &str, seconds| Finding {
-        operation: "write".to_owned(),
+        operation: Operation::Write,
         kind: seekless_record::FindingKind::Any,
         at_least_bytes: Some(4_000_000),
         below_bytes: None,
@@ -185,7 +208,7 @@ fn what_was_published_of_a_table_stands_below_what_was_measured() {
         block: Some(block.to_owned()),
         cache: None,
         layout: None,
-        durability: Some("write-through".to_owned()),
+        durability: Some(Durability::WriteThrough),
         seconds: Some(seconds),
         cpu_seconds: None,
         bytes_per_second: None,
@@ -231,6 +254,6 @@ fn without_columns_there_is_nothing() {
     let mut run = run();
     run.columns.clear();
     assert_eq!(to_columns(&run).unwrap(), "");
-    run.columns = vec![column("a", "write", None, "[")];
+    run.columns = vec![column("a", Operation::Write, None, "[")];
     assert_eq!(to_columns(&run).unwrap(), "", "a glob of a stranger that is none");
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
+use seekless_method::Operation;
 use seekless_record::OptionEffect;
 use seekless_results::ranking::PairedRatio;
 use seekless_results::{ContestView, View, rate_of, short_name, sound};
@@ -99,11 +100,11 @@ impl Tally {
 }
 
 fn options(view: &View<'_>) -> Markup {
-    let mut tallies: BTreeMap<(&str, &str), Tally> = BTreeMap::new();
+    let mut tallies: BTreeMap<(Operation, &str), Tally> = BTreeMap::new();
     for contest in &view.run.contests {
         for effect in contest.conclusion.iter().flat_map(|conclusion| &conclusion.effects) {
             tallies
-                .entry((&contest.operation, &effect.option))
+                .entry((contest.operation, &effect.option))
                 .or_default()
                 .add(effect);
         }
@@ -113,7 +114,7 @@ fn options(view: &View<'_>) -> Markup {
             @let median = seekless_results::statistics::median(&tally.ratios).unwrap_or(f64::NAN);
             @let (low, high) = tally.ratios.iter().fold((f64::MAX, 0.0), |(low, high), &ratio| (ratio.min(low), ratio.max(high)));
             tr {
-                td { (heading(operation)) }
+                td { (heading(operation.name())) }
                 td.m { (option) }
                 (plain_count(tally.gains))
                 (plain_count(tally.costs))

@@ -1,6 +1,7 @@
 //! The section of an operation: the sizes at a glance, cold beside warm, and each contest with its plots and figures.
 
 use maud::{Markup, html};
+use seekless_method::Operation;
 use seekless_record::{Conclusion, Contest, Interval};
 use seekless_results::{ContestView, SYSTEM_HEADS, View, mode_words, pair_words, short_name, state_words};
 
@@ -11,12 +12,12 @@ use super::{drift, heatmap, pairs, ranked, tables};
 const MOST_UNFOLDED: usize = 4;
 
 /// All of an operation.
-pub(super) fn operation(view: &View<'_>, operation: &str) -> Markup {
+pub(super) fn operation(view: &View<'_>, operation: Operation) -> Markup {
     let contests: Vec<&ContestView<'_>> = view.contests_of(operation).collect();
     let unfolded = contests.len() <= MOST_UNFOLDED;
     html! {
-        section id={"op-" (anchor(operation))} {
-            h2 { (heading(operation)) }
+        section id={"op-" (operation.name())} {
+            h2 { (heading(operation.name())) }
             div.beside {
                 @for series in series(&contests) {
                     @if let [first, _, ..] = series.as_slice() {
@@ -34,11 +35,6 @@ pub(super) fn operation(view: &View<'_>, operation: &str) -> Markup {
             }
         }
     }
-}
-
-/// A word that is safe in an address.
-pub(super) fn anchor(text: &str) -> String {
-    text.chars().filter(char::is_ascii_alphanumeric).take(40).collect()
 }
 
 /// The contests that differ in the file's size alone, by size.
@@ -66,7 +62,7 @@ fn is_alike(one: &Contest, other: &Contest) -> bool {
 /// The title of a series: that of its first contest, without the size.
 fn series_title(view: &View<'_>, contest: &Contest) -> String {
     let pair = pair_words(contest);
-    let words = [&contest.operation, state_words(contest.cache, contest.target)].into_iter();
+    let words = [contest.operation.name(), state_words(contest.cache, contest.target)].into_iter();
     let words = words.chain(pair.strip_prefix(", ")).chain(view.place(contest.storage));
     words.collect::<Vec<&str>>().join(", ")
 }

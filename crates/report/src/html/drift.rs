@@ -75,11 +75,11 @@ pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
 
 fn series(contest: &ContestView<'_>) -> Vec<Series> {
     let entries = || contest.contest.entries.iter().enumerate();
-    let reference = entries().find(|(_, entry)| entry.status == Status::Measured && entry.command.is_none());
+    let reference = entries().find(|(_, entry)| entry.status == Status::Measured && entry.command().is_none());
     let best = entries().find(|(_, entry)| Position::of(entry) == Position::Best);
     let reference = reference.map(|(entry, _)| entry);
     let best = best.map(|(entry, _)| entry);
-    let name = |entry: usize| clipped(&short_name(&contest.contest.entries[entry].method, contest.contest), 60);
+    let name = |entry: usize| clipped(&short_name(&contest.contest.entries[entry].name(), contest.contest), 60);
     let make = |class, word: &str, entry: usize| Series {
         class,
         name: format!("{word} ({})", name(entry)),

@@ -36,10 +36,10 @@ pub(super) fn by_block(contest: &ContestView<'_>) -> Markup {
     let mut grid = Grid::default();
     for entry in &contest.contest.entries {
         grid.add(
-            family(&entry.method, contest.contest),
-            block_of(&entry.method),
+            family(&entry.name(), contest.contest),
+            block_of(&entry.name()),
             entry,
-            &entry.method,
+            &entry.name(),
         );
     }
     if grid.columns().iter().flatten().count() < 2 {
@@ -56,8 +56,8 @@ pub(super) fn by_size(id: &str, title: &str, series: &[&ContestView<'_>]) -> Mar
     for contest in series.iter().map(|contest| contest.contest) {
         for entry in &contest.entries {
             let size = format_size(contest.size_bytes);
-            let about = format!("{} at {size}", entry.method);
-            grid.add(family(&entry.method, contest), Some(contest.size_bytes), entry, &about);
+            let about = format!("{} at {size}", entry.name());
+            grid.add(family(&entry.name(), contest), Some(contest.size_bytes), entry, &about);
         }
     }
     let about = "Rates by method, in rows, and file size, in columns; of each method the block that was best there.";

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use flate2::read::GzDecoder;
 use proptest::prelude::*;
+use seekless_method::{Durability, Operation};
 use seekless_record::{
     Cache, Column, Conclusion, Contest, Differ, Finding, FindingKind, Interval, OptionEffect, Published, Run, Status,
     Trial,
@@ -35,7 +36,7 @@ fn published(method: &str, kind: FindingKind) -> Published {
         seconds: None,
         cpu_seconds: None,
         bytes_per_second: None,
-        operation: "read".to_owned(),
+        operation: Operation::Read,
         kind,
         at_least_bytes: None,
         below_bytes: Some(256 << 20),
@@ -143,9 +144,9 @@ fn published_figures_stand_beside_those_of_the_same_program_here() {
     for (entry, label) in run.contests[0].entries.iter_mut().zip(labels) {
         entry.label = Some(label.to_owned());
     }
-    run.contests[0].operation = "compare".to_owned();
+    run.contests[0].operation = Operation::Compare;
     let mut figures = published(labels[0], FindingKind::Any);
-    figures.findings[0].operation = "compare".to_owned();
+    figures.findings[0].operation = Operation::Compare;
     figures.findings[0].seconds = Some(9.64);
     figures.machine = "HDD 2009: a disk".to_owned();
     run.published = vec![figures];
@@ -168,7 +169,7 @@ fn the_columns_of_a_document_are_lines_with_what_was_published_beside() {
     run.columns = vec![Column {
         experiment: "read".to_owned(),
         name: "Plain & simple".to_owned(),
-        operation: "read".to_owned(),
+        operation: Operation::Read,
         target: None,
         draw: None,
         methods: "read/sync*".to_owned(),
@@ -189,7 +190,7 @@ fn the_columns_of_a_document_are_lines_with_what_was_published_beside() {
     assert!(both.contains("<title>Plain &amp; simple, 4 MB: 9 s, their server</title>"));
     assert!(both.contains("<title>Plain &amp; simple, 64M: 1 s</title>"));
     assert!(!both.contains("Published, and here"), "it is told with the columns");
-    elsewhere.findings[0].durability = Some("write-through".to_owned());
+    elsewhere.findings[0].durability = Some(Durability::WriteThrough);
     run.published = vec![elsewhere];
     assert!(!page(&run).contains("class=\"hollow"), "it is about another durability");
 }
@@ -263,8 +264,7 @@ prop_compose! {
         let first = run.contests[0].clone();
         run.contests.extend(sizes.iter().map(|&size| Contest { size_bytes: size, storage, ..first.clone() }));
         for (number, contest) in run.contests.iter_mut().enumerate() {
-            contest.operation.clone_from(&texts[number % texts.len()]);
-            contest.durability.clone_from(&texts[5]);
+            contest.operation = Operation::ALL[number % Operation::ALL.len()];
             contest.cache = [Cache::Cold, Cache::Warm, Cache::Over, Cache::None][number % 4];
             contest.entries[0].status = Status::Unavailable(texts[6].clone());
             contest.entries[1].label = Some(texts[3].clone());
@@ -304,7 +304,7 @@ prop_compose! {
         run.columns = texts.iter().map(|text| Column {
             experiment: "read".to_owned(),
             name: text.clone(),
-            operation: text.clone(),
+            operation: Operation::Read,
             target: None,
             draw: None,
             methods: "*".to_owned(),

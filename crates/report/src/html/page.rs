@@ -82,7 +82,7 @@ fn head(view: &View<'_>) -> Markup {
                 @if !view.columns.is_empty() { a href="#columns" { "By size" } }
                 @if published::is_shown(view) { a href="#published" { "Published" } }
                 @for operation in view.operations() {
-                    a href={"#op-" (contest::anchor(operation))} { (heading(operation)) }
+                    a href={"#op-" (operation.name())} { (heading(operation.name())) }
                 }
                 a href="#about" { "Machine" }
                 a href="#run" { "Save the run" }
@@ -151,7 +151,7 @@ fn recommendations(view: &View<'_>) -> Markup {
             @for operation in view.operations() {
                 @let of_operation: Vec<&ContestView<'_>> = view.contests_of(operation).filter(is_told).collect();
                 @if !of_operation.is_empty() {
-                    h3 { (heading(operation)) }
+                    h3 { (heading(operation.name())) }
                     ul.cards.brief[!with_sentence] {
                         @for contest in of_operation { (card(contest, with_sentence)) }
                     }
@@ -231,7 +231,7 @@ fn about(run: &Run) -> Markup {
         ),
         ("Hypervisor", run.machine.hypervisor.clone()),
         ("Frequency governor", run.machine.governor.clone()),
-        ("Page cache dropped by", Some(run.drop.clone())),
+        ("Page cache dropped by", Some(run.drop.name().to_owned())),
         ("Seed of all shuffling", Some(run.seed.to_string())),
         ("Run", Some(run.id.clone())),
     ];

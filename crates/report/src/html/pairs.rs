@@ -1,6 +1,9 @@
 //! Cold beside warm: the same methods in two contests that differ in the state of the page cache alone.
 
+use std::borrow::Cow;
+
 use maud::{Markup, html};
+use seekless_method::Operation;
 use seekless_record::{Cache, Contest};
 use seekless_results::{ContestView, View, pair_words, rate, rate_of, short_name};
 
@@ -13,13 +16,13 @@ const ROW: f64 = 24.0;
 const FIGURES: f64 = 230.0;
 
 struct Pair<'a> {
-    method: &'a str,
+    method: Cow<'a, str>,
     cold: f64,
     warm: f64,
 }
 
 /// A plot for each cold contest of the operation that has a warm one beside it.
-pub(super) fn cold_and_warm(view: &View<'_>, operation: &str) -> Markup {
+pub(super) fn cold_and_warm(view: &View<'_>, operation: Operation) -> Markup {
     let found: Vec<(&ContestView<'_>, Vec<Pair<'_>>)> = view
         .contests_of(operation)
         .filter(|contest| contest.contest.cache == Cache::Cold)
@@ -49,7 +52,7 @@ fn is_warm_twin(cold: &Contest, other: &Contest) -> bool {
 pub(super) fn task(contest: &Contest) -> impl PartialEq {
     (
         (&contest.experiment, contest.storage, contest.target),
-        (&contest.kernel, &contest.durability, contest.work_ns_per_kib),
+        (&contest.kernel, contest.durability, contest.work_ns_per_kib),
         (contest.shared_blocks, pair_words(contest)),
     )
 }
@@ -57,9 +60,9 @@ pub(super) fn task(contest: &Contest) -> impl PartialEq {
 fn pairs<'a>(cold: &ContestView<'a>, warm: &ContestView<'_>) -> Vec<Pair<'a>> {
     let pairs = cold.rows.iter().take(4 * MOST_ROWS).filter_map(|row| {
         Some(Pair {
-            method: &row.entry.method,
+            method: row.entry.name(),
             cold: rate_of(row.entry)?,
-            warm: rate_of(warm.entry(&row.entry.method)?)?,
+            warm: rate_of(warm.entry(&row.entry.name())?)?,
         })
     });
     pairs.take(MOST_ROWS).collect()
@@ -74,7 +77,7 @@ fn draw(contest: &ContestView<'_>, pairs: &[Pair<'_>]) -> Markup {
     let (slowest, fastest) = (rates().fold(f64::MAX, f64::min), rates().fold(0.0, f64::max));
     let names: Vec<String> = pairs
         .iter()
-        .map(|pair| short_name(pair.method, contest.contest))
+        .map(|pair| short_name(&pair.method, contest.contest))
         .collect();
     let label = label_width(names.iter().map(String::as_str));
     let scale = Scale::logarithmic(slowest * 0.85, fastest * 1.15, label, WIDTH - label - FIGURES);
@@ -87,7 +90,7 @@ fn draw(contest: &ContestView<'_>, pairs: &[Pair<'_>]) -> Markup {
             g {
                 title { (pair.method) ": cold " (rate(pair.cold)) ", warm " (rate(pair.warm)) }
                 text.label x=(at(label - 12.0)) y=(at(y + 4.0)) text-anchor="end" {
-                    (clipped(&short_name(pair.method, contest.contest), LONGEST_LABEL))
+                    (clipped(&short_name(&pair.method, contest.contest), LONGEST_LABEL))
                 }
                 path.whisker d={"M" (at(cold)) " " (at(y)) "H" (at(warm))} {}
                 rect.cold x=(at(cold - 4.5)) y=(at(y - 4.5)) width="9" height="9" {}

@@ -2,8 +2,8 @@
 //! names with how they do here.
 
 use maud::{Markup, html};
-use seekless_method::Method;
 use seekless_method::format_size;
+use seekless_method::{Method, Operation};
 use seekless_record::{Contest, Entry, Finding, FindingKind, Published, Summary, Target};
 use seekless_results::ranking::TIE_RATIO;
 use seekless_results::{
@@ -47,10 +47,10 @@ pub(super) fn published(view: &View<'_>) -> Markup {
 
 /// Tables of all published figures, one for each operation of an experiment, and the answer to the question of 2009.
 fn figures(view: &View<'_>) -> Markup {
-    let mut tasks: Vec<(&str, &str)> = Vec::new();
+    let mut tasks: Vec<(&str, Operation)> = Vec::new();
     for (source, findings) in view.published_figures() {
         for finding in findings {
-            let task = (source.experiment.as_str(), finding.operation.as_str());
+            let task = (source.experiment.as_str(), finding.operation);
             if !tasks.contains(&task) {
                 tasks.push(task);
             }
@@ -58,15 +58,15 @@ fn figures(view: &View<'_>) -> Markup {
     }
     html! {
         @for (index, (experiment, operation)) in tasks.iter().take(MOST_COLUMNS).enumerate() {
-            h3 id={"figures-" (index)} { (heading(operation)) ": published figures, and here" }
-            (of_task(view, experiment, operation))
+            h3 id={"figures-" (index)} { (heading(operation.name())) ": published figures, and here" }
+            (of_task(view, experiment, *operation))
         }
         (question_of_2009(view))
     }
 }
 
 /// A row for each program and state of its files; a column for each machine that published, and for each contest here.
-fn of_task(view: &View<'_>, experiment: &str, operation: &str) -> Markup {
+fn of_task(view: &View<'_>, experiment: &str, operation: Operation) -> Markup {
     let mut sources = view.published_figures();
     sources.retain_mut(|(source, findings)| {
         findings.retain(|finding| source.experiment == experiment && finding.operation == operation);
@@ -116,7 +116,7 @@ fn of_task(view: &View<'_>, experiment: &str, operation: &str) -> Markup {
     html! {
         @for text in texts { p.aside { (text) } }
         ul { @for (source, _) in &sources { li { (source.machine) } } }
-        (table(&format!("{}: published figures, and here", heading(operation)), &heads, None, &body))
+        (table(&format!("{}: published figures, and here", heading(operation.name())), &heads, None, &body))
     }
 }
 
@@ -169,7 +169,7 @@ fn hundredths(time: f64) -> String {
 /// What was measured of a published program: by its published name, or as the method or command that it is.
 fn entry_of<'a>(contest: &'a Contest, finding: &Finding) -> Option<&'a Entry> {
     let mut entries = contest.entries.iter();
-    let is_named = |entry: &&Entry| entry.label.as_deref() == Some(&finding.method) || entry.method == finding.method;
+    let is_named = |entry: &&Entry| entry.label.as_deref() == Some(&finding.method) || entry.name() == finding.method;
     entries.find(is_named).filter(|_| is_about(finding, contest))
 }
 
@@ -263,7 +263,7 @@ fn recommended(view: &View<'_>, index: usize, source: &Published, findings: &[&F
     let rows = html! {
         @for (finding, here) in &findings {
             tr {
-                td { (heading(&finding.operation)) }
+                td { (heading(finding.operation.name())) }
                 td { (kind(finding.kind)) }
                 td { (sizes(finding)) }
                 td.m { (finding.method) }
@@ -309,10 +309,7 @@ fn size_by_size(source: &Published, findings: &[(&Finding, Vec<Here<'_>>)]) -> M
 
 fn row(finding: &Finding, here: &Here<'_>, own: &Own<'_>) -> Markup {
     let contest = here.contest;
-    let best_entry = contest
-        .entries
-        .iter()
-        .find(|entry| Some(entry.method.as_str()) == here.best);
+    let best_entry = contest.entries.iter().find(|entry| Some(&*entry.name()) == here.best);
     let (class, word) = match own.stands {
         Stands::Best => ("best", "◆ the best"),
         Stands::Tie => ("tie", "○ tie"),
@@ -327,9 +324,9 @@ fn row(finding: &Finding, here: &Here<'_>, own: &Own<'_>) -> Markup {
     html! {
         tr {
             td.m { (finding.method) }
-            td { (heading(&contest.operation)) ", " (state_words(contest.cache, contest.target)) @if finding.kind != FindingKind::Any { ", " (kind(finding.kind)) } }
+            td { (heading(contest.operation.name())) ", " (state_words(contest.cache, contest.target)) @if finding.kind != FindingKind::Any { ", " (kind(finding.kind)) } }
             (figure(&format_size(contest.size_bytes), contest.size_bytes as f64))
-            td.m { (breaking(&short_name(own.method, contest))) }
+            td.m { (breaking(&short_name(&own.method, contest))) }
             td.m { (breaking(&or_dash(here.best.map(|best| short_name(best, contest))))) }
             (known(best_entry.and_then(rate_of), rate))
             (figure(&ratio, own.ratio.median))

@@ -62,7 +62,7 @@ fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, scale: &Scale
     };
     html! {
         g {
-            title { (row.entry.method) ": " (speed(contest, rates.low)) " to " (speed(contest, rates.high)) }
+            title { (row.entry.name()) ": " (speed(contest, rates.low)) " to " (speed(contest, rates.high)) }
             text class={"label " (class)} x=(at(label - 12.0)) y=(at(y + 4.0)) text-anchor="end" {
                 (clipped(&row.name(), LONGEST_LABEL))
             }

@@ -142,7 +142,7 @@ fn name(row: &Row<'_>) -> Markup {
     html! {
         (breaking(&row.name()))
         @if let Some(planned) = &row.summary.planned { br; small { (breaking(planned)) } }
-        @if row.entry.label.is_some() { br; small { (breaking(&row.entry.method)) } }
+        @if row.entry.label.is_some() { br; small { (breaking(&row.entry.name())) } }
         @if let Some(note) = row.note() { br; small { (note) } }
     }
 }
@@ -206,7 +206,7 @@ pub(super) fn left_out(contest: &ContestView<'_>) -> Markup {
                     @for (reason, entries) in &reasons {
                         li {
                             span.m { @for (index, entry) in entries.iter().take(MOST_NAMED).enumerate() {
-                                @if index > 0 { "; " } (short_name(&entry.method, contest.contest))
+                                @if index > 0 { "; " } (short_name(&entry.name(), contest.contest))
                             } }
                             @if entries.len() > MOST_NAMED { " and " (entries.len() - MOST_NAMED) " more" }
                             ": " (reason)

@@ -96,9 +96,9 @@ pub(super) fn breaking(name: &str) -> Markup {
     html! { @for part in name.split_inclusive(',') { (part) wbr; } }
 }
 
-/// An operation as a heading.
-pub(super) fn heading(operation: &str) -> String {
-    let mut characters = operation.chars();
+/// Words as a heading: with a capital letter.
+pub(super) fn heading(words: &str) -> String {
+    let mut characters = words.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string());
     first.unwrap_or_default() + characters.as_str()
 }

@@ -1,6 +1,6 @@
 //! What follows from a contest: the figures and standing of each entry, and what to use.
 
-use seekless_method::Method;
+use seekless_method::Choice;
 use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Run, Standing, Status, Summary, Trial, Verdict};
 
 use super::{PairedRatio, RECOMMENDED_RATIO, Samples, best, is_sound, only, standings, summarize};
@@ -14,8 +14,8 @@ pub type Judgement = (Option<Summary>, Option<Standing>);
 /// method: a wrong answer is no time, and doing nothing is no way to read.
 pub(crate) struct Judged<'a> {
     pub entries: &'a [Entry],
-    /// The entries' methods; `None` for a command, or a method that this version does not know.
-    pub methods: Vec<Option<Method>>,
+    /// The entries' methods and plans; `None` for a command, or a method that this version does not know.
+    pub methods: Vec<Option<Choice>>,
     /// The entries' trials, invalid ones included.
     pub trials: Vec<Vec<&'a Trial>>,
     pub samples: Vec<Samples>,
@@ -32,7 +32,7 @@ impl<'a> Judged<'a> {
                 of_entry.push(trial);
             }
         }
-        let methods: Vec<Option<Method>> = entries.iter().map(method_of).collect();
+        let methods: Vec<Option<Choice>> = entries.iter().map(Entry::choice).collect();
         let samples: Vec<Samples> = entries
             .iter()
             .zip(&of_entries)
@@ -49,7 +49,7 @@ impl<'a> Judged<'a> {
     }
 
     pub fn name(&self, entry: usize) -> String {
-        self.entries[entry].method.clone()
+        self.entries[entry].name().into_owned()
     }
 
     pub fn is_method(&self, entry: usize) -> bool {
@@ -98,7 +98,7 @@ impl<'a> Judged<'a> {
     /// as well and is not known well enough to say so.
     pub fn recommended(&self) -> Option<usize> {
         let simplest = self.known_ties().map(|(entry, _)| entry).min_by_key(|&entry| {
-            let block_bytes = self.methods[entry].and_then(|method| method.options().block_bytes());
+            let block_bytes = self.methods[entry].and_then(|choice| choice.method()?.options().block_bytes());
             (self.simplicity_rank(entry), block_bytes.unwrap_or(0), self.name(entry))
         })?;
         self.simpler_unknown(simplest).is_none().then_some(simplest)
@@ -183,16 +183,8 @@ pub fn conclude_all(run: &mut Run) {
     }
 }
 
-fn method_of(entry: &Entry) -> Option<Method> {
-    if entry.command.is_some() {
-        None
-    } else {
-        entry.method.parse().ok()
-    }
-}
-
 /// Earlier runs have entries `read/null` and the like, which did nothing so that the cost of measuring was known.
 fn takes_part(entry: &Entry) -> bool {
     let ran = !matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
-    ran && !entry.method.ends_with("/null")
+    ran && !entry.name().ends_with("/null")
 }

@@ -1,6 +1,6 @@
 //! The file sizes at which the winner changes.
 
-use seekless_method::format_size;
+use seekless_method::{Durability, Operation, format_size};
 use seekless_record::{Cache, Contest, Run, Target};
 
 use super::conclude::Judged;
@@ -9,14 +9,14 @@ use crate::words::pair_words;
 /// One series of sizes: contests that are alike in everything else.
 type Series<'a> = (
     &'a str,
-    &'a str,
+    Operation,
     usize,
     Cache,
     Target,
     &'a str,
     u64,
     bool,
-    &'a str,
+    Durability,
     String,
 );
 
@@ -42,14 +42,14 @@ pub fn crossovers(run: &Run) -> Vec<String> {
 fn series_of(contest: &Contest) -> Series<'_> {
     (
         &contest.experiment,
-        &contest.operation,
+        contest.operation,
         contest.storage,
         contest.cache,
         contest.target,
         &contest.kernel,
         contest.work_ns_per_kib,
         contest.shared_blocks,
-        &contest.durability,
+        contest.durability,
         pair_words(contest),
     )
 }
@@ -104,7 +104,7 @@ fn outcome(run: &Run, index: usize, contest: &Contest, champion: &str, winner: &
         return Outcome::Holds;
     }
     let judged = Judged::new(index, contest, &run.trials);
-    let place = |method: &str| contest.entries.iter().position(|entry| entry.method == method);
+    let place = |method: &str| contest.entries.iter().position(|entry| entry.name() == method);
     let comparison = place(champion)
         .zip(place(winner))
         .and_then(|(one, other)| judged.compare(one, other));
@@ -116,7 +116,7 @@ fn outcome(run: &Run, index: usize, contest: &Contest, champion: &str, winner: &
 }
 
 fn describe(run: &Run, contest: &Contest) -> String {
-    let mut words = vec![contest.operation.clone()];
+    let mut words = vec![contest.operation.to_string()];
     match contest.cache {
         Cache::Cold => words.push("cold".to_owned()),
         Cache::Warm => words.push("warm".to_owned()),

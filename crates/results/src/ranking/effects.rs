@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use seekless_method::{Method, OptionId, differing_options};
+use seekless_method::{Choice, Method, OptionId, differing_options};
 use seekless_record::{Interval, OptionEffect, Trial};
 
 use super::conclude::Judged;
@@ -23,30 +23,32 @@ pub(super) struct Effect {
 /// of which one has it at its default.
 pub(super) fn effects(judged: &Judged<'_>) -> Vec<Effect> {
     let mut effects = Vec::new();
-    for (with, method) in judged.methods.iter().enumerate() {
-        let bases = judged.methods.iter().enumerate();
-        let effect = |(without, base): (usize, &Option<Method>)| {
-            let option = option_between((*base)?, (*method)?)?;
+    let methods = judged.methods.iter().enumerate();
+    let methods: Vec<(usize, &Method)> = methods
+        .filter_map(|(entry, choice)| Some((entry, choice.as_ref().and_then(Choice::method)?)))
+        .collect();
+    for &(with, method) in &methods {
+        effects.extend(methods.iter().filter_map(|&(without, base)| {
+            let option = option_between(base, method)?;
             effect(judged, without, with, option)
-        };
-        effects.extend(bases.filter_map(effect));
+        }));
     }
     effects
 }
 
 /// The option, as it is written, that the second method has beside what the first has.
-fn option_between(without: Method, with: Method) -> Option<String> {
+fn option_between(without: &Method, with: &Method) -> Option<String> {
     if without.mechanism() != with.mechanism() {
         return None;
     }
-    let row = match differing_options(&without, &with).as_slice() {
+    let row = match differing_options(without, with).as_slice() {
         ["cache"] => OptionId::Cache.row(),
         ["hint"] => OptionId::Hint.row(),
         ["preallocate"] => OptionId::Preallocate.row(),
         _ => return None,
     };
-    let value = |method: Method| method.options().get(row.id);
-    let is_default = value(without) == value(Method::plain(without.mechanism()));
+    let value = |method: &Method| method.options().get(row.id);
+    let is_default = value(without) == value(&Method::plain(without.mechanism()));
     value(with).filter(|_| is_default).map(|value| row.text(value))
 }
 

@@ -7,6 +7,7 @@ mod published;
 mod visible;
 
 pub use published::{Here, Own, Stands};
+use seekless_method::Operation;
 use seekless_record::{Contest, Entry, Interval, Run, Status, Summary, Trial, Verdict};
 pub use visible::{Visible, visible};
 
@@ -115,18 +116,18 @@ impl<'a> View<'a> {
 
     /// The operations, each once, in the order of their contests.
     #[must_use]
-    pub fn operations(&self) -> Vec<&'a str> {
-        let mut operations: Vec<&str> = Vec::new();
+    pub fn operations(&self) -> Vec<Operation> {
+        let mut operations = Vec::new();
         for contest in &self.run.contests {
-            if !operations.contains(&contest.operation.as_str()) {
-                operations.push(&contest.operation);
+            if !operations.contains(&contest.operation) {
+                operations.push(contest.operation);
             }
         }
         operations
     }
 
     /// The contests of an operation.
-    pub fn contests_of(&self, operation: &str) -> impl Iterator<Item = &ContestView<'a>> {
+    pub fn contests_of(&self, operation: Operation) -> impl Iterator<Item = &ContestView<'a>> {
         let contests = self.contests.iter();
         contests.filter(move |contest| contest.contest.operation == operation)
     }
@@ -177,7 +178,7 @@ impl<'a> ContestView<'a> {
     /// One method's seconds over another's, paired by round.
     #[must_use]
     pub fn compare(&self, one: &str, other: &str) -> Option<PairedRatio> {
-        let place = |method| self.contest.entries.iter().position(|entry| entry.method == method);
+        let place = |method| self.contest.entries.iter().position(|entry| entry.name() == method);
         let samples = |entry: usize| Samples::of(self.trials(entry).iter().copied());
         let comparison = samples(place(one)?).over(&samples(place(other)?))?;
         sound(comparison.ratio.median).map(|_| comparison)
@@ -186,7 +187,7 @@ impl<'a> ContestView<'a> {
     /// The entry with this method.
     #[must_use]
     pub fn entry(&self, method: &str) -> Option<&'a Entry> {
-        self.contest.entries.iter().find(|entry| entry.method == method)
+        self.contest.entries.iter().find(|entry| entry.name() == method)
     }
 
     /// The rate of the winner on fresh rounds, where it was measured again.
@@ -248,7 +249,7 @@ impl Row<'_> {
     /// The name under which it was published, or the method without what the contest's title says.
     #[must_use]
     pub fn name(&self) -> String {
-        short_name(&self.entry.method, self.contest)
+        short_name(&self.entry.name(), self.contest)
     }
 
     /// Whether it was not measured to the end.
@@ -279,7 +280,7 @@ impl Row<'_> {
     /// What is to be known of it beside its figures.
     #[must_use]
     pub fn note(&self) -> Option<&str> {
-        self.entry.command.as_ref()?.note.as_deref()
+        self.entry.command()?.note.as_deref()
     }
 }
 

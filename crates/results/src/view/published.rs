@@ -1,8 +1,10 @@
 //! What others published, beside what was measured here: which findings are figures and which recommend a method, and how a
 //! recommended method does here.
 
-use seekless_method::Method;
+use std::borrow::Cow;
+
 use seekless_method::differing_options;
+use seekless_method::{Choice, Method};
 use seekless_record::{Contest, Entry, Finding, FindingKind, Interval, Published, Status};
 
 use super::{ContestView, View};
@@ -23,7 +25,7 @@ pub struct Here<'a> {
 #[derive(Debug)]
 pub struct Own<'a> {
     /// The method.
-    pub method: &'a str,
+    pub method: Cow<'a, str>,
     /// Where it stands.
     pub stands: Stands,
     /// Its time over that of the best.
@@ -88,7 +90,7 @@ impl<'a> View<'a> {
                 && finding.at_least_bytes.is_none_or(|bytes| contest.size_bytes >= bytes)
                 && finding.below_bytes.is_none_or(|bytes| contest.size_bytes < bytes)
         };
-        let contests = self.contests_of(&finding.operation);
+        let contests = self.contests_of(finding.operation);
         let meant = contests.filter(|contest| is_meant(contest.contest));
         meant
             .map(|contest| {
@@ -124,20 +126,23 @@ fn own<'a>(contest: &ContestView<'a>, finding: &Finding, best: Option<&str>) -> 
         .method
         .parse()
         .map_err(|_| "its name is not known here".to_owned())?;
-    let methods = contest.contest.entries.iter().filter(|entry| entry.command.is_none());
-    let is_meant = |entry: &&Entry| entry.method.parse().is_ok_and(|method| is_same(&method, &published));
-    let same: Vec<&Entry> = methods.filter(is_meant).collect();
+    let is_meant = |entry: &&Entry| {
+        let choice = entry.choice();
+        let method = choice.as_ref().and_then(Choice::method);
+        method.is_some_and(|method| is_same(method, &published))
+    };
+    let same: Vec<&Entry> = contest.contest.entries.iter().filter(is_meant).collect();
     let beside_best = |entry: &&'a Entry| {
-        let comparison = contest.compare(&entry.method, best?)?;
+        let comparison = contest.compare(&entry.name(), best?)?;
         let stands = match comparison.ratio {
-            _ if best == Some(&entry.method) => Stands::Best,
+            _ if best == Some(&*entry.name()) => Stands::Best,
             _ if comparison.is_slower() => Stands::Slower,
             ratio if ratio.coverage.is_none() => Stands::TooFewRounds,
             ratio if ratio.high > RECOMMENDED_RATIO => Stands::Varies,
             _ => Stands::Tie,
         };
         Some(Own {
-            method: &entry.method,
+            method: entry.name(),
             stands,
             ratio: comparison.ratio,
         })

@@ -1,12 +1,8 @@
 //! Text from outside, made harmless: what would move a cursor or turn a line round is shown as an escape instead.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
-use seekless_record::{
-    Column, Command, Conclusion, Contest, Device, Entry, Finding, Machine, OptionEffect, Published, Run, Status,
-    Storage, Summary, Trial, UpdateAccount,
-};
+use seekless_record::{Place, Run, Text, Visitor};
 
 /// Longer texts of a run are clipped: its document has them whole.
 const LONGEST_TEXT: usize = 1200;
@@ -54,15 +50,7 @@ impl Visible {
     pub fn first_contests(run: &Run, most: usize) -> Self {
         let mut run = run.clone();
         run.contests.truncate(most);
-        run.each_text(&mut |text| {
-            if let Cow::Owned(escaped) = visible(text) {
-                *text = escaped;
-            }
-            if let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) {
-                text.truncate(end);
-                text.push('…');
-            }
-        });
+        run.visit(&mut MakeVisible);
         Self(run)
     }
 
@@ -72,83 +60,19 @@ impl Visible {
     }
 }
 
-type Visit<'a> = dyn FnMut(&mut String) + 'a;
+struct MakeVisible;
 
-/// What has texts.
-trait Texts {
-    /// Hands over each text.
-    fn each_text(&mut self, visit: &mut Visit<'_>);
-}
-
-impl Texts for String {
-    fn each_text(&mut self, visit: &mut Visit<'_>) {
-        visit(self);
-    }
-}
-
-impl<T: Texts> Texts for Option<T> {
-    fn each_text(&mut self, visit: &mut Visit<'_>) {
-        if let Some(item) = self {
-            item.each_text(visit);
+impl Visitor for MakeVisible {
+    fn text(&mut self, _place: &Place, _about: Text, text: &mut String) -> bool {
+        if let Cow::Owned(escaped) = visible(text) {
+            *text = escaped;
         }
-    }
-}
-
-impl<T: Texts> Texts for Vec<T> {
-    fn each_text(&mut self, visit: &mut Visit<'_>) {
-        for item in self {
-            item.each_text(visit);
+        if let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) {
+            text.truncate(end);
+            text.push('…');
         }
+        true
     }
-}
-
-impl Texts for BTreeMap<String, String> {
-    fn each_text(&mut self, visit: &mut Visit<'_>) {
-        let changed = std::mem::take(self).into_iter().map(|(mut name, mut value)| {
-            visit(&mut name);
-            visit(&mut value);
-            (name, value)
-        });
-        *self = changed.collect();
-    }
-}
-
-impl Texts for Status {
-    fn each_text(&mut self, visit: &mut Visit<'_>) {
-        match self {
-            Self::Measured => {}
-            Self::Unavailable(why) | Self::Dropped(why) | Self::Failed(why) | Self::Unmeasured(why) => visit(why),
-        }
-    }
-}
-
-/// The fields of a document that have texts.
-macro_rules! texts {
-    ($($document:ident: $($field:ident)*;)*) => {
-        $(impl Texts for $document {
-            fn each_text(&mut self, visit: &mut Visit<'_>) {
-                $(self.$field.each_text(visit);)*
-            }
-        })*
-    };
-}
-
-texts! {
-    Run: id seekless started drop machine experiments choices warnings storages contests trials published columns;
-    Machine: system kernel architecture host processor hypervisor governor;
-    Storage: path file_system mount_options mount_point facts device;
-    Device: name below model scheduler write_cache;
-    Contest: experiment operation kernel durability layout entries conclusion;
-    Entry: method summary label command status;
-    Summary: planned;
-    Command: name argv before note;
-    Conclusion: sentence recommended best best_synchronous best_overlapping effects;
-    OptionEffect: option without with;
-    Trial: invalid updated;
-    UpdateAccount: planned;
-    Published: experiment source machine findings;
-    Finding: operation method block layout durability;
-    Column: experiment name operation methods;
 }
 
 #[cfg(test)]

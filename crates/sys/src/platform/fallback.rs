@@ -62,6 +62,13 @@ pub fn direct_alignment(_file: &File) -> io::Result<Support<Alignment>> {
     Ok(Support::Unavailable("direct I/O is not used on this system"))
 }
 
+/// `Unavailable`: only Linux is asked.
+pub fn file_system_uuid(_file: &File) -> io::Result<Support<Vec<u8>>> {
+    Ok(Support::Unavailable(
+        "the identifiers of file systems are not asked on this system",
+    ))
+}
+
 /// Tells how `len` bytes from `offset` (0: to the end) will be used: `posix_fadvise(2)`, on FreeBSD.
 #[cfg(target_os = "freebsd")]
 pub fn advise(file: &File, advice: Advice, offset: u64, len: u64) -> io::Result<Support<()>> {

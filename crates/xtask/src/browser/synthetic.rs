@@ -1,12 +1,12 @@
 //! A long run of the methods of 2014 that nobody measured: its seconds come from a simple model of a disk and of noise.
 
 use anyhow::{Context, Result};
-use seekless::method::CachePolicy;
+use seekless::method::{CachePolicy, Choice, Durability};
 use seekless::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_record::{
-    CURRENT_VERSION, Cache, Contest, Device, Ended, Entry, LabCost, Machine, NoiseFloor, Phase, Run, Status, Storage,
-    Trial,
+    CURRENT_VERSION, Cache, Contest, Device, Drop, Ended, Entry, LabCost, Machine, NoiseFloor, Phase, Run, Status,
+    Storage, Subject, Trial,
 };
 use seekless_results::ranking::conclude_all;
 use seekless_results::simulation;
@@ -39,7 +39,8 @@ pub fn methods_2014() -> Result<Run> {
 
 fn measure(run: &mut Run, plan: &ContestPlan, bytes: u64, cache: Cache, random: &mut fastrand::Rng) {
     let index = run.contests.len();
-    let seconds: Vec<f64> = plan.methods.iter().map(|method| seconds_of(method, bytes)).collect();
+    let methods: Vec<&Method> = plan.methods.iter().filter_map(Choice::method).collect();
+    let seconds: Vec<f64> = methods.iter().map(|method| seconds_of(method, bytes)).collect();
     let best = seconds.iter().copied().fold(f64::MAX, f64::min);
     let status = |seconds: f64| {
         if seconds > best * DROPPED {
@@ -48,10 +49,9 @@ fn measure(run: &mut Run, plan: &ContestPlan, bytes: u64, cache: Cache, random: 
             Status::Measured
         }
     };
-    let entries = plan.methods.iter().zip(&seconds).map(|(method, &seconds)| Entry {
+    let entries = methods.iter().zip(&seconds).map(|(method, &seconds)| Entry {
         label: None,
-        method: method.to_string(),
-        command: None,
+        subject: Subject::Method(method.to_string()),
         status: status(seconds),
         summary: None,
         standing: None,
@@ -72,16 +72,15 @@ fn measure(run: &mut Run, plan: &ContestPlan, bytes: u64, cache: Cache, random: 
     }
     run.contests.push(Contest {
         experiment: "methods-2014".to_owned(),
-        operation: plan.operation.name().to_owned(),
+        operation: plan.operation,
         cache,
         target: plan.target,
         kernel: plan.kernel.name().to_owned(),
         durability: if plan.operation == Operation::Read {
-            "none"
+            Durability::None
         } else {
-            "fsync"
-        }
-        .to_owned(),
+            Durability::Fsync
+        },
         ..simulation::contest(bytes, entries)
     });
 }
@@ -146,7 +145,8 @@ fn empty(experiment: &Experiment) -> Run {
         experiments: vec![experiment.name.clone()],
         seed: 2014,
         budget_seconds: None,
-        drop: "file".to_owned(),
+        drop: Drop::File,
+        revision: None,
         machine: Machine {
             system: "Linux".to_owned(),
             kernel: "made up".to_owned(),

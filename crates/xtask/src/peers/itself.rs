@@ -138,7 +138,7 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64, cache: Cache, method: 
     let method: Method = method.parse()?;
     let contest = ContestPlan {
         operation: Operation::Read,
-        methods: vec![method, method],
+        methods: vec![method.into(), method.into()],
         labels: Vec::new(),
         commands: Vec::new(),
         differs: vec![Differ::None],
@@ -168,7 +168,7 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64, cache: Cache, method: 
         caches: Vec::new(),
         seed,
         work_ns_per_kib: None,
-        drop: seekless_lab::Drop::File,
+        drop: seekless_record::Drop::File,
         file: None,
         program: ours.program().to_owned(),
         checkpoint: Duration::from_mins(2),
@@ -203,7 +203,7 @@ fn is_tie(contest: &Contest) -> Result<bool> {
         let standing = entry.standing.as_ref();
         standing
             .map(|standing| standing.verdict)
-            .with_context(|| format!("no verdict on {}: {:?}", entry.method, entry.status))
+            .with_context(|| format!("no verdict on {}: {:?}", entry.name(), entry.status))
     });
     let verdicts = verdicts.collect::<Result<Vec<_>>>()?;
     Ok(!verdicts.contains(&Verdict::Slower))

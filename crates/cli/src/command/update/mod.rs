@@ -11,10 +11,10 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use seekless::method::{Durability, Method, Operation, parse_size};
+use seekless::method::{Choice, Durability, Method, Operation, parse_size};
 use seekless::update::{
-    Batch, Commit, Look, PlanLimits, Recovered, Safety, Step, StepKind, UpdateCost, Updated, Updates, Watch,
-    commit_watched, cost, is_planned, recover,
+    Batch, Commit, Look, PlanLimits, Recovered, Safety, Step, StepKind, UpdatePlan, Updated, Updates, Watch,
+    commit_watched, cost, recover,
 };
 use seekless_tools::update::read_updates;
 
@@ -211,7 +211,7 @@ fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> anyhow::Result<T>) -> anyh
 fn look(arguments: &Arguments, updates: &Updates) -> anyhow::Result<Look> {
     let (path, limits) = (&arguments.file, limits(arguments, false)?);
     let is_predicted = arguments.explain || arguments.dry_run;
-    if is_predicted || is_planned(&method(arguments)?) {
+    if is_predicted || choice(arguments)?.method().is_none() {
         Ok(Look::at(path, updates, &limits, is_predicted)?)
     } else {
         Ok(Look::assuming(path, &limits)?)
@@ -246,23 +246,19 @@ fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
     }
 }
 
-/// The method with the durability that was asked for.
-fn method(arguments: &Arguments) -> anyhow::Result<Method> {
-    let method: Method = written_out(&arguments.method).parse()?;
-    if method.operation() != Operation::Update {
+/// The method, or that it is to be planned, with the durability that was asked for.
+fn choice(arguments: &Arguments) -> anyhow::Result<Choice> {
+    let choice: Choice = written_out(&arguments.method).parse()?;
+    if choice.operation() != Operation::Update {
         bail!(
-            "`{method}` is to {}, not to update; `seekless methods update` lists those",
-            method.operation()
+            "`{choice}` is to {}, not to update; `seekless methods update` lists those",
+            choice.operation()
         );
     }
-    let Some(durability) = arguments.durability else {
-        return Ok(method);
-    };
-    Ok(method.with(Durability::from(durability))?)
-}
-
-fn durability(arguments: &Arguments) -> anyhow::Result<Durability> {
-    Ok(method(arguments)?.options().durability())
+    Ok(match arguments.durability {
+        Some(durability) => choice.with_durability(durability.into())?,
+        None => choice,
+    })
 }
 
 impl From<DurabilityName> for Durability {
@@ -285,37 +281,24 @@ impl From<SafetyName> for Safety {
     }
 }
 
-/// What will be done, and why.
-struct Chosen {
-    method: Method,
-    cost: UpdateCost,
-    why: String,
-}
-
 fn limits(arguments: &Arguments, is_exact: bool) -> anyhow::Result<PlanLimits> {
     Ok(PlanLimits {
-        durability: durability(arguments)?,
+        durability: choice(arguments)?.durability(),
         amplification_max: arguments.max_amplification,
         is_exact,
         safety: arguments.safety.into(),
     })
 }
 
-fn choose(arguments: &Arguments, updates: &Updates, look: &Look, is_exact: bool) -> anyhow::Result<Chosen> {
-    let (method, limits) = (method(arguments)?, limits(arguments, is_exact)?);
-    let chosen = if is_planned(&method) {
-        let plan = look.plan(updates, &limits)?;
-        Chosen {
-            method: plan.method,
-            cost: plan.cost,
-            why: plan.why,
-        }
-    } else {
-        Chosen {
+fn choose(arguments: &Arguments, updates: &Updates, look: &Look, is_exact: bool) -> anyhow::Result<UpdatePlan> {
+    let limits = limits(arguments, is_exact)?;
+    let chosen = match choice(arguments)? {
+        Choice::Plan(_) => look.plan(updates, &limits)?,
+        Choice::Method(method) => UpdatePlan {
             method,
             cost: cost(updates, &look.facts, &method, limits.safety)?,
             why: "as you say".to_owned(),
-        }
+        },
     };
     match limits.amplification_max {
         Some(most) if !limits.allows(&chosen.cost) => bail!(too_much(&chosen, limits.safety, most)),
@@ -324,7 +307,7 @@ fn choose(arguments: &Arguments, updates: &Updates, look: &Look, is_exact: bool)
 }
 
 /// Why nothing is written where the bound cannot be kept.
-fn too_much(chosen: &Chosen, safety: Safety, most: f64) -> String {
+fn too_much(chosen: &UpdatePlan, safety: Safety, most: f64) -> String {
     let (method, cost) = (&chosen.method, &chosen.cost);
     let all = cost.amplification();
     let beside = cost.safety_bytes as f64 / cost.requested_bytes.max(1) as f64;
@@ -359,12 +342,12 @@ fn change(
     arguments: &Arguments,
     updates: &Updates,
     look: &Look,
-    chosen: &mut Chosen,
+    chosen: &mut UpdatePlan,
     watch: &Stopping,
 ) -> anyhow::Result<Updated> {
-    let attempt = |method| {
+    let attempt = |method: Method| {
         let how = Commit {
-            method,
+            method: method.into(),
             safety: arguments.safety.into(),
             grows: arguments.grow,
             is_unsafe: arguments.is_unsafe,
@@ -373,7 +356,7 @@ fn change(
     };
     let done = attempt(chosen.method);
     match done.as_ref().err().and_then(seekless::Error::not_exclusive) {
-        Some(reason) if is_planned(&method(arguments)?) => {
+        Some(reason) if choice(arguments)?.method().is_none() => {
             *chosen = choose(arguments, updates, look, true)?;
             chosen.why = format!("{}: nobody else can be kept out ({reason})", chosen.why);
             Ok(attempt(chosen.method)?)

@@ -19,7 +19,7 @@ pub fn written_out(named: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use seekless::method::Method;
+    use seekless::method::Choice;
 
     use super::*;
 
@@ -33,7 +33,7 @@ mod tests {
             ("coalesce,gap=4K", "update/sync,gap=4K,fsync"),
             ("update/io_uring,gap=4K", "update/io_uring,gap=4K"),
         ] {
-            let [found, expected] = [written_out(short).as_str(), long].map(|text| text.parse::<Method>().unwrap());
+            let [found, expected] = [written_out(short).as_str(), long].map(|text| text.parse::<Choice>().unwrap());
             assert_eq!(found, expected, "{short}");
         }
     }

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use seekless::update::{Look, Recovered, UpdateCost, Updated, Updates, naive};
+use seekless::update::{Look, Recovered, UpdateCost, UpdatePlan, Updated, Updates, naive};
 use seekless_results::bytes;
 use serde_json::{Value, json};
 
-use super::{Arguments, Chosen, SafetyName, Times};
+use super::{Arguments, SafetyName, Times};
 use crate::show::{Json, Width, insert_path, seconds, visible_path, wrapped};
 
 fn counted(number: u64, what: &str) -> String {
@@ -24,7 +24,7 @@ pub fn show(
     arguments: &Arguments,
     updates: &Updates,
     look: &Look,
-    chosen: &Chosen,
+    chosen: &UpdatePlan,
     done: Option<&Updated>,
 ) -> anyhow::Result<()> {
     let file = visible_path(&arguments.file);
@@ -93,7 +93,7 @@ pub fn in_json(
     arguments: &Arguments,
     updates: &Updates,
     look: &Look,
-    chosen: &Chosen,
+    chosen: &UpdatePlan,
     done: Option<&Updated>,
     times: &Times,
 ) -> anyhow::Result<Value> {

@@ -63,6 +63,13 @@ pub fn direct_alignment(_file: &File) -> io::Result<Support<Alignment>> {
     Ok(Support::Unavailable("uncached I/O demands no alignment on macOS"))
 }
 
+/// `Unavailable`: not asked on macOS.
+pub fn file_system_uuid(_file: &File) -> io::Result<Support<Vec<u8>>> {
+    Ok(Support::Unavailable(
+        "the identifiers of file systems are not asked on macOS",
+    ))
+}
+
 /// Allocates blocks of a range behind the file's end, in one piece if possible: fcntl(2) `F_PREALLOCATE`.
 ///
 /// The file's size stays as it is, and so do its holes.

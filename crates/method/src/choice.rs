@@ -1,0 +1,188 @@
+//! A method by name, or the one that a planner chooses.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Durability, Method, Operation, ParseError};
+
+/// The word of a plan in the place of a mechanism.
+const PLANNED: &str = "planned";
+
+/// What a planner is asked for: the fastest method of an operation with this durability. Its text is
+/// `update/planned[,DURABILITY]`: updating has the only planner that chooses among methods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What the method has to promise.
+    pub durability: Durability,
+}
+
+impl Plan {
+    /// The operation.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        Operation::Update
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{PLANNED}", self.operation())?;
+        match self.durability {
+            Durability::None => Ok(()),
+            durability => write!(f, ",{durability}"),
+        }
+    }
+}
+
+/// A method by name, or the one that a planner chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Choice {
+    /// This method.
+    Method(Method),
+    /// The one that a planner chooses.
+    Plan(Plan),
+}
+
+impl Choice {
+    /// The operation.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        match self {
+            Self::Method(method) => method.operation(),
+            Self::Plan(plan) => plan.operation(),
+        }
+    }
+
+    /// What is on the device at the end.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        match self {
+            Self::Method(method) => method.options().durability(),
+            Self::Plan(plan) => plan.durability,
+        }
+    }
+
+    /// The same with another durability.
+    ///
+    /// # Errors
+    /// [`ParseError`] where the mechanism does not take it.
+    pub fn with_durability(&self, durability: Durability) -> Result<Self, ParseError> {
+        Ok(match self {
+            Self::Method(method) => Self::Method(method.with(durability)?),
+            Self::Plan(_) => Self::Plan(Plan { durability }),
+        })
+    }
+
+    /// Whether work on the bytes is known to overlap moving them.
+    #[must_use]
+    pub fn is_overlapping(&self) -> bool {
+        self.method().is_some_and(Method::is_overlapping)
+    }
+
+    /// How much there is to get wrong, as of [`Method::simplicity_rank`]: of a plan a little more than of the simplest
+    /// mechanism.
+    #[must_use]
+    pub fn simplicity_rank(&self) -> u32 {
+        match self {
+            Self::Method(method) => method.simplicity_rank(),
+            Self::Plan(plan) => 2 * 16 + u32::from(plan.durability != Durability::None),
+        }
+    }
+
+    /// The method, where it is named.
+    #[must_use]
+    pub fn method(&self) -> Option<&Method> {
+        match self {
+            Self::Method(method) => Some(method),
+            Self::Plan(_) => None,
+        }
+    }
+}
+
+impl From<Method> for Choice {
+    fn from(method: Method) -> Self {
+        Self::Method(method)
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Method(method) => method.fmt(f),
+            Self::Plan(plan) => plan.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Choice {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut parts = text.split(',');
+        let plan = Plan {
+            durability: Durability::None,
+        };
+        if parts.next() != Some(&plan.to_string()) {
+            return text.parse().map(Self::Method);
+        }
+        let mut durability = Durability::None;
+        for option in parts.filter(|option| !option.is_empty()) {
+            let known = Durability::ALL.iter().filter(|known| **known != Durability::None);
+            durability =
+                *known
+                    .into_iter()
+                    .find(|known| known.name() == option)
+                    .ok_or_else(|| ParseError::NotTaken {
+                        mechanism: plan.to_string(),
+                        option: option.to_owned(),
+                        taken: [Durability::Fsync, Durability::WriteThrough]
+                            .map(Durability::name)
+                            .join(", "),
+                    })?;
+        }
+        Ok(Self::Plan(Plan { durability }))
+    }
+}
+
+impl Serialize for Plan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Plan {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.parse() {
+            Ok(Choice::Plan(plan)) => Ok(plan),
+            Ok(Choice::Method(_)) => Err(serde::de::Error::custom(format!("`{text}` is not a plan"))),
+            Err(error) => Err(serde::de::Error::custom(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_told_from_a_method_and_prints_as_it_is_read() {
+        for text in ["update/planned", "update/planned,fsync", "update/planned,write-through"] {
+            let choice: Choice = text.parse().unwrap();
+            assert!(matches!(choice, Choice::Plan(_)), "{text}");
+            assert_eq!(choice.to_string(), text);
+            assert!(text.parse::<Method>().is_err());
+        }
+        let named: Choice = "update/sync,block=4K,fsync".parse().unwrap();
+        assert_eq!(named.durability(), Durability::Fsync);
+        assert!(named.method().is_some());
+        let refused = "update/planned,direct".parse::<Choice>().unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "update/planned does not take direct; it takes fsync, write-through"
+        );
+        assert!("read/planned".parse::<Choice>().is_err());
+    }
+}
