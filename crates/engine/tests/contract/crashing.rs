@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use seekless::method::Choice;
 use seekless::update::{
     Batch, Commit, Recovered, Safety, Step, StepKind, Updates, Watch, commit_watched, journal_path, recover,
     recover_watched,
@@ -105,7 +106,10 @@ pub fn is_killed(action: &str, method: &str, steps: u64, path: &Path) -> bool {
 }
 
 fn is_missing(method: &str, folder: &Path) -> bool {
-    !super::is_available(&method.parse().unwrap(), folder)
+    let choice: Choice = method.parse().unwrap();
+    choice
+        .method()
+        .is_some_and(|method| !super::is_available(method, folder))
 }
 
 #[test]
