@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use seekless::method::ALIASES;
@@ -168,6 +169,24 @@ impl Found {
     }
 }
 
+/// What a storage is known by is what blkid(8) reads from its device.
+fn check_identity(run: &Run) {
+    let id = run.storages[0].id.as_ref().expect("a new run knows its storage");
+    let (Some(uuid), Some(device)) = (&id.uuid, id.devices.first()) else {
+        println!("{}: skipped: it tells no UUID, or has no device", id.file_system);
+        return;
+    };
+    let mut blkid = Command::new("blkid");
+    let asked = blkid.args(["-s", "UUID", "-o", "value"]);
+    match asked.arg(format!("/dev/{}", device.name)).output() {
+        Ok(answer) if answer.status.success() => {
+            assert_eq!(String::from_utf8_lossy(&answer.stdout).trim(), uuid, "{id:?}");
+            println!("{}: UUID {uuid}", id.file_system);
+        }
+        other => println!("{}: skipped: blkid: {other:?}", id.file_system),
+    }
+}
+
 #[test]
 fn every_method_of_the_linux_lists_runs_or_says_why_not() {
     for folder in folders() {
@@ -176,6 +195,7 @@ fn every_method_of_the_linux_lists_runs_or_says_why_not() {
         for attempt in 0..ATTEMPTS {
             let run = run(folder.path(), attempt as u64);
             file_system.clone_from(&run.storages[0].file_system);
+            check_identity(&run);
             found.add(&run);
             if found.wrong.is_empty() {
                 break;

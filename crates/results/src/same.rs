@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use seekless_record::{Contest, Machine, Run, Storage};
+use seekless_record::{Contest, Machine, Revision, Run, Storage};
 
 use crate::kind::DeviceKind;
 use crate::words::{description, title};
@@ -38,6 +38,12 @@ impl fmt::Display for NotComparable {
 #[must_use]
 pub fn objections(first: &Run, second: &Run) -> Vec<String> {
     let mut objections = machines(&first.machine, &second.machine);
+    if let Some((one, other)) = first.revision.zip(second.revision)
+        && one != other
+    {
+        let words = |revision: Revision| format!("trials {}, mechanisms {}", revision.protocol, revision.mechanisms);
+        objections.push(differ("revision", words(one), words(other)));
+    }
     for (one, other) in storage_pairs(first, second).into_iter().enumerate() {
         if let Some(other) = other {
             objections.extend(storages(&first.storages[one], &second.storages[other]));
@@ -202,12 +208,14 @@ mod tests {
         other.machine.processors += 2;
         other.machine.memory_bytes = Some(1 << 30);
         other.storages[0].file_system = "xfs".to_owned();
+        other.revision.as_mut().unwrap().mechanisms += 1;
         other.storages[0].device.as_mut().unwrap().below = vec!["sda".to_owned()];
         let objections = objections(&run(), &other).join("\n");
         for word in [
             "host",
             "number of processors",
             "memory",
+            "revision (trials 1, mechanisms 1, and trials 1, mechanisms 2)",
             "file system (ext4, and xfs)",
             "kind of device",
         ] {

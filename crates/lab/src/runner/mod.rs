@@ -4,6 +4,7 @@ mod apart;
 mod check;
 mod files;
 mod group;
+mod identity;
 mod needs;
 mod place;
 mod resume;

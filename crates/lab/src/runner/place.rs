@@ -10,7 +10,7 @@ use seekless::method::{CachePolicy, Choice, Operation};
 use seekless::{Availability, BlockDevice, Method, Probe, StorageFacts};
 use seekless_record as record;
 
-use super::{Bench, BenchError};
+use super::{Bench, BenchError, identity};
 use crate::layout::{self, Layout};
 use crate::scratch::Scratch;
 use crate::testfile::{OtherFile, TestFile};
@@ -329,49 +329,9 @@ impl Place {
             }),
             alternating_ns: self.alternating_ns,
             facts: BTreeMap::new(),
-            id: Some(storage_id(&self.folder, facts)),
+            id: Some(identity::of(&self.folder, facts)),
         }
     }
-}
-
-/// What a storage is known by from run to run.
-fn storage_id(folder: &Path, facts: &StorageFacts) -> record::StorageId {
-    fn chain(device: &BlockDevice, found: &mut Vec<record::DeviceId>) {
-        found.push(record::DeviceId {
-            name: device.name.clone(),
-            model: device.model.clone(),
-            serial: device.serial.clone(),
-        });
-        device.below.iter().for_each(|device| chain(device, found));
-    }
-    let mut devices = Vec::new();
-    facts.device.iter().for_each(|device| chain(device, &mut devices));
-    let uuid = fs::File::open(folder).and_then(|folder| seekless_sys::file_system_uuid(&folder));
-    let uuid = uuid.ok().and_then(seekless_sys::Support::available);
-    let kernel = seekless_sys::kernel_release();
-    record::StorageId {
-        file_system: facts.file_system.clone(),
-        uuid: uuid.map(|bytes| in_hex(&bytes)),
-        devices,
-        kernel: seekless_results::first_two_numbers(&kernel),
-        read_ahead_kib: facts.device.as_ref().and_then(|device| device.read_ahead_kib),
-    }
-}
-
-/// An identifier as it is written: one of 16 bytes in its five groups.
-fn in_hex(bytes: &[u8]) -> String {
-    let dash = |at: usize| {
-        if bytes.len() == 16 && matches!(at, 4 | 6 | 8 | 10) {
-            "-"
-        } else {
-            ""
-        }
-    };
-    let digits = bytes
-        .iter()
-        .enumerate()
-        .map(|(at, byte)| format!("{}{byte:02x}", dash(at)));
-    digits.collect()
 }
 
 /// The seed of a file's stream. Each file has bytes of its own: some storages keep equal blocks once.

@@ -1,0 +1,62 @@
+//! What a storage is known by from run to run.
+
+use std::fs;
+use std::path::Path;
+
+use seekless::{BlockDevice, StorageFacts};
+use seekless_record::{DeviceId, StorageId};
+use seekless_results::first_two_numbers;
+
+/// What the storage of a folder is known by. What it does not tell is `None`.
+pub(super) fn of(folder: &Path, facts: &StorageFacts) -> StorageId {
+    let mut devices = Vec::new();
+    if let Some(device) = &facts.device {
+        push_chain(device, &mut devices);
+    }
+    StorageId {
+        file_system: facts.file_system.clone(),
+        uuid: told_uuid(folder).or_else(|| uuid_of_device(&facts.device.as_ref()?.name)),
+        devices,
+        kernel: first_two_numbers(&seekless_sys::kernel_release()),
+        read_ahead_kib: facts.device.as_ref().and_then(|device| device.read_ahead_kib),
+    }
+}
+
+fn push_chain(device: &BlockDevice, chain: &mut Vec<DeviceId>) {
+    chain.push(DeviceId {
+        name: device.name.clone(),
+        model: device.model.clone(),
+        serial: device.serial.clone(),
+    });
+    for below in &device.below {
+        push_chain(below, chain);
+    }
+}
+
+/// What the file system answers.
+fn told_uuid(folder: &Path) -> Option<String> {
+    let folder = fs::File::open(folder).ok()?;
+    let bytes = seekless_sys::file_system_uuid(&folder).ok()?.available()?;
+    let dash = |at: usize| {
+        if bytes.len() == 16 && matches!(at, 4 | 6 | 8 | 10) {
+            "-"
+        } else {
+            ""
+        }
+    };
+    let digits = bytes
+        .iter()
+        .enumerate()
+        .map(|(at, byte)| format!("{}{byte:02x}", dash(at)));
+    Some(digits.collect())
+}
+
+/// The UUID by which `/sys` and udev list a device: btrfs and older kernels do not answer.
+fn uuid_of_device(name: &str) -> Option<String> {
+    let entries = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_of_btrfs = |entry: &fs::DirEntry| entry.path().join("devices").join(name).exists();
+    let is_link = |entry: &fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|target| target.ends_with(name));
+    let btrfs = entries("/sys/fs/btrfs").find(is_of_btrfs);
+    let found = btrfs.or_else(|| entries("/dev/disk/by-uuid").find(is_link))?;
+    Some(found.file_name().to_string_lossy().into_owned())
+}
