@@ -26,7 +26,7 @@ pub struct Problem {
 
 type Checked = Result<(), Problem>;
 
-fn problem(field: impl ToString, why: impl Into<String>) -> Checked {
+fn problem(field: &(impl ToString + ?Sized), why: impl Into<String>) -> Checked {
     Err(Problem {
         field: field.to_string(),
         why: why.into(),

@@ -150,6 +150,7 @@ impl Field<Text> for String {
 macro_rules! figures {
     ($($type:ty)*) => {
         $(impl Field<Bounds> for $type {
+            #[allow(clippy::cast_lossless, reason = "it is not of all of these types")]
             fn visit(&mut self, place: &mut Place, bounds: Bounds, visitor: &mut dyn Visitor) -> bool {
                 visitor.figure(place, bounds, *self as f64);
                 true

@@ -200,7 +200,7 @@ fn published<'a>(
 }
 
 /// All that was measured of a column.
-fn points_of<'a>(run: &'a Run, trials: &Trials<'_>, index: usize, column: &Column) -> Vec<Point> {
+fn points_of(run: &Run, trials: &Trials<'_>, index: usize, column: &Column) -> Vec<Point> {
     // As in experiments, `*` stands for any text, `/` and `,` included.
     let Ok(glob) = Glob::new(&column.methods) else {
         return Vec::new();

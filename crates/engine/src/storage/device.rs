@@ -107,7 +107,7 @@ impl BlockDevice {
 /// More devices on top of each other than anybody stacks; a tree that is deeper goes in circles.
 const DEEPEST: usize = 16;
 
-/// Where devices tell who they are, below their folders: virtio and NVMe, SCSI and MMC, names that are unique in the
+/// Where devices tell who they are, below their folders: virtio and `NVMe`, SCSI and MMC, names that are unique in the
 /// world, mapped devices, and arrays.
 const SERIALS: [&str; 7] = [
     "serial",

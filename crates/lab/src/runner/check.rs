@@ -97,7 +97,7 @@ impl Runner<'_> {
                 check_updated(path, bytes, target_seed(self.bench.seed), &expected).map_or_else(unreadable, Result::err)
             }),
             Operation::Compare => wrong_comparison(files, &report.compared, report.calls.is_none()),
-            _ => files
+            Operation::Copy => files
                 .targets
                 .iter()
                 .zip(&files.sources)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use seekless::cache;
 use seekless::method::{CachePolicy, Choice, Operation};
-use seekless::{Availability, BlockDevice, Method, Probe, StorageFacts};
+use seekless::{Availability, Method, Probe, StorageFacts};
 use seekless_record as record;
 
 use super::{Bench, BenchError, identity};
