@@ -165,7 +165,7 @@ mod tests {
             methods.extend(entries.map(|entry| entry.name().into_owned()));
         }
         assert!(
-            (1..u64::from(CURRENT_VERSION)).all(|version| versions.get(&version) >= Some(&6)),
+            (1..=u64::from(CURRENT_VERSION)).all(|version| versions.get(&version) >= Some(&6)),
             "{versions:?}"
         );
         for method in [
