@@ -1,60 +1,11 @@
 //! What a mechanism accepts of the options: checking, completing, listing and combining them.
 
+use crate::accepted::Accepted;
 use crate::error::ParseError;
-use crate::options::{CachePolicy, Differ, OPTIONS, OptionId, OptionRow, Options, Order, Preallocate, Setting, Value};
+use crate::options::{
+    CachePolicy, Differ, OPTIONS, OptionId, OptionRow, Options, Order, Preallocate, Setting, Tried, Value,
+};
 use crate::{Mechanism, Method, Operation};
-
-/// An option that a mechanism takes.
-#[derive(Debug)]
-pub struct Accepted {
-    /// The option.
-    pub option: OptionId,
-    /// Its values; the first is the default. A number in it allows all numbers. Empty: any number, and no default.
-    pub values: &'static [Value],
-}
-
-impl Accepted {
-    fn default(&self) -> Option<Value> {
-        let row = self.option.row();
-        // A single word is a switch, which is off unless it is given.
-        let is_switch = row.number.is_none() && row.words.len() == 1;
-        self.values.first().copied().filter(|_| !is_switch)
-    }
-
-    fn takes(&self, value: Value) -> bool {
-        match (value, &self.option.row().number) {
-            (Value::Word(_), _) => self.values.contains(&value),
-            (Value::Number(given), Some(number)) => {
-                let is_among = |value: &Value| matches!(value, Value::Number(_));
-                (self.values.is_empty() || self.values.iter().any(is_among))
-                    && (number.min..=number.max).contains(&given)
-            }
-            (Value::Number(_), None) => false,
-        }
-    }
-
-    /// What it adds to a list for people: words as they are written, and what a number is.
-    fn in_words(&self) -> Vec<String> {
-        let row = self.option.row();
-        let words = self.values.iter().filter(|value| Some(**value) != row.plain);
-        let words = words.filter_map(|value| match (*value, &row.number) {
-            (Value::Word(at), _) => Some(row.words[usize::from(at)]),
-            (Value::Number(_), number) => number.as_ref()?.word.map(|(word, _)| word),
-        });
-        let words: Vec<_> = words.collect();
-        let mut list: Vec<String> = match (row.is_bare, words.is_empty()) {
-            (_, true) => Vec::new(),
-            (true, false) => words.iter().map(|word| (*word).to_owned()).collect(),
-            (false, false) => vec![format!("{}={}", row.key, words.join("|"))],
-        };
-        if let Some(number) = &row.number
-            && self.takes(Value::Number(number.max))
-        {
-            list.push(format!("{}={}", number.key, if number.is_size { "SIZE" } else { "N" }));
-        }
-        list
-    }
-}
 
 impl Mechanism {
     /// The options that it takes, as a list for people.
@@ -157,31 +108,29 @@ impl Mechanism {
 /// All methods of a mechanism with the default block, depth and number of threads: each combination of cache policy, hint,
 /// preallocation and durability that it accepts, and every other value for itself.
 pub fn variants(mechanism: &'static Mechanism) -> impl Iterator<Item = Method> {
-    let (combining, mut alone): (Vec<_>, Vec<_>) = mechanism
-        .accepts
-        .iter()
-        .partition(|accepted| accepted.option.row().combines);
+    let tried = |tried: Tried| {
+        let accepts = mechanism.accepts.iter();
+        accepts.filter(move |accepted| accepted.option.row().tried == tried)
+    };
+    let mut alone: Vec<_> = tried(Tried::Alone).collect();
     let mut combined = vec![Options::default()];
-    for accepted in combining {
+    for accepted in tried(Tried::Combined) {
         let with = |options: Options| {
             let values = accepted.values.iter();
             values.map(move |value| options.with(Setting(accepted.option, Some(*value))))
         };
         combined = combined.into_iter().flat_map(with).collect();
     }
-    let values = |accepted: &'static Accepted| {
-        let others = match accepted.option {
-            OptionId::Threads if mechanism.operation == Operation::Compare => &[Value::Number(2)],
-            OptionId::HolesSkipped => accepted.values,
-            OptionId::Order | OptionId::UpdateOrder | OptionId::Differ => &accepted.values[1..],
-            _ => &[],
-        };
-        others
+    let others = |accepted: &'static Accepted| {
+        let others = accepted
+            .values
             .iter()
-            .map(|value| Options::default().with(Setting(accepted.option, Some(*value))))
+            .filter(|value| Some(**value) != accepted.default());
+        others.map(|value| Options::default().with(Setting(accepted.option, Some(*value))))
     };
-    alone.sort_by_key(|accepted| accepted.option == OptionId::Threads);
-    let alone: Vec<_> = alone.into_iter().flat_map(values).collect();
+    // Words before numbers.
+    alone.sort_by_key(|accepted| accepted.option.row().words.is_empty());
+    let alone: Vec<_> = alone.into_iter().flat_map(others).collect();
     combined
         .into_iter()
         .chain(alone)

@@ -6,6 +6,7 @@
 #[macro_use]
 mod words;
 
+mod accepted;
 mod accepts;
 mod alias;
 mod choice;
@@ -19,7 +20,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use accepts::{Accepted, variants};
+pub use accepted::Accepted;
+pub use accepts::variants;
 pub use alias::{ALIASES, Alias, BLOCKS_2014};
 pub use choice::{Choice, Plan};
 pub use error::ParseError;
@@ -28,7 +30,7 @@ pub use mechanism::{
 };
 pub use options::{
     CachePolicy, Differ, Durability, Hint, Number, OPTIONS, OptionId, OptionRow, Options, Order, Preallocate, Setting,
-    UpdateOrder, Value, differing_options,
+    Tried, UpdateOrder, Value, differing_options,
 };
 pub use size::{format_size, parse_size};
 

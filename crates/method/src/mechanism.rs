@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::accepts::Accepted;
+use crate::accepted::Accepted;
 use crate::options::{CachePolicy, Differ, Durability, Hint, OptionId, Order, Preallocate, UpdateOrder, Value};
 use crate::{Operation, Platform};
 
@@ -99,7 +99,7 @@ const BLOCK_8M: Accepted = takes(OptionId::Block, &[Value::Number(8 << 20)]);
 /// Blocks, or all at once.
 const BLOCK_OR_ALL: Accepted = takes(OptionId::Block, &[]);
 const DEPTH: Accepted = takes(OptionId::Depth, &[Value::Number(8)]);
-const THREADS: Accepted = takes(OptionId::Threads, &[Value::Number(1)]);
+const THREADS: Accepted = takes(OptionId::Threads, &[Value::Number(1), Value::Number(2)]);
 const TWO_THREADS: Accepted = takes(OptionId::Threads, &[Value::Number(2)]);
 
 const DIRECT: Accepted = takes(

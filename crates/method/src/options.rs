@@ -51,8 +51,19 @@ pub struct OptionRow {
     pub operations: &'static [Operation],
     /// Whether a method with a value other than the plain one is less simple.
     pub complicates: bool,
-    /// Whether [`variants`](crate::variants) combines its values with those of others.
-    pub combines: bool,
+    /// How [`variants`](crate::variants) tries it.
+    pub tried: Tried,
+}
+
+/// How the values of an option are tried among the variants of a mechanism.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// At the default only.
+    No,
+    /// Each other value, with all else at its default.
+    Alone,
+    /// Each value with those of the others.
+    Combined,
 }
 
 macro_rules! options {
@@ -81,7 +92,7 @@ const ROW: OptionRow = OptionRow {
     plain: None,
     operations: &Operation::ALL,
     complicates: false,
-    combines: false,
+    tried: Tried::No,
 };
 
 const fn count(key: &'static str) -> Number {
@@ -112,6 +123,7 @@ options! {
         number: Some(count("threads")),
         plain: Some(Value::Number(1)),
         operations: &[Operation::Read, Operation::Compare],
+        tried: Tried::Alone,
     }
     /// Requests in flight.
     Depth { key: "depth", number: Some(count("depth")) }
@@ -122,7 +134,7 @@ options! {
         is_bare: true,
         plain: Some(Value::Word(0)),
         complicates: true,
-        combines: true,
+        tried: Tried::Combined,
     }
     /// Bytes per call; at most what one call can move on Linux, rounded down to a power of two.
     Block { key: "block", number: Some(size("block", 1, 1 << 30)) }
@@ -132,7 +144,7 @@ options! {
         words: Hint::WORDS,
         plain: Some(Value::Word(0)),
         complicates: true,
-        combines: true,
+        tried: Tried::Combined,
     }
     /// What is done before the first write: [`Preallocate`].
     Preallocate {
@@ -141,7 +153,7 @@ options! {
         plain: Some(Value::Word(0)),
         operations: &[Operation::Write, Operation::Copy, Operation::Update],
         complicates: true,
-        combines: true,
+        tried: Tried::Combined,
     }
     /// What is on the device at the end: [`Durability`].
     Durability {
@@ -150,7 +162,7 @@ options! {
         is_bare: true,
         plain: Some(Value::Word(0)),
         operations: &[Operation::Write, Operation::Copy, Operation::Update],
-        combines: true,
+        tried: Tried::Combined,
     }
     /// The order in which two files are read: [`Order`].
     Order {
@@ -160,6 +172,7 @@ options! {
         plain: Some(Value::Word(0)),
         operations: &[Operation::Compare],
         complicates: true,
+        tried: Tried::Alone,
     }
     /// The order in which updates are written: [`UpdateOrder`].
     UpdateOrder {
@@ -169,6 +182,7 @@ options! {
         plain: Some(Value::Word(0)),
         operations: &[Operation::Update],
         complicates: true,
+        tried: Tried::Alone,
     }
     /// What finds the first difference: [`Differ`].
     Differ {
@@ -176,6 +190,7 @@ options! {
         former_key: Some("kernel"),
         words: Differ::WORDS,
         operations: &[Operation::Compare],
+        tried: Tried::Alone,
     }
     /// A file that is compared with itself is read all the same.
     Identity { key: "identity", words: &["ignore"], operations: &[Operation::Compare] }
@@ -187,6 +202,7 @@ options! {
         words: &["skip"],
         operations: &[Operation::Read, Operation::Copy],
         complicates: true,
+        tried: Tried::Alone,
     }
 }
 
