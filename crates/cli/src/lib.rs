@@ -3,6 +3,7 @@
 //! `main` calls [`run`] and nothing else, so that tests and bindings reach everything that the program does.
 
 mod command;
+mod hint;
 mod keeper;
 mod output;
 mod read_ahead;
@@ -99,27 +100,9 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 /// Says what went wrong, on standard error where there is one.
 fn complain(error: &anyhow::Error) {
-    let mut sentence = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        // Errors of libraries may say their cause themselves, and what to do behind it.
-        if !sentence.contains(&cause) {
-            let colon = if sentence.is_empty() { "" } else { ": " };
-            sentence = format!("{sentence}{colon}{cause}");
-        }
-    }
+    let sentence = format!("{error:#}");
     let _ = writeln!(anstream::stderr(), "seekless: {}", show::visible_lines(&sentence));
-    if let Some(hint) = hint(error) {
+    for hint in hint::hints(error) {
         let _ = writeln!(anstream::stderr(), "hint: {hint}");
     }
-}
-
-/// What to do about an error of a library, which knows no commands.
-fn hint(error: &anyhow::Error) -> Option<&'static str> {
-    let is_unknown = |cause: &(dyn std::error::Error + 'static)| {
-        matches!(cause.downcast_ref(), Some(seekless::ParseError::UnknownMethod { .. }))
-    };
-    error
-        .chain()
-        .any(is_unknown)
-        .then_some("`seekless methods` lists all methods")
 }

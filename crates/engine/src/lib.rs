@@ -25,6 +25,7 @@
 //! Not here: measuring (the crate `seekless-lab`) and jobs such as comparing trees of files. All system calls that need unsafe
 //! code are in `seekless-sys`.
 
+pub mod error;
 pub mod plan;
 pub mod update;
 
@@ -33,7 +34,6 @@ mod chunk;
 mod compare;
 mod consumer;
 mod copy;
-mod error;
 mod generator;
 mod holes;
 mod in_flight;
@@ -50,7 +50,7 @@ pub use chunk::Chunk;
 pub use compare::{CompareFacts, Comparer, Comparison, Part, Verdict, Which};
 pub use consumer::{Consumer, Sequential, sequential};
 pub use copy::Copier;
-pub use error::{Error, Result};
+pub use error::{Error, Result, full_text};
 pub use generator::Generator;
 pub use kernel::{Answer, Kernel, Tally};
 pub use producer::Producer;

@@ -53,10 +53,10 @@ impl Setup {
     }
 
     /// An error of the preparation, which knows no path yet.
-    pub fn failed(&self, action: &str, source: io::Error) -> Error {
+    pub fn failed(&self, action: &'static str, source: io::Error) -> Error {
         Error::System {
             path: Path::new(".").to_owned(),
-            action: action.to_owned(),
+            action: action.into(),
             method: Some(self.method),
             source,
         }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use seekless_sys::{self as sys, Access, Opening, Support};
 
 use crate::Producer;
-use crate::error::{Error, Result};
+use crate::error::{Action, CopyError, Error, Result, UpdateErrorKind, WriteError};
 use seekless_method::{CachePolicy, Durability, Method, Preallocate};
 
 /// What was done.
@@ -122,16 +122,16 @@ impl<'a> Side<'a> {
             direct: options.cache() == CachePolicy::Direct,
             write_through: access != Access::Read && options.durability() == Durability::WriteThrough,
         };
-        let opened = open(opening).map_err(|error| Error::System {
+        let opened = open(opening).map_err(|source| Error::System {
             path: path.to_owned(),
             action: if access == Access::Read {
                 "opening it"
             } else {
                 "opening it for writing"
             }
-            .to_owned(),
+            .into(),
             method: Some(*method),
-            source: error,
+            source,
         })?;
         let mut side = Self {
             file: Arc::new(match opened {
@@ -261,11 +261,15 @@ impl<'a> Side<'a> {
 
     /// Has the bytes at `offset` made by the producer.
     pub fn produce(&self, producer: &dyn Producer, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        producer.produce(offset, bytes).map_err(|source| Error::Producer {
-            path: self.path.to_owned(),
-            method: *self.method,
-            offset,
-            source,
+        producer.produce(offset, bytes).map_err(|source| {
+            let (path, method) = (self.path.to_owned(), *self.method);
+            WriteError::Producer {
+                path,
+                method,
+                offset,
+                source,
+            }
+            .into()
         })
     }
 
@@ -278,25 +282,17 @@ impl<'a> Side<'a> {
     pub fn check_reaches(&self, end: u64) -> Result<()> {
         self.count_call();
         let now = self.metadata()?.len();
-        if now < end { Err(self.shrank(now)) } else { Ok(()) }
+        if now < end { Err(self.resized(now)) } else { Ok(()) }
     }
 
     /// Fails where the source is shorter or longer now than when it was opened.
     pub fn check_same_size(&self) -> Result<()> {
         self.count_call();
         let now = self.metadata()?.len();
-        if now > self.bytes {
-            return Err(Error::Grew {
-                path: self.path.to_owned(),
-                method: *self.method,
-                expected_bytes: self.bytes,
-                found_bytes: now,
-            });
-        }
-        if now < self.bytes {
-            Err(self.shrank(now))
-        } else {
+        if now == self.bytes {
             Ok(())
+        } else {
+            Err(self.resized(now))
         }
     }
 
@@ -313,7 +309,7 @@ impl<'a> Side<'a> {
     }
 
     /// The value of a call that the platform may lack.
-    pub fn support<T>(&self, action: &str, given: io::Result<Support<T>>) -> Result<T> {
+    pub fn support<T>(&self, action: impl Into<Action>, given: io::Result<Support<T>>) -> Result<T> {
         match given {
             Ok(Support::Available(value)) => Ok(value),
             Ok(Support::Unavailable(reason)) => Err(self.unavailable(reason)),
@@ -321,26 +317,23 @@ impl<'a> Side<'a> {
         }
     }
 
-    pub fn failed(&self, action: &str, source: io::Error) -> Error {
+    pub fn failed(&self, action: impl Into<Action>, source: io::Error) -> Error {
         Error::System {
             path: self.path.to_owned(),
-            action: action.to_owned(),
+            action: action.into(),
             method: Some(*self.method),
             source,
         }
     }
 
-    /// An fsync that failed.
-    pub fn not_synced(&self, source: io::Error) -> Error {
-        Error::NotSynced {
-            path: self.path.to_owned(),
-            method: *self.method,
-            source,
-        }
+    pub fn failed_at(&self, action: &'static str, offset: u64, source: io::Error) -> Error {
+        self.failed((action, offset), source)
     }
 
-    pub fn failed_at(&self, action: &str, offset: u64, source: io::Error) -> Error {
-        self.failed(&format!("{action} at byte {offset}"), source)
+    /// An fsync that failed.
+    pub fn not_synced(&self, source: io::Error) -> Error {
+        let method = *self.method;
+        UpdateErrorKind::NotSynced { method, source }.at(self.path)
     }
 
     pub fn unavailable(&self, reason: &str) -> Error {
@@ -348,15 +341,15 @@ impl<'a> Side<'a> {
     }
 
     /// The error of a request that came back through a ring.
-    pub fn request_failed(&self, action: &str, offset: u64, error: io::Error) -> Error {
+    pub fn request_failed(&self, action: &'static str, offset: u64, error: io::Error) -> Error {
         if self.method.options().cache() == CachePolicy::DontCache && error.kind() == io::ErrorKind::Unsupported {
             return self.unavailable("the file system cannot do without caching");
         }
         self.failed_at(action, offset, error)
     }
 
-    pub fn shrank(&self, found_bytes: u64) -> Error {
-        Error::Shrank {
+    pub fn resized(&self, found_bytes: u64) -> Error {
+        Error::Resized {
             path: self.path.to_owned(),
             method: *self.method,
             expected_bytes: self.bytes,
@@ -382,7 +375,7 @@ pub(crate) fn require_regular(path: &Path, metadata: &Metadata) -> Result<()> {
         () if kind.is_fifo() => "a FIFO",
         () if kind.is_socket() => "a socket",
         () if kind.is_block_device() || kind.is_char_device() => "a device",
-        () => "no regular file",
+        () => "not a regular file",
     };
     Err(Error::NotRegular {
         path: path.to_owned(),
@@ -397,9 +390,8 @@ pub(crate) fn require_distinct(source: &Side<'_>, target: &Path) -> Result<()> {
     };
     let one = source.metadata()?;
     if (one.dev(), one.ino()) == (other.dev(), other.ino()) {
-        return Err(Error::SameFile {
-            path: target.to_owned(),
-        });
+        let path = target.to_owned();
+        return Err(CopyError::SameFile { path }.into());
     }
     Ok(())
 }

@@ -198,10 +198,10 @@ fn lines_in(bytes: &[u8]) -> u64 {
     bytes.split(|&byte| byte == b'\n').count() as u64 - 1
 }
 
-fn failed(path: &Path, action: &str, source: io::Error) -> seekless::Error {
+fn failed(path: &Path, action: &'static str, source: io::Error) -> seekless::Error {
     seekless::Error::System {
         path: path.to_owned(),
-        action: action.to_owned(),
+        action: action.into(),
         method: None,
         source,
     }

@@ -157,7 +157,7 @@ fn consume(pair: &Pair<'_>, blocks: &Blocks, files: &mut [Comparing; 2], newline
             files[file]
                 .full
                 .recv()
-                .unwrap_or_else(|_| Err(pair.sides[file].shrank(at)))
+                .unwrap_or_else(|_| Err(pair.sides[file].resized(at)))
         };
         let (one, other) = (next(0)?, next(1)?);
         let found = pair.difference(&one[..length], &other[..length], newlines);

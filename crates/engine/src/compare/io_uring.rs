@@ -156,7 +156,7 @@ impl<'a> Flight<'a> {
         let arrived = &mut self.arrived[completed.slot as usize];
         let at = self.pair.starts[file as usize] + offset + *arrived as u64;
         match completed.result {
-            Ok(0) => return Err(side.shrank(at)),
+            Ok(0) => return Err(side.resized(at)),
             Ok(read) => *arrived += read,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => return Err(side.request_failed("reading", at, error)),

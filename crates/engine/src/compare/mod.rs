@@ -178,7 +178,7 @@ impl Comparer {
     /// and after, unless the method says `holes=ignore`.
     ///
     /// # Errors
-    /// Every [`Error`]; [`Error::Shrank`] and [`Error::Grew`] where a file changes its size meanwhile, so that nothing can
+    /// Every [`Error`]; [`Error::Resized`] where a file changes its size meanwhile, so that nothing can
     /// be said.
     pub fn compare_parts(&mut self, one: &Part<'_>, other: &Part<'_>, limit_bytes: Option<u64>) -> Result<Comparison> {
         let nothing = Comparison {

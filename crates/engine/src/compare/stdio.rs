@@ -23,7 +23,7 @@ impl CompareBytes for Streams {
         let skipped = open(pair, file, range.start)?.skip(self.0, length);
         let skipped = skipped.map_err(|error| side.failed_at("getc behind", place.start, error))?;
         if skipped < length {
-            return Err(side.shrank(place.start + skipped));
+            return Err(side.resized(place.start + skipped));
         }
         Ok(())
     }
@@ -41,8 +41,8 @@ impl CompareBytes for Streams {
         match end {
             StdioEnd::Equal => Ok(None),
             StdioEnd::Differ(at) => Ok(Some(range.start + at)),
-            StdioEnd::FirstEnded(at) => Err(pair.sides[0].shrank(pair.starts[0] + range.start + at)),
-            StdioEnd::SecondEnded(at) => Err(pair.sides[1].shrank(pair.starts[1] + range.start + at)),
+            StdioEnd::FirstEnded(at) => Err(pair.sides[0].resized(pair.starts[0] + range.start + at)),
+            StdioEnd::SecondEnded(at) => Err(pair.sides[1].resized(pair.starts[1] + range.start + at)),
         }
     }
 }

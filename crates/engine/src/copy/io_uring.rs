@@ -142,7 +142,7 @@ impl Copying<'_> {
             (self.target, "writing")
         };
         match completed.result {
-            Ok(0) if block.way == Way::In => return Err(side.shrank(at)),
+            Ok(0) if block.way == Way::In => return Err(side.resized(at)),
             Ok(0) => return Err(side.failed_at(doing, at, std::io::ErrorKind::WriteZero.into())),
             Ok(moved) => block.done += moved,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

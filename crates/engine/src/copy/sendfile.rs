@@ -34,7 +34,7 @@ pub(super) fn copy_by_call(
     source: &Side<'_>,
     target: &Side<'_>,
     range: Range<u64>,
-    name: &str,
+    name: &'static str,
     call: impl Fn(u64, usize) -> std::io::Result<sys::Support<usize>>,
 ) -> Result<()> {
     let mut ahead = Ahead::within(source, range.clone())?;
@@ -44,8 +44,8 @@ pub(super) fn copy_by_call(
         ahead.reading_at(offset)?;
         target.count_call();
         let length = block.min(range.end - offset) as usize;
-        match target.support(&format!("{name} at byte {offset}"), call(offset, length))? {
-            0 => return Err(source.shrank(offset)),
+        match target.support((name, offset), call(offset, length))? {
+            0 => return Err(source.resized(offset)),
             moved => offset += moved as u64,
         }
     }

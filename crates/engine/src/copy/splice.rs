@@ -44,16 +44,16 @@ impl Splice {
             ahead.reading_at(offset)?;
             source.count_call();
             let filled = self.pipe.fill(&source.file, offset, length);
-            let filled = source.support(&format!("splicing from byte {offset}"), filled)?;
+            let filled = source.support(("splicing into the pipe", offset), filled)?;
             if filled == 0 {
-                return Err(source.shrank(offset));
+                return Err(source.resized(offset));
             }
             let mut drained = 0;
             while drained < filled {
                 let at = offset + drained as u64;
                 target.count_call();
                 let moved = self.pipe.drain(&target.file, at, filled - drained);
-                drained += match target.support(&format!("splicing to byte {at}"), moved)? {
+                drained += match target.support(("splicing out of the pipe", at), moved)? {
                     0 => return Err(target.failed_at("splicing", at, std::io::ErrorKind::WriteZero.into())),
                     moved => moved,
                 };

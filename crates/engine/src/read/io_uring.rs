@@ -170,7 +170,7 @@ impl<'a> Reading<'a> {
         let block = &mut self.slots[slot as usize];
         let at = block.offset + block.arrived as u64;
         match completed.result {
-            Ok(0) => return Err(source.shrank(at)),
+            Ok(0) => return Err(source.resized(at)),
             Ok(read) => block.arrived += read,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => return Err(source.request_failed("reading", at, error)),

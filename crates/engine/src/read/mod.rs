@@ -100,7 +100,7 @@ impl Reader {
     /// as those behind a reader are.
     ///
     /// # Errors
-    /// Every [`Error`]; [`Error::Shrank`] where the file became shorter meanwhile: then what the consumer saw is not
+    /// Every [`Error`]; [`Error::Resized`] where the file became shorter meanwhile: then what the consumer saw is not
     /// the file.
     pub fn read(&mut self, path: &Path, consumer: &dyn Consumer) -> Result<Transfer> {
         let source = Side::open_source(path, &self.method)?;

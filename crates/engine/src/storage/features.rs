@@ -13,7 +13,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 use super::cache::{CachedFile, Resident};
 use super::extents::extents;
 use super::probe::{Availability, Probe};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, full_text};
 use seekless_method::Method;
 
 /// A feature of a storage, and whether it works there.
@@ -366,7 +366,7 @@ fn said(error: std::io::Error) -> String {
 fn reason(error: Error) -> String {
     match error {
         Error::System { action, source, .. } => format!("{action}: {source}"),
-        error => error.to_string(),
+        error => full_text(&error),
     }
 }
 

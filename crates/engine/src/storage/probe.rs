@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::cache::{self, Resident};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, full_text};
 use crate::update::{Batch, Commit, Safety, commit};
 use crate::{Comparer, Copier, Destination, Generator, Kernel, Reader, Tally, Transfer, Verdict, Writer};
 use seekless_method::{CachePolicy, Method, Operation, Options, Setting};
@@ -104,7 +104,7 @@ impl Probe {
             Ok(None) => Availability::Available,
             Ok(Some(reason)) | Err(Error::Unavailable { reason, .. }) => Availability::Unavailable(reason),
             Err(Error::System { action, source, .. }) => Availability::Unavailable(format!("{action}: {source}")),
-            Err(error) => Availability::Unavailable(error.to_string()),
+            Err(error) => Availability::Unavailable(full_text(&error)),
         };
         self.tried.insert(key, found.clone());
         found

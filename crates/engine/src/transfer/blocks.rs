@@ -33,10 +33,10 @@ impl Side<'_> {
             self.check_can_continue(at)?;
             let read = match self.read_once(&mut buffer[done..asked], at) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                other => self.support(&format!("reading at byte {at}"), other)?,
+                other => self.support(("reading", at), other)?,
             };
             if read == 0 {
-                return Err(self.shrank(at));
+                return Err(self.resized(at));
             }
             done += read;
         }
@@ -48,7 +48,7 @@ impl Side<'_> {
         if at.is_multiple_of(self.alignment) {
             Ok(())
         } else {
-            Err(self.shrank(at))
+            Err(self.resized(at))
         }
     }
 
@@ -73,7 +73,7 @@ impl Side<'_> {
             let at = offset + done as u64;
             let written = match self.write_once(&buffer[done..asked], at) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                other => self.support(&format!("writing at byte {at}"), other)?,
+                other => self.support(("writing", at), other)?,
             };
             if written == 0 {
                 return Err(self.failed_at("writing", at, io::ErrorKind::WriteZero.into()));

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use seekless_sys::{self as sys, ExtendedAttributes, Support};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, UpdateErrorKind};
 
 /// Gives `to`, which is empty yet, the flags of `from`: some can be set on an empty file only.
 ///
@@ -16,13 +16,11 @@ use crate::error::{Error, Result};
 /// The system's, where one cannot be kept.
 pub(super) fn keep_flags(from: &File, to: &File, path: &Path) -> Result<()> {
     let kept = sys::copy_inode_flags(from, to);
-    kept.map_err(|error| {
-        Error::system(
-            path,
-            "keeping its flags (lsattr; a replacement loses them, writing in place does not)",
-            error,
-        )
-    })
+    kept.map_err(not_kept(path, "flags (lsattr)"))
+}
+
+fn not_kept(path: &Path, attribute: &'static str) -> impl FnOnce(std::io::Error) -> Error {
+    move |source| UpdateErrorKind::NotKept { attribute, source }.at(path)
 }
 
 /// Gives `to` the owner, mode and extended attributes of `from`. Access control lists are extended attributes too.
@@ -30,16 +28,13 @@ pub(super) fn keep_flags(from: &File, to: &File, path: &Path) -> Result<()> {
 /// # Errors
 /// The system's, where one cannot be kept: the file would be another than before.
 pub(super) fn keep(from: &File, to: &File, path: &Path) -> Result<()> {
-    let failed = |action: &str| {
-        let action = format!("{action} (which replacing it would lose, unlike writing in place)");
-        move |error| Error::system(path, &action, error)
-    };
+    let failed = |action| move |error| Error::system(path, action, error);
     let (wanted, own) = (
         from.metadata().map_err(failed("looking at it"))?,
         to.metadata().map_err(failed("looking at it"))?,
     );
     if (wanted.uid(), wanted.gid()) != (own.uid(), own.gid()) {
-        fchown(to, Some(wanted.uid()), Some(wanted.gid())).map_err(failed("keeping its owner"))?;
+        fchown(to, Some(wanted.uid()), Some(wanted.gid())).map_err(not_kept(path, "owner"))?;
     }
     let attributes = sys::extended_attributes(from.as_fd()).map_err(failed("reading its extended attributes"))?;
     if let Support::Available(attributes) = attributes {
@@ -48,18 +43,17 @@ pub(super) fn keep(from: &File, to: &File, path: &Path) -> Result<()> {
             .map_err(|error| Error::system(path, "removing inherited extended attributes", error))?;
         for (name, value) in attributes {
             let Ok(name) = CString::new(name) else { continue };
-            sys::set_extended_attribute(to.as_fd(), &name, &value)
-                .map_err(failed("keeping its extended attributes"))?;
+            sys::set_extended_attribute(to.as_fd(), &name, &value).map_err(not_kept(path, "extended attributes"))?;
         }
     }
     // Last: changing the owner takes away set-user-ID.
     to.set_permissions(wanted.permissions())
-        .map_err(failed("keeping its mode"))?;
+        .map_err(not_kept(path, "mode"))?;
     // The kernel drops set-group-ID without a word where this user is not in the group.
     let own = to.metadata().map_err(failed("looking at it"))?;
     let kept = (own.mode(), own.uid(), own.gid()) == (wanted.mode(), wanted.uid(), wanted.gid());
     kept.then_some(())
-        .ok_or_else(|| failed("keeping its mode")(std::io::ErrorKind::PermissionDenied.into()))
+        .ok_or_else(|| not_kept(path, "mode")(std::io::ErrorKind::PermissionDenied.into()))
 }
 
 /// Takes away the extended attributes that are not among these.

@@ -1,41 +1,14 @@
 //! A batch of updates as they are collected: in memory, and what does not fit there in files without a name.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::resolved::Updates;
 use super::spill::Spill;
 use super::window::Unsorted;
+use crate::error::BatchError;
 
 /// The largest end of an update: files end at 2^63 - 1.
 const END_MAX: u64 = i64::MAX as u64;
-
-/// Why an update is not taken into a batch.
-#[derive(Debug, thiserror::Error)]
-pub enum BatchError {
-    /// No file reaches so far.
-    #[error("an update of {bytes} B at {offset} ends behind 2^63 - 1, where every file ends")]
-    TooFar {
-        /// Where the update begins.
-        offset: u64,
-        /// Its length.
-        bytes: u64,
-    },
-    /// The batch holds as much as it can.
-    #[error("the updates are more than 4 GiB: give them in several batches, or name a folder for what does not fit")]
-    Full,
-    /// What does not fit into memory could not be kept elsewhere.
-    #[error(
-        "{}: keeping updates there that do not fit into memory failed: {source}; allow more memory, or name another folder",
-        folder.display()
-    )]
-    Spill {
-        /// Where it was tried.
-        folder: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-}
 
 /// Updates as they are collected: bytes and where they belong. Later ones win over earlier ones.
 #[derive(Debug, Default)]

@@ -12,12 +12,12 @@ use super::place::{Place, with_protection};
 use super::plan::PlanLimits;
 use super::planned::planned;
 use super::resolved::Updates;
-use super::target::{Going, Others, Target, exclude_others, sync};
+use super::target::{Going, Others, Target, exclude_others, not_exclusive, sync};
 use super::updater::Updater;
 use super::watch::{Unwatched, Watch};
 use super::writes::reach;
 use super::{UpdateTarget, journal, replace};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, UpdateErrorKind, full_text};
 use crate::transfer::Side;
 use seekless_method::{Choice, Durability, Method, UpdateOrder};
 
@@ -85,9 +85,7 @@ impl Updated {
 /// always brought to the device.
 ///
 /// # Errors
-/// Every [`Error`]: [`Error::PartlyUpdated`] where some updates are in the file, [`Error::NotExclusive`] where others
-/// cannot be kept out and the method writes back what lies between updates, [`Error::Refused`] where another update is
-/// going on or was interrupted.
+/// Every [`UpdateErrorKind`], and those of all operations.
 pub fn commit(path: &Path, updates: &Updates, commit: &Commit) -> Result<Updated> {
     commit_watched(path, updates, commit, &Unwatched)
 }
@@ -141,9 +139,7 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
 fn commit_by(place: &Place, updates: &Updates, commit: &Commit<Method>, watch: &dyn Watch) -> Result<Updated> {
     let order = commit.method.options().update_order();
     if order == UpdateOrder::AsGiven && updates.spilled_bytes().is_some() {
-        let reason = "order=as-given needs all updates in memory, and they do not fit; use another order, or \
-             raise --memory";
-        return Err(place.refused(reason));
+        return Err(place.failed(UpdateErrorKind::NeedsMemory(commit.method)));
     }
     match commit.safety {
         Safety::Replace => replace::replace(place, updates, commit, watch),
@@ -194,47 +190,31 @@ pub(super) fn in_place(
     };
     match (result, journal) {
         (Ok(fsync), None) => {
-            require_name(place, &side)?;
+            place.require_is(&side.metadata()?)?;
             Ok(Updated { fsync, ..done })
         }
         (Ok(fsync), Some(journal)) => {
-            let removed = journal.remove(watch).map_err(|cause| Error::Unlasting {
-                what: "the updates are made and on the device, but the journal is there, or may be again after a power cut \
-                       or a crash of the system: then recover the file (--recover), which writes the same once more"
-                    .to_owned(),
-                cause: Box::new(cause),
-            });
-            removed?;
-            require_name(place, &side)?;
+            let left = |error| place.failed(UpdateErrorKind::JournalLeft(Box::new(error)));
+            journal.remove(watch).map_err(left)?;
+            place.require_is(&side.metadata()?)?;
             Ok(Updated { fsync, ..done })
         }
         (Err(source), Some(journal)) => Err(journal.undo(&side, source, &going)),
         (Err(source), None) => {
             let (far, reached) = going.how_far(&side, updates, prepared.block_bytes);
             if let Err(error) = cut_zeros(&side, bytes_before.max(reached), &going) {
-                tracing::warn!(%error, "the file may be longer than what was written to it");
+                tracing::warn!(
+                    error = full_text(&error),
+                    "the file may be longer than what was written to it"
+                );
             }
             if !going.has_begun() {
                 return Err(source);
             }
-            Err(Error::PartlyUpdated {
-                path: place.path.clone(),
-                far,
-                cause: Box::new(source),
-            })
+            let source = Box::new(source);
+            Err(place.failed(UpdateErrorKind::PartlyUpdated { far, source }))
         }
     }
-}
-
-/// Fails where another program gave the name to another file meanwhile.
-fn require_name(place: &Place, side: &Side<'_>) -> Result<()> {
-    let updated = side.metadata()?;
-    place.require_is(&updated).map_err(|_| {
-        place.refused(
-            "another program replaced it meanwhile (as editors do when they save); the new file has none of the \
-             updates: run the update again",
-        )
-    })
 }
 
 /// What was done so far, but for the fsync and the journal.
@@ -298,7 +278,7 @@ pub(super) fn refuse_second(place: &Place) -> Result<()> {
                     return Ok(());
                 }
                 if started.elapsed() > LINGERING {
-                    return Err(place.refused(SECOND));
+                    return Err(running(place));
                 }
                 std::thread::sleep(LINGERING / 50);
             }
@@ -308,7 +288,9 @@ pub(super) fn refuse_second(place: &Place) -> Result<()> {
     }
 }
 
-const SECOND: &str = "another update of it is running; wait until it ends";
+fn running(place: &Place) -> Error {
+    place.failed(UpdateErrorKind::Running)
+}
 
 /// Fails where another update of the file is going on, or the name is another file's by now.
 pub(super) fn lock(file: &File, place: &Place) -> Result<()> {
@@ -317,11 +299,11 @@ pub(super) fn lock(file: &File, place: &Place) -> Result<()> {
         match file.try_lock() {
             Ok(()) => break,
             Err(TryLockError::WouldBlock) if started.elapsed() < LINGERING => std::thread::sleep(LINGERING / 50),
-            Err(TryLockError::WouldBlock) => return Err(place.refused(SECOND)),
-            Err(TryLockError::Error(error)) => return Err(place.failed("locking it", error)),
+            Err(TryLockError::WouldBlock) => return Err(running(place)),
+            Err(TryLockError::Error(error)) => return Err(place.system("locking it", error)),
         }
     }
-    let found = file.metadata().map_err(|error| place.failed("looking at it", error))?;
+    let found = file.metadata().map_err(|error| place.system("looking at it", error))?;
     place.require_is(&found)
 }
 
@@ -334,12 +316,6 @@ fn keep_others_out(side: &Side<'_>, commit: &Commit<Method>) -> Result<Others> {
     if commit.is_unsafe {
         return Ok(Others::Nobody);
     }
-    let Err(reason) = exclude_others(side) else {
-        return Ok(Others::UntilLeaseEnds);
-    };
-    Err(Error::NotExclusive {
-        path: side.path.to_owned(),
-        method: commit.method,
-        reason,
-    })
+    exclude_others(side).map_err(|why| not_exclusive(side, why))?;
+    Ok(Others::UntilLeaseEnds)
 }

@@ -52,7 +52,7 @@ enum Tried {
 fn tried(path: &Path, what: Tried) -> Result<UpdateFacts> {
     let place = Place::of(path)?;
     let path = &place.path;
-    let failed = |error| place.failed("trying what writing costs beside it", error);
+    let failed = |error| place.system("trying what writing costs beside it", error);
     let through = Opening {
         access: Access::Overwrite,
         direct: false,

@@ -21,11 +21,9 @@ use super::resolved::Updates;
 use super::target::Going;
 use super::watch::{Step, StepKind, Watch};
 use super::writes::{Layout, Writes};
-use seekless_method::Method;
-
-use crate::error::{Error, Result};
+use crate::error::{Beside, Error, Result, UpdateErrorKind};
 use crate::transfer::Side;
-use seekless_method::UpdateOrder;
+use seekless_method::{Method, UpdateOrder};
 
 /// Where the journal of a file is.
 #[must_use]
@@ -47,10 +45,7 @@ pub(super) fn refuse_left(place: &Place) -> Result<()> {
     match place.folder.entry(&name) {
         Err(error) if can_have_none(&error) => Ok(()),
         Err(error) => Err(Error::system(&journal, "looking at it", error)),
-        Ok(_) => Err(place.refused(&format!(
-            "an update of it was interrupted and left {}; recover the file first (--recover)",
-            journal.display()
-        ))),
+        Ok(_) => Err(place.failed(UpdateErrorKind::Interrupted(journal))),
     }
 }
 
@@ -82,12 +77,8 @@ pub(super) fn write<'a>(
     }
     let metadata = side.metadata()?;
     if metadata.nlink() > 1 && !commit.is_unsafe {
-        let reason = format!(
-            "it has {} hard links; the journal beside one name is not found through the others: update in place, \
-             or accept that (--unsafe)",
-            metadata.nlink()
-        );
-        return Err(place.refused(&reason));
+        let (links, beside) = (metadata.nlink(), Beside::Journal);
+        return Err(place.failed(UpdateErrorKind::HardLinks { links, beside }));
     }
     let name = journal_name(&place.name);
     let path = place.beside(&name);
@@ -97,9 +88,7 @@ pub(super) fn write<'a>(
         .folder
         .create_file(&name, 0o600)
         .map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidFilename => place.refused(
-                "its name is too long for a journal name; use --safety replace or in-place, or shorten the name",
-            ),
+            io::ErrorKind::InvalidFilename => place.failed(UpdateErrorKind::NameTooLong),
             _ => failed(error),
         })?;
     let header = Header {
@@ -223,33 +212,18 @@ impl Journal<'_> {
     /// Puts back what was there before an update that failed, and gives the error that says so.
     pub fn undo(mut self, side: &Side<'_>, cause: Error, going: &Going<'_>) -> Error {
         drop(self.reserve.take());
-        let undone = self
-            .put_back(side, going)
-            .map(|longer_bytes| (longer_bytes, remove(self.place, going.watch)));
-        let as_before = |longer_bytes| match longer_bytes {
-            0 => "; all of it was undone, and the file is as before".to_owned(),
-            _ => format!(
-                "; all of it was undone, but the file is longer by {longer_bytes} bytes: others have it open or wrote to it, \
-                 and what they wrote is not cut off"
-            ),
-        };
-        let what = match undone {
-            Ok((longer_bytes, Ok(()))) => as_before(longer_bytes),
-            Ok((longer_bytes, Err(error))) => format!(
-                "{}, but its journal may still exist ({error}), and --recover would then apply the update: remove \
-                 {} if it exists",
-                as_before(longer_bytes),
-                self.path.display()
-            ),
-            Err(error) => format!(
-                "; undoing it failed too ({error}), so the file is partly updated: recover it when the reason is gone \
-                 (--recover)"
-            ),
-        };
-        Error::Undone {
-            what,
-            cause: Box::new(cause),
-        }
+        let source = Box::new(cause);
+        self.place.failed(match self.put_back(side, going) {
+            Ok(longer_bytes) => UpdateErrorKind::Undone {
+                longer_bytes,
+                journal: remove(self.place, going.watch).err().map(Box::new),
+                source,
+            },
+            Err(undoing) => UpdateErrorKind::NotUndone {
+                undoing: Box::new(undoing),
+                source,
+            },
+        })
     }
 
     /// Puts back each byte that the update changed and nobody else since; how many bytes the file is longer than before.

@@ -10,7 +10,7 @@ use seekless_sys::{self as sys, Access, Opening};
 use super::place::{Place, is_name_of_empty, open_plainly};
 use super::state::State;
 use super::watch::{Step, StepKind, Watch};
-use crate::error::{Error, Result};
+use crate::error::{Error, Other, Result, UpdateErrorKind};
 
 /// How the names of new files begin, before the inodes of the old and the new one and when the old one was written to, in
 /// seconds and nanoseconds: by them such a file is known for one of ours.
@@ -45,10 +45,10 @@ impl Told {
 /// believed of a file that another user than the file's owner, this one or root may have planted.
 ///
 /// # Errors
-/// The system's; [`Error::Refused`] for a file under such a name that holds what others wrote or saved, or may.
+/// The system's; [`UpdateErrorKind::TwoFiles`] for a file under such a name that holds what others wrote or saved, or may.
 pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<()> {
-    let found = &file.metadata().map_err(|error| place.failed("looking at it", error))?;
-    let failed = |error| place.failed("looking in its folder for what a killed update left", error);
+    let found = &file.metadata().map_err(|error| place.system("looking at it", error))?;
+    let failed = |error| place.system("looking in its folder for what a killed update left", error);
     let trusted = [0, sys::effective_user(), found.uid()];
     let mut undecided = None;
     for name in place.folder.names().map_err(failed)? {
@@ -70,19 +70,13 @@ pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<(
                 let is_last = told.new == found.ino();
                 let is_as_it_was = left.modified == told.modified && (!is_last || is_like(place, &name, file));
                 if !is_as_it_was && is_last {
-                    undecided = Some((
-                        place.beside(&name),
-                        "is the old file, and another process changed it after the update",
-                    ));
+                    undecided = Some((place.beside(&name), Other::ChangedOld));
                 }
                 is_as_it_was
             }
             Some(told) => {
                 if told.new == found.ino() {
-                    undecided = Some((
-                        place.beside(&name),
-                        "may be what another program saved while an update was killed",
-                    ));
+                    undecided = Some((place.beside(&name), Other::PerhapsSaved));
                 }
                 false
             }
@@ -97,10 +91,7 @@ pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<(
     }
     match undecided {
         None => Ok(()),
-        Some((path, what)) => Err(place.refused(&format!(
-            "{} {what}: compare the two; rename that one to this name if it is the good one, or remove it",
-            path.display()
-        ))),
+        Some((other, what)) => Err(place.failed(UpdateErrorKind::TwoFiles { other, what })),
     }
 }
 

@@ -111,7 +111,7 @@ fn hole_from(side: &Side<'_>, offset: u64) -> Result<Option<Range<u64>>> {
 /// Fails where others made the file shorter meanwhile: what was stored behind its end is not in it.
 fn check_not_cut(target: &Target<'_>) -> Result<()> {
     target.side.check_not_shrunk().inspect_err(|error| {
-        if let Error::Shrank { found_bytes, .. } = error {
+        if let Error::Resized { found_bytes, .. } = error {
             target.note_cut_off(1, *found_bytes);
         }
     })

@@ -37,7 +37,6 @@ mod facts;
 mod form;
 mod gaps;
 mod grown;
-mod how_far;
 mod io_uring;
 mod journal;
 mod left;
@@ -59,13 +58,12 @@ mod watch;
 mod window;
 mod writes;
 
-pub use batch::{Batch, BatchError};
+pub use batch::Batch;
 pub use commit::{Commit, Safety, Updated, commit, commit_watched};
 pub use cost::{UpdateCost, cost, naive};
 pub use facts::update_facts;
 #[cfg(fuzzing)]
 pub use form::read_journal;
-pub use how_far::HowFar;
 pub use journal::journal_path;
 pub use plan::{PlanLimits, UpdateFacts, UpdatePlan, plan};
 pub use planned::Look;
@@ -73,6 +71,8 @@ pub use recover::{Recovered, recover, recover_watched};
 pub use resolved::Updates;
 pub use updater::Updater;
 pub use watch::{Step, StepKind, Watch};
+
+pub use crate::error::{BatchError, HowFar};
 
 use crate::error::Result;
 use crate::setup::Setup;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use seekless_sys::{self as sys, Access, Folder, Opening, Support};
 
 use super::watch::{Step, StepKind, Watch};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, UpdateErrorKind};
 use crate::transfer::require_regular;
 
 pub(super) struct Place {
@@ -29,7 +29,7 @@ impl Place {
     /// Finds the regular file that a path leads to.
     ///
     /// # Errors
-    /// The system's; [`Error::NotRegular`]; [`Error::Refused`] where it was replaced meanwhile.
+    /// The system's; [`Error::NotRegular`]; [`UpdateErrorKind::Replaced`] where it was replaced meanwhile.
     pub fn of(path: &Path) -> Result<Self> {
         let failed = |error| Error::system(path, "looking at it", error);
         // First by the kernel: it does not follow a link that another user planted in a folder open to all
@@ -48,7 +48,7 @@ impl Place {
     pub fn require_is(&self, file: &Metadata) -> Result<()> {
         match self.folder.entry(&self.name) {
             Ok(entry) if entry.is(file) => Ok(()),
-            _ => Err(self.refused("another program replaced it while seekless opened it; try again")),
+            _ => Err(self.failed(UpdateErrorKind::Replaced)),
         }
     }
 
@@ -119,12 +119,14 @@ impl Place {
             .map_err(|error| Error::system(told, "fsync of its folder", error))
     }
 
-    pub fn failed(&self, action: &str, error: io::Error) -> Error {
+    /// A failed system call at the file.
+    pub fn system(&self, action: &'static str, error: io::Error) -> Error {
         Error::system(&self.path, action, error)
     }
 
-    pub fn refused(&self, reason: &str) -> Error {
-        Error::refused(&self.path, reason)
+    /// What else went wrong with the file.
+    pub fn failed(&self, kind: UpdateErrorKind) -> Error {
+        kind.at(&self.path)
     }
 }
 
@@ -151,15 +153,12 @@ fn plainly(opened: Support<File>) -> io::Result<File> {
 
 /// The error of opening a file for writing, with the flag that keeps it from being changed where there is one.
 pub(super) fn with_protection(place: &Place, error: Error) -> Error {
-    let is_denied = matches!(&error, Error::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied);
-    match sys::protection(&place.path) {
-        Ok(Support::Available(Some(protection))) if is_denied => {
-            let error = error.to_string();
-            let reason = error
-                .strip_prefix(&format!("{}: ", place.path.display()))
-                .unwrap_or(&error);
-            place.refused(&format!("{reason}: {protection}"))
+    match (sys::protection(&place.path), error) {
+        (Ok(Support::Available(Some(protection))), Error::System { path, source, .. })
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            UpdateErrorKind::Protected { protection, source }.at(&path)
         }
-        _ => error,
+        (_, error) => error,
     }
 }

@@ -7,7 +7,7 @@ use super::facts::{assumed_facts, call_facts, copied_bytes, update_facts};
 use super::place::Place;
 use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, certain_choice, certain_plan, plan};
 use super::resolved::Updates;
-use crate::error::Result;
+use crate::error::{Result, full_text};
 use seekless_method::{Durability, Method};
 
 /// What a plan is made of.
@@ -78,7 +78,7 @@ impl Look {
                 let copied_bytes = self.facts.copied_bytes;
                 self.facts = UpdateFacts { copied_bytes, ..facts };
             }
-            Err(error) => self.doubt = Some(error.to_string()),
+            Err(error) => self.doubt = Some(full_text(&error)),
         }
         self.doubt.is_none()
     }
@@ -86,7 +86,7 @@ impl Look {
     /// Looks at a file, and assumes what calls cost.
     ///
     /// # Errors
-    /// The system's; [`crate::Error::Refused`] where an update of the file is going on, whose lease a look would end.
+    /// The system's; [`crate::error::UpdateErrorKind::Running`] where an update of the file is going on, whose lease a look would end.
     pub fn assuming(path: &Path, limits: &PlanLimits) -> Result<Self> {
         refuse_second(&Place::of(path)?)?;
         let mut facts = assumed_facts(path)?;

@@ -16,7 +16,7 @@ use super::journal::{can_have_none, journal_name, read_or_zeros, remove};
 use super::left;
 use super::place::{Place, open_plainly, with_protection};
 use super::watch::{Step, StepKind, Unwatched, Watch};
-use crate::error::{Error, Result};
+use crate::error::{Doubt, Error, RecoverError, Result};
 
 /// What recovering a file did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub enum Recovered {
 /// Finishes or undoes an update of a file that was interrupted.
 ///
 /// # Errors
-/// [`Error::Refused`] for a journal that is not of this file, that another user may have made, that is of an older state
-/// of the file or was damaged, with what to do; the system's errors.
+/// [`RecoverError`] for a journal that is not of this file, that another user may have made, that is of an older state of the
+/// file or was damaged; the system's errors.
 pub fn recover(path: &Path) -> Result<Recovered> {
     recover_watched(path, &Unwatched)
 }
@@ -48,7 +48,7 @@ pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
     let path = &place.path;
     refuse_second(place)?;
     let opened = place.open(Access::Overwrite);
-    let file = opened.map_err(|error| with_protection(place, place.failed("opening it for writing", error)))?;
+    let file = opened.map_err(|error| with_protection(place, place.system("opening it for writing", error)))?;
     lock(&file, place)?;
     let named = place.beside(&journal_name(&place.name));
     let recovered = match open_trusted(place, &file)? {
@@ -78,10 +78,7 @@ fn open_trusted(place: &Place, file: &File) -> Result<Option<File>> {
         Err(error) if can_have_none(&error) => return Ok(None),
         Err(error) => return Err(failed(error)),
         Ok(found) if !found.is_file => {
-            return Err(Error::refused(
-                named,
-                "is not a regular file, so not a seekless journal",
-            ));
+            return Err(doubted(named, &place.path, Doubt::NotRegular));
         }
         Ok(_) => {}
     }
@@ -90,30 +87,22 @@ fn open_trusted(place: &Place, file: &File) -> Result<Option<File>> {
     let looked = journal.metadata().and_then(|found| Ok((found, file.metadata()?)));
     let (found, owned) = looked.map_err(failed)?;
     if !found.is_file() {
-        return Err(Error::refused(
-            named,
-            "was replaced while it was opened; nothing was changed: try again",
-        ));
+        return Err(doubted(named, &place.path, Doubt::NotRegular));
     }
     let trusted = [0, sys::effective_user(), owned.uid()];
     if !trusted.contains(&found.uid()) {
-        let what = format!(
-            "belongs to user {}, who is neither you, the file's owner nor root; nothing was changed: if you trust \
-             the journal, change its owner",
-            found.uid()
-        );
-        return Err(Error::refused(named, &what));
+        return Err(doubted(named, &place.path, Doubt::Owner(found.uid())));
     }
     if may_be_of_others(&found, &owned) || found.nlink() > 1 {
-        let what = format!(
-            "may have been changed by other users (mode {:o}, {} hard links); nothing was changed: if you trust \
-             it, run chmod go-w and remove its other links; otherwise move it away",
-            found.mode() & 0o7777,
-            found.nlink()
-        );
-        return Err(Error::refused(named, &what));
+        let (mode, links) = (found.mode() & 0o7777, found.nlink());
+        return Err(doubted(named, &place.path, Doubt::OpenToOthers { mode, links }));
     }
     Ok(Some(journal))
+}
+
+fn doubted(journal: &Path, file: &Path, doubt: Doubt) -> Error {
+    let (journal, file) = (journal.to_owned(), file.to_owned());
+    RecoverError { journal, file, doubt }.into()
 }
 
 /// Whether somebody may write to the journal who may not write to the file itself. Where a mount gives all files one mode,
@@ -141,40 +130,19 @@ fn count_records(journal: &File, named: &Path, path: &Path, file: &File) -> Resu
         Ok(read) => read,
         // Its first bytes come to the device with all others or not at all, before the file is touched.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => {
-            let what = format!("{error}; if it is none of yours, move it away");
-            return Err(Error::refused(named, &what));
-        }
+        Err(error) => return Err(doubted(named, path, Doubt::NoJournal(error))),
     };
     if header.inode != metadata.ino() && has_lasting_inode(path)? {
-        let what = format!(
-            "is the journal of another file than {} is now, which was replaced; nothing was changed: move the journal away \
-             if that was meant",
-            path.display()
-        );
-        return Err(Error::refused(named, &what));
+        return Err(doubted(named, path, Doubt::OtherFile));
     }
     if metadata.nlink() > header.links {
-        let what = format!(
-            "{} has {} hard links and had {} when the update began. An update through a new link does not see this \
-             journal. Nothing was changed: if there was such an update, move the journal away; otherwise remove the new \
-             links and try again",
-            path.display(),
-            metadata.nlink(),
-            header.links
-        );
-        return Err(Error::refused(named, &what));
+        let (links, links_before) = (metadata.nlink(), header.links);
+        return Err(doubted(named, path, Doubt::NewLinks { links, links_before }));
     }
     // Others may have appended to it.
     if metadata.len() < header.bytes_before {
-        let what = format!(
-            "is the journal of another file, or of {} before it was cut: that had {} bytes then and has {} now; nothing was \
-             changed: move the journal away if that was meant",
-            path.display(),
-            header.bytes_before,
-            metadata.len()
-        );
-        return Err(Error::refused(named, &what));
+        let (bytes, bytes_before) = (metadata.len(), header.bytes_before);
+        return Err(doubted(named, path, Doubt::Cut { bytes, bytes_before }));
     }
     let (mut records, mut stale, mut found) = (0, None, Vec::new());
     loop {
@@ -190,27 +158,12 @@ fn count_records(journal: &File, named: &Path, path: &Path, file: &File) -> Resu
             }
             Ok(None) => break,
             Err(_) if is_untouched(&metadata, &header, journal, named)? => return Ok(None),
-            Err(error) => {
-                let what = format!(
-                    "{error}, but {} may have been written to since; nothing was changed: move the journal away if the file \
-                     is good as it is",
-                    path.display()
-                );
-                return Err(Error::refused(named, &what));
-            }
+            Err(error) => return Err(doubted(named, path, Doubt::Damaged(error))),
         }
     }
     match stale {
         None => Ok(Some(records)),
-        Some(at) => {
-            let what = format!(
-                "does not match {}: byte {at} is neither the old nor the updated one, so another process wrote to \
-                 the file since; nothing was changed: move the journal away if the \
-                 file is good as it is",
-                path.display()
-            );
-            Err(Error::refused(named, &what))
-        }
+        Some(offset) => Err(doubted(named, path, Doubt::Stale(offset))),
     }
 }
 

@@ -25,7 +25,7 @@ use super::updater::Updater;
 use super::watch::{Step, StepKind, Watch};
 use super::writes::reach;
 use crate::copy::Copier;
-use crate::error::{Error, Result};
+use crate::error::{Beside, Error, NotAlone, Other, Result, UpdateErrorKind};
 use crate::transfer::Side;
 use seekless_method::Method;
 
@@ -33,19 +33,17 @@ pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit<Method>,
     refuse_second(place)?;
     let old = place
         .open(Access::Read)
-        .map_err(|error| place.failed("opening it", error))?;
+        .map_err(|error| place.system("opening it", error))?;
     lock(&old, place)?;
     // Whoever may not write to it may not replace it either. Behind the lock: it would end the lease of another
     // replacement; and closed again, or there would be none for this one.
     let opened = place.open(Access::Overwrite);
-    drop(opened.map_err(|error| with_protection(place, place.failed("opening it for writing", error)))?);
+    drop(opened.map_err(|error| with_protection(place, place.system("opening it for writing", error)))?);
     refuse_left(place)?;
-    let before = State::of(&old).map_err(|error| place.failed("looking at it", error))?;
-    if before.found.nlink() > 1 {
-        return Err(place.refused(
-            "it has several hard links; replacing it would leave the old file under the other names: use --safety \
-             in-place",
-        ));
+    let before = State::of(&old).map_err(|error| place.system("looking at it", error))?;
+    let (links, beside) = (before.found.nlink(), Beside::NewFile);
+    if links > 1 {
+        return Err(place.failed(UpdateErrorKind::HardLinks { links, beside }));
     }
     if !commit.grows {
         updates.require_inside(&place.path, before.found.len())?;
@@ -62,25 +60,16 @@ pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit<Method>,
             new.name(watch)?;
             Ok(Updated { copied_bytes, ..done })
         });
-    let done = made.map_err(|cause| unmade(&place.path, cause))?;
-    let now = State::of(&old).map_err(|error| place.failed("looking at it", error))?;
+    let done = made.map_err(|cause| unmade(place, cause))?;
+    let now = State::of(&old).map_err(|error| place.system("looking at it", error))?;
     if is_held && !sys::holds_read_lease(&old) {
-        return Err(place.refused("another process opened it for writing; it is unchanged: try again"));
+        return Err(place.failed(UpdateErrorKind::Opened));
     }
     // The time of the last change tells of owner, mode, attributes and names too.
     if !now.is(&before) || now.changed() != before.changed() {
-        return Err(place.refused("another process changed it meanwhile; its version is kept"));
+        return Err(place.failed(UpdateErrorKind::Changed));
     }
     new.take_name(watch)?;
-    let unlasting = |cause| Error::Unlasting {
-        what: format!(
-            "the updates are made: the new file has taken the name, but after a power cut or a crash of the system it may be \
-             the old one again. Read it before you rely on it, and look for the reason (dmesg tells of broken devices). The \
-             old file is {}; --recover removes it",
-            new.path.display()
-        ),
-        cause: Box::new(cause),
-    };
     let synced = place.sync_folder(&place.path, watch);
     // By now, a chmod or chown that waited for the exchange has changed the old file. The time of its last change says
     // nothing: the exchange set it.
@@ -89,46 +78,43 @@ pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit<Method>,
     if !is_old || !is_unchanged || (is_held && !sys::holds_read_lease(&old)) {
         return Err(new.give_back(watch));
     }
-    synced.map_err(unlasting)?;
+    synced.map_err(|error| {
+        let (old, source) = (new.path.clone(), Box::new(error));
+        place.failed(UpdateErrorKind::NotLasting { old, source })
+    })?;
     let removed = watch.before(&Step::of(StepKind::Remove, &new.path));
-    removed
-        .and_then(|()| new.remove(&before.found))
-        .map_err(|error| Error::Unlasting {
-            what: format!(
-                "the updates are made and on the device, but the old file is still there: remove {}",
-                new.path.display()
-            ),
-            cause: Box::new(Error::system(&new.path, "removing the old file", error)),
-        })?;
+    removed.and_then(|()| new.remove(&before.found)).map_err(|source| {
+        let old = new.path.clone();
+        place.failed(UpdateErrorKind::OldFileLeft { old, source })
+    })?;
     Ok(done)
 }
 
 /// The error of a call at the new file, which says what has become of the old one.
-fn unmade(path: &Path, cause: Error) -> Error {
-    match cause {
-        Error::System { .. } => Error::Undone {
-            what: format!("; {} is as before", path.display()),
-            cause: Box::new(cause),
-        },
-        other => other,
+fn unmade(place: &Place, cause: Error) -> Error {
+    let is_lost = matches!(cause.update_kind(), Some(UpdateErrorKind::NotKept { .. }));
+    if !is_lost && !matches!(cause, Error::System { .. }) {
+        return cause;
     }
+    place.failed(UpdateErrorKind::Undone {
+        longer_bytes: 0,
+        journal: None,
+        source: Box::new(cause),
+    })
 }
 
 /// Keeps out those who would write to the old file while the new one is made of it: what they write would be lost. Who has
 /// it open for reading goes on with the old one. Whether there is a lease that tells of them; where the system has none,
 /// only times and size tell that the file was written to.
 fn keep_writers_out(old: &File, place: &Place, commit: &Commit<Method>) -> Result<bool> {
-    let reason = match sys::take_read_lease(old) {
+    let source = match sys::take_read_lease(old) {
         Ok(Support::Available(())) => return Ok(true),
         Ok(Support::Unavailable(_)) => return Ok(false),
         Err(_) if commit.is_unsafe => return Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => "another process has it open for writing".to_owned(),
-        Err(error) => error.to_string(),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => NotAlone::OpenForWriting,
+        Err(error) => error.into(),
     };
-    Err(place.refused(&format!(
-        "{reason}: writes to the old file would be lost; close it there, update in place, or accept the loss \
-         (--unsafe)"
-    )))
+    Err(place.failed(UpdateErrorKind::HasWriters(source)))
 }
 
 fn update(
@@ -190,7 +176,7 @@ struct NewFile<'a> {
 impl<'a> NewFile<'a> {
     /// Makes the file that will replace another.
     fn make(place: &'a Place, old: &Metadata, watch: &dyn Watch) -> Result<Self> {
-        let failed = |error| place.failed("making a new file in its folder", error);
+        let failed = |error| place.system("making a new file in its folder", error);
         watch.before(&Step::of(StepKind::Make, &place.path)).map_err(failed)?;
         // A folder that cannot be brought to the device is found before anything is done.
         place.folder.sync().map_err(failed)?;
@@ -264,13 +250,10 @@ impl<'a> NewFile<'a> {
             .and_then(|()| self.place.folder.exchange(&self.name, &self.place.name))
             .map_err(|error| {
                 self.place
-                    .failed("exchanging its name with that of the new file", error)
+                    .system("exchanging its name with that of the new file", error)
             })?;
         if let Support::Unavailable(reason) = exchanged {
-            return Err(self.place.refused(&format!(
-                "{reason}: without exchanging names, another program's save could be lost; nothing was changed: \
-                 use --safety in-place or journal"
-            )));
+            return Err(self.place.failed(UpdateErrorKind::NoExchange(reason)));
         }
         self.has_name.set(false);
         Ok(())
@@ -286,23 +269,20 @@ impl<'a> NewFile<'a> {
         let exchanged = watch
             .before(&Step::of(StepKind::Rename, &place.path))
             .and_then(|()| place.folder.exchange(&self.name, &place.name));
-        let both = |what: &str| {
-            place.refused(&format!(
-                "another program saved it while it was replaced, and {what}: compare it with {}, which that \
-                 program saved, and keep the right one",
-                self.path.display()
-            ))
+        let both = |what| {
+            let other = self.path.clone();
+            place.failed(UpdateErrorKind::TwoFiles { other, what })
         };
-        let kept = "another process saved or changed it meanwhile; its version is kept: try again";
+        let kept = || place.failed(UpdateErrorKind::Changed);
         match (exchanged, place.folder.entry(&self.name)) {
             (Ok(_), Ok(entry)) if entry.is(&ours) => {
                 self.has_name.set(true);
-                place.refused(kept)
+                kept()
             }
-            (Ok(_), Ok(_)) => both("saved it again"),
+            (Ok(_), Ok(_)) => both(Other::SavedBefore),
             // What they saved has its name; ours was removed by them.
-            (Ok(_), Err(_)) => place.refused(kept),
-            (Err(error), _) => both(&format!("their file could not be given its name back ({error})")),
+            (Ok(_), Err(_)) => kept(),
+            (Err(error), _) => both(Other::NotGivenBack(error)),
         }
     }
 

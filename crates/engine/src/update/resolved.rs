@@ -8,7 +8,7 @@ use super::gaps::Gaps;
 use super::run::Run;
 use super::spill::Spill;
 use super::window::{Unsorted, Window};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, UpdateErrorKind};
 
 /// Updates by offset, of which no two overlap.
 #[derive(Debug)]
@@ -110,17 +110,13 @@ impl Updates {
     /// Fails where one of them ends past the end of a file of so many bytes.
     ///
     /// # Errors
-    /// [`Error::Refused`].
+    /// [`UpdateErrorKind::PastEnd`].
     pub fn require_inside(&self, path: &Path, file_bytes: u64) -> Result<()> {
         if self.end <= file_bytes {
             return Ok(());
         }
-        let reason = format!(
-            "an update ends at byte {}, past the end of the file at {file_bytes}; nothing was written: to extend the file, \
-             use --grow",
-            self.end
-        );
-        Err(Error::refused(path, &reason))
+        let end = self.end;
+        Err(UpdateErrorKind::PastEnd { end, file_bytes }.at(path))
     }
 
     /// Bytes of the file without a name that they are in, where they did not fit into memory.

@@ -10,9 +10,9 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::batch::BatchError;
 use super::run::Run;
 use super::window::{PIECE_BYTES, Unsorted, Window};
+use crate::error::BatchError;
 
 /// How many runs of a level become one of the next.
 const FAN_IN: usize = if cfg!(test) { 3 } else { 32 };

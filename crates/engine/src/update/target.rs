@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, Support};
 
-use super::how_far::HowFar;
 use super::resolved::Updates;
 use super::watch::{Step, StepKind, Watch};
 use super::window::Window;
 use super::writes::{Layout, Write, Writes};
-use crate::error::{Error, Result};
+use crate::error::{Error, HowFar, NotAlone, Result, UpdateErrorKind, full_text};
 use crate::transfer::Side;
 
 /// Who else may write to the file between reading a gap and writing it back.
@@ -117,7 +116,10 @@ impl<'a> Going<'a> {
             Ok(())
         });
         if let Err(error) = counted {
-            tracing::warn!(%error, "not all writes that were planned are counted");
+            tracing::warn!(
+                error = full_text(&error),
+                "not all writes that were planned are counted"
+            );
         }
         let far = HowFar {
             done: whole,
@@ -210,11 +212,7 @@ impl<'a> Target<'a> {
         if self.side.alignment == 1 {
             return Ok(());
         }
-        Err(Error::NotExclusive {
-            path: self.side.path.to_owned(),
-            method: *self.side.method,
-            reason: format!("others opened it before byte {} was written", write.offset),
-        })
+        Err(not_exclusive(self.side, NotAlone::OpenedBefore(write.offset)))
     }
 
     /// Makes one write whole: reads what lies between its updates, or leaves that alone.
@@ -313,20 +311,22 @@ pub(super) fn sync(side: &Side<'_>, watch: &dyn Watch) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-const ELSEWHERE: &str = "on this file system, a lease does not keep out writers on other machines or behind the mount";
+/// That others cannot be kept out where what lies between updates is written back.
+pub(super) fn not_exclusive(side: &Side<'_>, source: NotAlone) -> Error {
+    let method = *side.method;
+    UpdateErrorKind::NotExclusive { method, source }.at(side.path)
+}
 
 /// Takes a lease by which nobody else opens the file, wherever they are; why there is none.
-pub(super) fn exclude_others(side: &Side<'_>) -> std::result::Result<(), String> {
+pub(super) fn exclude_others(side: &Side<'_>) -> std::result::Result<(), NotAlone> {
     side.count_calls(2);
-    match sys::leases_bind_all_writers(&side.file) {
-        Ok(true) => {}
-        Ok(false) => return Err(ELSEWHERE.to_owned()),
-        Err(error) => return Err(error.to_string()),
+    if !sys::leases_bind_all_writers(&side.file)? {
+        return Err(NotAlone::Elsewhere);
     }
     match sys::take_write_lease(&side.file) {
         Ok(Support::Available(())) => Ok(()),
-        Ok(Support::Unavailable(reason)) => Err(reason.to_owned()),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err("others have it open".to_owned()),
-        Err(error) => Err(error.to_string()),
+        Ok(Support::Unavailable(reason)) => Err(NotAlone::Unavailable(reason)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(NotAlone::Open),
+        Err(error) => Err(error.into()),
     }
 }

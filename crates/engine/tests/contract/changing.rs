@@ -51,7 +51,7 @@ fn a_file_that_shrinks_is_an_error_naming_it_by_every_method() {
                 };
                 let read = Reader::prepare_for(&method, BYTES as u64).unwrap().read(&path, &meddle);
                 match read {
-                    Err(error @ Error::Shrank { .. }) => assert!(error.to_string().contains("file"), "{error}"),
+                    Err(error @ Error::Resized { .. }) => assert!(error.to_string().contains("file"), "{error}"),
                     other => panic!("{method} cut to {left}: {other:?}"),
                 }
             }

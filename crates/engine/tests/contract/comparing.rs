@@ -309,7 +309,7 @@ fn a_file_that_changes_its_size_is_named_and_not_called_equal() {
             for found in found {
                 match found {
                     // A map that lost a page for a moment is an error of the system's that names the file as well.
-                    Err(Error::Shrank { path, .. } | Error::Grew { path, .. } | Error::System { path, .. }) => {
+                    Err(Error::Resized { path, .. } | Error::System { path, .. }) => {
                         assert_eq!(path, other, "{method}");
                     }
                     Err(error) => panic!("{method}: {error}"),

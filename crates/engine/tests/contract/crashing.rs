@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use seekless::full_text;
 use seekless::method::Choice;
 use seekless::update::{
     Batch, Commit, Recovered, Safety, Step, StepKind, Updates, Watch, commit_watched, journal_path, recover,
@@ -265,13 +266,10 @@ fn after_a_failed_fsync_nothing_is_said_to_be_in_the_file() {
             file: &path,
         };
         let result = commit_watched(&path, &updates(), &how(method, Safety::InPlace), &failing);
-        let error = result.unwrap_err().to_string();
+        let error = full_text(&result.unwrap_err());
         let made = "all 7 writes were made into the page cache, but nothing of it may be taken to be on the device";
         assert!(error.contains("fsync failed") && error.contains(made), "{error}");
-        assert!(
-            !error.contains(" in ") && error.contains("give all updates again"),
-            "{error}"
-        );
+        assert!(!error.contains(" in "), "{error}");
     }
 }
 
@@ -282,8 +280,8 @@ fn what_fails_when_the_updates_are_made_already_says_that_they_are() {
     let journal = journal_path(&path);
     let cases = [
         (Safety::Replace, StepKind::Sync, 1, &path, "may be the old one again"),
-        (Safety::Journal, StepKind::Sync, 3, &journal, "--recover"),
-        (Safety::Journal, StepKind::Remove, 1, &journal, "--recover"),
+        (Safety::Journal, StepKind::Sync, 3, &journal, "the journal is there"),
+        (Safety::Journal, StepKind::Remove, 1, &journal, "the journal is there"),
     ];
     for (safety, kind, nth, file, words) in cases {
         std::fs::write(&path, sample(10_000)).unwrap();

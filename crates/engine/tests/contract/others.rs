@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use seekless::full_text;
 use seekless::update::{
     Batch, Commit, Recovered, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, journal_path, recover,
 };
@@ -343,7 +344,7 @@ fn a_file_that_others_made_longer_than_updates_reach_is_not_cut() {
             let appending = At::new(StepKind::Make, 1, || append(&path, &vec![b'a'; 50_000]));
             let done = commit_watched(&path, &updates(&[20_000]), &by(method, Safety::Journal), &appending);
             if let Err(error) = &done {
-                assert!(error.to_string().contains("not available"), "{error}");
+                assert!(full_text(&error).contains("not available"), "{error}");
                 println!("skipped: {error}");
                 continue;
             }
@@ -370,7 +371,7 @@ fn a_failed_update_in_place_does_not_cut_what_others_appended() {
             let failing = At::new(StepKind::Write, 2, full);
             let how = by(method, Safety::InPlace);
             let error = commit_watched(&path, &updates(&[0, 30_000]), &how, &Both(&appending, &failing));
-            let error = error.unwrap_err().to_string();
+            let error = full_text(&error.unwrap_err());
             if error.contains("not available") {
                 println!("skipped: {error}");
                 continue;
@@ -422,10 +423,7 @@ fn a_file_grows_only_where_that_is_allowed() {
                 ..by("update/planned", safety)
             };
             let error = commit(&path, &updates(&[0, 9_994]), &how).unwrap_err().to_string();
-            assert!(
-                error.contains("ends at byte 10001, past the end") && error.contains("--grow"),
-                "{error}"
-            );
+            assert!(error.contains("ends at byte 10001, past the end"), "{error}");
             assert!(fs::read(&path).unwrap() == sample(10_000), "{safety:?}");
             assert_alone(&path);
             fs::remove_file(&path).unwrap();
@@ -507,9 +505,8 @@ fn a_link_that_another_user_planted_in_a_folder_open_to_all_is_not_followed() {
             continue;
         }
         for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
-            let error = commit(&link, &updates(&[0]), &by("update/sync", safety))
-                .unwrap_err()
-                .to_string();
+            let error = commit(&link, &updates(&[0]), &by("update/sync", safety)).unwrap_err();
+            let error = full_text(&error);
             assert!(error.contains("Permission denied"), "{error}");
             assert!(fs::read(&path).unwrap() == sample(10_000), "{safety:?}");
         }

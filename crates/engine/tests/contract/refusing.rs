@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use seekless::method::Operation;
-use seekless::{Destination, Error, Kernel, Method, Reader, Tally, Writer};
+use seekless::{Destination, Error, Kernel, Method, Reader, Tally, Writer, full_text};
 
 use super::{file_of, folders, methods, sample};
 
@@ -42,11 +42,7 @@ fn only_regular_files_are_read_and_the_error_says_what_it_is() {
             "{error}"
         );
     }
-    assert!(
-        read(&folder.path().join("missing"))
-            .to_string()
-            .contains("No such file")
-    );
+    assert!(full_text(&read(&folder.path().join("missing"))).contains("No such file"));
 }
 
 #[test]

@@ -307,7 +307,7 @@ fn a_file_that_loses_its_end_in_a_hole_is_an_error() {
             make(&path, &[Piece::Data(70_000), Piece::Hole(1 << 20)], true);
             let consumer = CutAtHole(&path);
             let read = Reader::prepare_for(&method, 2 << 20).unwrap().read(&path, &consumer);
-            assert!(matches!(read, Err(Error::Shrank { .. })), "{method}: {read:?}");
+            assert!(matches!(read, Err(Error::Resized { .. })), "{method}: {read:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Writing.
 
 use seekless::method::{CachePolicy, Operation, Preallocate};
-use seekless::{Destination, Method, Producer, Writer};
+use seekless::{Destination, Method, Producer, Writer, full_text};
 
 use super::{cases, file_of, folders, methods, sample};
 
@@ -108,10 +108,8 @@ fn a_producer_that_fails_ends_the_write_with_its_reason_and_no_file() {
                 Ok(())
             };
             let mut writer = Writer::prepare_for(&method, 3 << 20).unwrap();
-            let error = writer
-                .write(&path, Destination::New, 3 << 20, &failing)
-                .unwrap_err()
-                .to_string();
+            let error = writer.write(&path, Destination::New, 3 << 20, &failing).unwrap_err();
+            let error = full_text(&error);
             let is_named = error.contains("the source is gone");
             assert!(
                 is_named || method.options().block_bytes().is_some_and(|block| block > 300_000),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use seekless::full_text;
 use seekless::method::{Choice, Durability, Operation};
 use seekless_record::{Cache, Contest, Differ, Entry, Phase, Status, Subject, Target, Trial};
 use seekless_results::{Decider, Turn, has_target, title};
@@ -53,7 +54,7 @@ impl Runner<'_> {
     pub(super) fn trial(&mut self, decider: &mut Decider, turn: Turn) -> Result<(), BenchError> {
         match self.try_trial(decider, turn) {
             Err(error) if !self.run.trials.is_empty() => {
-                self.retire(turn, Status::Failed(error.to_string()));
+                self.retire(turn, Status::Failed(full_text(&error)));
                 Ok(())
             }
             other => other,
@@ -121,7 +122,7 @@ impl Runner<'_> {
             // Ended with the run.
             Err(BenchError::Launch(_)) if self.stop.is_requested() => None,
             Err(BenchError::Launch(error @ (LaunchError::Ended(_) | LaunchError::TooLong(_)))) => {
-                Some(Status::Failed(error.to_string()))
+                Some(Status::Failed(full_text(&error)))
             }
             Err(error) => {
                 self.clean_up(&description, &files);

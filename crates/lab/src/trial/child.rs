@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use seekless::{
     Answer, Comparer, Copier, Destination, Generator, Kernel, Producer, Reader, Tally, Transfer, Verdict, Writer,
+    full_text,
 };
 use seekless_record::{self as record, DeviceUse, Target};
 use seekless_sys as sys;
@@ -73,8 +74,8 @@ fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> io::Result<
 pub(super) enum TrialError {
     #[error(transparent)]
     Engine(#[from] seekless::Error),
-    #[error("`{0}` could not be run: {1}")]
-    Command(String, io::Error),
+    #[error("`{0}` could not be run")]
+    Command(String, #[source] io::Error),
     #[error("`{0}` failed: {1}")]
     Status(String, ExitStatus),
     #[error("the updates cannot be made: {0}")]
@@ -87,7 +88,7 @@ fn outcome_of(error: &TrialError) -> Outcome {
         TrialError::Command(_, cause) if cause.kind() == io::ErrorKind::NotFound => {
             Outcome::Unavailable("the program is not installed".to_owned())
         }
-        other => Outcome::Failed(other.to_string()),
+        other => Outcome::Failed(full_text(other)),
     }
 }
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use seekless::cache::{CachedFile, Resident};
+use seekless::full_text;
 
 use super::selection::{Found, Id, Root, Selection, id_of, is_sure};
 use super::{Control, FileState, Total, Watch};
@@ -150,6 +151,6 @@ fn reason_of(error: seekless::Error) -> String {
     match error {
         seekless::Error::System { action, source, .. } => format!("{action} failed: {source}"),
         seekless::Error::NotRegular { kind, .. } => format!("has become {kind} meanwhile"),
-        error => error.to_string(),
+        error => full_text(&error),
     }
 }

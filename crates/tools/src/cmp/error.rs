@@ -10,22 +10,22 @@ use super::End;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be opened or looked at.
-    #[error("{}: {}", name.display(), reason(source))]
+    #[error("{}: {}", name.display(), reason(error))]
     Open {
         /// The file as it was named.
         name: OsString,
         /// The system's reason.
-        source: io::Error,
+        error: io::Error,
     },
     /// A file could not be read.
-    #[error("{}: {}{}", name.display(), reason(source), place(*offset))]
+    #[error("{}: {}{}", name.display(), reason(error), place(*offset))]
     Read {
         /// The file as it was named.
         name: OsString,
         /// The byte of the file, or of what came through it, at which reading failed.
         offset: u64,
         /// The system's reason.
-        source: io::Error,
+        error: io::Error,
     },
     /// Only one of the two is a symbolic link, where links are compared as such.
     #[error("{}: Not a symbolic link", name.display())]
@@ -113,7 +113,7 @@ mod tests {
         let error = |offset| Error::Read {
             name: "f".into(),
             offset,
-            source: io::Error::from_raw_os_error(5),
+            error: io::Error::from_raw_os_error(5),
         };
         assert_eq!(error(0).to_string(), "f: Input/output error");
         assert_eq!(error(4096).to_string(), "f: Input/output error (reading at byte 4096)");

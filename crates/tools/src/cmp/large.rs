@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seekless::{CompareFacts, Comparer, Comparison, Method, Part, Which, plan};
+use seekless::{CompareFacts, Comparer, Comparison, Method, Part, Which, full_text, plan};
 
 use super::error::Error;
 use super::lines::count_newlines;
@@ -50,11 +50,11 @@ impl<'a> Opened<'a> {
         Ok(byte[0])
     }
 
-    fn failed(&self, offset: u64, source: std::io::Error) -> Error {
+    fn failed(&self, offset: u64, error: std::io::Error) -> Error {
         Error::Read {
             name: self.side.name.clone(),
             offset,
-            source,
+            error,
         }
     }
 }
@@ -170,13 +170,7 @@ fn named(error: seekless::Error, sides: [&Opened<'_>; 2]) -> Error {
         side.map_or_else(|| path.into(), |side| side.side.name.clone())
     };
     match error {
-        seekless::Error::Shrank {
-            path,
-            expected_bytes,
-            found_bytes,
-            ..
-        }
-        | seekless::Error::Grew {
+        seekless::Error::Resized {
             path,
             expected_bytes,
             found_bytes,
@@ -200,7 +194,7 @@ fn named(error: seekless::Error, sides: [&Opened<'_>; 2]) -> Error {
         },
         other => Error::Method {
             name: sides[0].side.name.clone(),
-            reason: other.to_string(),
+            reason: full_text(&other),
         },
     }
 }

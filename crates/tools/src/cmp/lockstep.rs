@@ -137,7 +137,7 @@ impl<'a> Feed<'a> {
                     return Ok(read);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(source) => {
+                Err(error) => {
                     return Err(Error::Read {
                         name: self.name.to_owned(),
                         offset: if self.read_bytes == 0 {
@@ -145,7 +145,7 @@ impl<'a> Feed<'a> {
                         } else {
                             self.position + self.read_bytes
                         },
-                        source,
+                        error,
                     });
                 }
             }

@@ -70,13 +70,9 @@ pub(super) fn open(request: &Request, identity_counts: bool) -> Result<Opened, E
     }
     if is_standard_input(one) && is_standard_input(other) {
         // One stream cannot be read at two places.
-        let source = io::Error::from(rustix::io::Errno::BADF);
+        let error = io::Error::from(rustix::io::Errno::BADF);
         let name = one.clone();
-        return Err(Error::Read {
-            name,
-            offset: 0,
-            source,
-        });
+        return Err(Error::Read { name, offset: 0, error });
     }
     let second = Side::open(other, request.skip_bytes[1])?;
     if identity_counts && first.is_same_as(&second) {
@@ -91,9 +87,9 @@ fn is_standard_input(name: &OsStr) -> bool {
 
 impl Side {
     fn open(name: &OsStr, skip_bytes: u64) -> Result<Self, Error> {
-        let failed = |source| Error::Open {
+        let failed = |error| Error::Open {
             name: name.to_owned(),
-            source,
+            error,
         };
         let is_standard_input = is_standard_input(name);
         let file = if is_standard_input {
@@ -178,9 +174,9 @@ fn link_texts(one: &OsStr, other: &OsStr) -> Result<Option<[Vec<u8>; 2]>, Error>
 fn not_a_link(name: &OsStr) -> Error {
     // What is not there at all is said to be missing rather than to be no link.
     match std::fs::symlink_metadata(name) {
-        Err(source) if !is_standard_input(name) => Error::Open {
+        Err(error) if !is_standard_input(name) => Error::Open {
             name: name.to_owned(),
-            source,
+            error,
         },
         _ => Error::NotALink { name: name.to_owned() },
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use seekless::method::CachePolicy;
-use seekless::{CompareFacts, Comparer, Error, Method, Part, Verdict, plan};
+use seekless::{CompareFacts, Comparer, Error, Method, Part, Verdict, full_text, plan};
 
 use super::{Side, What};
 use crate::handle::path_of;
@@ -132,13 +132,11 @@ fn planned<'p>(all: &'p mut Vec<Prepared>, pair: &LargePair<'_>) -> Result<&'p m
 fn what(error: &Error, pair: &LargePair<'_>) -> What {
     let of_other = |path: &Path| path == pair.paths[1] && pair.paths[0] != pair.paths[1];
     let side = match error {
-        Error::System { path, .. } | Error::Shrank { path, .. } | Error::Grew { path, .. } if of_other(path) => {
-            Side::Other
-        }
+        Error::System { path, .. } | Error::Resized { path, .. } if of_other(path) => Side::Other,
         _ => Side::One,
     };
     let shown = pair.paths[side as usize].display().to_string();
-    let reason = error.to_string();
+    let reason = full_text(error);
     let reason = reason.strip_prefix(&format!("{shown}: ")).unwrap_or(&reason);
     What::Failed {
         side,

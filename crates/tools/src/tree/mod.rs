@@ -192,7 +192,7 @@ pub struct Summary {
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
     /// A root is not to be had.
-    #[error("{}: {action} failed: {source}", path.display())]
+    #[error("{}: {action} failed", path.display())]
     Root {
         /// Its path.
         path: PathBuf,

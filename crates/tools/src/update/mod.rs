@@ -7,7 +7,8 @@ use std::io::{self, BufRead, Read};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use seekless::update::{Batch, BatchError};
+use seekless::full_text;
+use seekless::update::Batch;
 use serde::Deserialize;
 
 /// What the binary form begins with; its version, four bytes of little-endian, follows.
@@ -29,7 +30,7 @@ const LINE_BYTES_MAX: u64 = 256 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// They could not be read.
-    #[error("reading the updates failed: {0}")]
+    #[error("reading the updates failed")]
     System(#[from] io::Error),
     /// A line is no update.
     #[error("line {line} of the updates: {reason}")]
@@ -131,9 +132,7 @@ fn read_lines(from: &mut dyn BufRead, mut batch: Batch) -> Result<Batch, ReadErr
         let update: Line = serde_json::from_slice(&text).map_err(|error| wrong(in_line(&error)))?;
         let offset = update.offset;
         let bytes = update.bytes().map_err(wrong)?;
-        batch
-            .push(offset, &bytes)
-            .map_err(|error: BatchError| wrong(error.to_string()))?;
+        batch.push(offset, &bytes).map_err(|error| wrong(full_text(&error)))?;
     }
     Ok(batch)
 }
@@ -175,7 +174,7 @@ fn read_binary(from: &mut dyn BufRead, mut batch: Batch) -> Result<Batch, ReadEr
         if bytes.len() < length as usize {
             return Err(wrong("the updates end within it"));
         }
-        batch.push(offset, &bytes).map_err(|error| wrong(&error.to_string()))?;
+        batch.push(offset, &bytes).map_err(|error| wrong(&full_text(&error)))?;
         at += 12 + u64::from(length);
     }
     Ok(batch)
@@ -188,7 +187,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8]) -> Result<Vec<(u64, Vec<u8>)>, String> {
-        let batch = read_updates(&mut &*bytes, Batch::new()).map_err(|error| error.to_string())?;
+        let batch = read_updates(&mut &*bytes, Batch::new()).map_err(|error| full_text(&error))?;
         let mut found = Vec::new();
         let updates = batch.resolve().unwrap();
         updates

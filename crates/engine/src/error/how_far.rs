@@ -1,8 +1,6 @@
-//! How far an update in place came that ended early, and what that means, in words.
+//! How far an update in place came that ended early.
 
-use std::path::Path;
-
-use crate::error::Error;
+use super::{Error, UpdateErrorKind};
 use seekless_method::CachePolicy;
 
 /// How far an update in place came.
@@ -19,8 +17,8 @@ pub struct HowFar {
 }
 
 impl HowFar {
-    /// It in words, and what to do.
-    pub(crate) fn told(&self, path: &Path, cause: &Error) -> String {
+    /// It in words.
+    pub(super) fn told(&self, cause: &Error) -> String {
         let Self {
             done,
             unsure,
@@ -34,39 +32,38 @@ impl HowFar {
             (1, _) => format!("of {planned} writes the first"),
             _ => format!("of {planned} writes the first {done}"),
         };
-        if let Error::NotSynced { method, .. } = cause {
+        if let Some(UpdateErrorKind::NotSynced { method, .. }) = cause.update_kind() {
             let cache = match method.options().cache() {
                 CachePolicy::Direct => "",
                 _ => " into the page cache",
             };
             return format!(
-                "{those} {was} made{cache}, but nothing of it may be taken to be on the device, even if another fsync succeeds: \
-                 give all updates again when the reason is gone"
+                "{those} {was} made{cache}, but nothing of it may be taken to be on the device, even if another fsync succeeds"
             );
         }
-        let path = path.display();
         let (some, at) = match unsure {
             1 => (String::new(), format!("(at byte {next_offset})")),
             _ => (format!("{unsure} "), format!("(from byte {next_offset})")),
         };
         let what = match (done, unsure, planned) {
-            (0, 1, 1) => format!("its only write {at} may be in {path}, in part"),
-            (0, ..) => format!("of {planned} writes the first {some}{at} may be in {path}, in part"),
-            (_, 0, _) => format!("{those} {is} in {path}"),
-            _ => format!("{those} {is} in {path}, the next {some}{at} may be, in part"),
+            (0, 1, 1) => format!("its only write {at} may be in it, in part"),
+            (0, ..) => format!("of {planned} writes the first {some}{at} may be in it, in part"),
+            (_, 0, _) => format!("{those} {is} in it"),
+            _ => format!("{those} {is} in it, the next {some}{at} may be, in part"),
         };
         let rest = if done + unsure < planned {
             ", and the rest is not"
         } else {
             ""
         };
-        format!("{what}{rest}: give the updates again when the reason is gone")
+        format!("{what}{rest}")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io;
+    use std::path::Path;
 
     use super::*;
     use seekless_method::Method;
@@ -78,52 +75,47 @@ mod tests {
             planned,
             next_offset: 4096,
         };
-        far.told(Path::new("f"), cause)
+        far.told(cause)
     }
 
     #[test]
     fn what_is_in_the_file_is_told_in_numbers_that_are_right() {
         let full = Error::system(Path::new("f"), "writing", io::ErrorKind::StorageFull.into());
         let table = [
-            ((0, 1, 1), "its only write (at byte 4096) may be in f, in part: "),
+            ((0, 1, 1), "its only write (at byte 4096) may be in it, in part"),
             (
                 (0, 1, 9),
-                "of 9 writes the first (at byte 4096) may be in f, in part, and the rest is not: ",
+                "of 9 writes the first (at byte 4096) may be in it, in part, and the rest is not",
             ),
             (
                 (0, 8, 9),
-                "of 9 writes the first 8 (from byte 4096) may be in f, in part, and the rest is not: ",
+                "of 9 writes the first 8 (from byte 4096) may be in it, in part, and the rest is not",
             ),
             (
                 (1, 1, 9),
-                "of 9 writes the first is in f, the next (at byte 4096) may be, in part, and the rest is not: ",
+                "of 9 writes the first is in it, the next (at byte 4096) may be, in part, and the rest is not",
             ),
             (
                 (2, 3, 9),
-                "of 9 writes the first 2 are in f, the next 3 (from byte 4096) may be, in part, and the rest is not: ",
+                "of 9 writes the first 2 are in it, the next 3 (from byte 4096) may be, in part, and the rest is not",
             ),
             (
                 (8, 1, 9),
-                "of 9 writes the first 8 are in f, the next (at byte 4096) may be, in part: ",
+                "of 9 writes the first 8 are in it, the next (at byte 4096) may be, in part",
             ),
-            ((9, 0, 9), "all 9 writes are in f: "),
-            ((1, 0, 1), "its only write is in f: "),
+            ((9, 0, 9), "all 9 writes are in it"),
+            ((1, 0, 1), "its only write is in it"),
         ];
         for ((done, unsure, planned), expected) in table {
-            let sentence = told(done, unsure, planned, &full);
-            assert_eq!(
-                sentence,
-                format!("{expected}give the updates again when the reason is gone")
-            );
+            assert_eq!(told(done, unsure, planned, &full), expected);
         }
     }
 
     #[test]
     fn after_a_failed_fsync_nothing_is_said_to_be_in_the_file() {
-        let failed = |text: &'static str| Error::NotSynced {
-            path: "f".into(),
-            method: Method::known(text),
-            source: io::ErrorKind::Other.into(),
+        let failed = |text: &'static str| {
+            let (method, source) = (Method::known(text), io::ErrorKind::Other.into());
+            UpdateErrorKind::NotSynced { method, source }.at(Path::new("f"))
         };
         let cached = failed("update/sync,fsync");
         for (done, planned, expected) in [
@@ -133,7 +125,7 @@ mod tests {
         ] {
             let sentence = told(done, 0, planned, &cached);
             assert!(sentence.starts_with(expected), "{sentence}");
-            assert!(!sentence.contains(" in f"), "{sentence}");
+            assert!(!sentence.contains(" in it"), "{sentence}");
         }
         let past = told(9, 0, 9, &failed("update/sync,direct,fsync"));
         assert!(!past.contains("page cache"), "{past}");

@@ -1,0 +1,178 @@
+//! What can go wrong, as data: paths, figures, kinds and the system's reason. `Display` is the one place that makes words of
+//! it. It does not repeat `source()`: [`full_text`] has both.
+//!
+//! The root is here, and a file for each operation that has errors of its own. None of them knows the operation's code.
+
+mod copy;
+mod how_far;
+mod recover;
+mod update;
+mod write;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use seekless_method::Method;
+
+pub use copy::CopyError;
+pub use how_far::HowFar;
+pub use recover::{Doubt, RecoverError};
+pub use update::{BatchError, Beside, NotAlone, Other, UpdateError, UpdateErrorKind};
+pub use write::WriteError;
+
+/// The result of the engine's calls.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation did not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A system call failed.
+    #[error("{}: {action} failed{}", path.display(), by(*method))]
+    System {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        action: Action,
+        /// The method, where one was at work.
+        method: Option<Method>,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The method is not to be had on this storage or system. It never falls back to another.
+    #[error("{}: `{method}` is not available here: {reason}", path.display())]
+    Unavailable {
+        /// The file.
+        path: PathBuf,
+        /// The method.
+        method: Method,
+        /// Why not.
+        reason: String,
+    },
+    /// The file changed its size while it was read; what was seen is not the file.
+    #[error(
+        "{}: the file {} from {expected_bytes} to {found_bytes} bytes while it was read{}; try again when nothing writes to it",
+        path.display(), if found_bytes < expected_bytes { "shrank" } else { "grew" }, by(Some(*method))
+    )]
+    Resized {
+        /// The file.
+        path: PathBuf,
+        /// The method.
+        method: Method,
+        /// Its size when it was opened.
+        expected_bytes: u64,
+        /// Its size now, or the byte where it ended.
+        found_bytes: u64,
+    },
+    /// Not a regular file.
+    #[error("{}: is {kind}; a regular file is needed", path.display())]
+    NotRegular {
+        /// The path.
+        path: PathBuf,
+        /// What it is, as in `a directory`.
+        kind: &'static str,
+    },
+    /// The method is of another operation than the one asked for.
+    #[error("`{method}` does not {wanted}")]
+    WrongOperation {
+        /// The method.
+        method: Method,
+        /// The operation's word.
+        wanted: &'static str,
+    },
+    /// Of writing.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// Of copying.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+    /// Of collecting updates.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// Of updating.
+    #[error(transparent)]
+    Update(#[from] UpdateError),
+    /// Of recovering an update that was interrupted.
+    #[error(transparent)]
+    Recover(#[from] RecoverError),
+}
+
+/// What was being done when a system call failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// The verb, as in `reading`.
+    pub verb: &'static str,
+    /// The byte of the file at which it was done, where one tells.
+    pub offset: Option<u64>,
+}
+
+impl From<&'static str> for Action {
+    fn from(verb: &'static str) -> Self {
+        Self { verb, offset: None }
+    }
+}
+
+impl From<(&'static str, u64)> for Action {
+    fn from((verb, offset): (&'static str, u64)) -> Self {
+        let offset = Some(offset);
+        Self { verb, offset }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.verb)?;
+        self.offset
+            .map_or(Ok(()), |offset| write!(formatter, " at byte {offset}"))
+    }
+}
+
+fn by(method: Option<Method>) -> String {
+    method.map_or_else(String::new, |method| format!(" by {method}"))
+}
+
+/// An error and its sources in one line, the outermost first.
+#[must_use]
+pub fn full_text(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(error.source(), |source| source.source());
+    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
+}
+
+impl Error {
+    /// A failed system call outside any method.
+    pub(crate) fn system(path: &Path, action: &'static str, source: io::Error) -> Self {
+        Self::System {
+            path: path.to_owned(),
+            action: action.into(),
+            method: None,
+            source,
+        }
+    }
+
+    /// Why others could not be kept out, where that ended an update, whether or not some of it had been written. Writing only
+    /// what updates name is possible all the same, and doing it twice gives the same.
+    #[must_use]
+    pub fn not_exclusive(&self) -> Option<&NotAlone> {
+        match self.update_kind()? {
+            UpdateErrorKind::NotExclusive { source, .. } => Some(source),
+            UpdateErrorKind::PartlyUpdated { source, .. } => source.not_exclusive(),
+            _ => None,
+        }
+    }
+
+    /// What is wrong with an update, where it is one that failed.
+    #[must_use]
+    pub fn update_kind(&self) -> Option<&UpdateErrorKind> {
+        match self {
+            Self::Update(error) => Some(&error.kind),
+            _ => None,
+        }
+    }
+
+    /// Whether this says that a method is not available, rather than that something failed.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+}
