@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::anyhow;
+use seekless::full_text;
 use seekless_lab::store::{Document, Kept, Store, StoreError};
 use seekless_lab::{Event, Watch};
 use seekless_record::Run;
@@ -29,7 +30,7 @@ impl Keeper {
 
     /// Saves the run as it is, and gives its file.
     pub fn save(&mut self, run: &Run) -> anyhow::Result<&Path> {
-        let kept = self.kept.as_mut().map_err(|error| anyhow!("{error}"))?;
+        let kept = self.kept.as_mut().map_err(|error| anyhow!(full_text(error)))?;
         Ok(kept.save(run)?)
     }
 }

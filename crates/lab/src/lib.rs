@@ -27,6 +27,6 @@ mod whole_file;
 mod work;
 
 pub use machine::machine;
-pub use runner::{Bench, BenchError, Event, Watch, run};
+pub use runner::{Bench, BenchError, Event, Obstacle, Watch, run};
 pub use scratch::Scratch;
 pub use whole_file::WholeFile;

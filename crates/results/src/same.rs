@@ -26,8 +26,7 @@ impl fmt::Display for NotComparable {
         };
         write!(
             formatter,
-            "they measured nothing in common: the first {}, the second {}. Sizes chosen by the lab differ from run to run: \
-             name them with --size",
+            "they measured nothing in common: the first {}, the second {}",
             list(&self.only_first),
             list(&self.only_second)
         )

@@ -79,7 +79,7 @@ pub fn warnings(run: &Run) -> Vec<String> {
     if unverified > 0 {
         warnings.push(format!(
             "{unverified} cold trials could not be verified: the system does not tell what is in the page cache here. \
-             As root, --drop system empties it for certain."
+             Root can empty the whole of it, for certain."
         ));
     }
     let invalid = run.trials.iter().filter(|trial| !trial.valid).count();

@@ -18,7 +18,7 @@ pub enum ExperimentError {
         known: Vec<&'static str>,
     },
     /// The file cannot be read.
-    #[error("{}: the experiment cannot be read: {source}", path.display())]
+    #[error("{}: the experiment cannot be read", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,

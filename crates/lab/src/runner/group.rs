@@ -29,11 +29,7 @@ impl Runner<'_> {
     fn new_groups(&mut self) -> Result<Vec<Group>, BenchError> {
         let plans: Vec<(String, ContestPlan)> = self.plans();
         if plans.is_empty() {
-            return Err(BenchError::Nothing(
-                "a file that is only read leaves nothing to measure here: only read \
-                experiments take --file"
-                    .to_owned(),
-            ));
+            return Err(BenchError::NothingToRead);
         }
         let speeds = self.calibrate()?;
         let mut groups = Vec::new();

@@ -11,6 +11,7 @@ mod resume;
 mod size;
 mod trial;
 
+use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,8 @@ use crate::experiment::Experiment;
 use crate::noise::{self, CpuTime};
 use crate::trial::Stop;
 use place::Place;
+
+pub use resume::Obstacle;
 
 /// What is asked of the lab.
 #[derive(Clone, Debug)]
@@ -113,19 +116,45 @@ pub trait Watch {
 
 /// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BenchError {
-    /// A folder cannot be used.
-    #[error("{}: {why}", path.display())]
-    Folder {
+    /// A folder cannot be looked at.
+    #[error("{}: looking at it failed", path.display())]
+    Look {
         /// The folder.
         path: PathBuf,
-        /// Why not, and what to try.
-        why: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// What was given for a folder is none.
+    #[error("{}: is no folder", path.display())]
+    NotAFolder {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The folder's file system cannot be written to.
+    #[error("{}: the file system is mounted read-only", path.display())]
+    ReadOnly {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The folder takes no test files.
+    #[error("{}: no test files can be made in it", path.display())]
+    NoTestFiles {
+        /// The folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The file to read has no bytes.
+    #[error("{}: is empty: there is nothing to time", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
     },
     /// There is no room for the test files.
     #[error(
-        "{}: {} KiB are needed for the test files, and {} KiB are free (a tenth of them is left alone): free some, or \
-         ask for less with --size",
+        "{}: {} KiB are needed for the test files, and {} KiB are free (a tenth of them is left alone)",
         path.display(), needed_bytes.div_ceil(1 << 10), free_bytes >> 10
     )]
     NoSpace {
@@ -146,16 +175,19 @@ pub enum BenchError {
         /// What is wrong with the file.
         why: String,
     },
-    /// What is asked for leaves nothing to measure.
-    #[error("{0}")]
-    Nothing(String),
+    /// Of a file that is only read, the experiments leave nothing to measure.
+    #[error("a file that is only read leaves nothing to measure here")]
+    NothingToRead,
+    /// The run of this ID has nothing left to measure.
+    #[error("all of {0} is measured")]
+    AllMeasured(String),
     /// A run cannot be gone on with here.
-    #[error("the run {id} cannot be gone on with: {why}")]
+    #[error("the run {id} cannot be gone on with")]
     CannotResume {
         /// The run.
         id: String,
-        /// Why not, and what to try.
-        why: String,
+        /// Why not.
+        source: Obstacle,
     },
     /// A file could not be made, read or dropped from the page cache.
     #[error(transparent)]

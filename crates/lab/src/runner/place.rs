@@ -78,35 +78,25 @@ impl Place {
     }
 
     fn of_folder(folder: &Path) -> Result<Self, BenchError> {
-        let refuse = |why: String| BenchError::Folder {
-            path: folder.to_owned(),
-            why,
-        };
-        let metadata = fs::metadata(folder).map_err(|error| refuse(format!("{error}: give a folder that exists")))?;
-        if !metadata.is_dir() {
-            return Err(refuse(
-                "is no folder: --dir takes a folder, --file a file to read".to_owned(),
-            ));
+        let path = folder.to_owned();
+        match fs::metadata(folder) {
+            Err(source) => return Err(BenchError::Look { path, source }),
+            Ok(metadata) if !metadata.is_dir() => return Err(BenchError::NotAFolder { path }),
+            Ok(_) => {}
         }
         let facts = StorageFacts::of(folder)?;
         if facts.read_only {
-            return Err(refuse(
-                "the file system is mounted read-only: read a file of it with --file".to_owned(),
-            ));
+            return Err(BenchError::ReadOnly { path });
         }
         if facts.free_bytes < LEAST_FREE_BYTES {
             let (needed_bytes, free_bytes) = (LEAST_FREE_BYTES, facts.free_bytes);
             return Err(BenchError::NoSpace {
-                path: folder.to_owned(),
+                path,
                 needed_bytes,
                 free_bytes,
             });
         }
-        let scratch = Scratch::new(folder).map_err(|error| {
-            refuse(format!(
-                "no test files can be made in it ({error}): choose another with --dir"
-            ))
-        })?;
+        let scratch = Scratch::new(folder).map_err(|source| BenchError::NoTestFiles { path, source })?;
         let probe = Probe::new(scratch.path())?;
         let has_cold = can_be_cold(scratch.path());
         Ok(Self {
@@ -125,10 +115,8 @@ impl Place {
     fn of_file(file: &Path) -> Result<Self, BenchError> {
         let test_file = TestFile::describe(file)?;
         if test_file.bytes == 0 {
-            return Err(BenchError::Folder {
-                path: file.to_owned(),
-                why: "is empty: there is nothing to time".into(),
-            });
+            let path = file.to_owned();
+            return Err(BenchError::Empty { path });
         }
         let facts = StorageFacts::of(file)?;
         let has_cold = cache::drop_file(file)?.part().is_none_or(|part| part == 0.0);

@@ -12,31 +12,66 @@ use super::size::{trial_cost, updating_cost};
 use super::{Bench, BenchError, Runner};
 use crate::layout::Layout;
 
+/// Why a run cannot be gone on with.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// Another version of seekless measured it.
+    #[error("seekless {before} measured it, and this is {now}: start a new run")]
+    Version {
+        /// That version.
+        before: String,
+        /// This one.
+        now: &'static str,
+    },
+    /// Another machine measured it, or another kernel.
+    #[error("it was measured on {what} {before}, and this is {now}: start a new run, and compare the two")]
+    Machine {
+        /// What is another.
+        what: &'static str,
+        /// What it was.
+        before: String,
+        /// What it is now.
+        now: String,
+    },
+    /// It measured so many storages, and another number is given.
+    #[error("it measured {0} storages")]
+    Storages(usize),
+    /// A folder is on another storage.
+    #[error("it measured {file_system} on {}", device.as_deref().unwrap_or("another storage"))]
+    Storage {
+        /// The file system that it measured.
+        file_system: String,
+        /// The name of its device.
+        device: Option<String>,
+    },
+    /// It did not read the file that is given, which has so many bytes.
+    #[error("it did not read a file of {0} bytes: the file is another than it was")]
+    File(u64),
+    /// A layout of its files is none.
+    #[error("`{0}` is no layout of files of its size: start a new run")]
+    Layout(String),
+}
+
 /// The run with which a run begins that goes on with it.
 ///
 /// # Errors
 /// [`BenchError::CannotResume`] where another machine, kernel, storage or version would measure than before.
 pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run, BenchError> {
-    let refuse = |why: String| BenchError::CannotResume {
+    let refuse = |source| BenchError::CannotResume {
         id: run.id.clone(),
-        why,
+        source,
     };
     let version = env!("CARGO_PKG_VERSION");
     if run.seekless != version {
-        return Err(refuse(format!(
-            "seekless {} measured it, and this is {version}: start a new run",
-            run.seekless
-        )));
+        let before = run.seekless.clone();
+        return Err(refuse(Obstacle::Version { before, now: version }));
     }
-    if let Some(what) = other_machine(&run.machine, &crate::machine::machine()) {
-        return Err(refuse(format!("{what}: start a new run, and compare the two")));
+    if let Some(other) = other_machine(&run.machine, &crate::machine::machine()) {
+        return Err(refuse(other));
     }
     if run.storages.len() != places.len() {
-        return Err(refuse(format!(
-            "it measured {} storages: name a folder of each with --dir, in the same order, and with --other that of the \
-             second files",
-            run.storages.len()
-        )));
+        return Err(refuse(Obstacle::Storages(run.storages.len())));
     }
     let storages: Vec<Storage> = places.iter().map(Place::record).collect();
     if let Some((before, _)) = run
@@ -45,11 +80,10 @@ pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run,
         .zip(&storages)
         .find(|(before, now)| !is_same_storage(before, now))
     {
-        return Err(refuse(format!(
-            "it measured {} on {}: go to a folder of that storage, or name one with --dir",
-            before.file_system,
-            before.device.as_ref().map_or("another storage", |device| &device.name),
-        )));
+        return Err(refuse(Obstacle::Storage {
+            file_system: before.file_system.clone(),
+            device: before.device.as_ref().map(|device| device.name.clone()),
+        }));
     }
     if let Some(bytes) = places.iter().find_map(Place::given_bytes)
         && run
@@ -57,14 +91,10 @@ pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run,
             .iter()
             .any(|contest| (contest.operation, contest.size_bytes) != (Operation::Read, bytes))
     {
-        return Err(refuse(format!(
-            "it did not read a file of {bytes} bytes: the file is another than it was"
-        )));
+        return Err(refuse(Obstacle::File(bytes)));
     }
     if let Some(layout) = run.contests.iter().find_map(wrong_layout) {
-        return Err(refuse(format!(
-            "`{layout}` is no layout of files of its size: start a new run"
-        )));
+        return Err(refuse(Obstacle::Layout(layout.to_owned())));
     }
     let mut resumed = run.clone();
     for (storage, now) in resumed.storages.iter_mut().zip(storages) {
@@ -86,9 +116,13 @@ fn wrong_layout(contest: &Contest) -> Option<&str> {
 }
 
 /// What is another than before, where it changes what is measured.
-fn other_machine(before: &Machine, now: &Machine) -> Option<String> {
-    let differs = |what: &str, before: &str, now: &str| {
-        (before != now).then(|| format!("it was measured on {what} {before}, and this is {now}"))
+fn other_machine(before: &Machine, now: &Machine) -> Option<Obstacle> {
+    let differs = |what, before: &str, now: &str| {
+        (before != now).then(|| Obstacle::Machine {
+            what,
+            before: before.to_owned(),
+            now: now.to_owned(),
+        })
     };
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     differs("the host", &text(&before.host), &text(&now.host))
@@ -120,10 +154,7 @@ impl Runner<'_> {
     pub(super) fn remaining_groups(&mut self) -> Result<Vec<Group>, BenchError> {
         let mut groups = Group::remaining(&mut self.run);
         if groups.is_empty() {
-            return Err(BenchError::Nothing(format!(
-                "all of {} is measured: `seekless runs show {}` shows it",
-                self.run.id, self.run.id
-            )));
+            return Err(BenchError::AllMeasured(self.run.id.clone()));
         }
         let speeds = self.calibrate()?;
         for group in &mut groups {
@@ -170,7 +201,7 @@ mod tests {
             kernel: "6.2".to_owned(),
             ..machine.clone()
         };
-        let why = other_machine(&machine, &newer).unwrap();
+        let why = other_machine(&machine, &newer).unwrap().to_string();
         assert!(why.contains("the kernel 6.1") && why.contains("6.2"), "{why}");
     }
 

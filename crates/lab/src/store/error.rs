@@ -10,10 +10,10 @@ use super::LIMIT_BYTES;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The user has no home folder.
-    #[error("there is no home folder: {0}")]
-    NoHome(etcetera::HomeDirError),
+    #[error("there is no home folder")]
+    NoHome(#[source] etcetera::HomeDirError),
     /// The system refused.
-    #[error("{}: {doing} failed: {source}", path.display())]
+    #[error("{}: {doing} failed", path.display())]
     System {
         /// The file or folder.
         path: PathBuf,
@@ -29,7 +29,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The document is not to be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}", path.display())]
     Document {
         /// Its file.
         path: PathBuf,
@@ -54,8 +54,7 @@ pub enum StoreError {
     },
     /// The store holds too much to import more.
     #[error(
-        "the store holds {} MiB and should hold at most {}: remove runs first, the oldest with \
-         `seekless runs remove --down-to 500M`", bytes >> 20, LIMIT_BYTES >> 20
+        "the store holds {} MiB and should hold at most {}: remove runs first", bytes >> 20, LIMIT_BYTES >> 20
     )]
     Full {
         /// What it would hold.
@@ -64,13 +63,10 @@ pub enum StoreError {
 }
 
 fn nearest_words(nearest: &[String]) -> String {
-    if nearest.is_empty() {
-        return ": there are none yet; `seekless bench` measures one".to_owned();
+    match nearest {
+        [] => ": there are none yet".to_owned(),
+        names => format!(": the nearest are {}", names.join(", ")),
     }
-    format!(
-        ": the nearest are {}; `seekless runs` lists all, and `latest` is the last of your own",
-        nearest.join(", ")
-    )
 }
 
 /// So many names are told.

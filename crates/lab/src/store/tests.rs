@@ -146,7 +146,8 @@ fn a_damaged_document_is_listed_and_named_when_it_is_read() {
     store.save(&run("good")).unwrap();
     let damaged = folder.path().join("seekless/runs/broken.json");
     fs::write(&damaged, "{\"version\": 1").unwrap();
-    let error = store.find("broken".as_ref()).unwrap().read().unwrap_err().to_string();
+    let error = store.find("broken".as_ref()).unwrap().read().unwrap_err();
+    let error = seekless::full_text(&error);
     assert!(error.contains("broken.json: the document is damaged"), "{error}");
     assert_eq!(ids(&store), ["good", "broken"]);
 }

@@ -46,7 +46,7 @@ impl Stop {
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// It could not be started, or the pipe to it broke.
-    #[error("the trial's process could not be run: {0}")]
+    #[error("the trial's process could not be run")]
     System(#[from] io::Error),
     /// It ended before its time.
     #[error("the trial's process ended early: {0}")]
@@ -55,7 +55,7 @@ pub enum LaunchError {
     #[error("it took longer than {} s and was ended", .0.as_secs())]
     TooLong(Duration),
     /// It answered something else.
-    #[error("the trial's process answered what is no report: {0}")]
+    #[error("the trial's process answered what is no report")]
     Answer(#[from] serde_json::Error),
 }
 

@@ -1,5 +1,7 @@
 //! What is refused, and by which name.
 
+use std::error::Error;
+
 use serde_json::{Value, json};
 
 use crate::{from_json, to_json};
@@ -36,9 +38,8 @@ fn with(document: &Value, place: &str, value: Value) -> String {
 }
 
 fn problem(document: &Value, place: &str, value: Value) -> String {
-    from_json(with(document, place, value).as_bytes())
-        .unwrap_err()
-        .to_string()
+    let error = from_json(with(document, place, value).as_bytes()).unwrap_err();
+    error.source().expect("what is wrong").to_string()
 }
 
 #[test]

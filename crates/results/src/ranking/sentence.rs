@@ -49,7 +49,7 @@ fn undecided(judged: &Judged<'_>, best: Option<usize>) -> String {
         let simpler = simpler.map_or_else(String::new, |simpler| judged.name(simpler));
         return format!(
             "Undecided between {}, which leads, and {simpler}, which is simpler and varies too much to tell. Either will \
-             do until a larger --budget or a quieter machine tells.",
+             do until a larger budget or a quieter machine tells.",
             judged.name(leader)
         );
     }

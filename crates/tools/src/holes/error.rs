@@ -9,7 +9,7 @@ use super::held::Privilege;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A system call failed.
-    #[error("{}: {action} failed: {source}{}", path.display(), advice_for(action, source))]
+    #[error("{}: {action} failed", path.display())]
     System {
         /// The file.
         path: PathBuf,
@@ -43,14 +43,12 @@ pub enum Error {
         kind: &'static str,
     },
     /// The system or the file system lacks something.
-    #[error("{}: {reason}; {advice}", path.display())]
+    #[error("{}: {reason}; nothing was changed", path.display())]
     Unavailable {
         /// The file.
         path: PathBuf,
         /// What is lacking.
         reason: String,
-        /// What to try.
-        advice: &'static str,
     },
     /// Its holes do not fit into what is free.
     #[error(
@@ -68,10 +66,9 @@ pub enum Error {
     },
     /// Blocks for its holes were not to be had.
     #[error(
-        "{}: allocating its holes failed: {source}; {}{}",
+        "{}: allocating its holes failed; {}",
         path.display(),
-        if *is_undone { "they are as they were" } else { "some of them may have blocks now" },
-        advice_for("", source)
+        if *is_undone { "they are as they were" } else { "some of them may have blocks now" }
     )]
     NotFilled {
         /// The file.
@@ -125,6 +122,25 @@ impl Error {
             source,
         }
     }
+
+    /// What to try, where the system's reason suggests something.
+    #[must_use]
+    pub fn advice(&self) -> Option<&'static str> {
+        let (action, source) = match self {
+            Self::System { action, source, .. } => (*action, source),
+            Self::NotFilled { source, .. } => ("", source),
+            _ => return None,
+        };
+        match source.kind() {
+            io::ErrorKind::PermissionDenied if action == OPENING => {
+                Some("run it as the file's owner, and look with lsattr whether it is immutable (`chattr -i` ends that)")
+            }
+            io::ErrorKind::ReadOnlyFilesystem => Some("mount the file system for writing first"),
+            io::ErrorKind::ExecutableFileBusy => Some("it runs or is swapped to, end that first"),
+            io::ErrorKind::StorageFull => Some("make room first"),
+            _ => None,
+        }
+    }
 }
 
 fn would_lose(privilege: Privilege) -> &'static str {
@@ -148,15 +164,3 @@ fn by(holders: &[String]) -> String {
 
 /// What opening a file for writing asks of it.
 pub(super) const OPENING: &str = "opening it for writing";
-
-fn advice_for(action: &str, source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::PermissionDenied if action == OPENING => {
-            "; run it as the file's owner, and look with lsattr whether it is immutable (`chattr -i` ends that)"
-        }
-        io::ErrorKind::ReadOnlyFilesystem => "; mount the file system for writing first",
-        io::ErrorKind::ExecutableFileBusy => "; it runs or is swapped to, end that first",
-        io::ErrorKind::StorageFull => "; make room first",
-        _ => "",
-    }
-}

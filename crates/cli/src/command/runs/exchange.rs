@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use clap::Args;
 use seekless_lab::experiment::KNOWN;
 use seekless_lab::store::{Document, Store, split};
@@ -127,7 +127,7 @@ fn read(file: &Path) -> anyhow::Result<Vec<Run>> {
         };
         match seekless_record::from_json(text) {
             Ok(run) => runs.push(run),
-            Err(error) => bail!("{}{place}: {error}", file.display()),
+            Err(error) => return Err(anyhow!(error).context(format!("{}{place}", file.display()))),
         }
     }
     Ok(runs)
