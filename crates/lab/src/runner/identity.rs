@@ -37,6 +37,9 @@ fn push_chain(device: &BlockDevice, chain: &mut Vec<DeviceId>) {
 fn told_uuid(folder: &Path) -> Option<String> {
     let folder = fs::File::open(folder).ok()?;
     let bytes = seekless_sys::file_system_uuid(&folder).ok()?.available()?;
+    if bytes.iter().all(|byte| *byte == 0) {
+        return None;
+    }
     let dash = |at: usize| {
         if bytes.len() == 16 && matches!(at, 4 | 6 | 8 | 10) {
             "-"

@@ -344,6 +344,12 @@ impl<'a> Runner<'a> {
     }
 }
 
+/// What makes the figures of a run.
+const REVISION: Revision = Revision {
+    protocol: crate::PROTOCOL,
+    mechanisms: seekless::method::REVISION,
+};
+
 /// A run of which nothing is measured yet.
 fn new_run(bench: &Bench, places: &[Place]) -> Run {
     let experiments = &bench.experiments;
@@ -360,10 +366,7 @@ fn new_run(bench: &Bench, places: &[Place]) -> Run {
         seed: bench.seed,
         budget_seconds: bench.rounds.is_none().then_some(bench.budget.as_secs_f64()),
         drop: bench.drop,
-        revision: Some(Revision {
-            protocol: crate::PROTOCOL,
-            mechanisms: seekless::method::REVISION,
-        }),
+        revision: Some(REVISION),
         machine: crate::machine::machine(),
         storages: places.iter().map(Place::record).collect(),
         contests: Vec::new(),

@@ -24,6 +24,9 @@ pub enum Obstacle {
         /// This one.
         now: &'static str,
     },
+    /// Trials are made, or mechanisms move bytes, in another way than then.
+    #[error("trials are measured in another way since: start a new run")]
+    Revision,
     /// Another machine measured it, or another kernel.
     #[error("it was measured on {what} {before}, and this is {now}: start a new run, and compare the two")]
     Machine {
@@ -66,6 +69,9 @@ pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run,
     if run.seekless != version {
         let before = run.seekless.clone();
         return Err(refuse(Obstacle::Version { before, now: version }));
+    }
+    if run.revision != Some(super::REVISION) {
+        return Err(refuse(Obstacle::Revision));
     }
     if let Some(other) = other_machine(&run.machine, &crate::machine::machine()) {
         return Err(refuse(other));
@@ -136,7 +142,9 @@ fn other_machine(before: &Machine, now: &Machine) -> Option<Obstacle> {
 
 fn is_same_storage(before: &Storage, now: &Storage) -> bool {
     let device = |storage: &Storage| storage.device.as_ref().map(|device| device.name.clone());
-    (&before.file_system, &before.mount_point, device(before)) == (&now.file_system, &now.mount_point, device(now))
+    let uuid = |storage: &Storage| storage.id.as_ref().and_then(|id| id.uuid.clone());
+    (&before.file_system, &before.mount_point, device(before), uuid(before))
+        == (&now.file_system, &now.mount_point, device(now), uuid(now))
 }
 
 /// A part that was measured over two spans of time: its mean over both, each given with its seconds.
