@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use seekless_sys::{self as sys, Access, Opening, Support};
 
-use super::cache::{CachedFile, Resident};
-use super::extents::extents;
-use super::probe::{Availability, Probe};
+use super::{Availability, Probe, incompressible};
 use crate::error::{Error, Result, full_text};
+use crate::storage::cache::{CachedFile, Resident};
+use crate::storage::extents::extents;
 use seekless_method::Method;
 
 /// A feature of a storage, and whether it works there.
@@ -190,12 +190,8 @@ impl Drop for Bench {
     }
 }
 
-/// Bytes that no file system keeps as a hole or makes small: no two blocks are equal.
 fn data() -> Vec<u8> {
-    let generator = crate::Generator::new(1);
-    let mut bytes = vec![0; SIZE_BYTES as usize];
-    generator.fill(0, &mut bytes);
-    bytes
+    incompressible(SIZE_BYTES)
 }
 
 fn reflink(bench: &Bench) -> Attempt {

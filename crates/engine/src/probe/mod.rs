@@ -4,18 +4,29 @@
 //! cache did not grow, and that nothing of the file stays resident; skipping holes, that a hole was skipped. Tried on files
 //! of a megabyte that are removed again.
 
+mod features;
+
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use seekless_sys::{self as sys, Access, Opening, Support};
 
-use super::cache::{self, Resident};
+use crate::compare::{Comparer, Verdict};
+use crate::copy::Copier;
 use crate::error::{Error, Result, full_text};
+use crate::read::Reader;
+use crate::storage::cache::{self, Resident};
+use crate::transfer::{Destination, Transfer};
 use crate::update::{Batch, Commit, Safety, commit};
-use crate::{Comparer, Copier, Destination, Generator, Kernel, Reader, Tally, Transfer, Verdict, Writer};
+use crate::write::Writer;
+use crate::{Chunk, Consumer};
 use seekless_method::{CachePolicy, Method, Operation, Options, Setting};
+
+pub use features::{Feature, features};
 
 /// Whether a method is to be had on a storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +68,8 @@ impl Availability {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Probe {
+    /// What the test files hold.
+    bytes: Vec<u8>,
     source: PathBuf,
     /// The same with a hole, made when it is needed.
     sparse: PathBuf,
@@ -68,6 +81,8 @@ pub struct Probe {
 const PROBE_BYTES: u64 = (1 << 20) + 123;
 /// The block that methods are tried with; what the block itself does is seen when it is measured.
 const PROBE_BLOCK_BYTES: u64 = 64 << 10;
+/// Where the sparse file has its hole: all but a block at each end.
+const HOLE: Range<usize> = PROBE_BLOCK_BYTES as usize..(PROBE_BYTES - PROBE_BLOCK_BYTES) as usize;
 
 impl Probe {
     /// Makes the test file in `folder`, which must exist and be writable.
@@ -77,16 +92,21 @@ impl Probe {
     pub fn new(folder: &Path) -> Result<Self> {
         let name = |part: &str| folder.join(format!("seekless-probe-{}-{part}", std::process::id()));
         let probe = Self {
+            bytes: incompressible(PROBE_BYTES),
             source: name("source"),
             sparse: name("sparse"),
             target: name("target"),
             tried: HashMap::new(),
         };
-        let method = Method::known("write/sync");
         let _ = fs::remove_file(&probe.source);
         let _ = fs::remove_file(&probe.sparse);
-        Writer::prepare(&method)?.write(&probe.source, Destination::New, PROBE_BYTES, &Generator::new(1))?;
+        probe.fill(&probe.source, &Method::known("write/sync"))?;
         Ok(probe)
+    }
+
+    /// Makes a test file by a method that writes.
+    fn fill(&self, path: &Path, method: &Method) -> Result<Transfer> {
+        Writer::prepare(method)?.write(path, Destination::New, PROBE_BYTES, &self.bytes.as_slice())
     }
 
     /// Whether a method is available, whatever its block size.
@@ -131,11 +151,34 @@ impl Probe {
             )));
         }
         match method.operation() {
-            Operation::Read => read(method, source),
+            Operation::Read => self.read(method, source),
             Operation::Write | Operation::Copy => self.write(method, source),
             Operation::Compare => self.compare(method),
             Operation::Update => self.update(method),
         }
+    }
+
+    fn read(&self, method: &Method, source: &Path) -> Result<Option<String>> {
+        let skips_holes = method.options().holes_skipped();
+        let mut bytes = self.bytes.clone();
+        if skips_holes {
+            bytes[HOLE].fill(0);
+        }
+        let against = Against {
+            bytes: &bytes,
+            is_equal: AtomicBool::new(true),
+        };
+        let transfer = Reader::prepare(method)?.read(source, &against)?;
+        if let Some(reason) = why_holes_are_not_skipped(method, transfer) {
+            return Ok(Some(reason));
+        }
+        if method.options().cache() != CachePolicy::Cached && !is_empty(&cache::resident(source)?) {
+            return Ok(Some("it was accepted, and the page cache used all the same".to_owned()));
+        }
+        if skips_holes && !against.is_equal.into_inner() {
+            return Ok(Some("the file system tells of holes where data is".to_owned()));
+        }
+        Ok(None)
     }
 
     /// Makes a file that begins and ends with data and has a hole between.
@@ -143,19 +186,16 @@ impl Probe {
         if self.sparse.exists() {
             return Ok(());
         }
-        let mut bytes = vec![0; PROBE_BLOCK_BYTES as usize];
-        Generator::new(1).fill(0, &mut bytes);
         let made = File::create_new(&self.sparse).and_then(|file| {
-            file.write_all_at(&bytes, 0)?;
-            file.write_all_at(&bytes, PROBE_BYTES - PROBE_BLOCK_BYTES)
+            file.write_all_at(&self.bytes[..HOLE.start], 0)?;
+            file.write_all_at(&self.bytes[HOLE.end..], HOLE.end as u64)
         });
         made.map_err(|error| Error::system(&self.sparse, "making a file with a hole", error))
     }
 
     /// Compares the file with its like.
     fn compare(&self, method: &Method) -> Result<Option<String>> {
-        let (writer, generator) = (Method::known("write/sync"), Generator::new(1));
-        Writer::prepare(&writer)?.write(&self.target, Destination::New, PROBE_BYTES, &generator)?;
+        self.fill(&self.target, &Method::known("write/sync"))?;
         let past_cache = method.options().cache() != CachePolicy::Cached;
         if past_cache {
             cache::drop_file(&self.target)?;
@@ -173,8 +213,7 @@ impl Probe {
 
     /// Updates a few places of a file.
     fn update(&self, method: &Method) -> Result<Option<String>> {
-        let (writer, generator) = (Method::known("write/sync"), Generator::new(1));
-        Writer::prepare(&writer)?.write(&self.target, Destination::New, PROBE_BYTES, &generator)?;
+        self.fill(&self.target, &Method::known("write/sync"))?;
         let mut batch = Batch::new();
         for offset in (0..PROBE_BYTES - 4).step_by(PROBE_BYTES as usize / 7) {
             batch.push(offset, b"seek")?;
@@ -218,8 +257,7 @@ impl Probe {
                 return Ok(Some("the copy has no holes where its source has some".to_owned()));
             }
         } else {
-            let generator = Generator::new(1);
-            Writer::prepare(method)?.write(&self.target, Destination::New, PROBE_BYTES, &generator)?;
+            self.fill(&self.target, method)?;
         }
         let dirtied = pages_dirtied()
             .zip(dirtied_before)
@@ -253,23 +291,32 @@ impl Probe {
     }
 }
 
-fn read(method: &Method, source: &Path) -> Result<Option<String>> {
-    let tally = Tally::new(Kernel::Count);
-    let transfer = Reader::prepare(method)?.read(source, &tally)?;
-    if let Some(reason) = why_holes_are_not_skipped(method, transfer) {
-        return Ok(Some(reason));
+/// Bytes that no file system keeps as a hole or makes small: no two blocks are equal.
+fn incompressible(bytes: u64) -> Vec<u8> {
+    let mut made = vec![0; bytes as usize];
+    fastrand::Rng::with_seed(1).fill(&mut made);
+    made
+}
+
+/// Looks at the bytes that it is given, in any order, and holds them against those that a file has.
+struct Against<'a> {
+    bytes: &'a [u8],
+    is_equal: AtomicBool,
+}
+
+impl Consumer for Against<'_> {
+    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
+        chunk.for_each_slice(|start, found| {
+            if !self.bytes[offset as usize + start..].starts_with(found) {
+                self.is_equal.store(false, Ordering::Relaxed);
+            }
+            ControlFlow::Continue(())
+        })
     }
-    if method.options().cache() != CachePolicy::Cached && !is_empty(&cache::resident(source)?) {
-        return Ok(Some("it was accepted, and the page cache used all the same".to_owned()));
+
+    fn needs_order(&self) -> bool {
+        false
     }
-    if method.options().holes_skipped() {
-        let plain = Tally::new(Kernel::Count);
-        Reader::prepare(&Method::known("read/sync"))?.read(source, &plain)?;
-        if tally.answer() != plain.answer() {
-            return Ok(Some("the file system tells of holes where data is".to_owned()));
-        }
-    }
-    Ok(None)
 }
 
 fn why_holes_are_not_skipped(method: &Method, transfer: Transfer) -> Option<String> {
