@@ -12,10 +12,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use seekless::method::ALIASES;
-use seekless::{Kernel, Method, Operation};
+use seekless::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
 use seekless_lab::trial::Stop;
-use seekless_lab::{Bench, Event, Watch};
+use seekless_lab::{Bench, Event, Kernel, Watch};
 use seekless_record::{Cache, Differ, Drop, Run, Status, Target};
 use seekless_results::title;
 use tempfile::TempDir;

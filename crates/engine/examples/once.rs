@@ -4,15 +4,34 @@
 //! OTHER. `once nothing` ends at once. What a method costs is what a program that calls it costs beyond that.
 
 use std::error::Error;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use seekless::update::{Batch, Commit, Safety, commit};
-use seekless::{Comparer, Copier, Destination, Kernel, Method, Operation, Producer, Reader, Tally, Writer};
+use seekless::{Chunk, Comparer, Consumer, Copier, Destination, Method, Operation, Producer, Reader, Writer};
 
 /// So much is written to FILE where it is not there yet.
 const WRITTEN_BYTES: u64 = 4 << 20;
 /// An update of four bytes in every so many.
 const UPDATED_BYTES: u64 = 10_000;
+
+/// Takes all bytes and looks at none of them; pages of a mapped file are brought into memory.
+struct Touch;
+
+impl Consumer for Touch {
+    fn data(&self, _offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
+        chunk.touch();
+        ControlFlow::Continue(())
+    }
+
+    fn zeros(&self, _offset: u64, _length: u64) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn needs_order(&self) -> bool {
+        false
+    }
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -37,7 +56,7 @@ fn run(method: &Method, path: &Path, other: Option<&Path>) -> Result<(), Box<dyn
     };
     let other = || other.ok_or("the other path is missing");
     match method.operation() {
-        Operation::Read => drop(Reader::prepare_for(method, bytes)?.read(path, &Tally::new(Kernel::None))?),
+        Operation::Read => drop(Reader::prepare_for(method, bytes)?.read(path, &Touch)?),
         Operation::Write => {
             let mut writer = Writer::prepare_for(method, bytes)?;
             let sevens: &dyn Producer = &|_: u64, bytes: &mut [u8]| {

@@ -4,8 +4,6 @@ use std::ops::ControlFlow;
 
 use seekless_sys::MappedBytes;
 
-use crate::kernel::{count_byte, histogram};
-
 /// A run of bytes handed to a consumer: memory of ours, or a mapped file that others may change while we look.
 #[derive(Clone, Copy)]
 pub enum Chunk<'a> {
@@ -38,23 +36,6 @@ impl Chunk<'_> {
     pub fn touch(&self) {
         if let Self::Mapped(bytes) = self {
             bytes.touch();
-        }
-    }
-
-    /// How often `byte` occurs.
-    #[must_use]
-    pub fn count(&self, byte: u8) -> u64 {
-        match self {
-            Self::Memory(bytes) => count_byte(bytes, byte),
-            Self::Mapped(bytes) => bytes.count(byte),
-        }
-    }
-
-    /// Adds how often each byte occurs.
-    pub fn histogram(&self, counts: &mut [u64; 256]) {
-        match self {
-            Self::Memory(bytes) => histogram(bytes, counts),
-            Self::Mapped(bytes) => bytes.histogram(counts),
         }
     }
 

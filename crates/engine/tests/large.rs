@@ -6,7 +6,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use seekless::method::{MECHANISMS, Operation, Setting};
-use seekless::{Answer, Copier, Destination, Kernel, Method, Reader, Tally, Writer};
+use seekless::{Copier, Destination, Method, Reader, Writer};
+
+#[path = "contract/marks.rs"]
+mod marks;
+
+use marks::Marks;
 
 const BYTES: u64 = (4 << 30) + 12_345;
 
@@ -63,12 +68,12 @@ fn files_over_4_gib_are_read_written_and_copied_whole_by_every_mechanism() {
     let (source, target) = (folder.path().join("source"), folder.path().join("target"));
     marked(&source);
     for method in methods(Operation::Read) {
-        let tally = Tally::new(Kernel::Count);
+        let marks = Marks::default();
         let transfer = Reader::prepare_for(&method, BYTES)
             .unwrap()
-            .read(&source, &tally)
+            .read(&source, &marks)
             .unwrap();
-        assert_eq!((transfer.bytes, tally.answer()), (BYTES, Answer::Count(4)), "{method}");
+        assert_eq!((transfer.bytes, marks.found()), (BYTES, (4, BYTES)), "{method}");
     }
     for method in methods(Operation::Copy) {
         Copier::prepare_for(&method, BYTES)

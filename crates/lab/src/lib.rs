@@ -16,6 +16,8 @@ pub mod trial;
 
 mod cache_state;
 mod cgroup;
+mod generator;
+mod kernel;
 mod layout;
 mod machine;
 mod noise;
@@ -26,6 +28,7 @@ mod updates;
 mod whole_file;
 mod work;
 
+pub use kernel::{Answer, Kernel};
 pub use machine::machine;
 pub use runner::{Bench, BenchError, Event, Obstacle, Watch, run};
 pub use scratch::Scratch;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Instant;
 
-use seekless::Generator;
+use crate::generator::Generator;
 
 /// The processors' time since the start of the system (`proc_stat(5)`), in ticks.
 #[derive(Clone, Copy, Debug)]

@@ -7,9 +7,11 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use seekless::{Answer, Chunk, Consumer, Destination, Generator, Kernel, Method, Reader, Tally, Writer};
+use seekless::{Chunk, Consumer, Destination, Method, Reader, Writer};
 use seekless_record::Differ;
 
+use crate::generator::Generator;
+use crate::kernel::{Answer, Kernel, Tally};
 use crate::layout::{self, Pieces};
 
 /// A file that trials read, with the answer of every kernel.

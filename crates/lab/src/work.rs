@@ -4,7 +4,9 @@ use std::io;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use seekless::{Chunk, Consumer, Generator, Producer};
+use seekless::{Chunk, Consumer, Producer};
+
+use crate::generator::Generator;
 
 /// Keeps the processor busy for so many nanoseconds for each KiB of `bytes`.
 fn work(ns_per_kib: u64, bytes: usize) {

@@ -5,8 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use seekless::method::Operation;
-use seekless::{Answer, Chunk, Consumer, Kernel, Method, Reader, Tally, sequential};
+use seekless::{Chunk, Consumer, Method, Reader, sequential};
 
+use super::marks::Marks;
 use super::{cases, file_of, folders, methods, sample, with_block};
 
 /// Keeps what it is given where it belongs; takes chunks in any order.
@@ -54,40 +55,6 @@ fn reads_like_std(folder: &tempfile::TempDir, method: &Method, size: usize) {
         keep.0.into_inner().unwrap() == expected,
         "{method} read {size} bytes wrong"
     );
-}
-
-#[test]
-fn kernels_find_the_same_by_every_method() {
-    for folder in folders() {
-        let bytes = sample(1_000_003);
-        let path = file_of(&folder, "file", &bytes);
-        for method in methods(Operation::Read, folder.path()) {
-            for (kernel, byte) in [(Kernel::Count, 0xff), (Kernel::Lines, b'\n')] {
-                let tally = Tally::new(kernel);
-                Reader::prepare_for(&method, 1 << 20)
-                    .unwrap()
-                    .read(&path, &tally)
-                    .unwrap();
-                let count = bytes.iter().map(|&found| u64::from(found == byte)).sum::<u64>();
-                assert_eq!(tally.answer(), Answer::Count(count), "{method} {kernel}");
-            }
-            let tally = Tally::new(Kernel::Histogram);
-            Reader::prepare_for(&method, 1 << 20)
-                .unwrap()
-                .read(&path, &tally)
-                .unwrap();
-            let Answer::Histogram(counts) = tally.answer() else {
-                panic!("a histogram")
-            };
-            for (byte, &count) in (0..=255).zip(&counts) {
-                assert_eq!(
-                    count,
-                    bytes.iter().map(|&found| u64::from(found == byte)).sum::<u64>(),
-                    "{method}"
-                );
-            }
-        }
-    }
 }
 
 #[test]
@@ -185,8 +152,8 @@ fn a_block_larger_than_the_file_is_right() {
             let Some(method) = with_block(&method, 256 << 20) else {
                 continue;
             };
-            let tally = Tally::new(Kernel::None);
-            let transfer = Reader::prepare_for(&method, 5000).unwrap().read(&path, &tally).unwrap();
+            let marks = Marks::default();
+            let transfer = Reader::prepare_for(&method, 5000).unwrap().read(&path, &marks).unwrap();
             assert_eq!(transfer.bytes, 5000);
         }
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use seekless::method::{Choice, parse_size};
-use seekless::{Kernel, Method, Operation};
+use seekless::{Method, Operation};
 use seekless_record::{Cache, Differ, Target};
 use serde::Deserialize;
 use toml::Spanned;
@@ -15,6 +15,7 @@ use super::error::{did_you_mean, nearest};
 use super::published::{ColumnText, PublishedText, column, published};
 use super::updates::{UpdatesText, updates};
 use super::{ContestPlan, Experiment, ExperimentError, Size, expand, layout};
+use crate::kernel::Kernel;
 
 /// The largest file that is read; the largest built-in one has 3 KiB.
 const LIMIT_BYTES: u64 = 1 << 20;

@@ -1,6 +1,6 @@
 //! The words of a run that only the lab knows: making a run anonymous keeps them.
 
-use seekless::Kernel;
+use crate::kernel::Kernel;
 use seekless_results::Known;
 
 use super::Experiment;

@@ -20,9 +20,10 @@ pub use error::ExperimentError;
 pub use filter::filter;
 pub use known::KNOWN;
 use seekless::method::Choice;
-use seekless::{Kernel, Method, Operation};
+use seekless::{Method, Operation};
 use seekless_record::{Cache, Column, Command, Differ, Published, Target, UpdatePattern};
 
+use crate::kernel::Kernel;
 pub use crate::layout::Layout;
 
 /// What to measure.

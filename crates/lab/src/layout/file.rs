@@ -7,10 +7,11 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use seekless::method::format_size;
-use seekless::{Chunk, Consumer, Generator};
+use seekless::{Chunk, Consumer};
 use seekless_sys::{self as sys, Support};
 
 use super::{Kind, Pieces};
+use crate::generator::Generator;
 
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -161,6 +162,7 @@ pub fn try_holes(folder: &Path, hole_bytes: u64) -> io::Result<Result<(), String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::{Kernel, Tally};
     use crate::layout::Layout;
 
     fn pieces(text: &str) -> Pieces {
@@ -186,7 +188,7 @@ mod tests {
         let path = folder.path().join("file");
         let dense = pieces("64K data, 1M zeros, 64K data");
         let sparse = pieces("64K data, 1M hole, 64K data");
-        lay_out(&path, &sparse, 1, &seekless::Tally::new(seekless::Kernel::None)).unwrap();
+        lay_out(&path, &sparse, 1, &Tally::new(Kernel::None)).unwrap();
         let why = verify(&path, &dense).unwrap().unwrap_err();
         assert!(
             why.contains("data from byte 0 to 65536 where data from byte 0 to 1179648"),
@@ -208,7 +210,7 @@ mod tests {
         let (link, precious) = (folder.path().join("link"), folder.path().join("precious"));
         std::fs::write(&precious, "precious").unwrap();
         std::os::unix::fs::symlink(&precious, &link).unwrap();
-        let nobody = seekless::Tally::new(seekless::Kernel::None);
+        let nobody = Tally::new(Kernel::None);
         lay_out(&link, &pieces("64K data, 1M hole"), 1, &nobody).unwrap_err();
         assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
     }

@@ -1,7 +1,7 @@
 //! Holding a trial against what must have come out of it, outside any clock.
 
+use seekless::Method;
 use seekless::method::{CachePolicy, Choice, Operation};
-use seekless::{Answer, Kernel, Method};
 use seekless_record::{Cache, Contest, Differ, Entry, Mode, Target, Trial};
 use seekless_results::has_target;
 
@@ -9,6 +9,7 @@ use super::Runner;
 use super::apart::Apart;
 use super::trial::{Files, target_seed};
 use crate::cache_state;
+use crate::kernel::{Answer, Kernel};
 use crate::testfile::{OtherFile, check_copy, check_stream, check_updated};
 use crate::trial::account::{self, Expected};
 use crate::trial::{Compared, Found, Report, updates_seed};

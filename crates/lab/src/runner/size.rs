@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use seekless::method::{Choice, Durability, Operation};
-use seekless::{Destination, Generator, Kernel, Method, Reader, Tally, Writer, cache};
+use seekless::{Destination, Method, Reader, Writer, cache};
 use seekless_record::{Cache, UpdatePattern};
 use seekless_results::planned_trials;
 
 use super::{BenchError, Event, Runner};
 use crate::experiment::ContestPlan;
+use crate::generator::Generator;
+use crate::kernel::{Kernel, Tally};
 use crate::updates;
 
 /// How fast the slowest of the storages is, roughly: enough to choose a size by.

@@ -5,10 +5,7 @@ use std::io::{self, BufRead, Write};
 use std::process::{self, ExitStatus};
 use std::time::{Duration, Instant};
 
-use seekless::{
-    Answer, Comparer, Copier, Destination, Generator, Kernel, Producer, Reader, Tally, Transfer, Verdict, Writer,
-    full_text,
-};
+use seekless::{Comparer, Copier, Destination, Producer, Reader, Transfer, Verdict, Writer, full_text};
 use seekless_record::{self as record, DeviceUse, Target};
 use seekless_sys as sys;
 
@@ -17,6 +14,8 @@ use super::counters::Counters;
 use super::launch::{GO, READY};
 use super::update::Updating;
 use super::{Action, Compared, Content, Found, Job, Outcome, Report, Spec};
+use crate::generator::Generator;
+use crate::kernel::{Answer, Kernel, Tally};
 use crate::work::{BusyConsumer, BusyProducer, UnchangedBlock};
 
 /// Reads a [`Spec`] from `input`, runs it, and writes the [`Outcome`] to `output`.

@@ -17,13 +17,15 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use seekless::Method;
 use seekless::method::Choice;
-use seekless::{Answer, Kernel, Method};
 use seekless_record::{Command, DeviceUse, SystemUse, Target, UpdateAccount, UpdatePattern};
 use serde::{Deserialize, Serialize};
 
 pub use launch::{Child, LaunchError, Stop};
 pub(crate) use update::updates_seed;
+
+use crate::kernel::{Answer, Kernel};
 
 /// What a child is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -16,8 +16,9 @@ use clap::Args;
 use comfy_table::{Table, presets};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
-use seekless::{Answer, Kernel, Method};
+use seekless::Method;
 use seekless_lab::trial::Action;
+use seekless_lab::{Answer, Kernel};
 use seekless_record::Target;
 use seekless_results::statistics::median;
 

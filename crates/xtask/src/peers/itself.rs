@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
-use seekless::{Kernel, Method, Operation};
+use seekless::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
 use seekless_lab::trial::Stop;
-use seekless_lab::{Bench, Event, Watch};
+use seekless_lab::{Bench, Event, Kernel, Watch};
 use seekless_record::{Cache, Contest, Differ, Run, Target, Verdict};
 use seekless_results::statistics::median;
 

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
-use seekless::{Kernel, Method, Operation};
+use seekless::{Method, Operation};
+use seekless_lab::Kernel;
 use seekless_lab::trial::{Action, Child, Content, FilePath, Job, Outcome, Report, Spec, Stop};
 use seekless_record::Target;
 

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use crate::Producer;
+use seekless::Producer;
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 

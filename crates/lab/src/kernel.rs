@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Chunk, Consumer};
+use seekless::{Chunk, Consumer};
 
 /// What is done with the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -104,7 +104,12 @@ impl Tally {
         self.histogram.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn add_to_count(&self, found: u64) {
+    /// Adds how often `byte` occurs, by the widest vectors the processor has.
+    fn add_to_count(&self, chunk: Chunk<'_>, byte: u8) {
+        let found = match chunk {
+            Chunk::Memory(bytes) => memchr::memchr_iter(byte, bytes).count() as u64,
+            Chunk::Mapped(bytes) => bytes.count(byte),
+        };
         self.count.fetch_add(found, Ordering::Relaxed);
     }
 }
@@ -113,11 +118,14 @@ impl Consumer for Tally {
     fn data(&self, _offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
         match self.kernel {
             Kernel::None => chunk.touch(),
-            Kernel::Count => self.add_to_count(chunk.count(NEEDLE)),
-            Kernel::Lines => self.add_to_count(chunk.count(b'\n')),
+            Kernel::Count => self.add_to_count(chunk, NEEDLE),
+            Kernel::Lines => self.add_to_count(chunk, b'\n'),
             Kernel::Histogram => {
                 let mut counts = [0; 256];
-                chunk.histogram(&mut counts);
+                match chunk {
+                    Chunk::Memory(bytes) => histogram(bytes, &mut counts),
+                    Chunk::Mapped(bytes) => bytes.histogram(&mut counts),
+                }
                 for (total, count) in self.counts().iter_mut().zip(counts) {
                     *total += count;
                 }
@@ -138,13 +146,8 @@ impl Consumer for Tally {
     }
 }
 
-/// How often `byte` occurs, with the widest vectors the processor has.
-pub(crate) fn count_byte(bytes: &[u8], byte: u8) -> u64 {
-    memchr::memchr_iter(byte, bytes).count() as u64
-}
-
 /// Adds how often each byte occurs. Four tables, so that equal neighbours do not wait for each other's store.
-pub(crate) fn histogram(bytes: &[u8], counts: &mut [u64; 256]) {
+fn histogram(bytes: &[u8], counts: &mut [u64; 256]) {
     let mut tables = [[0_u64; 256]; 4];
     let (quads, rest) = bytes.as_chunks::<4>();
     for quad in quads {
@@ -163,16 +166,22 @@ pub(crate) fn histogram(bytes: &[u8], counts: &mut [u64; 256]) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use seekless::method::{MECHANISMS, Operation, variants};
+    use seekless::{Probe, Reader};
 
     use super::*;
+    use crate::generator::Generator;
 
     fn naive(kernel: Kernel, bytes: &[u8]) -> Answer {
-        let count = |wanted: u8| bytes.iter().map(|&byte| u64::from(byte == wanted)).sum::<u64>();
+        let mut counts = vec![0; 256];
+        for &byte in bytes {
+            counts[usize::from(byte)] += 1;
+        }
         match kernel {
             Kernel::None => Answer::Unseen,
-            Kernel::Count => Answer::Count(count(0xff)),
-            Kernel::Lines => Answer::Count(count(b'\n')),
-            Kernel::Histogram => Answer::Histogram((0..=255).map(count).collect()),
+            Kernel::Count => Answer::Count(counts[0xff]),
+            Kernel::Lines => Answer::Count(counts[usize::from(b'\n')]),
+            Kernel::Histogram => Answer::Histogram(counts),
         }
     }
 
@@ -188,6 +197,35 @@ mod tests {
                 let _ = tally.zeros(at as u64, hole);
                 let _ = tally.data(at as u64 + hole, Chunk::Memory(&bytes[at..]));
                 prop_assert_eq!(tally.answer(), naive(kernel, &whole));
+            }
+        }
+    }
+
+    #[test]
+    fn kernels_find_the_same_by_every_method() {
+        seekless::allow_mapping().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mut bytes = vec![0; 1_000_003];
+        Generator::new(42).fill(0, &mut bytes);
+        std::fs::write(&path, &bytes).unwrap();
+        let expected = Kernel::ALL.map(|kernel| (kernel, naive(kernel, &bytes)));
+        let mut probe = Probe::new(folder.path()).unwrap();
+        let reading = MECHANISMS
+            .iter()
+            .filter(|mechanism| mechanism.operation == Operation::Read);
+        for method in reading.flat_map(variants) {
+            if let Some(reason) = probe.availability(&method).reason() {
+                println!("skipped: {method}: {reason}");
+                continue;
+            }
+            for (kernel, answer) in &expected {
+                let tally = Tally::new(*kernel);
+                Reader::prepare_for(&method, 1 << 20)
+                    .unwrap()
+                    .read(&path, &tally)
+                    .unwrap();
+                assert_eq!(tally.answer(), *answer, "{method} {kernel}");
             }
         }
     }
