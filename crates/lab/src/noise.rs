@@ -5,12 +5,10 @@ use std::time::Instant;
 
 use crate::generator::Generator;
 
-/// The processors' time since the start of the system (`proc_stat(5)`), in ticks.
-#[derive(Clone, Copy, Debug)]
-pub struct CpuTime {
-    all: u64,
-    stolen: u64,
-}
+/// The processors' time since the start of the system (`proc_stat(5)`), in ticks and in the columns of vmstat(8): of programs,
+/// of the kernel, idle, waiting, stolen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuTime([u64; 5]);
 
 impl CpuTime {
     /// Reads it; `None` where the system does not tell.
@@ -19,19 +17,26 @@ impl CpuTime {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    fn parse(stat: &str) -> Option<Self> {
+    /// What the first line of `/proc/stat` tells: `nice` is a program's time, interrupts are the kernel's.
+    #[must_use]
+    pub fn parse(stat: &str) -> Option<Self> {
         let line = stat.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<u64> = line.split_whitespace().map_while(|ticks| ticks.parse().ok()).collect();
-        Some(Self {
-            all: ticks.iter().take(8).sum(),
-            stolen: *ticks.get(7)?,
-        })
+        let [user, nice, system, idle, wait, interrupts, soft_interrupts, stolen, ..] = *ticks.as_slice() else {
+            return None;
+        };
+        let user = user.checked_add(nice)?;
+        let system = system.checked_add(interrupts)?.checked_add(soft_interrupts)?;
+        Some(Self([user, system, idle, wait, stolen]))
     }
 
-    /// The part stolen since, 0 to 1.
+    /// The part of each column in the time since, 0 to 1; `None` where there was none.
     #[must_use]
-    pub fn stolen_since(self, earlier: Self) -> f64 {
-        (self.stolen.saturating_sub(earlier.stolen)) as f64 / (self.all.saturating_sub(earlier.all)).max(1) as f64
+    pub fn parts_since(self, earlier: Self) -> Option<[f64; 5]> {
+        // The time of waiting may run backwards (proc_stat(5)).
+        let spent: [u64; 5] = std::array::from_fn(|column| self.0[column].saturating_sub(earlier.0[column]));
+        let all: u64 = spent.iter().sum();
+        (all > 0).then(|| spent.map(|ticks| ticks as f64 / all as f64))
     }
 }
 
@@ -77,7 +82,8 @@ mod tests {
     fn stolen_time_is_the_eighth_column() {
         let before = CpuTime::parse("cpu  10 0 10 70 0 0 0 10 0 0\ncpu0 1").unwrap();
         let after = CpuTime::parse("cpu  20 0 20 140 0 0 0 20 5 5\n").unwrap();
-        assert!((after.stolen_since(before) - 0.1).abs() < 1e-9);
+        assert_eq!(after.parts_since(before), Some([0.1, 0.1, 0.7, 0.0, 0.1]));
+        assert_eq!(after.parts_since(after), None);
         assert!(CpuTime::parse("").is_none());
     }
 }

@@ -308,9 +308,10 @@ impl<'a> Runner<'a> {
             self.run.ended = Ended::Interrupted;
         }
         conclude_now(&mut self.run);
-        let stolen = CpuTime::now()
-            .zip(self.cpu_time)
-            .map(|(now, start)| now.stolen_since(start));
+        let stolen = CpuTime::now().zip(self.cpu_time).map(|(now, start)| {
+            let parts = now.parts_since(start);
+            parts.map_or(0.0, |[.., stolen]| stolen)
+        });
         self.run.noise = NoiseFloor {
             stolen: resume::over_time(
                 self.run.noise.stolen.map(|stolen| (stolen, self.seconds_before)),

@@ -4,24 +4,16 @@ use std::fs;
 
 use seekless_record::SystemUse;
 
+use crate::noise::CpuTime;
+
 /// Trials that take less have no columns but the growth of the cache: the processors' time comes in ticks of 10 ms, and
 /// reading the counters would be most of what is counted.
 pub const SHORTEST_SECONDS: f64 = 0.1;
 
-/// The processors' time since the start of the system, in ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Ticks {
-    user: u64,
-    system: u64,
-    idle: u64,
-    wait: u64,
-    stolen: u64,
-}
-
 /// The system's counters at one time. What a system does not tell is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SystemCounters {
-    ticks: Option<Ticks>,
+    ticks: Option<CpuTime>,
     switches: Option<u64>,
     interrupts: Option<u64>,
     blocks_in_kib: Option<u64>,
@@ -43,7 +35,7 @@ impl SystemCounters {
             numbers.split_whitespace().next()?.parse::<u64>().ok()
         };
         Self {
-            ticks: ticks(stat),
+            ticks: CpuTime::parse(stat),
             switches: first(stat, "ctxt"),
             interrupts: first(stat, "intr"),
             blocks_in_kib: first(vmstat, "pgpgin"),
@@ -75,47 +67,21 @@ impl SystemCounters {
             let (now, then) = now.zip(then)?;
             Some(now.saturating_sub(then) as f64 / seconds)
         };
-        // The time of waiting may run backwards (proc_stat(5)).
-        let spent = self.ticks.zip(earlier.ticks).map(|(now, then)| Ticks {
-            user: now.user.saturating_sub(then.user),
-            system: now.system.saturating_sub(then.system),
-            idle: now.idle.saturating_sub(then.idle),
-            wait: now.wait.saturating_sub(then.wait),
-            stolen: now.stolen.saturating_sub(then.stolen),
-        });
-        let part = |of: fn(&Ticks) -> u64| {
-            let spent = spent.as_ref()?;
-            let all = spent.user + spent.system + spent.idle + spent.wait + spent.stolen;
-            (all > 0).then(|| of(spent) as f64 / all as f64)
-        };
+        let parts = self.ticks.zip(earlier.ticks);
+        let parts = parts.and_then(|(now, then)| now.parts_since(then));
+        let [user, system, idle, wait, stolen] = parts.map_or([None; 5], |parts| parts.map(Some));
         Some(SystemUse {
-            user: part(|ticks| ticks.user),
-            system: part(|ticks| ticks.system),
-            idle: part(|ticks| ticks.idle),
-            wait: part(|ticks| ticks.wait),
-            stolen: part(|ticks| ticks.stolen),
+            user,
+            system,
+            idle,
+            wait,
+            stolen,
             switches_per_second: rate(self.switches, earlier.switches),
             interrupts_per_second: rate(self.interrupts, earlier.interrupts),
             blocks_in_kib_per_second: rate(self.blocks_in_kib, earlier.blocks_in_kib),
             ..of_cache
         })
     }
-}
-
-/// The first line of `/proc/stat`, in the columns of vmstat(8): `nice` is a program's time, interrupts are the kernel's.
-fn ticks(stat: &str) -> Option<Ticks> {
-    let line = stat.lines().next()?.strip_prefix("cpu ")?;
-    let numbers: Vec<u64> = line.split_whitespace().map_while(|ticks| ticks.parse().ok()).collect();
-    let [user, nice, system, idle, wait, interrupts, soft_interrupts, stolen, ..] = *numbers.as_slice() else {
-        return None;
-    };
-    Some(Ticks {
-        user: user.checked_add(nice)?,
-        system: system.checked_add(interrupts)?.checked_add(soft_interrupts)?,
-        idle,
-        wait,
-        stolen,
-    })
 }
 
 #[cfg(test)]
