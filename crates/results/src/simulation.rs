@@ -117,33 +117,16 @@ pub fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
 #[must_use]
 pub fn trial(entry: usize, round: u32, seconds: f64) -> Trial {
     Trial {
-        contest: 0,
         entry,
         round,
         phase: if round < 3 { Phase::Screening } else { Phase::Contending },
         at_seconds: f64::from(round),
         seconds,
-        fsync_seconds: 0.0,
-        setup_seconds: 0.0,
         user_seconds: seconds / 4.0,
         system_seconds: seconds / 4.0,
-        voluntary_switches: 0,
-        involuntary_switches: 0,
-        minor_faults: 0,
-        major_faults: 0,
-        peak_memory_bytes: 0,
-        calls: None,
         bytes: 64 << 20,
-        hole_bytes: None,
-        source_bytes: None,
-        sink_bytes: None,
-        device: None,
-        system: None,
         resident_before: Some(0.0),
-        resident_after: None,
-        extents: None,
-        updated: None,
         valid: true,
-        invalid: None,
+        ..Trial::default()
     }
 }

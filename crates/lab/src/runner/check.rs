@@ -59,7 +59,7 @@ impl Runner<'_> {
             .wrong_result(contest, files, report)
             .map(|why| format!("{WRONG}: {why}"))
             .or_else(|| trial.invalid.take())
-            .or_else(|| account::wrong_source(report, method, expected))
+            .or_else(|| account::wrong_source(&report.trial, method, expected))
             .or_else(|| used_cache(method, contest, trial.resident_after));
         trial.valid = wrong.is_none();
         trial.invalid = wrong;
@@ -75,15 +75,15 @@ impl Runner<'_> {
         match contest.operation {
             Operation::Read => {
                 let kernel: Kernel = contest.kernel.parse().ok()?;
-                let is_command = report.calls.is_none();
+                let is_command = report.trial.calls.is_none();
                 if !is_command && report.answers.len() != files.sources.len() {
                     return Some("not every file gave an answer".to_owned());
                 }
                 let answers = report.answers.iter().zip(&files.sources);
                 let mut wrong = answers.filter(|(found, file)| file.answer(kernel) != Some(*found));
                 let bytes: u64 = files.sources.iter().map(|file| file.bytes).sum();
-                if report.bytes != bytes {
-                    return Some(format!("{} bytes were read instead of {bytes}", report.bytes));
+                if report.trial.bytes != bytes {
+                    return Some(format!("{} bytes were read instead of {bytes}", report.trial.bytes));
                 }
                 wrong
                     .next()
@@ -97,7 +97,7 @@ impl Runner<'_> {
                 let expected = updates::expected(&contest.updates?, bytes, seed);
                 check_updated(path, bytes, target_seed(self.bench.seed), &expected).map_or_else(unreadable, Result::err)
             }),
-            Operation::Compare => wrong_comparison(files, &report.compared, report.calls.is_none()),
+            Operation::Compare => wrong_comparison(files, &report.compared, report.trial.calls.is_none()),
             Operation::Copy => files
                 .targets
                 .iter()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seekless::full_text;
 use seekless::method::{Choice, Durability, Operation};
-use seekless_record::{Cache, Contest, Differ, Entry, Phase, Status, Subject, Target, Trial};
+use seekless_record::{Cache, Contest, DeviceUse, Differ, Entry, Status, Subject, Target, Trial};
 use seekless_results::{Decider, Turn, has_target, title};
 
 use super::apart::Apart;
@@ -102,7 +102,22 @@ impl Runner<'_> {
         let outcome = self.run_child(&description, measured, &files);
         let status = match outcome {
             Ok((Outcome::Measured(report), state)) => {
-                let mut trial = record_trial(&report, &state, (contest, entry), round, phase, at_seconds);
+                let device = report.trial.device.map(|device| DeviceUse {
+                    reliable: account::is_device_ours(&report.trial),
+                    ..device
+                });
+                let mut trial = Trial {
+                    contest,
+                    entry,
+                    round,
+                    phase,
+                    at_seconds,
+                    device,
+                    resident_before: state.resident,
+                    valid: state.wrong.is_none(),
+                    invalid: state.wrong,
+                    ..report.trial.clone()
+                };
                 let found = self.check(&description, measured, &files, &report, &mut trial);
                 let apart = Apart::of(&description).or(found);
                 if apart == Apart::of(&description) {
@@ -193,23 +208,19 @@ impl Runner<'_> {
             let half = files.read().map(|file| file.bytes).sum::<u64>() / 2;
             contest.memory_bytes.unwrap_or(half)
         });
-        let group = match memory_bytes.map(MemoryGroup::new) {
-            None => None,
-            Some(Ok(group)) => Some(group),
-            Some(Err(why)) => return Ok(unavailable(why)),
+        let group = match memory_bytes.map(MemoryGroup::new).transpose() {
+            Ok(group) => group,
+            Err(why) => return Ok(unavailable(why)),
         };
         let action = match action(contest, entry, self.bench.seed) {
             Ok(action) => action,
             Err(why) => return Ok((Outcome::Failed(why), State::UNKNOWN)),
         };
         settle(place);
-        let _read_ahead = match contest
-            .read_ahead_kib
-            .map(|kib| ReadAhead::set(&place.facts, kib, &self.bench.program))
-        {
-            None => None,
-            Some(Ok(set)) => Some(set),
-            Some(Err(why)) => return Ok(unavailable(why)),
+        let set = |kib| ReadAhead::set(&place.facts, kib, &self.bench.program);
+        let _read_ahead = match contest.read_ahead_kib.map(set).transpose() {
+            Ok(set) => set,
+            Err(why) => return Ok(unavailable(why)),
         };
         if contest.cache == Cache::Over {
             cache_state::bring(files.held(contest.target), Cache::Over, self.bench.drop)?;
@@ -304,15 +315,9 @@ impl Runner<'_> {
 
     /// A trial that does nothing: the seconds inside its clock.
     pub(super) fn null_trial(&self) -> Result<Option<f64>, BenchError> {
-        let nowhere = FilePath::from(Path::new(""));
         let spec = Spec {
             action: Action::Nothing,
-            jobs: vec![Job {
-                source: nowhere.clone(),
-                other: nowhere.clone(),
-                target: nowhere,
-                bytes: 0,
-            }],
+            jobs: vec![Job::default()],
             work_ns_per_kib: 0,
             device_folders: self.places.first().and_then(device_folder).into_iter().collect(),
             cgroup: None,
@@ -320,7 +325,7 @@ impl Runner<'_> {
             rehearse: false,
         };
         match Child::start(&self.bench.program, &spec, self.stop)?.run()? {
-            Outcome::Measured(report) => Ok(Some(report.seconds)),
+            Outcome::Measured(report) => Ok(Some(report.trial.seconds)),
             Outcome::Unavailable(_) | Outcome::Failed(_) => Ok(None),
         }
     }
@@ -373,59 +378,12 @@ fn action(contest: &Contest, entry: &Entry, seed: u64) -> Result<Action, String>
 }
 
 fn jobs(contest: &Contest, files: &Files) -> Vec<Job> {
-    let nowhere = PathBuf::new();
-    let source = |index: usize| files.sources.get(index).map_or(&nowhere, |file| &file.path);
-    let target = |index: usize| files.targets.get(index).unwrap_or(&nowhere);
-    let other = |index: usize| files.others.get(index).map_or(&nowhere, |other| &other.file.path);
+    let path = |path: Option<&PathBuf>| path.map(|path| FilePath::from(path.as_path())).unwrap_or_default();
     let job = |index: usize| Job {
-        source: FilePath::from(source(index).as_path()),
-        other: FilePath::from(other(index).as_path()),
-        target: FilePath::from(target(index).as_path()),
+        source: path(files.sources.get(index).map(|file| &file.path)),
+        other: path(files.others.get(index).map(|other| &other.file.path)),
+        target: path(files.targets.get(index)),
         bytes: contest.size_bytes,
     };
     (0..contest.files as usize).map(job).collect()
-}
-
-fn record_trial(
-    report: &Report,
-    state: &State,
-    (contest, entry): (usize, usize),
-    round: u32,
-    phase: Phase,
-    at_seconds: f64,
-) -> Trial {
-    let device = report.device.map(|device| seekless_record::DeviceUse {
-        reliable: account::is_device_ours(report),
-        ..device
-    });
-    Trial {
-        contest,
-        entry,
-        round,
-        phase,
-        at_seconds,
-        seconds: report.seconds,
-        fsync_seconds: report.fsync_seconds,
-        setup_seconds: report.setup_seconds,
-        user_seconds: report.user_seconds,
-        system_seconds: report.system_seconds,
-        voluntary_switches: report.voluntary_switches,
-        involuntary_switches: report.involuntary_switches,
-        minor_faults: report.minor_faults,
-        major_faults: report.major_faults,
-        peak_memory_bytes: report.peak_memory_bytes,
-        calls: report.calls,
-        bytes: report.bytes,
-        hole_bytes: report.hole_bytes,
-        source_bytes: report.source_bytes,
-        sink_bytes: report.sink_bytes,
-        device,
-        system: report.system,
-        resident_before: state.resident,
-        resident_after: None,
-        extents: None,
-        updated: report.updated.clone(),
-        valid: state.wrong.is_none(),
-        invalid: state.wrong.clone(),
-    }
 }

@@ -2,9 +2,7 @@
 
 use seekless::Method;
 use seekless::method::CachePolicy;
-use seekless_record::Cache;
-
-use super::Report;
+use seekless_record::{Cache, Trial};
 
 /// Of a cold trial at least this part of the allocated bytes must have come from the device.
 const COLD_PART: f64 = 0.98;
@@ -31,8 +29,8 @@ pub struct Expected {
 
 /// Why a trial's bytes did not come from where they should have; `None` where they did, or it cannot be known.
 #[must_use]
-pub fn wrong_source(report: &Report, method: Option<&Method>, expected: Expected) -> Option<String> {
-    let (Some(read), Some(device_bytes)) = (report.source_bytes, expected.device_bytes) else {
+pub fn wrong_source(trial: &Trial, method: Option<&Method>, expected: Expected) -> Option<String> {
+    let (Some(read), Some(device_bytes)) = (trial.source_bytes, expected.device_bytes) else {
         return None;
     };
     let part = read as f64 / device_bytes.max(1) as f64;
@@ -61,15 +59,15 @@ pub fn wrong_source(report: &Report, method: Option<&Method>, expected: Expected
 
 /// Whether the device's count is the trial's own: nobody else used it, and nothing of it was missed.
 #[must_use]
-pub fn is_device_ours(report: &Report) -> bool {
-    let Some((device, read)) = report.device.zip(report.source_bytes) else {
+pub fn is_device_ours(trial: &Trial) -> bool {
+    let Some((device, read)) = trial.device.zip(trial.source_bytes) else {
         return false;
     };
     let agrees = |device: u64, own: u64| {
         // Small differences are the file system's own blocks.
         device.abs_diff(own) <= 64 << 10 || AGREE.contains(&(device as f64 / own.max(1) as f64))
     };
-    let written = report.sink_bytes.unwrap_or(0);
+    let written = trial.sink_bytes.unwrap_or(0);
     // What is dirtied may be written later; what is written must have been dirtied.
     agrees(device.read_bytes, read) && (device.write_bytes <= written || agrees(device.write_bytes, written))
 }
@@ -78,28 +76,10 @@ pub fn is_device_ours(report: &Report) -> bool {
 mod tests {
     use super::*;
 
-    fn report(source_bytes: Option<u64>) -> Report {
-        Report {
-            seconds: 1.0,
-            fsync_seconds: 0.0,
-            setup_seconds: 0.0,
-            user_seconds: 0.0,
-            system_seconds: 0.0,
-            voluntary_switches: 0,
-            involuntary_switches: 0,
-            minor_faults: 0,
-            major_faults: 0,
-            peak_memory_bytes: 0,
-            calls: None,
-            bytes: 1000,
-            hole_bytes: Some(0),
+    fn trial(source_bytes: Option<u64>) -> Trial {
+        Trial {
             source_bytes,
-            sink_bytes: None,
-            device: None,
-            system: None,
-            answers: Vec::new(),
-            compared: Vec::new(),
-            updated: None,
+            ..Trial::default()
         }
     }
 
@@ -111,11 +91,11 @@ mod tests {
             memory_bytes: None,
             reads_all: true,
         };
-        assert!(wrong_source(&report(Some(979)), None, expected).is_some());
-        assert!(wrong_source(&report(Some(980)), None, expected).is_none());
+        assert!(wrong_source(&trial(Some(979)), None, expected).is_some());
+        assert!(wrong_source(&trial(Some(980)), None, expected).is_none());
         assert!(
             wrong_source(
-                &report(Some(0)),
+                &trial(Some(0)),
                 None,
                 Expected {
                     reads_all: false,
@@ -124,10 +104,10 @@ mod tests {
             )
             .is_none()
         );
-        assert!(wrong_source(&report(None), None, expected).is_none());
+        assert!(wrong_source(&trial(None), None, expected).is_none());
         assert!(
             wrong_source(
-                &report(Some(0)),
+                &trial(Some(0)),
                 None,
                 Expected {
                     device_bytes: None,
@@ -146,10 +126,10 @@ mod tests {
             memory_bytes: None,
             reads_all: true,
         };
-        assert!(wrong_source(&report(Some(11)), None, expected).is_some());
-        assert!(wrong_source(&report(Some(10)), None, expected).is_none());
+        assert!(wrong_source(&trial(Some(11)), None, expected).is_some());
+        assert!(wrong_source(&trial(Some(10)), None, expected).is_none());
         let direct: Method = "read/sync,direct".parse().unwrap();
-        assert!(wrong_source(&report(Some(1000)), Some(&direct), expected).is_none());
+        assert!(wrong_source(&trial(Some(1000)), Some(&direct), expected).is_none());
     }
 
     #[test]
@@ -160,24 +140,24 @@ mod tests {
             memory_bytes: Some(600),
             reads_all: true,
         };
-        assert!(wrong_source(&report(Some(300)), None, expected).is_some());
+        assert!(wrong_source(&trial(Some(300)), None, expected).is_some());
         let sparse = Expected {
             device_bytes: Some(600),
             ..expected
         };
-        assert_eq!(wrong_source(&report(Some(0)), None, sparse), None);
+        assert_eq!(wrong_source(&trial(Some(0)), None, sparse), None);
         let hole = Expected {
             device_bytes: Some(0),
             cache: Cache::Cold,
             ..expected
         };
-        assert_eq!(wrong_source(&report(Some(0)), None, hole), None);
+        assert_eq!(wrong_source(&trial(Some(0)), None, hole), None);
         let cold = Expected {
             cache: Cache::Cold,
             ..expected
         };
         assert!(
-            wrong_source(&report(Some(900)), None, cold).is_some(),
+            wrong_source(&trial(Some(900)), None, cold).is_some(),
             "of what is allocated, all of it"
         );
     }

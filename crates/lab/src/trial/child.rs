@@ -5,12 +5,12 @@ use std::io::{self, BufRead, Write};
 use std::process::{self, ExitStatus};
 use std::time::{Duration, Instant};
 
-use seekless::{Comparer, Copier, Destination, Producer, Reader, Transfer, Verdict, Writer, full_text};
-use seekless_record::{self as record, DeviceUse, Target};
+use seekless::{Comparer, Consumer, Copier, Destination, Producer, Reader, Transfer, Verdict, Writer, full_text};
+use seekless_record::{self as record, Target, Trial};
 use seekless_sys as sys;
 
 use super::command::{run_judging, succeed, sync_file};
-use super::counters::Counters;
+use super::counters::{Counters, combined};
 use super::launch::{GO, READY};
 use super::update::Updating;
 use super::{Action, Compared, Content, Found, Job, Outcome, Report, Spec};
@@ -177,17 +177,12 @@ impl Prepared {
         let transfer = match self {
             Self::Read(reader, kernel) => {
                 let tally = Tally::new(*kernel);
-                let transfer = if ns_per_kib == 0 {
-                    reader.read(source, &tally)?
-                } else {
-                    reader.read(
-                        source,
-                        &BusyConsumer {
-                            inner: &tally,
-                            ns_per_kib,
-                        },
-                    )?
+                let busy = BusyConsumer {
+                    inner: &tally,
+                    ns_per_kib,
                 };
+                let consumer: &dyn Consumer = if ns_per_kib == 0 { &tally } else { &busy };
+                let transfer = reader.read(source, consumer)?;
                 done.answers.push(tally.answer());
                 transfer
             }
@@ -257,40 +252,36 @@ fn measure(spec: &Spec, prepared: &mut Prepared, setup: Duration) -> Result<Repo
     let elapsed = start.elapsed();
     let after = Counters::now(spec);
     let is_command = matches!(spec.action, Action::Command(_));
+    let (used, used_before) = (after.usage, before.usage);
     let io = after.io.zip(before.io);
-    Ok(Report {
+    let devices = after.device.zip(before.device);
+    let trial = Trial {
         seconds: elapsed.as_secs_f64(),
         fsync_seconds: done.transfer.fsync.as_secs_f64(),
         setup_seconds: setup.as_secs_f64(),
-        user_seconds: after.usage.user.saturating_sub(before.usage.user).as_secs_f64(),
-        system_seconds: after.usage.system.saturating_sub(before.usage.system).as_secs_f64(),
-        voluntary_switches: after.usage.voluntary_switches - before.usage.voluntary_switches,
-        involuntary_switches: after.usage.involuntary_switches - before.usage.involuntary_switches,
-        minor_faults: after.usage.minor_faults - before.usage.minor_faults,
-        major_faults: after.usage.major_faults - before.usage.major_faults,
-        peak_memory_bytes: after.usage.peak_memory_bytes,
+        user_seconds: used.user.saturating_sub(used_before.user).as_secs_f64(),
+        system_seconds: used.system.saturating_sub(used_before.system).as_secs_f64(),
+        voluntary_switches: used.voluntary_switches - used_before.voluntary_switches,
+        involuntary_switches: used.involuntary_switches - used_before.involuntary_switches,
+        minor_faults: used.minor_faults - used_before.minor_faults,
+        major_faults: used.major_faults - used_before.major_faults,
+        peak_memory_bytes: used.peak_memory_bytes,
         calls: (!is_command).then_some(done.transfer.calls),
         bytes: done.transfer.bytes,
         hole_bytes: (!is_command).then_some(done.transfer.hole_bytes),
         source_bytes: io.map(|(after, before)| after.read_bytes - before.read_bytes),
         sink_bytes: io.map(|(after, before)| after.write_bytes - before.write_bytes),
-        device: after.device.zip(before.device).map(|(after, before)| DeviceUse {
-            reads: after.reads.saturating_sub(before.reads),
-            read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
-            read_merges: after
-                .read_merges
-                .zip(before.read_merges)
-                .map(|(after, before)| after.saturating_sub(before)),
-            writes: after.writes.saturating_sub(before.writes),
-            write_bytes: after.write_bytes.saturating_sub(before.write_bytes),
-            reliable: false,
-        }),
+        device: devices.map(|(after, before)| combined(after, before, u64::saturating_sub)),
         system: after.system.since(before.system, elapsed.as_secs_f64()),
-        answers: done.answers,
-        compared: done.compared,
         updated: match prepared {
             Prepared::Update(updating) => Some(updating.account()),
             _ => None,
         },
+        ..Trial::default()
+    };
+    Ok(Report {
+        trial,
+        answers: done.answers,
+        compared: done.compared,
     })
 }

@@ -38,17 +38,20 @@ impl Counters {
 fn devices_use(spec: &Spec) -> Option<DeviceUse> {
     let mut devices = spec.device_folders.iter().map(|folder| device_use(folder.as_path()));
     let first = devices.next()??;
-    devices.try_fold(first, |sum, next| {
-        let next = next?;
-        Some(DeviceUse {
-            reads: sum.reads + next.reads,
-            read_bytes: sum.read_bytes + next.read_bytes,
-            read_merges: Some(sum.read_merges? + next.read_merges?),
-            writes: sum.writes + next.writes,
-            write_bytes: sum.write_bytes + next.write_bytes,
-            reliable: false,
-        })
-    })
+    devices.try_fold(first, |sum, next| Some(combined(sum, next?, u64::saturating_add)))
+}
+
+/// The counts of one, each combined with that of the other.
+pub(super) fn combined(one: DeviceUse, other: DeviceUse, with: fn(u64, u64) -> u64) -> DeviceUse {
+    let merges = one.read_merges.zip(other.read_merges);
+    DeviceUse {
+        reads: with(one.reads, other.reads),
+        read_bytes: with(one.read_bytes, other.read_bytes),
+        read_merges: merges.map(|(one, other)| with(one, other)),
+        writes: with(one.writes, other.writes),
+        write_bytes: with(one.write_bytes, other.write_bytes),
+        reliable: false,
+    }
 }
 
 /// Reads a device's `stat` (the kernel's Documentation/block/stat.rst): requests and sectors of 512 bytes.

@@ -13,13 +13,13 @@ mod launch;
 mod system;
 mod update;
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use seekless::Method;
 use seekless::method::Choice;
-use seekless_record::{Command, DeviceUse, SystemUse, Target, UpdateAccount, UpdatePattern};
+use seekless_record::{Command, Target, Trial, UpdatePattern};
 use serde::{Deserialize, Serialize};
 
 pub use launch::{Child, LaunchError, Stop};
@@ -76,7 +76,7 @@ pub enum Content {
 }
 
 /// One file of a trial.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Job {
     /// What is read; unused by writes.
     pub source: FilePath,
@@ -89,7 +89,7 @@ pub struct Job {
 }
 
 /// A path that passes through JSON unharmed, whatever its bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilePath(Vec<u8>);
 
 impl FilePath {
@@ -106,55 +106,15 @@ impl From<&Path> for FilePath {
     }
 }
 
-impl From<FilePath> for PathBuf {
-    fn from(path: FilePath) -> Self {
-        OsString::from_vec(path.0).into()
-    }
-}
-
 /// What a child measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// Seconds from the first open to the last close.
-    pub seconds: f64,
-    /// Seconds of these in fsync.
-    pub fsync_seconds: f64,
-    /// Seconds of set-up, before the clock.
-    pub setup_seconds: f64,
-    /// User seconds.
-    pub user_seconds: f64,
-    /// System seconds.
-    pub system_seconds: f64,
-    /// Voluntary context switches.
-    pub voluntary_switches: u64,
-    /// Involuntary context switches.
-    pub involuntary_switches: u64,
-    /// Page faults served without I/O.
-    pub minor_faults: u64,
-    /// Page faults that needed I/O.
-    pub major_faults: u64,
-    /// Peak resident memory, in bytes.
-    pub peak_memory_bytes: u64,
-    /// System calls of the method; `None` for a command.
-    pub calls: Option<u64>,
-    /// Bytes moved.
-    pub bytes: u64,
-    /// Bytes in holes that were passed over; `None` for a command.
-    pub hole_bytes: Option<u64>,
-    /// Bytes that this process caused to be read.
-    pub source_bytes: Option<u64>,
-    /// Bytes that this process dirtied or wrote.
-    pub sink_bytes: Option<u64>,
-    /// What the device did meanwhile.
-    pub device: Option<DeviceUse>,
-    /// What the whole system did meanwhile.
-    pub system: Option<SystemUse>,
+    /// The trial as runs keep it. What it was a trial of, its cache state and whether it is valid are its parent's to say.
+    pub trial: Trial,
     /// What the kernel found, for each job.
     pub answers: Vec<Answer>,
     /// What comparing found, for each job.
     pub compared: Vec<Compared>,
-    /// What updating wrote, all jobs together.
-    pub updated: Option<UpdateAccount>,
 }
 
 /// What comparing two files found.

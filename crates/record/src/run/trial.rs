@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::{SystemUse, UpdateAccount};
 
 /// Which part of the run a trial belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// The first rounds, of everything.
+    #[default]
     Screening,
     /// Further rounds of those not yet beaten.
     Contending,
@@ -17,7 +18,7 @@ pub enum Phase {
 }
 
 /// One timed execution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
     /// The index of its contest in [`super::Run::contests`].

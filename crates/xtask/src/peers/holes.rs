@@ -116,7 +116,7 @@ fn reading<'a>(ours: &'a Ours, folder: &Path) -> Result<Case<'a>> {
                 "{method} counted {} zeros",
                 counts[0]
             );
-            Ok(report.seconds)
+            Ok(report.trial.seconds)
         }
     };
     Ok(Case {
@@ -144,7 +144,7 @@ fn copying<'a>(ours: &'a Ours, folder: &Path) -> Result<Case<'a>> {
         let action = Action::Copy(Method::known(COPY), Target::Fresh);
         let report = ours.trial(action, job(&from, &to, SPARSE_BYTES), || Ok(()))?;
         check_copy(ours, &from, &to)?;
-        Ok(report.seconds)
+        Ok(report.trial.seconds)
     };
     let cp = move || {
         remove(&target)?;

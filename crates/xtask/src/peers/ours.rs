@@ -44,18 +44,15 @@ impl Ours {
             Operation::Copy | Operation::Compare | Operation::Update => bail!("fio does not {}", method.operation()),
         };
         let report = self.trial(action, job(file, file, bytes), prepare)?;
-        ensure!(
-            report.bytes == bytes,
-            "seekless moved {} bytes, not {bytes}",
-            report.bytes
-        );
-        Ok(report.seconds)
+        let moved = report.trial.bytes;
+        ensure!(moved == bytes, "seekless moved {moved} bytes, not {bytes}");
+        Ok(report.trial.seconds)
     }
 
     /// The seconds inside the clock of a trial that does nothing.
     pub fn time_null(&self) -> Result<f64> {
-        let nowhere = job(Path::new(""), Path::new(""), 0);
-        Ok(self.trial(Action::Nothing, nowhere, || Ok(()))?.seconds)
+        let report = self.trial(Action::Nothing, Job::default(), || Ok(()))?;
+        Ok(report.trial.seconds)
     }
 
     /// One trial: from opening the files to closing them, in a process that has its buffers already.
