@@ -47,21 +47,6 @@ impl Generator {
         }
         tail.copy_from_slice(&self.word(index)[..tail.len()]);
     }
-
-    /// The first offset from `offset` where `bytes` differs from the stream.
-    #[must_use]
-    pub fn first_difference(self, offset: u64, bytes: &[u8]) -> Option<u64> {
-        let mut expected = [0; 4096];
-        for (at, piece) in (0..).step_by(expected.len()).zip(bytes.chunks(expected.len())) {
-            let expected = &mut expected[..piece.len()];
-            self.fill(offset + at, expected);
-            if expected != piece {
-                let within = expected.iter().zip(piece).position(|(a, b)| a != b)?;
-                return Some(offset + at + within as u64);
-            }
-        }
-        None
-    }
 }
 
 impl Producer for Generator {
@@ -86,11 +71,6 @@ mod tests {
             let mut part = vec![0; length];
             generator.fill(offset, &mut part);
             prop_assert_eq!(&part[..], &whole[offset as usize..offset as usize + length]);
-            prop_assert_eq!(generator.first_difference(offset, &part), None);
-            if let Some(last) = part.last_mut() {
-                *last ^= 1;
-                prop_assert_eq!(generator.first_difference(offset, &part), Some(offset + length as u64 - 1));
-            }
         }
     }
 }

@@ -39,6 +39,17 @@ impl Kernel {
             Self::Lines => "lines",
         }
     }
+
+    /// What it must find where each byte occurs so often.
+    #[must_use]
+    pub fn answer(self, histogram: &[u64]) -> Answer {
+        match self {
+            Self::None => Answer::Unseen,
+            Self::Count => Answer::Count(histogram[usize::from(NEEDLE)]),
+            Self::Lines => Answer::Count(histogram[usize::from(b'\n')]),
+            Self::Histogram => Answer::Histogram(histogram.to_vec()),
+        }
+    }
 }
 
 impl fmt::Display for Kernel {
@@ -100,7 +111,8 @@ impl Tally {
         }
     }
 
-    fn counts(&self) -> std::sync::MutexGuard<'_, [u64; 256]> {
+    /// How often each byte occurs; of [`Kernel::Histogram`] only.
+    pub fn counts(&self) -> std::sync::MutexGuard<'_, [u64; 256]> {
         self.histogram.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -177,12 +189,7 @@ mod tests {
         for &byte in bytes {
             counts[usize::from(byte)] += 1;
         }
-        match kernel {
-            Kernel::None => Answer::Unseen,
-            Kernel::Count => Answer::Count(counts[0xff]),
-            Kernel::Lines => Answer::Count(counts[usize::from(b'\n')]),
-            Kernel::Histogram => Answer::Histogram(counts),
-        }
+        kernel.answer(&counts)
     }
 
     proptest! {

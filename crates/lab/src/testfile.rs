@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use seekless::{Chunk, Consumer, Destination, Method, Reader, Writer};
+use seekless::{Destination, Method, Reader, Writer};
 use seekless_record::Differ;
 
 use crate::generator::Generator;
 use crate::kernel::{Answer, Kernel, Tally};
 use crate::layout::{self, Pieces};
 
-/// A file that trials read, with the answer of every kernel.
+/// A file that trials read, and what every kernel must find in it.
 #[derive(Clone, Debug)]
 pub struct TestFile {
     /// Where it is.
@@ -23,30 +22,8 @@ pub struct TestFile {
     pub bytes: u64,
     /// Bytes that have blocks on the device; `None` where the file system does not tell.
     pub allocated_bytes: Option<u64>,
-    answers: Vec<(Kernel, Answer)>,
-}
-
-/// Runs all kernels at once.
-struct Tallies([Tally; 4]);
-
-impl Tallies {
-    fn new() -> Self {
-        Self(Kernel::ALL.map(Tally::new))
-    }
-
-    fn answers(&self) -> Vec<(Kernel, Answer)> {
-        Kernel::ALL.into_iter().zip(self.0.iter().map(Tally::answer)).collect()
-    }
-}
-
-impl Consumer for Tallies {
-    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
-        self.0.iter().try_for_each(|tally| tally.data(offset, chunk))
-    }
-
-    fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
-        self.0.iter().try_for_each(|tally| tally.zeros(offset, length))
-    }
+    /// How often each byte occurs; `None` where the file was changed.
+    histogram: Option<Vec<u64>>,
 }
 
 impl TestFile {
@@ -67,13 +44,13 @@ impl TestFile {
     /// # Errors
     /// The system's.
     pub fn create_as(path: &Path, pieces: &Pieces, seed: u64) -> seekless::Result<Result<Self, String>> {
-        let tallies = Tallies::new();
-        let made = layout::lay_out(path, pieces, seed, &tallies).and_then(|()| layout::verify(path, pieces));
+        let tally = Tally::new(Kernel::Histogram);
+        let made = layout::lay_out(path, pieces, seed, &tally).and_then(|()| layout::verify(path, pieces));
         let made = made.map_err(|source| failed(path, "laying it out", source));
         if !matches!(made, Ok(Ok(()))) {
             let _ = fs::remove_file(path);
         }
-        Ok(made?.map(|()| Self::known(path, pieces.bytes(), &tallies)))
+        Ok(made?.map(|()| Self::known(path, pieces.bytes(), &tally)))
     }
 
     /// Learns what is known about a file that is there: reads it once, in the plainest way there is.
@@ -82,12 +59,12 @@ impl TestFile {
     /// The engine's.
     pub fn describe(path: &Path) -> seekless::Result<Self> {
         let method = Method::known("read/sync,block=1M");
-        let tallies = Tallies::new();
-        let transfer = Reader::prepare(&method)?.read(path, &tallies)?;
-        Ok(Self::known(path, transfer.bytes, &tallies))
+        let tally = Tally::new(Kernel::Histogram);
+        let transfer = Reader::prepare(&method)?.read(path, &tally)?;
+        Ok(Self::known(path, transfer.bytes, &tally))
     }
 
-    fn known(path: &Path, bytes: u64, tallies: &Tallies) -> Self {
+    fn known(path: &Path, bytes: u64, tally: &Tally) -> Self {
         let allocated_bytes = seekless::extents(path)
             .ok()
             .flatten()
@@ -96,17 +73,14 @@ impl TestFile {
             path: path.to_owned(),
             bytes,
             allocated_bytes,
-            answers: tallies.answers(),
+            histogram: Some(tally.counts().to_vec()),
         }
     }
 
     /// The answer that a kernel must give.
     #[must_use]
-    pub fn answer(&self, kernel: Kernel) -> Option<&Answer> {
-        self.answers
-            .iter()
-            .find(|(known, _)| *known == kernel)
-            .map(|(_, answer)| answer)
+    pub fn answer(&self, kernel: Kernel) -> Option<Answer> {
+        Some(kernel.answer(self.histogram.as_ref()?))
     }
 }
 
@@ -134,7 +108,7 @@ impl OtherFile {
         if let Some(offset) = offset {
             change_byte(path, offset)?;
             // It was written over in place; the answers of the stream are not its own any more.
-            file.answers.clear();
+            file.histogram = None;
         }
         Ok(Self { file, offset, newlines })
     }
@@ -143,7 +117,7 @@ impl OtherFile {
     #[must_use]
     pub fn itself(file: &TestFile) -> Self {
         let newlines = match file.answer(Kernel::Lines) {
-            Some(Answer::Count(lines)) => *lines,
+            Some(Answer::Count(lines)) => lines,
             _ => 0,
         };
         Self {
@@ -215,8 +189,9 @@ fn failed(path: &Path, action: &'static str, source: io::Error) -> seekless::Err
 /// The system's, of opening and reading.
 pub fn check_stream(path: &Path, bytes: u64, seed: u64) -> io::Result<Result<(), String>> {
     let generator = Generator::new(seed);
-    check(path, bytes, |offset, found| {
-        Ok(generator.first_difference(offset, found))
+    check(path, bytes, |offset, expected| {
+        generator.fill(offset, expected);
+        Ok(())
     })
 }
 
@@ -227,18 +202,7 @@ pub fn check_stream(path: &Path, bytes: u64, seed: u64) -> io::Result<Result<(),
 pub fn check_copy(path: &Path, source: &Path) -> io::Result<Result<(), String>> {
     let original = File::open(source)?;
     let bytes = original.metadata()?.len();
-    let mut expected = vec![0; CHECK_BYTES];
-    check(path, bytes, |offset, found| {
-        let expected = &mut expected[..found.len()];
-        original.read_exact_at(expected, offset)?;
-        let differs = expected != found;
-        let at = if differs {
-            expected.iter().zip(found).position(|(a, b)| a != b)
-        } else {
-            None
-        };
-        Ok(at.map(|at| offset + at as u64))
-    })
+    check(path, bytes, |offset, expected| original.read_exact_at(expected, offset))
 }
 
 /// Checks that a file is the first `bytes` of a stream, but for updates, by their offsets; says what is wrong.
@@ -253,11 +217,9 @@ pub fn check_updated(
 ) -> io::Result<Result<(), String>> {
     let generator = Generator::new(seed);
     let longest = updates.values().map(Vec::len).max().unwrap_or(0) as u64;
-    let mut expected = vec![0; CHECK_BYTES];
-    check(path, bytes, |offset, found| {
-        let expected = &mut expected[..found.len()];
+    check(path, bytes, |offset, expected| {
         generator.fill(offset, expected);
-        let end = offset + found.len() as u64;
+        let end = offset + expected.len() as u64;
         for (&at, update) in updates.range(offset.saturating_sub(longest)..end) {
             // One may begin in the piece before, or end in the next.
             let within = at.max(offset)..(at + update.len() as u64).min(end);
@@ -266,30 +228,32 @@ pub fn check_updated(
                 expected[(within.start - offset) as usize..][..piece.len()].copy_from_slice(piece);
             }
         }
-        let wrong = expected.iter().zip(found).position(|(a, b)| a != b);
-        Ok(wrong.map(|at| offset + at as u64))
+        Ok(())
     })
 }
 
 const CHECK_BYTES: usize = 1 << 20;
 
-/// Reads a file whole and asks `differs` for the first wrong byte of each piece.
+/// Holds each piece of a file against what `expect` gives for its offset.
 fn check(
     path: &Path,
     bytes: u64,
-    mut differs: impl FnMut(u64, &[u8]) -> io::Result<Option<u64>>,
+    mut expect: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
 ) -> io::Result<Result<(), String>> {
     let size = fs::metadata(path)?.len();
     if size != bytes {
         return Ok(Err(format!("it has {size} bytes instead of {bytes}")));
     }
     let file = File::open(path)?;
-    let mut piece = vec![0; CHECK_BYTES];
+    let (mut found, mut expected) = (vec![0; CHECK_BYTES], vec![0; CHECK_BYTES]);
     for offset in (0..bytes).step_by(CHECK_BYTES) {
-        let piece = &mut piece[..(bytes - offset).min(CHECK_BYTES as u64) as usize];
-        file.read_exact_at(piece, offset)?;
-        if let Some(at) = differs(offset, piece)? {
-            return Ok(Err(format!("byte {at} is wrong")));
+        let length = (bytes - offset).min(CHECK_BYTES as u64) as usize;
+        let (found, expected) = (&mut found[..length], &mut expected[..length]);
+        file.read_exact_at(found, offset)?;
+        expect(offset, expected)?;
+        if found != expected {
+            let wrong = found.iter().zip(expected).position(|(a, b)| a != b);
+            return Ok(Err(format!("byte {} is wrong", offset + wrong.unwrap_or(0) as u64)));
         }
     }
     Ok(Ok(()))
@@ -349,7 +313,7 @@ mod tests {
         let Layout::Pieces(pieces) = layout else { panic!() };
         let made = TestFile::create_as(&path, &pieces, 9).unwrap().unwrap();
         let read = TestFile::describe(&path).unwrap();
-        assert_eq!((made.bytes, &made.answers), (read.bytes, &read.answers));
+        assert_eq!((made.bytes, &made.histogram), (read.bytes, &read.histogram));
         assert_eq!(made.bytes, pieces.bytes());
     }
 

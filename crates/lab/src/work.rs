@@ -73,10 +73,10 @@ impl UnchangedBlock {
     /// mapped file may lie where the one before lay, and is empty all the same.
     fn is_filled(&self, bytes: &[u8]) -> bool {
         let begins = |offset: usize| {
+            let mut word = [0; 8];
+            self.0.fill(offset as u64, &mut word);
             let found = &bytes[offset..];
-            self.0
-                .first_difference(offset as u64, &found[..found.len().min(8)])
-                .is_none()
+            found[..found.len().min(8)] == word[..found.len().min(8)]
         };
         begins(0) && begins(bytes.len().saturating_sub(8))
     }

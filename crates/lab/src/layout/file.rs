@@ -12,6 +12,7 @@ use seekless_sys::{self as sys, Support};
 
 use super::{Kind, Pieces};
 use crate::generator::Generator;
+use crate::kernel::{Kernel, Tally};
 
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -141,20 +142,11 @@ fn first_difference(wished: &[Range<u64>], found: &[Range<u64>]) -> Option<Strin
 /// # Errors
 /// The system's, of making the file.
 pub fn try_holes(folder: &Path, hole_bytes: u64) -> io::Result<Result<(), String>> {
-    struct Nobody;
-    impl Consumer for Nobody {
-        fn data(&self, _offset: u64, _chunk: Chunk<'_>) -> ControlFlow<()> {
-            ControlFlow::Continue(())
-        }
-        fn zeros(&self, _offset: u64, _length: u64) -> ControlFlow<()> {
-            ControlFlow::Continue(())
-        }
-    }
     const AROUND_BYTES: u64 = 64 << 10;
     let path = folder.join("holes");
     let around = (AROUND_BYTES, Kind::Data);
     let pieces = Pieces::once([around, (hole_bytes, Kind::Hole), around]);
-    let tried = lay_out(&path, &pieces, 1, &Nobody).and_then(|()| verify(&path, &pieces));
+    let tried = lay_out(&path, &pieces, 1, &Tally::new(Kernel::None)).and_then(|()| verify(&path, &pieces));
     let _ = std::fs::remove_file(&path);
     tried
 }
@@ -162,7 +154,6 @@ pub fn try_holes(folder: &Path, hole_bytes: u64) -> io::Result<Result<(), String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{Kernel, Tally};
     use crate::layout::Layout;
 
     fn pieces(text: &str) -> Pieces {

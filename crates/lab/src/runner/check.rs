@@ -80,7 +80,7 @@ impl Runner<'_> {
                     return Some("not every file gave an answer".to_owned());
                 }
                 let answers = report.answers.iter().zip(&files.sources);
-                let mut wrong = answers.filter(|(found, file)| file.answer(kernel) != Some(*found));
+                let mut wrong = answers.filter(|(found, file)| file.answer(kernel).as_ref() != Some(*found));
                 let bytes: u64 = files.sources.iter().map(|file| file.bytes).sum();
                 if report.trial.bytes != bytes {
                     return Some(format!("{} bytes were read instead of {bytes}", report.trial.bytes));
