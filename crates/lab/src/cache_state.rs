@@ -64,14 +64,10 @@ pub fn bring<'a>(files: impl Iterator<Item = &'a Path> + Clone, state: Cache, dr
 /// # Errors
 /// The engine's, where a file cannot be opened.
 pub fn resident<'a>(files: impl Iterator<Item = &'a Path>) -> seekless::Result<Option<f64>> {
-    let mut lowest: Option<f64> = None;
-    for file in files {
-        let Some(part) = cache::resident(file)?.part() else {
-            return Ok(None);
-        };
-        lowest = Some(lowest.map_or(part, |lowest| lowest.min(part)));
-    }
-    Ok(lowest)
+    let parts = files.map(|file| Ok(cache::resident(file)?.part()));
+    let parts: Vec<Option<f64>> = parts.collect::<seekless::Result<_>>()?;
+    let known: Option<Vec<f64>> = parts.into_iter().collect();
+    Ok(known.and_then(|parts| parts.into_iter().reduce(f64::min)))
 }
 
 /// Whether as much of each file is in memory as it has blocks.

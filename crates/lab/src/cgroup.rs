@@ -31,10 +31,7 @@ impl MemoryGroup {
             remove_stale(parent);
         }
         let refused = |error: io::Error| format!("a memory control group could not be made ({error}): run as root");
-        match fs::create_dir(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(refused(error)),
-            _ => {}
-        }
+        fs::create_dir_all(&folder).map_err(refused)?;
         let group = Self { folder };
         fs::write(group.folder.join(limit), limit_bytes.to_string()).map_err(refused)?;
         Ok(group)

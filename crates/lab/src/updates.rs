@@ -41,10 +41,8 @@ pub fn drawn(pattern: &UpdatePattern, file_bytes: u64, seed: u64) -> impl Iterat
 
 /// A number in so many bytes, the lowest first.
 fn value(number: u64, bytes: u64) -> Vec<u8> {
-    let mut value = vec![0; bytes as usize];
-    for (to, from) in value.iter_mut().zip(number.to_le_bytes()) {
-        *to = from;
-    }
+    let mut value = number.to_le_bytes().to_vec();
+    value.resize(bytes as usize, 0);
     value
 }
 

@@ -122,31 +122,22 @@ fn layout(text: &Spanned<String>) -> Checked<Option<String>> {
 }
 
 fn vmstat(text: &Spanned<VmstatText>) -> Checked<SystemUse> {
-    let VmstatText {
-        us,
-        sy,
-        id,
-        wa,
-        st,
-        cs,
-        r#in,
-        bi,
-    } = text.get_ref();
-    let within = |value: &Option<f64>, most: f64| match value {
-        Some(value) if !(0.0..=most).contains(value) => problem(text, format!("a column of vmstat is 0 to {most}")),
-        value => Ok(*value),
+    let within = |value: Option<f64>, most: f64| match value {
+        Some(value) if !(0.0..=most).contains(&value) => problem(text, format!("a column of vmstat is 0 to {most}")),
+        value => Ok(value),
     };
-    let part = |percent: &Option<f64>| Ok(within(percent, 100.0)?.map(|percent| percent / 100.0));
-    let rate = |rate: &Option<f64>| within(rate, 1e15);
+    let part = |percent| Ok(within(percent, 100.0)?.map(|percent| percent / 100.0));
+    let rate = |rate| within(rate, 1e15);
+    let columns = text.get_ref();
     Ok(SystemUse {
-        user: part(us)?,
-        system: part(sy)?,
-        idle: part(id)?,
-        wait: part(wa)?,
-        stolen: part(st)?,
-        switches_per_second: rate(cs)?,
-        interrupts_per_second: rate(r#in)?,
-        blocks_in_kib_per_second: rate(bi)?,
+        user: part(columns.us)?,
+        system: part(columns.sy)?,
+        idle: part(columns.id)?,
+        wait: part(columns.wa)?,
+        stolen: part(columns.st)?,
+        switches_per_second: rate(columns.cs)?,
+        interrupts_per_second: rate(columns.r#in)?,
+        blocks_in_kib_per_second: rate(columns.bi)?,
         cache_growth_bytes: None,
     })
 }

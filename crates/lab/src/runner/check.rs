@@ -28,20 +28,14 @@ impl Runner<'_> {
         let place = &self.places[contest.storage];
         let choice = entry.choice();
         let method = choice.as_ref().and_then(Choice::method);
-        let looked_at = files.targets.first().filter(|_| has_target(contest));
-        let summary = match looked_at.or(files.sources.first().map(|file| &file.path)) {
-            Some(path) => seekless::extents(path).ok().flatten(),
-            None => None,
-        };
+        let target = files.targets.first().filter(|_| has_target(contest));
+        let looked_at = target.or(files.sources.first().map(|file| &file.path));
+        let summary = looked_at.and_then(|path| seekless::extents(path).ok().flatten());
         let shared = contest.operation == Operation::Copy && summary.is_some_and(|extents| extents.shared_bytes > 0);
         trial.extents = summary.map(|extents| extents.count);
         let is_write = contest.operation == Operation::Write;
-        let looked_at = if is_write {
-            files.held(Target::Overwrite)
-        } else {
-            files.held(contest.target)
-        };
-        trial.resident_after = cache_state::resident(looked_at).unwrap_or(None);
+        let held = if is_write { Target::Overwrite } else { contest.target };
+        trial.resident_after = cache_state::resident(files.held(held)).unwrap_or(None);
         // A file that is updated warm must not be read from the device.
         let updated = contest.updates.map(|_| contest.size_bytes * u64::from(contest.files));
         let allocated: Option<u64> = files.read().map(|file| file.allocated_bytes.or(Some(file.bytes))).sum();

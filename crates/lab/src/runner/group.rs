@@ -5,7 +5,7 @@ use seekless_record::{Cache, Contest, Differ, Entry, Status, Subject};
 use seekless_results::{Decider, Group, planned_trials};
 
 use super::files::{memory_allowed, memory_for, read_bytes};
-use super::size::{files_per_trial, trial_cost, updating_cost};
+use super::size::{files_per_trial, trial_cost};
 use super::{BenchError, Runner, needs_folder};
 use crate::experiment::{ContestPlan, Layout, Size};
 use crate::read_ahead::ReadAhead;
@@ -38,10 +38,9 @@ impl Runner<'_> {
                 for description in self.descriptions(plan, &layout, bytes) {
                     let (cache, durability) = (description.cache, description.durability);
                     let mut group = self.group(experiment, plan, &description);
-                    let files = files_per_trial(plan, durability, bytes);
-                    let all_bytes = bytes * u64::from(files);
-                    let trial = trial_cost(plan.operation, cache, all_bytes, &speeds)
-                        + updating_cost(plan.updates.as_ref(), (bytes, files), durability);
+                    let files = (bytes, files_per_trial(plan, durability, bytes));
+                    let updates = plan.updates.as_ref();
+                    let trial = trial_cost(plan.operation, cache, updates, files, durability, &speeds);
                     group.expected = trial * planned_trials(group.active(&self.run).len()) as u32;
                     groups.push(group);
                 }
@@ -56,19 +55,19 @@ impl Runner<'_> {
         for cache in self.caches_of(plan) {
             for &differ in &plan.differs {
                 for &read_ahead_kib in &plan.read_ahead_kib {
-                    descriptions.extend(durabilities(plan).into_iter().map(|durability| {
-                        Description {
+                    for durability in durabilities(plan) {
+                        let read_bytes = read_bytes(plan, durability, differ, bytes);
+                        descriptions.push(Description {
                             bytes,
                             layout: layout.clone(),
-                            read_bytes: read_bytes(plan, durability, differ, bytes),
-                            memory_bytes: (cache == Cache::Over)
-                                .then(|| memory_allowed(plan, read_bytes(plan, durability, differ, bytes))),
+                            read_bytes,
+                            memory_bytes: (cache == Cache::Over).then(|| memory_allowed(plan, read_bytes)),
                             cache,
                             differ,
                             read_ahead_kib,
                             durability,
-                        }
-                    }));
+                        });
+                    }
                 }
             }
         }
@@ -129,24 +128,15 @@ impl Runner<'_> {
         let same = |choice: &&Choice| choice.durability() == durability;
         let methods: Vec<Choice> = plan.methods.iter().filter(same).copied().collect();
         for storage in 0..self.measured_places() {
-            let commands = plan.commands.iter().map(|command| Entry {
-                subject: Subject::Command(command.clone()),
-                label: None,
-                status: refuses_command(plan, durability)
-                    .or_else(|| self.refuses(None, storage, description))
-                    .map_or(Status::Measured, Status::Unavailable),
-                summary: None,
-                standing: None,
-            });
-            let commands: Vec<Entry> = commands.collect();
-            let entries = methods
-                .iter()
-                .map(|method| Entry {
-                    label: label(plan, method),
-                    ..self.entry(method, storage, description)
-                })
-                .chain(commands)
-                .collect();
+            let mut entries = Vec::new();
+            for choice in &methods {
+                let refused = self.refuses_choice(choice, storage, description);
+                entries.push(entry(Subject::from(*choice), label(plan, choice), refused));
+            }
+            for command in &plan.commands {
+                let refused = refuses_command(plan, durability).or_else(|| self.refuses(None, storage, description));
+                entries.push(entry(Subject::Command(command.clone()), None, refused));
+            }
             group.contests.push(self.run.contests.len());
             self.run.contests.push(Contest {
                 experiment: experiment.to_owned(),
@@ -191,20 +181,15 @@ impl Runner<'_> {
         self.bench.other.as_ref().map(|_| self.places.len() - 1)
     }
 
-    fn entry(&mut self, choice: &Choice, storage: usize, description: &Description) -> Entry {
+    /// Why a method or plan has no meaning under a description, or is not to be had.
+    fn refuses_choice(&mut self, choice: &Choice, storage: usize, description: &Description) -> Option<String> {
         let mut refused = self.refuses(Some(choice), storage, description);
         if let Some(method) = choice.method() {
             for place in self.places_of(method.operation(), storage) {
                 refused = refused.or_else(|| self.places[place].availability(method).reason().map(str::to_owned));
             }
         }
-        Entry {
-            subject: Subject::from(*choice),
-            label: None,
-            status: refused.map_or(Status::Measured, Status::Unavailable),
-            summary: None,
-            standing: None,
-        }
+        refused
     }
 
     /// The storages whose files a trial uses.
@@ -249,6 +234,16 @@ struct Description {
     differ: Differ,
     read_ahead_kib: Option<u64>,
     durability: Durability,
+}
+
+fn entry(subject: Subject, label: Option<String>, refused: Option<String>) -> Entry {
+    Entry {
+        subject,
+        label,
+        status: refused.map_or(Status::Measured, Status::Unavailable),
+        summary: None,
+        standing: None,
+    }
 }
 
 /// The name under which a plan's method was published.

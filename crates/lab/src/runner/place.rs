@@ -100,16 +100,24 @@ impl Place {
         let probe = Probe::new(scratch.path())?;
         let has_cold = can_be_cold(scratch.path());
         Ok(Self {
+            scratch: Some(scratch),
+            probe: Some(probe),
+            ..Self::new(folder, facts, has_cold)
+        })
+    }
+
+    fn new(folder: &Path, facts: StorageFacts, has_cold: bool) -> Self {
+        Self {
             folder: folder.to_owned(),
             facts,
-            scratch: Some(scratch),
+            scratch: None,
             has_cold,
             alternating_ns: None,
-            probe: Some(probe),
+            probe: None,
             files: BTreeMap::new(),
             layouts: BTreeMap::new(),
             others: BTreeMap::new(),
-        })
+        }
     }
 
     fn of_file(file: &Path) -> Result<Self, BenchError> {
@@ -125,17 +133,9 @@ impl Place {
             count: 1,
             layout: Layout::Dense,
         };
-        let files = BTreeMap::from([(given, vec![test_file])]);
         Ok(Self {
-            folder: file.to_owned(),
-            facts,
-            scratch: None,
-            has_cold,
-            alternating_ns: None,
-            probe: None,
-            files,
-            layouts: BTreeMap::new(),
-            others: BTreeMap::new(),
+            files: BTreeMap::from([(given, vec![test_file])]),
+            ..Self::new(file, facts, has_cold)
         })
     }
 

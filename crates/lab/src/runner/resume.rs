@@ -8,7 +8,7 @@ use seekless_record::{Contest, Ended, Machine, Run, Storage};
 use seekless_results::{Group, planned_trials};
 
 use super::place::Place;
-use super::size::{trial_cost, updating_cost};
+use super::size::trial_cost;
 use super::{Bench, BenchError, Runner};
 use crate::layout::Layout;
 
@@ -176,13 +176,9 @@ impl Runner<'_> {
             let trials = planned_trials(group.active(&self.run).len())
                 .saturating_sub(done)
                 .max(FEWEST_TRIALS);
-            let bytes = contest.size_bytes * u64::from(contest.files);
-            let trial = trial_cost(contest.operation, contest.cache, bytes, &speeds)
-                + updating_cost(
-                    contest.updates.as_ref(),
-                    (contest.size_bytes, contest.files),
-                    contest.durability,
-                );
+            let (updates, files) = (contest.updates.as_ref(), (contest.size_bytes, contest.files));
+            let (operation, durability) = (contest.operation, contest.durability);
+            let trial = trial_cost(operation, contest.cache, updates, files, durability, &speeds);
             group.expected = trial * trials as u32;
         }
         Ok(groups)

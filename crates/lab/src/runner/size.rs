@@ -40,8 +40,8 @@ pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &
     let trials = planned_trials(plan.methods.len() + plan.commands.len());
     let durability = plan.methods.first().map_or(Durability::None, Choice::durability);
     let files = files_per_trial(plan, durability, bytes);
-    let updating = updating_cost(plan.updates.as_ref(), (bytes, files), durability);
-    (trial_cost(plan.operation, cache, bytes * u64::from(files), speeds) + updating) * trials as u32
+    let updates = plan.updates.as_ref();
+    trial_cost(plan.operation, cache, updates, (bytes, files), durability, speeds) * trials as u32
 }
 
 /// What an update costs on the mean of methods that write each by itself and such that do not.
@@ -49,11 +49,7 @@ const UPDATE_NS: u64 = 1_000;
 const UPDATE_THROUGH_NS: u64 = 100_000;
 
 /// The time that the updates of a trial take, in so many files of a size.
-pub(super) fn updating_cost(
-    pattern: Option<&UpdatePattern>,
-    (bytes, files): (u64, u32),
-    durability: Durability,
-) -> Duration {
+fn updating_cost(pattern: Option<&UpdatePattern>, (bytes, files): (u64, u32), durability: Durability) -> Duration {
     let Some(pattern) = pattern else { return Duration::ZERO };
     let each = if durability == Durability::WriteThrough {
         UPDATE_THROUGH_NS
@@ -84,9 +80,16 @@ pub(super) fn choose_size(plan: &ContestPlan, caches: &[Cache], share: Option<Du
     chosen.min(speeds.limit_bytes.max(1 << 20))
 }
 
-/// The time of one trial, with what is done before and after it.
-pub(super) fn trial_cost(operation: Operation, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {
-    let bytes = bytes as f64;
+/// The time of one trial of so many files of a size, with what is done before and after it.
+pub(super) fn trial_cost(
+    operation: Operation,
+    cache: Cache,
+    updates: Option<&UpdatePattern>,
+    (file_bytes, files): (u64, u32),
+    durability: Durability,
+    speeds: &Speeds,
+) -> Duration {
+    let bytes = (file_bytes * u64::from(files)) as f64;
     let read = if cache == Cache::Warm {
         bytes / MEMORY_SPEED
     } else {
@@ -101,7 +104,7 @@ pub(super) fn trial_cost(operation: Operation, cache: Cache, bytes: u64, speeds:
         // Its file is made anew for each trial.
         Operation::Update => 2.0 * bytes / speeds.write + bytes / CHECK_SPEED,
     };
-    speeds.overhead + Duration::from_secs_f64(seconds)
+    speeds.overhead + Duration::from_secs_f64(seconds) + updating_cost(updates, (file_bytes, files), durability)
 }
 
 /// Files shorter than this are timed several at once.
