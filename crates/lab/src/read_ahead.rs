@@ -4,7 +4,7 @@
 //! this one is killed. If that is killed too, the next start of seekless does it.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Permissions, TryLockError};
+use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use seekless::StorageFacts;
-use seekless_sys::{self as sys, Access, Folder, Opening, Support};
+use seekless_sys::{self as sys, Access, Folder};
 
 /// Where the notes are. The folder is emptied when the machine starts, and windows are as the kernel makes them then. Only root
 /// sets windows; others may see which are set.
@@ -258,10 +258,7 @@ fn left(notes: &Folder, device: &OsStr) -> Option<LeftWindow> {
         }
         lock => lock.ok()?,
     };
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock | TryLockError::Error(_)) => return None,
-    }
+    lock.try_lock().ok()?;
     let note = Note::read(notes, name).ok()??;
     match put_back(notes, name) {
         Ok(true) => Some(left(note, Now::PutBack)),
@@ -285,13 +282,9 @@ const LONGEST_NOTE: u64 = 8 << 10;
 impl Note {
     /// `None` where there is none, or one that was not written to its end: the window was not set then.
     fn read(notes: &Folder, name: &OsStr) -> io::Result<Option<Self>> {
-        let reading = Opening::plain(Access::Read);
-        let file = match notes.open_file(name, reading) {
+        let file = match notes.open_plain(name, Access::Read) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened?,
-        };
-        let Support::Available(file) = file else {
-            return Ok(None);
         };
         let mut text = String::new();
         file.take(LONGEST_NOTE).read_to_string(&mut text)?;
@@ -369,14 +362,9 @@ fn open_notes(path: &Path) -> io::Result<Folder> {
 fn open_lock(notes: &Folder, device: &OsStr) -> io::Result<File> {
     let name = named(device, LOCK);
     match notes.create_file(&name, 0o600) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        made => return made,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => notes.open_plain(&name, Access::Overwrite),
+        made => made,
     }
-    let writing = Opening::plain(Access::Overwrite);
-    notes
-        .open_file(&name, writing)?
-        .available()
-        .ok_or_else(|| ErrorKind::Unsupported.into())
 }
 
 fn named(device: &OsStr, end: &str) -> OsString {

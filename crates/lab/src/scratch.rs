@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Access, Folder, Opening, Support};
+use seekless_sys::{self as sys, Access, Folder};
 
 use crate::whole_file::with_new_name;
 
@@ -205,7 +205,7 @@ fn stale(parent: Folder, name: OsString) -> Option<Owned> {
     if found.uid() != sys::effective_user() {
         return None;
     }
-    let Some(mut lock) = open_lock(&folder) else {
+    let Ok(mut lock) = folder.open_plain(LOCK.as_ref(), Access::Overwrite) else {
         // Just made, or emptied by a removal that was interrupted: only an empty folder goes.
         let _ = parent.remove_folder(&name);
         return None;
@@ -237,14 +237,6 @@ fn is_lock_of(lock: &Metadata, folder: &Metadata) -> bool {
         && lock.uid() == folder.uid()
         && lock.nlink() == 1
         && (writers(folder) == 0 || writers(lock) == writers(folder))
-}
-
-fn open_lock(folder: &Folder) -> Option<File> {
-    let writing = Opening::plain(Access::Overwrite);
-    match folder.open_file(OsStr::new(LOCK), writing) {
-        Ok(Support::Available(lock)) => Some(lock),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

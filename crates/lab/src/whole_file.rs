@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use seekless_sys::{self as sys, Access, Folder, Opening, Support};
+use seekless_sys::{self as sys, Access, Folder, Support};
 
 /// A name in a folder that a file will get, or whose regular file will be replaced.
 #[derive(Debug)]
@@ -97,10 +97,11 @@ impl WholeFile {
         {
             return old.try_clone().map(Some);
         }
-        let writing = Opening::plain(Access::Overwrite);
-        match self.folder.open_file(&self.name, writing)? {
-            Support::Available(file) if file.metadata()?.is_file() => Ok(Some(file)),
-            _ => Err(io::Error::other("it is not a regular file any more")),
+        let file = self.folder.open_plain(&self.name, Access::Overwrite)?;
+        if file.metadata()?.is_file() {
+            Ok(Some(file))
+        } else {
+            Err(io::Error::other("it is not a regular file any more"))
         }
     }
 }

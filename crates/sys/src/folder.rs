@@ -114,6 +114,15 @@ impl Folder {
         )
     }
 
+    /// The same without any wish that a file system could refuse.
+    ///
+    /// # Errors
+    /// The system's; `ELOOP` for a link.
+    pub fn open_plain(&self, name: &OsStr, access: Access) -> io::Result<File> {
+        let opened = self.open_file(name, Opening::plain(access))?;
+        opened.available().ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+
     /// Makes a file for reading and writing with a mode, less the umask.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! One trial from the parent's side: prepare, verify, run, check, write down.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::cgroup::MemoryGroup;
 use crate::read_ahead::ReadAhead;
 use crate::testfile::{OtherFile, TestFile};
 use crate::trial::account;
-use crate::trial::{Action, Child, Content, FilePath, Job, LaunchError, Outcome, Report, Spec};
+use crate::trial::{Action, Child, Content, Job, LaunchError, Outcome, Report, Spec};
 
 /// The files of one trial.
 pub(super) struct Files {
@@ -230,7 +231,7 @@ impl Runner<'_> {
             jobs: jobs(contest, files),
             work_ns_per_kib: contest.work_ns_per_kib,
             device_folders: self.device_folders(contest),
-            cgroup: group.as_ref().map(|group| FilePath::from(group.path())),
+            cgroup: group.as_ref().map(|group| group.path().into()),
             sync_target: contest.operation == Operation::Copy && contest.durability == Durability::Fsync,
             rehearse: contest.cache == Cache::Over,
         };
@@ -293,9 +294,9 @@ impl Runner<'_> {
     }
 
     /// The devices that a trial reads, each once.
-    fn device_folders(&self, contest: &Contest) -> Vec<FilePath> {
+    fn device_folders(&self, contest: &Contest) -> Vec<OsString> {
         let places = [Some(contest.storage), contest.other_storage];
-        let mut folders: Vec<FilePath> = Vec::new();
+        let mut folders: Vec<OsString> = Vec::new();
         for place in places.into_iter().flatten() {
             let folder = device_folder(&self.places[place]);
             folders.extend(folder.filter(|folder| !folders.contains(folder)));
@@ -338,9 +339,8 @@ fn unavailable(why: String) -> (Outcome, State) {
     (Outcome::Unavailable(why), State::UNKNOWN)
 }
 
-fn device_folder(place: &Place) -> Option<FilePath> {
-    let device = place.facts.device.as_ref()?;
-    Some(FilePath::from(device.sys_folder.as_path()))
+fn device_folder(place: &Place) -> Option<OsString> {
+    Some(place.facts.device.as_ref()?.sys_folder.clone().into())
 }
 
 /// Waits until what was written before is on the device.
@@ -378,7 +378,7 @@ fn action(contest: &Contest, entry: &Entry, seed: u64) -> Result<Action, String>
 }
 
 fn jobs(contest: &Contest, files: &Files) -> Vec<Job> {
-    let path = |path: Option<&PathBuf>| path.map(|path| FilePath::from(path.as_path())).unwrap_or_default();
+    let path = |path: Option<&PathBuf>| path.map(OsString::from).unwrap_or_default();
     let job = |index: usize| Job {
         source: path(files.sources.get(index).map(|file| &file.path)),
         other: path(files.others.get(index).map(|other| &other.file.path)),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, Write};
+use std::path::Path;
 use std::process::{self, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -46,7 +47,7 @@ fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> io::Result<
     // A parent that is killed must not leave a trial behind that writes on.
     sys::die_with_parent()?;
     if let Some(group) = &spec.cgroup {
-        fs::write(group.as_path().join("cgroup.procs"), process::id().to_string())?;
+        fs::write(Path::new(group).join("cgroup.procs"), process::id().to_string())?;
     }
     let start = Instant::now();
     let mut prepared = match prepare(spec) {
@@ -127,8 +128,9 @@ fn prepare(spec: &Spec) -> Result<Prepared, TrialError> {
             for job in spec.jobs.iter().filter(|_| !command.before.is_empty()) {
                 succeed(&command.before, job)?;
                 // What it made must not be on its way to the device while the clock runs.
-                if job.target.as_path().exists() {
-                    sync_file(job.target.as_path())?;
+                let target = Path::new(&job.target);
+                if target.exists() {
+                    sync_file(target)?;
                 }
             }
             Prepared::Command(command.clone())
@@ -172,7 +174,7 @@ impl Prepared {
     }
 
     fn run(&mut self, job: &Job, spec: &Spec, done: &mut Done) -> Result<(), TrialError> {
-        let (source, target) = (job.source.as_path(), job.target.as_path());
+        let (source, target) = (Path::new(&job.source), Path::new(&job.target));
         let ns_per_kib = spec.work_ns_per_kib;
         let transfer = match self {
             Self::Read(reader, kernel) => {
@@ -195,7 +197,7 @@ impl Prepared {
             }
             Self::Copy(copier, destination) => copier.copy(source, target, *destination)?,
             Self::Compare(comparer) => {
-                let comparison = comparer.compare(source, job.other.as_path())?;
+                let comparison = comparer.compare(source, Path::new(&job.other))?;
                 done.compared.push(Compared {
                     found: match comparison.verdict {
                         Verdict::Equal => Found::Equal,
@@ -240,9 +242,7 @@ fn remove_fresh_targets(spec: &Spec) -> io::Result<()> {
     let (Action::Write(.., Target::Fresh) | Action::Copy(_, Target::Fresh)) = spec.action else {
         return Ok(());
     };
-    spec.jobs
-        .iter()
-        .try_for_each(|job| fs::remove_file(job.target.as_path()))
+    spec.jobs.iter().try_for_each(|job| fs::remove_file(&job.target))
 }
 
 fn measure(spec: &Spec, prepared: &mut Prepared, setup: Duration) -> Result<Report, TrialError> {

@@ -77,7 +77,7 @@ fn fill_in(argument: &str, job: &Job) -> OsString {
             .iter()
             .find_map(|(name, path)| Some((from.strip_prefix(name)?, path)));
         if let Some((behind, path)) = place {
-            filled.push(path.as_path());
+            filled.push(path);
             rest = behind;
         } else {
             filled.push("{");

@@ -36,7 +36,7 @@ impl Counters {
 
 /// What all devices of a trial did together; `None` where one of them does not tell.
 fn devices_use(spec: &Spec) -> Option<DeviceUse> {
-    let mut devices = spec.device_folders.iter().map(|folder| device_use(folder.as_path()));
+    let mut devices = spec.device_folders.iter().map(|folder| device_use(Path::new(folder)));
     let first = devices.next()??;
     devices.try_fold(first, |sum, next| Some(combined(sum, next?, u64::saturating_add)))
 }

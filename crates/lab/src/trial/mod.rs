@@ -13,9 +13,7 @@ mod launch;
 mod system;
 mod update;
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::ffi::OsString;
 
 use seekless::Method;
 use seekless::method::Choice;
@@ -37,9 +35,9 @@ pub struct Spec {
     /// Extra work of consumer or producer, in nanoseconds per KiB.
     pub work_ns_per_kib: u64,
     /// The devices' folders in `/sys`, whose requests are counted together.
-    pub device_folders: Vec<FilePath>,
+    pub device_folders: Vec<OsString>,
     /// A memory control group to join first.
-    pub cgroup: Option<FilePath>,
+    pub cgroup: Option<OsString>,
     /// Whether the target of a command is synced inside the clock, as the methods beside it sync theirs.
     pub sync_target: bool,
     /// Whether everything is done once before the clock (the cache state `over`).
@@ -75,35 +73,17 @@ pub enum Content {
     Block(u64),
 }
 
-/// One file of a trial.
+/// One file of a trial. Paths are texts of the system, which pass through JSON whatever their bytes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Job {
     /// What is read; unused by writes.
-    pub source: FilePath,
+    pub source: OsString,
     /// What it is compared with; used by comparisons only.
-    pub other: FilePath,
+    pub other: OsString,
     /// What is written; unused by reads.
-    pub target: FilePath,
+    pub target: OsString,
     /// The size.
     pub bytes: u64,
-}
-
-/// A path that passes through JSON unharmed, whatever its bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FilePath(Vec<u8>);
-
-impl FilePath {
-    /// The path.
-    #[must_use]
-    pub fn as_path(&self) -> &Path {
-        Path::new(OsStr::from_bytes(&self.0))
-    }
-}
-
-impl From<&Path> for FilePath {
-    fn from(path: &Path) -> Self {
-        Self(path.as_os_str().as_bytes().to_vec())
-    }
 }
 
 /// What a child measured.

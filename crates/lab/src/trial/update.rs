@@ -1,5 +1,6 @@
 //! The child's side of updating: batches made before the clock, sorted and written inside it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use seekless::method::{CachePolicy, Choice, UpdateOrder};
@@ -62,7 +63,7 @@ impl Updating {
     pub fn look(&mut self, jobs: &[Job]) {
         self.look = jobs
             .first()
-            .and_then(|job| Look::measured(job.target.as_path(), &self.limits()).ok());
+            .and_then(|job| Look::measured(Path::new(&job.target), &self.limits()).ok());
     }
 
     fn limits(&self) -> PlanLimits {
@@ -86,7 +87,7 @@ impl Updating {
             None => return Err(TrialError::Updates("its updates were written already".to_owned())),
         };
         let done = match &mut self.prepared {
-            Some(prepared) => prepared.update(job.target.as_path(), &updates)?,
+            Some(prepared) => prepared.update(Path::new(&job.target), &updates)?,
             None => self.by_plan(job, &updates)?,
         };
         self.account.writes += done.writes;
@@ -106,7 +107,7 @@ impl Updating {
         let limits = self.limits();
         let plan = match &self.look {
             Some(look) => look.plan(updates, &limits)?,
-            None => Look::assuming(job.target.as_path(), &limits)?.plan(updates, &limits)?,
+            None => Look::assuming(Path::new(&job.target), &limits)?.plan(updates, &limits)?,
         };
         self.account.planned.get_or_insert_with(|| plan.method.to_string());
         *self.account.predicted_seconds.get_or_insert_default() += plan.cost.predicted.as_secs_f64();
@@ -116,7 +117,7 @@ impl Updating {
             grows: false,
             is_unsafe: false,
         };
-        Ok(commit(job.target.as_path(), updates, &how)?)
+        Ok(commit(Path::new(&job.target), updates, &how)?)
     }
 
     /// What was written, with the time that the planner's model gives for a method that was named.

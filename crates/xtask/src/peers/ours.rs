@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail, ensure};
 use seekless::{Method, Operation};
 use seekless_lab::Kernel;
-use seekless_lab::trial::{Action, Child, Content, FilePath, Job, Outcome, Report, Spec, Stop};
+use seekless_lab::trial::{Action, Child, Content, Job, Outcome, Report, Spec, Stop};
 use seekless_record::Target;
 
 use crate::built::{beside, cargo_command};
@@ -79,9 +79,9 @@ impl Ours {
 /// A trial's work: a source and a target, which may be one where only one is used.
 pub fn job(source: &Path, target: &Path, bytes: u64) -> Job {
     Job {
-        source: FilePath::from(source),
-        other: FilePath::from(source),
-        target: FilePath::from(target),
+        source: source.into(),
+        other: source.into(),
+        target: target.into(),
         bytes,
     }
 }
