@@ -2,6 +2,7 @@
 
 use globset::GlobMatcher;
 use seekless::method::Choice;
+use seekless_record::Command;
 
 use super::error::nearest;
 use super::expand::{glob, nearest_methods};
@@ -28,31 +29,24 @@ impl<'a> Pattern<'a> {
         })
     }
 
-    fn takes_method(&self, method: &Choice) -> bool {
+    /// By its text, its operation and mechanism, or the name under which it was published.
+    fn takes_method(&self, contest: &ContestPlan, method: &Choice) -> bool {
         let text = method.to_string();
         let mechanism = text.split([',', '=']).next().unwrap_or_default();
-        self.method.as_ref() == Some(method) || self.glob.is_match(mechanism) || self.glob.is_match(&text)
+        let mut labels = contest.labels.iter();
+        self.method.as_ref() == Some(method)
+            || self.glob.is_match(mechanism)
+            || self.glob.is_match(&text)
+            || labels.any(|(known, label)| method.method() == Some(known) && self.glob.is_match(label))
     }
 
-    fn takes_command(&self, name: &str) -> bool {
-        self.glob.is_match(format!("command/{name}"))
-    }
-
-    /// The same for a method that may have a published name.
-    fn takes_method_of(&self, contest: &ContestPlan, method: &Choice) -> bool {
-        let mut labels = contest
-            .labels
-            .iter()
-            .filter(|(known, _)| method.method() == Some(known));
-        self.takes_method(method) || labels.any(|(_, label)| self.glob.is_match(label))
+    fn takes_command(&self, command: &Command) -> bool {
+        self.glob.is_match(format!("command/{}", command.name))
     }
 
     fn takes_any(&self, contest: &ContestPlan) -> bool {
-        contest
-            .methods
-            .iter()
-            .any(|method| self.takes_method_of(contest, method))
-            || contest.commands.iter().any(|command| self.takes_command(&command.name))
+        let takes_method = |method| self.takes_method(contest, method);
+        contest.methods.iter().any(takes_method) || contest.commands.iter().any(|command| self.takes_command(command))
     }
 }
 
@@ -69,12 +63,9 @@ pub fn filter(experiments: &[Experiment], globs: &[String]) -> Result<Vec<Experi
         .iter()
         .map(|text| Pattern::new(text))
         .collect::<Result<Vec<_>, _>>()?;
+    let contests = experiments.iter().flat_map(|experiment| &experiment.contests);
     for choice in &choices {
-        if !experiments
-            .iter()
-            .flat_map(|experiment| &experiment.contests)
-            .any(|contest| choice.takes_any(contest))
-        {
+        if !contests.clone().any(|contest| choice.takes_any(contest)) {
             return Err(no_match(choice.text, experiments));
         }
     }
@@ -83,23 +74,19 @@ pub fn filter(experiments: &[Experiment], globs: &[String]) -> Result<Vec<Experi
 }
 
 fn choose(experiment: &Experiment, choices: &[Pattern<'_>]) -> Experiment {
-    let contests = experiment.contests.iter().map(|contest| {
-        let all = contest;
-        let mut contest = all.clone();
-        let is_taken = |method: &Choice| choices.iter().any(|choice| choice.takes_method_of(all, method));
-        contest.methods.retain(is_taken);
+    let mut chosen = experiment.clone();
+    for (contest, all) in chosen.contests.iter_mut().zip(&experiment.contests) {
+        contest
+            .methods
+            .retain(|method| choices.iter().any(|choice| choice.takes_method(all, method)));
         contest
             .commands
-            .retain(|command| choices.iter().any(|choice| choice.takes_command(&command.name)));
-        contest
-    });
-    let contests = contests
-        .filter(|contest| !contest.methods.is_empty() || !contest.commands.is_empty())
-        .collect();
-    Experiment {
-        contests,
-        ..experiment.clone()
+            .retain(|command| choices.iter().any(|choice| choice.takes_command(command)));
     }
+    chosen
+        .contests
+        .retain(|contest| !contest.methods.is_empty() || !contest.commands.is_empty());
+    chosen
 }
 
 /// The nearest are sought in the experiments first; then the text may be a method that they do not have.

@@ -28,7 +28,7 @@ const MAX_WORK: u64 = 1_000_000;
 struct ExperimentText {
     name: Spanned<String>,
     about: String,
-    contest: Spanned<Vec<Spanned<ContestText>>>,
+    contest: Spanned<Vec<ContestText>>,
     #[serde(default)]
     published: Vec<PublishedText>,
     #[serde(default)]
@@ -120,38 +120,20 @@ fn experiment(text: ExperimentText) -> Checked<Experiment> {
     if text.contest.get_ref().is_empty() {
         return problem(&text.contest, "an experiment has at least one `[[contest]]`");
     }
-    let contests = text
-        .contest
-        .into_inner()
-        .into_iter()
-        .map(contest)
-        .collect::<Checked<_>>()?;
-    let published = text
-        .published
-        .into_iter()
-        .map(|text| published(name, text))
-        .collect::<Checked<_>>()?;
-    let columns = text
-        .column
-        .into_iter()
-        .map(|text| column(name, text))
-        .collect::<Checked<_>>()?;
+    let contests = text.contest.into_inner().into_iter().map(contest);
+    let published = text.published.into_iter().map(|text| published(name, text));
+    let columns = text.column.into_iter().map(|text| column(name, text));
     Ok(Experiment {
-        columns,
-        name: text.name.into_inner(),
+        name: name.clone(),
         about: text.about,
-        contests,
-        published,
+        contests: contests.collect::<Checked<_>>()?,
+        published: published.collect::<Checked<_>>()?,
+        columns: columns.collect::<Checked<_>>()?,
     })
 }
 
-fn contest(text: Spanned<ContestText>) -> Checked<ContestPlan> {
-    let text = text.into_inner();
-    let operation = one_of(
-        &text.operation,
-        "operation",
-        &Operation::ALL.map(|known| (known.name(), known)),
-    )?;
+fn contest(text: ContestText) -> Checked<ContestPlan> {
+    let operation = operation(&text.operation)?;
     let target = target(operation, text.target.as_ref())?;
     let commands = commands(operation, &text.command)?;
     let methods = methods(operation, &text)?;
@@ -175,34 +157,28 @@ fn contest(text: Spanned<ContestText>) -> Checked<ContestPlan> {
     })
 }
 
+pub(super) fn operation(word: &Spanned<String>) -> Checked<Operation> {
+    one_of(word, "operation", &Operation::ALL.map(|known| (known.name(), known)))
+}
+
 /// The value of a word, or an error with the words there are.
 pub(super) fn one_of<T: Copy>(word: &Spanned<String>, what: &str, known: &[(&str, T)]) -> Checked<T> {
-    let found = known.iter().find(|(name, _)| name == word.get_ref());
-    found.map(|(_, value)| *value).map_or_else(
-        || {
-            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            let nearest = did_you_mean(&nearest(word.get_ref(), names.iter().copied()));
-            problem(
-                word,
-                format!(
-                    "`{}` is no {what} here, but one of {}{nearest}",
-                    word.get_ref(),
-                    names.join(", ")
-                ),
-            )
-        },
-        Ok,
+    let given = word.get_ref();
+    if let Some((_, value)) = known.iter().find(|(name, _)| name == given) {
+        return Ok(*value);
+    }
+    let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+    let nearest = did_you_mean(&nearest(given, names.iter().copied()));
+    let names = names.join(", ");
+    problem(
+        word,
+        format!("`{given}` is no {what} here, but one of {names}{nearest}"),
     )
 }
 
 fn methods(operation: Operation, text: &ContestText) -> Checked<Vec<Choice>> {
-    let blocks = match &text.blocks {
-        None => Vec::new(),
-        Some(blocks) => blocks
-            .iter()
-            .map(|block| size_of(block, "block"))
-            .collect::<Checked<_>>()?,
-    };
+    let blocks = text.blocks.iter().flatten().map(|block| size_of(block, "block"));
+    let blocks = blocks.collect::<Checked<Vec<_>>>()?;
     let mut methods = Vec::new();
     for name in text.methods.get_ref() {
         match expand::expand(name.get_ref(), operation, &blocks) {
@@ -218,8 +194,8 @@ fn methods(operation: Operation, text: &ContestText) -> Checked<Vec<Choice>> {
 
 /// The published names among those of a contest, with their methods.
 fn labels(text: &ContestText) -> Vec<(Method, String)> {
-    let names = text.methods.get_ref().iter().map(|name| name.get_ref().as_str());
-    let labels = names.filter_map(expand::label);
+    let names = text.methods.get_ref().iter();
+    let labels = names.filter_map(|name| expand::label(name.get_ref()));
     labels
         .filter_map(|label| Some((label.parse().ok()?, label.to_owned())))
         .collect()
@@ -251,10 +227,10 @@ fn sizes(text: Option<&Spanned<Vec<Spanned<String>>>>) -> Checked<Vec<Size>> {
 }
 
 /// The distinct values of a list that has at least one.
-pub(super) fn distinct<T: PartialEq>(
-    list: &Spanned<Vec<Spanned<String>>>,
+pub(super) fn distinct<V, T: PartialEq>(
+    list: &Spanned<Vec<Spanned<V>>>,
     what: &str,
-    read: impl Fn(&Spanned<String>) -> Checked<T>,
+    read: impl Fn(&Spanned<V>) -> Checked<T>,
 ) -> Checked<Vec<T>> {
     if list.get_ref().is_empty() {
         return problem(list, format!("at least one {what} is needed, or none of the key"));
@@ -313,17 +289,10 @@ const MAX_READ_AHEAD_KIB: u64 = 1 << 20;
 
 fn read_ahead_kib(text: Option<&Spanned<Vec<Spanned<u64>>>>) -> Checked<Vec<Option<u64>>> {
     let Some(text) = text else { return Ok(vec![None]) };
-    let mut windows = Vec::new();
-    for kib in text.get_ref() {
-        if *kib.get_ref() > MAX_READ_AHEAD_KIB {
-            return problem(kib, format!("a read-ahead window has at most {MAX_READ_AHEAD_KIB} KiB"));
-        }
-        push_distinct(&mut windows, [Some(*kib.get_ref())]);
-    }
-    if windows.is_empty() {
-        return problem(text, "at least one window is needed, or none of the key");
-    }
-    Ok(windows)
+    distinct(text, "window", |kib| match *kib.get_ref() {
+        0..=MAX_READ_AHEAD_KIB => Ok(Some(*kib.get_ref())),
+        _ => problem(kib, format!("a read-ahead window has at most {MAX_READ_AHEAD_KIB} KiB")),
+    })
 }
 
 fn target(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Target> {

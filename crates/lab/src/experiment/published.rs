@@ -1,7 +1,6 @@
 //! What others published and an experiment gives: their findings, `[[published]]`, and the columns of their tables,
 //! `[[column]]`.
 
-use seekless::Operation;
 use seekless::method::Durability;
 use seekless_record::{Cache, Column, Draw, Finding, FindingKind, Published, SystemUse, Target};
 use serde::Deserialize;
@@ -9,7 +8,7 @@ use toml::Spanned;
 
 use super::Layout;
 use super::expand::glob;
-use super::format::{Checked, one_of, problem, size_of};
+use super::format::{Checked, one_of, operation, problem, size_of};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,7 +68,6 @@ pub(super) fn published(experiment: &str, text: PublishedText) -> Checked<Publis
 }
 
 fn finding(text: FindingText) -> Checked<Finding> {
-    let operations = Operation::ALL.map(|known| (known.name(), known));
     let durabilities =
         [Durability::None, Durability::Fsync, Durability::WriteThrough].map(|known| (known.name(), known));
     let kinds = [
@@ -85,29 +83,24 @@ fn finding(text: FindingText) -> Checked<Finding> {
     }
     let exact_bytes = size(text.size)?;
     Ok(Finding {
-        operation: one_of(&text.operation, "operation", &operations)?,
-        kind: match &text.kind {
-            None => FindingKind::Any,
-            Some(word) => one_of(word, "kind", &kinds)?,
-        },
+        operation: operation(&text.operation)?,
+        kind: optional(text.kind, "kind", &kinds)?.unwrap_or(FindingKind::Any),
         at_least_bytes: exact_bytes.or(size(text.at_least)?),
         below_bytes: exact_bytes.map(|bytes| bytes + 1).or(size(text.below)?),
         method: text.method,
         block: text.block,
-        cache: text
-            .cache
-            .map(|word| one_of(&word, "cache state", &CACHES))
-            .transpose()?,
+        cache: optional(text.cache, "cache state", &CACHES)?,
         layout: text.layout.map(|text| layout(&text)).transpose()?.flatten(),
         system: text.vmstat.as_ref().map(vmstat).transpose()?,
-        durability: text
-            .durability
-            .map(|word| one_of(&word, "durability", &durabilities))
-            .transpose()?,
+        durability: optional(text.durability, "durability", &durabilities)?,
         seconds: figure(text.seconds.as_ref())?,
         cpu_seconds: figure(text.cpu_seconds.as_ref())?,
         bytes_per_second: figure(text.bytes_per_second.as_ref())?,
     })
+}
+
+fn optional<T: Copy>(word: Option<Spanned<String>>, what: &str, known: &[(&str, T)]) -> Checked<Option<T>> {
+    word.map(|word| one_of(&word, what, known)).transpose()
 }
 
 const CACHES: [(&str, Cache); 3] = [("cold", Cache::Cold), ("warm", Cache::Warm), ("over", Cache::Over)];
@@ -175,14 +168,13 @@ pub(super) fn column(experiment: &str, text: ColumnText) -> Checked<Column> {
             format!("`{}` is no glob: {message}", text.methods.get_ref()),
         );
     }
-    let operations = Operation::ALL.map(|known| (known.name(), known));
     let targets = [("fresh", Target::Fresh), ("overwrite", Target::Overwrite)];
     let draws = Draw::ALL.map(|draw| (draw.name(), draw));
     Ok(Column {
         experiment: experiment.to_owned(),
-        operation: one_of(&text.operation, "operation", &operations)?,
-        target: text.target.map(|word| one_of(&word, "target", &targets)).transpose()?,
-        draw: text.draw.map(|word| one_of(&word, "draw", &draws)).transpose()?,
+        operation: operation(&text.operation)?,
+        target: optional(text.target, "target", &targets)?,
+        draw: optional(text.draw, "draw", &draws)?,
         name: text.name.into_inner(),
         methods: text.methods.into_inner(),
     })
