@@ -3,6 +3,8 @@
 //! Asked stretch by stretch while the file is worked on, so that a file of millions of extents takes no memory. Each answer
 //! is true of one moment: what others write into a hole afterwards is not seen, as what they write behind a reader is not.
 
+use std::fs::File;
+use std::io;
 use std::ops::Range;
 
 use seekless_sys::{self as sys, Support};
@@ -80,5 +82,50 @@ impl<'a> Stretches<'a> {
         let end = end_of_data(self.side, data)?.unwrap_or(data.saturating_add(UNSURE_BYTES));
         self.at = end.min(bytes).next_multiple_of(self.alignment).min(bytes);
         Ok(Some(Stretch::Data(at..self.at)))
+    }
+}
+
+/// Where a file has data: the ranges within a range, in order. Everything is data where the file system does not tell.
+pub struct DataRanges<'a> {
+    file: &'a File,
+    at: u64,
+    end: u64,
+}
+
+impl<'a> DataRanges<'a> {
+    /// Of a file that stays open.
+    #[must_use]
+    pub fn of(file: &'a File, within: Range<u64>) -> Self {
+        Self {
+            file,
+            at: within.start,
+            end: within.end,
+        }
+    }
+
+    fn find(&mut self) -> io::Result<Option<Range<u64>>> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let start = match sys::next_data(self.file, self.at)? {
+            Support::Unavailable(_) => self.at,
+            Support::Available(Some(start)) if start < self.end => start,
+            Support::Available(_) => return Ok(None),
+        };
+        let end = match sys::next_hole(self.file, start)? {
+            // A hole that begins where there is data: the file changes, or its map makes no sense.
+            Support::Available(hole) if hole > start => hole.min(self.end),
+            Support::Available(_) | Support::Unavailable(_) => self.end,
+        };
+        self.at = end;
+        Ok(Some(start..end))
+    }
+}
+
+impl Iterator for DataRanges<'_> {
+    type Item = io::Result<Range<u64>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.find().transpose()
     }
 }

@@ -50,6 +50,7 @@ pub use compare::{CompareFacts, Comparer, Comparison, Part, Verdict, Which};
 pub use consumer::{Consumer, Sequential, sequential};
 pub use copy::Copier;
 pub use error::{Error, Result, full_text};
+pub use holes::DataRanges;
 pub use probe::{Availability, Feature, Probe, features};
 pub use producer::Producer;
 pub use read::Reader;

@@ -11,6 +11,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 use super::place::Place;
 use super::plan::UpdateFacts;
 use crate::error::{Error, Result};
+use crate::holes::DataRanges;
 use crate::storage::cache;
 use crate::storage::direct::direct_alignment;
 use seekless_method::Durability;
@@ -111,20 +112,8 @@ fn shares_blocks(path: &Path) -> bool {
 /// How much of a file is not in holes.
 fn data_bytes(file: &File) -> io::Result<u64> {
     let end = file.metadata()?.len();
-    let (mut at, mut bytes) = (0, 0);
-    while at < end {
-        let data = match sys::next_data(file, at)? {
-            Support::Available(Some(data)) if data < end => data,
-            Support::Available(_) => break,
-            Support::Unavailable(_) => at,
-        };
-        at = match sys::next_hole(file, data)? {
-            Support::Available(hole) if hole > data => hole.min(end),
-            _ => end,
-        };
-        bytes += at - data;
-    }
-    Ok(bytes)
+    let ranges = DataRanges::of(file, 0..end);
+    ranges.map(|range| range.map(|range| range.end - range.start)).sum()
 }
 
 /// Whether there are holes, or may be: blocks may be missing because they are compressed.

@@ -7,11 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
+use seekless::DataRanges;
 use seekless_sys::MappedBytes;
 use sha2::{Digest, Sha256};
 
 use super::held::{Held, block_bytes, require_regular};
-use super::map::Data;
 use super::zeros::{PIECE_BYTES, Zeros};
 use super::{Error, Result, Stop};
 
@@ -86,7 +86,13 @@ fn look(path: &Path, how: Dig, stop: &Stop) -> Result<Dug> {
         Ok(())
     };
     zeros
-        .find(&file, dug.bytes, Data::of(&file, 0..dug.bytes), &go_on, &mut count)
+        .find(
+            &file,
+            dug.bytes,
+            DataRanges::of(&file, 0..dug.bytes),
+            &go_on,
+            &mut count,
+        )
         .map_err(failed)?;
     (dug.holes, dug.zero_bytes) = (counted.holes, counted.bytes);
     Ok(dug)
@@ -130,7 +136,7 @@ pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop) -> Result<Dug> {
     };
     let go_on = || !stop.is_stopped() && held.is_alone();
     let scan = |run: &mut dyn FnMut(Range<u64>) -> io::Result<()>| {
-        let data = Data::of(&held.file, 0..bytes);
+        let data = DataRanges::of(&held.file, 0..bytes);
         let scanned = zeros.find(&held.file, bytes, data, &go_on, run);
         scanned.map_err(|error| held.failed("looking for zeros in it", error))
     };

@@ -1,10 +1,8 @@
 //! What a file consists of: data, holes, and what is reserved for data that never came.
 
-use std::fs::File;
-use std::io;
 use std::ops::Range;
 
-use seekless_sys::{self as sys, Extent, ExtentFlags, Support};
+use seekless_sys::{Extent, ExtentFlags};
 
 /// What a stretch of a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,50 +34,6 @@ pub struct Stretch {
     pub kind: Kind,
     /// The bytes.
     pub range: Range<u64>,
-}
-
-/// The stretches of data of a file, in order.
-pub(super) struct Data<'a> {
-    file: &'a File,
-    at: u64,
-    end: u64,
-}
-
-impl<'a> Data<'a> {
-    pub fn of(file: &'a File, range: Range<u64>) -> Self {
-        Self {
-            file,
-            at: range.start,
-            end: range.end,
-        }
-    }
-
-    /// The next one; everything is data where the file system does not tell.
-    fn find(&mut self) -> io::Result<Option<Range<u64>>> {
-        if self.at >= self.end {
-            return Ok(None);
-        }
-        let start = match sys::next_data(self.file, self.at)? {
-            Support::Unavailable(_) => self.at,
-            Support::Available(Some(start)) if start < self.end => start,
-            Support::Available(_) => return Ok(None),
-        };
-        let end = match sys::next_hole(self.file, start)? {
-            // A hole that begins where there is data: the file changes, or its map makes no sense.
-            Support::Available(hole) if hole > start => hole.min(self.end),
-            Support::Available(_) | Support::Unavailable(_) => self.end,
-        };
-        self.at = end;
-        Ok(Some(start..end))
-    }
-}
-
-impl Iterator for Data<'_> {
-    type Item = io::Result<Range<u64>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.find().transpose()
-    }
 }
 
 /// Tells a hole, cut where blocks are reserved. `extents` are in order and hold what is not behind `range`.

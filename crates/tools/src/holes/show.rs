@@ -4,10 +4,11 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use seekless::DataRanges;
 use seekless_sys::{self as sys, Support};
 
 use super::held::{block_bytes, require_regular};
-use super::map::{Data, tell_hole};
+use super::map::tell_hole;
 use super::zeros::Zeros;
 use super::{Error, Kind, Result, SECTOR_BYTES, Stop, Stretch};
 
@@ -66,7 +67,7 @@ pub fn show(path: &Path, with_zeros: bool, stop: &Stop, tell: &mut dyn FnMut(&St
             shown.count(&stretch);
             tell(&stretch);
         };
-        for data in Data::of(&file, 0..bytes) {
+        for data in DataRanges::of(&file, 0..bytes) {
             let range = data.map_err(failed("asking for holes"))?;
             tell_hole(at..range.start, &mut extents, &mut count);
             at = range.end;
@@ -107,7 +108,7 @@ fn zero_bytes(file: &File, path: &Path, bytes: u64, stop: &Stop) -> Result<u64> 
     };
     let go_on = || !stop.is_stopped();
     zeros
-        .find(file, bytes, Data::of(file, 0..bytes), &go_on, &mut count)
+        .find(file, bytes, DataRanges::of(file, 0..bytes), &go_on, &mut count)
         .map_err(failed)?;
     Ok(found)
 }
