@@ -7,10 +7,10 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use seekless::method::format_size;
-use seekless::{Chunk, Consumer};
+use seekless::{Chunk, Consumer, DataRanges};
 use seekless_sys::{self as sys, Support};
 
-use super::{Kind, Pieces};
+use super::{Kind, Pieces, Stretch};
 use crate::generator::Generator;
 use crate::kernel::{Kernel, Tally};
 
@@ -70,10 +70,10 @@ pub fn verify(path: &Path, pieces: &Pieces) -> io::Result<Result<(), String>> {
             pieces.bytes()
         )));
     }
-    let found = match data_of(&file, pieces.bytes())? {
-        Ok(found) => found,
-        Err(reason) => return Ok(Err(reason.to_owned())),
-    };
+    if let Support::Unavailable(reason) = sys::next_hole(&file, 0)? {
+        return Ok(Err(reason.to_owned()));
+    }
+    let found: Vec<_> = DataRanges::of(&file, 0..pieces.bytes()).collect::<io::Result<_>>()?;
     let wished = pieces.allocated();
     if let Some(wrong) = first_difference(&wished, &found) {
         return Ok(Err(wrong));
@@ -94,26 +94,6 @@ pub fn verify(path: &Path, pieces: &Pieces) -> io::Result<Result<(), String>> {
 /// What a file takes on its device, by stat(2).
 pub fn allocated_bytes(metadata: &std::fs::Metadata) -> u64 {
     metadata.blocks() * 512
-}
-
-/// Where a file has data; a reason where the file system does not tell.
-fn data_of(file: &File, bytes: u64) -> io::Result<Result<Vec<Range<u64>>, &'static str>> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < bytes {
-        let start = match sys::next_data(file, at)? {
-            Support::Available(Some(start)) => start,
-            Support::Available(None) => break,
-            Support::Unavailable(reason) => return Ok(Err(reason)),
-        };
-        let end = match sys::next_hole(file, start)? {
-            Support::Available(end) => end.clamp(start + 1, bytes.max(start + 1)),
-            Support::Unavailable(reason) => return Ok(Err(reason)),
-        };
-        found.push(start..end);
-        at = end;
-    }
-    Ok(Ok(found))
 }
 
 /// What is not as it was wished, in the order of the file.
@@ -144,8 +124,9 @@ fn first_difference(wished: &[Range<u64>], found: &[Range<u64>]) -> Option<Strin
 pub fn try_holes(folder: &Path, hole_bytes: u64) -> io::Result<Result<(), String>> {
     const AROUND_BYTES: u64 = 64 << 10;
     let path = folder.join("holes");
-    let around = (AROUND_BYTES, Kind::Data);
-    let pieces = Pieces::once([around, (hole_bytes, Kind::Hole), around]);
+    let stretch = |bytes, kind| Stretch { bytes, kind };
+    let around = stretch(AROUND_BYTES, Kind::Data);
+    let pieces = Pieces::once([around, stretch(hole_bytes, Kind::Hole), around]);
     let tried = lay_out(&path, &pieces, 1, &Tally::new(Kernel::None)).and_then(|()| verify(&path, &pieces));
     let _ = std::fs::remove_file(&path);
     tried

@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 /// Bytes of one kind.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Stretch {
     bytes: u64,
     kind: Kind,
@@ -53,10 +53,10 @@ pub struct Pieces(Vec<Piece>);
 pub const BLOCK_BYTES: u64 = 4 << 10;
 
 impl Pieces {
-    fn once(stretches: impl IntoIterator<Item = (u64, Kind)>) -> Self {
-        let piece = |(bytes, kind)| Piece {
+    fn once(stretches: impl IntoIterator<Item = Stretch>) -> Self {
+        let piece = |stretch| Piece {
             times: 1,
-            stretches: vec![Stretch { bytes, kind }],
+            stretches: vec![stretch],
         };
         Self(stretches.into_iter().map(piece).collect())
     }
@@ -121,9 +121,9 @@ impl Pieces {
         let own = self.bytes();
         let part = |of: u64| (u128::from(of) * u128::from(bytes) / u128::from(own)) as u64;
         let piece = |piece: &Piece| match piece.times {
-            1 => Self::once(piece.stretches.iter().map(|stretch| {
-                let blocks = part(stretch.bytes) / BLOCK_BYTES;
-                (blocks.max(1) * BLOCK_BYTES, stretch.kind)
+            1 => Self::once(piece.stretches.iter().map(|&Stretch { bytes, kind }| Stretch {
+                bytes: (part(bytes) / BLOCK_BYTES).max(1) * BLOCK_BYTES,
+                kind,
             })),
             times => text::repeated(part(times), piece.stretches.clone()),
         };

@@ -15,13 +15,14 @@ const MOST_STRETCHES: u64 = 1 << 20;
 const MOST_BYTES: u64 = 1 << 50;
 
 impl Kind {
-    const ALL: [(&'static str, Self); 3] = [("data", Self::Data), ("hole", Self::Hole), ("zeros", Self::Zeros)];
+    const ALL: [Self; 3] = [Self::Data, Self::Hole, Self::Zeros];
 
     fn name(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(_, kind)| *kind == self)
-            .map_or("", |(name, _)| name)
+        match self {
+            Self::Data => "data",
+            Self::Hole => "hole",
+            Self::Zeros => "zeros",
+        }
     }
 }
 
@@ -89,27 +90,24 @@ fn piece(text: &str) -> Result<(Vec<Piece>, &str), String> {
     let (inside, behind) = inside
         .split_once(')')
         .ok_or_else(|| format!("`({inside}` has no `)`"))?;
-    let stretches = inside.split(',').map(|text| {
-        let (bytes, kind) = stretch(text)?;
-        Ok(Stretch { bytes, kind })
-    });
-    Ok((repeated(times, stretches.collect::<Result<_, String>>()?).0, behind))
+    let stretches = inside.split(',').map(stretch);
+    Ok((repeated(times, stretches.collect::<Result<_, _>>()?).0, behind))
 }
 
 /// Stretches that come several times; what comes once is a piece each.
 pub(super) fn repeated(times: u64, stretches: Vec<Stretch>) -> Pieces {
     if times <= 1 {
-        return Pieces::once(stretches.into_iter().map(|stretch| (stretch.bytes, stretch.kind)));
+        return Pieces::once(stretches);
     }
     Pieces(vec![Piece { times, stretches }])
 }
 
-fn stretch(text: &str) -> Result<(u64, Kind), String> {
+fn stretch(text: &str) -> Result<Stretch, String> {
     let text = text.trim();
     let wrong = || format!("`{text}` is no piece: write a size and `data`, `hole` or `zeros`, as in `4K hole`");
     let (size, kind) = text.rsplit_once(char::is_whitespace).ok_or_else(wrong)?;
-    let known = Kind::ALL.iter().find(|(name, _)| *name == kind);
-    let (_, kind) = known.ok_or_else(wrong)?;
+    let mut known = Kind::ALL.into_iter();
+    let kind = known.find(|known| known.name() == kind).ok_or_else(wrong)?;
     let bytes = parse_size(size)?;
     if bytes == 0 || bytes % BLOCK_BYTES != 0 {
         return Err(format!(
@@ -117,20 +115,15 @@ fn stretch(text: &str) -> Result<(u64, Kind), String> {
             format_size(BLOCK_BYTES)
         ));
     }
-    Ok((bytes, *kind))
+    Ok(Stretch { bytes, kind })
 }
 
 fn within_bounds(pieces: &[Piece]) -> Result<(), String> {
     let (mut stretches, mut bytes) = (0_u128, 0_u128);
     for piece in pieces {
-        let times = u128::from(piece.times);
-        stretches += times * piece.stretches.len() as u128;
-        bytes += times
-            * piece
-                .stretches
-                .iter()
-                .map(|stretch| u128::from(stretch.bytes))
-                .sum::<u128>();
+        let own = piece.stretches.iter().map(|stretch| u128::from(stretch.bytes));
+        stretches += u128::from(piece.times) * own.len() as u128;
+        bytes += u128::from(piece.times) * own.sum::<u128>();
     }
     if stretches > u128::from(MOST_STRETCHES) {
         return Err(format!(
@@ -150,7 +143,7 @@ mod tests {
     use super::*;
 
     fn any_stretch() -> impl Strategy<Value = Stretch> {
-        let kind = prop::sample::select(Kind::ALL.map(|(_, kind)| kind).to_vec());
+        let kind = prop::sample::select(Kind::ALL.to_vec());
         (1_u64..5000, kind).prop_map(|(blocks, kind)| Stretch {
             bytes: blocks * BLOCK_BYTES,
             kind,
