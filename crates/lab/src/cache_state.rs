@@ -29,20 +29,16 @@ impl State {
 /// # Errors
 /// The engine's, where a file cannot be opened, synced or read.
 pub fn bring<'a>(files: impl Iterator<Item = &'a Path> + Clone, state: Cache, drop: Drop) -> seekless::Result<State> {
-    let mut found = Vec::new();
-    match state {
-        Cache::None => {
-            return Ok(State::UNKNOWN);
-        }
-        Cache::Cold => {
+    let found: seekless::Result<Vec<Resident>> = match state {
+        Cache::None => return Ok(State::UNKNOWN),
+        Cache::Cold if drop == Drop::System => {
             for file in files.clone() {
-                found.push(cache::drop_file(file)?);
+                cache::drop_file(file)?;
             }
-            if drop == Drop::System {
-                cache::drop_system()?;
-                found = files.map(cache::resident).collect::<seekless::Result<_>>()?;
-            }
+            cache::drop_system()?;
+            files.map(cache::resident).collect()
         }
+        Cache::Cold => files.map(cache::drop_file).collect(),
         // The memory allowed is what fills: there must be room for what the trial itself reads first.
         Cache::Over => {
             for file in files {
@@ -50,13 +46,9 @@ pub fn bring<'a>(files: impl Iterator<Item = &'a Path> + Clone, state: Cache, dr
             }
             return Ok(State::UNKNOWN);
         }
-        Cache::Warm => {
-            for file in files {
-                found.push(cache::warm_file(file)?);
-            }
-        }
-    }
-    Ok(judge(&found, state))
+        Cache::Warm => files.map(cache::warm_file).collect(),
+    };
+    Ok(judge(&found?, state))
 }
 
 /// Asks for the state of files without changing it.

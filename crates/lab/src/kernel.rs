@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::ops::ControlFlow;
-use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,6 +39,12 @@ impl Kernel {
         }
     }
 
+    /// The one of a word.
+    #[must_use]
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kernel| kernel.name() == word)
+    }
+
     /// What it must find where each byte occurs so often.
     #[must_use]
     pub fn answer(self, histogram: &[u64]) -> Answer {
@@ -55,16 +60,6 @@ impl Kernel {
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl FromStr for Kernel {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.map(Self::name).join(", ");
-        let kernel = Self::ALL.into_iter().find(|kernel| kernel.name() == text);
-        kernel.ok_or_else(|| format!("`{text}` is no kernel; the kernels are {known}"))
     }
 }
 

@@ -51,11 +51,8 @@ fn processor(cpuinfo: &str) -> Option<String> {
 
 /// The value of the first `KEY : VALUE` line.
 fn field(cpuinfo: &str, key: &str) -> Option<String> {
-    let values = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-    let value = values
-        .filter(|(name, _)| name.trim() == key)
-        .map(|(_, value)| value.trim())
-        .next()?;
+    let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    let value = fields.find(|(name, _)| name.trim() == key)?.1.trim();
     (!value.is_empty()).then(|| value.to_owned())
 }
 

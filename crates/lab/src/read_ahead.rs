@@ -62,15 +62,10 @@ impl ReadAhead {
     /// Why the window of a storage cannot be set; `None` where it can.
     #[must_use]
     pub fn refuses(facts: &StorageFacts) -> Option<String> {
-        let path = match window_file(facts) {
-            Ok(path) => path,
-            Err(why) => return Some(why),
-        };
         // Opening it for writing changes nothing.
-        let opened = File::options().write(true).open(&path);
-        opened
-            .err()
-            .map(|error| format!("the read-ahead window cannot be set ({error}): it needs root"))
+        let refused = |error| format!("the read-ahead window cannot be set ({error}): it needs root");
+        let opened = window_file(facts).and_then(|path| File::options().write(true).open(path).map_err(refused));
+        opened.err()
     }
 }
 

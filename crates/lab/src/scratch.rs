@@ -102,18 +102,17 @@ impl Owned {
 
     /// Removes the files in the folder, and the folder if it still has its name. A folder in it stays, and so does it.
     fn remove(&mut self) -> io::Result<()> {
-        let mut removed = self.try_remove();
-        // FUSE keeps what was removed under another name for as long as somebody has it open, the lock above all, and
-        // closes files a moment late.
-        drop(self.lock.take());
         for _ in 0..REMOVALS {
-            match &removed {
-                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => std::thread::sleep(PAUSE),
-                _ => break,
+            match self.try_remove() {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                removed => return removed,
             }
-            removed = self.try_remove();
+            // FUSE keeps what was removed under another name for as long as somebody has it open, the lock above all, and
+            // closes files a moment late.
+            drop(self.lock.take());
+            std::thread::sleep(PAUSE);
         }
-        removed
+        self.try_remove()
     }
 
     fn try_remove(&self) -> io::Result<()> {

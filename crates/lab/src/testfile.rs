@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -104,7 +104,7 @@ impl OtherFile {
     pub fn create(path: &Path, bytes: u64, seed: u64, differ: Differ) -> seekless::Result<Self> {
         let mut file = TestFile::create(path, bytes, seed)?;
         let offset = offset_of(differ, bytes);
-        let newlines = newlines_before(path, offset.unwrap_or(bytes))?;
+        let newlines = newlines_before(seed, offset.unwrap_or(bytes));
         if let Some(offset) = offset {
             change_byte(path, offset)?;
             // It was written over in place; the answers of the stream are not its own any more.
@@ -152,21 +152,15 @@ fn change_byte(path: &Path, offset: u64) -> seekless::Result<()> {
     changed().map_err(|source| failed(path, "changing a byte", source))
 }
 
-/// Counts the lines of the first bytes of a file, in the plainest way there is.
-fn newlines_before(path: &Path, bytes: u64) -> seekless::Result<u64> {
-    let counted = || -> io::Result<u64> {
-        let mut file = File::open(path)?.take(bytes);
-        let mut piece = vec![0; CHECK_BYTES];
-        let mut newlines = 0;
-        loop {
-            let read = file.read(&mut piece)?;
-            if read == 0 {
-                return Ok(newlines);
-            }
-            newlines += lines_in(&piece[..read]);
-        }
-    };
-    counted().map_err(|source| failed(path, "counting lines", source))
+/// Counts the lines of the first bytes of the stream of a seed.
+fn newlines_before(seed: u64, bytes: u64) -> u64 {
+    let mut piece = vec![0; CHECK_BYTES];
+    let pieces = (0..bytes).step_by(CHECK_BYTES).map(|offset| {
+        let piece = &mut piece[..(bytes - offset).min(CHECK_BYTES as u64) as usize];
+        Generator::new(seed).fill(offset, piece);
+        lines_in(piece)
+    });
+    pieces.sum()
 }
 
 /// How many newlines there are.

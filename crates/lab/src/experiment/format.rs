@@ -120,7 +120,7 @@ fn experiment(text: ExperimentText) -> Checked<Experiment> {
     if text.contest.get_ref().is_empty() {
         return problem(&text.contest, "an experiment has at least one `[[contest]]`");
     }
-    let contests = text.contest.into_inner().into_iter().map(contest);
+    let contests = text.contest.get_ref().iter().map(contest);
     let published = text.published.into_iter().map(|text| published(name, text));
     let columns = text.column.into_iter().map(|text| column(name, text));
     Ok(Experiment {
@@ -132,16 +132,16 @@ fn experiment(text: ExperimentText) -> Checked<Experiment> {
     })
 }
 
-fn contest(text: ContestText) -> Checked<ContestPlan> {
+fn contest(text: &ContestText) -> Checked<ContestPlan> {
     let operation = operation(&text.operation)?;
     let target = target(operation, text.target.as_ref())?;
     let commands = commands(operation, &text.command)?;
-    let methods = methods(operation, &text)?;
+    let methods = methods(operation, text)?;
     let differs = differs(operation, &methods, text.differ.as_ref())?;
     let caches = caches(operation, target, text.cache.as_ref())?;
     Ok(ContestPlan {
         operation,
-        labels: labels(&text),
+        labels: labels(text),
         methods,
         commands,
         sizes: sizes(text.sizes.as_ref())?,

@@ -12,7 +12,7 @@ pub const KNOWN: Known = Known {
         let found = Experiment::builtin(name).ok()?;
         Some((found.published, found.columns))
     },
-    is_kernel: |name| Kernel::ALL.iter().any(|kernel| kernel.name() == name),
+    is_kernel: |name| Kernel::named(name).is_some(),
     layout: |text| Some(text.parse::<Layout>().ok()?.to_string()),
 };
 

@@ -68,7 +68,7 @@ impl Runner<'_> {
         let unreadable = |error: std::io::Error| Some(format!("it could not be checked: {error}"));
         match contest.operation {
             Operation::Read => {
-                let kernel: Kernel = contest.kernel.parse().ok()?;
+                let kernel = Kernel::named(&contest.kernel)?;
                 let is_command = report.trial.calls.is_none();
                 if !is_command && report.answers.len() != files.sources.len() {
                     return Some("not every file gave an answer".to_owned());

@@ -82,17 +82,17 @@ impl Runner<'_> {
     fn needs(&self, groups: &[Group], storage: usize) -> (u64, u64) {
         let sources = self.source_bytes(groups, storage);
         let (mut target, mut written) = (0, 0);
-        for group in groups {
-            for contest in group.contests.iter().map(|&contest| &self.run.contests[contest]) {
-                let bytes = contest.size_bytes * u64::from(contest.files);
-                let writers = writers(contest) as u64;
-                if contest.storage == storage && writers > 0 {
-                    let rounds = self.bench.rounds.unwrap_or(MOST_ROUNDS) + CONFIRMING_ROUNDS;
-                    let trials = writers.min(group.active(&self.run).len() as u64) * u64::from(rounds);
-                    target = target.max(bytes);
-                    written += trials.min(self.trials_within_budget(group)) * bytes;
-                }
+        for (group, contest) in self.writing(groups, storage) {
+            let bytes = contest.size_bytes * u64::from(contest.files);
+            let active = group.active(&self.run).len();
+            let rounds = self.bench.rounds.unwrap_or(MOST_ROUNDS) + CONFIRMING_ROUNDS;
+            let mut trials = writers(contest).min(active) as u64 * u64::from(rounds);
+            if self.bench.rounds.is_none() {
+                // As many as fit into its part of the budget, were all twice as fast as expected.
+                trials = trials.min(planned_trials(active) as u64 * 2);
             }
+            target = target.max(bytes);
+            written += trials * bytes;
         }
         (sources + target, sources + written)
     }
@@ -111,28 +111,24 @@ impl Runner<'_> {
     /// The bytes that the planned trials of groups write to a storage.
     fn expected_writes(&self, groups: &[Group], storage: usize) -> u64 {
         let mut written = 0;
-        for group in groups {
-            for contest in group.contests.iter().map(|&contest| &self.run.contests[contest]) {
-                let writers = writers(contest).min(group.active(&self.run).len());
-                if contest.storage == storage && writers > 0 {
-                    let trials = match self.bench.rounds {
-                        None => planned_trials(writers) as u64,
-                        Some(rounds) => writers as u64 * u64::from(rounds + rounds.min(CONFIRMING_ROUNDS)),
-                    };
-                    written += trials * contest.size_bytes * u64::from(contest.files);
-                }
-            }
+        for (group, contest) in self.writing(groups, storage) {
+            let trials = match (writers(contest).min(group.active(&self.run).len()), self.bench.rounds) {
+                (0, _) => 0,
+                (writers, None) => planned_trials(writers) as u64,
+                (writers, Some(rounds)) => writers as u64 * u64::from(rounds + rounds.min(CONFIRMING_ROUNDS)),
+            };
+            written += trials * contest.size_bytes * u64::from(contest.files);
         }
         written
     }
 
-    /// How many trials of a group fit into its part of the budget, twice as fast as expected.
-    fn trials_within_budget(&self, group: &Group) -> u64 {
-        if self.bench.rounds.is_some() {
-            return u64::MAX;
-        }
-        let expected = planned_trials(group.active(&self.run).len()) as u64;
-        expected * 2
+    /// The contests of groups whose trials write to a storage.
+    fn writing<'a>(&'a self, groups: &'a [Group], storage: usize) -> impl Iterator<Item = (&'a Group, &'a Contest)> {
+        let all = groups
+            .iter()
+            .flat_map(|group| group.contests.iter().map(move |&contest| (group, contest)));
+        let all = all.map(|(group, contest)| (group, &self.run.contests[contest]));
+        all.filter(move |(_, contest)| contest.storage == storage && writers(contest) > 0)
     }
 }
 

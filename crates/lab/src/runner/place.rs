@@ -153,51 +153,45 @@ impl Place {
         count: u32,
         seed: u64,
         differ: record::Differ,
-    ) -> seekless::Result<&[OtherFile]> {
+    ) -> seekless::Result<Vec<OtherFile>> {
         let key = (bytes, count, differ);
-        if !self.others.contains_key(&key) {
-            let mut made = Vec::new();
-            for index in 0..count {
-                let path = self.path(&format!("other-{bytes}-{}-{index}", differ.name()));
-                made.push(OtherFile::create(
-                    &path,
-                    bytes,
-                    stream_seed(seed, bytes, index),
-                    differ,
-                )?);
-            }
-            self.others.insert(key, made);
+        if let Some(files) = self.others.get(&key) {
+            return Ok(files.clone());
         }
-        Ok(self.others.get(&key).map_or(&[], Vec::as_slice))
+        let create = |index| {
+            let path = self.path(&format!("other-{bytes}-{}-{index}", differ.name()));
+            OtherFile::create(&path, bytes, stream_seed(seed, bytes, index), differ)
+        };
+        let made = (0..count).map(create).collect::<seekless::Result<Vec<_>>>()?;
+        self.others.insert(key, made.clone());
+        Ok(made)
     }
 
     /// The files of a description, made where they do not exist yet.
-    pub fn source_files(&mut self, wanted: &SourceFiles, seed: u64) -> Result<&[TestFile], BenchError> {
+    pub fn source_files(&mut self, wanted: &SourceFiles, seed: u64) -> Result<Vec<TestFile>, BenchError> {
         self.forget_changed(wanted);
-        if !self.files.contains_key(wanted) {
-            if let Some(Some(why)) = self.layouts.get(&wanted.layout) {
-                return Err(self.refused(&wanted.layout, why.clone()));
-            }
-            let mut made = Vec::new();
-            for index in 0..wanted.count {
-                let path = self.path(&format!("source-{}-{}-{index}", wanted.bytes, self.files.len()));
-                let seed = stream_seed(seed, wanted.bytes, index);
-                let file = match &wanted.layout {
-                    Layout::Dense => TestFile::create(&path, wanted.bytes, seed)?,
-                    Layout::Pieces(pieces) => match TestFile::create_as(&path, pieces, seed)? {
-                        Ok(file) => file,
-                        Err(why) => {
-                            // Files of this kind that were made before it are in the way of nothing.
-                            self.layouts.insert(wanted.layout.clone(), Some(why.clone()));
-                            return Err(self.refused(&wanted.layout, why));
-                        }
-                    },
-                };
-                made.push(file);
-            }
-            self.files.insert(wanted.clone(), made);
+        if let Some(files) = self.files.get(wanted) {
+            return Ok(files.clone());
         }
-        Ok(self.files.get(wanted).map_or(&[], Vec::as_slice))
+        if let Some(Some(why)) = self.layouts.get(&wanted.layout) {
+            return Err(self.refused(&wanted.layout, why.clone()));
+        }
+        let mut made = Vec::new();
+        for index in 0..wanted.count {
+            let path = self.path(&format!("source-{}-{}-{index}", wanted.bytes, self.files.len()));
+            let seed = stream_seed(seed, wanted.bytes, index);
+            let file = match &wanted.layout {
+                Layout::Dense => Ok(TestFile::create(&path, wanted.bytes, seed)?),
+                Layout::Pieces(pieces) => TestFile::create_as(&path, pieces, seed)?,
+            };
+            made.push(file.map_err(|why| {
+                // Files of this kind that were made before it are in the way of nothing.
+                self.layouts.insert(wanted.layout.clone(), Some(why.clone()));
+                self.refused(&wanted.layout, why)
+            })?);
+        }
+        self.files.insert(wanted.clone(), made.clone());
+        Ok(made)
     }
 
     /// Removes files that lost their layout, to make them anew: a map that is read fills the holes of tmpfs.

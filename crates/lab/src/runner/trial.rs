@@ -16,6 +16,7 @@ use super::place::{Place, SourceFiles};
 use super::{BenchError, Event, Runner};
 use crate::cache_state::{self, State};
 use crate::cgroup::MemoryGroup;
+use crate::kernel::Kernel;
 use crate::read_ahead::ReadAhead;
 use crate::testfile::{OtherFile, TestFile};
 use crate::trial::account;
@@ -77,20 +78,13 @@ impl Runner<'_> {
             method: &measured.name(),
             round: round + 1,
             phase,
-            left: self
-                .bench
-                .rounds
-                .is_none()
-                .then(|| self.bench.budget.saturating_sub(self.started.elapsed())),
+            left: self.left(),
         });
         let at_seconds = self.measured_seconds();
         if writes(&description, measured) {
             let bytes = description.size_bytes * u64::from(description.files);
-            self.written_bytes += if description.target == Target::Overwrite {
-                bytes * 2
-            } else {
-                bytes
-            };
+            // What is written over is made first.
+            self.written_bytes += bytes * if description.target == Target::Overwrite { 2 } else { 1 };
         }
         let files = match self.files(&description) {
             Ok(files) => files,
@@ -173,15 +167,16 @@ impl Runner<'_> {
                 let sources = self.places[contest.storage].source_files(&SourceFiles::of(contest), seed)?;
                 sources.iter().map(OtherFile::itself).collect()
             }
-            (Operation::Compare, differ) => self.places[contest.other_storage.unwrap_or(contest.storage)]
-                .other_files(bytes, count, seed, differ)?
-                .to_vec(),
+            (Operation::Compare, differ) => {
+                self.places[contest.other_storage.unwrap_or(contest.storage)].other_files(bytes, count, seed, differ)?
+            }
             _ => Vec::new(),
         };
         let place = &mut self.places[contest.storage];
-        let sources = match contest.operation {
-            operation if !needs_source(operation) => Vec::new(),
-            _ => place.source_files(&SourceFiles::of(contest), seed)?.to_vec(),
+        let sources = if needs_source(contest.operation) {
+            place.source_files(&SourceFiles::of(contest), seed)?
+        } else {
+            Vec::new()
         };
         let targets: Vec<PathBuf> = match contest.operation {
             Operation::Read => Vec::new(),
@@ -253,17 +248,18 @@ impl Runner<'_> {
             }
             state
         };
-        let outcome = match self.time_limit() {
-            Some(limit) => child.run_within(limit),
+        // A trial may take half a minute longer than the budget, or nothing would ever end a hung one.
+        let outcome = match self.left() {
+            Some(left) => child.run_within(left + PATIENCE),
             None => child.run(),
         };
         Ok((outcome?, state))
     }
 
-    /// How long a trial may take: what is left of the budget and half a minute, or nothing would ever end a hung one.
-    fn time_limit(&self) -> Option<Duration> {
+    /// What is left of the budget; `None` where rounds are given instead.
+    fn left(&self) -> Option<Duration> {
         let left = self.bench.budget.saturating_sub(self.started.elapsed());
-        self.bench.rounds.is_none().then_some(left + PATIENCE)
+        self.bench.rounds.is_none().then_some(left)
     }
 
     /// Brings files into a cache state. The file behind a loop is as cold as they are; where the page cache is not all
@@ -366,7 +362,9 @@ fn action(contest: &Contest, entry: &Entry, seed: u64) -> Result<Action, String>
         return Err(format!("`{choice}` is not to {}, as its contest is", contest.operation));
     }
     Ok(match (contest.operation, choice) {
-        (Operation::Read, Choice::Method(method)) => Action::Read(method, contest.kernel.parse().unwrap_or_default()),
+        (Operation::Read, Choice::Method(method)) => {
+            Action::Read(method, Kernel::named(&contest.kernel).unwrap_or_default())
+        }
         (Operation::Write, Choice::Method(method)) => Action::Write(method, Content::Stream(seed), contest.target),
         (Operation::Copy, Choice::Method(method)) => Action::Copy(method, contest.target),
         (Operation::Compare, Choice::Method(method)) => Action::Compare(method),

@@ -125,14 +125,9 @@ impl Updating {
         let method = self.choice.method().filter(|method| is_modelled(method));
         let look = self.look.as_ref().filter(|look| look.is_measured);
         let predicted = look.zip(method).and_then(|(look, method)| {
-            let costs = self
-                .done
-                .iter()
-                .map(|updates| cost(updates, &look.facts, method, Safety::InPlace));
-            let all = costs
-                .map(|cost| cost.map(|cost| cost.predicted))
-                .sum::<Result<Duration, _>>();
-            all.ok().map(|all| all.as_secs_f64())
+            let cost = |updates| cost(updates, &look.facts, method, Safety::InPlace);
+            let each = self.done.iter().map(|updates| Some(cost(updates).ok()?.predicted));
+            Some(each.sum::<Option<Duration>>()?.as_secs_f64())
         });
         UpdateAccount {
             predicted_seconds: self.account.predicted_seconds.or(predicted),
