@@ -35,6 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use seekless::cache::{CachedFile, Resident};
+use serde::Serialize;
 
 use batch::{Acted, run};
 pub use selection::{Selection, SelectionError};
@@ -55,11 +56,13 @@ pub struct FileState {
 }
 
 /// What was found below a path that was named.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Total {
     /// The path.
+    #[serde(skip)]
     pub path: PathBuf,
     /// Whether it is a folder.
+    #[serde(skip)]
     pub is_folder: bool,
     /// Files that were looked at; those that failed are not among them.
     pub files: u64,
@@ -68,6 +71,7 @@ pub struct Total {
     /// What they take in the page cache at most: their sizes in whole pages, where residency is known.
     pub cacheable_bytes: u64,
     /// What of it was resident before anything was done.
+    #[serde(rename = "resident_before_bytes")]
     pub before_bytes: u64,
     /// What of it is resident.
     pub resident_bytes: u64,

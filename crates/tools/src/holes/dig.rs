@@ -9,6 +9,7 @@ use std::sync::mpsc;
 
 use seekless::DataRanges;
 use seekless_sys::MappedBytes;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::held::{Held, block_bytes, require_regular};
@@ -27,9 +28,10 @@ pub struct Dig {
 }
 
 /// What was dug.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Dug {
     /// The file.
+    #[serde(skip)]
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,

@@ -4,14 +4,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use seekless_sys::{self as sys, Extent, Support};
+use serde::Serialize;
 
 use super::held::{Held, unavailable};
 use super::{Error, Result};
 
 /// What was filled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Filled {
     /// The file.
+    #[serde(skip)]
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,

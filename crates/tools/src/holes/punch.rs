@@ -2,13 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::held::Held;
 use super::{Error, Result};
 
 /// What was punched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Punched {
     /// The file.
+    #[serde(skip)]
     pub path: PathBuf,
     /// Its size, which stays.
     pub bytes: u64,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use seekless::DataRanges;
 use seekless_sys::{self as sys, Support};
+use serde::Serialize;
 
 use super::held::{block_bytes, require_regular};
 use super::map::tell_hole;
@@ -13,9 +14,10 @@ use super::zeros::Zeros;
 use super::{Error, Kind, Result, SECTOR_BYTES, Stop, Stretch};
 
 /// What a file consists of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Shown {
     /// The file.
+    #[serde(skip)]
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,

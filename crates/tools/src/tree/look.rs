@@ -8,11 +8,13 @@ use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, FileType, Stat};
 use seekless_sys::{self as sys, ExtendedAttributes, Support};
+use serde::Serialize;
 
 use super::{Difference, Kind, Side, What};
 
 /// One piece of metadata that differs, with both values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "name", content = "values", rename_all = "lowercase")]
 pub enum Attribute {
     /// The mode's permission bits.
     Mode([u32; 2]),

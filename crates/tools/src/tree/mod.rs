@@ -46,13 +46,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use serde::Serialize;
+
 pub use look::Attribute;
 pub use queue::compare;
 pub use same_size::{SMALLEST_BYTES, SameSize, same_size};
 pub use scheme::Scheme;
 
 /// One of the two trees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Side {
     /// The first.
     One,
@@ -66,7 +69,8 @@ impl Side {
 }
 
 /// What an entry of a folder is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A regular file.
     File,
@@ -164,7 +168,7 @@ pub struct Control {
 }
 
 /// What was done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Pairs of regular files that were compared.
     pub files: u64,
@@ -179,12 +183,16 @@ pub struct Summary {
     /// Differences that were told.
     pub differences: u64,
     /// Failures that were told.
+    #[serde(rename = "failed")]
     pub failures: u64,
     /// Whether the job was ended before its end.
+    #[serde(rename = "stopped")]
     pub is_stopped: bool,
     /// Threads that met cold files, and read them by rings of `io_uring`.
+    #[serde(skip)]
     pub rings: usize,
     /// Files that were large enough for a method of the engine's, with each method that was chosen and why.
+    #[serde(skip)]
     pub large: Vec<(String, String, u64)>,
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use serde::Serialize;
 use walkdir::WalkDir;
 
 use super::look::Facts;
@@ -19,7 +20,7 @@ use crate::tree::large::Large;
 pub const SMALLEST_BYTES: u64 = 1 << 20;
 
 /// How often files of one size are equal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SameSize {
     /// Files of [`SMALLEST_BYTES`] and more, each with several names once.
     pub files: u64,
@@ -32,8 +33,10 @@ pub struct SameSize {
     /// Bytes that were compared, of each file of a pair.
     pub bytes: u64,
     /// Files and folders that could not be read.
+    #[serde(rename = "failed")]
     pub failures: u64,
     /// Whether it was ended before its end.
+    #[serde(rename = "stopped")]
     pub is_stopped: bool,
 }
 
