@@ -8,7 +8,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use seekless_cli::{Width, show_comparison, show_rankings, show_run};
+use seekless_cli::{Page, Width, show_comparison, show_rankings, show_run};
 use seekless_lab::experiment::KNOWN;
 use seekless_record::{Run, from_json, to_json};
 use seekless_report::{to_csv, to_html, to_markdown};
@@ -35,13 +35,15 @@ fn use_all(run: &Run) {
     assert_eq!(from_json(text.as_bytes()).expect("and read"), nameless);
 
     let mut shown = Vec::new();
-    show_run(&mut shown, run, true, Width::default()).expect("memory takes it");
+    let mut page = Page::new(&mut shown, Width::default());
+    show_run(&mut page, run, true).expect("memory takes it");
     if let Ok(comparison) = compare(run, &nameless) {
         let objections = objections(run, &nameless);
-        show_comparison(&mut shown, &comparison, &objections, true, Width::default()).expect("memory takes it");
+        show_comparison(&mut page, &comparison, &objections, true).expect("memory takes it");
     }
     let rankings = table(&[(Origin::Own, run), (Origin::Imported, &nameless)]);
-    show_rankings(&mut shown, &rankings, true, Width::default()).expect("memory takes it");
+    show_rankings(&mut page, &rankings, true).expect("memory takes it");
+    drop(page);
     // The styles are escapes of our own.
     let plain = anstream::adapter::strip_bytes(&shown).into_vec();
     let plain = String::from_utf8(plain).expect("what is shown is text");

@@ -20,7 +20,7 @@ use tracing_subscriber::prelude::*;
 
 /// For the fuzz targets.
 #[doc(hidden)]
-pub use show::{Width, show_comparison, show_rankings, show_run};
+pub use show::{Page, Width, show_comparison, show_rankings, show_run};
 
 use command::cmp::Called;
 use command::{Cli, Failure};

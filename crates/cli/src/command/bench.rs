@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use seekless::method::parse_size;
 use seekless_lab::Bench;
 use seekless_lab::experiment::{Experiment, filter};
@@ -19,11 +19,12 @@ use seekless_report::{to_csv, to_html, to_markdown};
 use seekless_results::{Origin, visible};
 
 use super::Failure;
+use super::one_of::{Word, one_of};
 use super::report::{beside, columns, file_url};
 use crate::keeper::Keeper;
 use crate::output::Output;
 use crate::read_ahead;
-use crate::show::{Progress, Width, show_run, too_large, wrapped};
+use crate::show::{PLAIN, Page, Progress, show_run, too_large};
 use crate::signals::on_signal;
 
 /// Measures which method of reading, writing, copying and comparing is fastest on a storage.
@@ -65,8 +66,8 @@ pub struct Arguments {
     #[arg(long, value_name = "GLOB")]
     methods: Vec<String>,
     /// The state of the page cache to start from [default: as the experiment says]
-    #[arg(long, value_enum)]
-    cache: Option<CacheChoice>,
+    #[arg(long, value_parser = one_of(CACHES))]
+    cache: Option<&'static [Cache]>,
     /// So many rounds of every method, whatever it takes, instead of a budget
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
@@ -77,8 +78,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
     work: Option<u64>,
     /// How the page cache is emptied: the file's pages, or all of the system's (needs root)
-    #[arg(long, value_enum, default_value = "file")]
-    drop: DropChoice,
+    #[arg(long, default_value = "file", value_parser = one_of(DROPS))]
+    drop: Drop,
     /// A file to read, instead of test files: nothing is written
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -115,25 +116,17 @@ pub struct Arguments {
     list: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum CacheChoice {
-    /// Nothing of the file in memory
-    Cold,
-    /// All of the file in memory
-    Warm,
-    /// Cold and warm
-    Both,
-    /// Less memory than the file (needs root)
-    Over,
-}
+const CACHES: &[Word<&[Cache]>] = &[
+    ("cold", "Nothing of the file in memory", &[Cache::Cold]),
+    ("warm", "All of the file in memory", &[Cache::Warm]),
+    ("both", "Cold and warm", &[Cache::Cold, Cache::Warm]),
+    ("over", "Less memory than the file (needs root)", &[Cache::Over]),
+];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DropChoice {
-    /// The file's pages only
-    File,
-    /// All clean pages of the system
-    System,
-}
+const DROPS: &[Word<Drop>] = &[
+    ("file", "The file's pages only", Drop::File),
+    ("system", "All clean pages of the system", Drop::System),
+];
 
 /// Shorter runs measure nothing, longer ones are a mistake.
 const BUDGET_SECONDS: std::ops::RangeInclusive<f64> = 1.0..=604_800.0;
@@ -159,7 +152,7 @@ fn parse_file_size(text: &str) -> Result<u64, String> {
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if arguments.list {
-        list(&mut anstream::stdout().lock())?;
+        list()?;
         return Ok(ExitCode::SUCCESS);
     }
     let resumed = arguments.resume.as_deref().map(resumable).transpose()?;
@@ -221,19 +214,19 @@ fn tell_size() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show(run: &Run, all: bool, saved: Option<&Path>, page: Option<&Path>) -> anyhow::Result<()> {
-    let mut out = anstream::stdout().lock();
-    show_run(&mut out, run, all, Width::of_stdout())?;
-    if saved.or(page).is_some() {
-        writeln!(out)?;
+fn show(run: &Run, all: bool, saved: Option<&Path>, report: Option<&Path>) -> std::io::Result<()> {
+    let mut page = Page::stdout();
+    show_run(&mut page, run, all)?;
+    if saved.or(report).is_some() {
+        writeln!(page)?;
     }
     if let Some(path) = saved {
-        writeln!(out, "Saved   {}", visible(&path.to_string_lossy()))?;
+        writeln!(page, "Saved   {}", visible(&path.to_string_lossy()))?;
     }
-    if let Some(path) = page {
-        writeln!(out, "Report  {}", file_url(path))?;
+    if let Some(path) = report {
+        writeln!(page, "Report  {}", file_url(path))?;
     }
-    Ok(out.flush()?)
+    page.flush()
 }
 
 /// Writes the page of a saved run beside it.
@@ -244,10 +237,11 @@ fn report_beside(run: &Run, saved: &Path) -> anyhow::Result<PathBuf> {
     Ok(std::fs::canonicalize(&path).unwrap_or(path))
 }
 
-fn list(out: &mut dyn Write) -> anyhow::Result<()> {
+fn list() -> anyhow::Result<()> {
+    let mut page = Page::stdout();
     for name in Experiment::builtin_names() {
         let about = Experiment::builtin(name)?.about;
-        writeln!(out, "{name:<14} {}", wrapped(15, &about, Width::of_stdout()))?;
+        page.labelled(PLAIN, &format!("{name:<14}"), 15, &about)?;
     }
     Ok(())
 }
@@ -280,7 +274,7 @@ fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> 
     } else {
         arguments.folders.clone()
     };
-    if arguments.drop == DropChoice::System {
+    if arguments.drop == Drop::System {
         seekless::cache::drop_system().context("--drop system needs root; without it, leave --drop away")?;
     }
     Ok(Bench {
@@ -290,19 +284,10 @@ fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> 
         budget: arguments.budget,
         rounds: arguments.rounds,
         sizes: arguments.sizes.clone(),
-        caches: match arguments.cache {
-            None => Vec::new(),
-            Some(CacheChoice::Cold) => vec![Cache::Cold],
-            Some(CacheChoice::Warm) => vec![Cache::Warm],
-            Some(CacheChoice::Both) => vec![Cache::Cold, Cache::Warm],
-            Some(CacheChoice::Over) => vec![Cache::Over],
-        },
+        caches: arguments.cache.unwrap_or_default().to_vec(),
         seed: arguments.seed.unwrap_or_else(seed_from_clock),
         work_ns_per_kib: arguments.work,
-        drop: match arguments.drop {
-            DropChoice::File => Drop::File,
-            DropChoice::System => Drop::System,
-        },
+        drop: arguments.drop,
         file: arguments.file.clone(),
         program,
         checkpoint: arguments.checkpoint,

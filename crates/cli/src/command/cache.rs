@@ -1,7 +1,7 @@
 //! `seekless cache`: what of files is in memory, and bringing them there or away.
 
 use std::fmt::Write as _;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use seekless::{StorageFacts, cache as system};
 use seekless_results::bytes;
 use seekless_tools::cache::{self, Control, FileState, Selection, Total, Watch};
 
-use super::Failure;
-use crate::show::{Format, Lines, Sentences, Width, files, visible_path};
+use super::{Failure, ended};
+use crate::show::{Format, Json, Lines, PLAIN, Page, Width, files, plural, progress_bar, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Shows what of files is in the page cache, drops it or fills it.
@@ -159,25 +159,13 @@ impl<'a> Job<'a> {
     }
 
     fn show(&self) -> Result<ExitCode, Failure> {
-        let (totals, sum) = self.with_lines(&self.bar("{spinner} {msg}"), None, |lines| {
-            cache::show(&self.selection, &self.control, lines)
-        })?;
-        if !self.common.json {
-            let mut out = anstream::stdout().lock();
-            let mut sentences = Sentences::new(&mut out, Width::of_stdout());
-            sentences.left_out(&sum)?;
-            self.notes(&mut sentences, &totals, &sum)?;
-        }
+        let work = |lines: &mut Lines<'_>| cache::show(&self.selection, &self.control, lines);
+        let sum = self.with_lines(&self.bar("{spinner} {msg}"), None, work, |_| None)?;
         self.end(sum.failed == 0)
     }
 
     fn drop(&self) -> Result<ExitCode, Failure> {
-        let (totals, sum) = self.with_lines(&self.bar("{spinner} {msg} dropped"), None, |lines| {
-            cache::drop(&self.selection, &self.control, lines)
-        })?;
-        if !self.common.json {
-            let mut out = anstream::stdout().lock();
-            let mut sentences = Sentences::new(&mut out, Width::of_stdout());
+        let words = |sum: &Total| {
             let dropped = sum.before_bytes.saturating_sub(sum.resident_bytes);
             let mut sentence = format!("Dropped {} of {}", bytes(dropped as f64), files(sum.files));
             if sum.resident_files > 0 {
@@ -189,10 +177,10 @@ impl<'a> Job<'a> {
                     bytes(sum.resident_bytes as f64)
                 );
             }
-            sentences.say(&format!("{sentence}."))?;
-            sentences.left_out(&sum)?;
-            self.notes(&mut sentences, &totals, &sum)?;
-        }
+            Some(sentence + ".")
+        };
+        let work = |lines: &mut Lines<'_>| cache::drop(&self.selection, &self.control, lines);
+        let sum = self.with_lines(&self.bar("{spinner} {msg} dropped"), None, work, words)?;
         self.end(sum.failed + sum.unknown_files + sum.resident_files == 0)
     }
 
@@ -210,7 +198,7 @@ impl<'a> Job<'a> {
             stop: self.control.stop.clone(),
             moved: Some(&moved),
         };
-        let warmed = self.with_lines(&bar, Some(before.files), |lines| {
+        let work = |lines: &mut Lines<'_>| {
             let warmed = cache::warm(&self.selection, &control, lines);
             // What was read first may have gone again since.
             let mut now = cache::show(&self.selection, &Control::default(), &mut Silent);
@@ -219,11 +207,8 @@ impl<'a> Job<'a> {
                 now.failed = warmed.failed;
             }
             now
-        });
-        let (totals, sum) = warmed?;
-        if !self.common.json {
-            let mut out = anstream::stdout().lock();
-            let mut sentences = Sentences::new(&mut out, Width::of_stdout());
+        };
+        let words = |sum: &Total| {
             let more = sum.resident_bytes.saturating_sub(sum.before_bytes);
             let mut sentence = format!(
                 "Read {} into memory; {} of {} are there now",
@@ -234,39 +219,47 @@ impl<'a> Job<'a> {
             if sum.partial_files > 0 {
                 let _ = write!(sentence, ", {} not whole", files(sum.partial_files));
             }
-            sentences.say(&format!("{sentence}."))?;
-            sentences.left_out(&sum)?;
-            self.notes(&mut sentences, &totals, &sum)?;
-        }
+            Some(sentence + ".")
+        };
+        let sum = self.with_lines(&bar, Some(before.files), work, words)?;
         self.end(sum.failed + sum.unknown_files + sum.partial_files == 0)
     }
 
-    /// Runs a job whose files are told as they come; gives the totals and their sum after they were written.
+    /// Runs a job whose files are told as they come. Writes the totals and, for people, what the job did in `words`; gives
+    /// the sum of the totals.
     fn with_lines(
         &self,
         bar: &ProgressBar,
         expected_files: Option<u64>,
         work: impl FnOnce(&mut Lines<'_>) -> Vec<Total>,
-    ) -> std::io::Result<(Vec<Total>, Total)> {
-        let mut out = BufWriter::new(anstream::stdout().lock());
+        words: impl FnOnce(&Total) -> Option<String>,
+    ) -> std::io::Result<Total> {
         let format = Format {
             json: self.common.json,
             all: self.common.all,
             top: self.common.top as usize,
-            width: Width::of_stdout(),
         };
-        let mut lines = Lines::new(&mut out, format, bar, expected_files);
+        let out = BufWriter::new(anstream::stdout().lock());
+        let mut lines = Lines::new(Page::new(out, Width::of_stdout()), format, bar, expected_files);
         let totals = work(&mut lines);
         bar.finish_and_clear();
         let sum = sum_of(&totals);
-        lines.finish(&totals, &sum)?;
-        Ok((totals, sum))
+        let mut page = lines.finish(&totals, &sum)?;
+        if !self.common.json {
+            if let Some(sentence) = words(&sum) {
+                page.say(PLAIN, &sentence)?;
+            }
+            page.left_out(&left_out(&sum))?;
+            self.notes(&mut page, &totals, &sum)?;
+        }
+        page.flush()?;
+        Ok(sum)
     }
 
     /// What to know before believing the figures.
-    fn notes(&self, sentences: &mut Sentences<'_>, totals: &[Total], sum: &Total) -> std::io::Result<()> {
+    fn notes(&self, page: &mut Page<'_>, totals: &[Total], sum: &Total) -> std::io::Result<()> {
         if sum.unknown_files > 0 {
-            sentences.note(&format!(
+            page.note(&format!(
                 "Of {} it is unknown: the kernel tells what is cached to a file's owner and to those who may write it.",
                 files(sum.unknown_files)
             ))?;
@@ -274,13 +267,10 @@ impl<'a> Job<'a> {
         for total in totals {
             let path = visible_path(&total.path);
             match StorageFacts::of(&total.path).map(|facts| facts.file_system).as_deref() {
-                Ok("tmpfs" | "ramfs") => {
-                    sentences.note(&format!(
-                        "{path} is memory ({}): all of it stays, until it is deleted.",
-                        "tmpfs"
-                    ))?;
-                }
-                Ok(name) if name.starts_with("fuse") => sentences.note(&format!(
+                Ok("tmpfs" | "ramfs") => page.note(&format!(
+                    "{path} is memory (tmpfs): all of it stays, until it is deleted."
+                ))?,
+                Ok(name) if name.starts_with("fuse") => page.note(&format!(
                     "{path} is served by a program ({name}): this is what the kernel holds; what the program or the \
                      file system behind it holds is not seen from here."
                 ))?,
@@ -288,31 +278,41 @@ impl<'a> Job<'a> {
             }
         }
         if self.caught.signal().is_some() {
-            sentences.note("Stopped: these are the files until then.")?;
+            page.note("Stopped: these are the files until then.")?;
         }
         Ok(())
     }
 
     fn end(&self, is_all_done: bool) -> Result<ExitCode, Failure> {
-        match self.caught.signal() {
-            Some(signal) => Err(Failure::Stopped(signal)),
-            None if is_all_done => Ok(ExitCode::SUCCESS),
-            None => Ok(ExitCode::from(PARTLY)),
-        }
+        ended(&self.caught, if is_all_done { 0 } else { PARTLY })
     }
 
-    /// A bar on standard error, where that is a terminal and no lines are told meanwhile.
+    /// A bar where no lines are told meanwhile.
     fn bar(&self, template: &str) -> ProgressBar {
-        let is_shown = std::io::stderr().is_terminal() && !self.common.quiet && !self.common.all;
-        if !is_shown {
-            return ProgressBar::hidden();
-        }
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("━╸─"));
-        }
-        bar
+        progress_bar(!self.common.quiet && !self.common.all, template)
     }
+}
+
+/// What was found and not counted.
+fn left_out(sum: &Total) -> Vec<String> {
+    let all = [
+        (
+            sum.repeated,
+            "further name of what was counted",
+            "further names of what was counted",
+        ),
+        (sum.links, "symbolic link", "symbolic links"),
+        (sum.special, "device, FIFO or socket", "devices, FIFOs and sockets"),
+        (
+            sum.other_file_systems,
+            "folder of another file system (--all-file-systems)",
+            "folders of other file systems (--all-file-systems)",
+        ),
+    ];
+    let found = all.into_iter().filter(|(number, ..)| *number > 0);
+    found
+        .map(|(number, one, several)| plural(number, one, several))
+        .collect()
 }
 
 fn sum_of(totals: &[Total]) -> Total {
@@ -364,7 +364,7 @@ fn drop_system(json: bool) -> Result<ExitCode, Failure> {
         let value = serde_json::json!({
             "kind": "system", "cached_before_bytes": before, "cached_bytes": after,
         });
-        writeln!(out, "{}", crate::show::Json(value))?;
+        writeln!(out, "{}", Json(value))?;
         return Ok(ExitCode::SUCCESS);
     }
     match before.zip(after) {

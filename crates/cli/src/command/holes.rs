@@ -1,6 +1,6 @@
 //! `seekless holes`: what of files is holes, and making and filling them.
 
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use seekless_tools::holes::{self, Dig, Selection, Stop};
 use signal_hook::consts::SIGIO;
 
 use super::Failure;
-use crate::show::{HoleLines, Picture, Width, visible_path};
+use crate::show::{HoleLines, Page, Picture, Width, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Shows holes of files, makes them where zeros are, punches and fills them.
@@ -170,8 +170,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Action::Punch(punch) => {
             expect_wishes()?;
             let punched = holes::punch(&punch.file, punch.offset, punch.length)?;
-            let mut out = anstream::stdout().lock();
-            let told = HoleLines::new(&mut out, punch.json, Width::of_stdout()).punched(&punched);
+            let told = HoleLines::new(Page::stdout(), punch.json).punched(&punched);
             told.with_context(|| {
                 let shown = visible_path(&punch.file);
                 format!("{shown}: the hole is punched, but writing the output failed")
@@ -223,8 +222,8 @@ impl<'a> Job<'a> {
         work: impl Fn(&Path, &Stop) -> holes::Result<T> + Sync,
         tell: impl Fn(&mut HoleLines<'_>, T) -> std::io::Result<()>,
     ) -> Result<ExitCode, Failure> {
-        let mut out = BufWriter::new(anstream::stdout().lock());
-        let mut lines = HoleLines::new(&mut out, self.which.json, Width::of_stdout());
+        let out = BufWriter::new(anstream::stdout().lock());
+        let mut lines = HoleLines::new(Page::new(out, Width::of_stdout()), self.which.json);
         let mut errors = Vec::new();
         let mut unlisted = Vec::new();
         let mut untold = None;
@@ -254,8 +253,7 @@ impl<'a> Job<'a> {
         if untold.is_none() {
             let what = done.map(|done| format!("what could be is {done}, but "));
             let context = format!("{}writing the output failed", what.unwrap_or_default());
-            let told = lines.finish(&left).and_then(|()| out.flush());
-            untold = told.context(context).err();
+            untold = lines.finish(&left).context(context).err();
         }
         if let Some(untold) = untold {
             if errors.is_empty() {

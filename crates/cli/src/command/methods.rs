@@ -1,16 +1,17 @@
 //! `seekless methods`: what there is, and what of it works here.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use seekless::method::Operation;
-use seekless::{Method, Probe};
+use seekless::{Availability, Method, Probe};
 
 use super::Failure;
 use crate::read_ahead;
-use crate::show::{Width, list_methods, methods_json};
+use crate::show::{Json, Page, list_methods, method_json, methods_json};
 use crate::test_folder::TestFolder;
 
 /// Lists the methods, and tries on this storage which are available.
@@ -35,51 +36,35 @@ pub struct Arguments {
     json: bool,
 }
 
-/// The operations by their words.
-#[derive(Clone, Copy, ValueEnum)]
-enum OperationName {
-    Read,
-    Write,
-    Copy,
-    Compare,
-    Update,
-}
-
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let metadata = std::fs::metadata(&arguments.folder);
     let metadata = metadata.with_context(|| format!("{}: looking at it failed", arguments.folder.display()))?;
     if !metadata.is_dir() {
         return Err(anyhow::anyhow!("{}: is no folder to try methods in", arguments.folder.display()).into());
     }
-    let operation = arguments
-        .what
-        .as_deref()
-        .map(|what| OperationName::from_str(what, false));
-    let one = match (&operation, &arguments.what) {
-        (Some(Err(_)), Some(what)) => Some(method(what)?),
-        _ => None,
-    };
+    let what = arguments.what.as_deref();
+    let named = Operation::ALL.iter().filter(|operation| Some(operation.name()) == what);
+    let operations: Vec<Operation> = named.copied().collect();
+    let one = what.filter(|_| operations.is_empty()).map(method).transpose()?;
     read_ahead::put_back([&arguments.folder]);
     let test_folder = TestFolder::new()?;
     let folder = test_folder.make(&arguments.folder)?;
     // Dropped before the folder: it removes its files itself.
     let mut probe = Probe::new(&folder).context("methods are tried on test files")?;
-    let mut out = anstream::stdout().lock();
+    let mut page = Page::stdout();
     if let Some(method) = one {
-        return show_one(&mut out, &method, &mut probe, arguments.json);
+        show_one(&mut page, &method, &probe.availability(&method), arguments.json)?;
+        return Ok(ExitCode::SUCCESS);
     }
-    let operations = match operation {
-        Some(Ok(OperationName::Read)) => vec![Operation::Read],
-        Some(Ok(OperationName::Write)) => vec![Operation::Write],
-        Some(Ok(OperationName::Copy)) => vec![Operation::Copy],
-        Some(Ok(OperationName::Compare)) => vec![Operation::Compare],
-        Some(Ok(OperationName::Update)) => vec![Operation::Update],
-        _ => Operation::ALL.to_vec(),
+    let operations = if operations.is_empty() {
+        &Operation::ALL
+    } else {
+        operations.as_slice()
     };
     if arguments.json {
-        print_json(&mut out, methods_json(&operations, &mut probe))?;
+        writeln!(page, "{:#}", Json(methods_json(operations, &mut probe)))?;
     } else {
-        list_methods(&mut out, &operations, &mut probe, Width::of_stdout())?;
+        list_methods(&mut page, operations, &mut probe)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -96,24 +81,13 @@ fn method(text: &str) -> anyhow::Result<Method> {
     })
 }
 
-fn print_json(out: &mut dyn std::io::Write, value: serde_json::Value) -> anyhow::Result<()> {
-    Ok(writeln!(out, "{:#}", crate::show::Json(value))?)
-}
-
-fn show_one(out: &mut dyn std::io::Write, method: &Method, probe: &mut Probe, json: bool) -> Result<ExitCode, Failure> {
-    let availability = probe.availability(method);
-    let reason = availability.reason();
+fn show_one(page: &mut Page<'_>, method: &Method, availability: &Availability, json: bool) -> std::io::Result<()> {
     if json {
-        let value = serde_json::json!({
-            "method": method.to_string(), "available": reason.is_none(), "reason": reason,
-        });
-        print_json(out, value)?;
-    } else {
-        writeln!(out, "{method}\n  {}", method.mechanism().about)?;
-        match reason {
-            None => writeln!(out, "  available here")?,
-            Some(reason) => writeln!(out, "  not available here: {reason}")?,
-        }
+        return writeln!(page, "{:#}", Json(method_json(method, availability)));
     }
-    Ok(ExitCode::SUCCESS)
+    writeln!(page, "{method}\n  {}", method.mechanism().about)?;
+    match availability.reason() {
+        None => writeln!(page, "  available here"),
+        Some(reason) => writeln!(page, "  not available here: {reason}"),
+    }
 }

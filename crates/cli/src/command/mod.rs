@@ -6,6 +6,7 @@ pub mod cmp;
 mod generate;
 mod holes;
 mod methods;
+mod one_of;
 mod report;
 mod runs;
 mod storage;
@@ -16,6 +17,8 @@ mod watch_read_ahead;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::signals::Caught;
 
 /// Finds out how this storage likes to be read, written, copied and compared.
 #[derive(Debug, Parser)]
@@ -74,6 +77,23 @@ pub enum Failure {
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::Error(error.into())
+    }
+}
+
+/// Ends with an exit code, unless a signal stopped the command.
+fn ended(caught: &Caught, code: u8) -> Result<ExitCode, Failure> {
+    match caught.signal() {
+        Some(signal) => Err(Failure::Stopped(signal)),
+        None => Ok(ExitCode::from(code)),
+    }
+}
+
+/// Ends well, or with what failed of it.
+fn unless_failed(failed: Vec<anyhow::Error>) -> Result<ExitCode, Failure> {
+    if failed.is_empty() {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        Err(Failure::Partly(failed))
     }
 }
 

@@ -11,7 +11,7 @@ use seekless_results::visible;
 
 use super::Failure;
 use crate::read_ahead;
-use crate::show::{Described, Width, show_storage, storage_json, visible_path};
+use crate::show::{Described, Json, Page, show_storage, storage_json, visible_path};
 use crate::test_folder::TestFolder;
 
 /// Shows what lies behind files and folders, down to the disks, and which features work there.
@@ -43,11 +43,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let described = arguments.paths.iter().map(|path| describe(path, &test_folder));
     let described = described.collect::<anyhow::Result<Vec<_>>>()?;
     test_folder.remove();
-    let mut out = anstream::stdout().lock();
+    let mut page = Page::stdout();
     if arguments.json {
-        writeln!(out, "{:#}", crate::show::Json(storage_json(&described)))?;
+        writeln!(page, "{:#}", Json(storage_json(&described)))?;
     } else {
-        show_storage(&mut out, &described, Width::of_stdout())?;
+        show_storage(&mut page, &described)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,25 +1,22 @@
-//! What of files and folders is in memory: a line for each, a total, and what that means in words.
-
-mod json;
-mod sentences;
+//! What of files and folders is in memory: a line for each, and a total.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use indicatif::ProgressBar;
+use anstyle::Style;
+use indicatif::{HumanCount, ProgressBar};
 use seekless::cache::Resident;
 use seekless_results::{bytes, visible};
 use seekless_tools::cache::{FileState, Total, Watch};
+use serde_json::{Value, json};
 
-use super::units::bar;
-use super::visible::{Json, visible_path};
-use super::width::Width;
-use super::{BOLD, DIM, WARNING};
-use json::{failed_json, file_json, total_json};
-pub use sentences::Sentences;
+use super::page::Page;
+use super::units::{bar, files};
+use super::visible::{Json, object, visible_path};
+use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// What is shown of the files.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +27,6 @@ pub struct Format {
     pub all: bool,
     /// So many files at the end, those of which most is resident.
     pub top: usize,
-    /// How wide the lines may be.
-    pub width: Width,
 }
 
 /// Errors that are said one by one; the rest is counted.
@@ -44,51 +39,33 @@ const FILES_PER_LOOK: u64 = 64;
 
 /// Writes a line for each file as it comes, and keeps what is to be said at the end.
 pub struct Lines<'a> {
-    out: &'a mut dyn Write,
+    page: Page<'a>,
     format: Format,
     progress: &'a ProgressBar,
     expected_files: Option<u64>,
-    top: BinaryHeap<Reverse<(u64, FileOrder)>>,
+    /// By what is resident, and of equals by their order.
+    top: BTreeMap<(Reverse<u64>, u64), FileState>,
     files: u64,
     errors: u64,
     has_head: bool,
     broken: Option<std::io::Error>,
 }
 
-/// A file among those of which most is resident; of equals the first goes first.
-struct FileOrder(FileState, u64);
-
-impl PartialEq for FileOrder {
-    fn eq(&self, other: &Self) -> bool {
-        self.1 == other.1
-    }
-}
-impl Eq for FileOrder {}
-impl PartialOrd for FileOrder {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for FileOrder {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        other.1.cmp(&self.1)
-    }
-}
-
 impl Watch for Lines<'_> {
     fn file(&mut self, file: &FileState) -> ControlFlow<()> {
         self.files += 1;
         if self.files.is_multiple_of(FILES_PER_LOOK) {
-            self.progress.set_message(self.progress_text());
+            self.progress.set_message(match self.expected_files {
+                Some(all) => format!("{} of {}", HumanCount(self.files), files(all)),
+                None => files(self.files),
+            });
         }
         if self.format.top > 0
-            && let Resident::Known { resident_bytes, .. } = file.resident
-            && resident_bytes > 0
+            && let Some((resident_bytes @ 1.., _)) = known(&file.resident)
         {
-            self.top
-                .push(Reverse((resident_bytes, FileOrder(file.clone(), self.files))));
+            self.top.insert((Reverse(resident_bytes), self.files), file.clone());
             if self.top.len() > self.format.top {
-                self.top.pop();
+                self.top.pop_last();
             }
         }
         if file.is_named || self.format.all {
@@ -107,7 +84,8 @@ impl Watch for Lines<'_> {
             });
         }
         let written = if self.format.json {
-            writeln!(self.out, "{}", Json(failed_json(path, reason)))
+            let failed = object("failed", json!({"reason": reason}), Some(path));
+            writeln!(self.page, "{}", Json(failed))
         } else if self.errors <= MOST_ERRORS {
             self.write_line(None, &visible_path(path))
         } else {
@@ -118,14 +96,14 @@ impl Watch for Lines<'_> {
 }
 
 impl<'a> Lines<'a> {
-    /// Writes to `out`, beside a progress bar; `expected_files` are known where they were counted before.
-    pub fn new(out: &'a mut dyn Write, format: Format, progress: &'a ProgressBar, expected_files: Option<u64>) -> Self {
+    /// Writes to a page, beside a progress bar; `expected_files` are known where they were counted before.
+    pub fn new(page: Page<'a>, format: Format, progress: &'a ProgressBar, expected_files: Option<u64>) -> Self {
         Self {
-            out,
+            page,
             format,
             progress,
             expected_files,
-            top: BinaryHeap::new(),
+            top: BTreeMap::new(),
             files: 0,
             errors: 0,
             has_head: false,
@@ -133,26 +111,22 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Writes what is left: the files of which most is resident, and the totals.
-    pub fn finish(mut self, totals: &[Total], sum: &Total) -> std::io::Result<()> {
+    /// Writes what is left: the files of which most is resident, and the totals. Gives the page for what follows.
+    pub fn finish(mut self, totals: &[Total], sum: &Total) -> std::io::Result<Page<'a>> {
         if let Some(error) = self.broken.take() {
             return Err(error);
         }
-        if self.errors > MOST_ERRORS {
-            let _ = writeln!(
-                anstream::stderr(),
-                "seekless: and {} more like these",
-                self.errors - MOST_ERRORS
-            );
+        if let more @ 1.. = self.errors.saturating_sub(MOST_ERRORS) {
+            let _ = writeln!(anstream::stderr(), "seekless: and {more} more like these");
         }
-        for Reverse((_, FileOrder(file, _))) in std::mem::take(&mut self.top).into_sorted_vec() {
-            self.write_file(&file)?;
+        for file in std::mem::take(&mut self.top).values() {
+            self.write_file(file)?;
         }
         if self.format.json {
             for total in totals {
-                writeln!(self.out, "{}", Json(total_json(total, Some(&total.path))))?;
+                writeln!(self.page, "{}", Json(object("total", total, Some(&total.path))))?;
             }
-            writeln!(self.out, "{}", Json(total_json(sum, None)))?;
+            writeln!(self.page, "{}", Json(object("total", sum, None)))?;
         } else {
             for total in totals.iter().filter(|total| total.is_folder) {
                 let name = format!("{} ({})", visible_path(&total.path), files(total.files));
@@ -163,14 +137,8 @@ impl<'a> Lines<'a> {
                 self.write_line(Some((sum.resident_bytes, sum.cacheable_bytes)), &name)?;
             }
         }
-        self.out.flush()
-    }
-
-    fn progress_text(&self) -> String {
-        match self.expected_files {
-            Some(all) => format!("{} of {}", count(self.files), files(all)),
-            None => files(self.files),
-        }
+        self.page.flush()?;
+        Ok(self.page)
     }
 
     fn went(&mut self, written: std::io::Result<()>) -> ControlFlow<()> {
@@ -185,82 +153,68 @@ impl<'a> Lines<'a> {
 
     fn write_file(&mut self, file: &FileState) -> std::io::Result<()> {
         if self.format.json {
-            return writeln!(self.out, "{}", Json(file_json(file)));
+            return writeln!(self.page, "{}", Json(file_json(file)));
         }
-        let known = match file.resident {
-            Resident::Known {
-                resident_bytes,
-                total_bytes,
-            } => Some((resident_bytes, total_bytes)),
-            Resident::Unknown(_) => None,
-        };
-        self.write_line(known, &visible_path(&file.path))
+        self.write_line(known(&file.resident), &visible_path(&file.path))
     }
 
     fn write_line(&mut self, known: Option<(u64, u64)>, name: &str) -> std::io::Result<()> {
-        let bar_width = if self.format.width.columns() >= WIDE_ENOUGH {
-            BAR
-        } else {
-            0
+        let is_wide = self.page.width().columns() >= WIDE_ENOUGH;
+        let (bar_width, bar_column) = if is_wide { (BAR, BAR + 2) } else { (0, 0) };
+        let line = |style: Style, [resident, of, part, bar]: [&str; 4], name: &str| {
+            format!("{style}{resident:>9}{style:#} {of:>9} {part:>6}  {bar:<bar_column$}{name}")
         };
-        let gap = if bar_width > 0 { 2 } else { 0 };
         if !self.has_head {
             self.has_head = true;
-            let head = format!(
-                "{:>9} {:>9} {:>6}  {:bar_width$}{:gap$}path",
-                "resident", "of", "part", "", ""
-            );
-            writeln!(self.out, "{DIM}{head}{DIM:#}")?;
+            let head = line(PLAIN, ["resident", "of", "part", ""], "path");
+            writeln!(self.page, "{DIM}{head}{DIM:#}")?;
         }
         let Some((resident, of)) = known else {
-            return writeln!(
-                self.out,
-                "{WARNING}{:>9}{WARNING:#} {:>9} {:>6}  {:bar_width$}{:gap$}{name}",
-                "unknown", "", "", "", ""
-            );
+            return writeln!(self.page, "{}", line(WARNING, ["unknown", "", "", ""], name));
         };
         let part = if of == 0 { 0.0 } else { resident as f64 / of as f64 };
         // Not 100 % where a page is missing, not 0 % where one is there.
         let percent = match format!("{:.0} %", part * 100.0) {
+            _ if of == 0 => String::new(),
             text if text == "100 %" && resident < of => "99 %".to_owned(),
             text if text == "0 %" && resident > 0 => "1 %".to_owned(),
             text => text,
         };
-        let bar = bar(part, bar_width);
-        writeln!(
-            self.out,
-            "{:>9} {:>9} {:>6}  {bar:<bar_width$}{:gap$}{name}",
-            bytes(resident as f64),
-            bytes(of as f64),
-            if of == 0 { "" } else { &percent },
-            "",
-        )
+        let (resident, of, bar) = (bytes(resident as f64), bytes(of as f64), bar(part, bar_width));
+        writeln!(self.page, "{}", line(PLAIN, [&resident, &of, &percent, &bar], name))
     }
 }
 
-/// A number with a comma between thousands.
-pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
+/// What is resident, and of how many bytes.
+fn known(resident: &Resident) -> Option<(u64, u64)> {
+    match *resident {
+        Resident::Known {
+            resident_bytes,
+            total_bytes,
+        } => Some((resident_bytes, total_bytes)),
+        Resident::Unknown(_) => None,
     }
-    text
 }
 
-/// A number of files in words.
-pub fn files(number: u64) -> String {
-    match number {
-        1 => "1 file".to_owned(),
-        number => format!("{} files", count(number)),
-    }
+/// The object that programs get of a file.
+fn file_json(file: &FileState) -> Value {
+    let (resident, cacheable) = known(&file.resident).unzip();
+    let figures = json!({
+        "bytes": file.bytes,
+        "cacheable_bytes": cacheable,
+        "resident_before_bytes": file.before.as_ref().and_then(known).map(|(resident, _)| resident),
+        "resident_bytes": resident,
+        "unknown": match file.resident {
+            Resident::Unknown(reason) => Some(reason),
+            Resident::Known { .. } => None,
+        },
+    });
+    object("file", figures, Some(&file.path))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::page::{Width, columns_of};
     use super::*;
 
     fn state(path: &str, resident: Resident) -> FileState {
@@ -283,7 +237,7 @@ mod tests {
     fn printed(format: Format, files: &[FileState]) -> String {
         let mut out = Vec::new();
         let bar = ProgressBar::hidden();
-        let mut lines = Lines::new(&mut out, format, &bar, None);
+        let mut lines = Lines::new(Page::new(&mut out, Width::default()), format, &bar, None);
         for file in files {
             assert!(lines.file(file).is_continue());
         }
@@ -295,7 +249,6 @@ mod tests {
         json: false,
         all: true,
         top: 0,
-        width: Width::unlimited(),
     };
 
     #[test]
@@ -321,7 +274,7 @@ mod tests {
             "{text}"
         );
         assert!(lines[2].contains(" 1 %") && lines[3].contains("unknown"), "{text}");
-        let columns: Vec<_> = lines.iter().map(|line| super::super::width::columns_of(line)).collect();
+        let columns: Vec<_> = lines.iter().map(|line| columns_of(line)).collect();
         assert_eq!(columns[2], columns[3], "{text}");
     }
 
@@ -341,13 +294,5 @@ mod tests {
             .filter_map(|line| line.split_whitespace().last())
             .collect();
         assert_eq!(names, ["b", "e", "a"], "{text}");
-    }
-
-    #[test]
-    fn thousands_are_set_apart() {
-        assert_eq!(
-            ["0", "999", "1,000", "12,345,678"],
-            [0, 999, 1000, 12_345_678].map(count).each_ref().map(String::as_str)
-        );
     }
 }

@@ -1,51 +1,45 @@
 //! What changed from one run to another.
 
-use std::io::Write;
+use std::io::{self, Write};
 
-use anstyle::Style;
 use seekless_record::Interval;
 use seekless_results::{Availability, Change, Comparison, ContestChange, MethodChange, rate, visible};
 
+use super::page::Page;
 use super::runs::short;
-use super::table::{Columns, print_columns};
-use super::width::{Width, wrapped};
-use super::{DIM, GOOD, WARNING};
+use super::table::{Row, Table};
+use super::{DIM, GOOD, PLAIN, WARNING};
 
 /// Shows what changed.
 pub fn show_comparison(
-    out: &mut dyn Write,
+    page: &mut Page<'_>,
     comparison: &Comparison,
     objections: &[String],
     all: bool,
-    width: Width,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     for objection in objections {
-        let text = wrapped(INDENT, &visible(objection), width);
-        writeln!(out, "{WARNING}Differs{WARNING:#}  {text}")?;
+        page.labelled(WARNING, "Differs", INDENT, &visible(objection))?;
     }
     for change in &comparison.changed {
-        writeln!(out, "Changed  {}", wrapped(INDENT, &visible(change), width))?;
+        page.labelled(PLAIN, "Changed", INDENT, &visible(change))?;
     }
     for caution in &comparison.cautions {
-        writeln!(
-            out,
-            "{WARNING}Note{WARNING:#}     {}",
-            wrapped(INDENT, &visible(caution), width)
-        )?;
+        page.labelled(WARNING, "Note", INDENT, &visible(caution))?;
     }
     if !comparison.cautions.is_empty() {
         let advice = "So times and rates of the two are not to be compared as they are. What stands beside the reference \
                       was measured in the same rounds as it, and can be.";
-        writeln!(out, "         {}", wrapped(INDENT, advice, width))?;
+        page.labelled(PLAIN, "", INDENT, advice)?;
     }
     for contest in &comparison.contests {
-        writeln!(out)?;
-        show_change(out, contest, all, width)?;
+        writeln!(page)?;
+        show_change(page, contest, all)?;
     }
     for (only, which) in [(&comparison.only_first, "first"), (&comparison.only_second, "second")] {
         if !only.is_empty() {
+            writeln!(page)?;
             let text = format!("Only the {which} measured: {}", visible(&only.join("; ")));
-            writeln!(out, "\n{DIM}{}{DIM:#}", wrapped(0, &text, width))?;
+            page.say(DIM, &text)?;
         }
     }
     Ok(())
@@ -54,7 +48,7 @@ pub fn show_comparison(
 /// How far what stands behind a word at the margin is set in.
 const INDENT: usize = 9;
 
-fn show_change(out: &mut dyn Write, contest: &ContestChange, all: bool, width: Width) -> std::io::Result<()> {
+fn show_change(page: &mut Page<'_>, contest: &ContestChange, all: bool) -> io::Result<()> {
     let storage = contest
         .storage
         .as_ref()
@@ -65,9 +59,9 @@ fn show_change(out: &mut dyn Write, contest: &ContestChange, all: bool, width: W
     if shown.is_empty() {
         shown = contest.methods.iter().take(FEWEST_ROWS).collect();
     }
-    let rows: Vec<Columns> = shown.iter().map(|method| changed_row(method)).collect();
     let heads = ["before", "now", "beside reference", "change"];
-    print_columns(out, &title, &heads, &rows, &[0, 1, 2], width)?;
+    let rows = shown.iter().map(|method| changed_row(method));
+    Table::new(Some(&title), &heads, rows).print(page, &[0, 1, 2])?;
     let hidden = contest.methods.len() - shown.len();
     let mut asides = Vec::new();
     if hidden > 0 {
@@ -75,20 +69,20 @@ fn show_change(out: &mut dyn Write, contest: &ContestChange, all: bool, width: W
             "... {hidden} more, with fewer than 6 rounds (--all shows them)"
         ));
     }
-    if let Some(reference) = contest.reference.as_ref().filter(|_| rows.len() > 1) {
+    if let Some(reference) = contest.reference.as_ref().filter(|_| shown.len() > 1) {
         asides.push(format!("the reference is {}", short(reference)));
     }
     asides.extend(told_apart("now measured", &contest.new, "was", all));
     asides.extend(told_apart("no longer measured", &contest.gone, "is", all));
-    for aside in asides {
-        writeln!(out, "{DIM}  {}{DIM:#}", wrapped(4, &aside, width))?;
-    }
+    asides.iter().try_for_each(|aside| page.aside(DIM, aside))?;
     for (word, [before, now]) in [("Recommended", &contest.recommended), ("Fastest", &contest.best)] {
-        writeln!(
-            out,
-            "{}",
-            wrapped(0, &before_and_now(word, before.as_deref(), now.as_deref()), width)
-        )?;
+        let name = |method: &Option<String>| method.as_deref().map_or("undecided".into(), visible).into_owned();
+        let text = if before == now {
+            format!("{word}: as before, {}", name(now))
+        } else {
+            format!("{word}: now {}, before {}", name(now), name(before))
+        };
+        page.say(PLAIN, &text)?;
     }
     Ok(())
 }
@@ -96,14 +90,14 @@ fn show_change(out: &mut dyn Write, contest: &ContestChange, all: bool, width: W
 /// So many rows are shown even where none has enough rounds, and so many reasons.
 const FEWEST_ROWS: usize = 4;
 
-fn changed_row(method: &MethodChange) -> Columns {
+fn changed_row(method: &MethodChange) -> Row {
     let style = match method.change {
         Change::Faster => GOOD,
         Change::Slower => WARNING,
-        Change::NoneShown => Style::new(),
+        Change::NoneShown => PLAIN,
         Change::TooFewRounds => DIM,
     };
-    Columns {
+    Row {
         name: short(&method.method),
         cells: vec![
             rate(method.bytes_per_second[0]),
@@ -112,6 +106,7 @@ fn changed_row(method: &MethodChange) -> Columns {
             change_words(method.change, &method.time),
         ],
         style,
+        ..Row::default()
     }
 }
 
@@ -144,19 +139,9 @@ fn told_apart(what: &str, methods: &[Availability], verb: &str, all: bool) -> Ve
     told
 }
 
-fn before_and_now(word: &str, before: Option<&str>, now: Option<&str>) -> String {
-    let name =
-        |method: Option<&str>| method.map_or_else(|| "undecided".to_owned(), |method| visible(method).into_owned());
-    if before == now {
-        format!("{word}: as before, {}", name(now))
-    } else {
-        format!("{word}: now {}, before {}", name(now), name(before))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::width::columns_of;
+    use super::super::page::{Width, columns_of};
     use super::*;
 
     fn interval(low: f64, median: f64, high: f64) -> Interval {
@@ -186,7 +171,9 @@ mod tests {
         let comparison = seekless_results::compare(&run, &run).expect("it has itself in common");
         for columns in 66..120 {
             let mut out = Vec::new();
-            show_comparison(&mut out, &comparison, &[], true, Width::of(columns)).expect("memory takes it");
+            let mut page = Page::new(&mut out, Width::of(columns));
+            show_comparison(&mut page, &comparison, &[], true).expect("memory takes it");
+            drop(page);
             let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).expect("it is text");
             for line in text.lines() {
                 assert!(columns_of(line) <= columns, "{columns}: {line}");

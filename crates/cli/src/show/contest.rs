@@ -1,16 +1,16 @@
 //! One contest on a terminal: its ranking, what is not in it and why, and what follows.
 
-use std::io::Write;
+use std::io;
 
 use anstyle::Style;
 use seekless::Operation;
 use seekless_record::{Contest, Entry, Interval, Status};
 use seekless_results::{ContestView, Position, Row, is_told_in_times, rate, short_name};
 
-use super::table::{TableRow, print_ranking};
+use super::page::Page;
+use super::table::{self, Table};
 use super::units::seconds;
-use super::width::{Width, wrapped};
-use super::{DIM, GOOD, WARNING};
+use super::{DIM, GOOD, PLAIN, WARNING};
 
 /// So many rows are shown even where most were dropped.
 const FEWEST_ROWS: usize = 6;
@@ -26,32 +26,33 @@ pub fn cut<'v, 'a>(rows: &'v [Row<'a>], all: bool) -> &'v [Row<'a>] {
 }
 
 /// Shows a contest below its title.
-pub fn show_contest(out: &mut dyn Write, view: &ContestView<'_>, all: bool, width: Width) -> std::io::Result<()> {
+pub fn show_contest(page: &mut Page<'_>, view: &ContestView<'_>, all: bool) -> io::Result<()> {
     let shown = cut(&view.rows, all);
     let rates = shown.iter().map(|row| row.summary.bytes_per_second);
     let best = rates.fold(f64::MIN_POSITIVE, f64::max);
     let first_dropped = view.rows.iter().position(Row::is_dropped);
     let columns = columns(view);
     let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
-    let rows: Vec<TableRow> = shown
-        .iter()
-        .enumerate()
-        .map(|(index, row)| TableRow {
-            name: row.name(),
-            part: row.summary.bytes_per_second / best,
-            figures: columns.iter().map(|(_, figure)| figure(row)).collect(),
-            verdict: verdict(row.position),
-            style: style_of(row),
-            before: (first_dropped == Some(index)).then_some("no longer measured:"),
-        })
-        .collect();
-    print_ranking(out, &view.title, &heads, &rows, width)?;
-    show_names(out, shown, width)?;
-    show_rest(out, view.contest, view.rows.len() - shown.len(), all, width)?;
-    show_conclusion(out, view, all, width)
+    let rows = shown.iter().enumerate().map(|(index, row)| table::Row {
+        name: row.name(),
+        cells: columns.iter().map(|(_, cell)| cell(row)).collect(),
+        part: row.summary.bytes_per_second / best,
+        style: style_of(row),
+        before: (first_dropped == Some(index)).then_some("no longer measured:"),
+    });
+    Table::new(Some(&view.title), &heads, rows).print_ranking(page)?;
+    show_names(page, shown)?;
+    show_rest(page, view.contest, view.rows.len() - shown.len(), all)?;
+    if let Some(conclusion) = &view.contest.conclusion {
+        page.say(PLAIN, &conclusion.sentence)?;
+    }
+    for line in findings(view, all) {
+        page.aside(DIM, &line)?;
+    }
+    Ok(())
 }
 
-/// A heading, and the figure below it.
+/// A heading, and what stands below it.
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
 fn columns(view: &ContestView<'_>) -> Vec<Column> {
@@ -77,6 +78,7 @@ fn columns(view: &ContestView<'_>) -> Vec<Column> {
         }
     }
     columns.push(("rounds", |row| row.summary.rounds.to_string()));
+    columns.push(("", |row| verdict(row.position)));
     columns
 }
 
@@ -112,21 +114,16 @@ fn requests(row: &Row<'_>) -> String {
 }
 
 /// What published names stand for, and what is to be known of commands.
-fn show_names(out: &mut dyn Write, shown: &[Row<'_>], width: Width) -> std::io::Result<()> {
+fn show_names(page: &mut Page<'_>, shown: &[Row<'_>]) -> io::Result<()> {
     for row in shown {
+        let (planned, label) = (&row.summary.planned, &row.entry.label);
         let notes = [
             row.note().map(|note| format!("{}: {note}", row.name())),
-            row.summary
-                .planned
-                .as_ref()
-                .map(|planned| format!("planned: {planned}")),
-            row.entry
-                .label
-                .as_ref()
-                .map(|label| format!("{label}: {}", row.entry.name())),
+            planned.as_ref().map(|planned| format!("planned: {planned}")),
+            label.as_ref().map(|label| format!("{label}: {}", row.entry.name())),
         ];
-        for note in notes.into_iter().flatten() {
-            aside(out, DIM, &note, width)?;
+        for note in notes.iter().flatten() {
+            page.aside(DIM, note)?;
         }
     }
     Ok(())
@@ -159,67 +156,28 @@ fn style_of(row: &Row<'_>) -> Style {
         Position::Best => GOOD.bold(),
         Position::Tie => GOOD,
         _ if row.is_dropped() => DIM,
-        _ => Style::new(),
+        _ => PLAIN,
     }
-}
-
-/// Writes a line that is less than the others.
-fn aside(out: &mut dyn Write, style: Style, text: &str, width: Width) -> std::io::Result<()> {
-    writeln!(out, "{style}  {}{style:#}", wrapped(4, text, width))
 }
 
 /// What is not in the table, and why.
-fn show_rest(out: &mut dyn Write, contest: &Contest, hidden: usize, all: bool, width: Width) -> std::io::Result<()> {
+fn show_rest(page: &mut Page<'_>, contest: &Contest, hidden: usize, all: bool) -> io::Result<()> {
     if hidden > 0 {
-        aside(
-            out,
-            DIM,
-            &format!("... {hidden} more, clearly beaten (--all shows them)"),
-            width,
-        )?;
+        page.aside(DIM, &format!("... {hidden} more, clearly beaten (--all shows them)"))?;
     }
+    let name = |entry: &Entry| short_name(&entry.name(), contest);
+    let mut missing = Vec::new();
     for entry in &contest.entries {
-        if let Status::Failed(why) = &entry.status {
-            let name = short_name(&entry.name(), contest);
-            aside(out, WARNING, &format!("{name} failed: {why}"), width)?;
+        match &entry.status {
+            Status::Failed(why) => page.aside(WARNING, &format!("{} failed: {why}", name(entry)))?,
+            Status::Unavailable(why) | Status::Unmeasured(why) => missing.push(format!("{}: {why}", name(entry))),
+            Status::Measured | Status::Dropped(_) => {}
         }
     }
-    let missing: Vec<(&Entry, &String)> = contest
-        .entries
-        .iter()
-        .filter_map(|entry| match &entry.status {
-            Status::Unavailable(why) | Status::Unmeasured(why) => Some((entry, why)),
-            _ => None,
-        })
-        .collect();
-    if all || missing.len() == contest.entries.len() {
-        for (entry, why) in missing {
-            aside(
-                out,
-                DIM,
-                &format!("{}: {why}", short_name(&entry.name(), contest)),
-                width,
-            )?;
-        }
-    } else if !missing.is_empty() {
-        aside(
-            out,
-            DIM,
-            &format!("{} not measured here (--all says why)", missing.len()),
-            width,
-        )?;
+    if !(all || missing.is_empty() || missing.len() == contest.entries.len()) {
+        missing = vec![format!("{} not measured here (--all says why)", missing.len())];
     }
-    Ok(())
-}
-
-fn show_conclusion(out: &mut dyn Write, view: &ContestView<'_>, all: bool, width: Width) -> std::io::Result<()> {
-    if let Some(conclusion) = &view.contest.conclusion {
-        writeln!(out, "{}", wrapped(0, &conclusion.sentence, width))?;
-    }
-    for line in findings(view, all) {
-        aside(out, DIM, &line, width)?;
-    }
-    Ok(())
+    missing.iter().try_for_each(|line| page.aside(DIM, line))
 }
 
 /// What else was found, a line each.

@@ -1,15 +1,15 @@
 //! What files consist of, and what became of their holes: a line each, a picture, or an object for programs.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use seekless_results::bytes;
 use seekless_tools::holes::{Dig, Dug, Filled, Kind, Left, Punched, Shown, Stretch};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::visible::{Json, insert_path, visible_path};
-use super::width::{Width, wrapped};
-use super::{BOLD, DIM};
+use super::page::{Page, Width};
+use super::visible::{Json, object, visible_path};
+use super::{BOLD, PLAIN};
 
 /// Columns of the picture at most, and what stands before it.
 const PICTURE: usize = 64;
@@ -17,28 +17,14 @@ const INDENT: usize = 2;
 
 /// Writes the lines.
 pub struct HoleLines<'a> {
-    out: &'a mut dyn Write,
+    page: Page<'a>,
     json: bool,
-    width: Width,
     files: u64,
-    sum: Sum,
-}
-
-/// What all files come to, of the one job that is done.
-enum Sum {
-    Nothing,
-    Shown(Shown),
-    Changed {
-        holes: u64,
-        zeros: u64,
-        before: u64,
-        after: u64,
-        how: Dig,
-    },
-    Filled {
-        before: u64,
-        after: u64,
-    },
+    /// What all files come to, of the one job that is done.
+    shown: Option<Shown>,
+    changed: Dug,
+    /// That in words.
+    together: String,
 }
 
 /// What of a file's stretches is kept while they are told.
@@ -114,217 +100,152 @@ impl Picture {
 }
 
 impl<'a> HoleLines<'a> {
-    /// Writes to `out`.
-    pub fn new(out: &'a mut dyn Write, json: bool, width: Width) -> Self {
+    /// Writes to a page.
+    pub fn new(page: Page<'a>, json: bool) -> Self {
         Self {
-            out,
+            page,
             json,
-            width,
             files: 0,
-            sum: Sum::Nothing,
+            shown: None,
+            changed: Dug::default(),
+            together: String::new(),
         }
     }
 
     /// What a file consists of.
-    pub fn shown(&mut self, shown: &Shown, picture: Picture) -> std::io::Result<()> {
+    pub fn shown(&mut self, shown: &Shown, picture: Picture) -> io::Result<()> {
         self.files += 1;
-        match &mut self.sum {
-            Sum::Shown(sum) => sum.add(shown),
-            sum => *sum = Sum::Shown(shown.clone()),
-        }
+        let sum = self.shown.take().map_or_else(
+            || shown.clone(),
+            |mut sum| {
+                sum.add(shown);
+                sum
+            },
+        );
+        self.together = shown_words(&sum);
+        self.shown = Some(sum);
         if self.json {
-            return writeln!(self.out, "{}", Json(shown_json(shown, "file", picture.map.as_deref())));
+            let mut object = object("file", shown, Some(&shown.path));
+            object["stretches"] = json!(picture.map.map(|map| map.iter().map(stretch_json).collect::<Vec<_>>()));
+            return writeln!(self.page, "{}", Json(object));
         }
-        writeln!(self.out, "{BOLD}{}{BOLD:#}", visible_path(&shown.path))?;
-        self.sentence(&shown_words(shown))?;
+        writeln!(self.page, "{BOLD}{}{BOLD:#}", visible_path(&shown.path))?;
+        self.page.labelled(PLAIN, "", INDENT, &shown_words(shown))?;
         if shown.bytes > 0 && shown.is_known {
-            writeln!(self.out, "{:INDENT$}{}", "", picture.text())?;
+            writeln!(self.page, "{:INDENT$}{}", "", picture.text())?;
         }
-        for stretch in picture.map.into_iter().flatten() {
-            let length = stretch.range.end - stretch.range.start;
+        for Stretch { kind, range } in picture.map.into_iter().flatten() {
+            let (name, length) = (kind.name(), range.end - range.start);
+            let size = bytes(length as f64);
             writeln!(
-                self.out,
-                "{:INDENT$}{:<8} {:>20} {:>20}  {}",
-                "",
-                stretch.kind.name(),
-                stretch.range.start,
-                length,
-                bytes(length as f64)
+                self.page,
+                "{:INDENT$}{name:<8} {:>20} {length:>20}  {size}",
+                "", range.start
             )?;
         }
         Ok(())
     }
 
     /// What was dug in a file.
-    pub fn dug(&mut self, dug: &Dug, how: Dig) -> std::io::Result<()> {
-        self.files += 1;
-        let (mut holes, mut zeros, mut before, mut after) = (
-            dug.holes,
-            dug.zero_bytes,
-            dug.allocated_before_bytes,
-            dug.allocated_bytes,
-        );
-        if self.json {
-            let values = [
-                ("bytes", json!(dug.bytes)),
-                ("holes", json!(holes)),
-                ("zero_bytes", json!(zeros)),
-                ("allocated_before_bytes", json!(before)),
-                ("allocated_bytes", json!(after)),
-                ("is_dry_run", json!(how.dry_run)),
-            ];
-            writeln!(self.out, "{}", Json(object("dug", &dug.path, values)))?;
-        } else {
-            let words = dug_words(holes, zeros, before, after, how);
-            self.line(&dug.path, &words)?;
-        }
-        if let Sum::Changed {
-            holes: h,
-            zeros: z,
-            before: b,
-            after: a,
-            ..
-        } = self.sum
-        {
-            (holes, zeros, before, after) = (holes + h, zeros + z, before + b, after + a);
-        }
-        self.sum = Sum::Changed {
-            holes,
-            zeros,
-            before,
-            after,
-            how,
-        };
-        Ok(())
-    }
-
-    /// What was punched.
-    pub fn punched(&mut self, punched: &Punched) -> std::io::Result<()> {
-        let (before, after) = (punched.allocated_before_bytes, punched.allocated_bytes);
-        if self.json {
-            let values = [
-                ("bytes", json!(punched.bytes)),
-                ("offset", json!(punched.offset)),
-                ("length", json!(punched.length)),
-                ("allocated_before_bytes", json!(before)),
-                ("allocated_bytes", json!(after)),
-            ];
-            return writeln!(self.out, "{}", Json(object("punched", &punched.path, values)));
-        }
-        let words = format!(
-            "{} from byte {} read as zeros now; {}",
-            bytes(punched.length as f64),
-            punched.offset,
-            freed_words(before, after)
-        );
-        self.line(&punched.path, &words)
+    pub fn dug(&mut self, dug: &Dug, how: Dig) -> io::Result<()> {
+        let mut object = object("dug", dug, Some(&dug.path));
+        object["is_dry_run"] = how.dry_run.into();
+        self.changed(dug, object, |dug| dug_words(dug, how))
     }
 
     /// What was filled.
-    pub fn filled(&mut self, filled: &Filled) -> std::io::Result<()> {
+    pub fn filled(&mut self, filled: &Filled) -> io::Result<()> {
+        let figures = Dug {
+            path: filled.path.clone(),
+            allocated_before_bytes: filled.allocated_before_bytes,
+            allocated_bytes: filled.allocated_bytes,
+            ..Dug::default()
+        };
+        self.changed(&figures, object("filled", filled, Some(&filled.path)), filled_words)
+    }
+
+    /// What was punched.
+    pub fn punched(&mut self, punched: &Punched) -> io::Result<()> {
+        let freed = freed_words(punched.allocated_before_bytes, punched.allocated_bytes);
+        let length = bytes(punched.length as f64);
+        let words = format!("{length} from byte {} read as zeros now; {freed}", punched.offset);
+        self.line(&punched.path, object("punched", punched, Some(&punched.path)), &words)
+    }
+
+    /// Writes what became of a file, and adds its figures.
+    fn changed(&mut self, file: &Dug, object: Value, words: impl Fn(&Dug) -> String) -> io::Result<()> {
         self.files += 1;
-        let (mut before, mut after) = (filled.allocated_before_bytes, filled.allocated_bytes);
-        if self.json {
-            let values = [
-                ("bytes", json!(filled.bytes)),
-                ("allocated_before_bytes", json!(before)),
-                ("allocated_bytes", json!(after)),
-            ];
-            writeln!(self.out, "{}", Json(object("filled", &filled.path, values)))?;
-        } else {
-            self.line(&filled.path, &filled_words(before, after))?;
-        }
-        if let Sum::Filled { before: b, after: a } = self.sum {
-            (before, after) = (before + b, after + a);
-        }
-        self.sum = Sum::Filled { before, after };
+        self.line(&file.path, object, &words(file))?;
+        self.changed.holes += file.holes;
+        self.changed.zero_bytes += file.zero_bytes;
+        self.changed.allocated_before_bytes += file.allocated_before_bytes;
+        self.changed.allocated_bytes += file.allocated_bytes;
+        self.together = words(&self.changed);
         Ok(())
     }
 
-    /// Writes what several files come to, and what was left out.
-    pub fn finish(self, left: &Left) -> std::io::Result<()> {
+    fn line(&mut self, path: &Path, object: Value, words: &str) -> io::Result<()> {
         if self.json {
-            return Ok(());
+            return writeln!(self.page, "{}", Json(object));
         }
-        if self.files > 1 {
-            let words = match &self.sum {
-                Sum::Nothing => String::new(),
-                Sum::Shown(sum) => shown_words(sum),
-                Sum::Changed {
-                    holes,
-                    zeros,
-                    before,
-                    after,
-                    how,
-                } => dug_words(*holes, *zeros, *before, *after, *how),
-                Sum::Filled { before, after } => filled_words(*before, *after),
-            };
-            let words = format!("{} files: {words}.", self.files);
-            writeln!(self.out, "{BOLD}Together{BOLD:#}  {}", wrapped(10, &words, self.width))?;
-        }
-        let all = [
-            (left.repeated, "further names"),
-            (left.special, "links, devices, FIFOs and sockets"),
-            (
-                left.other_file_systems,
-                "folders of other file systems (--all-file-systems)",
-            ),
-        ];
-        let words: Vec<String> = all
-            .into_iter()
-            .filter(|(number, _)| *number > 0)
-            .map(|(number, what)| format!("{number} {what}"))
-            .collect();
-        if words.is_empty() {
-            return Ok(());
-        }
-        let text = wrapped(0, &format!("Left out: {}.", words.join(", ")), self.width);
-        writeln!(self.out, "{DIM}{text}{DIM:#}")
+        self.page.say(PLAIN, &format!("{}: {words}", visible_path(path)))
     }
 
-    fn sentence(&mut self, words: &str) -> std::io::Result<()> {
-        writeln!(self.out, "{:INDENT$}{}", "", wrapped(INDENT, words, self.width))
-    }
-
-    fn line(&mut self, path: &Path, words: &str) -> std::io::Result<()> {
-        let text = format!("{}: {words}", visible_path(path));
-        writeln!(self.out, "{}", wrapped(0, &text, self.width))
+    /// Writes what several files come to, and what was left out.
+    pub fn finish(mut self, left: &Left) -> io::Result<()> {
+        if !self.json {
+            if self.files > 1 {
+                let words = format!("{} files: {}.", self.files, self.together);
+                self.page.labelled(BOLD, "Together", 10, &words)?;
+            }
+            let all = [
+                (left.repeated, "further names"),
+                (left.special, "links, devices, FIFOs and sockets"),
+                (
+                    left.other_file_systems,
+                    "folders of other file systems (--all-file-systems)",
+                ),
+            ];
+            let found = all.into_iter().filter(|(number, _)| *number > 0);
+            let words: Vec<String> = found.map(|(number, what)| format!("{number} {what}")).collect();
+            self.page.left_out(&words)?;
+        }
+        self.page.flush()
     }
 }
 
 fn shown_words(shown: &Shown) -> String {
-    let mut words = vec![format!(
-        "{}, takes {}",
-        bytes(shown.bytes as f64),
-        bytes(shown.allocated_bytes as f64)
-    )];
-    if shown.is_known {
-        words.push(format!("data {}", bytes(shown.data_bytes as f64)));
-        words.push(match shown.holes {
-            0 => "no holes".to_owned(),
-            1 => format!("1 hole of {}", bytes(shown.hole_bytes as f64)),
-            holes => format!("{holes} holes of {}", bytes(shown.hole_bytes as f64)),
-        });
-    } else {
-        words.push("the file system does not tell where holes are".to_owned());
-    }
-    if shown.reserved_bytes > 0 {
-        words.push(format!("reserved {}", bytes(shown.reserved_bytes as f64)));
-    }
-    words.extend(shown.extents.map(|extents| match extents {
-        1 => "1 extent".to_owned(),
-        extents => format!("{extents} extents"),
-    }));
-    words.extend(
+    let size = |size: u64| bytes(size as f64);
+    let holes = match shown.holes {
+        _ if !shown.is_known => "the file system does not tell where holes are".to_owned(),
+        0 => format!("data {}, no holes", size(shown.data_bytes)),
+        1 => format!("data {}, 1 hole of {}", size(shown.data_bytes), size(shown.hole_bytes)),
+        holes => format!(
+            "data {}, {holes} holes of {}",
+            size(shown.data_bytes),
+            size(shown.hole_bytes)
+        ),
+    };
+    let words = [
+        Some(format!(
+            "{}, takes {}, {holes}",
+            size(shown.bytes),
+            size(shown.allocated_bytes)
+        )),
+        (shown.reserved_bytes > 0).then(|| format!("reserved {}", size(shown.reserved_bytes))),
+        shown.extents.map(|extents| match extents {
+            1 => "1 extent".to_owned(),
+            extents => format!("{extents} extents"),
+        }),
         shown
             .zero_bytes
-            .map(|zeros| format!("zeros that could be holes {}", bytes(zeros as f64))),
-    );
-    words.join(", ")
+            .map(|zeros| format!("zeros that could be holes {}", size(zeros))),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn dug_words(holes: u64, zeros: u64, before: u64, after: u64, how: Dig) -> String {
-    let holes = match (holes, how.dry_run) {
+fn dug_words(dug: &Dug, how: Dig) -> String {
+    let holes = match (dug.holes, how.dry_run) {
         (0, _) if how.min_bytes > 0 => return "no zeros that take space are as long as --min".to_owned(),
         (0, _) => return "no zeros that take space".to_owned(),
         (1, false) => "1 hole".to_owned(),
@@ -332,60 +253,29 @@ fn dug_words(holes: u64, zeros: u64, before: u64, after: u64, how: Dig) -> Strin
         (holes, false) => format!("{holes} holes"),
         (holes, true) => format!("would make {holes} holes"),
     };
-    let zeros = format!("{holes} of {} of zeros", bytes(zeros as f64));
+    let zeros = format!("{holes} of {} of zeros", bytes(dug.zero_bytes as f64));
     if how.dry_run {
         return zeros;
     }
-    format!("{zeros}; {}", freed_words(before, after))
+    format!(
+        "{zeros}; {}",
+        freed_words(dug.allocated_before_bytes, dug.allocated_bytes)
+    )
 }
 
 fn freed_words(before: u64, after: u64) -> String {
-    format!(
-        "{} freed, it takes {}",
-        bytes(before.saturating_sub(after) as f64),
-        bytes(after as f64)
-    )
+    let freed = bytes(before.saturating_sub(after) as f64);
+    format!("{freed} freed, it takes {}", bytes(after as f64))
 }
 
-fn filled_words(before: u64, after: u64) -> String {
-    format!(
-        "{} allocated, it takes {}",
-        bytes(after.saturating_sub(before) as f64),
-        bytes(after as f64)
-    )
+fn filled_words(filled: &Dug) -> String {
+    let after = filled.allocated_bytes;
+    let more = bytes(after.saturating_sub(filled.allocated_before_bytes) as f64);
+    format!("{more} allocated, it takes {}", bytes(after as f64))
 }
 
-fn object<const N: usize>(kind: &str, path: &Path, values: [(&str, Value); N]) -> Value {
-    let mut object = Map::new();
-    object.insert("kind".to_owned(), kind.into());
-    insert_path(&mut object, "path", path);
-    for (name, value) in values {
-        object.insert(name.to_owned(), value);
-    }
-    object.into()
-}
-
-fn shown_json(shown: &Shown, kind: &str, map: Option<&[Stretch]>) -> Value {
-    let stretches: Option<Vec<Value>> = map.map(|map| {
-        let stretch = |stretch: &Stretch| {
-            let length = stretch.range.end - stretch.range.start;
-            json!({"kind": stretch.kind.name(), "offset": stretch.range.start, "length": length})
-        };
-        map.iter().map(stretch).collect()
-    });
-    let values = [
-        ("bytes", json!(shown.bytes)),
-        ("allocated_bytes", json!(shown.allocated_bytes)),
-        ("is_known", json!(shown.is_known)),
-        ("data_bytes", json!(shown.data_bytes)),
-        ("hole_bytes", json!(shown.hole_bytes)),
-        ("reserved_bytes", json!(shown.reserved_bytes)),
-        ("holes", json!(shown.holes)),
-        ("extents", json!(shown.extents)),
-        ("zero_bytes", json!(shown.zero_bytes)),
-        ("stretches", json!(stretches)),
-    ];
-    object(kind, &shown.path, values)
+fn stretch_json(Stretch { kind, range }: &Stretch) -> Value {
+    json!({"kind": kind.name(), "offset": range.start, "length": range.end - range.start})
 }
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{self, Write};
 
 use anstyle::Style;
-use seekless::method::{ALIASES, MECHANISMS, Mechanism, Operation, variants};
+use seekless::method::{ALIASES, Alias, MECHANISMS, Mechanism, Operation, variants};
 use seekless::{Availability, Method, Probe};
 use serde_json::{Value, json};
 
-use super::width::{Width, columns_of, wrapped};
+use super::page::{Page, columns_of, wrapped};
 use super::{BOLD, DIM, GOOD, WARNING};
 
 /// A mechanism's methods with one option each, and whether they are to be had: the plain one first.
@@ -33,57 +33,54 @@ fn single_option(method: &Method) -> Option<String> {
     }
 }
 
-fn platforms(mechanism: &Mechanism) -> String {
-    mechanism
-        .platforms
+fn platforms(mechanism: &Mechanism) -> Vec<&'static str> {
+    mechanism.platforms.iter().map(|platform| platform.name()).collect()
+}
+
+fn mechanisms_of(operation: Operation) -> impl Iterator<Item = &'static Mechanism> {
+    MECHANISMS
         .iter()
-        .map(|platform| platform.name())
-        .collect::<Vec<_>>()
-        .join(", ")
+        .filter(move |mechanism| mechanism.operation == operation)
+}
+
+/// The names of the 2014 document, with the methods they stand for.
+fn aliases() -> impl Iterator<Item = (&'static Alias, Method)> {
+    ALIASES
+        .iter()
+        .filter_map(|alias| Some((alias, alias.method.parse().ok()?)))
 }
 
 /// Lists the mechanisms of the operations, their options as far as they work here, and the old names.
-pub fn list_methods(
-    out: &mut dyn Write,
-    operations: &[Operation],
-    probe: &mut Probe,
-    width: Width,
-) -> std::io::Result<()> {
+pub fn list_methods(page: &mut Page<'_>, operations: &[Operation], probe: &mut Probe) -> io::Result<()> {
     let head = "A method is OPERATION/MECHANISM[,OPTION...]; what is marked + or - was tried in this folder.";
-    writeln!(out, "{DIM}{}{DIM:#}", wrapped(0, head, width))?;
+    page.say(DIM, head)?;
     for &operation in operations {
-        writeln!(out)?;
-        for mechanism in MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation) {
-            list_mechanism(out, mechanism, probe, width)?;
+        writeln!(page)?;
+        for mechanism in mechanisms_of(operation) {
+            list_mechanism(page, mechanism, probe)?;
         }
     }
-    writeln!(out, "\n{BOLD}Names of the 2014 document{BOLD:#}")?;
-    let aliases = ALIASES
-        .iter()
-        .filter_map(|alias| Some((alias, alias.method.parse::<Method>().ok()?)));
-    let aliases: Vec<_> = aliases
+    writeln!(page, "\n{BOLD}Names of the 2014 document{BOLD:#}")?;
+    let aliases: Vec<_> = aliases()
         .filter(|(_, method)| operations.contains(&method.operation()))
         .collect();
-    let longest = aliases
-        .iter()
-        .map(|(alias, _)| columns_of(alias.name))
-        .max()
-        .unwrap_or(0);
+    let names = aliases.iter().map(|(alias, _)| columns_of(alias.name));
+    let longest = names.max().unwrap_or(0);
     for (alias, method) in aliases {
         let availability = probe.availability(&method);
         let (style, mark) = mark(&availability);
-        let name = alias.name;
-        if 6 + longest + columns_of(alias.method) <= width.columns() {
-            writeln!(out, "  {style}{mark}{style:#} {name:<longest$}  {}", alias.method)?;
+        let (name, method) = (alias.name, alias.method);
+        if 6 + longest + columns_of(method) <= page.width().columns() {
+            writeln!(page, "  {style}{mark}{style:#} {name:<longest$}  {method}")?;
         } else {
-            writeln!(
-                out,
-                "  {style}{mark}{style:#} {name}\n      {DIM}{}{DIM:#}",
-                alias.method
-            )?;
+            writeln!(page, "  {style}{mark}{style:#} {name}\n      {DIM}{method}{DIM:#}")?;
         }
         if let Some(reason) = availability.reason() {
-            writeln!(out, "      {DIM}not here: {}{DIM:#}", wrapped(16, reason, width))?;
+            writeln!(
+                page,
+                "      {DIM}not here: {}{DIM:#}",
+                wrapped(16, reason, page.width())
+            )?;
         }
     }
     Ok(())
@@ -100,28 +97,23 @@ fn mark(availability: &Availability) -> (Style, &'static str) {
 const ABOUT_AT: usize = 25;
 const DETAILS_AT: usize = 9;
 
-fn list_mechanism(
-    out: &mut dyn Write,
-    mechanism: &'static Mechanism,
-    probe: &mut Probe,
-    width: Width,
-) -> std::io::Result<()> {
+fn list_mechanism(page: &mut Page<'_>, mechanism: &'static Mechanism, probe: &mut Probe) -> io::Result<()> {
     let tried = tried(mechanism, probe);
     let Some((plain, availability)) = tried.first() else {
         return Ok(());
     };
     let (style, sign) = mark(availability);
     let name = format!("{}/{}", mechanism.operation, mechanism.name);
-    let about = wrapped(ABOUT_AT, mechanism.about, width);
-    writeln!(out, "{style}{sign}{style:#} {BOLD}{name:<22}{BOLD:#} {about}")?;
+    let about = wrapped(ABOUT_AT, mechanism.about, page.width());
+    writeln!(page, "{style}{sign}{style:#} {BOLD}{name:<22}{BOLD:#} {about}")?;
     let mut detail = |style: Style, word: &str, text: &str| {
-        let text = wrapped(DETAILS_AT, text, width);
-        writeln!(out, "    {style}{word:<4}{style:#} {text}")
+        let text = wrapped(DETAILS_AT, text, page.width());
+        writeln!(page, "    {style}{word:<4}{style:#} {text}")
     };
     if let Some(reason) = availability.reason() {
         return detail(WARNING, "not", &format!("here: {reason}"));
     }
-    detail(DIM, "is", &format!("{plain} ({})", platforms(mechanism)))?;
+    detail(DIM, "is", &format!("{plain} ({})", platforms(mechanism).join(", ")))?;
     let mut works = Vec::new();
     let mut missing = BTreeMap::<&str, Vec<String>>::new();
     for (method, availability) in &tried[1..] {
@@ -138,51 +130,35 @@ fn list_mechanism(
     if !works.is_empty() {
         detail(GOOD, "with", &works.join(" "))?;
     }
-    for (reason, options) in missing {
-        detail(WARNING, "not", &format!("{}: {reason}", options.join(" ")))?;
-    }
-    Ok(())
+    let mut missing = missing.into_iter();
+    missing.try_for_each(|(reason, options)| detail(WARNING, "not", &format!("{}: {reason}", options.join(" "))))
+}
+
+/// Whether a method is to be had, for programs.
+pub fn method_json(method: &Method, availability: &Availability) -> Value {
+    let reason = availability.reason();
+    json!({"method": method.to_string(), "available": reason.is_none(), "reason": reason})
 }
 
 /// The same for programs: every mechanism with what was tried of it.
 pub fn methods_json(operations: &[Operation], probe: &mut Probe) -> Value {
+    let listed = |mechanism| {
+        let aliases = aliases().filter(|(_, method)| method.mechanism() == mechanism);
+        let tried = tried(mechanism, probe);
+        json!({
+            "mechanism": format!("{}/{}", mechanism.operation, mechanism.name),
+            "about": mechanism.about,
+            "platforms": platforms(mechanism),
+            "options": mechanism.options_in_words(),
+            "overlapping": mechanism.overlapping,
+            "aliases": aliases.map(|(alias, _)| alias.name).collect::<Vec<_>>(),
+            "methods": tried.iter().map(|(method, tried)| method_json(method, tried)).collect::<Vec<_>>(),
+        })
+    };
     let all = MECHANISMS
         .iter()
         .filter(|mechanism| operations.contains(&mechanism.operation));
-    let all: Vec<&'static Mechanism> = all.collect();
-    let mut listed = Vec::new();
-    for mechanism in all {
-        let tried: Vec<Value> = tried(mechanism, probe)
-            .into_iter()
-            .map(|(method, availability)| {
-                json!({
-                    "method": method.to_string(),
-                    "available": availability == Availability::Available,
-                    "reason": availability.reason(),
-                })
-            })
-            .collect();
-        let aliases: Vec<&str> = ALIASES
-            .iter()
-            .filter(|alias| {
-                alias
-                    .method
-                    .parse::<Method>()
-                    .is_ok_and(|method| method.mechanism() == mechanism)
-            })
-            .map(|alias| alias.name)
-            .collect();
-        listed.push(json!({
-            "mechanism": format!("{}/{}", mechanism.operation, mechanism.name),
-            "about": mechanism.about,
-            "platforms": mechanism.platforms.iter().map(|platform| platform.name()).collect::<Vec<_>>(),
-            "options": mechanism.options_in_words(),
-            "overlapping": mechanism.overlapping,
-            "aliases": aliases,
-            "methods": tried,
-        }));
-    }
-    Value::Array(listed)
+    all.map(listed).collect()
 }
 
 /// The page about methods, from the same tables.
@@ -194,7 +170,7 @@ pub fn methods_page() -> String {
             "\n## {operation}\n\n| mechanism | what it does | options | default | overlaps | where |\n"
         );
         page.push_str("|---|---|---|---|---|---|\n");
-        for mechanism in MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation) {
+        for mechanism in mechanisms_of(operation) {
             let default = Method::plain(mechanism);
             let _ = writeln!(
                 page,
@@ -204,7 +180,7 @@ pub fn methods_page() -> String {
                 mechanism.options_in_words().replace('|', "\\|"),
                 default,
                 if mechanism.overlapping { "yes" } else { "no" },
-                platforms(mechanism),
+                platforms(mechanism).join(", "),
             );
         }
     }

@@ -5,6 +5,7 @@ mod comparison;
 mod contest;
 mod holes;
 mod methods;
+mod page;
 mod progress;
 mod rankings;
 mod run;
@@ -15,24 +16,25 @@ mod table;
 mod tree;
 mod units;
 mod visible;
-mod width;
 
 use anstyle::{AnsiColor, Style};
 
-pub use cache::{Format, Lines, Sentences, files};
+pub use cache::{Format, Lines};
 pub use comparison::show_comparison;
 pub use holes::{HoleLines, Picture};
-pub use methods::{list_methods, methods_json, methods_page};
-pub use progress::Progress;
+pub use methods::{list_methods, method_json, methods_json, methods_page};
+pub use page::{Page, Width};
+pub use progress::{Progress, progress_bar};
 pub use rankings::show_rankings;
 pub use run::show_run;
 pub use runs::{list_runs, runs_json, too_large};
 pub use storage::{Described, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};
-pub use units::seconds;
-pub use visible::{Json, insert_path, json_text, visible_lines, visible_path};
-pub use width::{Width, wrapped};
+pub use units::{files, plural, seconds};
+pub use visible::{Json, json_text, visible_lines, visible_path, with_path};
 
+/// Nothing special.
+pub const PLAIN: Style = Style::new();
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default();

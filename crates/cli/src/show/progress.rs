@@ -8,6 +8,18 @@ use seekless_lab::{Event, Watch};
 use seekless_record::Phase;
 use seekless_results::bytes;
 
+/// A bar on standard error, where that is a terminal and it is wanted.
+pub fn progress_bar(is_wanted: bool, template: &str) -> ProgressBar {
+    if !is_wanted || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("━╸─"));
+    }
+    bar
+}
+
 /// Shows a run's progress.
 pub struct Progress {
     bar: ProgressBar,
@@ -18,19 +30,8 @@ pub struct Progress {
 impl Progress {
     /// A bar, where standard error is a terminal and it is wanted.
     pub fn new(quiet: bool) -> Self {
-        let shown = std::io::stderr().is_terminal() && !quiet;
-        let target = if shown {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(Some(1), target);
-        let style = ProgressStyle::with_template("{bar:16.cyan/dim} {wide_msg}");
-        if let Ok(style) = style {
-            bar.set_style(style.progress_chars("━╸─"));
-        }
         Self {
-            bar,
+            bar: progress_bar(!quiet, "{bar:16.cyan/dim} {wide_msg}"),
             started: Instant::now(),
             quiet,
         }

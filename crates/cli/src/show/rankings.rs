@@ -1,23 +1,22 @@
 //! Which methods were best across machines.
 
-use std::io::Write;
+use std::io::{self, Write};
 
-use anstyle::Style;
 use seekless::method::{Operation, format_size};
 use seekless_results::{Place, Ranked, Ranking, size_class, state_words, visible};
 
+use super::page::Page;
 use super::runs::short;
-use super::table::{Columns, print_columns};
-use super::width::{Width, wrapped};
-use super::{BOLD, DIM, GOOD};
+use super::table::{Row, Table};
+use super::{BOLD, DIM, GOOD, PLAIN};
 
 /// Shows the rankings.
-pub fn show_rankings(out: &mut dyn Write, rankings: &[Ranking], all: bool, width: Width) -> std::io::Result<()> {
+pub fn show_rankings(page: &mut Page<'_>, rankings: &[Ranking], all: bool) -> io::Result<()> {
     for (index, ranking) in rankings.iter().enumerate() {
         if index > 0 {
-            writeln!(out)?;
+            writeln!(page)?;
         }
-        show_ranking(out, ranking, all, width)?;
+        show_ranking(page, ranking, all)?;
     }
     Ok(())
 }
@@ -25,19 +24,19 @@ pub fn show_rankings(out: &mut dyn Write, rankings: &[Ranking], all: bool, width
 /// So many methods of a ranking are shown.
 const BEST_SHOWN: usize = 5;
 
-fn show_ranking(out: &mut dyn Write, ranking: &Ranking, all: bool, width: Width) -> std::io::Result<()> {
+fn show_ranking(page: &mut Page<'_>, ranking: &Ranking, all: bool) -> io::Result<()> {
     let count = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
-    let imported = if ranking.imported > 0 {
-        format!(" ({} imported)", ranking.imported)
-    } else {
-        String::new()
+    let (machines, runs) = (count(ranking.machines, "machine"), count(ranking.runs, "run"));
+    let on = match ranking.imported {
+        0 => format!("{machines}, {runs}"),
+        imported => format!("{machines}, {runs} ({imported} imported)"),
     };
-    let shown = if all { ranking.methods.len() } else { BEST_SHOWN };
-    let row = |method: &Ranked| Columns {
+    let has_range = ranking.machines > 1;
+    let row = |method: &Ranked| Row {
         name: short(&method.method),
         cells: vec![
             format!("{:.2}x", method.ratio),
-            if ranking.machines > 1 {
+            if has_range {
                 format!("{:.2} to {:.2}", method.range[0], method.range[1])
             } else {
                 String::new()
@@ -45,26 +44,18 @@ fn show_ranking(out: &mut dyn Write, ranking: &Ranking, all: bool, width: Width)
             method.best_on.to_string(),
             method.machines.to_string(),
         ],
-        style: if method.best_on > 0 { GOOD } else { Style::new() },
+        style: if method.best_on > 0 { GOOD } else { PLAIN },
+        ..Row::default()
     };
-    let rows: Vec<Columns> = ranking.methods.iter().take(shown).map(row).collect();
     let place = &ranking.place;
     let device = format!("{}, {}, {}", place.device, place.file_system, place.kernel);
-    writeln!(
-        out,
-        "{BOLD}{}{BOLD:#}",
-        wrapped(2, &visible(&format!("{}; {device}", place_title(place))), width)
-    )?;
-    let on = format!(
-        "{}, {}{imported}",
-        count(ranking.machines, "machine"),
-        count(ranking.runs, "run")
-    );
-    let range = if ranking.machines > 1 { "range" } else { "" };
-    print_columns(out, &on, &["time", range, "best on", "machines"], &rows, &[1], width)?;
+    page.indented(BOLD, "", 2, &visible(&format!("{}; {device}", place_title(place))))?;
+    let shown = if all { ranking.methods.len() } else { BEST_SHOWN };
+    let heads = ["time", if has_range { "range" } else { "" }, "best on", "machines"];
+    Table::new(Some(&on), &heads, ranking.methods.iter().take(shown).map(row)).print(page, &[1])?;
     if ranking.methods.len() > shown {
         let more = ranking.methods.len() - shown;
-        writeln!(out, "{DIM}  ... {more} more (--all shows them){DIM:#}")?;
+        writeln!(page, "{DIM}  ... {more} more (--all shows them){DIM:#}")?;
     }
     Ok(())
 }

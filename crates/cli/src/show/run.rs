@@ -1,34 +1,30 @@
 //! A run on a terminal: the machine and the storages, a ranked table for each contest, and what follows.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io::Write;
+use std::io::{self, Write};
 
 use seekless::method::format_size;
 use seekless_record::{Contest, Ended, Entry, Run, Status, Storage};
-use seekless_results::{ContestView, Position, View, Visible, rate, short_name};
+use seekless_results::{ContestView, Position, View, Visible, rate, short_name, statistics::median};
 
 use super::contest::{cut, show_contest, speed, verdict};
+use super::page::Page;
+use super::storage::rotation_claim;
 use super::system::show_system;
-use super::table::{Across, print_across};
+use super::table::{self, Table};
 use super::units::seconds;
-use super::width::{Width, wrapped};
-use super::{BOLD, DIM, WARNING};
+use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// Shows a run; `all` shows what was dropped and what is not to be had, too.
-pub fn show_run(out: &mut dyn Write, run: &Run, all: bool, width: Width) -> std::io::Result<()> {
+pub fn show_run(page: &mut Page<'_>, run: &Run, all: bool) -> io::Result<()> {
     let shown = Visible::of(run);
     let view = View::of(&shown);
     let run = view.run;
     for storage in &run.storages {
-        let line = wrapped(INDENT, &storage_line(storage), width);
-        writeln!(out, "{BOLD}Storage{BOLD:#}  {line}")?;
+        page.labelled(BOLD, "Storage", INDENT, &storage_line(storage))?;
     }
-    writeln!(
-        out,
-        "{BOLD}Machine{BOLD:#}  {}",
-        wrapped(INDENT, &machine_line(run), width)
-    )?;
-    writeln!(out, "{DIM}Lab      {}{DIM:#}", wrapped(INDENT, &lab_line(run), width))?;
+    page.labelled(BOLD, "Machine", INDENT, &machine_line(run))?;
+    page.indented(DIM, "Lab      ", INDENT, &lab_line(run))?;
     let mut groups = HashMap::<_, Vec<&ContestView<'_>>>::new();
     for contest in &view.contests {
         let group = groups.entry((&contest.contest.experiment, &contest.name));
@@ -38,34 +34,34 @@ pub fn show_run(out: &mut dyn Write, run: &Run, all: bool, width: Width) -> std:
     for contest in view.contests.iter().filter(|contest| !has_had_no_turn(contest.contest)) {
         // With the first of a group all of it is shown.
         if let Some(same) = groups.remove(&(&contest.contest.experiment, &contest.name)) {
-            show_group(out, run, &same, all, width)?;
+            show_group(page, run, &same, all)?;
         }
     }
     for sentence in &view.crossovers {
-        writeln!(out, "\n{}", wrapped(0, sentence, width))?;
+        writeln!(page)?;
+        page.say(PLAIN, sentence)?;
     }
     if run.ended == Ended::Interrupted {
-        writeln!(
-            out,
-            "\n{WARNING}Interrupted:{WARNING:#} what was measured until then is shown and saved."
-        )?;
+        let what = "what was measured until then is shown and saved.";
+        writeln!(page, "\n{WARNING}Interrupted:{WARNING:#} {what}")?;
     }
     if left > 0 {
+        writeln!(page)?;
         let sentence = format!(
             "{left} of {} contests have not had their turn: `seekless bench --resume {}` goes on.",
             run.contests.len(),
             run.id
         );
-        writeln!(out, "\n{BOLD}Left{BOLD:#}     {}", wrapped(INDENT, &sentence, width))?;
+        page.labelled(BOLD, "Left", INDENT, &sentence)?;
     }
     if !run.choices.is_empty() || !run.warnings.is_empty() {
-        writeln!(out)?;
+        writeln!(page)?;
     }
     for choice in &run.choices {
-        writeln!(out, "{DIM}Chosen   {}{DIM:#}", wrapped(INDENT, choice, width))?;
+        page.indented(DIM, "Chosen   ", INDENT, choice)?;
     }
     for warning in &run.warnings {
-        writeln!(out, "{WARNING}Note{WARNING:#}     {}", wrapped(INDENT, warning, width))?;
+        page.labelled(WARNING, "Note", INDENT, warning)?;
     }
     Ok(())
 }
@@ -82,30 +78,18 @@ fn has_had_no_turn(contest: &Contest) -> bool {
 const INDENT: usize = 9;
 
 /// The contests of one description on all storages: side by side, or one after the other.
-fn show_group(
-    out: &mut dyn Write,
-    run: &Run,
-    group: &[&ContestView<'_>],
-    all: bool,
-    width: Width,
-) -> std::io::Result<()> {
-    if let [first, _, ..] = group {
-        let mut table = Vec::new();
-        if show_side_by_side(&mut table, run, group, all, width)? {
-            writeln!(out, "\n{BOLD}{}{BOLD:#}", first.name)?;
-            out.write_all(&table)?;
-            for contest in group.iter().filter(|contest| all || contest.asks_for_system) {
-                writeln!(out, "{DIM}{}{DIM:#}", run.storages[contest.contest.storage].path)?;
-                show_system(out, contest, width)?;
-            }
-            return Ok(());
-        }
-    }
+fn show_group(page: &mut Page<'_>, run: &Run, group: &[&ContestView<'_>], all: bool) -> io::Result<()> {
+    let is_side_by_side = group.len() > 1 && show_side_by_side(page, run, group, all)?;
     for contest in group {
-        writeln!(out)?;
-        show_contest(out, contest, all, width)?;
+        if !is_side_by_side {
+            writeln!(page)?;
+            show_contest(page, contest, all)?;
+        }
         if all || contest.asks_for_system {
-            show_system(out, contest, width)?;
+            if is_side_by_side {
+                writeln!(page, "{DIM}{}{DIM:#}", run.storages[contest.contest.storage].path)?;
+            }
+            show_system(page, contest)?;
         }
     }
     Ok(())
@@ -131,21 +115,13 @@ fn storage_line(storage: &Storage) -> String {
             format!("a random read costs {} more than the next", seconds(ns / 1e9))
         }
     });
-    let claim = rotates.map(|rotates| {
-        if rotates {
-            "claims to rotate"
-        } else {
-            "claims not to rotate"
-        }
-        .to_owned()
-    });
+    let claim = rotates.map(|rotates| rotation_claim(rotates).to_owned());
     let facts: Vec<String> = claim.into_iter().chain(seeks).collect();
-    let facts = if facts.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", facts.join("; "))
-    };
-    format!("{}: {}{facts}", storage.path, words.join(", "))
+    let words = format!("{}: {}", storage.path, words.join(", "));
+    if facts.is_empty() {
+        return words;
+    }
+    format!("{words} ({})", facts.join("; "))
 }
 
 /// Below this, reading elsewhere costs about as much as reading on.
@@ -156,11 +132,8 @@ fn machine_line(run: &Run) -> String {
     let memory = machine
         .memory_bytes
         .map(|memory| format!("{:.0} GiB", memory as f64 / f64::from(1 << 30)));
-    let mut words = vec![format!(
-        "{} {}",
-        machine.processors,
-        if machine.processors == 1 { "core" } else { "cores" }
-    )];
+    let cores = if machine.processors == 1 { "core" } else { "cores" };
+    let mut words = vec![format!("{} {cores}", machine.processors)];
     words.extend(memory);
     let caches = machine.level_1_cache_bytes.zip(machine.level_2_cache_bytes);
     words.extend(caches.map(|(one, two)| format!("caches of {} and {}", format_size(one), format_size(two))));
@@ -177,86 +150,69 @@ fn machine_line(run: &Run) -> String {
 /// What measuring itself costs, and how fast the bytes of write trials are made.
 fn lab_line(run: &Run) -> String {
     let cost = &run.lab_cost;
-    let null = median(&cost.null_seconds).map(|null| format!("a trial that does nothing takes {}", seconds(null)));
-    let producer = cost
-        .producer_bytes_per_second
-        .map(|speed| format!("test data is made at {}", rate(speed)));
     let touches = cost
         .first_touch_bytes_per_second
         .zip(cost.second_touch_bytes_per_second);
-    let touches =
-        touches.map(|(first, second)| format!("memory is touched first at {}, again at {}", rate(first), rate(second)));
-    null.into_iter()
-        .chain(producer)
-        .chain(touches)
-        .collect::<Vec<_>>()
-        .join("; ")
-}
-
-fn median(samples: &[f64]) -> Option<f64> {
-    seekless_results::statistics::median(samples)
+    let words = [
+        median(&cost.null_seconds).map(|null| format!("a trial that does nothing takes {}", seconds(null))),
+        cost.producer_bytes_per_second
+            .map(|speed| format!("test data is made at {}", rate(speed))),
+        touches.map(|(first, second)| format!("memory is touched first at {}, again at {}", rate(first), rate(second))),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 /// One contest on several storages: a column of rates and verdicts for each. Tells whether there was room for it.
-fn show_side_by_side(
-    out: &mut dyn Write,
-    run: &Run,
-    contests: &[&ContestView<'_>],
-    all: bool,
-    width: Width,
-) -> std::io::Result<bool> {
-    let paths: Vec<&str> = contests
+fn show_side_by_side(page: &mut Page<'_>, run: &Run, contests: &[&ContestView<'_>], all: bool) -> io::Result<bool> {
+    let path = |contest: &ContestView<'_>| run.storages[contest.contest.storage].path.as_str();
+    let tails: Vec<String> = contests
         .iter()
-        .map(|contest| run.storages[contest.contest.storage].path.as_str())
+        .map(|contest| tail(path(contest), LONGEST_HEAD))
         .collect();
-    let heads: Vec<String> = paths.iter().map(|path| tail(path, LONGEST_HEAD)).collect();
+    let heads: Vec<&str> = tails.iter().flat_map(|tail| [tail.as_str(), ""]).collect();
     let mut methods = Vec::new();
     for row in contests.iter().flat_map(|contest| cut(&contest.rows, all)) {
         if !methods.contains(&row.entry.name()) {
             methods.push(row.entry.name());
         }
     }
-    let cell = |contest: &ContestView<'_>, method: &str| {
+    let cells = |contest: &&ContestView<'_>, method: &str| {
         let row = contest.rows.iter().find(|row| row.entry.name() == method);
         let position = contest.entry(method).map_or(Position::Unranked, Position::of);
-        (row.map_or_else(|| "-".to_owned(), speed), verdict(position))
+        [row.map_or_else(|| "-".to_owned(), speed), verdict(position)]
     };
-    let rows: Vec<Across> = methods
-        .iter()
-        .map(|method| Across {
-            name: short_name(method, contests[0].contest),
-            cells: contests.iter().map(|contest| cell(contest, method)).collect(),
-        })
-        .collect();
-    if !print_across(out, &heads, &rows, width)? {
+    let rows = methods.iter().map(|method| table::Row {
+        name: short_name(method, contests[0].contest),
+        cells: contests.iter().flat_map(|contest| cells(contest, method)).collect(),
+        ..table::Row::default()
+    });
+    let table = Table::new(None, &heads, rows);
+    if !table.fits(page) {
         return Ok(false);
     }
-    for (contest, path) in contests.iter().zip(&paths) {
+    writeln!(page, "\n{BOLD}{}{BOLD:#}", contests[0].name)?;
+    table.print(page, &[])?;
+    for contest in contests {
         if let Some(conclusion) = &contest.contest.conclusion {
-            let sentence = wrapped(0, &format!("{path}: {}", conclusion.sentence), width);
-            writeln!(out, "{sentence}")?;
+            page.say(PLAIN, &format!("{}: {}", path(contest), conclusion.sentence))?;
         }
         if contest.rows.is_empty() {
-            show_reasons(out, contest.contest, width)?;
+            show_reasons(page, contest.contest)?;
         }
     }
     Ok(true)
 }
 
 /// Why nothing was measured on a storage, each reason once.
-fn show_reasons(out: &mut dyn Write, contest: &Contest, width: Width) -> std::io::Result<()> {
-    let reasons: BTreeSet<&str> = contest
-        .entries
-        .iter()
-        .filter_map(|entry| match &entry.status {
-            Status::Unavailable(why) | Status::Unmeasured(why) | Status::Failed(why) => Some(why.as_str()),
-            Status::Measured | Status::Dropped(_) => None,
-        })
-        .collect();
-    for reason in reasons {
-        writeln!(out, "{DIM}  {}{DIM:#}", wrapped(2, reason, width))?;
-    }
-    Ok(())
+fn show_reasons(page: &mut Page<'_>, contest: &Contest) -> io::Result<()> {
+    let reasons = contest.entries.iter().filter_map(|entry| match &entry.status {
+        Status::Unavailable(why) | Status::Unmeasured(why) | Status::Failed(why) => Some(why),
+        Status::Measured | Status::Dropped(_) => None,
+    });
+    let reasons: BTreeSet<&String> = reasons.collect();
+    reasons
+        .into_iter()
+        .try_for_each(|reason| page.indented(DIM, "  ", 2, reason))
 }
 
 /// The longest name of a storage above its column.

@@ -1,8 +1,7 @@
 //! The list of runs that were kept.
 
-use std::io::Write;
+use std::io::{self, Write};
 
-use anstyle::Style;
 use jiff::{Timestamp, Unit};
 use seekless::Operation;
 use seekless_lab::store::{Document, LIMIT_BYTES};
@@ -10,12 +9,17 @@ use seekless_record::{Cache, Contest, Ended, Run};
 use seekless_results::{DeviceKind, Origin, bytes, title, visible};
 use serde_json::{Value, json};
 
-use super::width::{Width, wrapped};
-use super::{BOLD, DIM};
+use super::page::Page;
+use super::{BOLD, DIM, PLAIN};
+
+/// What these take.
+fn held_bytes(documents: &[Document]) -> u64 {
+    documents.iter().map(|document| document.bytes).sum()
+}
 
 /// What to say if the store holds more than it should.
 pub fn too_large(documents: &[Document]) -> Option<String> {
-    let held: u64 = documents.iter().map(|document| document.bytes).sum();
+    let held = held_bytes(documents);
     (held > LIMIT_BYTES).then(|| {
         format!(
             "The saved runs take {}, more than {}: `seekless runs remove --down-to 500M` removes the oldest.",
@@ -26,35 +30,26 @@ pub fn too_large(documents: &[Document]) -> Option<String> {
 }
 
 /// Lists runs, three lines each, and what the store holds.
-pub fn list_runs(
-    out: &mut dyn Write,
-    runs: &[(&Document, Run)],
-    documents: &[Document],
-    width: Width,
-) -> std::io::Result<()> {
+pub fn list_runs(page: &mut Page<'_>, runs: &[(&Document, Run)], documents: &[Document]) -> io::Result<()> {
+    let is_imported = |document: &Document| document.origin == Origin::Imported;
     for (document, run) in runs {
-        let (style, whose) = match document.origin {
-            Origin::Imported => (Style::new(), ", imported"),
-            Origin::Own | Origin::File => (BOLD, ""),
+        let (style, whose) = if is_imported(document) {
+            (PLAIN, ", imported")
+        } else {
+            (BOLD, "")
         };
         let ended = match run.ended {
             Ended::Complete => "",
             Ended::Interrupted => ", interrupted",
         };
-        let id = visible(&document.id);
-        writeln!(
-            out,
-            "{style}{id}{style:#}  {DIM}{}{whose}{ended}{DIM:#}",
-            when(&run.started)
-        )?;
-        writeln!(out, "  {}", wrapped(2, &visible(&what_and_where(run)), width))?;
-        writeln!(out, "  {}\n", wrapped(2, &visible(&verdicts(run).join("; ")), width))?;
+        let (id, when) = (visible(&document.id), when(&run.started));
+        writeln!(page, "{style}{id}{style:#}  {DIM}{when}{whose}{ended}{DIM:#}")?;
+        for text in [what_and_where(run), verdicts(run).join("; ")] {
+            page.indented(PLAIN, "  ", 2, &visible(&text))?;
+        }
+        writeln!(page)?;
     }
-    let held: u64 = documents.iter().map(|document| document.bytes).sum();
-    let imported = runs
-        .iter()
-        .filter(|(document, _)| document.origin == Origin::Imported)
-        .count();
+    let imported = runs.iter().filter(|(document, _)| is_imported(document)).count();
     let others = if imported > 0 {
         format!(", {imported} of them imported")
     } else {
@@ -65,8 +60,8 @@ pub fn list_runs(
         1 => "1 run".to_owned(),
         count => format!("{count} runs"),
     };
-    let (held, limit) = (bytes(held as f64), bytes(LIMIT_BYTES as f64));
-    writeln!(out, "{DIM}{count}{others}; {held} of at most {limit}{DIM:#}")
+    let (held, limit) = (bytes(held_bytes(documents) as f64), bytes(LIMIT_BYTES as f64));
+    writeln!(page, "{DIM}{count}{others}; {held} of at most {limit}{DIM:#}")
 }
 
 /// The same for programs.
@@ -125,12 +120,8 @@ fn when(started: &str) -> String {
 fn what_and_where(run: &Run) -> String {
     let storage = |storage: &seekless_record::Storage| {
         let device = storage.device.as_ref().map(|device| format!(" {}", device.name));
-        format!(
-            "{} on {}{}",
-            storage.file_system,
-            DeviceKind::of(storage),
-            device.unwrap_or_default()
-        )
+        let kind = DeviceKind::of(storage);
+        format!("{} on {kind}{}", storage.file_system, device.unwrap_or_default())
     };
     let storages: Vec<String> = run.storages.iter().map(storage).collect();
     format!(

@@ -1,16 +1,16 @@
 //! What lies behind a path: for people, and for programs.
 
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use seekless::{Availability, BlockDevice, Feature, StorageFacts};
 use seekless_results::{bytes, visible};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::visible::{insert_path, visible_path};
-use super::width::{Width, columns_of, wrapped};
-use super::{BOLD, DIM, GOOD, WARNING};
+use super::page::{Page, columns_of, wrapped};
+use super::visible::{visible_path, with_path};
+use super::{BOLD, DIM, GOOD, PLAIN, WARNING};
 
 /// A path, and what was found out about its storage.
 pub struct Described {
@@ -30,28 +30,29 @@ pub struct Described {
 const TEXT_AT: usize = 15;
 
 /// Shows the storages one below the other.
-pub fn show_storage(out: &mut dyn Write, all: &[Described], width: Width) -> std::io::Result<()> {
+pub fn show_storage(page: &mut Page<'_>, all: &[Described]) -> io::Result<()> {
     for (index, described) in all.iter().enumerate() {
         if index > 0 {
-            writeln!(out)?;
+            writeln!(page)?;
         }
-        writeln!(out, "{BOLD}{}{BOLD:#}", visible_path(&described.path))?;
-        show_facts(out, described, width)?;
-        show_features(out, &described.features, width)?;
+        writeln!(page, "{BOLD}{}{BOLD:#}", visible_path(&described.path))?;
+        show_facts(page, described)?;
+        show_features(page, &described.features)?;
     }
     Ok(())
 }
 
-fn show_facts(out: &mut dyn Write, described: &Described, width: Width) -> std::io::Result<()> {
+/// Writes a text behind what it is about.
+fn label(page: &mut Page<'_>, word: &str, text: &str) -> io::Result<()> {
+    page.labelled(DIM, &format!("  {word:<13}"), TEXT_AT, text)
+}
+
+fn show_facts(page: &mut Page<'_>, described: &Described) -> io::Result<()> {
     let facts = &described.facts;
-    let mut label = |word: &str, text: &str| {
-        let word = format!("  {word:<width$}", width = TEXT_AT - 2);
-        writeln!(out, "{DIM}{word}{DIM:#}{}", wrapped(TEXT_AT, text, width))
-    };
-    label("File system", &file_system_words(facts))?;
+    label(page, "File system", &file_system_words(facts))?;
     if let Some(options) = &facts.mount_options {
         // Commas are where such a list may be broken.
-        label("Options", &visible(options).replace(',', ", "))?;
+        label(page, "Options", &visible(options).replace(',', ", "))?;
     }
     let space = format!(
         "{} free of {}, in blocks of {} B",
@@ -59,26 +60,21 @@ fn show_facts(out: &mut dyn Write, described: &Described, width: Width) -> std::
         bytes(facts.total_bytes as f64),
         facts.block_bytes
     );
-    label("Space", &space)?;
+    label(page, "Space", &space)?;
     let alignment = match described.alignment {
         Some((memory, offset)) => format!("memory aligned to {memory} B, offsets and lengths to {offset} B"),
         None => "the file system does not say how it must be aligned".to_owned(),
     };
-    label("Direct I/O", &alignment)?;
+    label(page, "Direct I/O", &alignment)?;
     match &facts.device {
-        Some(device) => show_device(out, device, width)?,
-        None => label("Device", no_device(facts))?,
+        Some(device) => show_device(page, device)?,
+        None => label(page, "Device", no_device(facts))?,
     }
     for (path, facts) in &described.behind {
         let text = format!("{}: {}", visible_path(path), file_system_words(facts));
-        writeln!(
-            out,
-            "{DIM}  {:<13}{DIM:#}{}",
-            "Takes from",
-            wrapped(TEXT_AT, &text, width)
-        )?;
+        label(page, "Takes from", &text)?;
         if let Some(device) = &facts.device {
-            show_device(out, device, width)?;
+            show_device(page, device)?;
         }
     }
     Ok(())
@@ -112,23 +108,15 @@ fn no_device(facts: &StorageFacts) -> &'static str {
 }
 
 /// The device and those below it, as a tree; what only the uppermost has to say in lines of its own.
-fn show_device(out: &mut dyn Write, device: &BlockDevice, width: Width) -> std::io::Result<()> {
-    writeln!(
-        out,
-        "{DIM}  {:<13}{DIM:#}{}",
-        "Device",
-        wrapped(TEXT_AT, &device_words(device), width)
-    )?;
-    show_below(out, device, "", width)?;
-    for line in [queue_words(device), block_words(device)] {
-        if !line.is_empty() {
-            writeln!(out, "{:TEXT_AT$}{}", "", wrapped(TEXT_AT, &line, width))?;
-        }
-    }
-    Ok(())
+fn show_device(page: &mut Page<'_>, device: &BlockDevice) -> io::Result<()> {
+    label(page, "Device", &device_words(device))?;
+    show_below(page, device, "")?;
+    let lines = [queue_words(device), block_words(device)];
+    let mut lines = lines.iter().filter(|line| !line.is_empty());
+    lines.try_for_each(|line| page.labelled(PLAIN, "", TEXT_AT, line))
 }
 
-fn show_below(out: &mut dyn Write, device: &BlockDevice, lines: &str, width: Width) -> std::io::Result<()> {
+fn show_below(page: &mut Page<'_>, device: &BlockDevice, lines: &str) -> io::Result<()> {
     for (index, below) in device.below.iter().enumerate() {
         let is_last = index + 1 == device.below.len();
         let (branch, under) = if is_last {
@@ -136,14 +124,10 @@ fn show_below(out: &mut dyn Write, device: &BlockDevice, lines: &str, width: Wid
         } else {
             ("├─ ", "│  ")
         };
-        let at = TEXT_AT + columns_of(lines) + columns_of(branch);
-        writeln!(
-            out,
-            "{:TEXT_AT$}{DIM}{lines}{branch}{DIM:#}{}",
-            "",
-            wrapped(at, &device_words(below), width)
-        )?;
-        show_below(out, below, &format!("{lines}{under}"), width)?;
+        let branch = format!("{lines}{branch}");
+        let text = wrapped(TEXT_AT + columns_of(&branch), &device_words(below), page.width());
+        writeln!(page, "{:TEXT_AT$}{DIM}{branch}{DIM:#}{text}", "")?;
+        show_below(page, below, &format!("{lines}{under}"))?;
     }
     Ok(())
 }
@@ -162,38 +146,44 @@ fn device_words(device: &BlockDevice) -> String {
     // A disk says these of itself; what lies on it repeats them.
     if device.below.is_empty() {
         words.extend(device.model.as_deref().map(|model| visible(model).into_owned()));
+        let is_virtual = device.is_virtual == Some(true);
         words.push(
-            if device.is_virtual == Some(true) {
+            if is_virtual {
                 "virtual"
             } else {
                 "no sign of being virtual"
             }
             .to_owned(),
         );
-        words.extend(device.claims_rotational.map(|rotates| {
-            let claim = if rotates {
-                "claims to rotate"
-            } else {
-                "claims not to rotate"
-            };
-            claim.to_owned()
-        }));
+        words.extend(
+            device
+                .claims_rotational
+                .map(|rotates| rotation_claim(rotates).to_owned()),
+        );
     }
     words.join(", ")
 }
 
+/// What a device says of itself.
+pub fn rotation_claim(rotates: bool) -> &'static str {
+    if rotates {
+        "claims to rotate"
+    } else {
+        "claims not to rotate"
+    }
+}
+
 fn queue_words(device: &BlockDevice) -> String {
-    let mut words = Vec::new();
-    words.extend(
+    let words = [
         device
             .scheduler
             .as_ref()
             .map(|name| format!("scheduler {}", visible(name))),
-    );
-    words.extend(device.read_ahead_kib.map(|kib| format!("read-ahead {kib} KiB")));
-    words.extend(device.max_request_kib.map(|kib| format!("requests up to {kib} KiB")));
-    words.extend(device.write_cache.as_deref().map(|cache| visible(cache).into_owned()));
-    words.join(", ")
+        device.read_ahead_kib.map(|kib| format!("read-ahead {kib} KiB")),
+        device.max_request_kib.map(|kib| format!("requests up to {kib} KiB")),
+        device.write_cache.as_deref().map(|cache| visible(cache).into_owned()),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn block_words(device: &BlockDevice) -> String {
@@ -206,36 +196,25 @@ fn block_words(device: &BlockDevice) -> String {
     }
 }
 
-fn show_features(out: &mut dyn Write, features: &Result<Vec<Feature>, String>, width: Width) -> std::io::Result<()> {
+fn show_features(page: &mut Page<'_>, features: &Result<Vec<Feature>, String>) -> io::Result<()> {
     let features = match features {
         Ok(features) => features,
         Err(reason) => {
-            let text = wrapped(TEXT_AT, &format!("unknown: {reason}"), width);
-            return writeln!(out, "{DIM}  {:<13}{DIM:#}{WARNING}{text}{WARNING:#}", "Features");
+            let text = wrapped(TEXT_AT, &format!("unknown: {reason}"), page.width());
+            return writeln!(page, "{DIM}  {:<13}{DIM:#}{WARNING}{text}{WARNING:#}", "Features");
         }
     };
-    writeln!(
-        out,
-        "{DIM}  {:<13}tried on a scratch file, which is gone again{DIM:#}",
-        "Features"
-    )?;
-    let longest = features
-        .iter()
-        .map(|feature| columns_of(feature.name))
-        .max()
-        .unwrap_or(0);
-    let at = 4 + 2 + longest + 2;
+    let how = "tried on a scratch file, which is gone again";
+    writeln!(page, "{DIM}  {:<13}{how}{DIM:#}", "Features")?;
+    let names = features.iter().map(|feature| columns_of(feature.name));
+    let longest = names.max().unwrap_or(0);
     for feature in features {
         let (style, mark, text) = match &feature.availability {
             Availability::Available => (GOOD, '+', available_words(feature)),
             Availability::Unavailable(reason) => (WARNING, '-', format!("not here: {}", visible(reason))),
         };
-        writeln!(
-            out,
-            "    {style}{mark}{style:#} {:<longest$}  {}",
-            feature.name,
-            wrapped(at, &text, width)
-        )?;
+        let text = wrapped(4 + 2 + longest + 2, &text, page.width());
+        writeln!(page, "    {style}{mark}{style:#} {:<longest$}  {text}", feature.name)?;
     }
     Ok(())
 }
@@ -254,13 +233,10 @@ pub fn storage_json(all: &[Described]) -> Value {
 
 fn described_json(described: &Described) -> Value {
     let mut object = facts_json(&described.path, &described.facts);
-    object.insert("direct_alignment_bytes".to_owned(), json!(described.alignment));
-    let behind = described
-        .behind
-        .iter()
-        .map(|(path, facts)| Value::from(facts_json(path, facts)));
-    object.insert("takes_from".to_owned(), behind.collect());
-    let features: Value = match &described.features {
+    object["direct_alignment_bytes"] = json!(described.alignment);
+    let behind = described.behind.iter();
+    object["takes_from"] = behind.map(|(path, facts)| facts_json(path, facts)).collect();
+    object["features"] = match &described.features {
         Ok(features) => features
             .iter()
             .map(|feature| {
@@ -273,8 +249,7 @@ fn described_json(described: &Described) -> Value {
             .map(|(name, about)| feature_json(name, about, "unknown", Some(reason), None))
             .collect(),
     };
-    object.insert("features".to_owned(), features);
-    object.into()
+    object
 }
 
 fn feature_json(name: &str, about: &str, state: &str, reason: Option<&str>, smallest_hole: Option<u64>) -> Value {
@@ -285,56 +260,38 @@ fn feature_json(name: &str, about: &str, state: &str, reason: Option<&str>, smal
     object
 }
 
-fn facts_json(path: &Path, facts: &StorageFacts) -> Map<String, Value> {
-    let mut object = Map::new();
-    insert_path(&mut object, "path", path);
-    object.insert("file_system".to_owned(), json!(facts.file_system));
-    for (name, path) in [
-        ("mount_point", &facts.mount_point),
-        ("mount_source", &facts.mount_source),
-    ] {
-        match path {
-            Some(path) => insert_path(&mut object, name, path),
-            None => drop(object.insert(name.to_owned(), Value::Null)),
-        }
-    }
-    for (name, value) in [
-        ("mount_options", json!(facts.mount_options)),
-        ("is_read_only", json!(facts.read_only)),
-        ("is_network", json!(facts.is_network)),
-        ("block_bytes", json!(facts.block_bytes)),
-        ("free_bytes", json!(facts.free_bytes)),
-        ("total_bytes", json!(facts.total_bytes)),
-        ("device", facts.device.as_ref().map_or(Value::Null, device_json)),
-    ] {
-        object.insert(name.to_owned(), value);
-    }
-    object
+fn facts_json(path: &Path, facts: &StorageFacts) -> Value {
+    let object = json!({
+        "file_system": facts.file_system,
+        "mount_options": facts.mount_options,
+        "is_read_only": facts.read_only,
+        "is_network": facts.is_network,
+        "block_bytes": facts.block_bytes,
+        "free_bytes": facts.free_bytes,
+        "total_bytes": facts.total_bytes,
+        "device": facts.device.as_ref().map(device_json),
+    });
+    let object = with_path(object, "path", Some(path));
+    let object = with_path(object, "mount_point", facts.mount_point.as_deref());
+    with_path(object, "mount_source", facts.mount_source.as_deref())
 }
 
 fn device_json(device: &BlockDevice) -> Value {
-    let mut object = Map::new();
-    for (name, value) in [
-        ("name", json!(device.name)),
-        ("kind", json!(device.kind.name())),
-        ("label", json!(device.label)),
-        ("size_bytes", json!(device.size_bytes)),
-        ("model", json!(device.model)),
-        ("is_virtual", json!(device.is_virtual)),
-        ("claims_rotational", json!(device.claims_rotational)),
-        ("scheduler", json!(device.scheduler)),
-        ("read_ahead_kib", json!(device.read_ahead_kib)),
-        ("max_request_kib", json!(device.max_request_kib)),
-        ("logical_block_bytes", json!(device.logical_block_bytes)),
-        ("physical_block_bytes", json!(device.physical_block_bytes)),
-        ("write_cache", json!(device.write_cache)),
-    ] {
-        object.insert(name.to_owned(), value);
-    }
-    match &device.backing_file {
-        Some(file) => insert_path(&mut object, "backing_file", file),
-        None => drop(object.insert("backing_file".to_owned(), Value::Null)),
-    }
-    object.insert("below".to_owned(), device.below.iter().map(device_json).collect());
-    object.into()
+    let object = json!({
+        "name": device.name,
+        "kind": device.kind.name(),
+        "label": device.label,
+        "size_bytes": device.size_bytes,
+        "model": device.model,
+        "is_virtual": device.is_virtual,
+        "claims_rotational": device.claims_rotational,
+        "scheduler": device.scheduler,
+        "read_ahead_kib": device.read_ahead_kib,
+        "max_request_kib": device.max_request_kib,
+        "logical_block_bytes": device.logical_block_bytes,
+        "physical_block_bytes": device.physical_block_bytes,
+        "write_cache": device.write_cache,
+        "below": device.below.iter().map(device_json).collect::<Value>(),
+    });
+    with_path(object, "backing_file", device.backing_file.as_deref())
 }

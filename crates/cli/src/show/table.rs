@@ -1,28 +1,35 @@
 //! Tables without lines, which fit a terminal: what does not is left out or broken, in a fixed order.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use anstyle::Style;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, presets};
 
+use super::page::{Page, columns_of, wrapped, wrapped_at_commas};
 use super::units::bar;
-use super::width::{Width, columns_of, wrapped, wrapped_at_commas};
 use super::{BOLD, DIM};
 
-/// One line of a ranking.
-pub struct TableRow {
-    /// The method, without what all of the table share.
+/// A row of a table.
+#[derive(Default)]
+pub struct Row {
+    /// What it is about; broken behind commas where it is too long.
     pub name: String,
-    /// Its rate as a part of the best one's.
+    /// What is said of it, in the order of the table's heads.
+    pub cells: Vec<String>,
+    /// Its rate as a part of the best one's, for the bar of a ranking.
     pub part: f64,
-    /// The figures, in the order of the table's heads.
-    pub figures: Vec<String>,
-    /// A word at the end.
-    pub verdict: String,
     /// How it looks.
     pub style: Style,
     /// A line of its own before this one.
     pub before: Option<&'static str>,
+}
+
+/// Heads, and rows with a cell below each of them.
+pub struct Table<'a> {
+    /// Stands before the heads; without one, figures and the words behind them take turns.
+    title: Option<&'a str>,
+    heads: &'a [&'a str],
+    rows: Vec<Row>,
 }
 
 /// The longest bar, and the shortest that still tells something.
@@ -34,252 +41,164 @@ const GAP: usize = 2;
 /// Before the names.
 const INDENT: &str = "  ";
 
-/// What a ranking has room for.
-#[derive(Debug, PartialEq, Eq)]
-struct Layout {
-    name: usize,
-    bar: usize,
-    figures: usize,
-}
+impl<'a> Table<'a> {
+    /// A table to be printed.
+    pub fn new(title: Option<&'a str>, heads: &'a [&'a str], rows: impl IntoIterator<Item = Row>) -> Self {
+        let rows = rows.into_iter().collect();
+        Self { title, heads, rows }
+    }
 
-/// Prints a ranking below its title: name, the first figure, a bar, the other figures, a verdict. In a narrow terminal
-/// the last figure goes first, then the bar becomes shorter and goes, then the names are broken.
-pub fn print_ranking(
-    out: &mut dyn Write,
-    title: &str,
-    heads: &[&str],
-    rows: &[TableRow],
-    width: Width,
-) -> std::io::Result<()> {
-    if rows.is_empty() {
-        return writeln!(out, "{BOLD}{}{BOLD:#}", wrapped(0, title, width));
-    }
-    let layout = layout(heads, rows, width);
-    let cells = |row: &TableRow| {
-        let name = wrapped_at_commas(&row.name, layout.name, GAP);
-        let name = name.lines().map(|line| format!("{INDENT}{line}")).collect::<Vec<_>>();
-        let mut cells = vec![name.join("\n"), row.figures[0].clone()];
-        if layout.bar > 0 {
-            cells.push(bar(row.part, layout.bar));
+    /// Prints it. Where there is no room, columns go, in the order given by their indices, and then names are broken.
+    pub fn print(&self, page: &mut Page<'_>, go_first: &[usize]) -> io::Result<()> {
+        let mut shown: Vec<usize> = (0..self.heads.len()).collect();
+        for index in go_first {
+            if self.room(page, &shown) < self.longest_name().min(NARROWEST_NAME + GAP) {
+                shown.retain(|other| other != index);
+            }
         }
-        cells.extend(row.figures[1..layout.figures].iter().cloned());
-        cells.push(row.verdict.clone());
-        cells
-    };
-    let bar_at = (layout.bar > 0).then_some(2);
-    let mut header = vec!["", heads[0]];
-    header.extend(bar_at.map(|_| ""));
-    header.extend(&heads[1..layout.figures]);
-    header.push("");
-    let left = [Some(0), bar_at, Some(header.len() - 1)];
-    let mut table = plain(&header, |column| left.contains(&Some(column)));
-    let cells: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    let heights: Vec<usize> = cells.iter().map(|cells| cells[0].lines().count()).collect();
-    table.add_rows(cells);
-    let mut lines = table.lines();
-    if let Some(header) = lines.next() {
-        print_header(out, title, header.trim_end(), width)?;
+        self.print_columns(page, &shown, 0)
     }
-    for (row, height) in rows.iter().zip(heights) {
-        if let Some(before) = row.before {
-            writeln!(out, "{DIM}{INDENT}{before}{DIM:#}")?;
-        }
-        for line in lines.by_ref().take(height) {
-            let style = row.style;
-            writeln!(out, "{style}{}{style:#}", line.trim_end())?;
-        }
-    }
-    Ok(())
-}
 
-/// The title stands before the heads, or above them where it is too long.
-fn print_header(out: &mut dyn Write, title: &str, header: &str, width: Width) -> std::io::Result<()> {
-    let heads = header.trim_start();
-    let before = columns_of(header) - columns_of(heads);
-    let taken = columns_of(title);
-    if taken + GAP <= before {
-        writeln!(out, "{BOLD}{title}{BOLD:#}{:1$}{DIM}{heads}{DIM:#}", "", before - taken)
-    } else {
-        let title = wrapped(0, title, width);
-        writeln!(out, "{BOLD}{title}{BOLD:#}\n{DIM}{header}{DIM:#}")
-    }
-}
-
-fn layout(heads: &[&str], rows: &[TableRow], width: Width) -> Layout {
-    let longest = |of: &dyn Fn(&TableRow) -> usize| rows.iter().map(of).max().unwrap_or(0);
-    let name = longest(&|row| columns_of(&row.name));
-    let verdict = longest(&|row| columns_of(&row.verdict));
-    let figures: Vec<usize> = (0..heads.len())
-        .map(|index| GAP + columns_of(heads[index]).max(longest(&|row| columns_of(&row.figures[index]))))
-        .collect();
-    let rest = |count: usize| INDENT.len() + figures[..count].iter().sum::<usize>() + GAP + verdict;
-    let room = |count: usize| width.columns().saturating_sub(rest(count));
-    for count in [heads.len(), heads.len() - 1] {
-        let bar = room(count).saturating_sub(name + GAP).min(*BARS.end());
-        if bar >= *BARS.start() {
-            return Layout {
-                name,
-                bar,
-                figures: count,
-            };
+    /// Prints a ranking: name, the first figure, a bar, the other figures, and in the last column a verdict. In a narrow
+    /// terminal the last figure goes first, then the bar becomes shorter and goes, then the names are broken.
+    pub fn print_ranking(&self, page: &mut Page<'_>) -> io::Result<()> {
+        if self.rows.is_empty() {
+            return page.say(BOLD, self.title.unwrap_or_default());
         }
-    }
-    for count in [heads.len(), heads.len() - 1] {
-        if name <= room(count) {
-            return Layout {
-                name,
-                bar: 0,
-                figures: count,
-            };
+        let verdict = self.heads.len() - 1;
+        let columns = |figures: usize| -> Vec<usize> { (0..figures).chain([verdict]).collect() };
+        let room = |figures: usize| self.room(page, &columns(figures));
+        let name = self.longest_name();
+        let mut widest = [verdict, verdict - 1].into_iter();
+        let bar = |figures: usize| room(figures).saturating_sub(name + GAP).min(*BARS.end());
+        if let Some(figures) = widest.clone().find(|&figures| BARS.contains(&bar(figures))) {
+            return self.print_columns(page, &columns(figures), bar(figures));
         }
+        let whole = widest.find(|&figures| name <= room(figures));
+        let broken = || (1..verdict).rev().find(|&figures| room(figures) >= NARROWEST_NAME);
+        let figures = whole.or_else(broken).unwrap_or(1);
+        self.print_columns(page, &columns(figures), 0)
     }
-    let fits = |count: &usize| room(*count) >= NARROWEST_NAME;
-    let count = (1..heads.len()).rev().find(fits).unwrap_or(1);
-    Layout {
-        name: room(count).max(NARROWEST_NAME),
-        bar: 0,
-        figures: count,
-    }
-}
 
-/// A table without lines.
-fn plain(header: &[&str], is_left: impl Fn(usize) -> bool) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header.to_vec());
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_cell_alignment(if is_left(index) {
-            CellAlignment::Left
-        } else {
-            CellAlignment::Right
+    /// Whether there is room for all of it.
+    pub fn fits(&self, page: &Page<'_>) -> bool {
+        let all: Vec<usize> = (0..self.heads.len()).collect();
+        self.room(page, &all) >= NARROWEST_NAME
+    }
+
+    fn longest_name(&self) -> usize {
+        let names = self.rows.iter().map(|row| columns_of(&row.name));
+        names.max().unwrap_or(0)
+    }
+
+    /// What these columns leave for the names.
+    fn room(&self, page: &Page<'_>, shown: &[usize]) -> usize {
+        let column = |&index: &usize| {
+            let cells = self.rows.iter().map(|row| columns_of(&row.cells[index]));
+            GAP + cells.fold(columns_of(self.heads[index]), usize::max)
+        };
+        let taken = INDENT.len() + shown.iter().map(column).sum::<usize>();
+        page.width().columns().saturating_sub(taken)
+    }
+
+    /// Prints the names and these columns; behind the first a bar, where it has a width.
+    fn print_columns(&self, page: &mut Page<'_>, shown: &[usize], bar_width: usize) -> io::Result<()> {
+        let room = self.room(page, shown).max(NARROWEST_NAME);
+        let with_bar = |mut cells: Vec<String>, part: f64| {
+            if bar_width > 0 {
+                cells.insert(2, bar(part, bar_width));
+            }
+            cells
+        };
+        let heads = shown.iter().map(|&index| self.heads[index].to_owned());
+        let header = with_bar([String::new()].into_iter().chain(heads).collect(), 0.0);
+        let mut heights = Vec::new();
+        let cells = self.rows.iter().map(|row| {
+            let name = wrapped_at_commas(&row.name, room, GAP);
+            let name: Vec<String> = name.lines().map(|line| format!("{INDENT}{line}")).collect();
+            heights.push(name.len().max(1));
+            let cells = shown.iter().map(|&index| row.cells[index].clone());
+            with_bar([name.join("\n")].into_iter().chain(cells).collect(), row.part)
         });
-        column.set_padding((0, GAP as u16));
+        let cells: Vec<Vec<String>> = cells.collect();
+        let table = self.aligned(header, cells, bar_width > 0);
+        let mut lines = table.lines();
+        if let Some(header) = lines.next() {
+            self.print_header(page, header.trim_end())?;
+        }
+        for (row, height) in self.rows.iter().zip(heights) {
+            if let Some(before) = row.before {
+                writeln!(page, "{DIM}{INDENT}{before}{DIM:#}")?;
+            }
+            for line in lines.by_ref().take(height) {
+                let style = row.style;
+                writeln!(page, "{style}{}{style:#}", line.trim_end())?;
+            }
+        }
+        Ok(())
     }
-    table
-}
 
-/// A line of a table of columns.
-pub struct Columns {
-    /// What it is about; broken behind commas where it is too long.
-    pub name: String,
-    /// What is said of it, in the order of the heads.
-    pub cells: Vec<String>,
-    /// How it looks.
-    pub style: Style,
-}
+    /// Figures to the right, names, bars and words to the left.
+    fn aligned(&self, header: Vec<String>, rows: Vec<Vec<String>>, has_bar: bool) -> comfy_table::Table {
+        let last = header.len() - 1;
+        let mut table = comfy_table::Table::new();
+        table
+            .load_style(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Disabled)
+            .set_header(header)
+            .add_rows(rows);
+        for (index, column) in table.column_iter_mut().enumerate() {
+            let is_left = match self.title {
+                Some(_) => index == 0 || index == last || (has_bar && index == 2),
+                None => index % 2 == 0,
+            };
+            column.set_cell_alignment(if is_left {
+                CellAlignment::Left
+            } else {
+                CellAlignment::Right
+            });
+            column.set_padding((0, GAP as u16));
+        }
+        table
+    }
 
-/// Prints a table of columns below its title. Where there is no room, columns go, in the order given by their indices, and
-/// then names are broken.
-pub fn print_columns(
-    out: &mut dyn Write,
-    title: &str,
-    heads: &[&str],
-    rows: &[Columns],
-    go_first: &[usize],
-    width: Width,
-) -> std::io::Result<()> {
-    let name = rows.iter().map(|row| columns_of(&row.name)).max().unwrap_or(0);
-    let column = |index: usize| {
-        let cells = rows.iter().map(|row| columns_of(&row.cells[index]));
-        GAP + cells.max().unwrap_or(0).max(columns_of(heads[index]))
-    };
-    let mut shown: Vec<usize> = (0..heads.len()).collect();
-    let room = |shown: &[usize]| {
-        let taken = INDENT.len() + shown.iter().map(|&index| column(index)).sum::<usize>();
-        width.columns().saturating_sub(taken)
-    };
-    for index in go_first {
-        if room(&shown) < name.min(NARROWEST_NAME + GAP) {
-            shown.retain(|other| other != index);
+    /// The title stands before the heads, or above them where it is too long.
+    fn print_header(&self, page: &mut Page<'_>, header: &str) -> io::Result<()> {
+        let Some(title) = self.title else {
+            return writeln!(page, "{DIM}{header}{DIM:#}");
+        };
+        let heads = header.trim_start();
+        let before = columns_of(header) - columns_of(heads);
+        let taken = columns_of(title);
+        if taken + GAP <= before {
+            writeln!(
+                page,
+                "{BOLD}{title}{BOLD:#}{:1$}{DIM}{heads}{DIM:#}",
+                "",
+                before - taken
+            )
+        } else {
+            let title = wrapped(0, title, page.width());
+            writeln!(page, "{BOLD}{title}{BOLD:#}\n{DIM}{header}{DIM:#}")
         }
     }
-    let room = room(&shown).max(NARROWEST_NAME);
-    let mut header = vec![""];
-    header.extend(shown.iter().map(|&index| heads[index]));
-    let last = header.len() - 1;
-    let mut table = plain(&header, |column| column == 0 || column == last);
-    let mut heights = Vec::new();
-    for row in rows {
-        let name = wrapped_at_commas(&row.name, room, GAP);
-        let name: Vec<String> = name.lines().map(|line| format!("{INDENT}{line}")).collect();
-        heights.push(name.len());
-        let mut cells = vec![name.join("\n")];
-        cells.extend(shown.iter().map(|&index| row.cells[index].clone()));
-        table.add_row(cells);
-    }
-    let mut lines = table.lines();
-    if let Some(header) = lines.next() {
-        print_header(out, title, header.trim_end(), width)?;
-    }
-    for (row, height) in rows.iter().zip(heights) {
-        for line in lines.by_ref().take(height) {
-            let style = row.style;
-            writeln!(out, "{style}{}{style:#}", line.trim_end())?;
-        }
-    }
-    Ok(())
-}
-
-/// A method on several storages.
-pub struct Across {
-    /// The method.
-    pub name: String,
-    /// A rate and a verdict on each.
-    pub cells: Vec<(String, String)>,
-}
-
-/// Prints a column of rates and one of verdicts for each storage. Tells whether there was room for them.
-pub fn print_across(out: &mut dyn Write, heads: &[String], rows: &[Across], width: Width) -> std::io::Result<bool> {
-    let column = |index: usize| {
-        let widths = rows.iter().map(|row| &row.cells[index]);
-        let (rates, verdicts): (Vec<usize>, Vec<usize>) = widths
-            .map(|(rate, verdict)| (columns_of(rate), columns_of(verdict)))
-            .unzip();
-        let rate = rates.into_iter().chain([columns_of(&heads[index])]).max().unwrap_or(0);
-        2 * GAP + rate + verdicts.into_iter().max().unwrap_or(0)
-    };
-    let taken = INDENT.len() + (0..heads.len()).map(column).sum::<usize>();
-    let room = width.columns().saturating_sub(taken);
-    if room < NARROWEST_NAME {
-        return Ok(false);
-    }
-    let mut header = vec![""];
-    header.extend(heads.iter().flat_map(|head| [head.as_str(), ""]));
-    let mut table = plain(&header, |column| column % 2 == 0);
-    for row in rows {
-        let name = wrapped_at_commas(&row.name, room, GAP);
-        let name = name.lines().map(|line| format!("{INDENT}{line}")).collect::<Vec<_>>();
-        let mut cells = vec![name.join("\n")];
-        cells.extend(
-            row.cells
-                .iter()
-                .flat_map(|(rate, verdict)| [rate.clone(), verdict.clone()]),
-        );
-        table.add_row(cells);
-    }
-    for (index, line) in table.lines().enumerate() {
-        let style = if index == 0 { DIM } else { Style::new() };
-        writeln!(out, "{style}{}{style:#}", line.trim_end())?;
-    }
-    Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::page::Width;
     use super::*;
 
-    const HEADS: [&str; 5] = ["", "95 %", "cpu", "fsync", "rounds"];
+    const HEADS: [&str; 6] = ["", "95 %", "cpu", "fsync", "rounds", ""];
 
-    fn rows() -> Vec<TableRow> {
-        let row = |name: &str, verdict: &str| TableRow {
+    fn rows() -> Vec<Row> {
+        let row = |name: &str, verdict: &str| Row {
             name: name.to_owned(),
+            cells: ["1.02 GB/s", "±24 %", "41 %", "1 %", "24", verdict]
+                .map(str::to_owned)
+                .to_vec(),
             part: 0.5,
-            figures: ["1.02 GB/s", "±24 %", "41 %", "1 %", "24"].map(str::to_owned).to_vec(),
-            verdict: verdict.to_owned(),
-            style: Style::new(),
-            before: None,
+            ..Row::default()
         };
         vec![
             row("io_uring depth=8,direct,block=1M,preallocate=allocate", "best"),
@@ -289,7 +208,10 @@ mod tests {
 
     fn printed(columns: usize) -> String {
         let mut out = Vec::new();
-        print_ranking(&mut out, "write 8M, new file", &HEADS, &rows(), Width::of(columns)).unwrap();
+        let table = Table::new(Some("write 8M, new file"), &HEADS, rows());
+        table
+            .print_ranking(&mut Page::new(&mut out, Width::of(columns)))
+            .unwrap();
         String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap()
     }
 
@@ -321,13 +243,13 @@ mod tests {
     #[test]
     fn storages_stand_side_by_side_where_there_is_room() {
         let across = |columns| {
-            let cells = vec![("1.02 GB/s".to_owned(), "best".to_owned()); 2];
-            let rows = [Across {
+            let row = Row {
                 name: "sync block=1M".to_owned(),
-                cells,
-            }];
-            let heads = ["/ssd".to_owned(), "/disk".to_owned()];
-            print_across(&mut Vec::new(), &heads, &rows, Width::of(columns)).unwrap()
+                cells: ["1.02 GB/s", "best", "1.02 GB/s", "best"].map(str::to_owned).to_vec(),
+                ..Row::default()
+            };
+            let table = Table::new(None, &["/ssd", "", "/disk", ""], [row]);
+            table.fits(&Page::new(Vec::new(), Width::of(columns)))
         };
         assert!(across(80) && !across(50));
     }

@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use indicatif::HumanCount;
 use seekless_results::{bytes, rate, visible};
 use seekless_tools::tree::{self, Attribute, Contents, Difference, Found, Kind, SameSize, Side, Summary, What};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::cache::{count, files};
-use super::units::seconds;
-use super::visible::{Json, insert_path, visible_path};
+use super::units::{files, plural, seconds};
+use super::visible::{Json, object, visible_path, with_path};
 
 /// How differences are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,8 @@ impl<'a> Differences<'a> {
                 // Standard error may be gone.
                 let _ = writeln!(anstream::stderr(), "seekless: {sentence}");
                 if form == Form::Json {
-                    writeln!(self.out, "{}", Json(failed_json(path, action, reason)))?;
+                    let failed = object("failed", json!({"action": action, "reason": reason}), Some(path));
+                    writeln!(self.out, "{}", Json(failed))?;
                 }
                 Ok(())
             }
@@ -94,7 +95,12 @@ impl<'a> Differences<'a> {
     pub fn finish(self, summary: &Summary, elapsed_seconds: f64) -> io::Result<()> {
         match self.form {
             Form::Lines => writeln!(self.out, "{}", summary_sentence(summary, elapsed_seconds))?,
-            Form::Json => writeln!(self.out, "{}", Json(summary_json(summary, elapsed_seconds)))?,
+            Form::Json => {
+                let mut object = json!(summary);
+                object["kind"] = "summary".into();
+                object["seconds"] = elapsed_seconds.into();
+                writeln!(self.out, "{}", Json(object))?;
+            }
             Form::Names | Form::Null | Form::Silent => {}
         }
         self.out.flush()
@@ -188,156 +194,73 @@ fn attribute_words(attribute: &Attribute) -> String {
 }
 
 fn summary_sentence(summary: &Summary, elapsed_seconds: f64) -> String {
-    let pairs = |number: u64, one: &str, several: &str| match number {
-        1 => format!("1 {one}"),
-        number => format!("{} {several}", count(number)),
-    };
     let mut sentence = format!(
         "{}, {} on each side, in {}",
         files(summary.files),
         bytes(summary.bytes as f64),
-        pairs(summary.folders, "folder", "folders")
+        plural(summary.folders, "folder", "folders")
     );
     if summary.others > 0 {
-        sentence = format!(
-            "{sentence}, {}",
-            pairs(summary.others, "link or device", "links and devices")
-        );
+        let others = plural(summary.others, "link or device", "links and devices");
+        sentence = format!("{sentence}, {others}");
     }
     sentence = format!(
         "{sentence}: {} in {} ({})",
-        pairs(summary.differences, "difference", "differences"),
+        plural(summary.differences, "difference", "differences"),
         seconds(elapsed_seconds),
         rate(summary.bytes as f64 / elapsed_seconds.max(1e-9))
     );
     if summary.failures > 0 {
-        sentence = format!("{sentence}; {} could not be compared", count(summary.failures));
+        sentence = format!("{sentence}; {} could not be compared", HumanCount(summary.failures));
     }
     let end = if summary.is_stopped { "; stopped" } else { "" };
     format!("{sentence}{end}.")
 }
 
-fn failed_json(path: &Path, action: &str, reason: &str) -> Value {
-    let mut object = Map::new();
-    object.insert("kind".to_owned(), "failed".into());
-    insert_path(&mut object, "path", path);
-    object.insert("action".to_owned(), action.into());
-    object.insert("reason".to_owned(), reason.into());
-    object.into()
-}
-
-fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::File => "file",
-        Kind::Folder => "folder",
-        Kind::Link => "link",
-        Kind::Fifo => "fifo",
-        Kind::Socket => "socket",
-        Kind::CharacterDevice => "character_device",
-        Kind::BlockDevice => "block_device",
-        Kind::Unknown => "unknown",
-    }
-}
-
-fn side_word(side: Side) -> &'static str {
-    match side {
-        Side::One => "one",
-        Side::Other => "other",
-    }
-}
-
-fn difference_json(difference: &Difference, paths: &[PathBuf; 2]) -> Value {
-    let mut object = Map::new();
-    object.insert("kind".to_owned(), "difference".into());
-    let mut insert = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));
-    match difference {
+fn difference_json(difference: &Difference, [one, other]: &[PathBuf; 2]) -> Value {
+    let object = match difference {
         Difference::OnlyIn(side, kind) => {
-            insert("what", "only_in".into());
-            insert("side", side_word(*side).into());
-            insert("type", kind_word(*kind).into());
-            insert_path(&mut object, "path", &paths[*side as usize]);
-            return object.into();
+            let path = [one, other][*side as usize];
+            let figures = json!({"what": "only_in", "side": side, "type": kind});
+            return object("difference", figures, Some(path));
         }
-        Difference::Kinds(kinds) => {
-            insert("what", "type".into());
-            insert("types", json!(kinds.map(kind_word)));
+        Difference::Kinds(kinds) => json!({"what": "type", "types": kinds}),
+        Difference::Contents(Contents::At(offset)) => json!({"what": "contents", "offset": offset}),
+        Difference::Contents(Contents::Ends(side, after)) => {
+            json!({"what": "contents", "offset": after, "shorter": side})
         }
-        Difference::Contents(contents) => {
-            insert("what", "contents".into());
-            match contents {
-                Contents::At(offset) => insert("offset", json!(offset)),
-                Contents::Ends(side, after) => {
-                    insert("offset", json!(after));
-                    insert("shorter", side_word(*side).into());
-                }
-                Contents::Sizes(sizes) => insert("bytes", json!(sizes)),
-            }
+        Difference::Contents(Contents::Sizes(sizes)) => json!({"what": "contents", "bytes": sizes}),
+        Difference::Targets([one, other]) => {
+            let object = with_path(json!({"what": "target"}), "target_one", Some(one));
+            with_path(object, "target_other", Some(other))
         }
-        Difference::Targets(targets) => {
-            insert("what", "target".into());
-            for (name, target) in ["target_one", "target_other"].into_iter().zip(targets) {
-                insert_path(&mut object, name, target);
-            }
-        }
-        Difference::Devices(_, numbers) => {
-            insert("what", "device".into());
-            insert("numbers", json!(numbers));
-        }
+        Difference::Devices(_, numbers) => json!({"what": "device", "numbers": numbers}),
         Difference::Metadata(attributes) => {
-            insert("what", "metadata".into());
-            insert("attributes", attributes.iter().map(attribute_json).collect());
+            let attributes: Value = attributes.iter().map(attribute_json).collect();
+            json!({"what": "metadata", "attributes": attributes})
         }
-    }
-    for (name, path) in ["path_one", "path_other"].into_iter().zip(paths) {
-        insert_path(&mut object, name, path);
-    }
-    object.into()
+    };
+    let mut object = with_path(object, "path_one", Some(one));
+    object["kind"] = "difference".into();
+    with_path(object, "path_other", Some(other))
 }
 
 fn attribute_json(attribute: &Attribute) -> Value {
     match attribute {
-        Attribute::Mode(values) => json!({"name": "mode", "values": values}),
-        Attribute::Owner(values) => json!({"name": "owner", "values": values}),
-        Attribute::Group(values) => json!({"name": "group", "values": values}),
-        Attribute::Modified(values) => json!({"name": "modified", "values": values}),
         Attribute::Extended(name) => {
-            let mut object = Map::new();
-            object.insert("name".to_owned(), "extended".into());
-            insert_path(&mut object, "attribute", Path::new(OsStr::from_bytes(name)));
-            object.into()
+            let name = Path::new(OsStr::from_bytes(name));
+            with_path(json!({"name": "extended"}), "attribute", Some(name))
         }
+        numbers => json!(numbers),
     }
-}
-
-fn summary_json(summary: &Summary, elapsed_seconds: f64) -> Value {
-    json!({
-        "kind": "summary",
-        "files": summary.files,
-        "folders": summary.folders,
-        "others": summary.others,
-        "bytes": summary.bytes,
-        "identical": summary.identical,
-        "differences": summary.differences,
-        "failed": summary.failures,
-        "seconds": elapsed_seconds,
-        "stopped": summary.is_stopped,
-    })
 }
 
 /// How often files of one size are equal: a sentence or an object.
 pub fn show_same_size(out: &mut dyn Write, result: &SameSize, is_json: bool) -> io::Result<()> {
     if is_json {
-        let object = json!({
-            "kind": "same_size",
-            "smallest_bytes": tree::SMALLEST_BYTES,
-            "files": result.files,
-            "sizes": result.sizes,
-            "pairs": result.pairs,
-            "equal_pairs": result.equal_pairs,
-            "bytes": result.bytes,
-            "failed": result.failures,
-            "stopped": result.is_stopped,
-        });
+        let mut object = json!(result);
+        object["kind"] = "same_size".into();
+        object["smallest_bytes"] = tree::SMALLEST_BYTES.into();
         return writeln!(out, "{}", Json(object));
     }
     let part = match result.pairs {
@@ -348,9 +271,9 @@ pub fn show_same_size(out: &mut dyn Write, result: &SameSize, is_json: bool) -> 
         out,
         "{} of 1 MiB or more, {} sizes that several have: of {} pairs {} are equal{part}, {} compared.",
         files(result.files),
-        count(result.sizes),
-        count(result.pairs),
-        count(result.equal_pairs),
+        HumanCount(result.sizes),
+        HumanCount(result.pairs),
+        HumanCount(result.equal_pairs),
         bytes(result.bytes as f64)
     )
 }

@@ -1,4 +1,6 @@
-//! Bars, and times of a terminal's tables.
+//! Bars, times and numbers of a terminal's tables.
+
+use indicatif::HumanCount;
 
 /// A bar of up to `width` characters for a part of 0 to 1, in eighths of a character.
 pub fn bar(part: f64, width: usize) -> String {
@@ -19,6 +21,16 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
+/// A number, with a comma between thousands, of what has these words.
+pub fn plural(number: u64, one: &str, several: &str) -> String {
+    format!("{} {}", HumanCount(number), if number == 1 { one } else { several })
+}
+
+/// A number of files in words.
+pub fn files(number: u64) -> String {
+    plural(number, "file", "files")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,6 +38,12 @@ mod tests {
     #[test]
     fn times_have_the_unit_that_suits_them() {
         assert_eq!(seconds(4.2e-6), "4.2 µs");
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        let expected = ["0 files", "1 file", "999 files", "1,000 files", "12,345,678 files"];
+        assert_eq!([0, 1, 999, 1000, 12_345_678].map(files), expected);
     }
 
     #[test]

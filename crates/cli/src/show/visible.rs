@@ -6,7 +6,7 @@ use std::path::Path;
 
 use seekless_results::visible;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 /// A text that may have several lines, with its control characters shown as escapes.
 pub fn visible_lines(text: &str) -> String {
@@ -63,16 +63,25 @@ pub fn visible_path(path: &Path) -> String {
     shown
 }
 
-/// Puts a path into a JSON object. One that is no UTF-8 is there a second time, as `NAME_bytes`, in hexadecimal digits.
-pub fn insert_path(object: &mut Map<String, Value>, name: &str, path: &Path) {
-    object.insert(name.to_owned(), path.to_string_lossy().into());
-    if path.to_str().is_none() {
+/// An object with a path in it, or `null` where there is none. A path that is no UTF-8 is there a second time, as
+/// `NAME_bytes`, in hexadecimal digits.
+pub fn with_path(mut object: Value, name: &str, path: Option<&Path>) -> Value {
+    object[name] = path.map(Path::to_string_lossy).into();
+    if let Some(path) = path.filter(|path| path.to_str().is_none()) {
         let mut digits = String::new();
         for byte in path.as_os_str().as_bytes() {
             let _ = write!(digits, "{byte:02x}");
         }
-        object.insert(format!("{name}_bytes"), digits.into());
+        object[format!("{name}_bytes")] = digits.into();
     }
+    object
+}
+
+/// An object of a kind: its figures, and the path that they are about.
+pub fn object(kind: &str, figures: impl Serialize, path: Option<&Path>) -> Value {
+    let mut object = json!(figures);
+    object["kind"] = kind.into();
+    with_path(object, "path", path)
 }
 
 #[cfg(test)]
@@ -98,14 +107,11 @@ mod tests {
 
     #[test]
     fn a_path_that_is_no_utf_8_loses_nothing_in_json() {
-        let mut object = Map::new();
-        insert_path(&mut object, "path", Path::new("plain"));
-        assert_eq!(Value::from(object), serde_json::json!({"path": "plain"}));
-        let mut object = Map::new();
-        insert_path(&mut object, "path", Path::new(OsStr::from_bytes(b"a\xff")));
+        let object = |path| with_path(json!({}), "path", path);
+        assert_eq!(object(Some(Path::new("plain"))), json!({"path": "plain"}));
         assert_eq!(
-            Value::from(object),
-            serde_json::json!({"path": "a\u{fffd}", "path_bytes": "61ff"})
+            object(Some(Path::new(OsStr::from_bytes(b"a\xff")))),
+            json!({"path": "a\u{fffd}", "path_bytes": "61ff"})
         );
     }
 }

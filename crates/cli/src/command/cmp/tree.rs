@@ -8,13 +8,14 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use rustix::process::{Resource, Rlimit};
 use seekless_results::{bytes, rate, visible};
 use seekless_tools::tree::{self, Control, Found, Options, Scheme, Summary, Watch, What};
 
-use crate::command::Failure;
-use crate::show::{Differences, Form, Sentences, Width, files, show_same_size, visible_path};
+use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
+use crate::command::{Failure, ended};
+use crate::show::{Differences, Form, Page, Width, files, progress_bar, show_same_size, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Compares two trees: names, types, contents, targets of symbolic links.
@@ -64,11 +65,6 @@ pub struct Arguments {
     same_size: Option<PathBuf>,
 }
 
-/// Something differs.
-const DIFFERENT: u8 = 1;
-/// Something could not be compared.
-const TROUBLE: u8 = 2;
-
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     raise_open_files();
     let control = Control::default();
@@ -117,7 +113,7 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], control: &Control, caught: 
     let mut out = BufWriter::new(plain);
     let mut shown = Shown {
         differences: Differences::new(&mut out, roots, form),
-        bar: bar(form),
+        bar: progress_bar(form != Form::Silent, "{spinner} {wide_msg}"),
         is_watched: std::io::stdout().is_terminal(),
         is_quiet: arguments.quiet,
         begun: Instant::now(),
@@ -134,29 +130,21 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], control: &Control, caught: 
     if arguments.explain {
         explain(&summary)?;
     }
-    match caught.signal() {
-        Some(signal) => Err(Failure::Stopped(signal)),
-        None if summary.failures > 0 => Ok(ExitCode::from(TROUBLE)),
-        None if summary.differences > 0 => Ok(ExitCode::from(DIFFERENT)),
-        None => Ok(ExitCode::SUCCESS),
-    }
+    let code = match (summary.failures, summary.differences) {
+        (0, 0) => 0,
+        (0, _) => EXIT_DIFFERENT,
+        _ => EXIT_TROUBLE,
+    };
+    ended(caught, code)
 }
 
 fn same_size(root: &Path, json: bool, control: &Control, caught: &Caught) -> Result<ExitCode, Failure> {
     let result = tree::same_size(root, control, &mut |path, reason| {
-        let _ = writeln!(
-            anstream::stderr(),
-            "seekless: {}: {}",
-            visible_path(path),
-            visible(reason)
-        );
+        let (path, reason) = (visible_path(path), visible(reason));
+        let _ = writeln!(anstream::stderr(), "seekless: {path}: {reason}");
     })?;
     show_same_size(&mut anstream::stdout().lock(), &result, json)?;
-    match caught.signal() {
-        Some(signal) => Err(Failure::Stopped(signal)),
-        None if result.failures > 0 => Ok(ExitCode::from(TROUBLE)),
-        None => Ok(ExitCode::SUCCESS),
-    }
+    ended(caught, if result.failures > 0 { EXIT_TROUBLE } else { 0 })
 }
 
 /// Shows what is found as it comes.
@@ -207,22 +195,9 @@ impl Watch for Shown<'_> {
     }
 }
 
-/// A line on standard error, where that is a terminal.
-fn bar(form: Form) -> ProgressBar {
-    if !std::io::stderr().is_terminal() || form == Form::Silent {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
-        bar.set_style(style);
-    }
-    bar
-}
-
 fn explain(summary: &Summary) -> std::io::Result<()> {
     let scheme = Scheme::here();
-    let mut err = anstream::stderr().lock();
-    let mut sentences = Sentences::new(&mut err, Width::of_stdout());
+    let mut page = Page::new(anstream::stderr().lock(), Width::of_stdout());
     let rings = if summary.rings > 0 {
         format!(
             "{} of them met files that were not in memory, and read these up to {} at once in one call of io_uring, so that \
@@ -235,12 +210,12 @@ fn explain(summary: &Summary) -> std::io::Result<()> {
     } else {
         "io_uring is not to be had here, so each thread waits for one file at a time.".to_owned()
     };
-    sentences.note(&format!(
+    page.note(&format!(
         "{} threads listed folders ahead and compared files in batches of {}, in the order of their inodes. {rings}",
         scheme.threads, scheme.batch
     ))?;
     for (method, why, number) in &summary.large {
-        sentences.note(&format!("{} of 8 MiB or more: {method}, as {why}.", files(*number)))?;
+        page.note(&format!("{} of 8 MiB or more: {method}, as {why}.", files(*number)))?;
     }
     Ok(())
 }

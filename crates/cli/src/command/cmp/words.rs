@@ -3,11 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use seekless_results::visible;
 use seekless_tools::cmp::{Difference, End, Error, Outcome, Verdict, octal_digits, visible_byte};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::options::Arguments;
-use seekless_results::visible;
+use crate::show::{Json, with_path};
 
 /// What goes to the two outputs.
 #[derive(Default)]
@@ -126,46 +127,38 @@ pub(super) fn explanation(outcome: &Outcome, prefix: &OsStr) -> Vec<u8> {
 
 /// The result for programs.
 pub(super) fn object(arguments: &Arguments, result: Result<&Outcome, &Error>, exit_code: u8) -> Vec<u8> {
-    let mut object = Map::new();
-    for (key, name) in ["one", "other"].into_iter().zip(&arguments.request.names) {
-        crate::show::insert_path(&mut object, key, name.as_ref());
-    }
-    let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
-    put("exit_code", exit_code.into());
-    match result {
-        Err(error) => {
-            put("verdict", "failed".into());
-            put("reason", error.to_string().into());
-        }
+    let mut object = match result {
+        Err(error) => json!({"verdict": "failed", "reason": error.to_string()}),
         Ok(outcome) => {
-            verdict(&outcome.verdict, &mut put);
-            put("compared_bytes", outcome.compared_bytes.into());
-            put("unread_bytes", outcome.unread_bytes.into());
-            put("method", outcome.way.method.clone().into());
-            put("why", outcome.way.why.clone().into());
+            let mut object = verdict(&outcome.verdict);
+            object["compared_bytes"] = outcome.compared_bytes.into();
+            object["unread_bytes"] = outcome.unread_bytes.into();
+            object["method"] = outcome.way.method.as_str().into();
+            object["why"] = outcome.way.why.as_str().into();
+            object
         }
+    };
+    object["exit_code"] = exit_code.into();
+    for (key, name) in SIDES.into_iter().zip(&arguments.request.names) {
+        object = with_path(object, key, Some(name.as_ref()));
     }
-    line(&[crate::show::Json(object.into()).to_string().as_bytes()])
+    line(&[Json(object).to_string().as_bytes()])
 }
 
-fn verdict(verdict: &Verdict, put: &mut dyn FnMut(&str, Value)) {
-    let word = match verdict {
-        Verdict::Equal => "equal",
-        Verdict::Differ(_) | Verdict::Listed { .. } => "differ",
-        Verdict::Ended(_) => "ended",
-        Verdict::SizesDiffer => "sizes differ",
-    };
-    put("verdict", word.into());
+/// The two files in objects.
+const SIDES: [&str; 2] = ["one", "other"];
+
+fn verdict(verdict: &Verdict) -> Value {
     match verdict {
-        Verdict::Differ(difference) => {
-            put("offset", difference.offset.into());
-            put("line", json!(difference.newlines.map(|newlines| newlines + 1)));
-            put("bytes", json!(difference.bytes));
-        }
-        Verdict::Ended(end) => {
-            put("offset", end.offset.into());
-            put("shorter", ["one", "other"][end.side].into());
-        }
-        _ => {}
+        Verdict::Equal => json!({"verdict": "equal"}),
+        Verdict::Listed { .. } => json!({"verdict": "differ"}),
+        Verdict::SizesDiffer => json!({"verdict": "sizes differ"}),
+        Verdict::Differ(difference) => json!({
+            "verdict": "differ",
+            "offset": difference.offset,
+            "line": difference.newlines.map(|newlines| newlines + 1),
+            "bytes": difference.bytes,
+        }),
+        Verdict::Ended(end) => json!({"verdict": "ended", "offset": end.offset, "shorter": SIDES[end.side]}),
     }
 }

@@ -13,10 +13,8 @@ use seekless_lab::store::{Document, Store};
 use seekless_record::Run;
 use seekless_results::{Origin, bytes, compare, objections, table, visible};
 
-use super::Failure;
-use crate::show::{
-    Width, json_text, list_runs, runs_json, show_comparison, show_rankings, show_run, too_large, wrapped,
-};
+use super::{Failure, unless_failed};
+use crate::show::{PLAIN, Page, json_text, list_runs, runs_json, show_comparison, show_rankings, show_run, too_large};
 
 /// Lists the runs that were saved, compares them, and exchanges them with others.
 ///
@@ -145,14 +143,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
 }
 
-fn end(failed: Vec<anyhow::Error>) -> Result<ExitCode, Failure> {
-    if failed.is_empty() {
-        Ok(ExitCode::SUCCESS)
-    } else {
-        Err(Failure::Partly(failed))
-    }
-}
-
 /// Reads all documents; gives what is wrong with the others.
 fn read_all(documents: &[Document]) -> (Vec<(&Document, Run)>, Vec<anyhow::Error>) {
     let mut runs = Vec::new();
@@ -170,26 +160,26 @@ fn list(store: &Store, json: bool) -> Result<ExitCode, Failure> {
     let documents = store.documents()?;
     let (mut runs, failed) = read_all(&documents);
     runs.sort_by(|one, other| other.1.started.cmp(&one.1.started).then(other.0.id.cmp(&one.0.id)));
-    let mut out = anstream::stdout().lock();
+    let mut page = Page::stdout();
     if json {
-        write!(out, "{}", json_text(&runs_json(&runs))?)?;
+        write!(page, "{}", json_text(&runs_json(&runs))?)?;
     } else {
-        list_runs(&mut out, &runs, &documents, Width::of_stdout())?;
+        list_runs(&mut page, &runs, &documents)?;
         if let Some(warning) = too_large(&documents) {
-            writeln!(out, "{}", wrapped(0, &warning, Width::of_stdout()))?;
+            page.say(PLAIN, &warning)?;
         }
     }
-    out.flush()?;
-    end(failed)
+    page.flush()?;
+    unless_failed(failed)
 }
 
 fn show(store: &Store, arguments: &Show) -> Result<ExitCode, Failure> {
     let document = store.find(&arguments.id)?;
     let run = document.read()?;
-    let mut out = anstream::stdout().lock();
-    writeln!(out, "Run      {}{}\n", visible(&document.id), whose(&document))?;
-    show_run(&mut out, &run, arguments.all, Width::of_stdout())?;
-    out.flush()?;
+    let mut page = Page::stdout();
+    writeln!(page, "Run      {}{}\n", visible(&document.id), whose(&document))?;
+    show_run(&mut page, &run, arguments.all)?;
+    page.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -217,7 +207,7 @@ fn compare_runs(store: &Store, arguments: &Compare) -> Result<ExitCode, Failure>
         .into());
     }
     let comparison = compare(&first, &second)?;
-    let mut out = anstream::stdout().lock();
+    let mut page = Page::stdout();
     if arguments.json {
         let value = serde_json::json!({
             "first": { "id": documents[0].id, "origin": documents[0].origin },
@@ -225,14 +215,14 @@ fn compare_runs(store: &Store, arguments: &Compare) -> Result<ExitCode, Failure>
             "objections": objections,
             "comparison": comparison,
         });
-        write!(out, "{}", json_text(&value)?)?;
+        write!(page, "{}", json_text(&value)?)?;
     } else {
         for (word, document) in ["First", "Second"].into_iter().zip(&documents) {
-            writeln!(out, "{word:<8} {}{}", visible(&document.id), whose(document))?;
+            writeln!(page, "{word:<8} {}{}", visible(&document.id), whose(document))?;
         }
-        show_comparison(&mut out, &comparison, &objections, arguments.all, Width::of_stdout())?;
+        show_comparison(&mut page, &comparison, &objections, arguments.all)?;
     }
-    out.flush()?;
+    page.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -241,16 +231,16 @@ fn rank(store: &Store, arguments: &Table) -> Result<ExitCode, Failure> {
     let (runs, failed) = read_all(&documents);
     let all: Vec<(Origin, &Run)> = runs.iter().map(|(document, run)| (document.origin, run)).collect();
     let rankings = table(&all);
-    let mut out = anstream::stdout().lock();
+    let mut page = Page::stdout();
     if arguments.json {
-        write!(out, "{}", json_text(&rankings)?)?;
+        write!(page, "{}", json_text(&rankings)?)?;
     } else if rankings.is_empty() {
-        writeln!(out, "There is nothing to rank yet: `seekless bench` measures.")?;
+        writeln!(page, "There is nothing to rank yet: `seekless bench` measures.")?;
     } else {
-        show_rankings(&mut out, &rankings, arguments.all, Width::of_stdout())?;
+        show_rankings(&mut page, &rankings, arguments.all)?;
     }
-    out.flush()?;
-    end(failed)
+    page.flush()?;
+    unless_failed(failed)
 }
 
 fn remove(store: &Store, arguments: &Remove) -> Result<ExitCode, Failure> {
@@ -259,12 +249,12 @@ fn remove(store: &Store, arguments: &Remove) -> Result<ExitCode, Failure> {
         // All are found before the first is removed.
         None => chosen(store, &arguments.ids)?,
     };
-    let mut out = anstream::stdout().lock();
+    let mut page = Page::stdout();
     let mut failed = Vec::new();
     for document in &documents {
         match store.remove(document) {
             Ok(()) => writeln!(
-                out,
+                page,
                 "Removed  {}, {}",
                 visible(&document.id),
                 bytes(document.bytes as f64)
@@ -274,9 +264,9 @@ fn remove(store: &Store, arguments: &Remove) -> Result<ExitCode, Failure> {
     }
     let left = store.documents()?;
     let held: u64 = left.iter().map(|document| document.bytes).sum();
-    writeln!(out, "{} left, {}", left.len(), bytes(held as f64))?;
-    out.flush()?;
-    end(failed)
+    writeln!(page, "{} left, {}", left.len(), bytes(held as f64))?;
+    page.flush()?;
+    unless_failed(failed)
 }
 
 /// The documents of the store with these names, each once.

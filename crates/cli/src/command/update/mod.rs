@@ -10,18 +10,20 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use seekless::method::{Choice, Durability, Method, Operation, parse_size};
 use seekless::update::{
     Batch, Commit, Look, PlanLimits, Recovered, Safety, Step, StepKind, UpdatePlan, Updated, Updates, Watch,
     commit_watched, cost, recover,
 };
 use seekless_tools::update::read_updates;
+use serde::Serialize;
 
 use self::names::written_out;
 use self::show::{in_json, show, show_recovered};
 use super::Failure;
-use crate::show::{Json, visible_path};
+use super::one_of::{Word, one_of};
+use crate::show::{Json, Page, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Changes many places of a file in few writes.
@@ -56,11 +58,11 @@ pub struct Arguments {
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     method: String,
     /// What is on the device in the end [default: fsync, or the method's]
-    #[arg(long, value_name = "WORD")]
-    durability: Option<DurabilityName>,
+    #[arg(long, value_name = "WORD", value_parser = one_of(DURABILITIES))]
+    durability: Option<Durability>,
     /// What becomes of the file when it ends early
-    #[arg(long, value_name = "WORD", default_value = "in-place")]
-    safety: SafetyName,
+    #[arg(long, value_name = "WORD", default_value = "in-place", value_parser = one_of(SAFETIES))]
+    safety: Safety,
     /// Write at most so many bytes for each that changes
     #[arg(long, value_name = "X", value_parser = amplification)]
     max_amplification: Option<f64>,
@@ -90,25 +92,21 @@ pub struct Arguments {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum DurabilityName {
-    /// Nothing is promised
-    None,
-    /// All of it, by fsync(2) at the end
-    Fsync,
-    /// All of it after each write
-    Through,
-}
+const DURABILITIES: &[Word<Durability>] = &[
+    ("none", "Nothing is promised", Durability::None),
+    ("fsync", "All of it, by fsync(2) at the end", Durability::Fsync),
+    ("through", "All of it after each write", Durability::WriteThrough),
+];
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum SafetyName {
-    /// Some updates are in it
-    InPlace,
-    /// It is as before, or a journal beside it tells how to go on
-    Journal,
-    /// It is as before
-    Replace,
-}
+const SAFETIES: &[Word<Safety>] = &[
+    ("in-place", "Some updates are in it", Safety::InPlace),
+    (
+        "journal",
+        "It is as before, or a journal beside it tells how to go on",
+        Safety::Journal,
+    ),
+    ("replace", "It is as before", Safety::Replace),
+];
 
 /// Less is taken in any case: for reading the sorted parts, and by the program.
 const MEMORY_BYTES_MIN: u64 = 16 << 20;
@@ -138,10 +136,10 @@ fn amplification(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let mut out = anstream::stdout().lock();
+    let mut page = Page::stdout();
     if arguments.recover {
         let recovered = recover(&arguments.file)?;
-        let told = show_recovered(&mut out, arguments, recovered);
+        let told = show_recovered(&mut page, arguments, recovered);
         let is_changed = recovered != Recovered::Nothing;
         told.with_context(|| unwritten(arguments, is_changed.then_some("recovered")))?;
         return Ok(ExitCode::SUCCESS);
@@ -152,13 +150,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if !arguments.grow {
         updates.require_inside(&arguments.file, file_bytes)?;
     }
-    let look = timed(&mut times.facts, || look(arguments, &updates))?;
-    let mut chosen = timed(&mut times.plan, || choose(arguments, &updates, &look, false))?;
+    let mut job = timed(&mut times.facts, || Job::new(arguments, updates))?;
+    let mut chosen = timed(&mut times.plan, || job.choose())?;
     let done = if arguments.dry_run {
         None
     } else {
         let stopping = Stopping(on_signal(|_| {})?);
-        let change = || change(arguments, &updates, &look, &mut chosen, &stopping);
+        let change = || job.change(&mut chosen, &stopping);
         match (timed(&mut times.write, change), stopping.0.signal()) {
             (Err(error), Some(signal)) => {
                 crate::complain(&error);
@@ -167,15 +165,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             (done, _) => Some(done?),
         }
     };
-    if let Some(doubt) = &look.doubt {
+    if let Some(doubt) = &job.look.doubt {
         let doubt = format!("; these costs are assumed, as they could not be measured ({doubt})");
         chosen.why.push_str(&doubt);
     }
     let told = if arguments.json {
-        in_json(arguments, &updates, &look, &chosen, done.as_ref(), &times)
-            .and_then(|value| Ok(writeln!(out, "{:#}", Json(value))?))
+        in_json(&job, &chosen, done.as_ref(), &times).and_then(|value| Ok(writeln!(page, "{:#}", Json(value))?))
     } else {
-        show(&mut out, arguments, &updates, &look, &chosen, done.as_ref())
+        show(&mut page, &job, &chosen, done.as_ref())
     };
     told.with_context(|| unwritten(arguments, done.map(|_| "updated as asked")))?;
     Ok(ExitCode::SUCCESS)
@@ -189,7 +186,7 @@ fn unwritten(arguments: &Arguments, done: Option<&str>) -> String {
 }
 
 /// Seconds that the parts of it took.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 struct Times {
     /// Reading the updates and sorting them.
     read: f64,
@@ -205,17 +202,6 @@ fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> anyhow::Result<T>) -> anyh
     let done = work();
     *seconds = start.elapsed().as_secs_f64();
     done
-}
-
-/// Looks at the file, and measures what calls cost where that decides, or a time is to be told.
-fn look(arguments: &Arguments, updates: &Updates) -> anyhow::Result<Look> {
-    let (path, limits) = (&arguments.file, limits(arguments, false)?);
-    let is_predicted = arguments.explain || arguments.dry_run;
-    if is_predicted || choice(arguments)?.method().is_none() {
-        Ok(Look::at(path, updates, &limits, is_predicted)?)
-    } else {
-        Ok(Look::assuming(path, &limits)?)
-    }
 }
 
 /// The file's size. Fails early where there is nothing to update, before a minute of updates is read.
@@ -256,53 +242,83 @@ fn choice(arguments: &Arguments) -> anyhow::Result<Choice> {
         );
     }
     Ok(match arguments.durability {
-        Some(durability) => choice.with_durability(durability.into())?,
+        Some(durability) => choice.with_durability(durability)?,
         None => choice,
     })
 }
 
-impl From<DurabilityName> for Durability {
-    fn from(name: DurabilityName) -> Self {
-        match name {
-            DurabilityName::None => Self::None,
-            DurabilityName::Fsync => Self::Fsync,
-            DurabilityName::Through => Self::WriteThrough,
+/// What is to be done, and what it is planned by.
+struct Job<'a> {
+    arguments: &'a Arguments,
+    updates: Updates,
+    choice: Choice,
+    limits: PlanLimits,
+    look: Look,
+}
+
+impl<'a> Job<'a> {
+    /// Looks at the file, and measures what calls cost where that decides, or a time is to be told.
+    fn new(arguments: &'a Arguments, updates: Updates) -> anyhow::Result<Self> {
+        let choice = choice(arguments)?;
+        let limits = PlanLimits {
+            durability: choice.durability(),
+            amplification_max: arguments.max_amplification,
+            is_exact: false,
+            safety: arguments.safety,
+        };
+        let is_predicted = arguments.explain || arguments.dry_run;
+        let look = if is_predicted || choice.method().is_none() {
+            Look::at(&arguments.file, &updates, &limits, is_predicted)?
+        } else {
+            Look::assuming(&arguments.file, &limits)?
+        };
+        Ok(Self {
+            arguments,
+            updates,
+            choice,
+            limits,
+            look,
+        })
+    }
+
+    fn choose(&self) -> anyhow::Result<UpdatePlan> {
+        let limits = &self.limits;
+        let chosen = match self.choice {
+            Choice::Plan(_) => self.look.plan(&self.updates, limits)?,
+            Choice::Method(method) => UpdatePlan {
+                method,
+                cost: cost(&self.updates, &self.look.facts, &method, limits.safety)?,
+                why: "as you say".to_owned(),
+            },
+        };
+        match limits.amplification_max {
+            Some(most) if !limits.allows(&chosen.cost) => bail!(too_much(&chosen, limits.safety, most)),
+            _ => Ok(chosen),
         }
     }
-}
 
-impl From<SafetyName> for Safety {
-    fn from(name: SafetyName) -> Self {
-        match name {
-            SafetyName::InPlace => Self::InPlace,
-            SafetyName::Journal => Self::Journal,
-            SafetyName::Replace => Self::Replace,
+    /// Updates the file; where others cannot be kept out and the method is ours to choose, by exact writes.
+    fn change(&mut self, chosen: &mut UpdatePlan, watch: &Stopping) -> anyhow::Result<Updated> {
+        let arguments = self.arguments;
+        let attempt = |method: Method, updates: &Updates| {
+            let how = Commit {
+                method: method.into(),
+                safety: arguments.safety,
+                grows: arguments.grow,
+                is_unsafe: arguments.is_unsafe,
+            };
+            commit_watched(&arguments.file, updates, &how, watch)
+        };
+        let done = attempt(chosen.method, &self.updates);
+        match done.as_ref().err().and_then(seekless::Error::not_exclusive) {
+            Some(reason) if self.choice.method().is_none() => {
+                self.limits.is_exact = true;
+                *chosen = self.choose()?;
+                chosen.why = format!("{}: nobody else can be kept out ({reason})", chosen.why);
+                Ok(attempt(chosen.method, &self.updates)?)
+            }
+            _ => Ok(done?),
         }
-    }
-}
-
-fn limits(arguments: &Arguments, is_exact: bool) -> anyhow::Result<PlanLimits> {
-    Ok(PlanLimits {
-        durability: choice(arguments)?.durability(),
-        amplification_max: arguments.max_amplification,
-        is_exact,
-        safety: arguments.safety.into(),
-    })
-}
-
-fn choose(arguments: &Arguments, updates: &Updates, look: &Look, is_exact: bool) -> anyhow::Result<UpdatePlan> {
-    let limits = limits(arguments, is_exact)?;
-    let chosen = match choice(arguments)? {
-        Choice::Plan(_) => look.plan(updates, &limits)?,
-        Choice::Method(method) => UpdatePlan {
-            method,
-            cost: cost(updates, &look.facts, &method, limits.safety)?,
-            why: "as you say".to_owned(),
-        },
-    };
-    match limits.amplification_max {
-        Some(most) if !limits.allows(&chosen.cost) => bail!(too_much(&chosen, limits.safety, most)),
-        _ => Ok(chosen),
     }
 }
 
@@ -334,33 +350,5 @@ impl Watch for Stopping {
             return Err(std::io::Error::other("a signal asked to stop"));
         }
         Ok(())
-    }
-}
-
-/// Updates the file; where others cannot be kept out and the method is ours to choose, by exact writes.
-fn change(
-    arguments: &Arguments,
-    updates: &Updates,
-    look: &Look,
-    chosen: &mut UpdatePlan,
-    watch: &Stopping,
-) -> anyhow::Result<Updated> {
-    let attempt = |method: Method| {
-        let how = Commit {
-            method: method.into(),
-            safety: arguments.safety.into(),
-            grows: arguments.grow,
-            is_unsafe: arguments.is_unsafe,
-        };
-        commit_watched(&arguments.file, updates, &how, watch)
-    };
-    let done = attempt(chosen.method);
-    match done.as_ref().err().and_then(seekless::Error::not_exclusive) {
-        Some(reason) if choice(arguments)?.method().is_none() => {
-            *chosen = choose(arguments, updates, look, true)?;
-            chosen.why = format!("{}: nobody else can be kept out ({reason})", chosen.why);
-            Ok(attempt(chosen.method)?)
-        }
-        _ => Ok(done?),
     }
 }

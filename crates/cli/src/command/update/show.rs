@@ -2,66 +2,23 @@
 
 use std::io::Write;
 
-use seekless::update::{Look, Recovered, UpdateCost, UpdatePlan, Updated, Updates, naive};
+use seekless::update::{Recovered, Safety, UpdateCost, UpdatePlan, Updated, naive};
 use seekless_results::bytes;
 use serde_json::{Value, json};
 
-use super::{Arguments, SafetyName, Times};
-use crate::show::{Json, Width, insert_path, seconds, visible_path, wrapped};
+use super::{Arguments, Job, Times};
+use crate::show::{Json, PLAIN, Page, seconds, visible_path, with_path};
 
 fn counted(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }
 
-/// As wide as the terminal.
-fn sentence(out: &mut dyn Write, text: &str) -> std::io::Result<()> {
-    writeln!(out, "{}", wrapped(0, text, Width::of_stdout()))
-}
-
-pub fn show(
-    out: &mut dyn Write,
-    arguments: &Arguments,
-    updates: &Updates,
-    look: &Look,
-    chosen: &UpdatePlan,
-    done: Option<&Updated>,
-) -> anyhow::Result<()> {
+pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>) -> anyhow::Result<()> {
+    let (arguments, updates) = (job.arguments, &job.updates);
     let file = visible_path(&arguments.file);
+    let given = counted(updates.given(), "update");
     let requested = bytes(updates.requested_bytes() as f64);
-    if done.is_none() {
-        let durability = chosen.method.options().durability();
-        let (_, one_by_one) = naive(updates, &look.facts, durability)?;
-        let given = counted(updates.given(), "update");
-        sentence(
-            out,
-            &format!("{given} of {file} name {requested}; nothing was changed."),
-        )?;
-        writeln!(
-            out,
-            "{:<12}{:>12}{:>12}{:>12}{:>12}",
-            "", "writes", "read", "written", "predicted"
-        )?;
-        for (name, cost) in [("one by one", &one_by_one), ("planned", &chosen.cost)] {
-            let written_bytes = cost.written_bytes + cost.safety_bytes;
-            let (read, written) = (bytes(cost.read_bytes as f64), bytes(written_bytes as f64));
-            let predicted = seconds(cost.predicted.as_secs_f64());
-            writeln!(
-                out,
-                "{name:<12}{:>12}{read:>12}{written:>12}{predicted:>12}",
-                cost.writes
-            )?;
-        }
-        let beside = bytes(chosen.cost.safety_bytes as f64);
-        match arguments.safety {
-            SafetyName::Journal => writeln!(out, "Of what is written, the journal takes {beside}.")?,
-            SafetyName::Replace => writeln!(
-                out,
-                "Of what is written, the copy that takes the name takes at most {beside}."
-            )?,
-            SafetyName::InPlace => {}
-        }
-    }
     if let Some(done) = done {
         let written = bytes(done.written_bytes as f64);
         let beside = match (done.journal_bytes, done.copied_bytes) {
@@ -70,33 +27,62 @@ pub fn show(
             (journal, _) => format!(", after a journal of {}", bytes(journal as f64)),
         };
         let text = format!(
-            "{file}: {}, {requested}, in {} of {written}{beside} ({:.1} bytes for each that changes).",
-            counted(updates.given(), "update"),
+            "{file}: {given}, {requested}, in {} of {written}{beside} ({:.1} bytes for each that changes).",
             counted(done.writes, "write"),
             done.amplification()
         );
-        sentence(out, &text)?;
+        page.say(PLAIN, &text)?;
+    } else {
+        page.say(
+            PLAIN,
+            &format!("{given} of {file} name {requested}; nothing was changed."),
+        )?;
+        show_costs(page, job, chosen)?;
+        let beside = bytes(chosen.cost.safety_bytes as f64);
+        match arguments.safety {
+            Safety::Journal => writeln!(page, "Of what is written, the journal takes {beside}.")?,
+            Safety::Replace => writeln!(
+                page,
+                "Of what is written, the copy that takes the name takes at most {beside}."
+            )?,
+            Safety::InPlace => {}
+        }
     }
     if arguments.explain || done.is_none() {
-        sentence(out, &format!("{}: {}.", chosen.method, chosen.why))?;
+        page.say(PLAIN, &format!("{}: {}.", chosen.method, chosen.why))?;
         if let Some(spilled) = updates.spilled_bytes() {
             let spilled = bytes(spilled as f64);
             let text =
                 format!("The updates did not fit into memory (--memory) and were sorted on the disk: {spilled}.");
-            sentence(out, &text)?;
+            page.say(PLAIN, &text)?;
         }
     }
     Ok(())
 }
 
-pub fn in_json(
-    arguments: &Arguments,
-    updates: &Updates,
-    look: &Look,
-    chosen: &UpdatePlan,
-    done: Option<&Updated>,
-    times: &Times,
-) -> anyhow::Result<Value> {
+/// What the updates would take, one by one and as planned.
+fn show_costs(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan) -> anyhow::Result<()> {
+    let (_, one_by_one) = naive(&job.updates, &job.look.facts, chosen.method.options().durability())?;
+    let mut line = |name: &str, writes: &str, read: &str, written: &str, predicted: &str| {
+        writeln!(page, "{name:<12}{writes:>12}{read:>12}{written:>12}{predicted:>12}")
+    };
+    line("", "writes", "read", "written", "predicted")?;
+    for (name, cost) in [("one by one", &one_by_one), ("planned", &chosen.cost)] {
+        let (read, written) = (cost.read_bytes as f64, (cost.written_bytes + cost.safety_bytes) as f64);
+        let predicted = seconds(cost.predicted.as_secs_f64());
+        line(
+            name,
+            &cost.writes.to_string(),
+            &bytes(read),
+            &bytes(written),
+            &predicted,
+        )?;
+    }
+    Ok(())
+}
+
+pub fn in_json(job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>, times: &Times) -> anyhow::Result<Value> {
+    let (updates, look) = (&job.updates, &job.look);
     let told = |cost: &UpdateCost| {
         json!({
             "writes": cost.writes, "reads": cost.reads, "written_bytes": cost.written_bytes,
@@ -105,7 +91,7 @@ pub fn in_json(
         })
     };
     let (_, one_by_one) = naive(updates, &look.facts, chosen.method.options().durability())?;
-    let mut told = json!({
+    let object = json!({
         "updates": updates.given(), "requested_bytes": updates.requested_bytes(),
         "spilled_bytes": updates.spilled_bytes(),
         "method": chosen.method.to_string(), "why": chosen.why,
@@ -114,31 +100,29 @@ pub fn in_json(
             "writes": done.writes, "written_bytes": done.written_bytes, "journal_bytes": done.journal_bytes,
             "copied_bytes": done.copied_bytes, "amplification": done.amplification(), "calls": done.calls,
         })),
-        "seconds": { "read": times.read, "facts": times.facts, "plan": times.plan, "write": times.write },
+        "seconds": times,
     });
-    if let Some(object) = told.as_object_mut() {
-        insert_path(object, "path", &arguments.file);
-    }
-    Ok(told)
+    Ok(with_path(object, "path", Some(&job.arguments.file)))
 }
 
-pub fn show_recovered(out: &mut dyn Write, arguments: &Arguments, recovered: Recovered) -> anyhow::Result<()> {
-    let (word, updates) = match recovered {
-        Recovered::Nothing => ("nothing", 0),
-        Recovered::Undone => ("undone", 0),
-        Recovered::Finished(updates) => ("finished", updates),
-    };
-    if arguments.json {
-        writeln!(out, "{:#}", Json(json!({ "recovered": word, "records": updates })))?;
-        return Ok(());
-    }
-    let file = visible_path(&arguments.file);
-    let text = match recovered {
-        Recovered::Nothing => format!("{file}: no update was interrupted; there is nothing to recover."),
-        Recovered::Undone => format!("{file}: the update had not begun, and is undone: the file is as before."),
+pub fn show_recovered(page: &mut Page<'_>, arguments: &Arguments, recovered: Recovered) -> std::io::Result<()> {
+    let (word, updates, what) = match recovered {
+        Recovered::Nothing => (
+            "nothing",
+            0,
+            "no update was interrupted; there is nothing to recover.".to_owned(),
+        ),
+        Recovered::Undone => {
+            let what = "the update had not begun, and is undone: the file is as before.";
+            ("undone", 0, what.to_owned())
+        }
         Recovered::Finished(updates) => {
-            format!("{file}: the update is finished: {updates} pieces are in it and on the device.")
+            let what = format!("the update is finished: {updates} pieces are in it and on the device.");
+            ("finished", updates, what)
         }
     };
-    Ok(sentence(out, &text)?)
+    if arguments.json {
+        return writeln!(page, "{:#}", Json(json!({ "recovered": word, "records": updates })));
+    }
+    page.say(PLAIN, &format!("{}: {what}", visible_path(&arguments.file)))
 }

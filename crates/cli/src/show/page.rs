@@ -1,6 +1,84 @@
-//! How wide the output may be, and text that keeps to it.
+//! Text for people: where it goes, how wide its lines may be, and how it keeps to that.
 
+use std::io::{self, Write};
+
+use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
+
+use super::{DIM, WARNING};
+
+/// An output for text, and how wide its lines may be.
+pub struct Page<'a> {
+    out: Box<dyn Write + 'a>,
+    width: Width,
+}
+
+impl<'a> Page<'a> {
+    /// Writes to `out`.
+    pub fn new(out: impl Write + 'a, width: Width) -> Self {
+        Self {
+            out: Box::new(out),
+            width,
+        }
+    }
+
+    /// Writes to standard output, as wide as the terminal there.
+    #[must_use]
+    pub fn stdout() -> Self {
+        Self::new(anstream::stdout().lock(), Width::of_stdout())
+    }
+
+    /// How wide its lines may be.
+    #[must_use]
+    pub fn width(&self) -> Width {
+        self.width
+    }
+
+    /// Writes a text, wrapped.
+    pub fn say(&mut self, style: Style, text: &str) -> io::Result<()> {
+        self.indented(style, "", 0, text)
+    }
+
+    /// Writes a text that is less than the others, set in.
+    pub fn aside(&mut self, style: Style, text: &str) -> io::Result<()> {
+        self.indented(style, "  ", 4, text)
+    }
+
+    /// Writes a text behind `head`; further lines are set in by `indent` columns. All of it has the style.
+    pub fn indented(&mut self, style: Style, head: &str, indent: usize, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{style}{head}{}{style:#}", wrapped(indent, text, self.width))
+    }
+
+    /// Writes a label, which has the style, and a text that begins in column `at`, as do its further lines.
+    pub fn labelled(&mut self, style: Style, label: &str, at: usize, text: &str) -> io::Result<()> {
+        let gap = at.saturating_sub(columns_of(label));
+        let text = wrapped(at, text, self.width);
+        writeln!(self.out, "{style}{label}{style:#}{:gap$}{text}", "")
+    }
+
+    /// Writes what to know about what is above.
+    pub fn note(&mut self, text: &str) -> io::Result<()> {
+        self.labelled(WARNING, "Note", 6, text)
+    }
+
+    /// Writes what was found and not counted, where there is anything.
+    pub fn left_out(&mut self, what: &[String]) -> io::Result<()> {
+        if what.is_empty() {
+            return Ok(());
+        }
+        self.say(DIM, &format!("Left out: {}.", what.join(", ")))
+    }
+}
+
+impl Write for Page<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
 
 /// How many columns a line may take; no limit where no terminal wraps it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,14 +93,8 @@ impl Width {
     /// That of the terminal on standard output.
     #[must_use]
     pub fn of_stdout() -> Self {
-        let size = terminal_size::terminal_size_of(std::io::stdout());
+        let size = terminal_size::terminal_size_of(io::stdout());
         Self(size.map(|(width, _)| usize::from(width.0).clamp(SHORTEST_LINE, LONGEST_LINE)))
-    }
-
-    /// No limit.
-    #[cfg(test)]
-    pub(crate) const fn unlimited() -> Self {
-        Self(None)
     }
 
     /// The columns; a number that nothing reaches where there is no limit.
