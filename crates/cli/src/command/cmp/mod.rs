@@ -14,11 +14,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser};
+use clap::builder::{Resettable, ValueParser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, ValueHint};
 use seekless_tools::cmp::{Error, Verdict, Wanted, compare, reason};
 use signal_hook::consts::SIGPIPE;
 
-use options::{Asked, TABLE, parse};
+use options::{Asked, Flag, TABLE, parse};
 
 use super::Failure;
 use words::{ended, explanation, object, shown, words};
@@ -129,7 +130,7 @@ fn run(prefix: &OsStr, arguments: Vec<OsString>) -> ExitCode {
 
 fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     let mut request = arguments.request.clone();
-    let is_seen = arguments.is_silent || arguments.json || !output_is_null_device();
+    let is_seen = arguments.has(Flag::Silent) || arguments.has(Flag::Json) || !output_is_null_device();
     if !is_seen {
         request.wanted = Wanted::Offset;
     }
@@ -145,16 +146,17 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     let mut output = Vec::new();
     match &result {
         Ok(outcome) => {
-            if arguments.explain {
+            if arguments.has(Flag::Explain) {
                 complain(&explanation(outcome, prefix));
             }
-            if !arguments.json {
-                let said = words(arguments, outcome, prefix, is_seen);
-                complain(&said.complaint);
-                output = said.output;
+            if !arguments.has(Flag::Json) {
+                output = words(arguments, outcome, is_seen);
+                if let (Verdict::Ended(end), false) = (&outcome.verdict, arguments.has(Flag::Silent)) {
+                    complain(&ended(&request.names, end, prefix));
+                }
             }
         }
-        Err(Error::Open { .. }) if arguments.is_silent => {}
+        Err(Error::Open { .. }) if arguments.has(Flag::Silent) => {}
         Err(error) => {
             if let Error::Write { source, end } = error {
                 if source.kind() == ErrorKind::BrokenPipe {
@@ -165,7 +167,7 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
             complain(&[prefix.as_bytes(), b": ", &error.to_bytes(), b"\n"].concat());
         }
     }
-    if arguments.json {
+    if arguments.has(Flag::Json) {
         output = object(arguments, result.as_ref(), exit_code);
     }
     print(&output, prefix).unwrap_or(exit_code)
@@ -231,36 +233,28 @@ pub struct Arguments;
 
 impl Args for Arguments {
     fn augment_args(command: Command) -> Command {
-        let files = [
-            ("FILE1", "A file, or - for standard input", true),
-            ("FILE2", "The other one; standard input without it", false),
-            ("SKIP1", "Pass over so many bytes of FILE1", false),
-            ("SKIP2", "Pass over so many bytes of FILE2", false),
+        let operand = |name: &'static str, help: &'static str| {
+            let is_file = name.starts_with("FILE");
+            let hint = if is_file { ValueHint::FilePath } else { ValueHint::Other };
+            Arg::new(name).help(help).required(name == "FILE1").value_hint(hint)
+        };
+        let operands = [
+            operand("FILE1", "A file, or - for standard input"),
+            operand("FILE2", "The other one; standard input without it"),
+            operand("SKIP1", "Pass over so many bytes of FILE1"),
+            operand("SKIP2", "Pass over so many bytes of FILE2"),
         ];
-        let operands = files.map(|(name, help, is_required)| {
-            let hint = if name.starts_with("FILE") {
-                clap::ValueHint::FilePath
-            } else {
-                clap::ValueHint::Other
-            };
-            Arg::new(name).help(help).required(is_required).value_hint(hint)
-        });
         let options = TABLE.iter().filter_map(|entry| {
-            let help = entry.help?;
-            let mut option = Arg::new(entry.long.map_or_else(|| format!("-{:?}", entry.short), str::to_owned))
-                .help(help)
-                .action(ArgAction::SetTrue);
-            option = match (entry.short, entry.long) {
+            let id = entry.long.map_or_else(|| format!("-{:?}", entry.short), str::to_owned);
+            let option = Arg::new(id).help(entry.help?).long(entry.long).short(entry.short);
+            let option = match entry.long {
                 // Two names of one option: the help shows the letter with the one that it chose.
-                (None, Some("quiet")) => option.short('s').long("quiet").visible_alias("silent"),
-                (short, long) => {
-                    let option = short.map_or(option.clone(), |short| option.short(short));
-                    long.map_or(option.clone(), |long| option.long(long))
-                }
+                Some("quiet") => option.short('s').visible_alias("silent"),
+                _ => option,
             };
             Some(match entry.value {
-                Some(value) => option.action(ArgAction::Set).value_name(value),
-                None => option,
+                Some(value) => option.value_name(value),
+                None => option.action(ArgAction::SetTrue),
             })
         });
         command
@@ -279,27 +273,24 @@ impl Args for Arguments {
     }
 }
 
-/// The options that only trees have.
+/// The options that only trees have, without what they say of others.
 fn options_of_trees() -> Vec<Arg> {
     let command = tree::Arguments::command();
-    let known = |long: Option<&str>| TABLE.iter().any(|entry| entry.long == long);
-    let own = command
-        .get_arguments()
-        .filter(|option| option.get_long().is_some() && !known(option.get_long()));
-    let own = own.map(|option| {
-        let alone = Arg::new(option.get_id().clone()).long(option.get_long().map(str::to_owned).unwrap_or_default());
-        let help = option.get_help().cloned().unwrap_or_default();
-        let alone = alone
-            .help(help)
-            .help_heading("Trees")
-            .action(option.get_action().clone());
-        let alone = option.get_short().map_or(alone.clone(), |letter| alone.short(letter));
-        match option.get_value_names() {
-            Some(names) if option.get_action().takes_values() => alone.value_names(names.to_vec()),
-            _ => alone,
+    let is_own = |option: &&Arg| {
+        let long = option.get_long();
+        long.is_some() && !TABLE.iter().any(|entry| entry.long == long)
+    };
+    let alone = |option: &Arg| {
+        let option = option.clone().help_heading("Trees");
+        let option = option
+            .display_order(Resettable::Reset)
+            .conflicts_with(Resettable::Reset);
+        match option.get_action() {
+            ArgAction::Set => option.value_parser(ValueParser::string()),
+            _ => option,
         }
-    });
-    own.collect()
+    };
+    command.get_arguments().filter(is_own).map(alone).collect()
 }
 
 impl FromArgMatches for Arguments {

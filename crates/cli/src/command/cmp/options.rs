@@ -13,7 +13,7 @@ use seekless_tools::cmp::{Request, RowStyle, Wanted, parse_amount};
 
 /// What an option does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flag {
+pub(super) enum Flag {
     PrintBytes,
     IgnoreInitial,
     Verbose,
@@ -44,107 +44,36 @@ pub(super) struct Entry {
     is_gnu: bool,
 }
 
-const fn gnu(short: Option<char>, long: &'static str, help: Option<&'static str>, flag: Flag) -> Entry {
-    Entry {
-        short,
-        long: Some(long),
-        value: None,
-        help,
-        flag,
-        is_gnu: true,
-    }
-}
+const GNU: bool = true;
+const OWN: bool = false;
 
-const fn own(short: Option<char>, long: Option<&'static str>, help: &'static str, flag: Flag) -> Entry {
-    Entry {
-        short,
-        long,
-        value: None,
-        help: Some(help),
-        flag,
-        is_gnu: false,
-    }
-}
-
-const fn taking(value: &'static str, entry: Entry) -> Entry {
-    Entry {
-        value: Some(value),
-        ..entry
-    }
+/// A row for each option: whose it is, its letter, name and value, what it does, and what the help says.
+macro_rules! table {
+    ($($is_gnu:ident $short:expr, $long:expr, $value:expr, $flag:ident, $help:expr;)*) => {
+        &[$(Entry { short: $short, long: $long, value: $value, help: $help, flag: Flag::$flag, is_gnu: $is_gnu }),*]
+    };
 }
 
 /// All options, GNU's in the order in which it names them where an abbreviation is ambiguous.
-pub(super) const TABLE: &[Entry] = &[
-    gnu(
-        Some('b'),
-        "print-bytes",
-        Some("Print the bytes that differ, as characters too"),
-        Flag::PrintBytes,
-    ),
-    gnu(Some('c'), "print-chars", None, Flag::PrintBytes),
-    taking(
-        "SKIP[:SKIP]",
-        gnu(
-            Some('i'),
-            "ignore-initial",
-            Some("Pass over the first bytes of both, or of each"),
-            Flag::IgnoreInitial,
-        ),
-    ),
-    gnu(
-        Some('l'),
-        "verbose",
-        Some("A row for each difference: number of the byte, values in octal"),
-        Flag::Verbose,
-    ),
-    taking(
-        "LIMIT",
-        gnu(Some('n'), "bytes", Some("Compare at most so many bytes"), Flag::Limit),
-    ),
-    gnu(Some('s'), "silent", None, Flag::Silent),
-    gnu(None, "quiet", Some("Print nothing: the exit code tells"), Flag::Silent),
-    own(
-        Some('x'),
-        None,
-        "As -l, in hexadecimal and counted from zero",
-        Flag::Hexadecimal,
-    ),
-    own(
-        Some('z'),
-        None,
-        "Look at sizes first: regular files of different sizes differ",
-        Flag::SizesFirst,
-    ),
-    own(
-        Some('h'),
-        None,
-        "Follow no symbolic links: compare the texts of two links",
-        Flag::Links,
-    ),
-    own(
-        None,
-        Some("explain"),
-        "Say on standard error how they were compared, and why so",
-        Flag::Explain,
-    ),
-    taking(
-        "METHOD",
-        own(
-            None,
-            Some("method"),
-            "Compare regular files by this method, whatever their size",
-            Flag::Method,
-        ),
-    ),
-    own(
-        None,
-        Some("json"),
-        "Tell the result as one JSON object, with -s too",
-        Flag::Json,
-    ),
-    gnu(Some('v'), "version", Some("Print the version"), Flag::Version),
-    gnu(None, "help", Some("Print this help"), Flag::Help),
-];
+pub(super) const TABLE: &[Entry] = table! {
+    GNU Some('b'), Some("print-bytes"), None, PrintBytes, Some("Print the bytes that differ, as characters too");
+    GNU Some('c'), Some("print-chars"), None, PrintBytes, None;
+    GNU Some('i'), Some("ignore-initial"), Some("SKIP[:SKIP]"), IgnoreInitial,
+        Some("Pass over the first bytes of both, or of each");
+    GNU Some('l'), Some("verbose"), None, Verbose,
+        Some("A row for each difference: number of the byte, values in octal");
+    GNU Some('n'), Some("bytes"), Some("LIMIT"), Limit, Some("Compare at most so many bytes");
+    GNU Some('s'), Some("silent"), None, Silent, None;
+    GNU None, Some("quiet"), None, Silent, Some("Print nothing: the exit code tells");
+    OWN Some('x'), None, None, Hexadecimal, Some("As -l, in hexadecimal and counted from zero");
+    OWN Some('z'), None, None, SizesFirst, Some("Look at sizes first: regular files of different sizes differ");
+    OWN Some('h'), None, None, Links, Some("Follow no symbolic links: compare the texts of two links");
+    OWN None, Some("explain"), None, Explain, Some("Say on standard error how they were compared, and why so");
+    OWN None, Some("method"), Some("METHOD"), Method, Some("Compare regular files by this method, whatever their size");
+    OWN None, Some("json"), None, Json, Some("Tell the result as one JSON object, with -s too");
+    GNU Some('v'), Some("version"), None, Version, Some("Print the version");
+    GNU None, Some("help"), None, Help, Some("Print this help");
+};
 
 /// What was asked for.
 pub(super) enum Asked {
@@ -156,33 +85,15 @@ pub(super) enum Asked {
 /// What to compare, and how to tell the result.
 pub(super) struct Arguments {
     pub(super) request: Request,
-    pub(super) print_bytes: bool,
-    pub(super) is_silent: bool,
-    pub(super) explain: bool,
-    pub(super) json: bool,
+    /// The options without a value, in their order.
+    given: Vec<Flag>,
 }
 
 /// Why the arguments make no sense; the text, which may have bytes of the user's.
 pub(super) struct Misused(pub(super) Vec<u8>);
 
-fn misused(parts: &[&[u8]]) -> Misused {
-    Misused(parts.concat())
-}
-
-#[derive(Default)]
-struct Parsed {
-    operands: Vec<OsString>,
-    skip_bytes: [u64; 2],
-    limit_bytes: Option<u64>,
-    print_bytes: bool,
-    lists: Option<&'static [u8]>,
-    is_hexadecimal: bool,
-    is_silent: bool,
-    sizes_first: bool,
-    links: bool,
-    explain: bool,
-    json: bool,
-    method: Option<Method>,
+fn misused(before: &str, written: &[u8], after: &str) -> Misused {
+    Misused([before.as_bytes(), written, after.as_bytes()].concat())
 }
 
 /// Parses what stands behind the command's name; `last` is the last word of the whole command line.
@@ -191,15 +102,19 @@ pub(super) fn parse(words: Vec<OsString>, last: &OsStr) -> Result<Asked, Misused
     parser.set_short_equals(false);
     // POSIX ends the options at the first operand; GNU looks for them behind it, too.
     let permutes = std::env::var_os("POSIXLY_CORRECT").is_none();
-    let mut parsed = Parsed::default();
+    let mut operands = Vec::new();
+    let mut arguments = Box::new(Arguments {
+        request: Request::new(["-".into(), "-".into()], Wanted::Difference),
+        given: Vec::new(),
+    });
     loop {
         let argument = parser.next().map_err(|error| Misused(error.to_string().into_bytes()))?;
         let entry = match argument {
             None => break,
             Some(Arg::Value(operand)) => {
-                parsed.operands.push(operand);
+                operands.push(operand);
                 if !permutes {
-                    parsed.operands.extend(parser.raw_args().into_iter().flatten());
+                    operands.extend(parser.raw_args().into_iter().flatten());
                 }
                 continue;
             }
@@ -212,17 +127,18 @@ pub(super) fn parse(words: Vec<OsString>, last: &OsStr) -> Result<Asked, Misused
         match entry.flag {
             Flag::Help => return Ok(Asked::Help),
             Flag::Version => return Ok(Asked::Version),
-            _ => parsed.take(entry, &mut parser)?,
+            _ => arguments.take(entry, &mut parser)?,
         }
     }
-    parsed.finish(last).map(|arguments| Asked::Compare(Box::new(arguments)))
+    arguments.finish(operands, last)?;
+    Ok(Asked::Compare(arguments))
 }
 
 fn short(letter: char) -> Result<&'static Entry, Misused> {
     let found = TABLE.iter().find(|entry| entry.short == Some(letter));
     // getopt knows bytes only: it complains about the first one of a longer letter.
     let first = letter.to_string().as_bytes()[0];
-    found.ok_or_else(|| misused(&[b"invalid option -- '", &[first], b"'"]))
+    found.ok_or_else(|| misused("invalid option -- '", &[first], "'"))
 }
 
 /// The option of that name, or of the only one that begins so.
@@ -242,11 +158,7 @@ fn long(name: &str, parser: &mut Parser) -> Result<&'static Entry, Misused> {
         [entry] => match parser.optional_value() {
             Some(_) => {
                 let name = entry.long.unwrap_or_default();
-                Err(misused(&[
-                    b"option '--",
-                    name.as_bytes(),
-                    b"' doesn't allow an argument",
-                ]))
+                Err(misused("option '--", name.as_bytes(), "' doesn't allow an argument"))
             }
             None => Ok(entry),
         },
@@ -257,98 +169,81 @@ fn long(name: &str, parser: &mut Parser) -> Result<&'static Entry, Misused> {
                 written.extend(value.into_vec());
             }
             if none_or_many.is_empty() {
-                return Err(misused(&[b"unrecognized option '--", &written, b"'"]));
+                return Err(misused("unrecognized option '--", &written, "'"));
             }
-            let mut possible = String::new();
+            let mut after = "' is ambiguous; possibilities:".to_owned();
             for long in none_or_many.iter().filter_map(|entry| entry.long) {
-                let _ = write!(possible, " '--{long}'");
+                let _ = write!(after, " '--{long}'");
             }
-            Err(misused(&[
-                b"option '--",
-                &written,
-                b"' is ambiguous; possibilities:",
-                possible.as_bytes(),
-            ]))
+            Err(misused("option '--", &written, &after))
         }
     }
 }
 
-impl Parsed {
+impl Arguments {
+    /// Whether an option was given.
+    pub(super) fn has(&self, flag: Flag) -> bool {
+        self.given.contains(&flag)
+    }
+
+    /// The option that asks for a list of all differences, as it was written last.
+    fn lists(&self) -> Option<&'static [u8]> {
+        self.given.iter().rev().find_map(|flag| match flag {
+            Flag::Verbose => Some(b"-l".as_slice()),
+            Flag::Hexadecimal => Some(b"-x"),
+            _ => None,
+        })
+    }
+
     fn take(&mut self, entry: &Entry, parser: &mut Parser) -> Result<(), Misused> {
-        let value = if entry.value.is_some() {
-            value(entry, parser)?
-        } else {
-            OsString::new()
-        };
+        if entry.value.is_none() {
+            self.given.push(entry.flag);
+            return match self.lists() {
+                Some(written) if self.has(Flag::Silent) => {
+                    Err(misused("options ", written, " and -s are incompatible"))
+                }
+                _ => Ok(()),
+            };
+        }
+        let value = value(entry, parser)?;
         match entry.flag {
-            Flag::PrintBytes => self.print_bytes = true,
             Flag::IgnoreInitial => self.ignore_initial(value.as_bytes())?,
-            Flag::Verbose => self.list(b"-l")?,
-            Flag::Hexadecimal => {
-                self.is_hexadecimal = true;
-                self.list(b"-x")?;
-            }
             Flag::Limit => {
                 let limit = parse_amount(value.as_bytes());
-                let limit = limit.ok_or_else(|| misused(&[b"invalid --bytes value '", value.as_bytes(), b"'"]))?;
-                self.limit_bytes = Some(self.limit_bytes.map_or(limit, |before| before.min(limit)));
+                let limit = limit.ok_or_else(|| misused("invalid --bytes value '", value.as_bytes(), "'"))?;
+                let before = self.request.limit_bytes;
+                self.request.limit_bytes = Some(before.map_or(limit, |before| before.min(limit)));
             }
-            Flag::Silent => {
-                self.is_silent = true;
-                self.check_output()?;
+            _ => {
+                let method = value.to_string_lossy().parse::<Method>();
+                self.request.method = Some(method.map_err(|error| Misused(error.to_string().into_bytes()))?);
             }
-            Flag::SizesFirst => self.sizes_first = true,
-            Flag::Links => self.links = true,
-            Flag::Explain => self.explain = true,
-            Flag::Json => self.json = true,
-            Flag::Method => {
-                let text = value.to_string_lossy();
-                let method = text.parse::<Method>();
-                self.method = Some(method.map_err(|error| Misused(error.to_string().into_bytes()))?);
-            }
-            Flag::Help | Flag::Version => {}
         }
         Ok(())
     }
 
-    fn list(&mut self, written: &'static [u8]) -> Result<(), Misused> {
-        self.lists = Some(written);
-        self.check_output()
-    }
-
-    fn check_output(&self) -> Result<(), Misused> {
-        match self.lists {
-            Some(written) if self.is_silent => Err(misused(&[b"options ", written, b" and -s are incompatible"])),
-            _ => Ok(()),
-        }
-    }
-
     /// `SKIP` for both, or `SKIP:SKIP`; the greatest counts where there are several.
     fn ignore_initial(&mut self, text: &[u8]) -> Result<(), Misused> {
-        match text.iter().position(|&byte| byte == b':') {
-            None => {
-                // The second is never less than the first, which an earlier `SKIP:SKIP` may have set.
-                self.skip(0, skip(text, text)?);
-                self.skip(1, self.skip_bytes[0]);
-            }
-            Some(colon) => {
-                let first = skip(&text[..colon], text)?;
-                self.skip(0, first);
-                let rest = &text[colon + 1..];
-                self.skip(1, skip(rest, rest)?);
-            }
+        let mut parts = text.splitn(2, |&byte| byte == b':');
+        let first = parts.next().unwrap_or_default();
+        self.skip(0, skip(first, text)?);
+        match parts.next() {
+            Some(second) => self.skip(1, skip(second, second)?),
+            // The second is never less than the first, which an earlier `SKIP:SKIP` may have set.
+            None => self.skip(1, self.request.skip_bytes[0]),
         }
         Ok(())
     }
 
     fn skip(&mut self, side: usize, bytes: u64) {
-        self.skip_bytes[side] = self.skip_bytes[side].max(bytes);
+        let before = &mut self.request.skip_bytes[side];
+        *before = bytes.max(*before);
     }
 
-    fn finish(mut self, last: &OsStr) -> Result<Arguments, Misused> {
-        let mut operands = std::mem::take(&mut self.operands).into_iter();
+    fn finish(&mut self, operands: Vec<OsString>, last: &OsStr) -> Result<(), Misused> {
+        let mut operands = operands.into_iter();
         let Some(one) = operands.next() else {
-            return Err(misused(&[b"missing operand after '", last.as_bytes(), b"'"]));
+            return Err(misused("missing operand after '", last.as_bytes(), "'"));
         };
         let other = operands.next().unwrap_or_else(|| "-".into());
         for (side, text) in operands.by_ref().take(2).enumerate() {
@@ -356,32 +251,23 @@ impl Parsed {
             self.skip(side, skip(text, text)?);
         }
         if let Some(extra) = operands.next() {
-            return Err(misused(&[b"extra operand '", extra.as_bytes(), b"'"]));
+            return Err(misused("extra operand '", extra.as_bytes(), "'"));
         }
-        if let (Some(written), true) = (self.lists, self.json) {
-            return Err(misused(&[b"options ", written, b" and --json are incompatible"]));
-        }
-        let wanted = match (self.lists, self.is_silent) {
-            (Some(_), _) if self.is_hexadecimal => Wanted::Every(RowStyle::Hexadecimal),
-            (Some(_), _) if self.print_bytes => Wanted::Every(RowStyle::OctalAndCharacters),
-            (Some(_), _) => Wanted::Every(RowStyle::Octal),
-            (None, true) => Wanted::Verdict,
-            (None, false) => Wanted::Difference,
+        let wanted = match self.lists() {
+            Some(written) if self.has(Flag::Json) => {
+                return Err(misused("options ", written, " and --json are incompatible"));
+            }
+            Some(_) if self.has(Flag::Hexadecimal) => Wanted::Every(RowStyle::Hexadecimal),
+            Some(_) if self.has(Flag::PrintBytes) => Wanted::Every(RowStyle::OctalAndCharacters),
+            Some(_) => Wanted::Every(RowStyle::Octal),
+            None if self.has(Flag::Silent) => Wanted::Verdict,
+            None => Wanted::Difference,
         };
-        Ok(Arguments {
-            request: Request {
-                skip_bytes: self.skip_bytes,
-                limit_bytes: self.limit_bytes,
-                sizes_first: self.sizes_first,
-                follow_links: !self.links,
-                method: self.method,
-                ..Request::new([one, other], wanted)
-            },
-            print_bytes: self.print_bytes,
-            is_silent: self.is_silent,
-            explain: self.explain,
-            json: self.json,
-        })
+        self.request.names = [one, other];
+        self.request.wanted = wanted;
+        self.request.sizes_first = self.has(Flag::SizesFirst);
+        self.request.follow_links = !self.has(Flag::Links);
+        Ok(())
     }
 }
 
@@ -389,13 +275,13 @@ impl Parsed {
 fn value(entry: &Entry, parser: &mut Parser) -> Result<OsString, Misused> {
     parser.value().map_err(|error| match (error, entry.long, entry.short) {
         (lexopt::Error::MissingValue { option: Some(option) }, _, Some(letter)) if !option.starts_with("--") => {
-            misused(&[b"option requires an argument -- '", letter.to_string().as_bytes(), b"'"])
+            misused("option requires an argument -- '", letter.to_string().as_bytes(), "'")
         }
-        (_, Some(long), _) => misused(&[b"option '--", long.as_bytes(), b"' requires an argument"]),
+        (_, Some(long), _) => misused("option '--", long.as_bytes(), "' requires an argument"),
         (error, ..) => Misused(error.to_string().into_bytes()),
     })
 }
 
 fn skip(text: &[u8], shown: &[u8]) -> Result<u64, Misused> {
-    parse_amount(text).ok_or_else(|| misused(&[b"invalid --ignore-initial value '", shown, b"'"]))
+    parse_amount(text).ok_or_else(|| misused("invalid --ignore-initial value '", shown, "'"))
 }

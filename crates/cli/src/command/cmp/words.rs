@@ -7,39 +7,18 @@ use seekless_results::visible;
 use seekless_tools::cmp::{Difference, End, Error, Outcome, Verdict, octal_digits, visible_byte};
 use serde_json::{Value, json};
 
-use super::options::Arguments;
+use super::options::{Arguments, Flag};
 use crate::show::{Json, with_path};
 
-/// What goes to the two outputs.
-#[derive(Default)]
-pub(super) struct Said {
-    pub(super) output: Vec<u8>,
-    pub(super) complaint: Vec<u8>,
-}
-
-/// The result in words. `is_seen` is whether anybody reads standard output.
-pub(super) fn words(arguments: &Arguments, outcome: &Outcome, prefix: &OsStr, is_seen: bool) -> Said {
-    let mut said = Said {
-        output: outcome.rows.clone(),
-        complaint: Vec::new(),
-    };
-    if arguments.is_silent {
-        return said;
-    }
+/// The result in words, for standard output. `is_seen` is whether anybody reads that.
+pub(super) fn words(arguments: &Arguments, outcome: &Outcome, is_seen: bool) -> Vec<u8> {
     let [one, other] = &arguments.request.names;
     match &outcome.verdict {
-        Verdict::Equal | Verdict::Listed { .. } => {}
-        Verdict::SizesDiffer => {
-            said.output = line(&[&shown(one.as_bytes()), b" ", &shown(other.as_bytes()), b" differ: size"]);
-        }
-        Verdict::Differ(difference) => {
-            if is_seen {
-                said.output = differ(one, other, difference, arguments.print_bytes);
-            }
-        }
-        Verdict::Ended(end) => said.complaint = ended(&arguments.request.names, end, prefix),
+        _ if arguments.has(Flag::Silent) => outcome.rows.clone(),
+        Verdict::SizesDiffer => line(&[&shown(one.as_bytes()), b" ", &shown(other.as_bytes()), b" differ: size"]),
+        Verdict::Differ(difference) if is_seen => differ(one, other, difference, arguments.has(Flag::PrintBytes)),
+        _ => outcome.rows.clone(),
     }
-    said
 }
 
 /// A text as it may go to a terminal. Like GNU's cmp, it keeps bytes that are not UTF-8, unless some terminals obey them.
