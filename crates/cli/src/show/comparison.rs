@@ -7,7 +7,7 @@ use seekless_results::{Availability, Change, Comparison, ContestChange, MethodCh
 
 use super::page::Page;
 use super::runs::short;
-use super::table::{Row, Table};
+use super::table::{TableRow, TextTable};
 use super::{DIM, GOOD, PLAIN, WARNING};
 
 /// Shows what changed.
@@ -61,7 +61,7 @@ fn show_change(page: &mut Page<'_>, contest: &ContestChange, all: bool) -> io::R
     }
     let heads = ["before", "now", "beside reference", "change"];
     let rows = shown.iter().map(|method| changed_row(method));
-    Table::new(Some(&title), &heads, rows).print(page, &[0, 1, 2])?;
+    TextTable::new(Some(&title), &heads, rows).print(page, &[0, 1, 2])?;
     let hidden = contest.methods.len() - shown.len();
     let mut asides = Vec::new();
     if hidden > 0 {
@@ -90,14 +90,14 @@ fn show_change(page: &mut Page<'_>, contest: &ContestChange, all: bool) -> io::R
 /// So many rows are shown even where none has enough rounds, and so many reasons.
 const FEWEST_ROWS: usize = 4;
 
-fn changed_row(method: &MethodChange) -> Row {
+fn changed_row(method: &MethodChange) -> TableRow {
     let style = match method.change {
         Change::Faster => GOOD,
         Change::Slower => WARNING,
         Change::NoneShown => PLAIN,
         Change::TooFewRounds => DIM,
     };
-    Row {
+    TableRow {
         name: short(&method.method),
         cells: vec![
             rate(method.bytes_per_second[0]),
@@ -106,7 +106,7 @@ fn changed_row(method: &MethodChange) -> Row {
             change_words(method.change, &method.time),
         ],
         style,
-        ..Row::default()
+        ..TableRow::default()
     }
 }
 

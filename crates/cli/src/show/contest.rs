@@ -8,7 +8,7 @@ use seekless_record::{Contest, Entry, Interval, Status};
 use seekless_results::{ContestView, Position, Row, is_told_in_times, rate, short_name};
 
 use super::page::Page;
-use super::table::{self, Table};
+use super::table::{TableRow, TextTable};
 use super::units::seconds;
 use super::{DIM, GOOD, PLAIN, WARNING};
 
@@ -33,14 +33,14 @@ pub fn show_contest(page: &mut Page<'_>, view: &ContestView<'_>, all: bool) -> i
     let first_dropped = view.rows.iter().position(Row::is_dropped);
     let columns = columns(view);
     let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
-    let rows = shown.iter().enumerate().map(|(index, row)| table::Row {
+    let rows = shown.iter().enumerate().map(|(index, row)| TableRow {
         name: row.name(),
         cells: columns.iter().map(|(_, cell)| cell(row)).collect(),
         part: row.summary.bytes_per_second / best,
         style: style_of(row),
         before: (first_dropped == Some(index)).then_some("no longer measured:"),
     });
-    Table::new(Some(&view.title), &heads, rows).print_ranking(page)?;
+    TextTable::new(Some(&view.title), &heads, rows).print_ranking(page)?;
     show_names(page, shown)?;
     show_rest(page, view.contest, view.rows.len() - shown.len(), all)?;
     if let Some(conclusion) = &view.contest.conclusion {

@@ -7,7 +7,7 @@ use seekless_results::{Place, Ranked, Ranking, size_class, state_words, visible}
 
 use super::page::Page;
 use super::runs::short;
-use super::table::{Row, Table};
+use super::table::{TableRow, TextTable};
 use super::{BOLD, DIM, GOOD, PLAIN};
 
 /// Shows the rankings.
@@ -32,7 +32,7 @@ fn show_ranking(page: &mut Page<'_>, ranking: &Ranking, all: bool) -> io::Result
         imported => format!("{machines}, {runs} ({imported} imported)"),
     };
     let has_range = ranking.machines > 1;
-    let row = |method: &Ranked| Row {
+    let row = |method: &Ranked| TableRow {
         name: short(&method.method),
         cells: vec![
             format!("{:.2}x", method.ratio),
@@ -45,14 +45,14 @@ fn show_ranking(page: &mut Page<'_>, ranking: &Ranking, all: bool) -> io::Result
             method.machines.to_string(),
         ],
         style: if method.best_on > 0 { GOOD } else { PLAIN },
-        ..Row::default()
+        ..TableRow::default()
     };
     let place = &ranking.place;
     let device = format!("{}, {}, {}", place.device, place.file_system, place.kernel);
     page.indented(BOLD, "", 2, &visible(&format!("{}; {device}", place_title(place))))?;
     let shown = if all { ranking.methods.len() } else { BEST_SHOWN };
     let heads = ["time", if has_range { "range" } else { "" }, "best on", "machines"];
-    Table::new(Some(&on), &heads, ranking.methods.iter().take(shown).map(row)).print(page, &[1])?;
+    TextTable::new(Some(&on), &heads, ranking.methods.iter().take(shown).map(row)).print(page, &[1])?;
     if ranking.methods.len() > shown {
         let more = ranking.methods.len() - shown;
         writeln!(page, "{DIM}  ... {more} more (--all shows them){DIM:#}")?;

@@ -11,7 +11,7 @@ use super::contest::{cut, show_contest, speed, verdict};
 use super::page::Page;
 use super::storage::rotation_claim;
 use super::system::show_system;
-use super::table::{self, Table};
+use super::table::{TableRow, TextTable};
 use super::units::seconds;
 use super::{BOLD, DIM, PLAIN, WARNING};
 
@@ -181,12 +181,12 @@ fn show_side_by_side(page: &mut Page<'_>, run: &Run, contests: &[&ContestView<'_
         let position = contest.entry(method).map_or(Position::Unranked, Position::of);
         [row.map_or_else(|| "-".to_owned(), speed), verdict(position)]
     };
-    let rows = methods.iter().map(|method| table::Row {
+    let rows = methods.iter().map(|method| TableRow {
         name: short_name(method, contests[0].contest),
         cells: contests.iter().flat_map(|contest| cells(contest, method)).collect(),
-        ..table::Row::default()
+        ..TableRow::default()
     });
-    let table = Table::new(None, &heads, rows);
+    let table = TextTable::new(None, &heads, rows);
     if !table.fits(page) {
         return Ok(false);
     }

@@ -5,7 +5,7 @@ use std::io::Write;
 use seekless_results::{ContestView, SYSTEM_HEADS, mode_words, short_name};
 
 use super::page::Page;
-use super::table::{Row, Table};
+use super::table::{TableRow, TextTable};
 use super::{BOLD, DIM, PLAIN};
 
 /// What a narrow terminal does without, by the places of the heads: stolen time, wait, interrupts, what was held.
@@ -14,16 +14,16 @@ const GO_FIRST: [usize; 6] = [4, 6, 9, 10, 3, 7];
 /// Shows the table and the most frequent byte; nothing where nothing was measured.
 pub fn show_system(page: &mut Page<'_>, view: &ContestView<'_>) -> std::io::Result<()> {
     if !view.system.is_empty() {
-        let rows = view.system.iter().map(|row| Row {
+        let rows = view.system.iter().map(|row| TableRow {
             name: match &row.published {
                 Some(source) => format!("{source}, {}", row.method),
                 None => short_name(&row.method, view.contest),
             },
             style: if row.published.is_some() { DIM } else { PLAIN },
             cells: row.cells.clone(),
-            ..Row::default()
+            ..TableRow::default()
         });
-        let table = Table::new(Some("the whole system meanwhile"), &SYSTEM_HEADS, rows);
+        let table = TextTable::new(Some("the whole system meanwhile"), &SYSTEM_HEADS, rows);
         table.print(page, &GO_FIRST)?;
         if view.system.iter().any(|row| row.cells[0].is_empty()) {
             let sentence = "  Trials of less than 0.1 s are too short for the system's clock.";

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use anstyle::Style;
-use comfy_table::{CellAlignment, ContentArrangement, presets};
 
 use super::page::{Page, columns_of, wrapped, wrapped_at_commas};
 use super::units::bar;
@@ -11,7 +10,7 @@ use super::{BOLD, DIM};
 
 /// A row of a table.
 #[derive(Default)]
-pub struct Row {
+pub struct TableRow {
     /// What it is about; broken behind commas where it is too long.
     pub name: String,
     /// What is said of it, in the order of the table's heads.
@@ -25,11 +24,11 @@ pub struct Row {
 }
 
 /// Heads, and rows with a cell below each of them.
-pub struct Table<'a> {
+pub struct TextTable<'a> {
     /// Stands before the heads; without one, figures and the words behind them take turns.
     title: Option<&'a str>,
     heads: &'a [&'a str],
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
 }
 
 /// The longest bar, and the shortest that still tells something.
@@ -41,9 +40,9 @@ const GAP: usize = 2;
 /// Before the names.
 const INDENT: &str = "  ";
 
-impl<'a> Table<'a> {
+impl<'a> TextTable<'a> {
     /// A table to be printed.
-    pub fn new(title: Option<&'a str>, heads: &'a [&'a str], rows: impl IntoIterator<Item = Row>) -> Self {
+    pub fn new(title: Option<&'a str>, heads: &'a [&'a str], rows: impl IntoIterator<Item = TableRow>) -> Self {
         let rows = rows.into_iter().collect();
         Self { title, heads, rows }
     }
@@ -104,62 +103,56 @@ impl<'a> Table<'a> {
     /// Prints the names and these columns; behind the first a bar, where it has a width.
     fn print_columns(&self, page: &mut Page<'_>, shown: &[usize], bar_width: usize) -> io::Result<()> {
         let room = self.room(page, shown).max(NARROWEST_NAME);
-        let with_bar = |mut cells: Vec<String>, part: f64| {
+        let with_bar = |mut cells: Vec<String>, bar: String| {
             if bar_width > 0 {
-                cells.insert(2, bar(part, bar_width));
+                cells.insert(2, bar);
             }
             cells
         };
         let heads = shown.iter().map(|&index| self.heads[index].to_owned());
-        let header = with_bar([String::new()].into_iter().chain(heads).collect(), 0.0);
-        let mut heights = Vec::new();
-        let cells = self.rows.iter().map(|row| {
+        let header = with_bar([String::new()].into_iter().chain(heads).collect(), String::new());
+        // Of a name that is broken, the first line has the cells.
+        let mut lines = Vec::new();
+        for row in &self.rows {
             let name = wrapped_at_commas(&row.name, room, GAP);
-            let name: Vec<String> = name.lines().map(|line| format!("{INDENT}{line}")).collect();
-            heights.push(name.len().max(1));
+            let mut names = name.split('\n').map(|line| format!("{INDENT}{line}"));
             let cells = shown.iter().map(|&index| row.cells[index].clone());
-            with_bar([name.join("\n")].into_iter().chain(cells).collect(), row.part)
-        });
-        let cells: Vec<Vec<String>> = cells.collect();
-        let table = self.aligned(header, cells, bar_width > 0);
-        let mut lines = table.lines();
-        if let Some(header) = lines.next() {
-            self.print_header(page, header.trim_end())?;
+            let first = names.next().into_iter().chain(cells).collect();
+            lines.push((row, row.before, with_bar(first, bar(row.part, bar_width))));
+            lines.extend(names.map(|name| (row, None, vec![name])));
         }
-        for (row, height) in self.rows.iter().zip(heights) {
-            if let Some(before) = row.before {
+        // A column without a word keeps a place, so that its neighbours stay apart.
+        let width = |column: usize| {
+            let cells = lines.iter().filter_map(|(.., cells)| cells.get(column));
+            cells.fold(columns_of(&header[column]).max(1), |widest, cell| {
+                widest.max(columns_of(cell))
+            })
+        };
+        let widths: Vec<usize> = (0..header.len()).map(width).collect();
+        self.print_header(page, &self.aligned(&header, &widths, bar_width > 0))?;
+        for (row, before, cells) in &lines {
+            if let Some(before) = before {
                 writeln!(page, "{DIM}{INDENT}{before}{DIM:#}")?;
             }
-            for line in lines.by_ref().take(height) {
-                let style = row.style;
-                writeln!(page, "{style}{}{style:#}", line.trim_end())?;
-            }
+            let (style, line) = (row.style, self.aligned(cells, &widths, bar_width > 0));
+            writeln!(page, "{style}{line}{style:#}")?;
         }
         Ok(())
     }
 
     /// Figures to the right, names, bars and words to the left.
-    fn aligned(&self, header: Vec<String>, rows: Vec<Vec<String>>, has_bar: bool) -> comfy_table::Table {
-        let last = header.len() - 1;
-        let mut table = comfy_table::Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Disabled)
-            .set_header(header)
-            .add_rows(rows);
-        for (index, column) in table.column_iter_mut().enumerate() {
+    fn aligned(&self, cells: &[String], widths: &[usize], has_bar: bool) -> String {
+        let mut line = String::new();
+        for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
             let is_left = match self.title {
-                Some(_) => index == 0 || index == last || (has_bar && index == 2),
+                Some(_) => index == 0 || index + 1 == widths.len() || (has_bar && index == 2),
                 None => index % 2 == 0,
             };
-            column.set_cell_alignment(if is_left {
-                CellAlignment::Left
-            } else {
-                CellAlignment::Right
-            });
-            column.set_padding((0, GAP as u16));
+            let blank = " ".repeat(width - columns_of(cell));
+            line += &if is_left { cell.clone() + &blank } else { blank + cell };
+            line += &" ".repeat(GAP);
         }
-        table
+        line.trim_end().to_owned()
     }
 
     /// The title stands before the heads, or above them where it is too long.
@@ -191,14 +184,14 @@ mod tests {
 
     const HEADS: [&str; 6] = ["", "95 %", "cpu", "fsync", "rounds", ""];
 
-    fn rows() -> Vec<Row> {
-        let row = |name: &str, verdict: &str| Row {
+    fn rows() -> Vec<TableRow> {
+        let row = |name: &str, verdict: &str| TableRow {
             name: name.to_owned(),
             cells: ["1.02 GB/s", "±24 %", "41 %", "1 %", "24", verdict]
                 .map(str::to_owned)
                 .to_vec(),
             part: 0.5,
-            ..Row::default()
+            ..TableRow::default()
         };
         vec![
             row("io_uring depth=8,direct,block=1M,preallocate=allocate", "best"),
@@ -208,7 +201,7 @@ mod tests {
 
     fn printed(columns: usize) -> String {
         let mut out = Vec::new();
-        let table = Table::new(Some("write 8M, new file"), &HEADS, rows());
+        let table = TextTable::new(Some("write 8M, new file"), &HEADS, rows());
         table
             .print_ranking(&mut Page::new(&mut out, Width::of(columns)))
             .unwrap();
@@ -243,12 +236,12 @@ mod tests {
     #[test]
     fn storages_stand_side_by_side_where_there_is_room() {
         let across = |columns| {
-            let row = Row {
+            let row = TableRow {
                 name: "sync block=1M".to_owned(),
                 cells: ["1.02 GB/s", "best", "1.02 GB/s", "best"].map(str::to_owned).to_vec(),
-                ..Row::default()
+                ..TableRow::default()
             };
-            let table = Table::new(None, &["/ssd", "", "/disk", ""], [row]);
+            let table = TextTable::new(None, &["/ssd", "", "/disk", ""], [row]);
             table.fits(&Page::new(Vec::new(), Width::of(columns)))
         };
         assert!(across(80) && !across(50));
