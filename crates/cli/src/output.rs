@@ -63,6 +63,12 @@ impl Output {
         }
     }
 
+    /// Whether this file will be replaced.
+    pub fn replaces(&self, path: &Path) -> bool {
+        let target = self.target();
+        target.is_some_and(|target| fs::canonicalize(path).is_ok_and(|path| path == target))
+    }
+
     /// Writes the file: beside it, synced, and renamed over it. A stream is written to as it is.
     pub fn write(self, bytes: &[u8]) -> anyhow::Result<()> {
         let written = match self.place {

@@ -30,16 +30,12 @@ fn sentence(left: &LeftWindow) -> String {
         before_kib,
         now,
     } = left;
+    let left = format!("{device}: a killed run left the read-ahead window at {set_kib} KiB");
     match now {
-        Now::PutBack => {
-            format!("{device}: a killed run left the read-ahead window at {set_kib} KiB; it is {before_kib} KiB again")
+        Now::PutBack => format!("{left}; it is {before_kib} KiB again"),
+        Now::NotAllowed => {
+            format!("{left}; only root can set it to {before_kib} KiB again\nhint: run `seekless storage` as root")
         }
-        Now::NotAllowed => format!(
-            "{device}: a killed run left the read-ahead window at {set_kib} KiB; only root can set it to {before_kib} KiB again\n\
-             hint: run `seekless storage` as root"
-        ),
-        Now::Failed(why) => format!(
-            "{device}: a killed run left the read-ahead window at {set_kib} KiB; cannot set it to {before_kib} KiB: {why}"
-        ),
+        Now::Failed(why) => format!("{left}; cannot set it to {before_kib} KiB: {why}"),
     }
 }

@@ -3,12 +3,16 @@
 /// Bytes per second, in powers of 1000, three digits.
 #[must_use]
 pub fn rate(bytes_per_second: f64) -> String {
-    format!("{}/s", bytes(bytes_per_second))
+    format!("{}/s", scaled(bytes_per_second))
 }
 
 /// Bytes, in powers of 1000, three digits.
 #[must_use]
-pub fn bytes(bytes: f64) -> String {
+pub fn bytes(bytes: u64) -> String {
+    scaled(bytes as f64)
+}
+
+fn scaled(bytes: f64) -> String {
     let (value, unit) = match bytes {
         bytes if bytes >= 1e12 => (bytes / 1e12, "TB"),
         bytes if bytes >= 1e9 => (bytes / 1e9, "GB"),
@@ -41,7 +45,7 @@ mod tests {
         assert_eq!(rate(1.0696e9), "1.07 GB/s");
         assert_eq!(rate(42.42e6), "42.4 MB/s");
         assert_eq!(rate(999.0e3), "999 kB/s");
-        assert_eq!(bytes(12.0), "12 B");
+        assert_eq!(bytes(12), "12 B");
     }
 
     #[test]

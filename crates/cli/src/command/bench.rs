@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -13,14 +12,13 @@ use seekless_lab::Bench;
 use seekless_lab::experiment::{Experiment, filter};
 use seekless_lab::store::{Document, Store};
 use seekless_lab::trial::Stop;
-use seekless_record::Drop;
-use seekless_record::{Cache, Run};
+use seekless_record::{Cache, Drop, Run};
 use seekless_report::{to_csv, to_html, to_markdown};
 use seekless_results::{Origin, visible};
 
-use super::Failure;
 use super::one_of::{Word, one_of};
 use super::report::{beside, columns, file_url};
+use super::{Failure, unless_failed, unless_stopped};
 use crate::keeper::Keeper;
 use crate::output::Output;
 use crate::read_ahead;
@@ -150,14 +148,13 @@ fn parse_file_size(text: &str) -> Result<u64, String> {
     }
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.list {
-        list()?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(list()?);
     }
     let resumed = arguments.resume.as_deref().map(resumable).transpose()?;
     let bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
-    let exports = Exports::prepare(arguments)?;
+    let exports = exports(arguments)?;
     read_ahead::put_back(bench.folders.iter().chain(&bench.other).chain(&bench.file));
     let stop = Stop::default();
     let caught = on_signal({
@@ -177,22 +174,22 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     // First what is to last: whoever reads our output may have seen enough before its end.
     let saved = keeper.save(&run).map(Path::to_owned);
     tell_size()?;
-    let asked_for = exports.report.clone();
-    let mut failed: Vec<anyhow::Error> = exports.write(&run);
-    let page = match (&saved, &arguments.report) {
+    // The report is the last; it may be a stream.
+    let report = exports.last().and_then(|(output, _)| output.target());
+    let written = exports
+        .into_iter()
+        .map(|(output, form)| output.write(form(&run)?.as_bytes()));
+    let mut failed: Vec<anyhow::Error> = written.filter_map(Result::err).collect();
+    let report = match (&saved, &arguments.report) {
         (Ok(path), None) => report_beside(&run, path).map_err(|error| failed.push(error)).ok(),
-        _ => asked_for,
+        (Err(_), None) => None,
+        (_, Some(_)) => report,
     };
-    let shown = show(&run, arguments.all, saved.as_deref().ok(), page.as_deref());
+    let shown = show(&run, arguments.all, saved.as_deref().ok(), report.as_deref());
     failed.extend(saved.err().map(|error| error.context("the run was not saved")));
-    match caught.signal() {
-        Some(signal) => Err(Failure::Stopped(signal)),
-        None if failed.is_empty() => {
-            shown?;
-            Ok(ExitCode::SUCCESS)
-        }
-        None => Err(Failure::Partly(failed)),
-    }
+    unless_stopped(&caught)?;
+    unless_failed(failed)?;
+    Ok(shown?)
 }
 
 /// The run to go on with.
@@ -249,37 +246,9 @@ fn list() -> anyhow::Result<()> {
 /// Puts together what is asked of the lab.
 fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> {
     let program = std::env::current_exe().context("this program's own file could not be found")?;
-    if let Some(run) = resumed {
-        return resuming(arguments, run, program);
-    }
-    let names: Vec<OsString> = match (arguments.experiments.is_empty(), &arguments.file) {
-        (false, _) => arguments.experiments.clone(),
-        (true, Some(_)) => vec!["read".into()],
-        (true, None) => ["read", "write", "copy"].map(OsString::from).to_vec(),
-    };
-    let experiments = names
-        .iter()
-        .map(|name| find(name))
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    let experiments = if arguments.methods.is_empty() {
-        experiments
-    } else {
-        filter(&experiments, &arguments.methods)?
-    };
-    if arguments.export_columns.is_some() && experiments.iter().all(|experiment| experiment.columns.is_empty()) {
-        bail!("--export-columns: no experiment of this run names the columns of a document, as saving-2008 does");
-    }
-    let folders = if arguments.folders.is_empty() {
-        vec![PathBuf::from(".")]
-    } else {
-        arguments.folders.clone()
-    };
-    if arguments.drop == Drop::System {
-        seekless::cache::drop_system().context("--drop system needs root; without it, leave --drop away")?;
-    }
-    Ok(Bench {
-        experiments,
-        folders,
+    let bench = Bench {
+        experiments: Vec::new(),
+        folders: arguments.folders.clone(),
         other: arguments.other.clone(),
         budget: arguments.budget,
         rounds: arguments.rounds,
@@ -292,22 +261,45 @@ fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> 
         program,
         checkpoint: arguments.checkpoint,
         resume: None,
-    })
+    };
+    match resumed {
+        Some(run) => resuming(bench, run),
+        None => beginning(bench, arguments),
+    }
+}
+
+fn beginning(mut bench: Bench, arguments: &Arguments) -> anyhow::Result<Bench> {
+    let names: Vec<OsString> = match (arguments.experiments.is_empty(), &arguments.file) {
+        (false, _) => arguments.experiments.clone(),
+        (true, Some(_)) => vec!["read".into()],
+        (true, None) => ["read", "write", "copy"].map(OsString::from).to_vec(),
+    };
+    let experiments = names.iter().map(|name| find(name));
+    bench.experiments = experiments.collect::<anyhow::Result<_>>()?;
+    if !arguments.methods.is_empty() {
+        bench.experiments = filter(&bench.experiments, &arguments.methods)?;
+    }
+    let mut columns = bench.experiments.iter().map(|experiment| &experiment.columns);
+    if arguments.export_columns.is_some() && columns.all(Vec::is_empty) {
+        bail!("--export-columns: no experiment of this run names the columns of a document, as saving-2008 does");
+    }
+    if bench.folders.is_empty() {
+        bench.folders.push(PathBuf::from("."));
+    }
+    if bench.drop == Drop::System {
+        seekless::cache::drop_system().context("--drop system needs root; without it, leave --drop away")?;
+    }
+    Ok(bench)
 }
 
 /// Going on with a run: all but the time and the places is the run's own.
-fn resuming(arguments: &Arguments, run: &Run, program: PathBuf) -> anyhow::Result<Bench> {
-    let recorded: Vec<PathBuf> = run
-        .storages
-        .iter()
-        .map(|storage| PathBuf::from(&storage.path))
-        .collect();
-    let mut recorded = recorded;
+fn resuming(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
+    let paths = run.storages.iter().map(|storage| PathBuf::from(&storage.path));
+    let mut recorded: Vec<PathBuf> = paths.collect();
     // The storage of second files is the last.
     let is_apart = run.contests.iter().any(|contest| contest.other_storage.is_some());
     let recorded_other = is_apart.then(|| recorded.pop()).flatten();
-    let other = arguments.other.clone().or(recorded_other);
-    let folders = match (arguments.folders.as_slice(), recorded.as_slice()) {
+    let folders = match (bench.folders.as_slice(), recorded.as_slice()) {
         ([], _) => recorded,
         ([..], [file]) if file.is_file() => bail!("{}: is what {} reads: leave --dir away", file.display(), run.id),
         (given, _) => given.to_vec(),
@@ -317,20 +309,13 @@ fn resuming(arguments: &Arguments, run: &Run, program: PathBuf) -> anyhow::Resul
         _ => None,
     };
     Ok(Bench {
-        experiments: Vec::new(),
         folders,
-        other,
-        budget: arguments.budget,
-        rounds: None,
-        sizes: Vec::new(),
-        caches: Vec::new(),
+        other: bench.other.or(recorded_other),
         seed: run.seed,
-        work_ns_per_kib: None,
         drop: run.drop,
         file,
-        program,
-        checkpoint: arguments.checkpoint,
         resume: Some(run.clone()),
+        ..bench
     })
 }
 
@@ -354,58 +339,30 @@ fn seed_from_clock() -> u64 {
 /// A run's text in one of the forms it is exported in.
 type Form = fn(&Run) -> anyhow::Result<String>;
 
-/// Where the run is written to besides.
-struct Exports {
-    outputs: Vec<(Output, Form)>,
-    /// The file of the report, where one was asked for and it is no stream.
-    report: Option<PathBuf>,
-}
-
-impl Exports {
-    /// Checks all paths before anything is measured.
-    fn prepare(arguments: &Arguments) -> anyhow::Result<Self> {
-        let wanted: [(&Option<PathBuf>, Form); 5] = [
-            (&arguments.export_json, |run| Ok(seekless_record::to_json(run)?)),
-            (&arguments.export_csv, |run| Ok(to_csv(run)?)),
-            (&arguments.export_columns, columns),
-            (&arguments.export_markdown, |run| Ok(to_markdown(run))),
-            (&arguments.report, |run| Ok(to_html(run)?)),
-        ];
-        let mut exports: Vec<(Output, Form)> = Vec::new();
-        for (path, form) in wanted {
-            let Some(path) = path else { continue };
-            let output = Output::prepare(path)?;
-            let is_target = |path: &Path| output.target().is_some_and(|target| target == path);
-            let experiments = arguments.experiments.iter().map(Path::new);
-            let mut inputs = experiments.chain(arguments.file.as_deref());
-            if inputs.any(|input| std::fs::canonicalize(input).is_ok_and(|input| is_target(&input))) {
-                bail!("{}: is read by this run: write to another file", path.display());
-            }
-            if exports
-                .iter()
-                .any(|(other, _)| other.target().is_some_and(|other| is_target(&other)))
-            {
-                bail!(
-                    "{}: is named twice: each export takes a file of its own",
-                    path.display()
-                );
-            }
-            exports.push((output, form));
+/// Where the run is written to besides; all paths are checked before anything is measured.
+fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
+    let wanted: [(&Option<PathBuf>, Form); 5] = [
+        (&arguments.export_json, |run| Ok(seekless_record::to_json(run)?)),
+        (&arguments.export_csv, |run| Ok(to_csv(run)?)),
+        (&arguments.export_columns, columns),
+        (&arguments.export_markdown, |run| Ok(to_markdown(run))),
+        (&arguments.report, |run| Ok(to_html(run)?)),
+    ];
+    let mut exports: Vec<(Output, Form)> = Vec::new();
+    for (path, form) in wanted {
+        let Some(path) = path else { continue };
+        let output = Output::prepare(path)?;
+        let experiments = arguments.experiments.iter().map(Path::new);
+        let mut inputs = experiments.chain(arguments.file.as_deref());
+        if inputs.any(|input| output.replaces(input)) {
+            bail!("{}: is read by this run: write to another file", path.display());
         }
-        let report = exports.last().filter(|_| arguments.report.is_some());
-        let report = report.and_then(|(output, _)| output.target());
-        Ok(Self {
-            outputs: exports,
-            report,
-        })
+        let target = output.target();
+        if target.is_some() && exports.iter().any(|(other, _)| other.target() == target) {
+            let path = path.display();
+            bail!("{path}: is named twice: each export takes a file of its own");
+        }
+        exports.push((output, form));
     }
-
-    /// Writes all of them; gives what failed.
-    fn write(self, run: &Run) -> Vec<anyhow::Error> {
-        let written = self
-            .outputs
-            .into_iter()
-            .map(|(output, form)| output.write(form(run)?.as_bytes()));
-        written.filter_map(Result::err).collect()
-    }
+    Ok(exports)
 }

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use anyhow::{anyhow, bail};
@@ -14,7 +13,7 @@ use seekless::{StorageFacts, cache as system};
 use seekless_results::bytes;
 use seekless_tools::cache::{self, Control, FileState, Selection, Total, Watch};
 
-use super::{Failure, ended};
+use super::{Failure, unless_stopped};
 use crate::show::{Format, Json, Lines, PLAIN, Page, Width, files, plural, progress_bar, visible_path};
 use crate::signals::{Caught, on_signal};
 
@@ -124,10 +123,7 @@ struct Common {
     quiet: bool,
 }
 
-/// What was asked for is done but for a part.
-const PARTLY: u8 = 1;
-
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.action {
         Action::Show(show) => Job::new(&show.paths, &show.common)?.show(),
         Action::Drop(drop) if drop.system => drop_system(drop.common.json),
@@ -158,23 +154,23 @@ impl<'a> Job<'a> {
         })
     }
 
-    fn show(&self) -> Result<ExitCode, Failure> {
+    fn show(&self) -> Result<(), Failure> {
         let work = |lines: &mut Lines<'_>| cache::show(&self.selection, &self.control, lines);
         let sum = self.with_lines(&self.bar("{spinner} {msg}"), None, work, |_| None)?;
         self.end(sum.failed == 0)
     }
 
-    fn drop(&self) -> Result<ExitCode, Failure> {
+    fn drop(&self) -> Result<(), Failure> {
         let words = |sum: &Total| {
             let dropped = sum.before_bytes.saturating_sub(sum.resident_bytes);
-            let mut sentence = format!("Dropped {} of {}", bytes(dropped as f64), files(sum.files));
+            let mut sentence = format!("Dropped {} of {}", bytes(dropped), files(sum.files));
             if sum.resident_files > 0 {
                 let keep = if sum.resident_files == 1 { "keeps" } else { "keep" };
                 let _ = write!(
                     sentence,
                     "; {} {keep} {} (mapped, in use, or with no other place than memory)",
                     files(sum.resident_files),
-                    bytes(sum.resident_bytes as f64)
+                    bytes(sum.resident_bytes)
                 );
             }
             Some(sentence + ".")
@@ -184,7 +180,7 @@ impl<'a> Job<'a> {
         self.end(sum.failed + sum.unknown_files + sum.resident_files == 0)
     }
 
-    fn warm(&self, is_forced: bool) -> Result<ExitCode, Failure> {
+    fn warm(&self, is_forced: bool) -> Result<(), Failure> {
         let before = sum_of(&cache::show(&self.selection, &self.control, &mut Silent));
         if !is_forced {
             require_memory(&before)?;
@@ -212,9 +208,9 @@ impl<'a> Job<'a> {
             let more = sum.resident_bytes.saturating_sub(sum.before_bytes);
             let mut sentence = format!(
                 "Read {} into memory; {} of {} are there now",
-                bytes(more as f64),
-                bytes(sum.resident_bytes as f64),
-                bytes(sum.cacheable_bytes as f64)
+                bytes(more),
+                bytes(sum.resident_bytes),
+                bytes(sum.cacheable_bytes)
             );
             if sum.partial_files > 0 {
                 let _ = write!(sentence, ", {} not whole", files(sum.partial_files));
@@ -249,7 +245,7 @@ impl<'a> Job<'a> {
             if let Some(sentence) = words(&sum) {
                 page.say(PLAIN, &sentence)?;
             }
-            page.left_out(&left_out(&sum))?;
+            page.left_out(left_out(&sum))?;
             self.notes(&mut page, &totals, &sum)?;
         }
         page.flush()?;
@@ -283,8 +279,10 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    fn end(&self, is_all_done: bool) -> Result<ExitCode, Failure> {
-        ended(&self.caught, if is_all_done { 0 } else { PARTLY })
+    fn end(&self, is_all_done: bool) -> Result<(), Failure> {
+        unless_stopped(&self.caught)?;
+        // What is not done was told as it came.
+        is_all_done.then_some(()).ok_or(Failure::Partly(Vec::new()))
     }
 
     /// A bar where no lines are told meanwhile.
@@ -294,25 +292,24 @@ impl<'a> Job<'a> {
 }
 
 /// What was found and not counted.
-fn left_out(sum: &Total) -> Vec<String> {
+fn left_out(sum: &Total) -> impl Iterator<Item = (u64, String)> {
     let all = [
         (
             sum.repeated,
-            "further name of what was counted",
-            "further names of what was counted",
+            ["further name of what was counted", "further names of what was counted"],
         ),
-        (sum.links, "symbolic link", "symbolic links"),
-        (sum.special, "device, FIFO or socket", "devices, FIFOs and sockets"),
+        (sum.links, ["symbolic link", "symbolic links"]),
+        (sum.special, ["device, FIFO or socket", "devices, FIFOs and sockets"]),
         (
             sum.other_file_systems,
-            "folder of another file system (--all-file-systems)",
-            "folders of other file systems (--all-file-systems)",
+            [
+                "folder of another file system (--all-file-systems)",
+                "folders of other file systems (--all-file-systems)",
+            ],
         ),
     ];
-    let found = all.into_iter().filter(|(number, ..)| *number > 0);
-    found
-        .map(|(number, one, several)| plural(number, one, several))
-        .collect()
+    all.into_iter()
+        .map(|(number, [one, several])| (number, plural(number, one, several)))
 }
 
 fn sum_of(totals: &[Total]) -> Total {
@@ -332,8 +329,8 @@ fn require_memory(before: &Total) -> anyhow::Result<()> {
     bail!(
         "these are {}, and {} of memory is available: they would drive out their own beginning. \
          Name fewer files, or say --force",
-        bytes(needed as f64),
-        bytes(memory.available_bytes as f64)
+        bytes(needed),
+        bytes(memory.available_bytes)
     )
 }
 
@@ -348,7 +345,7 @@ impl Watch for Silent {
     fn failed(&mut self, _: &Path, _: &str) {}
 }
 
-fn drop_system(json: bool) -> Result<ExitCode, Failure> {
+fn drop_system(json: bool) -> Result<(), Failure> {
     let cached = || system::memory().and_then(|memory| memory.cached_bytes);
     let before = cached();
     system::drop_system().map_err(|error| match &error {
@@ -365,16 +362,16 @@ fn drop_system(json: bool) -> Result<ExitCode, Failure> {
             "kind": "system", "cached_before_bytes": before, "cached_bytes": after,
         });
         writeln!(out, "{}", Json(value))?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     match before.zip(after) {
         Some((before, after)) => writeln!(
             out,
             "Dropped {} of the system's cache; {} stay, mapped or in use.",
-            bytes(before.saturating_sub(after) as f64),
-            bytes(after as f64)
+            bytes(before.saturating_sub(after)),
+            bytes(after)
         )?,
         None => writeln!(out, "Dropped the system's caches.")?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -2,13 +2,12 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, CommandFactory, Subcommand};
 use clap_complete::Shell;
 
-use super::{Cli, Failure};
+use super::Cli;
 use crate::output::Output;
 use crate::show::methods_page;
 
@@ -52,7 +51,7 @@ Examples:
     Methods,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut command = Cli::command();
     let mut out = Vec::new();
     match &arguments.what {
@@ -65,10 +64,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         What::Methods => out = methods_page().into_bytes(),
     }
     std::io::stdout().lock().write_all(&out)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-fn man_pages(command: &clap::Command, name: &str, folder: &std::path::Path) -> Result<ExitCode, Failure> {
+fn man_pages(command: &clap::Command, name: &str, folder: &std::path::Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("{}: making the folder failed", folder.display()))?;
     let mut page = Vec::new();
     let titled = command.clone().name(name.to_owned()).bin_name(name.replace('-', " "));
@@ -80,5 +79,5 @@ fn man_pages(command: &clap::Command, name: &str, folder: &std::path::Path) -> R
     {
         man_pages(inner, &format!("{name}-{}", inner.get_name()), folder)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -3,7 +3,6 @@
 use std::io::BufWriter;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -13,7 +12,7 @@ use seekless::method::parse_size;
 use seekless_tools::holes::{self, Dig, Selection, Stop};
 use signal_hook::consts::SIGIO;
 
-use super::Failure;
+use super::{Failure, unless_failed, unless_stopped, unwritten};
 use crate::show::{HoleLines, Page, Picture, Width, visible_path};
 use crate::signals::{Caught, on_signal};
 
@@ -142,7 +141,7 @@ struct Which {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.action {
         Action::Show(show) => {
             let width = Width::of_stdout();
@@ -171,11 +170,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             expect_wishes()?;
             let punched = holes::punch(&punch.file, punch.offset, punch.length)?;
             let told = HoleLines::new(Page::stdout(), punch.json).punched(&punched);
-            told.with_context(|| {
-                let shown = visible_path(&punch.file);
-                format!("{shown}: the hole is punched, but writing the output failed")
-            })?;
-            Ok(ExitCode::SUCCESS)
+            let done = format!("{}: the hole is punched", visible_path(&punch.file));
+            Ok(told.with_context(|| unwritten(Some(&done)))?)
         }
     }
 }
@@ -221,7 +217,7 @@ impl<'a> Job<'a> {
         done: Option<&str>,
         work: impl Fn(&Path, &Stop) -> holes::Result<T> + Sync,
         tell: impl Fn(&mut HoleLines<'_>, T) -> std::io::Result<()>,
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<(), Failure> {
         let out = BufWriter::new(anstream::stdout().lock());
         let mut lines = HoleLines::new(Page::new(out, Width::of_stdout()), self.which.json);
         let mut errors = Vec::new();
@@ -230,14 +226,10 @@ impl<'a> Job<'a> {
         let each = |path: &Path, worked: holes::Result<T>| match worked.map(|it| tell(&mut lines, it)) {
             Ok(Ok(())) => ControlFlow::Continue(()),
             Ok(Err(error)) => {
-                let behind = if self.which.recursive {
-                    ", and files behind it may be"
-                } else {
-                    ""
-                };
-                let what = done.map(|done| format!("{}: is {done}{behind}, but ", visible_path(path)));
-                let context = format!("{}writing the output failed", what.unwrap_or_default());
-                untold = Some(anyhow::Error::from(error).context(context));
+                let is_of_many = self.which.recursive;
+                let behind = if is_of_many { ", and files behind it may be" } else { "" };
+                let done = done.map(|done| format!("{}: is {done}{behind}", visible_path(path)));
+                untold = Some(anyhow::Error::from(error).context(unwritten(done.as_deref())));
                 ControlFlow::Break(())
             }
             Err(error) => {
@@ -251,9 +243,8 @@ impl<'a> Job<'a> {
         });
         errors.append(&mut unlisted);
         if untold.is_none() {
-            let what = done.map(|done| format!("what could be is {done}, but "));
-            let context = format!("{}writing the output failed", what.unwrap_or_default());
-            untold = lines.finish(&left).context(context).err();
+            let done = done.map(|done| format!("what could be is {done}"));
+            untold = lines.finish(&left).context(unwritten(done.as_deref())).err();
         }
         if let Some(untold) = untold {
             if errors.is_empty() {
@@ -264,12 +255,11 @@ impl<'a> Job<'a> {
                 errors.push(untold);
             }
         }
-        match (self.caught.signal(), errors.len()) {
-            (Some(signal), _) => Err(Failure::Stopped(signal)),
-            (None, 0) => Ok(ExitCode::SUCCESS),
-            // Nothing was done: the one file there was could not be.
-            (None, 1) if self.which.paths.len() == 1 && !self.which.recursive => Err(errors.remove(0).into()),
-            (None, _) => Err(Failure::Partly(errors)),
+        unless_stopped(&self.caught)?;
+        // Nothing was done: the one file there was could not be.
+        if errors.len() == 1 && self.which.paths.len() == 1 && !self.which.recursive {
+            return Err(errors.remove(0).into());
         }
+        unless_failed(errors)
     }
 }

@@ -2,14 +2,12 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use seekless::method::Operation;
 use seekless::{Availability, Method, Probe};
 
-use super::Failure;
 use crate::read_ahead;
 use crate::show::{Json, Page, list_methods, method_json, methods_json};
 use crate::test_folder::TestFolder;
@@ -36,11 +34,11 @@ pub struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let metadata = std::fs::metadata(&arguments.folder);
     let metadata = metadata.with_context(|| format!("{}: looking at it failed", arguments.folder.display()))?;
     if !metadata.is_dir() {
-        return Err(anyhow::anyhow!("{}: is no folder to try methods in", arguments.folder.display()).into());
+        bail!("{}: is no folder to try methods in", arguments.folder.display());
     }
     let what = arguments.what.as_deref();
     let named = Operation::ALL.iter().filter(|operation| Some(operation.name()) == what);
@@ -54,7 +52,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut page = Page::stdout();
     if let Some(method) = one {
         show_one(&mut page, &method, &probe.availability(&method), arguments.json)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let operations = if operations.is_empty() {
         &Operation::ALL
@@ -66,7 +64,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     } else {
         list_methods(&mut page, operations, &mut probe)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// A method by its text; a misspelt operation is answered with the words there are.

@@ -80,21 +80,23 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// Ends with an exit code, unless a signal stopped the command.
-fn ended(caught: &Caught, code: u8) -> Result<ExitCode, Failure> {
-    match caught.signal() {
-        Some(signal) => Err(Failure::Stopped(signal)),
-        None => Ok(ExitCode::from(code)),
-    }
+/// Fails where a signal stopped the command.
+fn unless_stopped(caught: &Caught) -> Result<(), Failure> {
+    caught.signal().map_or(Ok(()), |signal| Err(Failure::Stopped(signal)))
 }
 
-/// Ends well, or with what failed of it.
-fn unless_failed(failed: Vec<anyhow::Error>) -> Result<ExitCode, Failure> {
+/// Fails with what failed, if anything did.
+fn unless_failed(failed: Vec<anyhow::Error>) -> Result<(), Failure> {
     if failed.is_empty() {
-        Ok(ExitCode::SUCCESS)
-    } else {
-        Err(Failure::Partly(failed))
+        return Ok(());
     }
+    Err(Failure::Partly(failed))
+}
+
+/// What failed where the output could not be written, and what was done all the same.
+fn unwritten(done: Option<&str>) -> String {
+    let done = done.map(|done| format!("{done}, but "));
+    format!("{}writing the output failed", done.unwrap_or_default())
 }
 
 /// Runs a command.
@@ -106,20 +108,21 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         _ => crate::read_ahead::put_back([]),
     }
     match cli.command {
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::Methods(arguments) => methods::run(&arguments),
-        Command::Storage(arguments) => storage::run(&arguments),
-        Command::Cache(arguments) => cache::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments)?,
+        Command::Methods(arguments) => methods::run(&arguments)?,
+        Command::Storage(arguments) => storage::run(&arguments)?,
+        Command::Cache(arguments) => cache::run(&arguments)?,
         // Words behind `cmp` are taken before clap sees any.
-        Command::Cmp(_) => Err(anyhow::anyhow!("cmp was not called as a command of its own").into()),
-        Command::Holes(arguments) => holes::run(&arguments),
-        Command::Update(arguments) => update::run(&arguments),
-        Command::Runs(arguments) => runs::run(&arguments),
-        Command::Report(arguments) => report::run(&arguments),
-        Command::Generate(arguments) => generate::run(&arguments),
-        Command::Trial => trial::run(),
-        Command::WatchReadAhead(arguments) => watch_read_ahead::run(&arguments),
+        Command::Cmp(_) => return Err(anyhow::anyhow!("cmp was not called as a command of its own").into()),
+        Command::Holes(arguments) => holes::run(&arguments)?,
+        Command::Update(arguments) => update::run(&arguments)?,
+        Command::Runs(arguments) => runs::run(&arguments)?,
+        Command::Report(arguments) => report::run(&arguments)?,
+        Command::Generate(arguments) => generate::run(&arguments)?,
+        Command::Trial => trial::run()?,
+        Command::WatchReadAhead(arguments) => watch_read_ahead::run(&arguments)?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! `seekless report`: the page of a run that was saved, or that somebody sent.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use seekless_lab::store::Store;
@@ -15,7 +14,6 @@ use seekless_record::Run;
 use seekless_report::{to_columns, to_html};
 use seekless_results::visible;
 
-use super::Failure;
 use crate::output::Output;
 
 /// Writes a run as one HTML page: recommendations, plots, tables, and the run itself inside.
@@ -39,23 +37,20 @@ pub struct Arguments {
     columns: Option<PathBuf>,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let document = Store::of_user()?.find(&arguments.run)?;
     let run = document.read()?;
     if let Some(file) = &arguments.columns {
         Output::prepare(file)?.write(columns(&run)?.as_bytes())?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let path = document.path;
     let output = match &arguments.output {
         Some(file) => Output::prepare(file)?,
         None => beside(&path)?,
     };
-    if output
-        .target()
-        .is_some_and(|target| fs::canonicalize(&path).is_ok_and(|run| run == target))
-    {
-        return Err(anyhow!("{}: is the run itself: write the page to another file", path.display()).into());
+    if output.replaces(&path) {
+        bail!("{}: is the run itself: write the page to another file", path.display());
     }
     let url = output.target().map(|target| file_url(&target));
     let page = to_html(&run).with_context(|| format!("{}: making its page failed", path.display()))?;
@@ -65,7 +60,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         writeln!(out, "Report  {url}")?;
         out.flush()?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The times of a run in the columns of a document.

@@ -2,14 +2,12 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
 use seekless::{Feature, StorageFacts, direct_alignment, features};
 use seekless_results::visible;
 
-use super::Failure;
 use crate::read_ahead;
 use crate::show::{Described, Json, Page, show_storage, storage_json, visible_path};
 use crate::test_folder::TestFolder;
@@ -33,7 +31,7 @@ pub struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     // All of them, before anything is tried on the first.
     for path in &arguments.paths {
         check(path)?;
@@ -49,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     } else {
         show_storage(&mut page, &described)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn check(path: &Path) -> anyhow::Result<()> {

@@ -2,11 +2,8 @@
 //! it.
 
 use std::ffi::OsString;
-use std::process::ExitCode;
 
 use clap::Args;
-
-use super::Failure;
 
 /// Puts a device's read-ahead window back when standard input ends.
 #[derive(Debug, Args)]
@@ -15,8 +12,8 @@ pub struct Arguments {
     device: OsString,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     seekless_lab::read_ahead::watch(&arguments.device, &mut input, &mut output)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

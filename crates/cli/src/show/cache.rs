@@ -180,7 +180,7 @@ impl<'a> Lines<'a> {
             text if text == "0 %" && resident > 0 => "1 %".to_owned(),
             text => text,
         };
-        let (resident, of, bar) = (bytes(resident as f64), bytes(of as f64), bar(part, bar_width));
+        let (resident, of, bar) = (bytes(resident), bytes(of), bar(part, bar_width));
         writeln!(self.page, "{}", line(PLAIN, [&resident, &of, &percent, &bar], name))
     }
 }

@@ -136,7 +136,7 @@ impl<'a> HoleLines<'a> {
         }
         for Stretch { kind, range } in picture.map.into_iter().flatten() {
             let (name, length) = (kind.name(), range.end - range.start);
-            let size = bytes(length as f64);
+            let size = bytes(length);
             writeln!(
                 self.page,
                 "{:INDENT$}{name:<8} {:>20} {length:>20}  {size}",
@@ -167,7 +167,7 @@ impl<'a> HoleLines<'a> {
     /// What was punched.
     pub fn punched(&mut self, punched: &Punched) -> io::Result<()> {
         let freed = freed_words(punched.allocated_before_bytes, punched.allocated_bytes);
-        let length = bytes(punched.length as f64);
+        let length = bytes(punched.length);
         let words = format!("{length} from byte {} read as zeros now; {freed}", punched.offset);
         self.line(&punched.path, object("punched", punched, Some(&punched.path)), &words)
     }
@@ -206,40 +206,42 @@ impl<'a> HoleLines<'a> {
                     "folders of other file systems (--all-file-systems)",
                 ),
             ];
-            let found = all.into_iter().filter(|(number, _)| *number > 0);
-            let words: Vec<String> = found.map(|(number, what)| format!("{number} {what}")).collect();
-            self.page.left_out(&words)?;
+            let in_words = all.map(|(number, what)| (number, format!("{number} {what}")));
+            self.page.left_out(in_words)?;
         }
         self.page.flush()
     }
 }
 
 fn shown_words(shown: &Shown) -> String {
-    let size = |size: u64| bytes(size as f64);
     let holes = match shown.holes {
         _ if !shown.is_known => "the file system does not tell where holes are".to_owned(),
-        0 => format!("data {}, no holes", size(shown.data_bytes)),
-        1 => format!("data {}, 1 hole of {}", size(shown.data_bytes), size(shown.hole_bytes)),
+        0 => format!("data {}, no holes", bytes(shown.data_bytes)),
+        1 => format!(
+            "data {}, 1 hole of {}",
+            bytes(shown.data_bytes),
+            bytes(shown.hole_bytes)
+        ),
         holes => format!(
             "data {}, {holes} holes of {}",
-            size(shown.data_bytes),
-            size(shown.hole_bytes)
+            bytes(shown.data_bytes),
+            bytes(shown.hole_bytes)
         ),
     };
     let words = [
         Some(format!(
             "{}, takes {}, {holes}",
-            size(shown.bytes),
-            size(shown.allocated_bytes)
+            bytes(shown.bytes),
+            bytes(shown.allocated_bytes)
         )),
-        (shown.reserved_bytes > 0).then(|| format!("reserved {}", size(shown.reserved_bytes))),
+        (shown.reserved_bytes > 0).then(|| format!("reserved {}", bytes(shown.reserved_bytes))),
         shown.extents.map(|extents| match extents {
             1 => "1 extent".to_owned(),
             extents => format!("{extents} extents"),
         }),
         shown
             .zero_bytes
-            .map(|zeros| format!("zeros that could be holes {}", size(zeros))),
+            .map(|zeros| format!("zeros that could be holes {}", bytes(zeros))),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
@@ -253,7 +255,7 @@ fn dug_words(dug: &Dug, how: Dig) -> String {
         (holes, false) => format!("{holes} holes"),
         (holes, true) => format!("would make {holes} holes"),
     };
-    let zeros = format!("{holes} of {} of zeros", bytes(dug.zero_bytes as f64));
+    let zeros = format!("{holes} of {} of zeros", bytes(dug.zero_bytes));
     if how.dry_run {
         return zeros;
     }
@@ -264,14 +266,14 @@ fn dug_words(dug: &Dug, how: Dig) -> String {
 }
 
 fn freed_words(before: u64, after: u64) -> String {
-    let freed = bytes(before.saturating_sub(after) as f64);
-    format!("{freed} freed, it takes {}", bytes(after as f64))
+    let freed = bytes(before.saturating_sub(after));
+    format!("{freed} freed, it takes {}", bytes(after))
 }
 
 fn filled_words(filled: &Dug) -> String {
     let after = filled.allocated_bytes;
-    let more = bytes(after.saturating_sub(filled.allocated_before_bytes) as f64);
-    format!("{more} allocated, it takes {}", bytes(after as f64))
+    let more = bytes(after.saturating_sub(filled.allocated_before_bytes));
+    format!("{more} allocated, it takes {}", bytes(after))
 }
 
 fn stretch_json(Stretch { kind, range }: &Stretch) -> Value {

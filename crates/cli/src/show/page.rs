@@ -61,12 +61,14 @@ impl<'a> Page<'a> {
         self.labelled(WARNING, "Note", 6, text)
     }
 
-    /// Writes what was found and not counted, where there is anything.
-    pub fn left_out(&mut self, what: &[String]) -> io::Result<()> {
-        if what.is_empty() {
+    /// Writes what was found and not counted: of each a number, and that in words.
+    pub fn left_out(&mut self, all: impl IntoIterator<Item = (u64, String)>) -> io::Result<()> {
+        let found = all.into_iter().filter(|(number, _)| *number > 0);
+        let words: Vec<String> = found.map(|(_, words)| words).collect();
+        if words.is_empty() {
             return Ok(());
         }
-        self.say(DIM, &format!("Left out: {}.", what.join(", ")))
+        self.say(DIM, &format!("Left out: {}.", words.join(", ")))
     }
 }
 

@@ -69,38 +69,34 @@ impl Watch for Progress {
                 one_by_one,
             } => {
                 self.bar.set_length(expected.as_millis() as u64);
+                let (expected_time, needed_time) = (time(*expected), time(*needed));
                 if *write_bytes > 0 {
                     self.say(&format!(
-                        "Writes at most {} in all (about {} are expected), {} at a time; takes about {}.",
-                        bytes(*write_bytes as f64),
-                        bytes(*expected_write_bytes.min(write_bytes) as f64),
-                        bytes(*space_bytes as f64),
-                        time(*expected)
+                        "Writes at most {} in all (about {} are expected), {} at a time; takes about {expected_time}.",
+                        bytes(*write_bytes),
+                        bytes(*expected_write_bytes.min(write_bytes)),
+                        bytes(*space_bytes)
                     ));
                 }
                 if *one_by_one {
                     self.say(&format!(
-                        "Plans {contests} contests with {entries} methods, which need about {} in all: one after the \
-                         other, the smallest files first. What is left then, `--resume` goes on with.",
-                        time(*needed)
+                        "Plans {contests} contests with {entries} methods, which need about {needed_time} in all: one \
+                         after the other, the smallest files first. What is left then, `--resume` goes on with."
                     ));
                 } else if needed.as_secs_f64() > TOO_LITTLE * expected.as_secs_f64() {
                     self.say(&format!(
-                        "Three rounds of everything would need about {}: some of it will stay undecided.",
-                        time(*needed)
+                        "Three rounds of everything would need about {needed_time}: some of it will stay undecided."
                     ));
                 }
             }
             Event::Calibrating { write_bytes } => {
-                self.say(&format!(
-                    "Writes {} first, to learn how fast this is.",
-                    bytes(*write_bytes as f64)
-                ));
+                let size = bytes(*write_bytes);
+                self.say(&format!("Writes {size} first, to learn how fast this is."));
                 self.bar.set_message("learning how fast this is");
             }
             Event::Making { bytes: size } => {
-                self.bar
-                    .set_message(format!("making a test file of {}", bytes(*size as f64)));
+                let size = bytes(*size);
+                self.bar.set_message(format!("making a test file of {size}"));
             }
             Event::Trial {
                 contest,

@@ -23,8 +23,8 @@ pub fn too_large(documents: &[Document]) -> Option<String> {
     (held > LIMIT_BYTES).then(|| {
         format!(
             "The saved runs take {}, more than {}: `seekless runs remove --down-to 500M` removes the oldest.",
-            bytes(held as f64),
-            bytes(LIMIT_BYTES as f64)
+            bytes(held),
+            bytes(LIMIT_BYTES)
         )
     })
 }
@@ -60,7 +60,7 @@ pub fn list_runs(page: &mut Page<'_>, runs: &[(&Document, Run)], documents: &[Do
         1 => "1 run".to_owned(),
         count => format!("{count} runs"),
     };
-    let (held, limit) = (bytes(held_bytes(documents) as f64), bytes(LIMIT_BYTES as f64));
+    let (held, limit) = (bytes(held_bytes(documents)), bytes(LIMIT_BYTES));
     writeln!(page, "{DIM}{count}{others}; {held} of at most {limit}{DIM:#}")
 }
 

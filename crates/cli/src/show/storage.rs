@@ -56,8 +56,8 @@ fn show_facts(page: &mut Page<'_>, described: &Described) -> io::Result<()> {
     }
     let space = format!(
         "{} free of {}, in blocks of {} B",
-        bytes(facts.free_bytes as f64),
-        bytes(facts.total_bytes as f64),
+        bytes(facts.free_bytes),
+        bytes(facts.total_bytes),
         facts.block_bytes
     );
     label(page, "Space", &space)?;
@@ -141,7 +141,7 @@ fn device_words(device: &BlockDevice) -> String {
         let _ = write!(&mut words[0], " on {}", visible_path(file));
     }
     if let Some(size) = device.size_bytes {
-        words.push(bytes(size as f64));
+        words.push(bytes(size));
     }
     // A disk says these of itself; what lies on it repeats them.
     if device.below.is_empty() {

@@ -1,15 +1,18 @@
 //! What differs in two trees: a line or an object for each, and a summary.
 
 use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use indicatif::HumanCount;
+use indicatif::{HumanCount, ProgressBar};
 use seekless_results::{bytes, rate, visible};
-use seekless_tools::tree::{self, Attribute, Contents, Difference, Found, Kind, SameSize, Side, Summary, What};
+use seekless_tools::tree::{self, Attribute, Contents, Difference, Found, Kind, SameSize, Side, Summary, Watch, What};
 use serde_json::{Value, json};
 
+use super::progress::progress_bar;
 use super::units::{files, plural, seconds};
 use super::visible::{Json, object, visible_path, with_path};
 
@@ -28,29 +31,74 @@ pub enum Form {
     Silent,
 }
 
-/// Writes what is found in two trees.
+/// Writes what is found in two trees as it comes.
 pub struct Differences<'a> {
-    out: &'a mut dyn Write,
-    roots: [PathBuf; 2],
+    out: Box<dyn Write + 'a>,
+    roots: [&'a Path; 2],
     form: Form,
     /// The name that was written last, of one that differs in several ways.
     last: Option<PathBuf>,
+    bar: ProgressBar,
+    /// Whether somebody looks at the lines.
+    is_watched: bool,
+    begun: Instant,
+    broken: Option<io::Error>,
+}
+
+impl Watch for Differences<'_> {
+    fn found(&mut self, found: &Found<'_>) -> ControlFlow<()> {
+        let written = if self.is_watched || matches!(found.what, What::Failed { .. }) {
+            let bar = self.bar.clone();
+            bar.suspend(|| self.write(found).and_then(|()| self.out.flush()))
+        } else {
+            self.write(found)
+        };
+        if let Err(error) = written {
+            self.broken = Some(error);
+            return ControlFlow::Break(());
+        }
+        // A failure makes the exit code another one, so that it may yet come is no reason to go on.
+        if self.form == Form::Silent {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn progress(&mut self, so_far: &Summary) {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        self.bar.set_message(format!(
+            "{}, {} ({}), {} differ",
+            files(so_far.files),
+            bytes(so_far.bytes),
+            rate(so_far.bytes as f64 / seconds),
+            so_far.differences
+        ));
+        self.bar.tick();
+        // Whoever reads what is found need not wait for more of it.
+        if let Err(error) = self.out.flush() {
+            self.broken.get_or_insert(error);
+        }
+    }
 }
 
 impl<'a> Differences<'a> {
-    /// Differences of two trees, by what they were called.
-    pub fn new(out: &'a mut dyn Write, roots: [&Path; 2], form: Form) -> Self {
+    /// Differences of two trees, by what they were called, beside a progress bar.
+    pub fn new(out: impl Write + 'a, roots: [&'a Path; 2], form: Form) -> Self {
         Self {
-            out,
-            roots: roots.map(Path::to_owned),
+            out: Box::new(out),
+            roots,
             form,
             last: None,
+            bar: progress_bar(form != Form::Silent, "{spinner} {wide_msg}"),
+            is_watched: io::stdout().is_terminal(),
+            begun: Instant::now(),
+            broken: None,
         }
     }
 
     /// Writes what was found; a failure to standard error, too.
-    pub fn write(&mut self, found: &Found<'_>) -> io::Result<()> {
-        let paths = [0, 1].map(|side: usize| below(&self.roots[side], found.path));
+    fn write(&mut self, found: &Found<'_>) -> io::Result<()> {
+        let paths = [0, 1].map(|side: usize| below(self.roots[side], found.path));
         match (found.what, self.form) {
             (_, Form::Silent) => Ok(()),
             (What::Failed { side, action, reason }, form) => {
@@ -91,8 +139,17 @@ impl<'a> Differences<'a> {
         Ok(())
     }
 
+    /// Takes the progress bar away.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
     /// Writes what was done, in the forms that have room for it.
-    pub fn finish(self, summary: &Summary, elapsed_seconds: f64) -> io::Result<()> {
+    pub fn finish(mut self, summary: &Summary) -> io::Result<()> {
+        if let Some(error) = self.broken {
+            return Err(error);
+        }
+        let elapsed_seconds = self.begun.elapsed().as_secs_f64();
         match self.form {
             Form::Lines => writeln!(self.out, "{}", summary_sentence(summary, elapsed_seconds))?,
             Form::Json => {
@@ -103,11 +160,6 @@ impl<'a> Differences<'a> {
             }
             Form::Names | Form::Null | Form::Silent => {}
         }
-        self.out.flush()
-    }
-
-    /// Lets what was written be seen.
-    pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
@@ -197,7 +249,7 @@ fn summary_sentence(summary: &Summary, elapsed_seconds: f64) -> String {
     let mut sentence = format!(
         "{}, {} on each side, in {}",
         files(summary.files),
-        bytes(summary.bytes as f64),
+        bytes(summary.bytes),
         plural(summary.folders, "folder", "folders")
     );
     if summary.others > 0 {
@@ -274,7 +326,7 @@ pub fn show_same_size(out: &mut dyn Write, result: &SameSize, is_json: bool) -> 
         HumanCount(result.sizes),
         HumanCount(result.pairs),
         HumanCount(result.equal_pairs),
-        bytes(result.bytes as f64)
+        bytes(result.bytes)
     )
 }
 
@@ -289,6 +341,7 @@ mod tests {
             let path = Path::new(OsStr::from_bytes(path));
             differences.write(&Found { path, what }).unwrap();
         }
+        drop(differences);
         out
     }
 

@@ -1,21 +1,18 @@
 //! `seekless cmp -r`: what differs in two trees.
 
-use std::io::{BufWriter, IsTerminal, Write};
-use std::ops::ControlFlow;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use clap::Parser;
-use indicatif::ProgressBar;
 use rustix::process::{Resource, Rlimit};
-use seekless_results::{bytes, rate, visible};
-use seekless_tools::tree::{self, Control, Found, Options, Scheme, Summary, Watch, What};
+use seekless_results::visible;
+use seekless_tools::tree::{self, Control, Options, Scheme, Summary};
 
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
-use crate::command::{Failure, ended};
-use crate::show::{Differences, Form, Page, Width, files, progress_bar, show_same_size, visible_path};
+use crate::command::{Failure, unless_stopped};
+use crate::show::{Differences, Form, Page, Width, files, show_same_size, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Compares two trees: names, types, contents, targets of symbolic links.
@@ -110,32 +107,20 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], control: &Control, caught: 
     } else {
         Box::new(anstream::stdout().lock())
     };
-    let mut out = BufWriter::new(plain);
-    let mut shown = Shown {
-        differences: Differences::new(&mut out, roots, form),
-        bar: progress_bar(form != Form::Silent, "{spinner} {wide_msg}"),
-        is_watched: std::io::stdout().is_terminal(),
-        is_quiet: arguments.quiet,
-        begun: Instant::now(),
-        broken: None,
-    };
-    let compared = tree::compare(roots[0], roots[1], &options, control, &mut shown);
-    shown.bar.finish_and_clear();
+    let mut differences = Differences::new(BufWriter::new(plain), roots, form);
+    let compared = tree::compare(roots[0], roots[1], &options, control, &mut differences);
+    differences.clear();
     let summary = compared?;
-    if let Some(error) = shown.broken {
-        return Err(error.into());
-    }
-    let elapsed = shown.begun.elapsed().as_secs_f64();
-    shown.differences.finish(&summary, elapsed)?;
+    differences.finish(&summary)?;
     if arguments.explain {
         explain(&summary)?;
     }
-    let code = match (summary.failures, summary.differences) {
-        (0, 0) => 0,
-        (0, _) => EXIT_DIFFERENT,
-        _ => EXIT_TROUBLE,
-    };
-    ended(caught, code)
+    unless_stopped(caught)?;
+    Ok(match (summary.failures, summary.differences) {
+        (0, 0) => ExitCode::SUCCESS,
+        (0, _) => EXIT_DIFFERENT.into(),
+        _ => EXIT_TROUBLE.into(),
+    })
 }
 
 fn same_size(root: &Path, json: bool, control: &Control, caught: &Caught) -> Result<ExitCode, Failure> {
@@ -144,55 +129,8 @@ fn same_size(root: &Path, json: bool, control: &Control, caught: &Caught) -> Res
         let _ = writeln!(anstream::stderr(), "seekless: {path}: {reason}");
     })?;
     show_same_size(&mut anstream::stdout().lock(), &result, json)?;
-    ended(caught, if result.failures > 0 { EXIT_TROUBLE } else { 0 })
-}
-
-/// Shows what is found as it comes.
-struct Shown<'a> {
-    differences: Differences<'a>,
-    bar: ProgressBar,
-    /// Whether somebody looks at the lines.
-    is_watched: bool,
-    is_quiet: bool,
-    begun: Instant,
-    broken: Option<std::io::Error>,
-}
-
-impl Watch for Shown<'_> {
-    fn found(&mut self, found: &Found<'_>) -> ControlFlow<()> {
-        let is_on_screen = self.is_watched || matches!(found.what, What::Failed { .. });
-        let written = if is_on_screen {
-            let (bar, differences) = (&self.bar, &mut self.differences);
-            bar.suspend(|| differences.write(found).and_then(|()| differences.flush()))
-        } else {
-            self.differences.write(found)
-        };
-        if let Err(error) = written {
-            self.broken = Some(error);
-            return ControlFlow::Break(());
-        }
-        // A failure makes the exit code another one, so that it may yet come is no reason to go on.
-        if self.is_quiet {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn progress(&mut self, so_far: &Summary) {
-        let seconds = self.begun.elapsed().as_secs_f64();
-        self.bar.set_message(format!(
-            "{}, {} ({}), {} differ",
-            files(so_far.files),
-            bytes(so_far.bytes as f64),
-            rate(so_far.bytes as f64 / seconds),
-            so_far.differences
-        ));
-        self.bar.tick();
-        // Whoever reads what is found need not wait for more of it.
-        if let Err(error) = self.differences.flush() {
-            self.broken.get_or_insert(error);
-        }
-    }
+    unless_stopped(caught)?;
+    Ok(ExitCode::from(if result.failures > 0 { EXIT_TROUBLE } else { 0 }))
 }
 
 fn explain(summary: &Summary) -> std::io::Result<()> {

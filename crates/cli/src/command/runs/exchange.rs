@@ -3,12 +3,11 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use seekless_lab::experiment::KNOWN;
-use seekless_lab::store::{Document, Store, split};
+use seekless_lab::store::{Store, split};
 use seekless_record::Run;
 use seekless_results::{anonymous, visible};
 
@@ -52,14 +51,14 @@ pub struct Import {
     files: Vec<PathBuf>,
 }
 
-pub fn export(store: &Store, arguments: &Export) -> Result<ExitCode, Failure> {
+pub fn export(store: &Store, arguments: &Export) -> anyhow::Result<()> {
     let runs = read_named(store, &arguments.ids)?;
     let output = arguments.output.as_deref().map(Output::prepare).transpose()?;
-    if let Some(target) = output.as_ref().and_then(Output::target) {
-        let is_target = |document: &Document| std::fs::canonicalize(&document.path).is_ok_and(|path| path == target);
-        if runs.iter().any(|(document, _)| is_target(document)) {
-            return Err(anyhow!("{}: is one of the runs: write to another file", target.display()).into());
-        }
+    if let Some(output) = &output
+        && runs.iter().any(|(document, _)| output.replaces(&document.path))
+    {
+        let target = output.target().unwrap_or_default();
+        bail!("{}: is one of the runs: write to another file", target.display());
     }
     let mut text = String::new();
     for (_, run) in &runs {
@@ -77,10 +76,10 @@ pub fn export(store: &Store, arguments: &Export) -> Result<ExitCode, Failure> {
         let advice = "This names the host, the paths and what was run: --anonymous takes that out.";
         writeln!(anstream::stderr(), "{advice}")?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-pub fn import(store: &Store, arguments: &Import) -> Result<ExitCode, Failure> {
+pub fn import(store: &Store, arguments: &Import) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     let mut kept = 0;
     let mut failed: Vec<anyhow::Error> = Vec::new();
@@ -105,7 +104,7 @@ pub fn import(store: &Store, arguments: &Import) -> Result<ExitCode, Failure> {
     }
     out.flush()?;
     match failed.len() {
-        0 => Ok(ExitCode::SUCCESS),
+        0 => Ok(()),
         1 if kept == 0 => Err(Failure::Error(failed.remove(0))),
         _ if kept == 0 => {
             let all: Vec<String> = failed.iter().map(|error| format!("{error:#}")).collect();
@@ -120,15 +119,12 @@ fn read(file: &Path) -> anyhow::Result<Vec<Run>> {
     let documents = split(file)?;
     let mut runs = Vec::new();
     for (index, text) in documents.iter().enumerate() {
-        let place = if documents.len() > 1 {
-            format!(", document {}", index + 1)
-        } else {
-            String::new()
+        let place = match documents.len() {
+            1 => String::new(),
+            _ => format!(", document {}", index + 1),
         };
-        match seekless_record::from_json(text) {
-            Ok(run) => runs.push(run),
-            Err(error) => return Err(anyhow!(error).context(format!("{}{place}", file.display()))),
-        }
+        let run = seekless_record::from_json(text);
+        runs.push(run.with_context(|| format!("{}{place}", file.display()))?);
     }
     Ok(runs)
 }

@@ -5,7 +5,6 @@ mod exchange;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
@@ -130,13 +129,13 @@ struct Remove {
     down_to: Option<u64>,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let store = Store::of_user()?;
     match &arguments.command {
         None => list(&store, arguments.json),
-        Some(Command::Show(arguments)) => show(&store, arguments),
-        Some(Command::Compare(arguments)) => compare_runs(&store, arguments),
-        Some(Command::Export(arguments)) => exchange::export(&store, arguments),
+        Some(Command::Show(arguments)) => Ok(show(&store, arguments)?),
+        Some(Command::Compare(arguments)) => Ok(compare_runs(&store, arguments)?),
+        Some(Command::Export(arguments)) => Ok(exchange::export(&store, arguments)?),
         Some(Command::Import(arguments)) => exchange::import(&store, arguments),
         Some(Command::Table(arguments)) => rank(&store, arguments),
         Some(Command::Remove(arguments)) => remove(&store, arguments),
@@ -156,7 +155,7 @@ fn read_all(documents: &[Document]) -> (Vec<(&Document, Run)>, Vec<anyhow::Error
     (runs, failed)
 }
 
-fn list(store: &Store, json: bool) -> Result<ExitCode, Failure> {
+fn list(store: &Store, json: bool) -> Result<(), Failure> {
     let documents = store.documents()?;
     let (mut runs, failed) = read_all(&documents);
     runs.sort_by(|one, other| other.1.started.cmp(&one.1.started).then(other.0.id.cmp(&one.0.id)));
@@ -173,14 +172,13 @@ fn list(store: &Store, json: bool) -> Result<ExitCode, Failure> {
     unless_failed(failed)
 }
 
-fn show(store: &Store, arguments: &Show) -> Result<ExitCode, Failure> {
+fn show(store: &Store, arguments: &Show) -> anyhow::Result<()> {
     let document = store.find(&arguments.id)?;
     let run = document.read()?;
     let mut page = Page::stdout();
     writeln!(page, "Run      {}{}\n", visible(&document.id), whose(&document))?;
     show_run(&mut page, &run, arguments.all)?;
-    page.flush()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(page.flush()?)
 }
 
 /// What to say of a run that is not one's own.
@@ -191,20 +189,19 @@ fn whose(document: &Document) -> &'static str {
     }
 }
 
-fn compare_runs(store: &Store, arguments: &Compare) -> Result<ExitCode, Failure> {
+fn compare_runs(store: &Store, arguments: &Compare) -> anyhow::Result<()> {
     let documents = [store.find(&arguments.first)?, store.find(&arguments.second)?];
     if documents[0].path == documents[1].path {
         let id = &documents[0].id;
-        return Err(anyhow!("`{id}` is named twice: a run is compared with another one").into());
+        bail!("`{id}` is named twice: a run is compared with another one");
     }
     let [first, second] = [documents[0].read()?, documents[1].read()?];
     let objections = objections(&first, &second);
     if !arguments.anyway && !objections.is_empty() {
-        return Err(anyhow!(
+        bail!(
             "the two runs are not of one machine and storage: {}; --anyway compares them all the same",
             objections.join(", ")
-        )
-        .into());
+        );
     }
     let comparison = compare(&first, &second)?;
     let mut page = Page::stdout();
@@ -222,11 +219,10 @@ fn compare_runs(store: &Store, arguments: &Compare) -> Result<ExitCode, Failure>
         }
         show_comparison(&mut page, &comparison, &objections, arguments.all)?;
     }
-    page.flush()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(page.flush()?)
 }
 
-fn rank(store: &Store, arguments: &Table) -> Result<ExitCode, Failure> {
+fn rank(store: &Store, arguments: &Table) -> Result<(), Failure> {
     let documents = store.documents()?;
     let (runs, failed) = read_all(&documents);
     let all: Vec<(Origin, &Run)> = runs.iter().map(|(document, run)| (document.origin, run)).collect();
@@ -243,7 +239,7 @@ fn rank(store: &Store, arguments: &Table) -> Result<ExitCode, Failure> {
     unless_failed(failed)
 }
 
-fn remove(store: &Store, arguments: &Remove) -> Result<ExitCode, Failure> {
+fn remove(store: &Store, arguments: &Remove) -> Result<(), Failure> {
     let documents = match arguments.down_to {
         Some(most) => store.beyond(most)?,
         // All are found before the first is removed.
@@ -253,18 +249,13 @@ fn remove(store: &Store, arguments: &Remove) -> Result<ExitCode, Failure> {
     let mut failed = Vec::new();
     for document in &documents {
         match store.remove(document) {
-            Ok(()) => writeln!(
-                page,
-                "Removed  {}, {}",
-                visible(&document.id),
-                bytes(document.bytes as f64)
-            )?,
+            Ok(()) => writeln!(page, "Removed  {}, {}", visible(&document.id), bytes(document.bytes))?,
             Err(error) => failed.push(error.into()),
         }
     }
     let left = store.documents()?;
     let held: u64 = left.iter().map(|document| document.bytes).sum();
-    writeln!(page, "{} left, {}", left.len(), bytes(held as f64))?;
+    writeln!(page, "{} left, {}", left.len(), bytes(held))?;
     page.flush()?;
     unless_failed(failed)
 }

@@ -6,7 +6,6 @@ mod show;
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -21,8 +20,8 @@ use serde::Serialize;
 
 use self::names::written_out;
 use self::show::{in_json, show, show_recovered};
-use super::Failure;
 use super::one_of::{Word, one_of};
+use super::{Failure, unwritten};
 use crate::show::{Json, Page, visible_path};
 use crate::signals::{Caught, on_signal};
 
@@ -135,14 +134,15 @@ fn amplification(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut page = Page::stdout();
+    let shown = visible_path(&arguments.file);
     if arguments.recover {
         let recovered = recover(&arguments.file)?;
         let told = show_recovered(&mut page, arguments, recovered);
         let is_changed = recovered != Recovered::Nothing;
-        told.with_context(|| unwritten(arguments, is_changed.then_some("recovered")))?;
-        return Ok(ExitCode::SUCCESS);
+        let done = is_changed.then(|| format!("{shown}: is recovered"));
+        return Ok(told.with_context(|| unwritten(done.as_deref()))?);
     }
     let file_bytes = require_file(&arguments.file)?;
     let mut times = Times::default();
@@ -174,15 +174,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     } else {
         show(&mut page, &job, &chosen, done.as_ref())
     };
-    told.with_context(|| unwritten(arguments, done.map(|_| "updated as asked")))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// That nothing could be said of what was done.
-fn unwritten(arguments: &Arguments, done: Option<&str>) -> String {
-    let shown = visible_path(&arguments.file);
-    let what = done.map_or_else(String::new, |done| format!("{shown}: is {done}, but "));
-    format!("{what}writing the output failed")
+    let done = done.map(|_| format!("{shown}: is updated as asked"));
+    Ok(told.with_context(|| unwritten(done.as_deref()))?)
 }
 
 /// Seconds that the parts of it took.

@@ -18,13 +18,13 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
     let (arguments, updates) = (job.arguments, &job.updates);
     let file = visible_path(&arguments.file);
     let given = counted(updates.given(), "update");
-    let requested = bytes(updates.requested_bytes() as f64);
+    let requested = bytes(updates.requested_bytes());
     if let Some(done) = done {
-        let written = bytes(done.written_bytes as f64);
+        let written = bytes(done.written_bytes);
         let beside = match (done.journal_bytes, done.copied_bytes) {
             (0, 0) => String::new(),
-            (0, copied) => format!(", after a copy of {}", bytes(copied as f64)),
-            (journal, _) => format!(", after a journal of {}", bytes(journal as f64)),
+            (0, copied) => format!(", after a copy of {}", bytes(copied)),
+            (journal, _) => format!(", after a journal of {}", bytes(journal)),
         };
         let text = format!(
             "{file}: {given}, {requested}, in {} of {written}{beside} ({:.1} bytes for each that changes).",
@@ -38,7 +38,7 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
             &format!("{given} of {file} name {requested}; nothing was changed."),
         )?;
         show_costs(page, job, chosen)?;
-        let beside = bytes(chosen.cost.safety_bytes as f64);
+        let beside = bytes(chosen.cost.safety_bytes);
         match arguments.safety {
             Safety::Journal => writeln!(page, "Of what is written, the journal takes {beside}.")?,
             Safety::Replace => writeln!(
@@ -51,7 +51,7 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
     if arguments.explain || done.is_none() {
         page.say(PLAIN, &format!("{}: {}.", chosen.method, chosen.why))?;
         if let Some(spilled) = updates.spilled_bytes() {
-            let spilled = bytes(spilled as f64);
+            let spilled = bytes(spilled);
             let text =
                 format!("The updates did not fit into memory (--memory) and were sorted on the disk: {spilled}.");
             page.say(PLAIN, &text)?;
@@ -68,7 +68,7 @@ fn show_costs(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan) -> anyhow
     };
     line("", "writes", "read", "written", "predicted")?;
     for (name, cost) in [("one by one", &one_by_one), ("planned", &chosen.cost)] {
-        let (read, written) = (cost.read_bytes as f64, (cost.written_bytes + cost.safety_bytes) as f64);
+        let (read, written) = (cost.read_bytes, cost.written_bytes + cost.safety_bytes);
         let predicted = seconds(cost.predicted.as_secs_f64());
         line(
             name,
