@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use seekless::method::parse_size;
 use seekless_lab::Bench;
 use seekless_lab::experiment::{Experiment, filter};
 use seekless_lab::store::{Document, Store};
@@ -16,8 +15,8 @@ use seekless_record::{Cache, Drop, Run};
 use seekless_report::{to_csv, to_html, to_markdown};
 use seekless_results::{Origin, visible};
 
-use super::one_of::{Word, one_of};
 use super::report::{beside, columns, file_url};
+use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unless_failed, unless_stopped};
 use crate::keeper::Keeper;
 use crate::output::Output;
@@ -142,10 +141,7 @@ fn parse_budget(text: &str) -> Result<Duration, String> {
 }
 
 fn parse_file_size(text: &str) -> Result<u64, String> {
-    match parse_size(text)? {
-        0 => Err("a test file has at least 1 byte".to_owned()),
-        bytes => Ok(bytes),
-    }
+    size_of_at_least(1, "a test file has at least 1 byte", text)
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {

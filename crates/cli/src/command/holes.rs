@@ -40,7 +40,14 @@ enum Action {
     Show(Show),
     Dig(DigArguments),
     Punch(Punch),
-    Fill(Fill),
+    /// Gives the holes of files blocks again, so that writing there cannot find the disk full.
+    ///
+    /// Bytes, size and times stay what they are. The blocks are reserved: they still read as zeros, without being read.
+    #[command(after_help = "\
+Examples:
+  seekless holes fill disk.img          # before a machine runs from it
+  seekless holes fill -r databases      # all files in a folder")]
+    Fill(Which),
 }
 
 /// Shows what of files is data, what holes, and what they take.
@@ -112,19 +119,6 @@ struct Punch {
     json: bool,
 }
 
-/// Gives the holes of files blocks again, so that writing there cannot find the disk full.
-///
-/// Bytes, size and times stay what they are. The blocks are reserved: they still read as zeros, without being read.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  seekless holes fill disk.img          # before a machine runs from it
-  seekless holes fill -r databases      # all files in a folder")]
-struct Fill {
-    #[command(flatten)]
-    which: Which,
-}
-
 #[derive(Debug, Args)]
 struct Which {
     /// Files, and with -r folders
@@ -164,7 +158,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         Action::Fill(fill) => {
             let work = |path: &Path, _: &Stop| holes::fill(path);
-            Job::new(&fill.which)?.run(Some("filled"), work, |lines, filled| lines.filled(&filled))
+            Job::new(fill)?.run(Some("filled"), work, |lines, filled| lines.filled(&filled))
         }
         Action::Punch(punch) => {
             expect_wishes()?;

@@ -6,12 +6,12 @@ pub mod cmp;
 mod generate;
 mod holes;
 mod methods;
-mod one_of;
 mod report;
 mod runs;
 mod storage;
 mod trial;
 mod update;
+mod values;
 mod watch_read_ahead;
 
 use std::process::ExitCode;

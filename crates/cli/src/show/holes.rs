@@ -23,7 +23,7 @@ pub struct HoleLines<'a> {
     /// What all files come to, of the one job that is done.
     shown: Option<Shown>,
     changed: Dug,
-    /// That in words.
+    /// What was changed, in words.
     together: String,
 }
 
@@ -115,15 +115,10 @@ impl<'a> HoleLines<'a> {
     /// What a file consists of.
     pub fn shown(&mut self, shown: &Shown, picture: Picture) -> io::Result<()> {
         self.files += 1;
-        let sum = self.shown.take().map_or_else(
-            || shown.clone(),
-            |mut sum| {
-                sum.add(shown);
-                sum
-            },
-        );
-        self.together = shown_words(&sum);
-        self.shown = Some(sum);
+        match &mut self.shown {
+            Some(sum) => sum.add(shown),
+            None => self.shown = Some(shown.clone()),
+        }
         if self.json {
             let mut object = object("file", shown, Some(&shown.path));
             object["stretches"] = json!(picture.map.map(|map| map.iter().map(stretch_json).collect::<Vec<_>>()));
@@ -195,7 +190,8 @@ impl<'a> HoleLines<'a> {
     pub fn finish(mut self, left: &Left) -> io::Result<()> {
         if !self.json {
             if self.files > 1 {
-                let words = format!("{} files: {}.", self.files, self.together);
+                let together = self.shown.as_ref().map_or(self.together, shown_words);
+                let words = format!("{} files: {together}.", self.files);
                 self.page.labelled(BOLD, "Together", 10, &words)?;
             }
             let all = [

@@ -3,17 +3,17 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use seekless_lab::{Event, Watch};
 use seekless_record::Phase;
 use seekless_results::bytes;
 
-/// A bar on standard error, where that is a terminal and it is wanted.
+/// A bar on standard error, where that is a terminal and it is wanted. It goes with the last who has it.
 pub fn progress_bar(is_wanted: bool, template: &str) -> ProgressBar {
     if !is_wanted || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_finish(ProgressFinish::AndClear);
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("━╸─"));
     }

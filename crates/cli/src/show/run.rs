@@ -115,8 +115,7 @@ fn storage_line(storage: &Storage) -> String {
             format!("a random read costs {} more than the next", seconds(ns / 1e9))
         }
     });
-    let claim = rotates.map(|rotates| rotation_claim(rotates).to_owned());
-    let facts: Vec<String> = claim.into_iter().chain(seeks).collect();
+    let facts: Vec<String> = rotates.map(rotation_claim).into_iter().chain(seeks).collect();
     let words = format!("{}: {}", storage.path, words.join(", "));
     if facts.is_empty() {
         return words;
@@ -129,15 +128,16 @@ const FLAT_NS: f64 = 50_000.0;
 
 fn machine_line(run: &Run) -> String {
     let machine = &run.machine;
-    let memory = machine
-        .memory_bytes
-        .map(|memory| format!("{:.0} GiB", memory as f64 / f64::from(1 << 30)));
-    let cores = if machine.processors == 1 { "core" } else { "cores" };
-    let mut words = vec![format!("{} {cores}", machine.processors)];
-    words.extend(memory);
+    let memory = machine.memory_bytes.map(|bytes| bytes as f64 / f64::from(1 << 30));
     let caches = machine.level_1_cache_bytes.zip(machine.level_2_cache_bytes);
-    words.extend(caches.map(|(one, two)| format!("caches of {} and {}", format_size(one), format_size(two))));
-    words.push(format!("{} {}", machine.system, machine.kernel));
+    let cores = if machine.processors == 1 { "core" } else { "cores" };
+    let words = [
+        Some(format!("{} {cores}", machine.processors)),
+        memory.map(|memory| format!("{memory:.0} GiB")),
+        caches.map(|(one, two)| format!("caches of {} and {}", format_size(one), format_size(two))),
+        Some(format!("{} {}", machine.system, machine.kernel)),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
     let percent = |name: &str, part: Option<f64>| part.map(|part| format!("{:.1} % {name}", part * 100.0));
     let noise = [
         percent("other reads", run.noise.other_io),

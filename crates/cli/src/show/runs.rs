@@ -66,22 +66,20 @@ pub fn list_runs(page: &mut Page<'_>, runs: &[(&Document, Run)], documents: &[Do
 
 /// The same for programs.
 pub fn runs_json(runs: &[(&Document, Run)]) -> Value {
-    let storage = |storage: &seekless_record::Storage| {
-        json!({
-            "path": storage.path,
-            "file_system": storage.file_system,
-            "device": storage.device.as_ref().map(|device| &device.name),
-            "device_kind": DeviceKind::of(storage),
-        })
-    };
-    let recommended = |contest: &Contest| {
-        json!({
-            "contest": title(contest),
-            "storage": contest.storage,
-            "recommended": contest.conclusion.as_ref().and_then(|conclusion| conclusion.recommended.as_ref()),
-        })
-    };
     let one = |(document, run): &(&Document, Run)| {
+        let storages = run.storages.iter().map(|storage| {
+            json!({
+                "path": storage.path,
+                "file_system": storage.file_system,
+                "device": storage.device.as_ref().map(|device| &device.name),
+                "device_kind": DeviceKind::of(storage),
+            })
+        });
+        let verdicts = run.contests.iter().map(|contest| {
+            let conclusion = contest.conclusion.as_ref();
+            let recommended = conclusion.and_then(|conclusion| conclusion.recommended.as_ref());
+            json!({"contest": title(contest), "storage": contest.storage, "recommended": recommended})
+        });
         json!({
             "id": document.id,
             "origin": document.origin,
@@ -92,8 +90,8 @@ pub fn runs_json(runs: &[(&Document, Run)]) -> Value {
             "experiments": run.experiments,
             "system": run.machine.system,
             "kernel": run.machine.kernel,
-            "storages": run.storages.iter().map(storage).collect::<Vec<_>>(),
-            "verdicts": run.contests.iter().map(recommended).collect::<Vec<_>>(),
+            "storages": storages.collect::<Value>(),
+            "verdicts": verdicts.collect::<Value>(),
         })
     };
     runs.iter().map(one).collect()
@@ -124,13 +122,8 @@ fn what_and_where(run: &Run) -> String {
         format!("{} on {kind}{}", storage.file_system, device.unwrap_or_default())
     };
     let storages: Vec<String> = run.storages.iter().map(storage).collect();
-    format!(
-        "{}: {}; {} {}",
-        run.experiments.join(", "),
-        storages.join("; "),
-        run.machine.system,
-        run.machine.kernel
-    )
+    let (experiments, storages, machine) = (run.experiments.join(", "), storages.join("; "), &run.machine);
+    format!("{experiments}: {storages}; {} {}", machine.system, machine.kernel)
 }
 
 /// What was recommended for each operation: that of the largest files, cold before warm.

@@ -133,44 +133,29 @@ fn show_below(page: &mut Page<'_>, device: &BlockDevice, lines: &str) -> io::Res
 }
 
 fn device_words(device: &BlockDevice) -> String {
-    let mut words = vec![match &device.label {
-        Some(label) => format!("{}: {} {}", visible(&device.name), device.kind.name(), visible(label)),
-        None => format!("{}: {}", visible(&device.name), device.kind.name()),
-    }];
+    let mut name = format!("{}: {}", visible(&device.name), device.kind.name());
+    if let Some(label) = &device.label {
+        let _ = write!(name, " {}", visible(label));
+    }
     if let Some(file) = &device.backing_file {
-        let _ = write!(&mut words[0], " on {}", visible_path(file));
+        let _ = write!(name, " on {}", visible_path(file));
     }
-    if let Some(size) = device.size_bytes {
-        words.push(bytes(size));
-    }
+    let mut words = vec![name];
+    words.extend(device.size_bytes.map(bytes));
     // A disk says these of itself; what lies on it repeats them.
     if device.below.is_empty() {
         words.extend(device.model.as_deref().map(|model| visible(model).into_owned()));
         let is_virtual = device.is_virtual == Some(true);
-        words.push(
-            if is_virtual {
-                "virtual"
-            } else {
-                "no sign of being virtual"
-            }
-            .to_owned(),
-        );
-        words.extend(
-            device
-                .claims_rotational
-                .map(|rotates| rotation_claim(rotates).to_owned()),
-        );
+        let no_sign = if is_virtual { "" } else { "no sign of being " };
+        words.push(format!("{no_sign}virtual"));
+        words.extend(device.claims_rotational.map(rotation_claim));
     }
     words.join(", ")
 }
 
 /// What a device says of itself.
-pub fn rotation_claim(rotates: bool) -> &'static str {
-    if rotates {
-        "claims to rotate"
-    } else {
-        "claims not to rotate"
-    }
+pub fn rotation_claim(rotates: bool) -> String {
+    format!("claims {}to rotate", if rotates { "" } else { "not " })
 }
 
 fn queue_words(device: &BlockDevice) -> String {

@@ -139,13 +139,9 @@ impl<'a> Differences<'a> {
         Ok(())
     }
 
-    /// Takes the progress bar away.
-    pub fn clear(&self) {
-        self.bar.finish_and_clear();
-    }
-
     /// Writes what was done, in the forms that have room for it.
     pub fn finish(mut self, summary: &Summary) -> io::Result<()> {
+        self.bar.finish_and_clear();
         if let Some(error) = self.broken {
             return Err(error);
         }
@@ -183,11 +179,10 @@ fn line(difference: &Difference, paths: &[PathBuf; 2]) -> String {
             let name = Path::new(path.file_name().unwrap_or(OsStr::new("")));
             format!("Only in {}: {}", visible_path(folder), visible_path(name))
         }
-        Difference::Kinds(kinds) => format!(
-            "File {one} is {} while file {other} is {}",
-            kind_words(kinds[0]),
-            kind_words(kinds[1])
-        ),
+        Difference::Kinds(kinds) => {
+            let [left, right] = kinds.map(kind_words);
+            format!("File {one} is {left} while file {other} is {right}")
+        }
         Difference::Contents(Contents::At(offset)) => format!("Files {one} and {other} differ: byte {}", offset + 1),
         Difference::Contents(Contents::Ends(side, after)) => {
             let shorter = if *side == Side::One { &one } else { &other };

@@ -108,9 +108,7 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], control: &Control, caught: 
         Box::new(anstream::stdout().lock())
     };
     let mut differences = Differences::new(BufWriter::new(plain), roots, form);
-    let compared = tree::compare(roots[0], roots[1], &options, control, &mut differences);
-    differences.clear();
-    let summary = compared?;
+    let summary = tree::compare(roots[0], roots[1], &options, control, &mut differences)?;
     differences.finish(&summary)?;
     if arguments.explain {
         explain(&summary)?;

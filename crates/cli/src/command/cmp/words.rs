@@ -12,11 +12,14 @@ use crate::show::{Json, with_path};
 
 /// The result in words, for standard output. `is_seen` is whether anybody reads that.
 pub(super) fn words(arguments: &Arguments, outcome: &Outcome, is_seen: bool) -> Vec<u8> {
-    let [one, other] = &arguments.request.names;
+    let names = arguments.request.names.each_ref().map(|name| shown(name.as_bytes()));
     match &outcome.verdict {
         _ if arguments.has(Flag::Silent) => outcome.rows.clone(),
-        Verdict::SizesDiffer => line(&[&shown(one.as_bytes()), b" ", &shown(other.as_bytes()), b" differ: size"]),
-        Verdict::Differ(difference) if is_seen => differ(one, other, difference, arguments.has(Flag::PrintBytes)),
+        Verdict::SizesDiffer => line(&[&names[0], b" ", &names[1], b" differ: size"]),
+        Verdict::Differ(difference) if is_seen => {
+            let place = differ(difference, arguments.has(Flag::PrintBytes));
+            line(&[&names[0], b" ", &names[1], &place])
+        }
         _ => outcome.rows.clone(),
     }
 }
@@ -42,29 +45,17 @@ fn line(parts: &[&[u8]]) -> Vec<u8> {
     line
 }
 
-fn differ(one: &OsStr, other: &OsStr, difference: &Difference, print_bytes: bool) -> Vec<u8> {
-    let number = difference.offset + 1;
-    let line_number = difference.newlines.unwrap_or(0) + 1;
+fn differ(difference: &Difference, print_bytes: bool) -> Vec<u8> {
     let unit = if print_bytes { "byte" } else { unit() };
-    let place = format!(" differ: {unit} {number}, line {line_number}");
-    let mut text = [
-        &shown(one.as_bytes()),
-        b" ".as_slice(),
-        &shown(other.as_bytes()),
-        place.as_bytes(),
-    ]
-    .concat();
+    let line_number = difference.newlines.unwrap_or(0) + 1;
+    let mut text = format!(" differ: {unit} {}, line {line_number}", difference.offset + 1).into_bytes();
     if print_bytes {
-        text.extend(b" is");
-        for byte in difference.bytes {
+        let [one, other] = difference.bytes.map(|byte| {
             let (shown, len) = visible_byte(byte);
-            text.push(b' ');
-            text.extend(octal_digits(byte));
-            text.push(b' ');
-            text.extend(&shown[..len]);
-        }
+            [b" ", octal_digits(byte).as_slice(), b" ", &shown[..len]].concat()
+        });
+        text.extend([b" is", one.as_slice(), &other].concat());
     }
-    text.push(b'\n');
     text
 }
 

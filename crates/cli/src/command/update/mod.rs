@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use seekless::method::{Choice, Durability, Method, Operation, parse_size};
+use seekless::method::{Choice, Durability, Method, Operation};
 use seekless::update::{
     Batch, Commit, Look, PlanLimits, Recovered, Safety, Step, StepKind, UpdatePlan, Updated, Updates, Watch,
     commit_watched, cost, recover,
@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use self::names::written_out;
 use self::show::{in_json, show, show_recovered};
-use super::one_of::{Word, one_of};
+use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unwritten};
 use crate::show::{Json, Page, visible_path};
 use crate::signals::{Caught, on_signal};
@@ -111,10 +111,7 @@ const SAFETIES: &[Word<Safety>] = &[
 const MEMORY_BYTES_MIN: u64 = 16 << 20;
 
 fn memory(text: &str) -> Result<u64, String> {
-    match parse_size(text)? {
-        too_little if too_little < MEMORY_BYTES_MIN => Err("16M are the least that it takes".to_owned()),
-        bytes => Ok(bytes),
-    }
+    size_of_at_least(MEMORY_BYTES_MIN, "16M are the least that it takes", text)
 }
 
 /// Where what does not fit into memory goes: to a disk, which /tmp often is not.

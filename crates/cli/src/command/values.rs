@@ -1,6 +1,7 @@
-//! Options whose value is one of a few words.
+//! Values of options: one of a few words, or a size.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use seekless::method::parse_size;
 
 /// A word, what the help says of it, and what it stands for.
 pub type Word<T> = (&'static str, &'static str, T);
@@ -14,4 +15,14 @@ pub fn one_of<T: Clone + Send + Sync>(words: &'static [Word<T>]) -> impl TypedVa
         let found = words.iter().find(|(word, ..)| *word == given);
         found.map(|(.., meant)| meant.clone()).ok_or("no such word")
     })
+}
+
+/// A size; what to say where it is less than `least`.
+pub fn size_of_at_least(least: u64, too_little: &str, text: &str) -> Result<u64, String> {
+    let size = parse_size(text)?;
+    if size < least {
+        Err(too_little.to_owned())
+    } else {
+        Ok(size)
+    }
 }
