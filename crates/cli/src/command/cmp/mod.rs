@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::builder::{Resettable, ValueParser};
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, ValueHint};
+use clap::{Arg, ArgAction, Args, Command, CommandFactory, Parser, ValueHint};
 use seekless_tools::cmp::{Error, Verdict, Wanted, compare, reason};
 use signal_hook::consts::SIGPIPE;
 
@@ -228,49 +228,39 @@ fn help(prefix: &OsStr) -> Vec<u8> {
 }
 
 /// The command as clap knows it, for help, man pages and completions. Words given to it are taken by [`called`].
-#[derive(Debug)]
+#[derive(Debug, Args)]
+#[command(about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES, disable_help_flag = true,
+    disable_version_flag = true, args = operands(), args = options(), args = options_of_trees())]
 pub struct Arguments;
 
-impl Args for Arguments {
-    fn augment_args(command: Command) -> Command {
-        let operand = |name: &'static str, help: &'static str| {
-            let is_file = name.starts_with("FILE");
-            let hint = if is_file { ValueHint::FilePath } else { ValueHint::Other };
-            Arg::new(name).help(help).required(name == "FILE1").value_hint(hint)
-        };
-        let operands = [
-            operand("FILE1", "A file, or - for standard input"),
-            operand("FILE2", "The other one; standard input without it"),
-            operand("SKIP1", "Pass over so many bytes of FILE1"),
-            operand("SKIP2", "Pass over so many bytes of FILE2"),
-        ];
-        let options = TABLE.iter().filter_map(|entry| {
-            let id = entry.long.map_or_else(|| format!("-{:?}", entry.short), str::to_owned);
-            let option = Arg::new(id).help(entry.help?).long(entry.long).short(entry.short);
-            let option = match entry.long {
-                // Two names of one option: the help shows the letter with the one that it chose.
-                Some("quiet") => option.short('s').visible_alias("silent"),
-                _ => option,
-            };
-            Some(match entry.value {
-                Some(value) => option.value_name(value),
-                None => option.action(ArgAction::SetTrue),
-            })
-        });
-        command
-            .about(ABOUT)
-            .long_about(LONG_ABOUT)
-            .after_help(EXAMPLES)
-            .disable_help_flag(true)
-            .disable_version_flag(true)
-            .args(operands)
-            .args(options)
-            .args(options_of_trees())
-    }
+fn operands() -> [Arg; 4] {
+    let operand = |name: &'static str, help: &'static str| {
+        let is_file = name.starts_with("FILE");
+        let hint = if is_file { ValueHint::FilePath } else { ValueHint::Other };
+        Arg::new(name).help(help).required(name == "FILE1").value_hint(hint)
+    };
+    [
+        operand("FILE1", "A file, or - for standard input"),
+        operand("FILE2", "The other one; standard input without it"),
+        operand("SKIP1", "Pass over so many bytes of FILE1"),
+        operand("SKIP2", "Pass over so many bytes of FILE2"),
+    ]
+}
 
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
+fn options() -> impl Iterator<Item = Arg> {
+    TABLE.iter().filter_map(|entry| {
+        let id = entry.long.map_or_else(|| format!("-{:?}", entry.short), str::to_owned);
+        let option = Arg::new(id).help(entry.help?).long(entry.long).short(entry.short);
+        let option = match entry.long {
+            // Two names of one option: the help shows the letter with the one that it chose.
+            Some("quiet") => option.short('s').visible_alias("silent"),
+            _ => option,
+        };
+        Some(match entry.value {
+            Some(value) => option.value_name(value),
+            None => option.action(ArgAction::SetTrue),
+        })
+    })
 }
 
 /// The options that only trees have, without what they say of others.
@@ -291,14 +281,4 @@ fn options_of_trees() -> Vec<Arg> {
         }
     };
     command.get_arguments().filter(is_own).map(alone).collect()
-}
-
-impl FromArgMatches for Arguments {
-    fn from_arg_matches(_: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self)
-    }
-
-    fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), clap::Error> {
-        Ok(())
-    }
 }
