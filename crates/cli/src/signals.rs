@@ -15,10 +15,7 @@ pub struct Caught(Arc<AtomicU8>);
 impl Caught {
     /// Its number.
     pub fn signal(&self) -> Option<u8> {
-        match self.0.load(Ordering::SeqCst) {
-            0 => None,
-            signal => Some(signal),
-        }
+        Some(self.0.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
     }
 }
 

@@ -12,6 +12,7 @@ use indicatif::ProgressBar;
 use seekless::{StorageFacts, cache as system};
 use seekless_results::bytes;
 use seekless_tools::cache::{self, Control, FileState, Selection, Total, Watch};
+use serde_json::json;
 
 use super::{Failure, unless_stopped};
 use crate::show::{Format, Json, Lines, PLAIN, Page, Width, files, plural, progress_bar, visible_path};
@@ -358,20 +359,16 @@ fn drop_system(json: bool) -> Result<(), Failure> {
     let after = cached();
     let mut out = anstream::stdout().lock();
     if json {
-        let value = serde_json::json!({
-            "kind": "system", "cached_before_bytes": before, "cached_bytes": after,
-        });
-        writeln!(out, "{}", Json(value))?;
-        return Ok(());
+        let value = json!({"kind": "system", "cached_before_bytes": before, "cached_bytes": after});
+        return Ok(writeln!(out, "{}", Json(value))?);
     }
-    match before.zip(after) {
-        Some((before, after)) => writeln!(
-            out,
-            "Dropped {} of the system's cache; {} stay, mapped or in use.",
-            bytes(before.saturating_sub(after)),
-            bytes(after)
-        )?,
-        None => writeln!(out, "Dropped the system's caches.")?,
-    }
+    let Some((before, after)) = before.zip(after) else {
+        return Ok(writeln!(out, "Dropped the system's caches.")?);
+    };
+    let (dropped, stay) = (bytes(before.saturating_sub(after)), bytes(after));
+    writeln!(
+        out,
+        "Dropped {dropped} of the system's cache; {stay} stay, mapped or in use."
+    )?;
     Ok(())
 }

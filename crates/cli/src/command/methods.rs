@@ -41,8 +41,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bail!("{}: is no folder to try methods in", arguments.folder.display());
     }
     let what = arguments.what.as_deref();
-    let named = Operation::ALL.iter().filter(|operation| Some(operation.name()) == what);
-    let operations: Vec<Operation> = named.copied().collect();
+    let is_meant = |operation: &Operation| what.is_none_or(|what| operation.name() == what);
+    let operations: Vec<Operation> = Operation::ALL.into_iter().filter(is_meant).collect();
     let one = what.filter(|_| operations.is_empty()).map(method).transpose()?;
     read_ahead::put_back([&arguments.folder]);
     let test_folder = TestFolder::new()?;
@@ -54,15 +54,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         show_one(&mut page, &method, &probe.availability(&method), arguments.json)?;
         return Ok(());
     }
-    let operations = if operations.is_empty() {
-        &Operation::ALL
-    } else {
-        operations.as_slice()
-    };
     if arguments.json {
-        writeln!(page, "{:#}", Json(methods_json(operations, &mut probe)))?;
+        writeln!(page, "{:#}", Json(methods_json(&operations, &mut probe)))?;
     } else {
-        list_methods(&mut page, operations, &mut probe)?;
+        list_methods(&mut page, &operations, &mut probe)?;
     }
     Ok(())
 }

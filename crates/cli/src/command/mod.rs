@@ -87,10 +87,7 @@ fn unless_stopped(caught: &Caught) -> Result<(), Failure> {
 
 /// Fails with what failed, if anything did.
 fn unless_failed(failed: Vec<anyhow::Error>) -> Result<(), Failure> {
-    if failed.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::Partly(failed))
+    failed.is_empty().then_some(()).ok_or(Failure::Partly(failed))
 }
 
 /// What failed where the output could not be written, and what was done all the same.
@@ -101,11 +98,13 @@ fn unwritten(done: Option<&str>) -> String {
 
 /// Runs a command.
 pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
-    match &cli.command {
-        // Those of the lab, or part of a run.
-        Command::Bench(_) | Command::Methods(_) | Command::Storage(_) | Command::Trial | Command::WatchReadAhead(_) => {
-        }
-        _ => crate::read_ahead::put_back([]),
+    let is_of_lab = matches!(
+        cli.command,
+        Command::Bench(_) | Command::Methods(_) | Command::Storage(_) | Command::Trial | Command::WatchReadAhead(_)
+    );
+    // Those of the lab do it themselves, or are part of a run.
+    if !is_of_lab {
+        crate::read_ahead::put_back([]);
     }
     match cli.command {
         Command::Bench(arguments) => bench::run(&arguments)?,

@@ -67,10 +67,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 pub(super) fn columns(run: &Run) -> anyhow::Result<String> {
     let text = to_columns(run)?;
     if text.is_empty() {
-        bail!(
-            "{}: nothing of it was measured under the column of a document",
-            visible(&run.id)
-        );
+        let id = visible(&run.id);
+        bail!("{id}: nothing of it was measured under the column of a document");
     }
     Ok(text)
 }
@@ -110,6 +108,7 @@ pub(super) fn file_url(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
+    use std::fs;
 
     use super::*;
 

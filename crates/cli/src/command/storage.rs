@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use seekless::{Feature, StorageFacts, direct_alignment, features};
 use seekless_results::visible;
@@ -53,13 +53,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 fn check(path: &Path) -> anyhow::Result<()> {
     let metadata = std::fs::metadata(path);
     let metadata = metadata.with_context(|| format!("{}: looking at it failed", visible_path(path)))?;
-    if metadata.is_file() || metadata.is_dir() {
-        return Ok(());
+    if !metadata.is_file() && !metadata.is_dir() {
+        let path = visible_path(path);
+        bail!("{path}: is neither a file nor a folder; name one that lies on the storage");
     }
-    let path = visible_path(path);
-    Err(anyhow!(
-        "{path}: is neither a file nor a folder; name one that lies on the storage"
-    ))
+    Ok(())
 }
 
 /// More file systems on top of each other than anybody mounts.
@@ -98,9 +96,7 @@ fn tried(path: &Path, facts: &StorageFacts, test_folder: &TestFolder) -> anyhow:
         _ => &place,
     };
     if StorageFacts::of(folder)?.mount_point != facts.mount_point {
-        return Err(anyhow!(
-            "the file is a mount point of its own, so no temporary file can be made on its storage"
-        ));
+        bail!("the file is a mount point of its own, so no temporary file can be made on its storage");
     }
     let scratch = test_folder
         .make(folder)

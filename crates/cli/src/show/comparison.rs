@@ -17,14 +17,14 @@ pub fn show_comparison(
     objections: &[String],
     all: bool,
 ) -> io::Result<()> {
-    for objection in objections {
-        page.labelled(WARNING, "Differs", INDENT, &visible(objection))?;
-    }
-    for change in &comparison.changed {
-        page.labelled(PLAIN, "Changed", INDENT, &visible(change))?;
-    }
-    for caution in &comparison.cautions {
-        page.labelled(WARNING, "Note", INDENT, &visible(caution))?;
+    for (style, label, texts) in [
+        (WARNING, "Differs", objections),
+        (PLAIN, "Changed", &comparison.changed),
+        (WARNING, "Note", &comparison.cautions),
+    ] {
+        for text in texts {
+            page.labelled(style, label, INDENT, &visible(text))?;
+        }
     }
     if !comparison.cautions.is_empty() {
         let advice = "So times and rates of the two are not to be compared as they are. What stands beside the reference \

@@ -18,11 +18,8 @@ const FEWEST_ROWS: usize = 6;
 /// The rows that are shown.
 pub fn cut<'v, 'a>(rows: &'v [Row<'a>], all: bool) -> &'v [Row<'a>] {
     let standing = rows.iter().filter(|row| !row.is_dropped()).count();
-    if all {
-        rows
-    } else {
-        &rows[..standing.max(FEWEST_ROWS).min(rows.len())]
-    }
+    let shown = if all { rows.len() } else { standing.max(FEWEST_ROWS) };
+    &rows[..shown.min(rows.len())]
 }
 
 /// Shows a contest below its title.
@@ -132,11 +129,8 @@ fn show_names(page: &mut Page<'_>, shown: &[Row<'_>]) -> io::Result<()> {
 /// Half the interval's width, in per cent of its median; the range where there is no interval yet.
 fn spread(interval: &Interval) -> String {
     let half = 50.0 * (interval.high - interval.low) / interval.median;
-    if interval.coverage.is_some() {
-        format!("±{half:.0} %")
-    } else {
-        format!("~{half:.0} %")
-    }
+    let sign = if interval.coverage.is_some() { '±' } else { '~' };
+    format!("{sign}{half:.0} %")
 }
 
 /// Where an entry stands, in a word.

@@ -65,12 +65,8 @@ impl Picture {
             if start >= stretch.range.end {
                 break;
             }
-            let common = stretch
-                .range
-                .end
-                .min(end)
-                .saturating_sub(stretch.range.start.max(start));
-            self.columns[column][place] += common;
+            let (from, to) = (start.max(stretch.range.start), end.min(stretch.range.end));
+            self.columns[column][place] += to.saturating_sub(from);
         }
     }
 

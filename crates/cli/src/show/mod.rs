@@ -27,7 +27,7 @@ pub use page::{Page, Width};
 pub use progress::{Progress, progress_bar};
 pub use rankings::show_rankings;
 pub use run::show_run;
-pub use runs::{list_runs, runs_json, too_large};
+pub use runs::{held_bytes, list_runs, runs_json, too_large};
 pub use storage::{Described, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};
 pub use units::{files, plural, seconds};

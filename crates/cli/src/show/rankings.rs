@@ -32,15 +32,15 @@ fn show_ranking(page: &mut Page<'_>, ranking: &Ranking, all: bool) -> io::Result
         imported => format!("{machines}, {runs} ({imported} imported)"),
     };
     let has_range = ranking.machines > 1;
+    let range = |method: &Ranked| match method.range {
+        [low, high] if has_range => format!("{low:.2} to {high:.2}"),
+        _ => String::new(),
+    };
     let row = |method: &Ranked| TableRow {
         name: short(&method.method),
         cells: vec![
             format!("{:.2}x", method.ratio),
-            if has_range {
-                format!("{:.2} to {:.2}", method.range[0], method.range[1])
-            } else {
-                String::new()
-            },
+            range(method),
             method.best_on.to_string(),
             method.machines.to_string(),
         ],

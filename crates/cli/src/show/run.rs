@@ -96,18 +96,18 @@ fn show_group(page: &mut Page<'_>, run: &Run, group: &[&ContestView<'_>], all: b
 }
 
 fn storage_line(storage: &Storage) -> String {
-    let mut words = vec![storage.file_system.clone()];
-    if let Some(device) = &storage.device {
-        words.insert(0, device.name.clone());
-        if !device.below.is_empty() {
-            words.push(format!("on {}", device.below.join(", ")));
-        }
-        if device.is_virtual == Some(true) {
-            words.push("virtual disk".to_owned());
-        }
-        words.extend(device.model.clone());
-    }
-    let rotates = storage.device.as_ref().and_then(|device| device.claims_rotational);
+    let device = storage.device.as_ref();
+    let below = device.filter(|device| !device.below.is_empty());
+    let is_virtual = device.is_some_and(|device| device.is_virtual == Some(true));
+    let words = [
+        device.map(|device| device.name.clone()),
+        Some(storage.file_system.clone()),
+        below.map(|device| format!("on {}", device.below.join(", "))),
+        is_virtual.then(|| "virtual disk".to_owned()),
+        device.and_then(|device| device.model.clone()),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    let rotates = device.and_then(|device| device.claims_rotational);
     let seeks = storage.alternating_ns.map(|ns| {
         if ns < FLAT_NS {
             "a random read costs no more than the next: flat".to_owned()

@@ -13,7 +13,7 @@ use super::page::Page;
 use super::{BOLD, DIM, PLAIN};
 
 /// What these take.
-fn held_bytes(documents: &[Document]) -> u64 {
+pub fn held_bytes(documents: &[Document]) -> u64 {
     documents.iter().map(|document| document.bytes).sum()
 }
 

@@ -81,20 +81,15 @@ fn show_facts(page: &mut Page<'_>, described: &Described) -> io::Result<()> {
 }
 
 fn file_system_words(facts: &StorageFacts) -> String {
-    let mut words = facts.file_system.clone();
-    if let Some(point) = &facts.mount_point {
-        let _ = write!(words, " on {}", visible_path(point));
-    }
-    if let Some(source) = &facts.mount_source {
-        let _ = write!(words, ", from {}", visible_path(source));
-    }
-    if facts.read_only {
-        words.push_str(", read-only");
-    }
-    if facts.is_network {
-        words.push_str(", over a network");
-    }
-    words
+    let (point, source) = (&facts.mount_point, &facts.mount_source);
+    let words = [
+        Some(facts.file_system.clone()),
+        point.as_ref().map(|point| format!(" on {}", visible_path(point))),
+        source.as_ref().map(|source| format!(", from {}", visible_path(source))),
+        facts.read_only.then(|| ", read-only".to_owned()),
+        facts.is_network.then(|| ", over a network".to_owned()),
+    ];
+    words.into_iter().flatten().collect()
 }
 
 fn no_device(facts: &StorageFacts) -> &'static str {

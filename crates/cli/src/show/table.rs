@@ -162,14 +162,9 @@ impl<'a> TextTable<'a> {
         };
         let heads = header.trim_start();
         let before = columns_of(header) - columns_of(heads);
-        let taken = columns_of(title);
-        if taken + GAP <= before {
-            writeln!(
-                page,
-                "{BOLD}{title}{BOLD:#}{:1$}{DIM}{heads}{DIM:#}",
-                "",
-                before - taken
-            )
+        let gap = before.saturating_sub(columns_of(title));
+        if gap >= GAP {
+            writeln!(page, "{BOLD}{title}{BOLD:#}{:gap$}{DIM}{heads}{DIM:#}", "")
         } else {
             let title = wrapped(0, title, page.width());
             writeln!(page, "{BOLD}{title}{BOLD:#}\n{DIM}{header}{DIM:#}")

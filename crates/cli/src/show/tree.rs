@@ -116,11 +116,11 @@ impl<'a> Differences<'a> {
             (What::Difference(difference), Form::Json) => {
                 writeln!(self.out, "{}", Json(difference_json(difference, &paths)))
             }
-            (What::Difference(difference), form) => self.write_name(difference, paths, form),
+            (What::Difference(difference), _) => self.write_name(difference, paths),
         }
     }
 
-    fn write_name(&mut self, difference: &Difference, paths: [PathBuf; 2], form: Form) -> io::Result<()> {
+    fn write_name(&mut self, difference: &Difference, paths: [PathBuf; 2]) -> io::Result<()> {
         let [one, other] = paths;
         let path = match difference {
             Difference::OnlyIn(Side::Other, _) => other,
@@ -129,7 +129,7 @@ impl<'a> Differences<'a> {
         if self.last.as_ref() == Some(&path) {
             return Ok(());
         }
-        if form == Form::Null {
+        if self.form == Form::Null {
             self.out.write_all(path.as_os_str().as_bytes())?;
             self.out.write_all(&[0])?;
         } else {

@@ -79,12 +79,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// Folders are held open; how many a process may open is a wish of long ago, which the hard limit may lift.
 fn raise_open_files() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
+    let current = limit.maximum;
     // Without it fewer folders are open at a time.
-    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
+    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, Rlimit { current, ..limit }) {
         tracing::debug!(%error, "the limit of open files stays");
     }
 }

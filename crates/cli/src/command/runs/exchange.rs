@@ -84,14 +84,8 @@ pub fn import(store: &Store, arguments: &Import) -> Result<(), Failure> {
     let mut kept = 0;
     let mut failed: Vec<anyhow::Error> = Vec::new();
     for file in &arguments.files {
-        let runs = match read(file) {
-            Ok(runs) => runs,
-            Err(error) => {
-                failed.push(error);
-                continue;
-            }
-        };
-        for run in &runs {
+        let runs = read(file).map_err(|error| failed.push(error));
+        for run in runs.iter().flatten() {
             match store.import(run) {
                 Ok((document, is_new)) => {
                     kept += 1;

@@ -4,7 +4,7 @@ mod exchange;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
@@ -13,7 +13,9 @@ use seekless_record::Run;
 use seekless_results::{Origin, bytes, compare, objections, table, visible};
 
 use super::{Failure, unless_failed};
-use crate::show::{PLAIN, Page, json_text, list_runs, runs_json, show_comparison, show_rankings, show_run, too_large};
+use crate::show::{
+    PLAIN, Page, held_bytes, json_text, list_runs, runs_json, show_comparison, show_rankings, show_run, too_large,
+};
 
 /// Lists the runs that were saved, compares them, and exchanges them with others.
 ///
@@ -198,10 +200,8 @@ fn compare_runs(store: &Store, arguments: &Compare) -> anyhow::Result<()> {
     let [first, second] = [documents[0].read()?, documents[1].read()?];
     let objections = objections(&first, &second);
     if !arguments.anyway && !objections.is_empty() {
-        bail!(
-            "the two runs are not of one machine and storage: {}; --anyway compares them all the same",
-            objections.join(", ")
-        );
+        let all = objections.join(", ");
+        bail!("the two runs are not of one machine and storage: {all}; --anyway compares them all the same");
     }
     let comparison = compare(&first, &second)?;
     let mut page = Page::stdout();
@@ -254,8 +254,7 @@ fn remove(store: &Store, arguments: &Remove) -> Result<(), Failure> {
         }
     }
     let left = store.documents()?;
-    let held: u64 = left.iter().map(|document| document.bytes).sum();
-    writeln!(page, "{} left, {}", left.len(), bytes(held))?;
+    writeln!(page, "{} left, {}", left.len(), bytes(held_bytes(&left)))?;
     page.flush()?;
     unless_failed(failed)
 }
@@ -266,10 +265,8 @@ fn chosen(store: &Store, names: &[OsString]) -> anyhow::Result<Vec<Document>> {
     for name in names {
         let document = store.find(name)?;
         if document.origin == Origin::File {
-            bail!(
-                "{}: is a file, and no ID: `seekless runs remove` removes what `seekless runs` lists",
-                PathBuf::from(name).display()
-            );
+            let name = Path::new(name).display();
+            bail!("{name}: is a file, and no ID: `seekless runs remove` removes what `seekless runs` lists");
         }
         if !chosen.contains(&document) {
             chosen.push(document);

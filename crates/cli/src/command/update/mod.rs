@@ -125,10 +125,8 @@ fn spill_folder(arguments: &Arguments) -> PathBuf {
 }
 
 fn amplification(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(most) if most >= 1.0 => Ok(most),
-        _ => Err("a number of 1 or more is needed".to_owned()),
-    }
+    let most = text.parse().ok().filter(|most| *most >= 1.0);
+    most.ok_or_else(|| "a number of 1 or more is needed".to_owned())
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -225,11 +223,9 @@ fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
 /// The method, or that it is to be planned, with the durability that was asked for.
 fn choice(arguments: &Arguments) -> anyhow::Result<Choice> {
     let choice: Choice = written_out(&arguments.method).parse()?;
-    if choice.operation() != Operation::Update {
-        bail!(
-            "`{choice}` is to {}, not to update; `seekless methods update` lists those",
-            choice.operation()
-        );
+    let operation = choice.operation();
+    if operation != Operation::Update {
+        bail!("`{choice}` is to {operation}, not to update; `seekless methods update` lists those");
     }
     Ok(match arguments.durability {
         Some(durability) => choice.with_durability(durability)?,
