@@ -23,32 +23,34 @@ pub fn hints(error: &anyhow::Error) -> impl Iterator<Item = &'static str> {
     })
 }
 
-const SIZES_DIFFER: &str = "sizes chosen by the lab differ from run to run: name them with --size";
+const SIZES_DIFFER: &str = "if only the sizes differ, fix them with --size: the lab chooses them anew for each run";
 
 fn of_engine(error: &Error) -> Option<&'static str> {
     Some(match error.update_kind()? {
         UpdateErrorKind::Running => "wait until it ends",
-        UpdateErrorKind::Interrupted(_) => "--recover does that",
+        UpdateErrorKind::Interrupted(_) => "use --recover",
         UpdateErrorKind::HardLinks { beside, .. } => match beside {
-            Beside::Journal => "use --safety in-place, or accept that (--unsafe)",
+            Beside::Journal => "use --safety in-place, or allow it with --unsafe",
             Beside::NewFile => "use --safety in-place",
         },
         UpdateErrorKind::NameTooLong => "use --safety replace or in-place, or shorten the name",
         UpdateErrorKind::PastEnd { .. } => "to extend the file, use --grow",
         UpdateErrorKind::NeedsMemory(_) => "use another order, or raise --memory",
-        UpdateErrorKind::NotKept { .. } => "--safety in-place and journal lose nothing",
+        UpdateErrorKind::NotKept { .. } => "use --safety in-place or journal, which do not replace the file",
         UpdateErrorKind::Replaced | UpdateErrorKind::Opened | UpdateErrorKind::Changed => "run it again",
         UpdateErrorKind::NotExclusive { .. } => {
-            "write only what updates name (order=ascending), or accept that bytes of others may be lost (--unsafe)"
+            "write only the updates (--method ascending), or accept that writes by others may be lost (--unsafe)"
         }
-        UpdateErrorKind::HasWriters(_) => "close it there, use --safety in-place, or accept the loss (--unsafe)",
+        UpdateErrorKind::HasWriters(_) => {
+            "close it in that process, use --safety in-place, or accept the loss (--unsafe)"
+        }
         UpdateErrorKind::NoExchange(_) => "use --safety in-place or journal",
-        UpdateErrorKind::PartlyUpdated { .. } => "give all updates again when the reason is gone",
-        UpdateErrorKind::NotUndone { .. } => "recover the file when the reason is gone (--recover)",
-        UpdateErrorKind::JournalLeft(_) => "then recover the file (--recover), which writes the same once more",
+        UpdateErrorKind::PartlyUpdated { .. } => "once the cause is gone, rerun with the same updates to finish",
+        UpdateErrorKind::NotUndone { .. } => "once the cause is gone, recover the file with --recover",
+        UpdateErrorKind::JournalLeft(_) => "if the journal is there, use --recover, which writes the same bytes again",
         UpdateErrorKind::NotLasting { .. } => {
-            "read the file before you rely on it, and look for the reason (dmesg tells of broken devices); --recover removes \
-             the old file"
+            "check the file before you rely on it, and find the cause (dmesg reports failing devices); --recover \
+             removes the old file"
         }
         _ => return None,
     })
@@ -61,7 +63,7 @@ fn of_method(error: &ParseError) -> Option<&'static str> {
 fn of_holes(error: &holes::Error) -> Option<&'static str> {
     match error {
         holes::Error::Unavailable { .. } => {
-            Some("`seekless storage` shows what works there; on a local ext4, XFS, btrfs or tmpfs this does")
+            Some("`seekless storage` shows what works there; this works on local ext4, XFS, btrfs and tmpfs")
         }
         other => other.advice(),
     }
@@ -69,13 +71,13 @@ fn of_holes(error: &holes::Error) -> Option<&'static str> {
 
 fn of_bench(error: &BenchError) -> Option<&'static str> {
     Some(match error {
-        BenchError::Look { .. } => "give a folder that exists",
-        BenchError::NotAFolder { .. } => "--dir takes a folder, --file a file to read",
-        BenchError::ReadOnly { .. } => "read a file of it with --file",
-        BenchError::NoTestFiles { .. } => "choose another with --dir",
-        BenchError::NoSpace { .. } => "free some, or ask for less with --size",
+        BenchError::Look { .. } => "name an existing folder",
+        BenchError::NotAFolder { .. } => "--dir takes a folder; --file takes a file to read",
+        BenchError::ReadOnly { .. } => "use --file to read a file on it",
+        BenchError::NoTestFiles { .. } => "choose another folder with --dir",
+        BenchError::NoSpace { .. } => "free some space, or choose a smaller --size",
         BenchError::NothingToRead => "only read experiments take --file",
-        BenchError::AllMeasured(_) => "`seekless runs show` with its ID shows it",
+        BenchError::AllMeasured(_) => "`seekless runs show ID` shows it",
         _ => return None,
     })
 }
@@ -83,9 +85,9 @@ fn of_bench(error: &BenchError) -> Option<&'static str> {
 fn of_resuming(obstacle: &Obstacle) -> Option<&'static str> {
     match obstacle {
         Obstacle::Storages(_) => {
-            Some("name a folder of each with --dir, in the same order, and with --other that of the second files")
+            Some("name a folder on each with --dir, in the same order, and the folder of the second files with --other")
         }
-        Obstacle::Storage { .. } => Some("go to a folder of that storage, or name one with --dir"),
+        Obstacle::Storage { .. } => Some("change to a folder on that storage, or name one with --dir"),
         _ => None,
     }
 }
@@ -93,7 +95,7 @@ fn of_resuming(obstacle: &Obstacle) -> Option<&'static str> {
 fn of_store(error: &StoreError) -> Option<&'static str> {
     match error {
         StoreError::NoSuch { nearest, .. } if nearest.is_empty() => Some("`seekless bench` measures one"),
-        StoreError::NoSuch { .. } => Some("`seekless runs` lists all, and `latest` is the last of your own"),
+        StoreError::NoSuch { .. } => Some("`seekless runs` lists all runs; `latest` is the newest of your own"),
         StoreError::Full { .. } => Some("`seekless runs remove --down-to 500M` removes the oldest"),
         _ => None,
     }

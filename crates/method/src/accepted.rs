@@ -7,7 +7,8 @@ use crate::options::{OptionId, Value};
 pub struct Accepted {
     /// The option.
     pub option: OptionId,
-    /// Its values; the first is the default. A number in it allows all numbers. Empty: any number, and no default.
+    /// Its values; the first is the default. If one is a number, any number is accepted. If there are none, any number
+    /// is accepted, and there is no default.
     pub values: &'static [Value],
 }
 

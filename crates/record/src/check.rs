@@ -78,10 +78,7 @@ impl Visitor for Fields {
 
     fn figure(&mut self, place: &Place, Bounds { least, most }: Bounds, figure: f64) {
         if !(least..=most).contains(&figure) && self.0.is_ok() {
-            self.0 = problem(
-                place,
-                format!("is {figure:e}; a measurement gives {least:e} to {most:e}"),
-            );
+            self.0 = problem(place, format!("is {figure:e}; it must be from {least:e} to {most:e}"));
         }
     }
 
@@ -110,7 +107,7 @@ fn contest(contest: &Contest, run: &Run) -> Checked {
         index("other_storage", other, run.storages.len(), "storages")?;
     }
     if contest.updates.is_some() != (contest.operation == Operation::Update) {
-        return problem("updates", "what updates says what it updates, and nothing else does");
+        return problem("updates", "must be present for the operation `update`, and only there");
     }
     match contest.updates {
         Some(updates) if updates.bytes == 0 || updates.every_bytes < updates.bytes => {
@@ -126,7 +123,7 @@ fn trial(trial: &Trial, run: &Run) -> Checked {
     index("entry", trial.entry, entries, "entries of its contest")?;
     // Ratios of it stay numbers that can be written.
     if trial.seconds != 0.0 && trial.seconds < LEAST_TIMED {
-        return problem("seconds", format!("is {:e}, less than clocks tell", trial.seconds));
+        return problem("seconds", format!("is {:e}, less than clocks measure", trial.seconds));
     }
     if trial.valid == trial.invalid.is_some() {
         return problem(

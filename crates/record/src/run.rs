@@ -334,8 +334,8 @@ impl Entry {
     }
 }
 
-/// An entry as it is written: one of method, plan and command. Before version 3 a command had a method too, its name, and
-/// a plan was one.
+/// An entry as it is written: a method, a plan or a command. Before version 3, a command also had a `method`, its name,
+/// and a plan was written as a `method`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenEntry {

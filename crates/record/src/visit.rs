@@ -118,8 +118,8 @@ impl fmt::Display for Place {
 
 /// Who is handed every text, figure and list of a run.
 pub trait Visitor {
-    /// A text, which may be changed. False takes it out: an optional one becomes `None`, one of a list or a map goes, and
-    /// any other stays as it was left.
+    /// A text, which may be changed. Returns whether to keep it. If not, an optional text becomes `None`, one in a list
+    /// or map is removed, and any other stays as this call left it.
     fn text(&mut self, place: &Place, about: Text, text: &mut String) -> bool;
 
     /// A number that was measured.

@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let metadata = std::fs::metadata(&arguments.folder);
     let metadata = metadata.with_context(|| format!("{}: looking at it failed", arguments.folder.display()))?;
     if !metadata.is_dir() {
-        bail!("{}: is no folder to try methods in", arguments.folder.display());
+        bail!("{}: not a folder", arguments.folder.display());
     }
     let what = arguments.what.as_deref();
     let is_meant = |operation: &Operation| what.is_none_or(|what| operation.name() == what);

@@ -48,8 +48,8 @@ fn a_directory_is_refused_where_a_file_is_needed_and_a_file_where_a_directory_is
     std::fs::create_dir(place.path("folder")).unwrap();
     refused_with(&place, &["bench", "--file", "folder"], &["folder", "is a directory"]);
     refused_with(&place, &["bench", "./folder"], &["folder", "no regular file"]);
-    refused_with(&place, &["bench", "--dir", "file"], &["file", "is no folder", "--file"]);
-    refused_with(&place, &["methods", "--dir", "file"], &["file", "is no folder"]);
+    refused_with(&place, &["bench", "--dir", "file"], &["file", "not a folder", "--file"]);
+    refused_with(&place, &["methods", "--dir", "file"], &["file", "not a folder"]);
     refused_with(
         &place,
         &["bench", "--export-csv", "folder"],

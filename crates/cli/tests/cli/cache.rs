@@ -230,7 +230,7 @@ fn a_name_that_is_no_text_is_shown_and_kept() {
     assert!(show(&[]).stdout.contains("  a\\u{1b}b\\xff\n"));
     assert_eq!(objects(&show(&["--json"]))[0]["path_bytes"], "611b62ff");
     let missing = place.run(&["cache", "show", "\u{1b}[2J"]).refused();
-    assert!(missing.contains("\\u{1b}[2J: looking at it failed"), "{missing}");
+    assert!(missing.contains("\\u{1b}[2J: cannot stat"), "{missing}");
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn a_signal_ends_the_writing_and_is_told_with_what_became_of_the_file() {
     }
     place.file("many", &changes);
     for (safety, words) in [
-        ("in-place", "writes the first "),
+        ("in-place", "the first "),
         ("journal", "the file is as before"),
         ("replace", "file is as before"),
     ] {

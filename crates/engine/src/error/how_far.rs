@@ -29,8 +29,8 @@ impl HowFar {
         let those = match (done, planned) {
             (1, 1) => "its only write".to_owned(),
             _ if done == planned => format!("all {planned} writes"),
-            (1, _) => format!("of {planned} writes the first"),
-            _ => format!("of {planned} writes the first {done}"),
+            (1, _) => format!("the first of {planned} writes"),
+            _ => format!("the first {done} of {planned} writes"),
         };
         if let Some(UpdateErrorKind::NotSynced { method, .. }) = cause.update_kind() {
             let cache = match method.options().cache() {
@@ -47,7 +47,7 @@ impl HowFar {
         };
         let what = match (done, unsure, planned) {
             (0, 1, 1) => format!("its only write {at} may be in it, in part"),
-            (0, ..) => format!("of {planned} writes the first {some}{at} may be in it, in part"),
+            (0, ..) => format!("the first {some}of {planned} writes {at} may be in it, in part"),
             (_, 0, _) => format!("{those} {is} in it"),
             _ => format!("{those} {is} in it, the next {some}{at} may be, in part"),
         };
@@ -85,23 +85,23 @@ mod tests {
             ((0, 1, 1), "its only write (at byte 4096) may be in it, in part"),
             (
                 (0, 1, 9),
-                "of 9 writes the first (at byte 4096) may be in it, in part, and the rest is not",
+                "the first of 9 writes (at byte 4096) may be in it, in part, and the rest is not",
             ),
             (
                 (0, 8, 9),
-                "of 9 writes the first 8 (from byte 4096) may be in it, in part, and the rest is not",
+                "the first 8 of 9 writes (from byte 4096) may be in it, in part, and the rest is not",
             ),
             (
                 (1, 1, 9),
-                "of 9 writes the first is in it, the next (at byte 4096) may be, in part, and the rest is not",
+                "the first of 9 writes is in it, the next (at byte 4096) may be, in part, and the rest is not",
             ),
             (
                 (2, 3, 9),
-                "of 9 writes the first 2 are in it, the next 3 (from byte 4096) may be, in part, and the rest is not",
+                "the first 2 of 9 writes are in it, the next 3 (from byte 4096) may be, in part, and the rest is not",
             ),
             (
                 (8, 1, 9),
-                "of 9 writes the first 8 are in it, the next (at byte 4096) may be, in part",
+                "the first 8 of 9 writes are in it, the next (at byte 4096) may be, in part",
             ),
             ((9, 0, 9), "all 9 writes are in it"),
             ((1, 0, 1), "its only write is in it"),
@@ -121,7 +121,7 @@ mod tests {
         for (done, planned, expected) in [
             (1, 1, "its only write was made into the page cache, but "),
             (9, 9, "all 9 writes were made into the page cache, but "),
-            (3, 9, "of 9 writes the first 3 were made into the page cache, but "),
+            (3, 9, "the first 3 of 9 writes were made into the page cache, but "),
         ] {
             let sentence = told(done, 0, planned, &cached);
             assert!(sentence.starts_with(expected), "{sentence}");

@@ -62,17 +62,17 @@ impl Doubt {
         match self {
             Self::NotRegular => "is not a regular file, so not a seekless journal; nothing was changed".to_owned(),
             Self::Owner(user) => format!(
-                "belongs to user {user}, who is neither you, the file's owner nor root; nothing was changed: if you trust \
+                "belongs to user {user}, who is not you, the file's owner or root; nothing was changed: if you trust \
                  the journal, change its owner"
             ),
             Self::OpenToOthers { mode, links } => format!(
                 "may have been changed by other users (mode {mode:o}, {links} hard links); nothing was changed: if you trust \
                  it, run chmod go-w and remove its other links; otherwise move it away"
             ),
-            Self::NoJournal(why) => format!("{why}; if it is none of yours, move it away"),
+            Self::NoJournal(why) => format!("{why}; if seekless did not write it, move it away"),
             Self::OtherFile => format!(
-                "is the journal of another file than {file} is now, which was replaced; nothing was changed: move the \
-                 journal away if that was meant"
+                "is the journal of an older file that {file} replaced; nothing was changed: if that was intended, \
+                 move the journal away"
             ),
             Self::NewLinks { links, links_before } => format!(
                 "{file} has {links} hard links and had {links_before} when the update began. An update through a new link \
@@ -80,8 +80,8 @@ impl Doubt {
                  otherwise remove the new links and try again"
             ),
             Self::Cut { bytes, bytes_before } => format!(
-                "is the journal of another file, or of {file} before it was cut: that had {bytes_before} bytes then and has \
-                 {bytes} now; nothing was changed: move the journal away if that was meant"
+                "is the journal of another file, or {file} was truncated: the file had {bytes_before} bytes then and \
+                 has {bytes} now; nothing was changed: if that was intended, move the journal away"
             ),
             Self::Damaged(why) => format!(
                 "{why}, but {file} may have been written to since; nothing was changed: move the journal away if the file is \

@@ -12,8 +12,8 @@ use super::{Error, HowFar, by, full_text};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
-    /// No file reaches so far.
-    #[error("an update of {bytes} B at {offset} ends behind 2^63 - 1, where every file ends")]
+    /// It ends past the largest size of a file.
+    #[error("an update of {bytes} B at {offset} ends past 2^63 - 1, the largest file size")]
     TooFar {
         /// Where the update begins.
         offset: u64,
@@ -21,10 +21,13 @@ pub enum BatchError {
         bytes: u64,
     },
     /// The batch holds as much as it can.
-    #[error("the updates are more than 4 GiB: give them in several batches, or name a folder for what does not fit")]
+    #[error("the updates exceed 4 GiB: split them into several batches, or name a folder for what does not fit")]
     Full,
     /// What does not fit into memory could not be kept elsewhere.
-    #[error("{}: keeping updates there that do not fit into memory failed; allow more memory, or name another folder", folder.display())]
+    #[error(
+        "{}: cannot keep updates there that do not fit into memory (allow more memory, or name another folder)",
+        folder.display()
+    )]
     Spill {
         /// Where it was tried.
         folder: PathBuf,
@@ -99,7 +102,7 @@ pub enum UpdateErrorKind {
         source: io::Error,
     },
     /// The new file cannot be given what the old one has.
-    #[error("keeping its {attribute} failed; replacing the file would lose them")]
+    #[error("replacing the file would lose its {attribute}, which cannot be copied to the new file")]
     NotKept {
         /// What would be lost.
         attribute: &'static str,
@@ -111,16 +114,16 @@ pub enum UpdateErrorKind {
         "another program replaced it meanwhile (as editors do when they save); the new file has none of the updates"
     )]
     Replaced,
-    /// The method writes back what lies between updates, and others may write there meanwhile.
-    #[error("`{method}` writes back what lies between updates, and nobody else can be kept out meanwhile")]
+    /// The method rewrites the bytes between updates, and other processes may write there meanwhile.
+    #[error("`{method}` rewrites the bytes between updates, and other processes cannot be kept out meanwhile")]
     NotExclusive {
         /// The method.
         method: Method,
         /// Why nobody can be kept out.
         source: NotAlone,
     },
-    /// The file was to be replaced, and what others write to it meanwhile would be lost.
-    #[error("writes of others to the old file would be lost")]
+    /// The file was to be replaced, and what other processes write to it meanwhile would be lost.
+    #[error("writes by other processes to the old file would be lost")]
     HasWriters(#[source] NotAlone),
     /// Another process opened the file for writing while the new one was made.
     #[error("another process opened it for writing; it is unchanged")]
@@ -180,14 +183,14 @@ pub enum UpdateErrorKind {
     /// The file has all updates, and its journal is there, or may be again after a crash of the system. Recovering the file
     /// writes the same once more.
     #[error(
-        "the updates are made and on the device, but the journal is there, or may be again after a power cut or a crash of \
-         the system"
+        "the updates are made and on the device, but the journal is there, or may reappear after a power failure or a \
+         system crash"
     )]
     JournalLeft(#[source] Box<Error>),
     /// The new file has taken the name, and a crash of the system may take it back.
     #[error(
-        "the updates are made: the new file has taken the name, but after a power cut or a crash of the system it may be \
-         the old one again; the old file is {}",
+        "the updates are made and the new file has the name, but after a power failure or a system crash the \
+         file may be the old one again; the old file is {}",
         old.display()
     )]
     NotLasting {
@@ -227,14 +230,14 @@ pub enum Beside {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotAlone {
-    /// Others have it open.
-    #[error("others have it open")]
+    /// Another process has it open.
+    #[error("another process has it open")]
     Open,
     /// Another process may write to it.
     #[error("another process has it open for writing")]
     OpenForWriting,
-    /// Others opened it while it was updated.
-    #[error("others opened it before byte {0} was written")]
+    /// Another process opened it while it was updated.
+    #[error("another process opened it before byte {0} was written")]
     OpenedBefore(u64),
     /// The file system cannot keep out everybody.
     #[error("on this file system, a lease does not keep out writers on other machines or behind the mount")]
@@ -286,7 +289,7 @@ fn longer(bytes: u64) -> String {
     match bytes {
         0 => "and the file is as before".to_owned(),
         _ => format!(
-            "but the file is longer by {bytes} bytes: others have it open or wrote to it, and what they wrote is not cut off"
+            "but the file is longer by {bytes} bytes: another process has it open or wrote to it; its bytes are kept"
         ),
     }
 }

@@ -37,16 +37,11 @@ fn push_chain(device: &BlockDevice, chain: &mut Vec<DeviceId>) {
 fn told_uuid(folder: &Path) -> Option<String> {
     let folder = fs::File::open(folder).ok()?;
     let bytes = seekless_sys::file_system_uuid(&folder).ok()?.available()?;
-    if bytes.iter().all(|byte| *byte == 0) {
+    // FAT has 4 bytes, which udev writes in its own way; some images have zeros.
+    if bytes.len() != 16 || bytes.iter().all(|byte| *byte == 0) {
         return None;
     }
-    let dash = |at: usize| {
-        if bytes.len() == 16 && matches!(at, 4 | 6 | 8 | 10) {
-            "-"
-        } else {
-            ""
-        }
-    };
+    let dash = |at: usize| if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
     let digits = bytes
         .iter()
         .enumerate()

@@ -118,16 +118,16 @@ pub trait Watch {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// A folder cannot be looked at.
-    #[error("{}: looking at it failed", path.display())]
+    /// stat(2) of a folder failed.
+    #[error("{}: cannot stat", path.display())]
     Look {
         /// The folder.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
     },
-    /// What was given for a folder is none.
-    #[error("{}: is no folder", path.display())]
+    /// It is not a folder.
+    #[error("{}: not a folder", path.display())]
     NotAFolder {
         /// The path.
         path: PathBuf,
@@ -154,7 +154,7 @@ pub enum BenchError {
     },
     /// There is no room for the test files.
     #[error(
-        "{}: {} KiB are needed for the test files, and {} KiB are free (a tenth of them is left alone)",
+        "{}: {} KiB needed for the test files, {} KiB free (a tenth of the free space is never used)",
         path.display(), needed_bytes.div_ceil(1 << 10), free_bytes >> 10
     )]
     NoSpace {
@@ -176,13 +176,13 @@ pub enum BenchError {
         why: String,
     },
     /// Of a file that is only read, the experiments leave nothing to measure.
-    #[error("a file that is only read leaves nothing to measure here")]
+    #[error("none of these experiments can measure a file that is only read")]
     NothingToRead,
     /// The run of this ID has nothing left to measure.
-    #[error("all of {0} is measured")]
+    #[error("all of run {0} is measured")]
     AllMeasured(String),
-    /// A run cannot be gone on with here.
-    #[error("the run {id} cannot be gone on with")]
+    /// A run cannot be resumed here.
+    #[error("run {id} cannot be resumed")]
     CannotResume {
         /// The run.
         id: String,

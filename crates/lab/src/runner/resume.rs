@@ -12,47 +12,47 @@ use super::size::trial_cost;
 use super::{Bench, BenchError, Runner};
 use crate::layout::Layout;
 
-/// Why a run cannot be gone on with.
+/// Why a run cannot be resumed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
     /// Another version of seekless measured it.
-    #[error("seekless {before} measured it, and this is {now}: start a new run")]
+    #[error("it was measured by seekless {before}, and this is {now}: start a new run")]
     Version {
         /// That version.
         before: String,
         /// This one.
         now: &'static str,
     },
-    /// Trials are made, or mechanisms move bytes, in another way than then.
-    #[error("trials are measured in another way since: start a new run")]
+    /// The way in which trials are made, or mechanisms move bytes, has changed since.
+    #[error("the way in which trials are measured has changed since: start a new run")]
     Revision,
     /// Another machine measured it, or another kernel.
-    #[error("it was measured on {what} {before}, and this is {now}: start a new run, and compare the two")]
+    #[error("{what} was {before} and is now {now}: start a new run and compare the two")]
     Machine {
-        /// What is another.
+        /// What has changed, as in `the kernel`.
         what: &'static str,
         /// What it was.
         before: String,
         /// What it is now.
         now: String,
     },
-    /// It measured so many storages, and another number is given.
-    #[error("it measured {0} storages")]
+    /// The number of storages given is not the one that it measured.
+    #[error("the number of storages that it measured is {0}")]
     Storages(usize),
     /// A folder is on another storage.
-    #[error("it measured {file_system} on {}", device.as_deref().unwrap_or("another storage"))]
+    #[error("it measured another storage: {file_system} on {}", device.as_deref().unwrap_or("no device"))]
     Storage {
         /// The file system that it measured.
         file_system: String,
         /// The name of its device.
         device: Option<String>,
     },
-    /// It did not read the file that is given, which has so many bytes.
-    #[error("it did not read a file of {0} bytes: the file is another than it was")]
+    /// It did not read the given file, which has this many bytes.
+    #[error("it did not read a file of {0} bytes: the file has changed")]
     File(u64),
-    /// A layout of its files is none.
-    #[error("`{0}` is no layout of files of its size: start a new run")]
+    /// A layout of its files is not valid.
+    #[error("`{0}` is not a layout for files of this size: start a new run")]
     Layout(String),
 }
 
@@ -136,7 +136,7 @@ fn other_machine(before: &Machine, now: &Machine) -> Option<Obstacle> {
         .or_else(|| differs("the kernel", &before.kernel, &now.kernel))
         .or_else(|| {
             let processors = [before.processors, now.processors].map(|number| number.to_string());
-            differs("a number of processors of", &processors[0], &processors[1])
+            differs("the number of processors", &processors[0], &processors[1])
         })
 }
 
@@ -206,7 +206,7 @@ mod tests {
             ..machine.clone()
         };
         let why = other_machine(&machine, &newer).unwrap().to_string();
-        assert!(why.contains("the kernel 6.1") && why.contains("6.2"), "{why}");
+        assert!(why.contains("the kernel was 6.1") && why.contains("6.2"), "{why}");
     }
 
     #[test]

@@ -359,7 +359,10 @@ fn action(contest: &Contest, entry: &Entry, seed: u64) -> Result<Action, String>
         Subject::Method(text) => Choice::Method(text.parse().map_err(|error: seekless::ParseError| error.to_string())?),
     };
     if choice.operation() != contest.operation {
-        return Err(format!("`{choice}` is not to {}, as its contest is", contest.operation));
+        return Err(format!(
+            "`{choice}` does not {}, which its contest requires",
+            contest.operation
+        ));
     }
     Ok(match (contest.operation, choice) {
         (Operation::Read, Choice::Method(method)) => {

@@ -113,12 +113,12 @@ fn what_is_wrong_is_named_by_its_field() {
         (
             "/contests/3/updates",
             json!(null),
-            "contests[3].updates: what updates says",
+            "contests[3].updates: must be present for",
         ),
         (
             "/contests/3/operation",
             json!("compare"),
-            "contests[3].updates: what updates says",
+            "contests[3].updates: must be present for",
         ),
         (
             "/contests/3/updates/every_bytes",

@@ -67,7 +67,7 @@ pub struct Storage {
     pub id: Option<StorageId>,
 }
 
-/// What a storage is known by from run to run: where one of these differs, it is another, or behaves like another.
+/// Identifies a storage across runs. If any of these differs, it is another storage, or behaves like another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StorageId {

@@ -62,10 +62,10 @@ pub fn direct_alignment(_file: &File) -> io::Result<Support<Alignment>> {
     Ok(Support::Unavailable("direct I/O is not used on this system"))
 }
 
-/// `Unavailable`: only Linux is asked.
+/// `Unavailable`: implemented on Linux only.
 pub fn file_system_uuid(_file: &File) -> io::Result<Support<Vec<u8>>> {
     Ok(Support::Unavailable(
-        "the identifiers of file systems are not asked on this system",
+        "reading a file system's UUID is not implemented on this system",
     ))
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn is_sure(path: &Path) -> bool {
 #[derive(Debug, thiserror::Error)]
 pub enum SelectionError {
     /// The system does not show it.
-    #[error("{}: looking at it failed", path.display())]
+    #[error("{}: cannot stat", path.display())]
     Look {
         /// The path.
         path: PathBuf,

@@ -66,9 +66,9 @@ pub enum Error {
     },
     /// Blocks for its holes were not to be had.
     #[error(
-        "{}: allocating its holes failed; {}",
+        "{}: {}; allocating its holes failed",
         path.display(),
-        if *is_undone { "they are as they were" } else { "some of them may have blocks now" }
+        if *is_undone { "its holes are unchanged" } else { "some of its holes may have blocks now" }
     )]
     NotFilled {
         /// The file.
@@ -133,11 +133,11 @@ impl Error {
         };
         match source.kind() {
             io::ErrorKind::PermissionDenied if action == OPENING => {
-                Some("run it as the file's owner, and look with lsattr whether it is immutable (`chattr -i` ends that)")
+                Some("run it as the file's owner, and check that it is not immutable (lsattr; `chattr -i` clears that)")
             }
-            io::ErrorKind::ReadOnlyFilesystem => Some("mount the file system for writing first"),
-            io::ErrorKind::ExecutableFileBusy => Some("it runs or is swapped to, end that first"),
-            io::ErrorKind::StorageFull => Some("make room first"),
+            io::ErrorKind::ReadOnlyFilesystem => Some("remount the file system read-write first"),
+            io::ErrorKind::ExecutableFileBusy => Some("it is being executed or used as swap: end that first"),
+            io::ErrorKind::StorageFull => Some("free some space first"),
             _ => None,
         }
     }

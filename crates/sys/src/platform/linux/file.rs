@@ -205,13 +205,12 @@ struct FsUuid {
     bytes: [u8; 16],
 }
 
-/// What the file system that `file` is on was named when it was made: `FS_IOC_GETFSUUID` (Linux 6.9). 16 bytes, and of
-/// some file systems fewer.
+/// The UUID of the file system that holds `file`: `FS_IOC_GETFSUUID` (Linux 6.9). 16 bytes; fewer on some file systems.
 ///
 /// `Unavailable` where the kernel is older, or the file system has none.
 pub fn file_system_uuid(file: &File) -> io::Result<Support<Vec<u8>>> {
     const FS_IOC_GETFSUUID: rustix::ioctl::Opcode = opcode::read::<FsUuid>(0x15, 0);
-    const SILENT: &str = "the file system has no identifier, or does not tell it";
+    const SILENT: &str = "the file system has no UUID, or does not report it";
     let answer = attempt(ABSENT, SILENT, || {
         // SAFETY: the call fills a `struct fsuuid2`, which has the size and layout of `FsUuid`; all bytes are a valid value
         // of it.

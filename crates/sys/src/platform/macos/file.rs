@@ -63,10 +63,10 @@ pub fn direct_alignment(_file: &File) -> io::Result<Support<Alignment>> {
     Ok(Support::Unavailable("uncached I/O demands no alignment on macOS"))
 }
 
-/// `Unavailable`: not asked on macOS.
+/// `Unavailable`: not implemented on macOS.
 pub fn file_system_uuid(_file: &File) -> io::Result<Support<Vec<u8>>> {
     Ok(Support::Unavailable(
-        "the identifiers of file systems are not asked on macOS",
+        "reading a file system's UUID is not implemented on macOS",
     ))
 }
 
