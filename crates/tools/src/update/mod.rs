@@ -228,7 +228,10 @@ mod tests {
             (r#"{"offset": 4, "hex": "0g"}"#, "`g` is no digit"),
             (r#"{"offset": 4, "base64": "!"}"#, "base64"),
             (r#"{"offset": 4, "hex": "00", "text": ""}"#, "one of hex"),
-            (r#"{"offset": 9223372036854775807, "hex": "00"}"#, "every file ends"),
+            (
+                r#"{"offset": 9223372036854775807, "hex": "00"}"#,
+                "the largest file size",
+            ),
             (r#"{"ofset": 4, "hex": "00"}"#, "unknown field"),
             ("offset", "column"),
         ];
