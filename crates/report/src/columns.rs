@@ -29,15 +29,13 @@ fn block(run: &Run, table: &Table<'_>) -> Result<String, csv::Error> {
     let about = format!("# {}: {storage}{}; milliseconds of a file", run.id, table.title());
     let mut writer = csv::WriterBuilder::new().delimiter(b'\t').from_writer(Vec::new());
     let names = table.columns.iter().map(|column| column.name.as_str());
-    let has_published = table.lines.iter().any(|line| line.published.is_some());
-    let machine = has_published.then_some("Published");
+    let machine = table.has_published().then_some("Published");
     writer.write_record(std::iter::once("Bytes").chain(names).chain(["Extents"]).chain(machine))?;
     for line in &table.lines {
         let mut fields = vec![line.size_bytes.to_string()];
         let time = |cell: &Option<Cell>| cell.map_or_else(String::new, |cell| format!("{:.3}", cell.seconds * 1e3));
         fields.extend(line.cells.iter().map(time));
-        let extents = line.cells.first().copied().flatten().and_then(|cell| cell.extents);
-        fields.push(extents.map_or_else(String::new, |extents| extents.to_string()));
+        fields.push(line.extents().map_or_else(String::new, |extents| extents.to_string()));
         fields.extend(machine.map(|_| line.published.unwrap_or_default().to_owned()));
         writer.write_record(fields)?;
     }

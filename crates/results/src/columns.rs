@@ -4,7 +4,7 @@
 //! cache states, buffers and preallocations in which some column's methods differ. A column whose methods do not differ in
 //! one of these stands in all tables that do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use globset::Glob;
 use seekless_method::{Choice, Durability, Options};
@@ -13,6 +13,7 @@ use seekless_record::{Cache, Column, Contest, Entry, Finding, Run, Trial};
 
 use crate::statistics::median;
 use crate::trials::Trials;
+use crate::units::sound;
 
 /// More than any experiment gives: a run may come from a stranger.
 const MOST_EXPERIMENTS: usize = 20;
@@ -26,14 +27,12 @@ const MOST_PUBLISHED: usize = 200;
 pub struct Table<'a> {
     /// The index of the storage.
     pub storage: usize,
-    /// The durability.
-    pub durability: Durability,
-    /// What tells the table from others.
-    pub way: Way,
     /// The columns.
     pub columns: Vec<&'a Column>,
     /// What was measured, by size, and then what was published of the same columns, durability and buffer.
     pub lines: Vec<Line<'a>>,
+    durability: Durability,
+    way: Way,
 }
 
 /// What the columns tell of one size.
@@ -53,16 +52,17 @@ pub struct Cell {
     /// The median.
     pub seconds: f64,
     /// The median of the extents that the file had.
-    pub extents: Option<f64>,
+    extents: Option<f64>,
 }
 
-/// What tells tables apart; `None` where it does not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Way {
-    /// The size of the buffer.
-    pub block_bytes: Option<u64>,
-    preallocate: Option<&'static str>,
-    cache: Option<Cache>,
+/// What tells tables apart: buffer, preallocation and cache state; `None` where that does not.
+type Way = [Option<Trait>; 3];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Trait {
+    Buffer(u64),
+    Preallocate(&'static str),
+    Cache(Cache),
 }
 
 /// One measurement of a column.
@@ -75,15 +75,11 @@ struct Point {
     cell: Cell,
 }
 
-impl Way {
-    /// Whether a column that is told apart like this stands in the table of another way.
-    fn is_in(self, table: Self) -> bool {
-        fn is_in<T: PartialEq + Copy>(own: Option<T>, table: Option<T>) -> bool {
-            own.is_none() || own == table
-        }
-        is_in(self.block_bytes, table.block_bytes)
-            && is_in(self.preallocate, table.preallocate)
-            && is_in(self.cache, table.cache)
+impl Point {
+    /// Whether it stands in the table of a way.
+    fn is_in(&self, table: &Way) -> bool {
+        let mut traits = self.way.iter().zip(table);
+        traits.all(|(own, table)| own.is_none() || own == table)
     }
 }
 
@@ -91,23 +87,31 @@ impl Table<'_> {
     /// What the table is about, as in `write-through, buffer 4K, preallocate=allocate`.
     #[must_use]
     pub fn title(&self) -> String {
-        let durability = if self.durability == Durability::None {
-            "not synced"
-        } else {
-            self.durability.name()
+        let durability = match self.durability {
+            Durability::None => "not synced".to_owned(),
+            durability => durability.name().to_owned(),
         };
-        let mut words = vec![durability.to_owned()];
-        words.extend(
-            self.way
-                .block_bytes
-                .map(|bytes| format!("buffer {}", format_size(bytes))),
-        );
-        words.extend(self.way.preallocate.map(|name| match name {
-            "none" => "not preallocated".to_owned(),
-            name => format!("preallocate={name}"),
-        }));
-        words.extend(self.way.cache.map(|cache| format!("{cache:?}").to_lowercase()));
-        words.join(", ")
+        let traits = self.way.iter().flatten().map(|own| match own {
+            Trait::Buffer(bytes) => format!("buffer {}", format_size(*bytes)),
+            Trait::Preallocate("none") => "not preallocated".to_owned(),
+            Trait::Preallocate(name) => format!("preallocate={name}"),
+            Trait::Cache(cache) => format!("{cache:?}").to_lowercase(),
+        });
+        std::iter::once(durability).chain(traits).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether something was published of it.
+    #[must_use]
+    pub fn has_published(&self) -> bool {
+        self.lines.iter().any(|line| line.published.is_some())
+    }
+}
+
+impl Line<'_> {
+    /// The extents of the file of the first column.
+    #[must_use]
+    pub fn extents(&self) -> Option<f64> {
+        self.cells.first().copied().flatten()?.extents
     }
 }
 
@@ -129,33 +133,28 @@ pub fn tables<'a>(run: &'a Run, trials: &Trials<'a>) -> Vec<Table<'a>> {
 fn of_experiment<'a>(run: &'a Run, trials: &Trials<'a>, experiment: &str) -> Vec<Table<'a>> {
     let columns = run.columns.iter().filter(|column| column.experiment == experiment);
     let columns: Vec<&Column> = columns.take(MOST_COLUMNS).collect();
-    let mut points = Vec::<Point>::new();
-    for (index, column) in columns.iter().enumerate() {
-        let mut own = points_of(run, trials, index, column);
-        forget_what_is_the_same(&mut own);
-        points.append(&mut own);
-    }
-    points.truncate(MOST_POINTS);
+    let points = columns.iter().enumerate();
+    let points = points.flat_map(|(index, column)| points_of(run, trials, index, column));
+    let points: Vec<Point> = points.take(MOST_POINTS).collect();
     let places: BTreeSet<(usize, Durability)> = points.iter().map(|point| (point.storage, point.durability)).collect();
-    let of_place = |(storage, durability): (usize, Durability)| {
-        let here: Vec<&Point> = points
-            .iter()
-            .filter(|point| (point.storage, point.durability) == (storage, durability))
-            .collect();
-        let tables = ways(&here).into_iter().map(|way| Table {
-            storage,
-            durability,
-            way,
-            columns: columns.clone(),
-            lines: [
-                lines(&here, way, columns.len()),
-                published(run, experiment, (durability, way), &columns),
-            ]
-            .concat(),
-        });
-        tables.collect::<Vec<_>>()
-    };
-    places.into_iter().flat_map(of_place).collect()
+    let mut tables = Vec::new();
+    for (storage, durability) in places {
+        let here = points.iter();
+        let here = here.filter(|point| (point.storage, point.durability) == (storage, durability));
+        let here: Vec<&Point> = here.collect();
+        tables.extend(ways(&here).into_iter().map(|way| {
+            let mut lines = lines(&here, &way, columns.len());
+            lines.extend(published(run, experiment, (durability, way), &columns));
+            Table {
+                storage,
+                columns: columns.clone(),
+                lines,
+                durability,
+                way,
+            }
+        }));
+    }
+    tables
 }
 
 /// What was published of a table's columns: of its buffer and durability, where the finding names one. A line has what one
@@ -167,11 +166,11 @@ fn published<'a>(
     columns: &[&Column],
 ) -> Vec<Line<'a>> {
     let is_here = |finding: &Finding| {
-        let block_bytes = finding.block.as_deref().and_then(|block| parse_size(block).ok());
-        (way.block_bytes.is_none() || block_bytes.is_none() || block_bytes == way.block_bytes)
+        let block = finding.block.as_deref().and_then(|block| parse_size(block).ok());
+        let buffer = block.map(Trait::Buffer);
+        (way[0].is_none() || buffer.is_none() || buffer == way[0])
             && finding.durability.is_none_or(|own| own == durability)
     };
-    let mut lines: Vec<Line<'a>> = Vec::new();
     let sources = run.published.iter().filter(|source| source.experiment == *experiment);
     let findings = sources.flat_map(|source| source.findings.iter().map(move |finding| (source, finding)));
     let figures = findings
@@ -179,11 +178,13 @@ fn published<'a>(
         .filter_map(|(source, finding)| {
             let column = columns.iter().position(|column| column.name == finding.method)?;
             let size_bytes = finding.at_least_bytes.filter(|&bytes| bytes > 0)?;
-            let seconds = finding
-                .seconds
-                .filter(|seconds| seconds.is_finite() && *seconds > 0.0)?;
-            Some((column, (size_bytes, Some(source.machine.as_str())), seconds))
+            Some((
+                column,
+                (size_bytes, Some(source.machine.as_str())),
+                sound(finding.seconds?)?,
+            ))
         });
+    let mut lines: Vec<Line<'a>> = Vec::new();
     for (column, key, seconds) in figures.take(MOST_PUBLISHED) {
         let place = lines.iter().position(|line| (line.size_bytes, line.published) == key);
         let place = place.unwrap_or_else(|| {
@@ -199,7 +200,7 @@ fn published<'a>(
     lines
 }
 
-/// All that was measured of a column.
+/// All that was measured of a column. What all of it has in common does not tell its tables apart.
 fn points_of(run: &Run, trials: &Trials<'_>, index: usize, column: &Column) -> Vec<Point> {
     // As in experiments, `*` stands for any text, `/` and `,` included.
     let Ok(glob) = Glob::new(&column.methods) else {
@@ -219,7 +220,7 @@ fn points_of(run: &Run, trials: &Trials<'_>, index: usize, column: &Column) -> V
         entries.map(move |(entry, measured)| ((place, entry), contest, measured))
     });
     let points = entries.filter(|(.., measured)| glob.is_match(&*measured.name()));
-    let points = points.filter_map(|(place, contest, measured)| {
+    let points = points.filter_map(|((place, entry), contest, measured)| {
         Some(Point {
             column: index,
             storage: contest.storage,
@@ -228,11 +229,18 @@ fn points_of(run: &Run, trials: &Trials<'_>, index: usize, column: &Column) -> V
             size_bytes: contest.size_bytes,
             cell: Cell {
                 seconds: measured.summary.as_ref()?.seconds.median / f64::from(contest.files),
-                extents: extents(trials.of(place.0, place.1)),
+                extents: extents(trials.of(place, entry)),
             },
         })
     });
-    points.take(MOST_POINTS).collect()
+    let mut points: Vec<Point> = points.take(MOST_POINTS).collect();
+    for place in 0..3 {
+        let is_one = points.windows(2).all(|pair| pair[0].way[place] == pair[1].way[place]);
+        for point in points.iter_mut().filter(|_| is_one) {
+            point.way[place] = None;
+        }
+    }
+    points
 }
 
 fn way_of(contest: &Contest, entry: &Entry) -> Option<Way> {
@@ -240,11 +248,11 @@ fn way_of(contest: &Contest, entry: &Entry) -> Option<Way> {
         Choice::Method(method) => *method.options(),
         Choice::Plan(_) => Options::default(),
     };
-    Some(Way {
-        block_bytes: options.block_bytes(),
-        preallocate: Some(options.preallocate().name()),
-        cache: Some(contest.cache),
-    })
+    Some([
+        options.block_bytes().map(Trait::Buffer),
+        Some(Trait::Preallocate(options.preallocate().name())),
+        Some(Trait::Cache(contest.cache)),
+    ])
 }
 
 fn extents(trials: &[&Trial]) -> Option<f64> {
@@ -252,66 +260,39 @@ fn extents(trials: &[&Trial]) -> Option<f64> {
     median(&extents.map(|extents| extents as f64).collect::<Vec<_>>())
 }
 
-/// What all points of a column have in common does not tell its tables apart.
-fn forget_what_is_the_same(points: &mut [Point]) {
-    let Some(first) = points.first().map(|point| point.way) else {
-        return;
-    };
-    let all = |is_same: &dyn Fn(Way) -> bool| points.iter().all(|point| is_same(point.way));
-    let is_one_block = all(&|way| way.block_bytes == first.block_bytes);
-    let is_one_preallocation = all(&|way| way.preallocate == first.preallocate);
-    let is_one_cache = all(&|way| way.cache == first.cache);
-    for Point { way, .. } in points {
-        way.block_bytes = way.block_bytes.filter(|_| !is_one_block);
-        way.preallocate = way.preallocate.filter(|_| !is_one_preallocation);
-        way.cache = way.cache.filter(|_| !is_one_cache);
-    }
-}
-
 /// The ways that have a table: all combinations of what tells points apart, of which something was measured.
 fn ways(points: &[&Point]) -> Vec<Way> {
-    fn values<T: Ord + Copy>(points: &[&Point], of: fn(Way) -> Option<T>) -> Vec<Option<T>> {
-        let known: BTreeSet<T> = points.iter().filter_map(|point| of(point.way)).collect();
+    let anywhere: Way = [None; 3];
+    let mut ways = vec![anywhere];
+    for place in 0..3 {
+        let known: BTreeSet<Trait> = points.iter().filter_map(|point| point.way[place]).collect();
         if known.is_empty() {
-            vec![None]
-        } else {
-            known.into_iter().map(Some).collect()
+            continue;
         }
+        let with = |way: &Way, own: Trait| {
+            let mut way = *way;
+            way[place] = Some(own);
+            way
+        };
+        let combined = ways.iter().flat_map(|way| known.iter().map(move |&own| with(way, own)));
+        ways = combined.collect();
     }
-    let mut ways = Vec::new();
-    for block_bytes in values(points, |way| way.block_bytes) {
-        for preallocate in values(points, |way| way.preallocate) {
-            for cache in values(points, |way| way.cache) {
-                ways.push(Way {
-                    block_bytes,
-                    preallocate,
-                    cache,
-                });
-            }
-        }
-    }
-    let anywhere = Way::default();
-    let tells = |way: Way| points.iter().any(|point| point.way != anywhere && point.way.is_in(way));
-    ways.retain(|&way| way == anywhere || tells(way));
+    let tells = |way: &Way| points.iter().any(|point| point.way != anywhere && point.is_in(way));
+    ways.retain(|way| *way == anywhere || tells(way));
     ways.truncate(MOST_TABLES);
     ways
 }
 
-fn lines<'a>(points: &[&Point], way: Way, columns: usize) -> Vec<Line<'a>> {
-    let here: Vec<&&Point> = points.iter().filter(|point| point.way.is_in(way)).collect();
-    let sizes: BTreeSet<u64> = here.iter().map(|point| point.size_bytes).collect();
-    let line = |size_bytes| {
-        let cell = |column| {
-            let mut own = here
-                .iter()
-                .filter(|point| (point.column, point.size_bytes) == (column, size_bytes));
-            own.next().map(|point| point.cell)
-        };
-        Line {
-            size_bytes,
-            published: None,
-            cells: (0..columns).map(cell).collect(),
-        }
+fn lines<'a>(points: &[&Point], way: &Way, columns: usize) -> Vec<Line<'a>> {
+    let mut lines: BTreeMap<u64, Vec<Option<Cell>>> = BTreeMap::new();
+    for point in points.iter().filter(|point| point.is_in(way)) {
+        let cells = lines.entry(point.size_bytes).or_insert_with(|| vec![None; columns]);
+        cells[point.column].get_or_insert(point.cell);
+    }
+    let line = |(size_bytes, cells)| Line {
+        size_bytes,
+        published: None,
+        cells,
     };
-    sizes.into_iter().map(line).collect()
+    lines.into_iter().map(line).collect()
 }

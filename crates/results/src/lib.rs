@@ -17,7 +17,6 @@ mod decider;
 mod kind;
 mod prediction;
 mod same;
-mod system_table;
 mod table;
 mod trials;
 mod units;
@@ -26,18 +25,19 @@ mod warnings;
 mod words;
 
 pub use anonymous::{Given, Known, anonymous};
-pub use columns::{Cell, Line, Table, Way};
+pub use columns::{Cell, Line, Table};
 pub use compare::{Availability, Change, Comparison, ContestChange, MethodChange, compare};
 pub use decider::{
     CONFIRMING_ROUNDS, Decider, Group, MOST_ROUNDS, Next, Turn, conclude_now, contending_time, planned_trials,
 };
 pub use kind::DeviceKind;
 pub use same::{NotComparable, fingerprint, objections};
-pub use system_table::{SYSTEM_HEADS, SystemRow, is_about, mode_words};
 pub use table::{Origin, Place, Ranked, Ranking, first_two_numbers, size_class, table};
 pub use trials::Trials;
-pub use units::{bytes, rate, three_digits};
-pub use view::{ContestView, Here, Own, Position, Row, Stands, View, Visible, rate_of, sound, visible};
+pub use units::{bytes, rate, sound, three_digits};
+pub use view::{
+    ContestView, Position, PublishedRow, Row, SYSTEM_HEADS, SystemRow, View, Visible, mode_words, rate_of, visible,
+};
 pub use warnings::{other_io, warnings};
 pub use words::{
     description, ends_early, family, has_target, is_told_in_times, pair_words, short_name, state_words, title,

@@ -36,6 +36,12 @@ pub fn three_digits(number: f64) -> String {
     }
 }
 
+/// A figure that can be drawn and divided by.
+#[must_use]
+pub fn sound(figure: f64) -> Option<f64> {
+    (figure.is_finite() && figure > 0.0).then_some(figure)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

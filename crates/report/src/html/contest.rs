@@ -6,7 +6,7 @@ use seekless_record::{Conclusion, Contest, Interval};
 use seekless_results::{ContestView, SYSTEM_HEADS, View, mode_words, pair_words, short_name, state_words};
 
 use super::words::{breaking, heading, speed};
-use super::{drift, heatmap, pairs, ranked, tables};
+use super::{drift, heatmap, pairs, published, ranked, tables};
 
 /// An operation with at most so many contests has them all unfolded.
 const MOST_UNFOLDED: usize = 4;
@@ -92,6 +92,7 @@ fn body(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
             summary { "All figures" }
             (tables::figures(contest))
         }
+        (published::published(contest))
         (system(contest))
         @if let Some(conclusion) = conclusion { (tables::effects(contest, &conclusion.effects)) }
         (tables::left_out(contest))

@@ -1,12 +1,10 @@
 //! Rates over time: the reference and the best of a contest, to see whether the machine stayed the same.
 
-use std::fmt::Write;
-
 use maud::{Markup, html};
-use seekless_record::{Status, Trial};
+use seekless_record::{Entry, Status, Trial};
 use seekless_results::{ContestView, Position, View, short_name, sound};
 
-use super::plot::{Scale, WIDTH, at, picture, short};
+use super::plot::{Scale, WIDTH, at, level_lines, path, picture, short};
 use super::words::{clipped, duration, rate_unit};
 
 /// A line has no more points; more would not be seen.
@@ -46,7 +44,10 @@ pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
         .collect();
     let unit = rate_unit(fastest);
     let drawing = html! {
-        (axes(&across, &up, unit))
+        (level_lines(&up, 4, (LEFT, WIDTH - 20.0), |rate| short(rate / unit.1)))
+        @for tick in across.ticks(8) {
+            text.tick x=(at(across.place(tick))) y=(at(TOP + HEIGHT + 17.0)) text-anchor="middle" { (short(tick)) " s" }
+        }
         @for at_seconds in &resumed {
             @let x = across.place(*at_seconds);
             path.resumed d={"M" (at(x)) " " (at(TOP)) "V" (at(TOP + HEIGHT))} {}
@@ -74,27 +75,24 @@ pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
 }
 
 fn series(contest: &ContestView<'_>) -> Vec<Series> {
-    let entries = || contest.contest.entries.iter().enumerate();
-    let reference = entries().find(|(_, entry)| entry.status == Status::Measured && entry.command().is_none());
-    let best = entries().find(|(_, entry)| Position::of(entry) == Position::Best);
-    let reference = reference.map(|(entry, _)| entry);
-    let best = best.map(|(entry, _)| entry);
-    let name = |entry: usize| clipped(&short_name(&contest.contest.entries[entry].name(), contest.contest), 60);
-    let make = |class, word: &str, entry: usize| Series {
-        class,
-        name: format!("{word} ({})", name(entry)),
-        points: points(contest.trials(entry)),
+    let entries = &contest.contest.entries;
+    let is_reference = |entry: &Entry| entry.status == Status::Measured && entry.command().is_none();
+    let reference = entries.iter().position(is_reference);
+    let best = entries.iter().position(|entry| Position::of(entry) == Position::Best);
+    let make = |class, word: &str, entry: Option<usize>| {
+        let name = short_name(&entries[entry?].name(), contest.contest);
+        Some(Series {
+            class,
+            name: format!("{word} ({})", clipped(&name, 60)),
+            points: points(contest.trials(entry?)),
+        })
     };
-    match (reference, best) {
-        (Some(reference), Some(best)) if reference == best => vec![make("winner", "reference and best", best)],
-        _ => {
-            let reference = reference.map(|entry| make("reference", "reference", entry));
-            reference
-                .into_iter()
-                .chain(best.map(|entry| make("winner", "best", entry)))
-                .collect()
-        }
-    }
+    let series = if reference == best {
+        [make("winner", "reference and best", best), None]
+    } else {
+        [make("reference", "reference", reference), make("winner", "best", best)]
+    };
+    series.into_iter().flatten().collect()
 }
 
 fn points(trials: &[&Trial]) -> Vec<(f64, f64, bool)> {
@@ -109,28 +107,11 @@ fn points(trials: &[&Trial]) -> Vec<(f64, f64, bool)> {
     points.into_iter().step_by(step).collect()
 }
 
-fn axes(across: &Scale, up: &Scale, unit: (&str, f64)) -> Markup {
-    html! {
-        @for tick in up.ticks(4) {
-            @let y = up.place(tick);
-            path.grid d={"M" (at(LEFT)) " " (at(y)) "H" (at(WIDTH - 20.0))} {}
-            text.tick x=(at(LEFT - 8.0)) y=(at(y + 4.0)) text-anchor="end" { (short(tick / unit.1)) }
-        }
-        @for tick in across.ticks(8) {
-            text.tick x=(at(across.place(tick))) y=(at(TOP + HEIGHT + 17.0)) text-anchor="middle" { (short(tick)) " s" }
-        }
-    }
-}
-
 fn line(series: &Series, across: &Scale, up: &Scale) -> Markup {
     let valid = series.points.iter().filter(|(_, _, valid)| *valid);
-    let mut path = String::new();
-    for (x, y, _) in valid {
-        let step = if path.is_empty() { 'M' } else { 'L' };
-        let _ = write!(path, "{step}{} {}", at(across.place(*x)), at(up.place(*y)));
-    }
+    let valid: Vec<(f64, f64)> = valid.map(|(x, y, _)| (across.place(*x), up.place(*y))).collect();
     html! {
-        @if !path.is_empty() { path class={"line " (series.class)} d=(path) {} }
+        @if !valid.is_empty() { path class={"line " (series.class)} d=(path(valid.into_iter())) {} }
         @for (x, y, valid) in &series.points {
             @let (x, y) = (across.place(*x), up.place(*y));
             @if *valid { (point(series.class, x, y)) }

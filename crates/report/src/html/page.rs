@@ -41,7 +41,7 @@ pub(super) fn page(view: &View<'_>, raw: &Raw, left_out: usize) -> Markup {
                     (notes(run, left_out))
                     (answers::answers(view))
                     (columns::columns(view))
-                    (published::published(view))
+                    (published::sources(view))
                     @for operation in view.operations() { (contest::operation(view, operation)) }
                     (about(run))
                     section id="run" { h2 { "The run itself" } (download::link(raw, run)) }
@@ -80,7 +80,7 @@ fn head(view: &View<'_>) -> Markup {
                 a href="#recommendations" { "Use" }
                 a href="#answers" { "Answers" }
                 @if !view.columns.is_empty() { a href="#columns" { "By size" } }
-                @if published::is_shown(view) { a href="#published" { "Published" } }
+                @if !run.published.is_empty() { a href="#published" { "Published" } }
                 @for operation in view.operations() {
                     a href={"#op-" (operation.name())} { (heading(operation.name())) }
                 }

@@ -96,7 +96,7 @@ impl Scale {
     /// Round figures between the ends, about as many as asked for.
     pub fn ticks(&self, about: usize) -> Vec<f64> {
         if self.logarithmic {
-            return self.decades();
+            return self.decades(about);
         }
         let rough = (self.to - self.from) / about.max(1) as f64;
         let power = 10_f64.powf(rough.log10().floor());
@@ -109,9 +109,15 @@ impl Scale {
         ticks.take_while(|&tick| tick <= self.to * 1.000_001).collect()
     }
 
-    fn decades(&self) -> Vec<f64> {
+    /// Ones, twos and fives; only ones where there are more powers of ten than asked for.
+    fn decades(&self, about: usize) -> Vec<f64> {
         let (low, high) = (self.from.floor().max(-30.0) as i32, self.to.ceil().min(30.0) as i32);
-        let ticks = (low..=high).flat_map(|power| [1.0, 2.0, 5.0].map(|factor| factor * 10_f64.powi(power)));
+        let factors: &[f64] = if self.to - self.from > about as f64 {
+            &[1.0]
+        } else {
+            &[1.0, 2.0, 5.0]
+        };
+        let ticks = (low..=high).flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power)));
         let inside = |tick: &f64| (self.from..=self.to).contains(&tick.log10());
         ticks.filter(inside).take(24).collect()
     }
@@ -130,6 +136,28 @@ pub(super) fn axis(scale: &Scale, about: usize, unit: (&str, f64), top: f64, bot
             }
         }
     }
+}
+
+/// Level lines of an upright axis, with their figures on the left.
+pub(super) fn level_lines(
+    scale: &Scale,
+    about: usize,
+    (left, right): (f64, f64),
+    figure: impl Fn(f64) -> String,
+) -> Markup {
+    html! {
+        @for tick in scale.ticks(about) {
+            @let y = scale.place(tick);
+            path.grid d={"M" (at(left)) " " (at(y)) "H" (at(right))} {}
+            text.tick x=(at(left - 8.0)) y=(at(y + 4.0)) text-anchor="end" { (figure(tick)) }
+        }
+    }
+}
+
+/// The lines from point to point.
+pub(super) fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
+    let points: Vec<String> = points.map(|(x, y)| format!("{} {}", at(x), at(y))).collect();
+    format!("M{}", points.join("L"))
 }
 
 /// A tick's figure without digits that say nothing.

@@ -25,13 +25,18 @@ pub(super) fn rate_unit(largest: f64) -> (&'static str, f64) {
 
 /// Seconds, in the unit that suits them.
 pub(super) fn seconds(seconds: f64) -> String {
+    in_unit(seconds, three_digits)
+}
+
+/// Seconds in the unit that suits them, by this way of writing figures.
+pub(super) fn in_unit(seconds: f64, digits: fn(f64) -> String) -> String {
     let (unit, size) = match seconds.abs() {
         0.0 => return "0 s".to_owned(),
         seconds if seconds >= 1.0 => ("s", 1.0),
         seconds if seconds >= 1e-3 => ("ms", 1e-3),
         _ => ("µs", 1e-6),
     };
-    format!("{} {unit}", three_digits(seconds / size))
+    format!("{} {unit}", digits(seconds / size))
 }
 
 /// How long something took, for people.

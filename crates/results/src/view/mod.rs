@@ -4,17 +4,20 @@
 //! Not here: how a figure is written, and which columns a renderer has room for.
 
 mod published;
+mod system;
 mod visible;
 
-pub use published::{Here, Own, Stands};
+pub use published::PublishedRow;
 use seekless_method::Operation;
 use seekless_record::{Contest, Entry, Interval, Run, Status, Summary, Trial, Verdict};
+pub use system::{SYSTEM_HEADS, SystemRow, mode_words};
+use system::{asks_for_system, system_rows};
 pub use visible::{Visible, visible};
 
 use crate::columns::{Table, tables};
 use crate::ranking::{PairedRatio, Samples, crossovers};
-use crate::system_table::{SystemRow, asks_for_system, system_rows};
 use crate::trials::Trials;
+use crate::units::sound;
 use crate::words::{is_told_in_times, short_name, title};
 
 /// A run to be shown.
@@ -47,6 +50,8 @@ pub struct ContestView<'a> {
     pub rows: Vec<Row<'a>>,
     /// What has no figures or failed, and why. What failed may have a row too.
     pub left_out: Vec<(&'a Entry, String)>,
+    /// What others published of these files.
+    pub published: Vec<PublishedRow<'a>>,
     /// What the whole system did beside each entry.
     pub system: Vec<SystemRow>,
     /// Whether the experiment is about what the whole system did.
@@ -56,7 +61,7 @@ pub struct ContestView<'a> {
 }
 
 /// An entry with its figures.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     /// Its contest.
     pub contest: &'a Contest,
@@ -155,7 +160,7 @@ impl<'a> ContestView<'a> {
             Some(place) => format!("{name}, {place}"),
             None => name.clone(),
         };
-        Self {
+        let mut view = Self {
             index,
             contest,
             name,
@@ -163,10 +168,14 @@ impl<'a> ContestView<'a> {
             in_times: is_told_in_times(contest),
             rows: rows(contest),
             left_out: left_out(contest),
-            system: system_rows(run, contest, &trials),
+            published: Vec::new(),
+            system: Vec::new(),
             asks_for_system: asks_for_system(run, contest),
             trials,
-        }
+        };
+        view.published = published::published(run, &view);
+        view.system = system_rows(&view);
+        view
     }
 
     /// The trials of an entry, in the order they happened.
@@ -204,12 +213,6 @@ impl<'a> ContestView<'a> {
         let name = |method: &Option<String>| Some(short_name(method.as_ref()?, self.contest));
         Some((name(&conclusion.best_synchronous)?, name(&conclusion.best_overlapping)?))
     }
-}
-
-/// A figure that can be drawn and divided by.
-#[must_use]
-pub fn sound(figure: f64) -> Option<f64> {
-    (figure.is_finite() && figure > 0.0).then_some(figure)
 }
 
 /// The rate of an entry, where it has one that can be drawn.

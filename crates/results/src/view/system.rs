@@ -1,8 +1,9 @@
 //! What the whole system did while each entry ran, in the columns of vmstat(8), beside what was published of it: the same
 //! table for terminals, Markdown and HTML.
 
-use seekless_record::{Contest, Finding, Mode, Run, SystemUse, Trial};
+use seekless_record::{Contest, Mode, Run, SystemUse, Trial};
 
+use super::ContestView;
 use crate::statistics::median;
 
 /// One line: an entry of a contest, or a published finding.
@@ -33,8 +34,7 @@ pub const SYSTEM_HEADS: [&str; 11] = [
 ];
 
 /// Whether the table is part of what the contest's experiment is about: it gives such figures of others.
-#[must_use]
-pub fn asks_for_system(run: &Run, contest: &Contest) -> bool {
+pub(super) fn asks_for_system(run: &Run, contest: &Contest) -> bool {
     let mut sources = run.published.iter();
     sources.any(|source| {
         source.experiment == contest.experiment && source.findings.iter().any(|finding| finding.system.is_some())
@@ -42,61 +42,35 @@ pub fn asks_for_system(run: &Run, contest: &Contest) -> bool {
 }
 
 /// The table of a contest: medians over each entry's valid trials, then what was published of the same files. Empty where
-/// nothing was measured. The trials are those of each entry.
-#[must_use]
-pub fn system_rows(run: &Run, contest: &Contest, trials: &[Vec<&Trial>]) -> Vec<SystemRow> {
-    let measured = contest.entries.iter().zip(trials).filter_map(|(described, trials)| {
-        let system = described.summary.as_ref()?.system?;
+/// nothing was measured.
+pub(super) fn system_rows(view: &ContestView<'_>) -> Vec<SystemRow> {
+    let entries = view.contest.entries.iter().zip(&view.trials);
+    let measured = entries.filter_map(|(entry, trials)| {
+        let mut cells = cells(&entry.summary.as_ref()?.system?);
         let part = |of: fn(&Trial) -> Option<f64>| {
             let valid = trials.iter().filter(|trial| trial.valid);
-            let parts: Vec<f64> = valid.filter_map(|trial| of(trial)).collect();
-            median(&parts).map_or_else(String::new, percent)
+            median(&valid.filter_map(|trial| of(trial)).collect::<Vec<_>>()).map_or_else(String::new, percent)
         };
-        let mut cells = cells(&system);
         cells.extend([part(|trial| trial.resident_before), part(|trial| trial.resident_after)]);
         Some(SystemRow {
-            method: described.name().into_owned(),
+            method: entry.name().into_owned(),
             published: None,
             cells,
         })
     });
     let mut rows: Vec<SystemRow> = measured.collect();
-    if rows.is_empty() {
-        return rows;
-    }
-    for source in run
-        .published
-        .iter()
-        .filter(|source| source.experiment == contest.experiment)
-    {
-        let machine = source
-            .machine
-            .split_once(':')
-            .map_or(source.machine.as_str(), |(name, _)| name);
-        let findings = source.findings.iter().filter(|finding| is_about(finding, contest));
-        rows.extend(findings.filter_map(|finding| {
-            let mut cells = cells(&finding.system?);
-            cells.extend([String::new(), String::new()]);
+    if !rows.is_empty() {
+        rows.extend(view.published.iter().filter_map(|row| {
+            let mut cells = cells(&row.finding.system?);
+            cells.resize(SYSTEM_HEADS.len(), String::new());
             Some(SystemRow {
-                method: finding.method.clone(),
-                published: Some(machine.to_owned()),
+                method: row.finding.method.clone(),
+                published: Some(row.machine().to_owned()),
                 cells,
             })
         }));
     }
     rows
-}
-
-/// Whether a published figure is about the files of a contest.
-#[must_use]
-pub fn is_about(finding: &Finding, contest: &Contest) -> bool {
-    // Nothing published passed over holes.
-    !contest.holes_skipped
-        && finding.operation == contest.operation
-        && finding.cache.is_none_or(|cache| cache == contest.cache)
-        && finding.layout == contest.layout
-        && finding.at_least_bytes.is_none_or(|bytes| contest.size_bytes >= bytes)
-        && finding.below_bytes.is_none_or(|bytes| contest.size_bytes < bytes)
 }
 
 /// The most frequent byte, in the words of the program of 2003.
@@ -112,17 +86,13 @@ fn cells(system: &SystemUse) -> Vec<String> {
         system.interrupts_per_second,
         system.blocks_in_kib_per_second,
     ];
-    let mut cells: Vec<String> = parts
-        .iter()
-        .map(|part| part.map_or_else(String::new, percent))
-        .collect();
-    cells.extend(
-        rates
-            .iter()
-            .map(|rate| rate.map_or_else(String::new, |rate| format!("{rate:.0}"))),
-    );
-    cells.push(system.cache_growth_bytes.map_or_else(String::new, growth));
-    cells
+    let parts = parts.map(|part| part.map(percent));
+    let rates = rates.map(|rate| rate.map(|rate| format!("{rate:.0}")));
+    let cells = parts
+        .into_iter()
+        .chain(rates)
+        .chain([system.cache_growth_bytes.map(growth)]);
+    cells.map(Option::unwrap_or_default).collect()
 }
 
 fn percent(part: f64) -> String {
@@ -141,7 +111,7 @@ fn growth(bytes: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use seekless_record::{Cache, FindingKind, Published};
+    use seekless_record::{Cache, Finding, FindingKind, Published};
 
     use super::*;
     use crate::ranking::conclude_all;
@@ -227,11 +197,11 @@ mod tests {
 
     #[test]
     fn a_finding_about_another_layout_is_not_about_these_files() {
-        let run = run();
-        let mut sparse = run.contests[0].clone();
-        sparse.layout = Some("63M hole, 1M data".to_owned());
-        let finding = &run.published[0].findings[0];
-        assert!(is_about(finding, &run.contests[0]) && !is_about(finding, &sparse));
+        let mut run = run();
+        let rows = |run: &Run| View::of(&Visible::of(run)).contests[0].published.len();
+        assert_eq!(rows(&run), 1);
+        run.contests[0].layout = Some("63M hole, 1M data".to_owned());
+        assert_eq!(rows(&run), 0);
     }
 
     #[test]
