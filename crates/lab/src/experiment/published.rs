@@ -22,16 +22,16 @@ pub(super) struct PublishedText {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct FindingText {
     operation: Spanned<String>,
-    kind: Option<Spanned<String>>,
+    kind: Option<FindingKind>,
     at_least: Option<Spanned<String>>,
     below: Option<Spanned<String>>,
     size: Option<Spanned<String>>,
     method: String,
     block: Option<String>,
-    cache: Option<Spanned<String>>,
+    cache: Option<Cache>,
     layout: Option<Spanned<String>>,
     vmstat: Option<Spanned<VmstatText>>,
-    durability: Option<Spanned<String>>,
+    durability: Option<Durability>,
     seconds: Option<Spanned<f64>>,
     cpu_seconds: Option<Spanned<f64>>,
     bytes_per_second: Option<Spanned<f64>>,
@@ -68,13 +68,6 @@ pub(super) fn published(experiment: &str, text: PublishedText) -> Checked<Publis
 }
 
 fn finding(text: FindingText) -> Checked<Finding> {
-    let durabilities =
-        [Durability::None, Durability::Fsync, Durability::WriteThrough].map(|known| (known.name(), known));
-    let kinds = [
-        ("any", FindingKind::Any),
-        ("synchronous", FindingKind::Synchronous),
-        ("overlapping", FindingKind::Overlapping),
-    ];
     let size = |text: Option<Spanned<String>>| text.map(|text| size_of(&text, "file")).transpose();
     if let Some(exact) = &text.size
         && (text.at_least.is_some() || text.below.is_some())
@@ -84,26 +77,20 @@ fn finding(text: FindingText) -> Checked<Finding> {
     let exact_bytes = size(text.size)?;
     Ok(Finding {
         operation: operation(&text.operation)?,
-        kind: optional(text.kind, "kind", &kinds)?.unwrap_or(FindingKind::Any),
+        kind: text.kind.unwrap_or(FindingKind::Any),
         at_least_bytes: exact_bytes.or(size(text.at_least)?),
         below_bytes: exact_bytes.map(|bytes| bytes + 1).or(size(text.below)?),
         method: text.method,
         block: text.block,
-        cache: optional(text.cache, "cache state", &CACHES)?,
+        cache: text.cache,
         layout: text.layout.map(|text| layout(&text)).transpose()?.flatten(),
         system: text.vmstat.as_ref().map(vmstat).transpose()?,
-        durability: optional(text.durability, "durability", &durabilities)?,
+        durability: text.durability,
         seconds: figure(text.seconds.as_ref())?,
         cpu_seconds: figure(text.cpu_seconds.as_ref())?,
         bytes_per_second: figure(text.bytes_per_second.as_ref())?,
     })
 }
-
-fn optional<T: Copy>(word: Option<Spanned<String>>, what: &str, known: &[(&str, T)]) -> Checked<Option<T>> {
-    word.map(|word| one_of(&word, what, known)).transpose()
-}
-
-const CACHES: [(&str, Cache); 3] = [("cold", Cache::Cold), ("warm", Cache::Warm), ("over", Cache::Over)];
 
 /// The layout as runs name it.
 fn layout(text: &Spanned<String>) -> Checked<Option<String>> {
@@ -115,22 +102,22 @@ fn layout(text: &Spanned<String>) -> Checked<Option<String>> {
 }
 
 fn vmstat(text: &Spanned<VmstatText>) -> Checked<SystemUse> {
+    let line = text.get_ref();
     let within = |value: Option<f64>, most: f64| match value {
         Some(value) if !(0.0..=most).contains(&value) => problem(text, format!("a column of vmstat is 0 to {most}")),
         value => Ok(value),
     };
     let part = |percent| Ok(within(percent, 100.0)?.map(|percent| percent / 100.0));
     let rate = |rate| within(rate, 1e15);
-    let columns = text.get_ref();
     Ok(SystemUse {
-        user: part(columns.us)?,
-        system: part(columns.sy)?,
-        idle: part(columns.id)?,
-        wait: part(columns.wa)?,
-        stolen: part(columns.st)?,
-        switches_per_second: rate(columns.cs)?,
-        interrupts_per_second: rate(columns.r#in)?,
-        blocks_in_kib_per_second: rate(columns.bi)?,
+        user: part(line.us)?,
+        system: part(line.sy)?,
+        idle: part(line.id)?,
+        wait: part(line.wa)?,
+        stolen: part(line.st)?,
+        switches_per_second: rate(line.cs)?,
+        interrupts_per_second: rate(line.r#in)?,
+        blocks_in_kib_per_second: rate(line.bi)?,
         cache_growth_bytes: None,
     })
 }
@@ -150,7 +137,7 @@ fn figure(text: Option<&Spanned<f64>>) -> Checked<Option<f64>> {
 pub(super) struct ColumnText {
     name: Spanned<String>,
     operation: Spanned<String>,
-    target: Option<Spanned<String>>,
+    target: Option<Target>,
     draw: Option<Spanned<String>>,
     methods: Spanned<String>,
 }
@@ -168,13 +155,12 @@ pub(super) fn column(experiment: &str, text: ColumnText) -> Checked<Column> {
             format!("`{}` is no glob: {message}", text.methods.get_ref()),
         );
     }
-    let targets = [("fresh", Target::Fresh), ("overwrite", Target::Overwrite)];
     let draws = Draw::ALL.map(|draw| (draw.name(), draw));
     Ok(Column {
         experiment: experiment.to_owned(),
         operation: operation(&text.operation)?,
-        target: optional(text.target, "target", &targets)?,
-        draw: optional(text.draw, "draw", &draws)?,
+        target: text.target,
+        draw: text.draw.map(|word| one_of(&word, "draw", &draws)).transpose()?,
         name: text.name.into_inner(),
         methods: text.methods.into_inner(),
     })
