@@ -8,15 +8,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use seekless_record::{Contest, Entry, Run, Status};
+use seekless_record::{Conclusion, Contest, Interval, Run};
 use serde::Serialize;
 
 use crate::kind::DeviceKind;
-use crate::ranking::{Samples, summarize};
+use crate::ranking::{Judged, summarize};
 use crate::same::{NotComparable, contest_pairs, storage_pairs};
 use crate::statistics::{median, paired_ratios, unpaired_ratio};
-use crate::trials::Trials;
-use crate::words::title;
+use crate::words::{title, why_missing};
 
 /// What changed.
 #[derive(Clone, Debug, Serialize)]
@@ -77,9 +76,9 @@ pub struct MethodChange {
     /// Valid rounds, before and now.
     pub rounds: [u32; 2],
     /// Seconds now over seconds before; `coverage` is at least this, and null where there are fewer than 6 rounds.
-    pub time: seekless_record::Interval,
+    pub time: Interval,
     /// The same of its seconds over those of the reference in the same rounds; null for the reference.
-    pub beside_reference: Option<seekless_record::Interval>,
+    pub beside_reference: Option<Interval>,
     /// What the time says.
     pub change: Change,
 }
@@ -101,7 +100,7 @@ pub enum Change {
 impl Change {
     /// What the interval of a ratio says.
     #[must_use]
-    pub fn of(ratio: &seekless_record::Interval) -> Self {
+    pub fn of(ratio: &Interval) -> Self {
         match ratio.coverage {
             None => Self::TooFewRounds,
             Some(_) if ratio.high < 1.0 => Self::Faster,
@@ -120,12 +119,11 @@ pub fn compare(first: &Run, second: &Run) -> Result<Comparison, NotComparable> {
     if pairs.is_empty() {
         return Err(rest);
     }
-    let trials = [first, second].map(|run| (run, Trials::new(run)));
     Ok(Comparison {
         runs: [first.id.clone(), second.id.clone()],
         changed: changed(first, second),
         cautions: cautions(first, second),
-        contests: pairs.into_iter().map(|pair| contest(&trials, pair)).collect(),
+        contests: pairs.into_iter().map(|pair| contest([first, second], pair)).collect(),
         only_first: rest.only_first,
         only_second: rest.only_second,
     })
@@ -244,69 +242,65 @@ fn cautions(first: &Run, second: &Run) -> Vec<String> {
 /// One contest of a run, with its entries' samples.
 struct Side<'a> {
     contest: &'a Contest,
-    samples: Vec<Samples>,
+    judged: Judged<'a>,
     /// The first entry of each method.
     by_method: HashMap<Cow<'a, str>, usize>,
-    trials: &'a Trials<'a>,
-    index: usize,
 }
 
 impl<'a> Side<'a> {
-    fn new((run, trials): &'a (&'a Run, Trials<'a>), index: usize) -> Self {
+    fn new(run: &'a Run, index: usize) -> Self {
         let contest = &run.contests[index];
         let mut by_method = HashMap::new();
-        let samples = contest.entries.iter().enumerate().map(|(entry, found)| {
+        for (entry, found) in contest.entries.iter().enumerate() {
             by_method.entry(found.name()).or_insert(entry);
-            // A wrong answer is no time.
-            match found.status {
-                Status::Failed(_) | Status::Unavailable(_) => Samples::default(),
-                _ => Samples::of(trials.of(index, entry).iter().copied()),
-            }
-        });
+        }
         Self {
             contest,
-            samples: samples.collect(),
+            judged: Judged::new(index, contest, &run.trials),
             by_method,
-            trials,
-            index,
         }
     }
 
+    /// The entries that were measured.
+    fn measured(&self) -> impl Iterator<Item = usize> {
+        (0..self.contest.entries.len()).filter(|&entry| self.is_measured(entry))
+    }
+
+    fn is_measured(&self, entry: usize) -> bool {
+        self.judged.samples[entry].rounds() > 0
+    }
+
     /// The entry of a method, where it was measured.
-    fn measured(&self, method: &str) -> Option<usize> {
-        let entry = *self.by_method.get(method)?;
-        (!self.samples[entry].by_round.is_empty()).then_some(entry)
+    fn measured_as(&self, method: &str) -> Option<usize> {
+        let entry = self.by_method.get(method).copied();
+        entry.filter(|&entry| self.is_measured(entry))
     }
 
     fn seconds(&self, entry: usize) -> Vec<f64> {
-        self.samples[entry].by_round.values().copied().collect()
+        self.judged.samples[entry].by_round.values().copied().collect()
     }
 
     /// The seconds of an entry over those of another, round by round.
     fn beside(&self, entry: usize, reference: usize) -> Vec<f64> {
-        paired_ratios(&self.samples[entry].by_round, &self.samples[reference].by_round)
+        let samples = &self.judged.samples;
+        paired_ratios(&samples[entry].by_round, &samples[reference].by_round)
     }
 
     fn bytes_per_second(&self, entry: usize) -> f64 {
-        let own = self.trials.of(self.index, entry);
-        summarize(own).map_or(0.0, |summary| summary.bytes_per_second)
+        summarize(&self.judged.trials[entry]).map_or(0.0, |summary| summary.bytes_per_second)
     }
 
-    fn concluded(&self, what: fn(&seekless_record::Conclusion) -> &Option<String>) -> Option<String> {
-        self.contest
-            .conclusion
-            .as_ref()
-            .and_then(|conclusion| what(conclusion).clone())
+    fn concluded(&self, what: fn(&Conclusion) -> &Option<String>) -> Option<String> {
+        what(self.contest.conclusion.as_ref()?).clone()
     }
 }
 
-fn contest([first, second]: &[(&Run, Trials<'_>); 2], (one, other): (usize, usize)) -> ContestChange {
+fn contest([first, second]: [&Run; 2], (one, other): (usize, usize)) -> ContestChange {
     let sides = [Side::new(first, one), Side::new(second, other)];
-    let second = second.0;
     let [before, now] = &sides;
-    let common: Vec<(usize, usize)> = (0..before.contest.entries.len())
-        .filter(|&entry| !before.samples[entry].by_round.is_empty())
-        .filter_map(|entry| Some((entry, now.measured(&before.contest.entries[entry].name())?)))
+    let common: Vec<(usize, usize)> = before
+        .measured()
+        .filter_map(|entry| Some((entry, now.measured_as(&before.judged.name(entry))?)))
         .collect();
     let reference = reference(&sides, &common);
     let mut methods: Vec<(f64, MethodChange)> = common
@@ -330,7 +324,7 @@ fn contest([first, second]: &[(&Run, Trials<'_>); 2], (one, other): (usize, usiz
             )
         }),
         methods: methods.into_iter().map(|(_, change)| change).collect(),
-        reference: reference.map(|(entry, _)| before.contest.entries[entry].name().into_owned()),
+        reference: reference.map(|(entry, _)| before.judged.name(entry)),
         recommended: [0, 1].map(|side: usize| sides[side].concluded(|conclusion| &conclusion.recommended)),
         best: [0, 1].map(|side: usize| sides[side].concluded(|conclusion| &conclusion.best)),
         new: only_in(now, before),
@@ -341,8 +335,10 @@ fn contest([first, second]: &[(&Run, Trials<'_>); 2], (one, other): (usize, usiz
 /// The method that most rounds of both have, the first of equals; never a command.
 fn reference(sides: &[Side<'_>; 2], common: &[(usize, usize)]) -> Option<(usize, usize)> {
     let rounds = |&(one, other): &(usize, usize)| {
-        let [before, now] = [&sides[0].samples[one], &sides[1].samples[other]];
-        before.by_round.len().min(now.by_round.len())
+        let [before, now] = sides;
+        before.judged.samples[one]
+            .rounds()
+            .min(now.judged.samples[other].rounds())
     };
     let methods = common
         .iter()
@@ -363,7 +359,7 @@ fn method(
         .filter(|reference| *reference != (one, other))
         .and_then(|reference| unpaired_ratio(&now.beside(other, reference.1), &before.beside(one, reference.0)));
     Some(MethodChange {
-        method: now.contest.entries[other].name().into_owned(),
+        method: now.judged.name(other),
         bytes_per_second: [before.bytes_per_second(one), now.bytes_per_second(other)],
         rounds: [old.len() as u32, new.len() as u32],
         change: Change::of(&time),
@@ -374,30 +370,16 @@ fn method(
 
 /// What one side measured and the other did not, with the other's reason.
 fn only_in(side: &Side<'_>, other: &Side<'_>) -> Vec<Availability> {
-    let entries = side.contest.entries.iter().zip(&side.samples);
-    let measured = entries.filter(|(_, samples)| !samples.by_round.is_empty());
-    let missing = measured.filter(|(entry, _)| other.measured(&entry.name()).is_none());
-    missing
-        .map(|(entry, _)| Availability {
-            method: entry.name().into_owned(),
-            why: why_missing(
-                other
-                    .by_method
-                    .get(&entry.name())
-                    .map(|&entry| &other.contest.entries[entry]),
-            ),
-        })
-        .collect()
-}
-
-fn why_missing(entry: Option<&Entry>) -> String {
-    match entry.map(|entry| &entry.status) {
-        None => "not part of that run".to_owned(),
-        Some(Status::Unavailable(why)) => format!("not available: {why}"),
-        Some(Status::Failed(why)) => format!("failed: {why}"),
-        Some(Status::Unmeasured(why)) => format!("not measured: {why}"),
-        Some(Status::Measured | Status::Dropped(_)) => "no valid round".to_owned(),
-    }
+    let missing = side.measured().filter_map(|entry| {
+        let method = side.judged.name(entry);
+        let why = match other.by_method.get(method.as_str()) {
+            None => "not part of that run".to_owned(),
+            Some(&entry) if other.is_measured(entry) => return None,
+            Some(&entry) => why_missing(&other.contest.entries[entry], "no valid round"),
+        };
+        Some(Availability { method, why })
+    });
+    missing.collect()
 }
 
 #[cfg(test)]

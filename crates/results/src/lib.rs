@@ -33,12 +33,12 @@ pub use decider::{
 pub use kind::DeviceKind;
 pub use same::{NotComparable, fingerprint, objections};
 pub use table::{Origin, Place, Ranked, Ranking, first_two_numbers, size_class, table};
-pub use trials::Trials;
 pub use units::{bytes, rate, sound, three_digits};
 pub use view::{
-    ContestView, Position, PublishedRow, Row, SYSTEM_HEADS, SystemRow, View, Visible, mode_words, rate_of, visible,
+    ContestView, Position, PublishedRow, Row, SYSTEM_HEADS, SystemRow, View, Visible, mode_words, rate_of, series,
+    visible,
 };
 pub use warnings::{other_io, warnings};
 pub use words::{
-    description, ends_early, family, has_target, is_told_in_times, pair_words, short_name, state_words, title,
+    description, ends_early, family, has_target, is_told_in_times, pair_words, short_name, state_words, task, title,
 };

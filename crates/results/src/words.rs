@@ -3,34 +3,33 @@
 use std::hash::Hash;
 
 use seekless_method::{Durability, Operation, format_size};
-use seekless_record::{Cache, Contest, Differ, Target, UpdatePattern};
+use seekless_record::{Cache, Contest, Differ, Entry, Status, Target};
 
 /// What is compared, in a few words, as in `read 64M, cold`.
 #[must_use]
 pub fn title(contest: &Contest) -> String {
-    let files = if contest.files > 1 {
-        format!("{} x ", contest.files)
-    } else {
-        String::new()
-    };
-    let state = state_words(contest.cache, contest.target);
-    let durability = if !has_target(contest) || contest.durability == Durability::None {
-        String::new()
-    } else {
-        format!(", {}", contest.durability)
-    };
-    let shared = if contest.shared_blocks { ", sharing blocks" } else { "" };
-    let work = if contest.work_ns_per_kib > 0 {
-        format!(", work {} ns/KiB", contest.work_ns_per_kib)
-    } else {
-        String::new()
-    };
-    let pair = pair_words(contest);
-    format!(
-        "{} {files}{}, {state}{pair}{durability}{shared}{work}",
-        contest.operation,
-        format_size(contest.size_bytes)
-    )
+    let has_durability = has_target(contest) && contest.durability != Durability::None;
+    let words = [
+        (contest.files > 1).then(|| format!("{} x ", contest.files)),
+        Some(format_size(contest.size_bytes)),
+        Some(format!(", {}", state_words(contest.cache, contest.target))),
+        Some(pair_words(contest)),
+        has_durability.then(|| format!(", {}", contest.durability)),
+        contest.shared_blocks.then(|| ", sharing blocks".to_owned()),
+        (contest.work_ns_per_kib > 0).then(|| format!(", work {} ns/KiB", contest.work_ns_per_kib)),
+    ];
+    let words: String = words.into_iter().flatten().collect();
+    format!("{} {words}", contest.operation)
+}
+
+/// Why an entry has no figures; `otherwise` where it was measured.
+pub(crate) fn why_missing(entry: &Entry, otherwise: &str) -> String {
+    match &entry.status {
+        Status::Failed(why) => format!("failed: {why}"),
+        Status::Unavailable(why) => format!("not available: {why}"),
+        Status::Unmeasured(why) => format!("not measured: {why}"),
+        Status::Measured | Status::Dropped(_) => otherwise.to_owned(),
+    }
 }
 
 /// The state that the files of a trial are in.
@@ -58,43 +57,28 @@ pub fn has_target(contest: &Contest) -> bool {
 /// the read-ahead window and the memory they are read with. Empty, or beginning with a comma.
 #[must_use]
 pub fn pair_words(contest: &Contest) -> String {
-    let apart = if contest.other_storage.is_some() {
-        ", on two storages"
-    } else {
-        ""
+    let differ = match contest.differ {
+        Differ::None => (contest.operation == Operation::Compare).then_some("equal"),
+        Differ::First => Some("differing in the first byte"),
+        Differ::Early => Some("differing early"),
+        Differ::Middle => Some("differing in the middle"),
+        Differ::Last => Some("differing in the last byte"),
+        Differ::Itself => Some("with itself"),
     };
-    let ahead = contest
-        .read_ahead_kib
-        .map_or_else(String::new, |kib| format!(", read-ahead {kib} KiB"));
-    let layout = contest
-        .layout
-        .as_ref()
-        .map_or_else(String::new, |layout| format!(", {layout}"));
-    let memory = contest
-        .memory_bytes
-        .map_or_else(String::new, |bytes| format!(", in {}", format_size(bytes)));
-    let skipped = if contest.holes_skipped {
-        ", holes passed over"
-    } else {
-        ""
-    };
-    let updates = update_words(contest);
-    format!(
-        "{}{apart}{layout}{updates}{skipped}{ahead}{memory}",
-        differ_words(contest)
-    )
-}
-
-/// What is updated, as in `, 4 of every 400 bytes, shuffled`.
-fn update_words(contest: &Contest) -> String {
-    contest.updates.map_or_else(String::new, |updates| {
-        let UpdatePattern {
-            bytes,
-            every_bytes,
-            draw,
-        } = updates;
-        format!(", {bytes} of every {every_bytes} bytes, {}", draw.name())
-    })
+    let updated = contest.updates.map(|updates| {
+        let (bytes, every_bytes) = (updates.bytes, updates.every_bytes);
+        format!("{bytes} of every {every_bytes} bytes, {}", updates.draw.name())
+    });
+    let words = [
+        differ.map(str::to_owned),
+        contest.other_storage.map(|_| "on two storages".to_owned()),
+        contest.layout.clone(),
+        updated,
+        contest.holes_skipped.then(|| "holes passed over".to_owned()),
+        contest.read_ahead_kib.map(|kib| format!("read-ahead {kib} KiB")),
+        contest.memory_bytes.map(|bytes| format!("in {}", format_size(bytes))),
+    ];
+    words.iter().flatten().flat_map(|words| [", ", words]).collect()
 }
 
 /// Whether the answer comes before all of the files was read, at a difference or past holes, so that a rate over their size
@@ -138,17 +122,14 @@ fn without(method: &str, is_left_out: impl Fn(&str) -> bool) -> String {
     format!("{mechanism} {}", options.join(",")).trim_end().to_owned()
 }
 
-/// What the second file of a comparison is.
-fn differ_words(contest: &Contest) -> &'static str {
-    match contest.differ {
-        Differ::None if contest.operation == Operation::Compare => ", equal",
-        Differ::None => "",
-        Differ::First => ", differing in the first byte",
-        Differ::Early => ", differing early",
-        Differ::Middle => ", differing in the middle",
-        Differ::Last => ", differing in the last byte",
-        Differ::Itself => ", with itself",
-    }
+/// What is measured, whatever the size of the files and the state of the page cache.
+#[must_use]
+pub fn task(contest: &Contest) -> impl PartialEq {
+    (
+        (&contest.experiment, contest.operation, contest.storage, contest.target),
+        (&contest.kernel, contest.durability, contest.work_ns_per_kib),
+        (contest.shared_blocks, pair_words(contest)),
+    )
 }
 
 /// What a contest measures: contests for which it is equal can share rounds. Storage, shared blocks and skipped holes apart.

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use seekless_method::Operation;
 use seekless_record::{Conclusion, Contest, Interval};
-use seekless_results::{ContestView, SYSTEM_HEADS, View, mode_words, pair_words, short_name, state_words};
+use seekless_results::{ContestView, SYSTEM_HEADS, View, mode_words, pair_words, series, short_name, state_words};
 
 use super::words::{breaking, heading, speed};
 use super::{drift, heatmap, pairs, published, ranked, tables};
@@ -35,28 +35,6 @@ pub(super) fn operation(view: &View<'_>, operation: Operation) -> Markup {
             }
         }
     }
-}
-
-/// The contests that differ in the file's size alone, by size.
-fn series<'v, 'a>(contests: &[&'v ContestView<'a>]) -> Vec<Vec<&'v ContestView<'a>>> {
-    let mut all: Vec<Vec<&ContestView<'_>>> = Vec::new();
-    for contest in contests {
-        match all
-            .iter_mut()
-            .find(|series| is_alike(series[0].contest, contest.contest))
-        {
-            Some(series) => series.push(contest),
-            None => all.push(vec![contest]),
-        }
-    }
-    for series in &mut all {
-        series.sort_by_key(|contest| contest.contest.size_bytes);
-    }
-    all
-}
-
-fn is_alike(one: &Contest, other: &Contest) -> bool {
-    pairs::task(one) == pairs::task(other) && one.cache == other.cache
 }
 
 /// The title of a series: that of its first contest, without the size.

@@ -126,7 +126,8 @@ fn a_published_method_is_held_against_the_best_of_its_kind_here() {
         "its best block is 64K"
     );
     assert!(
-        plain.contains("<td>their server</td>") && plain.contains("<td>the best synchronous, block 4K to 256K</td>")
+        plain.contains("<td class=\"w\">their server</td>")
+            && plain.contains(">the best synchronous, block 4K to 256K</td>")
     );
     assert!(
         told("read_async_plain", FindingKind::Overlapping)
@@ -168,7 +169,7 @@ fn published_figures_stand_beside_those_of_the_same_program_here() {
         page.contains("9.64 s") && page.contains("1.50 s, 750 ms of CPU"),
         "{page}"
     );
-    assert!(page.contains("<td>HDD 2009</td>") && page.contains("HDD 2009: a disk. a document</li>"));
+    assert!(page.contains(">HDD 2009</td>") && page.contains("HDD 2009: a disk. a document</li>"));
 }
 
 #[test]

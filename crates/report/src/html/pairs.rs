@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use maud::{Markup, html};
 use seekless_method::Operation;
 use seekless_record::{Cache, Contest};
-use seekless_results::{ContestView, View, pair_words, rate, rate_of, short_name};
+use seekless_results::{ContestView, View, rate, rate_of, short_name, task};
 
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, picture};
 use super::words::{clipped, rate_unit, times};
@@ -46,15 +46,6 @@ fn is_warm_twin(cold: &Contest, other: &Contest) -> bool {
     other.cache == Cache::Warm
         && task(cold) == task(other)
         && (cold.size_bytes, cold.files) == (other.size_bytes, other.files)
-}
-
-/// What is measured, whatever the size of the files and the state of the page cache.
-pub(super) fn task(contest: &Contest) -> impl PartialEq {
-    (
-        (&contest.experiment, contest.storage, contest.target),
-        (&contest.kernel, contest.durability, contest.work_ns_per_kib),
-        (contest.shared_blocks, pair_words(contest)),
-    )
 }
 
 fn pairs<'a>(cold: &ContestView<'a>, warm: &ContestView<'_>) -> Vec<Pair<'a>> {

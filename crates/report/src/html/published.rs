@@ -39,9 +39,9 @@ pub(super) fn published(contest: &ContestView<'_>) -> Markup {
     let rows = html! {
         @for row in &contest.published {
             tr {
-                td { (row.machine()) }
+                td.w { (row.machine()) }
                 td.m { (breaking(&row.finding.method)) }
-                td { (as_published(row.finding)) }
+                td.w { (as_published(row.finding)) }
                 @match &row.here {
                     Ok(here) => {
                         @let (sign, word) = standing(here.position);

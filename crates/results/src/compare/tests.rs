@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use seekless_record::{Contest, Storage, Trial};
 
+use seekless_record::Status;
+
 use super::*;
 use crate::same::objections;
 use crate::simulation::{self, FULL, Simulation};

@@ -10,8 +10,7 @@ use crate::statistics::{FEWEST_SAMPLES, median_interval, paired_ratios};
 /// The figures of an entry and where it stands.
 pub type Judgement = (Option<Summary>, Option<Standing>);
 
-/// A contest with its trials sorted out. Entries that failed or are not to be had have no samples, nor has the null
-/// method: a wrong answer is no time, and doing nothing is no way to read.
+/// A contest with its trials sorted out.
 pub(crate) struct Judged<'a> {
     pub entries: &'a [Entry],
     /// The entries' methods and plans; `None` for a command, or a method that this version does not know.
@@ -33,10 +32,9 @@ impl<'a> Judged<'a> {
             }
         }
         let methods: Vec<Option<Choice>> = entries.iter().map(Entry::choice).collect();
-        let samples: Vec<Samples> = entries
-            .iter()
-            .zip(&of_entries)
-            .map(|(entry, trials)| Samples::of(trials.iter().copied().filter(|_| takes_part(entry))))
+        let samples = entries.iter().zip(&of_entries);
+        let samples: Vec<Samples> = samples
+            .map(|(entry, trials)| Samples::of_entry(entry, trials))
             .collect();
         let among_methods = standings(&only(&samples, |entry| methods[entry].is_some()));
         Self {
@@ -122,25 +120,20 @@ impl<'a> Judged<'a> {
 
     /// One entry's seconds over another's, on the rounds that measured the winners again.
     pub fn compare_again(&self, entry: usize, over: usize) -> Option<Interval> {
-        let seconds = |entry: usize| {
-            let again = self.trials[entry]
-                .iter()
-                .filter(|trial| trial.phase == Phase::Confirming && is_sound(trial));
-            again.map(|trial| (trial.round, trial.seconds)).collect()
-        };
+        let seconds = |entry| self.again(entry).map(|trial| (trial.round, trial.seconds)).collect();
         median_interval(&paired_ratios(&seconds(entry), &seconds(over)))
+    }
+
+    /// The trials that measured an entry again.
+    fn again(&self, entry: usize) -> impl Iterator<Item = &Trial> {
+        let trials = self.trials[entry].iter().copied();
+        trials.filter(|trial| trial.phase == Phase::Confirming && is_sound(trial))
     }
 
     /// Bytes per second of an entry on the rounds that measured it again.
     fn confirmed(&self, entry: usize) -> Option<Interval> {
-        let again = self.trials[entry]
-            .iter()
-            .filter(|trial| trial.phase == Phase::Confirming && is_sound(trial));
-        median_interval(
-            &again
-                .map(|trial| trial.bytes as f64 / trial.seconds)
-                .collect::<Vec<_>>(),
-        )
+        let rates = self.again(entry).map(|trial| trial.bytes as f64 / trial.seconds);
+        median_interval(&rates.collect::<Vec<_>>())
     }
 }
 
@@ -181,10 +174,4 @@ pub fn conclude_all(run: &mut Run) {
         }
         contest.conclusion = Some(conclusion);
     }
-}
-
-/// Earlier runs have entries `read/null` and the like, which did nothing so that the cost of measuring was known.
-fn takes_part(entry: &Entry) -> bool {
-    let ran = !matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
-    ran && !entry.name().ends_with("/null")
 }

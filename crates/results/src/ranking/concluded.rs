@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use seekless_record::{Conclusion, Run, Status};
 
 use super::*;
-use crate::simulation::{contest, run, trial};
+use crate::simulation::{run, trial};
 
 fn concluded(run: &Run) -> (Vec<Judgement>, Conclusion) {
     conclude(0, &run.contests[0], &run.trials)
@@ -237,51 +237,6 @@ fn a_faster_command_is_told_and_a_method_recommended() {
     assert!(sentence(&run(&[("command/cat", 0.5)], 6)).contains("only commands"));
 }
 
-/// Sizes of 8, 16, 32 and 64 MiB at which mmap and sync take these seconds.
-fn series(seconds: [(f64, f64); 4]) -> Run {
-    let mut all = run(&[("read/mmap", 1.0), ("read/sync,block=1M", 1.0)], 0);
-    let entries = all.contests[0].entries.clone();
-    all.contests = (0..4).map(|step| contest(8 << 20 << step, entries.clone())).collect();
-    for (index, (mmap, sync)) in seconds.into_iter().enumerate() {
-        for round in 0..8 {
-            all.trials.push(Trial {
-                contest: index,
-                ..trial(0, round, mmap)
-            });
-            all.trials.push(Trial {
-                contest: index,
-                ..trial(1, round, sync)
-            });
-        }
-        all.contests[index].conclusion = Some(conclude(index, &all.contests[index], &all.trials).1);
-    }
-    all
-}
-
-#[test]
-fn a_crossover_is_where_the_winner_is_beaten_at_the_next_size() {
-    let run = series([(1.0, 1.2), (1.0, 1.1), (1.2, 1.0), (1.3, 1.0)]);
-    assert_eq!(
-        crossovers(&run),
-        [
-            "read, cold, /data: read/mmap up to 16M, read/sync,block=1M from 32M on (there read/mmap takes 1.20x its time)"
-        ]
-    );
-    let undecided_between = {
-        let mut run = run.clone();
-        run.contests[2].conclusion.as_mut().unwrap().recommended = None;
-        run
-    };
-    assert!(crossovers(&undecided_between)[0].contains("up to 16M, read/sync,block=1M from 64M on"));
-}
-
-#[test]
-fn ties_are_no_crossover() {
-    // At 32M sync is recommended, being simpler, but mmap still ties.
-    assert!(crossovers(&series([(1.0, 1.2), (1.0, 1.2), (1.0, 1.01), (1.0, 1.2)])).is_empty());
-    assert!(crossovers(&series([(1.2, 1.0); 4])).is_empty());
-}
-
 proptest! {
     #[test]
     fn no_trials_panic_and_only_sound_methods_are_recommended(
@@ -302,7 +257,5 @@ proptest! {
             prop_assert!(names[..2].contains(&name.as_str()), "{}", name);
         }
         prop_assert!(conclusion.sentence.ends_with('.'));
-        run.contests[0].conclusion = Some(concluded(&run).1);
-        let _ = crossovers(&run);
     }
 }

@@ -7,7 +7,6 @@
 mod conclude;
 #[cfg(test)]
 mod concluded;
-mod crossovers;
 mod effects;
 mod sentence;
 #[cfg(test)]
@@ -17,8 +16,7 @@ use std::collections::BTreeMap;
 
 pub(crate) use conclude::Judged;
 pub use conclude::{Judgement, conclude, conclude_all};
-pub use crossovers::crossovers;
-use seekless_record::{DeviceUse, Interval, Phase, Standing, Summary, SystemUse, Trial, Verdict};
+use seekless_record::{DeviceUse, Entry, Interval, Phase, Standing, Status, Summary, SystemUse, Trial, Verdict};
 
 use crate::statistics::{FEWEST_SAMPLES, deviation, mean, median, median_interval, paired_ratios};
 
@@ -57,7 +55,18 @@ impl Samples {
         }
     }
 
-    fn rounds(&self) -> usize {
+    /// Those of an entry. One that failed or is not to be had has none, nor has the null method of earlier runs: a wrong
+    /// answer is no time, and doing nothing is no way to read.
+    pub(crate) fn of_entry(entry: &Entry, trials: &[&Trial]) -> Self {
+        let has_no_time = matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
+        if has_no_time || entry.name().ends_with("/null") {
+            return Self::default();
+        }
+        Self::of(trials.iter().copied())
+    }
+
+    /// Its rounds.
+    pub(crate) fn rounds(&self) -> usize {
         self.by_round.len()
     }
 

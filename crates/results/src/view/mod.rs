@@ -3,10 +3,13 @@
 //!
 //! Not here: how a figure is written, and which columns a renderer has room for.
 
+mod crossovers;
 mod published;
 mod system;
 mod visible;
 
+use crossovers::crossovers;
+pub use crossovers::series;
 pub use published::PublishedRow;
 use seekless_method::Operation;
 use seekless_record::{Contest, Entry, Interval, Run, Status, Summary, Trial, Verdict};
@@ -15,10 +18,10 @@ use system::{asks_for_system, system_rows};
 pub use visible::{Visible, visible};
 
 use crate::columns::{Table, tables};
-use crate::ranking::{PairedRatio, Samples, crossovers};
+use crate::ranking::{PairedRatio, Samples};
 use crate::trials::Trials;
 use crate::units::sound;
-use crate::words::{is_told_in_times, short_name, title};
+use crate::words::{is_told_in_times, short_name, title, why_missing};
 
 /// A run to be shown.
 #[derive(Debug)]
@@ -111,11 +114,12 @@ impl<'a> View<'a> {
         let run = run.run();
         let trials = Trials::new(run);
         let contests = 0..run.contests.len();
+        let contests: Vec<_> = contests.map(|index| ContestView::of(run, index, &trials)).collect();
         Self {
             run,
-            contests: contests.map(|index| ContestView::of(run, index, &trials)).collect(),
             columns: tables(run, &trials),
-            crossovers: crossovers(run),
+            crossovers: crossovers(&contests, &run.storages),
+            contests,
         }
     }
 
@@ -187,9 +191,11 @@ impl<'a> ContestView<'a> {
     /// One method's seconds over another's, paired by round.
     #[must_use]
     pub fn compare(&self, one: &str, other: &str) -> Option<PairedRatio> {
-        let place = |method| self.contest.entries.iter().position(|entry| entry.name() == method);
-        let samples = |entry: usize| Samples::of(self.trials(entry).iter().copied());
-        let comparison = samples(place(one)?).over(&samples(place(other)?))?;
+        let samples = |method| {
+            let place = self.contest.entries.iter().position(|entry| entry.name() == method)?;
+            Some(Samples::of_entry(&self.contest.entries[place], self.trials(place)))
+        };
+        let comparison = samples(one)?.over(&samples(other)?)?;
         sound(comparison.ratio.median).map(|_| comparison)
     }
 
@@ -288,15 +294,11 @@ impl Row<'_> {
 }
 
 fn left_out(contest: &Contest) -> Vec<(&Entry, String)> {
-    let why = |entry: &Entry| match &entry.status {
-        Status::Failed(why) => Some(format!("failed: {why}")),
-        _ if entry.summary.is_some() => None,
-        Status::Unavailable(why) => Some(format!("not available: {why}")),
-        Status::Unmeasured(why) => Some(format!("not measured: {why}")),
-        Status::Measured | Status::Dropped(_) => Some("no valid trial".to_owned()),
-    };
-    let entries = contest.entries.iter();
-    entries.filter_map(|entry| Some((entry, why(entry)?))).collect()
+    let is_left_out = |entry: &&Entry| entry.summary.is_none() || matches!(entry.status, Status::Failed(_));
+    let entries = contest.entries.iter().filter(is_left_out);
+    entries
+        .map(|entry| (entry, why_missing(entry, "no valid trial")))
+        .collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use seekless_method::{Choice, Method};
 use seekless_record::{Contest, Entry, Finding, FindingKind, Published, Run};
 
 use super::{ContestView, Position, Row};
+use crate::ranking::{PairedRatio, TIE_RATIO};
 use crate::words::ends_early;
 
 /// More than any experiment gives for the files of one contest: a run may come from a stranger.
@@ -84,7 +85,7 @@ fn here<'a>(view: &ContestView<'a>, finding: &Finding) -> Result<Row<'a>, String
         let position = match view.compare(&row.entry.name(), best.unwrap_or_default()) {
             None => Position::Unranked,
             Some(_) if is_best(&row) => Position::Best,
-            Some(comparison) if comparison.is_slower() => Position::Slower(comparison.ratio),
+            Some(PairedRatio { ratio, .. }) if ratio.low > TIE_RATIO => Position::Slower(ratio),
             Some(_) => Position::Tie,
         };
         return Ok(Row { position, ..*row });

@@ -1,0 +1,146 @@
+//! The file sizes at which the winner changes.
+
+use seekless_method::format_size;
+use seekless_record::{Cache, Contest, Storage, Target};
+
+use super::ContestView;
+use crate::ranking::PairedRatio;
+use crate::words::{pair_words, task};
+
+/// Where the winner of one size is slower at the next, in words: `read, cold, /data: read/mmap up to 64M, read/sync,block=1M
+/// from 128M on (there read/mmap takes 1.21x its time)`. The storages are given by their paths.
+///
+/// The winners are the recommended methods. Sizes at which it is undecided are passed over, and a winner stays one while
+/// it is not slower than the next size's, by the rule by which methods are dropped: two ties are no change.
+pub(super) fn crossovers(contests: &[ContestView<'_>], storages: &[Storage]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for series in series(&contests.iter().collect::<Vec<_>>()) {
+        let mut reigning: Option<(&str, u64)> = None;
+        for view in series {
+            let contest = view.contest;
+            let Some(winner) = contest
+                .conclusion
+                .as_ref()
+                .and_then(|conclusion| conclusion.recommended.as_deref())
+            else {
+                continue;
+            };
+            let (champion, up_to) = reigning.unwrap_or((winner, contest.size_bytes));
+            let comparison = view.compare(champion, winner);
+            let beaten = comparison.filter(|comparison| comparison.is_slower());
+            sentences.extend(beaten.map(|PairedRatio { ratio, .. }| {
+                format!(
+                    "{}: {champion} up to {}, {winner} from {} on (there {champion} takes {:.2}x its time)",
+                    describe(contest, storages),
+                    format_size(up_to),
+                    format_size(contest.size_bytes),
+                    ratio.median
+                )
+            }));
+            let holds = comparison.is_some() && beaten.is_none();
+            reigning = Some((if holds { champion } else { winner }, contest.size_bytes));
+        }
+    }
+    sentences
+}
+
+/// The contests that differ in the file's size alone, by size.
+#[must_use]
+pub fn series<'v, 'a>(contests: &[&'v ContestView<'a>]) -> Vec<Vec<&'v ContestView<'a>>> {
+    let mut all: Vec<Vec<&ContestView<'_>>> = Vec::new();
+    for contest in contests {
+        match all
+            .iter_mut()
+            .find(|series| is_alike(series[0].contest, contest.contest))
+        {
+            Some(series) => series.push(contest),
+            None => all.push(vec![contest]),
+        }
+    }
+    for series in &mut all {
+        series.sort_by_key(|contest| contest.contest.size_bytes);
+    }
+    all
+}
+
+fn is_alike(one: &Contest, other: &Contest) -> bool {
+    task(one) == task(other) && one.cache == other.cache
+}
+
+fn describe(contest: &Contest, storages: &[Storage]) -> String {
+    let cache = match contest.cache {
+        Cache::Cold => Some("cold"),
+        Cache::Warm => Some("warm"),
+        Cache::Over => Some("larger than memory"),
+        Cache::None => None,
+    };
+    let target = (contest.target == Target::Overwrite).then_some("overwriting");
+    let storage = storages.get(contest.storage).map(|storage| storage.path.as_str());
+    let pair = pair_words(contest);
+    let words = [
+        Some(contest.operation.name()),
+        cache,
+        target,
+        pair.strip_prefix(", "),
+        storage,
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_record::{Run, Trial};
+
+    use crate::ranking::conclude_all;
+    use crate::simulation::{contest, run, trial};
+    use crate::view::{View, Visible};
+
+    fn crossovers_of(run: &Run) -> Vec<String> {
+        View::of(&Visible::of(run)).crossovers
+    }
+
+    /// Sizes of 8, 16, 32 and 64 MiB at which mmap and sync take these seconds.
+    fn series(seconds: [(f64, f64); 4]) -> Run {
+        let mut all = run(&[("read/mmap", 1.0), ("read/sync,block=1M", 1.0)], 0);
+        let entries = all.contests[0].entries.clone();
+        all.contests = (0..4).map(|step| contest(8 << 20 << step, entries.clone())).collect();
+        for (index, (mmap, sync)) in seconds.into_iter().enumerate() {
+            for round in 0..8 {
+                all.trials.push(Trial {
+                    contest: index,
+                    ..trial(0, round, mmap)
+                });
+                all.trials.push(Trial {
+                    contest: index,
+                    ..trial(1, round, sync)
+                });
+            }
+        }
+        conclude_all(&mut all);
+        all
+    }
+
+    #[test]
+    fn a_crossover_is_where_the_winner_is_beaten_at_the_next_size() {
+        let run = series([(1.0, 1.2), (1.0, 1.1), (1.2, 1.0), (1.3, 1.0)]);
+        assert_eq!(
+            crossovers_of(&run),
+            [
+                "read, cold, /data: read/mmap up to 16M, read/sync,block=1M from 32M on (there read/mmap takes 1.20x its time)"
+            ]
+        );
+        let undecided_between = {
+            let mut run = run.clone();
+            run.contests[2].conclusion.as_mut().unwrap().recommended = None;
+            run
+        };
+        assert!(crossovers_of(&undecided_between)[0].contains("up to 16M, read/sync,block=1M from 64M on"));
+    }
+
+    #[test]
+    fn ties_are_no_crossover() {
+        // At 32M sync is recommended, being simpler, but mmap still ties.
+        assert!(crossovers_of(&series([(1.0, 1.2), (1.0, 1.2), (1.0, 1.01), (1.0, 1.2)])).is_empty());
+        assert!(crossovers_of(&series([(1.2, 1.0); 4])).is_empty());
+    }
+}
