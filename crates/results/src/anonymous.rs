@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use seekless_method::{ALIASES, Method};
 use seekless_record::{Column, Place, Published, Run, Text, Visitor};
 
+use crate::kind::driver;
 use crate::ranking::conclude_all;
 use crate::same::fingerprint;
 
@@ -91,7 +92,9 @@ impl Anonymise<'_> {
             Text::Architecture => among(ARCHITECTURES, text),
             Text::Governor => among(GOVERNORS, text),
             Text::Scheduler => among(SCHEDULERS, text),
-            Text::WriteCache => among(&["write back", "write through"], text),
+            Text::WriteCache => {
+                Some(text.to_owned()).filter(|text| matches!(text.as_str(), "write back" | "write through"))
+            }
             Text::FileSystem if text.starts_with("fuse.") => Some("fuse".to_owned()),
             Text::FileSystem => among(FILE_SYSTEMS, text),
             Text::MountOptions => Some(mount_options(text)),
@@ -99,7 +102,7 @@ impl Anonymise<'_> {
             Text::Started => Some(format!("{}T00:00:00Z", day(text))),
             Text::Processor => processor(text),
             Text::Hypervisor => Some(hypervisor(text)),
-            Text::Device => device_name(text),
+            Text::Device => driver(text).map(str::to_owned),
             Text::Path if place.field() == "mount_point" => None,
             Text::Path => Some(self.name("storage", text)),
             Text::Experiment if (known.experiment)(text).is_some() => Some(text.to_owned()),
@@ -144,128 +147,42 @@ fn digits_and_dots(version: &str) -> Option<String> {
     (!digits.is_empty()).then(|| digits.to_owned())
 }
 
-fn among(words: &[&str], text: &str) -> Option<String> {
-    words.contains(&text).then(|| text.to_owned())
+/// The text, where it is one of some words.
+fn among(words: &str, text: &str) -> Option<String> {
+    words.split(' ').any(|word| word == text).then(|| text.to_owned())
 }
 
-const SYSTEMS: &[&str] = &["Linux", "macOS", "FreeBSD", "NetBSD", "OpenBSD", "DragonFly", "SunOS"];
-const ARCHITECTURES: &[&str] = &[
-    "x86_64",
-    "aarch64",
-    "riscv64",
-    "powerpc64",
-    "s390x",
-    "loongarch64",
-    "mips64",
-    "sparc64",
-    "x86",
-];
-const GOVERNORS: &[&str] = &[
-    "performance",
-    "powersave",
-    "schedutil",
-    "ondemand",
-    "conservative",
-    "userspace",
-];
-const SCHEDULERS: &[&str] = &["none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq"];
-const FILE_SYSTEMS: &[&str] = &[
-    "ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "f2fs", "zfs", "jfs", "reiserfs", "nilfs2", "vfat", "exfat",
-    "ntfs", "ntfs3", "apfs", "hfs", "ufs", "tmpfs", "ramfs", "overlay", "nfs", "nfs4", "cifs", "smb3", "9p",
-    "virtiofs", "ceph", "fuseblk", "erofs", "squashfs", "iso9660",
-];
+const SYSTEMS: &str = "Linux macOS FreeBSD NetBSD OpenBSD DragonFly SunOS";
+const ARCHITECTURES: &str = "x86_64 aarch64 riscv64 powerpc64 s390x loongarch64 mips64 sparc64 x86";
+const GOVERNORS: &str = "performance powersave schedutil ondemand conservative userspace";
+const SCHEDULERS: &str = "none mq-deadline kyber bfq noop deadline cfq";
+const FILE_SYSTEMS: &str = "ext2 ext3 ext4 xfs btrfs bcachefs f2fs zfs jfs reiserfs nilfs2 vfat exfat ntfs ntfs3 apfs hfs \
+                            ufs tmpfs ramfs overlay nfs nfs4 cifs smb3 9p virtiofs ceph fuseblk erofs squashfs iso9660";
 
 /// A processor's name, where its maker is known and it has only what such names have.
 fn processor(name: &str) -> Option<String> {
-    const MAKERS: [&str; 12] = [
-        "Intel(R)",
-        "AMD",
-        "ARM",
-        "Cortex",
-        "Apple",
-        "Ampere",
-        "Neoverse",
-        "Qualcomm",
-        "Raspberry Pi",
-        "Loongson",
-        "POWER",
-        "Hygon",
-    ];
+    const MAKERS: &str = "Intel(R),AMD,ARM,Cortex,Apple,Ampere,Neoverse,Qualcomm,Raspberry Pi,Loongson,POWER,Hygon";
     const LONGEST: usize = 64;
     let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || " ()@.-".contains(c));
-    let begins = MAKERS.iter().any(|maker| name.starts_with(maker));
+    let begins = MAKERS.split(',').any(|maker| name.starts_with(maker));
     (is_plain && begins && name.len() <= LONGEST).then(|| name.to_owned())
 }
 
 /// What a machine runs under, without the model and owner that firmware may name.
 fn hypervisor(name: &str) -> String {
-    const KNOWN: [&str; 9] = [
-        "KVM",
-        "QEMU",
-        "VMware",
-        "VirtualBox",
-        "Xen",
-        "xen",
-        "Parallels",
-        "Google Compute Engine",
-        "Amazon EC2",
-    ];
-    let found = KNOWN.iter().find(|known| name.contains(**known));
-    found.map_or("unnamed", |known| known).to_owned()
+    const KNOWN: &str = "KVM,QEMU,VMware,VirtualBox,Xen,xen,Parallels,Google Compute Engine,Amazon EC2";
+    let found = KNOWN.split(',').find(|known| name.contains(known));
+    found.unwrap_or("unnamed").to_owned()
 }
 
 /// The options that say how a file system works; those that name users, labels and paths are not among them.
 fn mount_options(options: &str) -> String {
-    const KNOWN: [&str; 36] = [
-        "rw",
-        "ro",
-        "sync",
-        "async",
-        "dirsync",
-        "relatime",
-        "noatime",
-        "strictatime",
-        "lazytime",
-        "discard",
-        "nodiscard",
-        "discard=async",
-        "ssd",
-        "nossd",
-        "barrier",
-        "nobarrier",
-        "nodatacow",
-        "nodatasum",
-        "autodefrag",
-        "data=ordered",
-        "data=writeback",
-        "data=journal",
-        "delalloc",
-        "nodelalloc",
-        "dax",
-        "dax=always",
-        "dax=inode",
-        "inode64",
-        "noquota",
-        "largeio",
-        "compress=zstd",
-        "compress=lzo",
-        "compress=zlib",
-        "compress-force=zstd",
-        "space_cache=v2",
-        "nobarriers",
-    ];
-    let kept: Vec<&str> = options.split(',').filter(|option| KNOWN.contains(option)).collect();
+    const KNOWN: &str = "rw ro sync async dirsync relatime noatime strictatime lazytime discard nodiscard discard=async \
+                         ssd nossd barrier nobarrier nodatacow nodatasum autodefrag data=ordered data=writeback \
+                         data=journal delalloc nodelalloc dax dax=always dax=inode inode64 noquota largeio compress=zstd \
+                         compress=lzo compress=zlib compress-force=zstd space_cache=v2 nobarriers";
+    let kept: Vec<String> = options.split(',').filter_map(|option| among(KNOWN, option)).collect();
     kept.join(",")
-}
-
-/// The driver's part of a device's name: `nvme` of `nvme0n1p2`.
-fn device_name(name: &str) -> Option<String> {
-    const DRIVERS: [&str; 16] = [
-        "nvme", "mmcblk", "loop", "xvd", "zram", "pmem", "drbd", "nbd", "rbd", "ram", "dm", "md", "vd", "sd", "hd",
-        "sr",
-    ];
-    let driver = DRIVERS.iter().find(|driver| name.starts_with(**driver));
-    driver.map(|driver| (*driver).to_owned())
 }
 
 #[cfg(test)]

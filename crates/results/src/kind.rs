@@ -41,59 +41,36 @@ impl DeviceKind {
     /// The kind of a storage.
     #[must_use]
     pub fn of(storage: &Storage) -> Self {
-        const MEMORY: [&str; 4] = ["tmpfs", "ramfs", "hugetlbfs", "devtmpfs"];
-        const NETWORK: [&str; 12] = [
-            "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "afs", "lustre", "gfs2", "ocfs2", "webdav",
-        ];
-        const NETWORK_FUSE: [&str; 5] = [
-            "fuse.sshfs",
-            "fuse.glusterfs",
-            "fuse.s3fs",
-            "fuse.rclone",
-            "fuse.ceph-fuse",
-        ];
-        let file_system = storage.file_system.as_str();
-        if MEMORY.contains(&file_system) {
-            return Self::Memory;
-        }
-        if NETWORK.contains(&file_system) || NETWORK_FUSE.contains(&file_system) {
-            return Self::Network;
-        }
-        match &storage.device {
-            Some(device) => Self::of_device(device),
-            None if file_system.starts_with("fuse") => Self::Fuse,
-            None => Self::Unknown,
+        match storage.file_system.as_str() {
+            "tmpfs" | "ramfs" | "hugetlbfs" | "devtmpfs" => Self::Memory,
+            "nfs" | "nfs4" | "cifs" | "smb3" | "smbfs" | "9p" | "ceph" | "afs" | "lustre" | "gfs2" | "ocfs2"
+            | "webdav" | "fuse.sshfs" | "fuse.glusterfs" | "fuse.s3fs" | "fuse.rclone" | "fuse.ceph-fuse" => {
+                Self::Network
+            }
+            name => match &storage.device {
+                Some(device) => Self::of_device(device),
+                None if name.starts_with("fuse") => Self::Fuse,
+                None => Self::Unknown,
+            },
         }
     }
 
     fn of_device(device: &Device) -> Self {
-        let is = |prefixes: &[&str]| prefixes.iter().any(|prefix| device.name.starts_with(prefix));
-        if is(&["loop"]) {
-            return Self::Loop;
-        }
-        if is(&["dm", "md"]) {
-            return Self::of_volume(device);
-        }
-        if is(&["nbd", "rbd", "drbd"]) {
-            return Self::NetworkDisk;
-        }
-        if is(&["zram", "ram", "pmem"]) {
-            return Self::Memory;
-        }
-        if is(&["vd", "xvd"]) || device.is_virtual == Some(true) {
-            return Self::VirtualDisk;
-        }
-        if is(&["nvme"]) {
-            return Self::Nvme;
-        }
-        if is(&["mmcblk"]) {
-            return Self::Card;
-        }
-        match (is(&["sd", "hd"]), device.claims_rotational) {
-            (true, Some(true)) => Self::RotatingDisk,
-            (true, Some(false)) => Self::SteadyDisk,
-            (true, None) => Self::Disk,
-            (false, _) => Self::Unknown,
+        match driver(&device.name) {
+            Some("loop") => Self::Loop,
+            Some("dm" | "md") => Self::of_volume(device),
+            Some("nbd" | "rbd" | "drbd") => Self::NetworkDisk,
+            Some("zram" | "ram" | "pmem") => Self::Memory,
+            Some("vd" | "xvd") => Self::VirtualDisk,
+            _ if device.is_virtual == Some(true) => Self::VirtualDisk,
+            Some("nvme") => Self::Nvme,
+            Some("mmcblk") => Self::Card,
+            Some("sd" | "hd") => match device.claims_rotational {
+                Some(true) => Self::RotatingDisk,
+                Some(false) => Self::SteadyDisk,
+                None => Self::Disk,
+            },
+            _ => Self::Unknown,
         }
     }
 
@@ -111,6 +88,15 @@ impl DeviceKind {
             _ => Self::Volume,
         }
     }
+}
+
+/// The driver's part of a device's name: `nvme` of `nvme0n1p2`.
+pub(crate) fn driver(device: &str) -> Option<&'static str> {
+    const DRIVERS: [&str; 16] = [
+        "nvme", "mmcblk", "loop", "xvd", "zram", "pmem", "drbd", "nbd", "rbd", "ram", "dm", "md", "vd", "sd", "hd",
+        "sr",
+    ];
+    DRIVERS.into_iter().find(|driver| device.starts_with(driver))
 }
 
 impl fmt::Display for DeviceKind {

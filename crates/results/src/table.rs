@@ -95,7 +95,7 @@ struct Gathered {
 /// Ranks the methods of all runs. A run that is there twice, once without its names, counts once.
 #[must_use]
 pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
-    let mut machines: Vec<Identity> = Vec::new();
+    let mut machines = Vec::new();
     let mut seen = BTreeSet::new();
     let mut places: BTreeMap<Place, Gathered> = BTreeMap::new();
     for &(origin, run) in runs {
@@ -103,7 +103,7 @@ pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
         if !seen.insert(number) {
             continue;
         }
-        let identity = Identity::of(&run.machine);
+        let identity = identity(&run.machine);
         let machine = machines.iter().position(|known| *known == identity).unwrap_or_else(|| {
             machines.push(identity);
             machines.len() - 1
@@ -227,27 +227,11 @@ pub fn size_class(bytes: u64) -> (u64, u64) {
 }
 
 /// What tells machines apart; names are missing from anonymous runs, and then two of one make are one.
-#[derive(PartialEq, Eq)]
-struct Identity {
-    processor: Option<String>,
-    processors: u32,
-    memory_gib: u64,
-    architecture: String,
-    host: Option<String>,
-}
-
-impl Identity {
-    fn of(machine: &Machine) -> Self {
-        let bytes = machine.memory_bytes.unwrap_or(0);
-        Self {
-            processor: machine.processor.clone(),
-            processors: machine.processors,
-            // Rounded: the memory that the system tells changes a little with the kernel.
-            memory_gib: (bytes + (1 << 29)) >> 30,
-            architecture: machine.architecture.clone(),
-            host: machine.host.clone(),
-        }
-    }
+fn identity(machine: &Machine) -> impl PartialEq {
+    // Rounded: the memory that the system tells changes a little with the kernel.
+    let memory_gib = (machine.memory_bytes.unwrap_or(0) + (1 << 29)) >> 30;
+    let processors = (&machine.processor, machine.processors, &machine.architecture);
+    (processors, memory_gib, &machine.host)
 }
 
 #[cfg(test)]

@@ -65,31 +65,26 @@ pub(super) fn by_size(id: &str, title: &str, series: &[&ContestView<'_>]) -> Mar
 }
 
 impl Grid {
-    /// Adds an entry; of several in one place the fastest stays.
+    /// Adds an entry; of several in one place the best, and else the fastest stays.
     fn add(&mut self, row: String, column: Option<u64>, entry: &Entry, name: &str) {
-        let rate_here = rate_of(entry);
-        let (_, word) = standing(Position::of(entry));
+        let (rate_here, position) = (rate_of(entry), Position::of(entry));
+        let place = (row, column);
+        let gives_way =
+            |old: &Cell| position == Position::Best || old.position != Position::Best && rate_here > old.rate;
+        if !self.cells.get(&place).is_none_or(gives_way) {
+            return;
+        }
         let about = match (&entry.status, rate_here) {
             (Status::Unavailable(why) | Status::Failed(why) | Status::Unmeasured(why), _) => format!("{name}: {why}"),
-            (_, Some(rate_here)) => format!("{name}: {}, {word}", rate(rate_here)),
+            (_, Some(rate_here)) => format!("{name}: {}, {}", rate(rate_here), standing(position).1),
             _ => format!("{name}: no valid trial"),
         };
         let cell = Cell {
             rate: rate_here,
-            position: Position::of(entry),
+            position,
             about: clipped(&about, 200),
         };
-        let place = self.cells.entry((row, column));
-        let is_better = |old: &Cell| old.position != Position::Best && rate_here > old.rate;
-        place
-            .and_modify(|old| {
-                if cell.position == Position::Best || is_better(old) {
-                    old.rate = cell.rate;
-                    old.position = cell.position;
-                    old.about.clone_from(&cell.about);
-                }
-            })
-            .or_insert(cell);
+        self.cells.insert(place, cell);
     }
 
     /// By size; what has none comes last.
@@ -133,16 +128,14 @@ impl Grid {
             HEAD + ROW * rows.len() as f64 + 2.0,
         );
         // Two files' best need not be of one size, so colours compare within a column where columns are sizes.
+        let is_by_size = no_column.is_empty();
         let fastest_of = |column: &Option<u64>| {
-            let cells = self
-                .cells
-                .iter()
-                .filter(|((_, of), _)| no_column.is_empty() && of == column || !no_column.is_empty());
+            let cells = self.cells.iter().filter(|((_, of), _)| !is_by_size || of == column);
             cells.filter_map(|(_, cell)| cell.rate).fold(0.0, f64::max)
         };
         let fastest: Vec<f64> = columns.iter().map(fastest_of).collect();
         let unit = rate_unit(fastest.iter().copied().fold(0.0, f64::max));
-        let axis = if no_column.is_empty() { "file" } else { "block" };
+        let axis = if is_by_size { "file" } else { "block" };
         let content = html! {
             text.tick x=(at(label - 10.0)) y="15" text-anchor="end" { (axis) }
             @for (index, column) in columns.iter().enumerate() {
@@ -164,7 +157,7 @@ impl Grid {
             (picture(id, title, about, size, &content))
             p.legend {
                 (unit.0) " at the median: pale is slow, strong is fast"
-                @if no_column.is_empty() { " for that size" }
+                @if is_by_size { " for that size" }
                 ". ◆\u{a0}best, framed:\u{a0}tie, ·\u{a0}not measured."
                 @if left_out != (0, 0) { " " (left_out.0) " rows and " (left_out.1) " columns more are in the table." }
             }
@@ -177,25 +170,20 @@ fn draw_cell(cell: &Cell, fastest: f64, unit: f64, (x, y, width): (f64, f64, f64
         .rate
         .zip(sound(fastest))
         .map(|(rate, fastest)| (rate / fastest).clamp(0.0, 1.0));
-    let colour = part.map(|part| COLOURS.iter().filter(|&&next| part >= next).count());
-    let framed = matches!(cell.position, Position::Best | Position::Tie) && cell.rate.is_some();
+    let colour = |part| format!("q{}", COLOURS.iter().filter(|&&next| part >= next).count());
+    let class = part.map_or_else(|| "none".to_owned(), colour);
+    let position = cell.rate.map(|_| cell.position);
     let figure = cell
         .rate
         .map_or_else(|| "·".to_owned(), |rate| three_digits(rate / unit));
-    let best = if cell.position == Position::Best && cell.rate.is_some() {
-        "◆"
-    } else {
-        ""
-    };
-    let class = colour.map_or_else(|| "none".to_owned(), |colour| format!("q{colour}"));
     html! {
         g class=(class) {
             title { (cell.about) }
             rect x=(at(x + 1.0)) y=(at(y + 1.0)) width=(at(width - 2.0)) height=(at(ROW - 2.0)) rx="3" {}
-            @if framed {
+            @if matches!(position, Some(Position::Best | Position::Tie)) {
                 rect.frame x=(at(x + 2.5)) y=(at(y + 2.5)) width=(at(width - 5.0)) height=(at(ROW - 5.0)) rx="2" {}
             }
-            text x=(at(x + width / 2.0)) y=(at(y + 17.0)) text-anchor="middle" { (best) (figure) }
+            text x=(at(x + width / 2.0)) y=(at(y + 17.0)) text-anchor="middle" { @if position == Some(Position::Best) { "◆" } (figure) }
         }
     }
 }

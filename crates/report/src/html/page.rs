@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use seekless_method::format_size;
-use seekless_record::{Ended, Run, Storage};
+use seekless_record::{Device, Ended, Run, Storage};
 use seekless_results::{ContestView, View, rate, rate_of, short_name, three_digits};
 use sha2::{Digest, Sha256};
 
@@ -206,31 +206,32 @@ fn notes(run: &Run, left_out: usize) -> Markup {
 }
 
 fn about(run: &Run) -> Markup {
-    let null = seekless_results::statistics::median(&run.lab_cost.null_seconds);
+    let (cost, machine) = (&run.lab_cost, &run.machine);
+    let null = seekless_results::statistics::median(&cost.null_seconds);
     let percent = |part: f64| format!("{} %", three_digits(part * 100.0));
     let figures = [
         ("A trial that does nothing takes", null.map(seconds)),
-        ("Test data is made at", run.lab_cost.producer_bytes_per_second.map(rate)),
+        ("Test data is made at", cost.producer_bytes_per_second.map(rate)),
         (
             "Memory is touched first at",
-            run.lab_cost.first_touch_bytes_per_second.map(rate),
+            cost.first_touch_bytes_per_second.map(rate),
         ),
         (
             "Memory is touched again at",
-            run.lab_cost.second_touch_bytes_per_second.map(rate),
+            cost.second_touch_bytes_per_second.map(rate),
         ),
         ("Read from the device by others", run.noise.other_io.map(percent)),
         ("Processor time the host took away", run.noise.stolen.map(percent)),
         (
             "First cache of a processor",
-            run.machine.level_1_cache_bytes.map(format_size),
+            machine.level_1_cache_bytes.map(format_size),
         ),
         (
             "Second cache of a processor",
-            run.machine.level_2_cache_bytes.map(format_size),
+            machine.level_2_cache_bytes.map(format_size),
         ),
-        ("Hypervisor", run.machine.hypervisor.clone()),
-        ("Frequency governor", run.machine.governor.clone()),
+        ("Hypervisor", machine.hypervisor.clone()),
+        ("Frequency governor", machine.governor.clone()),
         ("Page cache dropped by", Some(run.drop.name().to_owned())),
         ("Seed of all shuffling", Some(run.seed.to_string())),
         ("Run", Some(run.id.clone())),
@@ -238,7 +239,7 @@ fn about(run: &Run) -> Markup {
     html! {
         section id="about" {
             h2 { "Machine and storage" }
-            dl { @for (name, value) in figures { @if let Some(value) = value { div { dt { (name) } dd { (value) } } } } }
+            dl { (facts(figures)) }
             @for storage in &run.storages { (storage_facts(storage)) }
             h3 { "How to read this" }
             p {
@@ -252,40 +253,47 @@ fn about(run: &Run) -> Markup {
 }
 
 fn storage_facts(storage: &Storage) -> Markup {
-    let device = storage.device.as_ref();
-    let claims = device
-        .and_then(|device| device.claims_rotational)
-        .map(|rotates| if rotates { "to rotate" } else { "not to rotate" });
+    let of_device = |figure: fn(&Device) -> Option<String>| storage.device.as_ref().and_then(figure);
+    let claims = |rotates| if rotates { "to rotate" } else { "not to rotate" }.to_owned();
+    let seek = storage.alternating_ns.map(|ns| seconds(ns / 1e9));
     let figures = [
         ("File system", Some(storage.file_system.clone())),
         ("Its block", storage.block_bytes.map(format_size)),
         ("Mount", storage.mount_options.clone()),
-        ("Device", device.map(|device| device.name.clone())),
+        ("Device", of_device(|device| Some(device.name.clone()))),
         (
             "On",
-            device
-                .filter(|device| !device.below.is_empty())
-                .map(|device| device.below.join(", ")),
+            of_device(|device| Some(device.below.join(", "))).filter(|below| !below.is_empty()),
         ),
-        ("Scheduler", device.and_then(|device| device.scheduler.clone())),
+        ("Scheduler", of_device(|device| device.scheduler.clone())),
         (
             "Read-ahead",
-            device
-                .and_then(|device| device.read_ahead_kib)
-                .map(|kib| format!("{kib} KiB")),
+            of_device(|device| Some(format!("{} KiB", device.read_ahead_kib?))),
         ),
-        ("Write cache", device.and_then(|device| device.write_cache.clone())),
-        ("Claims", claims.map(str::to_owned)),
+        ("Write cache", of_device(|device| device.write_cache.clone())),
         (
-            "A random read costs more than the next by",
-            storage.alternating_ns.map(|ns| seconds(ns / 1e9)),
+            "Claims",
+            storage
+                .device
+                .as_ref()
+                .and_then(|device| device.claims_rotational)
+                .map(claims),
         ),
+        ("A random read costs more than the next by", seek),
     ];
+    let tried = storage
+        .facts
+        .iter()
+        .map(|(name, value)| (name.as_str(), Some(value.clone())));
     html! {
         h3 { "Storage " span.m { (storage.path) } }
-        dl {
-            @for (name, value) in figures { @if let Some(value) = value { div { dt { (name) } dd { (value) } } } }
-            @for (name, value) in &storage.facts { div { dt { (name) } dd { (value) } } }
-        }
+        dl { (facts(figures.into_iter().chain(tried))) }
+    }
+}
+
+/// What is known of some facts.
+fn facts<'f>(facts: impl IntoIterator<Item = (&'f str, Option<String>)>) -> Markup {
+    html! {
+        @for (name, value) in facts { @if let Some(value) = value { div { dt { (name) } dd { (value) } } } }
     }
 }

@@ -237,10 +237,7 @@ fn rows(contest: &Contest) -> Vec<Row<'_>> {
         })
     });
     let mut rows: Vec<Row<'_>> = with_figures.collect();
-    let is_best = |row: &Row<'_>| {
-        let standing = row.entry.standing.as_ref();
-        standing.is_some_and(|standing| standing.verdict == Verdict::Best)
-    };
+    let is_best = |row: &Row<'_>| row.position == Position::Best;
     // What has no ratio was not ranked, and comes after what was.
     let ratio = |row: &Row<'_>| row.ratio().map_or(f64::INFINITY, |ratio| ratio.median);
     let seconds = |row: &Row<'_>| row.summary.seconds.median;
