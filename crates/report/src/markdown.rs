@@ -55,7 +55,7 @@ fn machine(machine: &Machine) -> String {
         machine.hypervisor.as_ref().map(|name| format!("virtual ({name})")),
         machine.governor.as_ref().map(|name| format!("governor {name}")),
     ];
-    escaped(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    escaped(&joined(parts))
 }
 
 fn storage(storage: &Storage) -> String {
@@ -69,7 +69,11 @@ fn storage(storage: &Storage) -> String {
             .filter(|device| device.is_virtual == Some(true))
             .map(|_| "virtual disk".to_owned()),
     ];
-    escaped(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    escaped(&joined(parts))
+}
+
+fn joined(parts: impl IntoIterator<Item = Option<String>>) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn conditions(run: &Run) -> String {
@@ -77,17 +81,14 @@ fn conditions(run: &Run) -> String {
         Ended::Complete => "complete",
         Ended::Interrupted => "interrupted",
     };
+    let percent = |part: Option<f64>, of: &str| part.map(|part| format!("{:.1} % {of}", part * 100.0));
     let noise = [
-        run.noise
-            .other_io
-            .map(|part| format!("{:.1} % other I/O", part * 100.0)),
-        run.noise.stolen.map(|part| format!("{:.1} % stolen", part * 100.0)),
+        percent(run.noise.other_io, "other I/O"),
+        percent(run.noise.stolen, "stolen"),
     ];
-    let noise: Vec<String> = noise.into_iter().flatten().collect();
-    let noise = if noise.is_empty() {
-        String::new()
-    } else {
-        format!("; noise: {}", noise.join(", "))
+    let noise = match joined(noise) {
+        none if none.is_empty() => none,
+        noise => format!("; noise: {noise}"),
     };
     format!(
         "seekless {}, {}, {:.0} s, {ended}, seed {}, cache dropped by {}{noise}",
@@ -256,7 +257,7 @@ fn bounds(ratio: &Interval) -> String {
 fn effects(page: &mut String, view: &ContestView<'_>) {
     let conclusion = view.contest.conclusion.iter();
     let effects = conclusion.flat_map(|conclusion| &conclusion.effects);
-    let mut rows = effects
+    let rows: Vec<_> = effects
         .map(|effect| {
             vec![
                 effect.option.clone(),
@@ -265,10 +266,14 @@ fn effects(page: &mut String, view: &ContestView<'_>) {
                 format!("{:+.4} s", effect.cpu_seconds_difference),
             ]
         })
-        .peekable();
-    if rows.peek().is_some() {
+        .collect();
+    if !rows.is_empty() {
         page.push('\n');
-        table(page, &["option", "added to", "#its time becomes", "#CPU"], rows);
+        table(
+            page,
+            &["option", "added to", "#its time becomes", "#CPU"],
+            rows.into_iter(),
+        );
     }
 }
 

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use seekless_record::{Conclusion, Contest, Interval, Run};
+use seekless_record::{Conclusion, Contest, Interval, LabCost, Machine, NoiseFloor, Run};
 use serde::Serialize;
 
 use crate::kind::DeviceKind;
@@ -133,38 +133,36 @@ pub fn compare(first: &Run, second: &Run) -> Result<Comparison, NotComparable> {
 fn changed(first: &Run, second: &Run) -> Vec<String> {
     let (one, other) = (&first.machine, &second.machine);
     let mut found = Vec::new();
-    let mut note = |what: &str, one: Option<String>, other: Option<String>| {
+    let mut note = |what: &str, one: Option<&str>, other: Option<&str>| {
         if one != other {
-            let word = |value: Option<String>| value.unwrap_or_else(|| "not told".to_owned());
+            let word = |value: Option<&str>| value.unwrap_or("not told").to_owned();
             found.push(format!("{what}: {}, now {}", word(one), word(other)));
         }
     };
-    let battery = |value: Option<bool>| value.map(|value| if value { "yes" } else { "no" }.to_owned());
+    let battery = |machine: &Machine| machine.on_battery.map(|is_on| if is_on { "yes" } else { "no" });
     // One machine may have no name: an anonymous run of it.
-    note("host", one.host.clone(), other.host.clone());
-    note("kernel", Some(one.kernel.clone()), Some(other.kernel.clone()));
-    note("seekless", Some(first.seekless.clone()), Some(second.seekless.clone()));
-    note("governor", one.governor.clone(), other.governor.clone());
-    note("hypervisor", one.hypervisor.clone(), other.hypervisor.clone());
-    note("on battery", battery(one.on_battery), battery(other.on_battery));
-    note(
-        "page cache emptied by",
-        Some(first.drop.name().to_owned()),
-        Some(second.drop.name().to_owned()),
-    );
+    note("host", one.host.as_deref(), other.host.as_deref());
+    note("kernel", Some(&one.kernel), Some(&other.kernel));
+    note("seekless", Some(&first.seekless), Some(&second.seekless));
+    note("governor", one.governor.as_deref(), other.governor.as_deref());
+    note("hypervisor", one.hypervisor.as_deref(), other.hypervisor.as_deref());
+    note("on battery", battery(one), battery(other));
+    let drop = |run: &Run| Some(run.drop.name());
+    note("page cache emptied by", drop(first), drop(second));
     for (one, other) in storage_pairs(first, second).into_iter().enumerate() {
         let Some(other) = other else { continue };
         let (one, other) = (&first.storages[one], &second.storages[other]);
-        note("folder", Some(one.path.clone()), Some(other.path.clone()));
-        note("mount options", one.mount_options.clone(), other.mount_options.clone());
+        note("folder", Some(&one.path), Some(&other.path));
+        let mount = [one, other].map(|storage| storage.mount_options.as_deref());
+        note("mount options", mount[0], mount[1]);
         let (Some(one), Some(other)) = (&one.device, &other.device) else {
             continue;
         };
-        note("device", Some(one.name.clone()), Some(other.name.clone()));
-        note("scheduler", one.scheduler.clone(), other.scheduler.clone());
-        let kib = |value: Option<u64>| value.map(|value| format!("{value} KiB"));
-        note("read-ahead", kib(one.read_ahead_kib), kib(other.read_ahead_kib));
-        note("write cache", one.write_cache.clone(), other.write_cache.clone());
+        note("device", Some(&one.name), Some(&other.name));
+        note("scheduler", one.scheduler.as_deref(), other.scheduler.as_deref());
+        let kib = [one, other].map(|device| device.read_ahead_kib.map(|kib| format!("{kib} KiB")));
+        note("read-ahead", kib[0].as_deref(), kib[1].as_deref());
+        note("write cache", one.write_cache.as_deref(), other.write_cache.as_deref());
     }
     found
 }
@@ -180,62 +178,39 @@ const OTHER_IO: f64 = 0.05;
 
 /// What says that the machine was not the same, or not quiet.
 fn cautions(first: &Run, second: &Run) -> Vec<String> {
-    let (one, other) = (&first.lab_cost, &second.lab_cost);
     let mut found = Vec::new();
-    let mut speed = |what: &str, one: Option<f64>, other: Option<f64>, most: f64| {
-        let Some((one, other)) = one.zip(other) else { return };
+    let mut speed = |what: &str, most: f64, of: fn(&LabCost) -> Option<f64>| {
+        let Some((one, other)) = of(&first.lab_cost).zip(of(&second.lab_cost)) else {
+            return;
+        };
         let ratio = other / one;
-        if ratio > most || ratio < 1.0 / most {
-            let (factor, word) = if ratio > 1.0 {
-                (ratio, "faster")
-            } else {
-                (1.0 / ratio, "slower")
-            };
-            found.push(format!("{what} was {factor:.2}x {word} in the second run"));
+        if ratio > most {
+            found.push(format!("{what} was {ratio:.2}x faster in the second run"));
+        } else if ratio < 1.0 / most {
+            found.push(format!("{what} was {:.2}x slower in the second run", 1.0 / ratio));
         }
     };
-    speed(
-        "making test data",
-        one.producer_bytes_per_second,
-        other.producer_bytes_per_second,
-        STEADY_RATIO,
-    );
-    speed(
-        "memory that is in use",
-        one.second_touch_bytes_per_second,
-        other.second_touch_bytes_per_second,
-        STEADY_RATIO,
-    );
-    speed(
-        "memory touched for the first time",
-        one.first_touch_bytes_per_second,
-        other.first_touch_bytes_per_second,
-        UNSTEADY_RATIO,
-    );
-    let per_second = |samples: &[f64]| median(samples).map(|seconds| 1.0 / seconds);
-    speed(
-        "a trial that does nothing",
-        per_second(&one.null_seconds),
-        per_second(&other.null_seconds),
-        UNSTEADY_RATIO,
-    );
-    let mut part = |what: &str, of: fn(&Run) -> Option<f64>, most: f64| {
+    speed("making test data", STEADY_RATIO, |cost| cost.producer_bytes_per_second);
+    speed("memory that is in use", STEADY_RATIO, |cost| {
+        cost.second_touch_bytes_per_second
+    });
+    speed("memory touched for the first time", UNSTEADY_RATIO, |cost| {
+        cost.first_touch_bytes_per_second
+    });
+    speed("a trial that does nothing", UNSTEADY_RATIO, |cost| {
+        median(&cost.null_seconds).map(|seconds| 1.0 / seconds)
+    });
+    let mut part = |what: &str, most: f64, of: fn(&NoiseFloor) -> Option<f64>| {
         for (which, run) in [("first", first), ("second", second)] {
-            if let Some(part) = of(run).filter(|part| *part > most) {
+            if let Some(part) = of(&run.noise).filter(|part| *part > most) {
                 found.push(format!("{:.0} % {what} in the {which} run", part * 100.0));
             }
         }
     };
-    part(
-        "of the processors' time was taken away by the host",
-        |run| run.noise.stolen,
-        STOLEN,
-    );
-    part(
-        "of what the device read was read by others",
-        |run| run.noise.other_io,
-        OTHER_IO,
-    );
+    let stolen = "of the processors' time was taken away by the host";
+    part(stolen, STOLEN, |noise| noise.stolen);
+    let other_io = "of what the device read was read by others";
+    part(other_io, OTHER_IO, |noise| noise.other_io);
     found
 }
 

@@ -86,8 +86,7 @@ type OnMachine = BTreeMap<usize, Vec<(f64, bool)>>;
 
 #[derive(Default)]
 struct Gathered {
-    runs: BTreeSet<u32>,
-    imported: BTreeSet<u32>,
+    runs: BTreeMap<u32, Origin>,
     machines: BTreeSet<usize>,
     methods: BTreeMap<String, OnMachine>,
 }
@@ -115,11 +114,8 @@ pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
             }
             let place = Place::of(run, &run.storages[contest.storage], contest);
             let gathered = places.entry(place).or_default();
-            gathered.runs.insert(number);
+            gathered.runs.insert(number, origin);
             gathered.machines.insert(machine);
-            if origin == Origin::Imported {
-                gathered.imported.insert(number);
-            }
             for (method, standing) in standings {
                 let on_machine = gathered.methods.entry(method).or_default();
                 on_machine.entry(machine).or_default().push(standing);
@@ -179,11 +175,12 @@ fn ranking(place: Place, gathered: Gathered) -> Ranking {
             .then(other.machines.cmp(&one.machines))
             .then(one.method.cmp(&other.method))
     });
+    let origins = gathered.runs.values();
     Ranking {
         place,
         machines: gathered.machines.len(),
         runs: gathered.runs.len(),
-        imported: gathered.imported.len(),
+        imported: origins.filter(|origin| **origin == Origin::Imported).count(),
         methods,
     }
 }

@@ -112,7 +112,7 @@ fn options(view: &View<'_>) -> Markup {
     let rows = html! {
         @for ((operation, option), tally) in &tallies {
             @let median = seekless_results::statistics::median(&tally.ratios).unwrap_or(f64::NAN);
-            @let (low, high) = tally.ratios.iter().fold((f64::MAX, 0.0), |(low, high), &ratio| (ratio.min(low), ratio.max(high)));
+            @let (low, high) = tally.ratios.iter().fold((f64::NAN, f64::NAN), |(low, high), &ratio| (ratio.min(low), ratio.max(high)));
             tr {
                 td { (heading(operation.name())) }
                 td.m { (option) }
@@ -120,8 +120,8 @@ fn options(view: &View<'_>) -> Markup {
                 (plain_count(tally.costs))
                 (plain_count(tally.unclear))
                 (figure(&times(median), median))
-                (plain(if tally.ratios.is_empty() { f64::NAN } else { low }))
-                (plain(if tally.ratios.is_empty() { f64::NAN } else { high }))
+                (plain(low))
+                (plain(high))
             }
         }
     };

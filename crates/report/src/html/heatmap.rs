@@ -1,6 +1,6 @@
 //! Heat maps: a method's family in each row, a block or a file size in each column, the rate as colour and number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use seekless_method::format_size;
@@ -89,10 +89,8 @@ impl Grid {
 
     /// By size; what has none comes last.
     fn columns(&self) -> Vec<Option<u64>> {
-        let mut columns: Vec<Option<u64>> = self.cells.keys().map(|(_, column)| *column).collect();
-        columns.sort_by_key(|column| (column.is_none(), *column));
-        columns.dedup();
-        columns
+        let columns: BTreeSet<_> = self.cells.keys().map(|(_, of)| (of.is_none(), *of)).collect();
+        columns.into_iter().map(|(_, column)| column).collect()
     }
 
     /// The fastest first. What was measured nowhere has its reason in the contest's list.

@@ -2,9 +2,9 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use seekless_method::format_size;
-use seekless_record::{Device, Ended, Run, Storage};
+use seekless_record::{Ended, Run, Storage};
 use seekless_results::{ContestView, View, rate, rate_of, short_name, three_digits};
 use sha2::{Digest, Sha256};
 
@@ -209,37 +209,24 @@ fn about(run: &Run) -> Markup {
     let (cost, machine) = (&run.lab_cost, &run.machine);
     let null = seekless_results::statistics::median(&cost.null_seconds);
     let percent = |part: f64| format!("{} %", three_digits(part * 100.0));
-    let figures = [
-        ("A trial that does nothing takes", null.map(seconds)),
-        ("Test data is made at", cost.producer_bytes_per_second.map(rate)),
-        (
-            "Memory is touched first at",
-            cost.first_touch_bytes_per_second.map(rate),
-        ),
-        (
-            "Memory is touched again at",
-            cost.second_touch_bytes_per_second.map(rate),
-        ),
-        ("Read from the device by others", run.noise.other_io.map(percent)),
-        ("Processor time the host took away", run.noise.stolen.map(percent)),
-        (
-            "First cache of a processor",
-            machine.level_1_cache_bytes.map(format_size),
-        ),
-        (
-            "Second cache of a processor",
-            machine.level_2_cache_bytes.map(format_size),
-        ),
-        ("Hypervisor", machine.hypervisor.clone()),
-        ("Frequency governor", machine.governor.clone()),
-        ("Page cache dropped by", Some(run.drop.name().to_owned())),
-        ("Seed of all shuffling", Some(run.seed.to_string())),
-        ("Run", Some(run.id.clone())),
-    ];
     html! {
         section id="about" {
             h2 { "Machine and storage" }
-            dl { (facts(figures)) }
+            dl {
+                (fact("A trial that does nothing takes", null.map(seconds)))
+                (fact("Test data is made at", cost.producer_bytes_per_second.map(rate)))
+                (fact("Memory is touched first at", cost.first_touch_bytes_per_second.map(rate)))
+                (fact("Memory is touched again at", cost.second_touch_bytes_per_second.map(rate)))
+                (fact("Read from the device by others", run.noise.other_io.map(percent)))
+                (fact("Processor time the host took away", run.noise.stolen.map(percent)))
+                (fact("First cache of a processor", machine.level_1_cache_bytes.map(format_size)))
+                (fact("Second cache of a processor", machine.level_2_cache_bytes.map(format_size)))
+                (fact("Hypervisor", machine.hypervisor.as_ref()))
+                (fact("Frequency governor", machine.governor.as_ref()))
+                (fact("Page cache dropped by", Some(run.drop.name())))
+                (fact("Seed of all shuffling", Some(run.seed)))
+                (fact("Run", Some(&run.id)))
+            }
             @for storage in &run.storages { (storage_facts(storage)) }
             h3 { "How to read this" }
             p {
@@ -253,47 +240,29 @@ fn about(run: &Run) -> Markup {
 }
 
 fn storage_facts(storage: &Storage) -> Markup {
-    let of_device = |figure: fn(&Device) -> Option<String>| storage.device.as_ref().and_then(figure);
-    let claims = |rotates| if rotates { "to rotate" } else { "not to rotate" }.to_owned();
-    let seek = storage.alternating_ns.map(|ns| seconds(ns / 1e9));
-    let figures = [
-        ("File system", Some(storage.file_system.clone())),
-        ("Its block", storage.block_bytes.map(format_size)),
-        ("Mount", storage.mount_options.clone()),
-        ("Device", of_device(|device| Some(device.name.clone()))),
-        (
-            "On",
-            of_device(|device| Some(device.below.join(", "))).filter(|below| !below.is_empty()),
-        ),
-        ("Scheduler", of_device(|device| device.scheduler.clone())),
-        (
-            "Read-ahead",
-            of_device(|device| Some(format!("{} KiB", device.read_ahead_kib?))),
-        ),
-        ("Write cache", of_device(|device| device.write_cache.clone())),
-        (
-            "Claims",
-            storage
-                .device
-                .as_ref()
-                .and_then(|device| device.claims_rotational)
-                .map(claims),
-        ),
-        ("A random read costs more than the next by", seek),
-    ];
-    let tried = storage
-        .facts
-        .iter()
-        .map(|(name, value)| (name.as_str(), Some(value.clone())));
+    let device = storage.device.as_ref();
+    let below = device.map(|device| device.below.join(", "));
+    let read_ahead_kib = device.and_then(|device| device.read_ahead_kib);
+    let claims = device.and_then(|device| device.claims_rotational);
     html! {
         h3 { "Storage " span.m { (storage.path) } }
-        dl { (facts(figures.into_iter().chain(tried))) }
+        dl {
+            (fact("File system", Some(&storage.file_system)))
+            (fact("Its block", storage.block_bytes.map(format_size)))
+            (fact("Mount", storage.mount_options.as_ref()))
+            (fact("Device", device.map(|device| &device.name)))
+            (fact("On", below.filter(|below| !below.is_empty())))
+            (fact("Scheduler", device.and_then(|device| device.scheduler.as_ref())))
+            (fact("Read-ahead", read_ahead_kib.map(|kib| format!("{kib} KiB"))))
+            (fact("Write cache", device.and_then(|device| device.write_cache.as_ref())))
+            (fact("Claims", claims.map(|rotates| if rotates { "to rotate" } else { "not to rotate" })))
+            (fact("A random read costs more than the next by", storage.alternating_ns.map(|ns| seconds(ns / 1e9))))
+            @for (name, value) in &storage.facts { (fact(name, Some(value))) }
+        }
     }
 }
 
-/// What is known of some facts.
-fn facts<'f>(facts: impl IntoIterator<Item = (&'f str, Option<String>)>) -> Markup {
-    html! {
-        @for (name, value) in facts { @if let Some(value) = value { div { dt { (name) } dd { (value) } } } }
-    }
+/// A fact, where it is known.
+fn fact(name: &str, value: Option<impl Render>) -> Markup {
+    html! { @if let Some(value) = value { div { dt { (name) } dd { (value) } } } }
 }

@@ -1,11 +1,9 @@
 //! Cold beside warm: the same methods in two contests that differ in the state of the page cache alone.
 
-use std::borrow::Cow;
-
 use maud::{Markup, html};
 use seekless_method::Operation;
 use seekless_record::{Cache, Contest};
-use seekless_results::{ContestView, View, rate, rate_of, short_name, task};
+use seekless_results::{ContestView, Row, View, rate, rate_of, task};
 
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, picture};
 use super::words::{clipped, rate_unit, times};
@@ -16,7 +14,7 @@ const ROW: f64 = 24.0;
 const FIGURES: f64 = 230.0;
 
 struct Pair<'a> {
-    method: Cow<'a, str>,
+    row: &'a Row<'a>,
     cold: f64,
     warm: f64,
 }
@@ -48,10 +46,10 @@ fn is_warm_twin(cold: &Contest, other: &Contest) -> bool {
         && (cold.size_bytes, cold.files) == (other.size_bytes, other.files)
 }
 
-fn pairs<'a>(cold: &ContestView<'a>, warm: &ContestView<'_>) -> Vec<Pair<'a>> {
+fn pairs<'a>(cold: &'a ContestView<'a>, warm: &ContestView<'_>) -> Vec<Pair<'a>> {
     let pairs = cold.rows.iter().take(4 * MOST_ROWS).filter_map(|row| {
         Some(Pair {
-            method: row.entry.name(),
+            row,
             cold: rate_of(row.entry)?,
             warm: rate_of(warm.entry(&row.entry.name())?)?,
         })
@@ -66,10 +64,7 @@ fn draw(contest: &ContestView<'_>, pairs: &[Pair<'_>]) -> Markup {
     );
     let rates = || pairs.iter().flat_map(|pair| [pair.cold, pair.warm]);
     let (slowest, fastest) = (rates().fold(f64::MAX, f64::min), rates().fold(0.0, f64::max));
-    let names: Vec<String> = pairs
-        .iter()
-        .map(|pair| short_name(&pair.method, contest.contest))
-        .collect();
+    let names: Vec<String> = pairs.iter().map(|pair| pair.row.name()).collect();
     let label = label_width(names.iter().map(String::as_str));
     let scale = Scale::logarithmic(slowest * 0.85, fastest * 1.15, label, WIDTH - label - FIGURES);
     let bottom = ROW * pairs.len() as f64 + 6.0;
@@ -79,9 +74,9 @@ fn draw(contest: &ContestView<'_>, pairs: &[Pair<'_>]) -> Markup {
             @let y = 4.0 + ROW * (line as f64 + 0.5);
             @let (cold, warm) = (scale.place(pair.cold), scale.place(pair.warm));
             g {
-                title { (pair.method) ": cold " (rate(pair.cold)) ", warm " (rate(pair.warm)) }
+                title { (pair.row.entry.name()) ": cold " (rate(pair.cold)) ", warm " (rate(pair.warm)) }
                 text.label x=(at(label - 12.0)) y=(at(y + 4.0)) text-anchor="end" {
-                    (clipped(&short_name(&pair.method, contest.contest), LONGEST_LABEL))
+                    (clipped(&names[line], LONGEST_LABEL))
                 }
                 path.whisker d={"M" (at(cold)) " " (at(y)) "H" (at(warm))} {}
                 rect.cold x=(at(cold - 4.5)) y=(at(y - 4.5)) width="9" height="9" {}

@@ -68,13 +68,8 @@ impl<'a> Judged<'a> {
 
     /// The best of the methods.
     pub fn best_method(&self) -> Option<usize> {
-        let standings = self.among_methods.iter().enumerate();
-        let mut best = standings.filter(|(_, standing)| {
-            standing
-                .as_ref()
-                .is_some_and(|standing| standing.verdict == Verdict::Best)
-        });
-        best.next().map(|(entry, _)| entry)
+        self.ties()
+            .find_map(|(entry, standing)| (standing.verdict == Verdict::Best).then_some(entry))
     }
 
     /// The methods that are best or tie with it.
