@@ -7,7 +7,7 @@ use seekless_record::{Cache, Contest, Machine, Run, Storage, Target, Verdict};
 use serde::Serialize;
 
 use crate::kind::DeviceKind;
-use crate::ranking::conclude;
+use crate::ranking::Judged;
 use crate::same::fingerprint;
 use crate::statistics::median;
 use crate::words::pair_words;
@@ -132,16 +132,15 @@ pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
 /// they are not the same program everywhere. One that was dropped early may look faster than the best in the few rounds
 /// that it had; it is not taken for faster.
 fn standings(run: &Run, index: usize, contest: &Contest) -> Vec<(String, (f64, bool))> {
-    let (judgements, _) = conclude(index, contest, &run.trials);
-    let entries = contest.entries.iter().zip(judgements);
-    entries
-        .filter(|(entry, _)| entry.choice().is_some())
-        .filter_map(|(entry, (_, standing))| {
-            let standing = standing?;
-            let is_best = standing.verdict == Verdict::Best;
-            Some((entry.name().into_owned(), (standing.ratio.median.max(1.0), is_best)))
-        })
-        .collect()
+    let judged = Judged::new(index, contest, &run.trials);
+    let standings = crate::ranking::standings(&judged.samples).into_iter().enumerate();
+    let methods = standings.filter(|(entry, _)| judged.is_method(*entry));
+    let ratios = methods.filter_map(|(entry, standing)| {
+        let standing = standing?;
+        let is_best = standing.verdict == Verdict::Best;
+        Some((judged.name(entry), (standing.ratio.median.max(1.0), is_best)))
+    });
+    ratios.collect()
 }
 
 fn ranking(place: Place, gathered: Gathered) -> Ranking {

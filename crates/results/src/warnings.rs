@@ -34,12 +34,8 @@ const STOLEN: f64 = 0.02;
 #[must_use]
 pub fn warnings(run: &Run) -> Vec<String> {
     let mut warnings = Vec::new();
-    if run.storages.iter().any(|storage| {
-        storage
-            .device
-            .as_ref()
-            .is_some_and(|device| device.is_virtual == Some(true))
-    }) {
+    let mut devices = run.storages.iter().filter_map(|storage| storage.device.as_ref());
+    if devices.clone().any(|device| device.is_virtual == Some(true)) {
         warnings.push(
             "The disk is virtual: \"cold\" means cold for this guest, and the host may cache what it serves. Compare \
              methods, not absolute rates; repeat the run at another hour."
@@ -54,7 +50,6 @@ pub fn warnings(run: &Run) -> Vec<String> {
         ));
     }
     warnings.extend(mispredicted(run));
-    let mut devices = run.storages.iter().filter_map(|storage| storage.device.as_ref());
     if let Some(device) = devices.find(|device| device.name.starts_with("loop")) {
         warnings.push(format!(
             "{} is a loop: what is read comes from a file on another file system, which was dropped from the page cache \
@@ -69,13 +64,9 @@ pub fn warnings(run: &Run) -> Vec<String> {
             other_io * 100.0
         ));
     }
-    let unverified = run
-        .trials
-        .iter()
-        .filter(|trial| trial.valid && trial.resident_before.is_none());
-    let unverified = unverified
-        .filter(|trial| run.contests[trial.contest].cache == Cache::Cold)
-        .count();
+    let is_cold = |trial: &Trial| run.contests[trial.contest].cache == Cache::Cold;
+    let is_unverified = |trial: &&Trial| trial.valid && trial.resident_before.is_none() && is_cold(trial);
+    let unverified = run.trials.iter().filter(is_unverified).count();
     if unverified > 0 {
         warnings.push(format!(
             "{unverified} cold trials could not be verified: the system does not tell what is in the page cache here. \
@@ -84,11 +75,8 @@ pub fn warnings(run: &Run) -> Vec<String> {
     }
     let invalid = run.trials.iter().filter(|trial| !trial.valid).count();
     if invalid > 0 {
-        let first = run
-            .trials
-            .iter()
-            .find_map(|trial| trial.invalid.as_deref())
-            .unwrap_or_default();
+        let first = run.trials.iter().find_map(|trial| trial.invalid.as_deref());
+        let first = first.unwrap_or_default();
         warnings.push(format!(
             "{invalid} of {} trials were not what they claim and are left out (the first: {first}). More of them than \
              a few: close what else reads or writes here.",

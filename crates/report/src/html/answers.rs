@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use seekless_method::Operation;
 use seekless_record::OptionEffect;
 use seekless_results::ranking::PairedRatio;
+use seekless_results::statistics::median;
 use seekless_results::{ContestView, View, rate_of, short_name, sound};
 
 use super::tables::{effect_word, figure, known, plain, table};
@@ -79,46 +80,25 @@ fn gain(contest: &ContestView<'_>, both: Option<(&str, &str)>) -> Markup {
     }
 }
 
-/// What an option did in all pairs of methods that differ in it alone.
-#[derive(Default)]
-struct Tally {
-    gains: u32,
-    costs: u32,
-    unclear: u32,
-    ratios: Vec<f64>,
-}
-
-impl Tally {
-    fn add(&mut self, effect: &OptionEffect) {
-        match effect_word(effect) {
-            "gains" => self.gains += 1,
-            "costs" => self.costs += 1,
-            _ => self.unclear += 1,
-        }
-        self.ratios.extend(sound(effect.ratio.median));
-    }
-}
-
+/// What each option did in all pairs of methods that differ in it alone.
 fn options(view: &View<'_>) -> Markup {
-    let mut tallies: BTreeMap<(Operation, &str), Tally> = BTreeMap::new();
+    let mut options: BTreeMap<(Operation, &str), Vec<&OptionEffect>> = BTreeMap::new();
     for contest in &view.run.contests {
         for effect in contest.conclusion.iter().flat_map(|conclusion| &conclusion.effects) {
-            tallies
-                .entry((contest.operation, &effect.option))
-                .or_default()
-                .add(effect);
+            let effects = options.entry((contest.operation, &effect.option)).or_default();
+            effects.push(effect);
         }
     }
     let rows = html! {
-        @for ((operation, option), tally) in &tallies {
-            @let median = seekless_results::statistics::median(&tally.ratios).unwrap_or(f64::NAN);
-            @let (low, high) = tally.ratios.iter().fold((f64::NAN, f64::NAN), |(low, high), &ratio| (ratio.min(low), ratio.max(high)));
+        @for ((operation, option), effects) in &options {
+            @let [gains, costs] = ["gains", "costs"].map(|word| effects.iter().filter(|effect| effect_word(effect) == word).count());
+            @let ratios: Vec<f64> = effects.iter().filter_map(|effect| sound(effect.ratio.median)).collect();
+            @let median = median(&ratios).unwrap_or(f64::NAN);
+            @let (low, high) = ratios.iter().fold((f64::NAN, f64::NAN), |(low, high), &ratio| (ratio.min(low), ratio.max(high)));
             tr {
                 td { (heading(operation.name())) }
                 td.m { (option) }
-                (plain_count(tally.gains))
-                (plain_count(tally.costs))
-                (plain_count(tally.unclear))
+                @for count in [gains, costs, effects.len() - gains - costs] { (figure(&count.to_string(), count as f64)) }
                 (figure(&times(median), median))
                 (plain(low))
                 (plain(high))
@@ -136,7 +116,7 @@ fn options(view: &View<'_>) -> Markup {
         "#To",
     ];
     html! {
-        @if !tallies.is_empty() {
+        @if !options.is_empty() {
             h3 { "What each option gained or cost alone" }
             p.aside {
                 "Pairs of methods that differ in this option alone, over all contests: how often it gains or costs by the 95 % \
@@ -146,8 +126,4 @@ fn options(view: &View<'_>) -> Markup {
             (table("What each option gained or cost alone", &heads, None, &rows))
         }
     }
-}
-
-fn plain_count(count: u32) -> Markup {
-    figure(&count.to_string(), f64::from(count))
 }

@@ -121,11 +121,9 @@ fn said(contest: &ContestView<'_>, conclusion: &Conclusion) -> Markup {
 
 /// The ends of an interval of rates, the smaller figure first: of times that is the faster one.
 fn range(contest: &ContestView<'_>, rates: &Interval) -> String {
-    let ends = [rates.low, rates.high].map(|rate| speed(contest, rate));
-    let [low, high] = if contest.in_times {
-        [&ends[1], &ends[0]]
-    } else {
-        [&ends[0], &ends[1]]
-    };
-    format!("{low} to {high}")
+    let mut ends = [rates.low, rates.high].map(|rate| speed(contest, rate));
+    if contest.in_times {
+        ends.reverse();
+    }
+    ends.join(" to ")
 }

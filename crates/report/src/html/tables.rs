@@ -185,11 +185,8 @@ pub(super) fn effect_word(effect: &OptionEffect) -> &'static str {
 }
 
 fn signed_seconds(difference: f64) -> String {
-    if difference > 0.0 {
-        format!("+{}", seconds(difference))
-    } else {
-        seconds(difference)
-    }
+    let sign = if difference > 0.0 { "+" } else { "" };
+    format!("{sign}{}", seconds(difference))
 }
 
 /// What is in no table, by reason.

@@ -66,11 +66,8 @@ pub(super) fn percent(part: f64) -> String {
 /// Half the width of an interval in per cent of its median; `~` where it is only a range.
 pub(super) fn spread(interval: &Interval) -> String {
     let half = percent((interval.high - interval.low) / 2.0 / interval.median);
-    if interval.coverage.is_some() {
-        format!("±{half}")
-    } else {
-        format!("~{half}")
-    }
+    let sign = if interval.coverage.is_some() { '±' } else { '~' };
+    format!("{sign}{half}")
 }
 
 /// A ratio with its interval, as in `1.25x (1.20 to 1.31)`.
