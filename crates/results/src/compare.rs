@@ -273,19 +273,14 @@ impl<'a> Side<'a> {
 fn contest([first, second]: [&Run; 2], (one, other): (usize, usize)) -> ContestChange {
     let sides = [Side::new(first, one), Side::new(second, other)];
     let [before, now] = &sides;
-    let common: Vec<(usize, usize)> = before
+    let mut common: Vec<(usize, usize)> = before
         .measured()
         .filter_map(|entry| Some((entry, now.measured_as(&before.judged.name(entry))?)))
         .collect();
     let reference = reference(&sides, &common);
-    let mut methods: Vec<(f64, MethodChange)> = common
-        .iter()
-        .filter_map(|&pair| {
-            let change = method(&sides, pair, reference)?;
-            Some((median(&now.seconds(pair.1))?, change))
-        })
-        .collect();
-    methods.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let seconds = |(_, entry): &(usize, usize)| median(&now.seconds(*entry)).unwrap_or(f64::INFINITY);
+    common.sort_by(|one, other| seconds(one).total_cmp(&seconds(other)));
+    let methods = common.iter().filter_map(|&pair| method(&sides, pair, reference));
     let storage = &second.storages[now.contest.storage];
     ContestChange {
         contests: [one, other],
@@ -298,7 +293,7 @@ fn contest([first, second]: [&Run; 2], (one, other): (usize, usize)) -> ContestC
                 DeviceKind::of(storage)
             )
         }),
-        methods: methods.into_iter().map(|(_, change)| change).collect(),
+        methods: methods.collect(),
         reference: reference.map(|(entry, _)| before.judged.name(entry)),
         recommended: [0, 1].map(|side: usize| sides[side].concluded(|conclusion| &conclusion.recommended)),
         best: [0, 1].map(|side: usize| sides[side].concluded(|conclusion| &conclusion.best)),

@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use seekless_record::{Finding, FindingKind};
 use seekless_results::{ContestView, Row, View, rate};
 
-use super::tables::table;
-use super::words::{breaking, class, seconds, speed, standing};
+use super::tables::{table, verdict};
+use super::words::{breaking, seconds, speed};
 
 /// More than any experiment gives.
 const MOST_SOURCES: usize = 20;
@@ -44,10 +44,9 @@ pub(super) fn published(contest: &ContestView<'_>) -> Markup {
                 td.w { (as_published(row.finding)) }
                 @match &row.here {
                     Ok(here) => {
-                        @let (sign, word) = standing(here.position);
                         td.m { (breaking(&here.entry.name())) }
                         td { (as_measured(contest, row.finding, here)) }
-                        td class=(class(here.position)) { (sign) " " (word) }
+                        (verdict(here))
                     },
                     Err(why) => { td { "–" } td { "–" } td { (why) } },
                 }

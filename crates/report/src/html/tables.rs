@@ -131,7 +131,8 @@ fn count(count: f64) -> String {
     format!("{count:.0}")
 }
 
-fn verdict(row: &Row<'_>) -> Markup {
+/// A cell with the verdict.
+pub(super) fn verdict(row: &Row<'_>) -> Markup {
     let (sign, word) = standing(row.position);
     let dropped = matches!(row.entry.status, Status::Dropped(_));
     html! { td class=(class(row.position)) { (sign) " " (word) @if dropped { ", dropped" } } }
