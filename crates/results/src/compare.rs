@@ -15,6 +15,7 @@ use crate::kind::DeviceKind;
 use crate::ranking::{Judged, summarize};
 use crate::same::{NotComparable, contest_pairs, storage_pairs};
 use crate::statistics::{median, paired_ratios, unpaired_ratio};
+use crate::trials::Trials;
 use crate::words::{title, why_missing};
 
 /// What changed.
@@ -119,11 +120,12 @@ pub fn compare(first: &Run, second: &Run) -> Result<Comparison, NotComparable> {
     if pairs.is_empty() {
         return Err(rest);
     }
+    let trials = [first, second].map(|run| (run, Trials::new(run)));
     Ok(Comparison {
         runs: [first.id.clone(), second.id.clone()],
         changed: changed(first, second),
         cautions: cautions(first, second),
-        contests: pairs.into_iter().map(|pair| contest([first, second], pair)).collect(),
+        contests: pairs.into_iter().map(|pair| contest(&trials, pair)).collect(),
         only_first: rest.only_first,
         only_second: rest.only_second,
     })
@@ -223,15 +225,16 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn new(run: &'a Run, index: usize) -> Self {
+    fn new((run, trials): &'a (&'a Run, Trials<'a>), index: usize) -> Self {
         let contest = &run.contests[index];
+        let trials = (0..contest.entries.len()).map(|entry| trials.of(index, entry).to_vec());
         let mut by_method = HashMap::new();
         for (entry, found) in contest.entries.iter().enumerate() {
             by_method.entry(found.name()).or_insert(entry);
         }
         Self {
             contest,
-            judged: Judged::new(index, contest, &run.trials),
+            judged: Judged::of(contest, trials.collect()),
             by_method,
         }
     }
@@ -270,7 +273,7 @@ impl<'a> Side<'a> {
     }
 }
 
-fn contest([first, second]: [&Run; 2], (one, other): (usize, usize)) -> ContestChange {
+fn contest([first, second]: &[(&Run, Trials<'_>); 2], (one, other): (usize, usize)) -> ContestChange {
     let sides = [Side::new(first, one), Side::new(second, other)];
     let [before, now] = &sides;
     let mut common: Vec<(usize, usize)> = before
@@ -281,11 +284,12 @@ fn contest([first, second]: [&Run; 2], (one, other): (usize, usize)) -> ContestC
     let seconds = |(_, entry): &(usize, usize)| median(&now.seconds(*entry)).unwrap_or(f64::INFINITY);
     common.sort_by(|one, other| seconds(one).total_cmp(&seconds(other)));
     let methods = common.iter().filter_map(|&pair| method(&sides, pair, reference));
-    let storage = &second.storages[now.contest.storage];
+    let storages = &second.0.storages;
+    let storage = &storages[now.contest.storage];
     ContestChange {
         contests: [one, other],
         title: title(now.contest),
-        storage: (second.storages.len() > 1).then(|| {
+        storage: (storages.len() > 1).then(|| {
             format!(
                 "{} ({}, {})",
                 storage.path,

@@ -24,13 +24,18 @@ pub(crate) struct Judged<'a> {
 
 impl<'a> Judged<'a> {
     pub fn new(index: usize, contest: &'a Contest, trials: &'a [Trial]) -> Self {
-        let entries = contest.entries.as_slice();
-        let mut of_entries = vec![Vec::new(); entries.len()];
+        let mut of_entries = vec![Vec::new(); contest.entries.len()];
         for trial in trials.iter().filter(|trial| trial.contest == index) {
             if let Some(of_entry) = of_entries.get_mut(trial.entry) {
                 of_entry.push(trial);
             }
         }
+        Self::of(contest, of_entries)
+    }
+
+    /// With the trials of each entry.
+    pub fn of(contest: &'a Contest, of_entries: Vec<Vec<&'a Trial>>) -> Self {
+        let entries = contest.entries.as_slice();
         let methods: Vec<Option<Choice>> = entries.iter().map(Entry::choice).collect();
         let samples = entries.iter().zip(&of_entries);
         let samples: Vec<Samples> = samples

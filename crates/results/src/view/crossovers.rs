@@ -47,24 +47,19 @@ pub(super) fn crossovers(contests: &[ContestView<'_>], storages: &[Storage]) -> 
 /// The contests that differ in the file's size alone, by size.
 #[must_use]
 pub fn series<'v, 'a>(contests: &[&'v ContestView<'a>]) -> Vec<Vec<&'v ContestView<'a>>> {
-    let mut all: Vec<Vec<&ContestView<'_>>> = Vec::new();
+    let mut all: Vec<(_, Vec<&'v ContestView<'a>>)> = Vec::new();
     for contest in contests {
-        match all
-            .iter_mut()
-            .find(|series| is_alike(series[0].contest, contest.contest))
-        {
-            Some(series) => series.push(contest),
-            None => all.push(vec![contest]),
+        let key = (task(contest.contest), contest.contest.cache);
+        match all.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, series)) => series.push(*contest),
+            None => all.push((key, vec![*contest])),
         }
     }
-    for series in &mut all {
+    let by_size = |(_, mut series): (_, Vec<&'v ContestView<'a>>)| {
         series.sort_by_key(|contest| contest.contest.size_bytes);
-    }
-    all
-}
-
-fn is_alike(one: &Contest, other: &Contest) -> bool {
-    task(one) == task(other) && one.cache == other.cache
+        series
+    };
+    all.into_iter().map(by_size).collect()
 }
 
 fn describe(contest: &Contest, storages: &[Storage]) -> String {
