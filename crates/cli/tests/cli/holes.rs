@@ -346,7 +346,10 @@ fn holes_that_do_not_fit_stay_holes() {
     let facts: Value = serde_json::from_str(&facts).unwrap();
     let free_bytes = facts[0]["free_bytes"].as_u64().unwrap_or_else(|| panic!("{facts}"));
     let resize = |bytes| File::create(folder.join("file")).unwrap().set_len(bytes).unwrap();
-    for (bytes, word) in [(2 * free_bytes, "nothing was allocated"), (free_bytes, "unchanged")] {
+    for (bytes, word) in [
+        (2 * free_bytes, "nothing was allocated: make room first"),
+        (free_bytes, "its holes are unchanged"),
+    ] {
         resize(bytes);
         let error = place.run(&["holes", "fill", "small/file"]).refused();
         assert!(

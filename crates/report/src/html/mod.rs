@@ -10,8 +10,6 @@ mod contest;
 mod download;
 mod drift;
 mod heatmap;
-#[cfg(test)]
-mod hostile;
 mod page;
 mod pairs;
 mod plot;
@@ -36,3 +34,6 @@ pub fn to_html(run: &Run) -> Result<String, DocumentError> {
     let left_out = run.contests.len().saturating_sub(MOST_CONTESTS);
     Ok(page::page(&View::of(&shown), &raw, left_out).into_string())
 }
+
+#[cfg(test)]
+mod tests;

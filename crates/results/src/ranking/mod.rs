@@ -5,12 +5,8 @@
 //! they claim, the latter were made only for whom the ranking chose.
 
 mod conclude;
-#[cfg(test)]
-mod concluded;
 mod effects;
 mod sentence;
-#[cfg(test)]
-mod simulated;
 
 use std::collections::BTreeMap;
 
@@ -278,6 +274,9 @@ fn cpu_seconds(trial: &Trial) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    mod concluded;
+    mod simulated;
+
     use super::*;
 
     fn samples(seconds: &[f64]) -> Samples {

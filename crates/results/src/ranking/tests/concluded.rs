@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use seekless_record::{Conclusion, Run, Status};
 
-use super::*;
+use super::super::*;
 use crate::simulation::{run, trial};
 
 fn concluded(run: &Run) -> (Vec<Judgement>, Conclusion) {

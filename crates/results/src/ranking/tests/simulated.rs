@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::*;
+use super::super::*;
 use crate::simulation::Simulation;
 
 /// The noise of a trial on a quiet disk, as the deviation of its logarithm.
