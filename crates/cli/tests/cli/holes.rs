@@ -352,10 +352,7 @@ fn holes_that_do_not_fit_stay_holes() {
     ] {
         resize(bytes);
         let error = place.run(&["holes", "fill", "small/file"]).refused();
-        assert!(
-            error.contains(word) && error.contains("free some space"),
-            "{bytes}: {error}"
-        );
+        assert!(error.contains(word), "{bytes}: {error}");
         assert_eq!(allocated(&folder.join("file")), 0, "{bytes}");
     }
     resize(free_bytes / 2);
