@@ -389,7 +389,7 @@ fn journals_of_others_and_damaged_ones_are_refused_with_what_to_do() {
     // The inode must not be used again at once.
     let _other = file_of(folder, "other", b"");
     std::fs::write(&path, sample(100)).unwrap();
-    refused("another file");
+    refused("an older file");
     assert_eq!(std::fs::read(&path).unwrap(), sample(100));
 }
 
