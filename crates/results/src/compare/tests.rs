@@ -219,7 +219,11 @@ fn time_grows_as_the_runs_do_whatever_they_have_many_of() {
     ] {
         let (short, long) = (time_to_compare(small), time_to_compare(large));
         println!("{small:?}: {short:?}, {large:?}: {long:?}");
-        // 8 times as many: 8 in proportion, about 10 where they are sorted, 64 for pairs of all.
-        assert!(long < short * 28, "{small:?}: {short:?}, {large:?}: {long:?}");
+        // 8 times as many: 8 in proportion, about 10 where they are sorted, 64 for pairs of all. Less than a tick of the kernel's
+        // clock may be told as nothing.
+        assert!(
+            long < short.max(Duration::from_millis(4)) * 28,
+            "{small:?}: {short:?}, {large:?}: {long:?}"
+        );
     }
 }
