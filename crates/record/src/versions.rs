@@ -79,7 +79,7 @@ struct DifferWasKernel;
 
 impl Visitor for DifferWasKernel {
     fn text(&mut self, _place: &Place, about: Text, text: &mut String) -> bool {
-        if matches!(about, Text::Method | Text::Option | Text::Sentence | Text::Published) && text.contains("kernel=") {
+        if matches!(about, Text::Method | Text::Mention) && text.contains("kernel=") {
             *text = text.replace("kernel=", "differ=");
         }
         true

@@ -15,15 +15,14 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields below say it")]
 pub enum Text {
-    Id,
+    /// What is nobody else's business: names, reasons and remarks of the owner's.
+    Private,
+    /// What may mention methods, and is concluded or given: sentences, options, published names.
+    Mention,
     Version,
     Started,
     Experiment,
-    Choice,
-    Warning,
-    Host,
     System,
-    Kernel,
     Architecture,
     Processor,
     Hypervisor,
@@ -31,27 +30,19 @@ pub enum Text {
     Path,
     FileSystem,
     MountOptions,
-    Fact,
     Device,
-    Model,
-    Serial,
     Scheduler,
     WriteCache,
     Consumer,
     Layout,
     Method,
     CommandName,
-    Argument,
-    Note,
     Label,
     Unavailable,
     Dropped,
     Failed,
     Unmeasured,
     Invalid,
-    Sentence,
-    Option,
-    Published,
 }
 
 /// The least and the most that a measurement gives.
@@ -95,11 +86,11 @@ impl Place {
     /// The name of the innermost field.
     #[must_use]
     pub fn field(&self) -> &'static str {
-        let fields = self.0.iter().rev().filter_map(|step| match step {
+        let mut fields = self.0.iter().rev().filter_map(|step| match step {
             Step::Field(name) => Some(*name),
             Step::Index(_) => None,
         });
-        fields.into_iter().next().unwrap_or_default()
+        fields.next().unwrap_or_default()
     }
 }
 
@@ -162,19 +153,13 @@ macro_rules! figures {
 figures!(f64 u64 u32 i64);
 
 impl Field<Bounds> for Interval {
-    fn visit(&mut self, place: &mut Place, Bounds { least, most }: Bounds, visitor: &mut dyn Visitor) -> bool {
-        let median = self.median;
-        let (low, high) = (bounds(least, median), bounds(median, most));
-        [
-            step(place, "median", |place| {
-                median.clone().visit(place, bounds(least, most), visitor)
-            }),
-            step(place, "low", |place| self.low.visit(place, low, visitor)),
-            step(place, "high", |place| self.high.visit(place, high, visitor)),
-            step(place, "coverage", |place| self.coverage.visit(place, PART, visitor)),
-        ]
-        .iter()
-        .all(|kept| *kept)
+    fn visit(&mut self, place: &mut Place, of_median: Bounds, visitor: &mut dyn Visitor) -> bool {
+        let below = bounds(of_median.least, self.median);
+        let above = bounds(self.median, of_median.most);
+        step(place, "median", |place| self.median.visit(place, of_median, visitor));
+        step(place, "low", |place| self.low.visit(place, below, visitor));
+        step(place, "high", |place| self.high.visit(place, above, visitor));
+        step(place, "coverage", |place| self.coverage.visit(place, PART, visitor))
     }
 }
 
@@ -240,20 +225,18 @@ const PARTS: () = ();
 
 fields! {
     Run {
-        id => Text::Id;
+        id choices warnings => Text::Private;
         seekless => Text::Version;
         started => Text::Started;
         elapsed_seconds budget_seconds resumed_at_seconds => SECONDS;
         experiments => Text::Experiment;
-        choices => Text::Choice;
-        warnings => Text::Warning;
         machine storages contests trials lab_cost noise published columns => PARTS;
         [version ended seed drop revision]
     }
     Machine {
-        host => Text::Host;
+        host => Text::Private;
         system => Text::System;
-        kernel => Text::Kernel;
+        kernel => Text::Version;
         architecture => Text::Architecture;
         processor => Text::Processor;
         hypervisor => Text::Hypervisor;
@@ -265,7 +248,7 @@ fields! {
         path mount_point => Text::Path;
         file_system => Text::FileSystem;
         mount_options => Text::MountOptions;
-        facts => Text::Fact;
+        facts => Text::Private;
         block_bytes free_bytes => COUNT;
         alternating_ns => NANOSECONDS_DIFFERENCE;
         device id => PARTS;
@@ -273,19 +256,18 @@ fields! {
     }
     StorageId {
         file_system => Text::FileSystem;
-        uuid => Text::Serial;
-        kernel => Text::Kernel;
+        uuid => Text::Private;
+        kernel => Text::Version;
         read_ahead_kib => COUNT;
         devices => PARTS;
     }
     DeviceId {
         name => Text::Device;
-        model => Text::Model;
-        serial => Text::Serial;
+        model serial => Text::Private;
     }
     Device {
         name below => Text::Device;
-        model => Text::Model;
+        model => Text::Private;
         scheduler => Text::Scheduler;
         write_cache => Text::WriteCache;
         read_ahead_kib logical_block_bytes max_request_kib => COUNT;
@@ -310,8 +292,7 @@ fields! {
     }
     Command {
         name => Text::CommandName;
-        argv before => Text::Argument;
-        note => Text::Note;
+        argv before note => Text::Private;
         [exit_code]
     }
     Summary {
@@ -328,13 +309,13 @@ fields! {
         [pairs verdict]
     }
     Conclusion {
-        sentence => Text::Sentence;
+        sentence => Text::Mention;
         recommended best best_synchronous best_overlapping => Text::Method;
         confirmed_bytes_per_second => RATIO;
         effects => PARTS;
     }
     OptionEffect {
-        option => Text::Option;
+        option => Text::Mention;
         without with => Text::Method;
         ratio => RATIO;
         cpu_seconds_difference => SECONDS_DIFFERENCE;
@@ -371,11 +352,11 @@ fields! {
     }
     Published {
         experiment => Text::Experiment;
-        source machine => Text::Published;
+        source machine => Text::Mention;
         findings => PARTS;
     }
     Finding {
-        method block layout => Text::Published;
+        method block layout => Text::Mention;
         at_least_bytes below_bytes => COUNT;
         seconds cpu_seconds => SECONDS;
         bytes_per_second => RATIO;
@@ -384,7 +365,7 @@ fields! {
     }
     Column {
         experiment => Text::Experiment;
-        name methods => Text::Published;
+        name methods => Text::Mention;
         [operation target draw]
     }
 }

@@ -76,18 +76,7 @@ impl Anonymise<'_> {
     fn told(&mut self, place: &Place, about: Text, text: &str) -> Option<String> {
         let known = self.known;
         match about {
-            Text::Id
-            | Text::Host
-            | Text::Choice
-            | Text::Warning
-            | Text::Fact
-            | Text::Model
-            | Text::Serial
-            | Text::Argument
-            | Text::Note
-            | Text::Sentence
-            | Text::Option
-            | Text::Published => None,
+            Text::Private | Text::Mention => None,
             Text::System => among(SYSTEMS, text),
             Text::Architecture => among(ARCHITECTURES, text),
             Text::Governor => among(GOVERNORS, text),
@@ -98,7 +87,7 @@ impl Anonymise<'_> {
             Text::FileSystem if text.starts_with("fuse.") => Some("fuse".to_owned()),
             Text::FileSystem => among(FILE_SYSTEMS, text),
             Text::MountOptions => Some(mount_options(text)),
-            Text::Version | Text::Kernel => digits_and_dots(text),
+            Text::Version => digits_and_dots(text),
             Text::Started => Some(format!("{}T00:00:00Z", day(text))),
             Text::Processor => processor(text),
             Text::Hypervisor => Some(hypervisor(text)),
