@@ -8,13 +8,14 @@ mod check;
 mod run;
 mod versions;
 mod visit;
+mod words;
 
 pub use check::Problem;
 pub use run::{
-    Cache, Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Differ, Draw, Drop, Ended, Entry,
-    ExitCode, Finding, FindingKind, Interval, LabCost, Machine, Mode, NoiseFloor, OptionEffect, Phase, Published,
-    Revision, Run, Standing, Status, Storage, StorageId, Subject, Summary, SystemUse, Target, Trial, UpdateAccount,
-    UpdatePattern, Verdict,
+    Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Ended, Entry, ExitCode, Finding, FindingKind,
+    Interval, LabCost, Machine, Mode, NoiseFloor, OptionEffect, Published, Revision, Run, Standing, Status, Storage,
+    StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern, Verdict,
 };
 pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};
 pub use visit::{Bounds, Place, Text, Visitor};
+pub use words::{Cache, Differ, Draw, Drop, Phase, Target};

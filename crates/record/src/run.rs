@@ -13,8 +13,10 @@ pub use published::{Column, Finding, FindingKind, Published};
 use seekless_method::{Choice, Durability, Operation, Plan};
 use serde::{Deserialize, Serialize};
 pub use system::{Mode, SystemUse};
-pub use trial::{DeviceUse, Phase, Trial};
-pub use update::{Draw, UpdateAccount, UpdatePattern};
+pub use trial::{DeviceUse, Trial};
+pub use update::{UpdateAccount, UpdatePattern};
+
+use crate::{Cache, Differ, Drop, Target};
 
 /// One invocation of the lab, whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,28 +82,6 @@ pub struct Revision {
     pub mechanisms: u32,
 }
 
-/// How the page cache is emptied before a cold trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Drop {
-    /// The file's pages only: needs no privilege.
-    #[default]
-    File,
-    /// All clean pages of the system: needs root.
-    System,
-}
-
-impl Drop {
-    /// Its word.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::System => "system",
-        }
-    }
-}
-
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -110,75 +90,6 @@ pub enum Ended {
     Complete,
     /// A signal or a closed terminal stopped it; what was measured until then is here.
     Interrupted,
-}
-
-/// The state of the page cache a trial starts from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cache {
-    /// Nothing of the file is resident.
-    Cold,
-    /// All of the file is resident.
-    Warm,
-    /// The file is larger than the memory allowed.
-    Over,
-    /// There is no file yet (a fresh write).
-    None,
-}
-
-/// What a write or a copy is made to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Target {
-    /// A file that did not exist.
-    #[default]
-    Fresh,
-    /// A file of the same size that is written over.
-    Overwrite,
-}
-
-/// Where the second file of a comparison differs from the first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Differ {
-    /// Nowhere: it is another file with the same bytes. Also said of other operations.
-    #[default]
-    None,
-    /// In the first byte.
-    First,
-    /// In a byte behind a hundredth of it.
-    Early,
-    /// In a byte in the middle.
-    Middle,
-    /// In the last byte.
-    Last,
-    /// Nowhere: it is the first file.
-    Itself,
-}
-
-impl Differ {
-    /// All places.
-    pub const ALL: [Self; 6] = [
-        Self::None,
-        Self::First,
-        Self::Early,
-        Self::Middle,
-        Self::Last,
-        Self::Itself,
-    ];
-
-    /// Its word.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::First => "first",
-            Self::Early => "early",
-            Self::Middle => "middle",
-            Self::Last => "last",
-            Self::Itself => "itself",
-        }
-    }
 }
 
 /// What a command tells by how it ends.

@@ -28,11 +28,11 @@ const COLUMNS: &[(&str, Of)] = &[
     ("operation", Contest(|c| c.operation.to_string())),
     ("size_bytes", Contest(|c| c.size_bytes.to_string())),
     ("files", Contest(|c| c.files.to_string())),
-    ("cache", Contest(|c| word(c.cache))),
-    ("target", Contest(|c| word(c.target))),
+    ("cache", Contest(|c| c.cache.name().to_owned())),
+    ("target", Contest(|c| c.target.name().to_owned())),
     ("kernel", Contest(|c| c.kernel.clone())),
     ("work_ns_per_kib", Contest(|c| c.work_ns_per_kib.to_string())),
-    ("differ", Contest(|c| word(c.differ))),
+    ("differ", Contest(|c| c.differ.name().to_owned())),
     ("other_storage", Storage(|c| c.other_storage)),
     ("read_ahead_kib", Contest(|c| or_empty(c.read_ahead_kib))),
     ("update_bytes", Contest(|c| or_empty(c.updates.map(|u| u.bytes)))),
@@ -50,7 +50,7 @@ const COLUMNS: &[(&str, Of)] = &[
     ("label", Entry(|entry| or_empty(entry.label.as_ref()))),
     // What came out.
     ("round", Trial(|t| t.round.to_string())),
-    ("phase", Trial(|t| word(t.phase))),
+    ("phase", Trial(|t| t.phase.name().to_owned())),
     ("valid", Trial(|t| t.valid.to_string())),
     ("invalid_because", Trial(|t| or_empty(t.invalid.as_ref()))),
     ("at_seconds", Trial(|t| t.at_seconds.to_string())),
@@ -139,14 +139,6 @@ impl Of {
 
 fn or_empty(figure: Option<impl ToString>) -> String {
     figure.map_or_else(String::new, |figure| figure.to_string())
-}
-
-/// The word that a value has in the run's JSON.
-fn word(value: impl serde::Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => String::new(),
-    }
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ impl Table<'_> {
             Trait::Buffer(bytes) => format!("buffer {}", format_size(*bytes)),
             Trait::Preallocate("none") => "not preallocated".to_owned(),
             Trait::Preallocate(name) => format!("preallocate={name}"),
-            Trait::Cache(cache) => format!("{cache:?}").to_lowercase(),
+            Trait::Cache(cache) => cache.name().to_owned(),
         });
         std::iter::once(durability).chain(traits).collect::<Vec<_>>().join(", ")
     }

@@ -3,7 +3,8 @@
 use seekless_method::{Durability, Operation};
 use serde::{Deserialize, Serialize};
 
-use super::{Cache, Draw, SystemUse, Target};
+use super::SystemUse;
+use crate::{Cache, Draw, Target};
 
 /// Results that others published, to stand beside those of this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

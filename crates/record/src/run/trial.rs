@@ -3,19 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{SystemUse, UpdateAccount};
-
-/// Which part of the run a trial belongs to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// The first rounds, of everything.
-    #[default]
-    Screening,
-    /// Further rounds of those not yet beaten.
-    Contending,
-    /// Fresh rounds of the winner.
-    Confirming,
-}
+use crate::Phase;
 
 /// One timed execution.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

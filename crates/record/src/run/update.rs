@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Draw;
+
 /// The updates that every trial of a contest makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -12,35 +14,6 @@ pub struct UpdatePattern {
     pub every_bytes: u64,
     /// Which of the places come, and in which order.
     pub draw: Draw,
-}
-
-/// Which places are updated, and in which order they are given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Draw {
-    /// Each once, from the first to the last.
-    #[default]
-    Ascending,
-    /// Each once, in a random order.
-    Shuffled,
-    /// As many as there are, drawn from the first part of the file, where some come twice and some never: what the
-    /// program of 2008 really drew.
-    Repeating,
-}
-
-impl Draw {
-    /// All draws.
-    pub const ALL: [Self; 3] = [Self::Ascending, Self::Shuffled, Self::Repeating];
-
-    /// Its word.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ascending => "ascending",
-            Self::Shuffled => "shuffled",
-            Self::Repeating => "repeating",
-        }
-    }
 }
 
 /// What a trial of updating wrote, and what was predicted of it.

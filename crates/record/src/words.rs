@@ -1,0 +1,97 @@
+//! Enums of which each value has a word, the same in documents and in texts.
+
+macro_rules! words {
+    ($($(#[$about:meta])* $name:ident { $($(#[$value_about:meta])* $value:ident = $word:literal),+ $(,)? })+) => {$(
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$value_about])* #[serde(rename = $word)] $value),+ }
+
+        impl $name {
+            /// All values.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$value),+];
+
+            /// Its word.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$value => $word),+ }
+            }
+        }
+    )+};
+}
+
+words! {
+    /// How the page cache is emptied before a cold trial.
+    #[derive(Default)]
+    Drop {
+        /// The file's pages only: needs no privilege.
+        #[default]
+        File = "file",
+        /// All clean pages of the system: needs root.
+        System = "system",
+    }
+
+    /// The state of the page cache a trial starts from.
+    Cache {
+        /// Nothing of the file is resident.
+        Cold = "cold",
+        /// All of the file is resident.
+        Warm = "warm",
+        /// The file is larger than the memory allowed.
+        Over = "over",
+        /// There is no file yet (a fresh write).
+        None = "none",
+    }
+
+    /// What a write or a copy is made to.
+    #[derive(Default)]
+    Target {
+        /// A file that did not exist.
+        #[default]
+        Fresh = "fresh",
+        /// A file of the same size that is written over.
+        Overwrite = "overwrite",
+    }
+
+    /// Where the second file of a comparison differs from the first.
+    #[derive(Default)]
+    Differ {
+        /// Nowhere: it is another file with the same bytes. Also said of other operations.
+        #[default]
+        None = "none",
+        /// In the first byte.
+        First = "first",
+        /// In a byte behind a hundredth of it.
+        Early = "early",
+        /// In a byte in the middle.
+        Middle = "middle",
+        /// In the last byte.
+        Last = "last",
+        /// Nowhere: it is the first file.
+        Itself = "itself",
+    }
+
+    /// Which places are updated, and in which order they are given.
+    #[derive(Default)]
+    Draw {
+        /// Each once, from the first to the last.
+        #[default]
+        Ascending = "ascending",
+        /// Each once, in a random order.
+        Shuffled = "shuffled",
+        /// As many as there are, drawn from the first part of the file, where some come twice and some never: what the
+        /// program of 2008 really drew.
+        Repeating = "repeating",
+    }
+
+    /// Which part of the run a trial belongs to.
+    #[derive(Default)]
+    Phase {
+        /// The first rounds, of everything.
+        #[default]
+        Screening = "screening",
+        /// Further rounds of those not yet beaten.
+        Contending = "contending",
+        /// Fresh rounds of the winner.
+        Confirming = "confirming",
+    }
+}
