@@ -4,13 +4,18 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use seekless_record::{Contest, Machine, Revision, Run, Storage};
+use seekless_record::{Contest, Machine, Run, Storage};
 
 use crate::kind::DeviceKind;
 use crate::words::{description, title};
 
 /// Why two runs say nothing about each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "they measured nothing in common: the first {}, the second {}",
+    list(only_first),
+    list(only_second)
+)]
 pub struct NotComparable {
     /// What only the first measured.
     pub only_first: Vec<String>,
@@ -18,37 +23,34 @@ pub struct NotComparable {
     pub only_second: Vec<String>,
 }
 
-impl fmt::Display for NotComparable {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |titles: &[String]| match titles {
-            [] => "nothing".to_owned(),
-            titles => titles.join("; "),
-        };
-        write!(
-            formatter,
-            "they measured nothing in common: the first {}, the second {}",
-            list(&self.only_first),
-            list(&self.only_second)
-        )
+fn list(titles: &[String]) -> String {
+    if titles.is_empty() {
+        "nothing".to_owned()
+    } else {
+        titles.join("; ")
     }
 }
 
 /// What speaks against comparing two runs: another machine, file system or device. Empty where nothing does.
 #[must_use]
 pub fn objections(first: &Run, second: &Run) -> Vec<String> {
+    let revision = |run: &Run| {
+        let revision = run.revision?;
+        Some(format!(
+            "trials {}, mechanisms {}",
+            revision.protocol, revision.mechanisms
+        ))
+    };
     let mut objections = machines(&first.machine, &second.machine);
-    if let Some((one, other)) = first.revision.zip(second.revision)
-        && one != other
-    {
-        let words = |revision: Revision| format!("trials {}, mechanisms {}", revision.protocol, revision.mechanisms);
-        objections.push(differ("revision", words(one), words(other)));
+    objections.push(another("revision", revision(first), revision(second)));
+    for (one, other) in first.storages.iter().zip(storage_pairs(first, second)) {
+        objections.extend(
+            other
+                .into_iter()
+                .flat_map(|other| storages(one, &second.storages[other])),
+        );
     }
-    for (one, other) in storage_pairs(first, second).into_iter().enumerate() {
-        if let Some(other) = other {
-            objections.extend(storages(&first.storages[one], &second.storages[other]));
-        }
-    }
-    objections
+    objections.into_iter().flatten().collect()
 }
 
 /// A number that two documents share where they hold the same measurements, whatever names were taken out of one.
@@ -63,55 +65,38 @@ pub fn fingerprint(run: &Run) -> u32 {
     hasher.finish() as u32
 }
 
-fn differ(what: &str, first: impl fmt::Display, second: impl fmt::Display) -> String {
-    format!("another {what} ({first}, and {second})")
+/// What is known of both, which an anonymous run has less of, and not the same.
+fn another<T: PartialEq + fmt::Display>(what: &str, first: Option<T>, second: Option<T>) -> Option<String> {
+    let (first, second) = first.zip(second)?;
+    (first != second).then(|| format!("another {what} ({first}, and {second})"))
 }
 
 /// Memory as the system tells it changes by a little with the kernel.
 const MEMORY_PART: f64 = 0.02;
 
-fn machines(first: &Machine, second: &Machine) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut texts = |what: &str, one: Option<&String>, other: Option<&String>| {
-        // An anonymous run has no names.
-        if let (Some(one), Some(other)) = (one, other)
-            && one != other
-        {
-            found.push(differ(what, one, other));
-        }
-    };
-    texts("host", first.host.as_ref(), second.host.as_ref());
-    texts("processor", first.processor.as_ref(), second.processor.as_ref());
-    texts("system", Some(&first.system), Some(&second.system));
-    texts("architecture", Some(&first.architecture), Some(&second.architecture));
-    if first.processors != second.processors {
-        found.push(differ("number of processors", first.processors, second.processors));
-    }
-    if let Some((one, other)) = first.memory_bytes.zip(second.memory_bytes)
-        && (one as f64 - other as f64).abs() > MEMORY_PART * one.max(other) as f64
-    {
-        let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
-        found.push(differ("size of memory", mib(one), mib(other)));
-    }
-    found
+fn machines(first: &Machine, second: &Machine) -> Vec<Option<String>> {
+    let memory = first.memory_bytes.zip(second.memory_bytes);
+    let memory = memory.filter(|&(one, other)| one.abs_diff(other) as f64 > MEMORY_PART * one.max(other) as f64);
+    let sizes =
+        |(one, other): (u64, u64)| format!("another size of memory ({} MiB, and {} MiB)", one >> 20, other >> 20);
+    vec![
+        another("host", first.host.as_ref(), second.host.as_ref()),
+        another("processor", first.processor.as_ref(), second.processor.as_ref()),
+        another("system", Some(&first.system), Some(&second.system)),
+        another("architecture", Some(&first.architecture), Some(&second.architecture)),
+        another("number of processors", Some(first.processors), Some(second.processors)),
+        memory.map(sizes),
+    ]
 }
 
-fn storages(first: &Storage, second: &Storage) -> Vec<String> {
-    let mut found = Vec::new();
-    if first.file_system != second.file_system {
-        found.push(differ("file system", &first.file_system, &second.file_system));
-    }
-    let kinds = (DeviceKind::of(first), DeviceKind::of(second));
-    if kinds.0 != kinds.1 {
-        found.push(differ("kind of device", kinds.0, kinds.1));
-    }
-    let model = |storage: &Storage| storage.device.as_ref()?.model.clone();
-    if let Some((one, other)) = model(first).zip(model(second))
-        && one != other
-    {
-        found.push(differ("model of device", one, other));
-    }
-    found
+fn storages(first: &Storage, second: &Storage) -> [Option<String>; 3] {
+    let [kind, other_kind] = [first, second].map(|storage| Some(DeviceKind::of(storage)));
+    let [model, other_model] = [first, second].map(|storage| storage.device.as_ref()?.model.as_ref());
+    [
+        another("file system", Some(&first.file_system), Some(&second.file_system)),
+        another("kind of device", kind, other_kind),
+        another("model of device", model, other_model),
+    ]
 }
 
 /// For each storage of the first run the one of the second that it is compared with: the only one, or that of the same
