@@ -39,10 +39,7 @@ fn block(run: &Run, table: &Table<'_>) -> Result<String, csv::Error> {
         fields.extend(machine.map(|_| line.published.unwrap_or_default().to_owned()));
         writer.write_record(fields)?;
     }
-    let bytes = writer
-        .into_inner()
-        .map_err(|error| csv::Error::from(error.into_error()))?;
-    Ok(format!("{about}\n{}", String::from_utf8_lossy(&bytes)))
+    Ok(format!("{about}\n{}", crate::csv::text(writer)?))
 }
 
 #[cfg(test)]

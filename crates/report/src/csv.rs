@@ -110,9 +110,12 @@ pub fn to_csv(run: &record::Run) -> Result<String, csv::Error> {
     for trial in &run.trials {
         writer.write_record(COLUMNS.iter().map(|(_, of)| of.field(run, trial)))?;
     }
-    let bytes = writer
-        .into_inner()
-        .map_err(|error| csv::Error::from(error.into_error()))?;
+    text(writer)
+}
+
+/// What was written.
+pub(crate) fn text(writer: csv::Writer<Vec<u8>>) -> Result<String, csv::Error> {
+    let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

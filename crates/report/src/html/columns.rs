@@ -132,7 +132,6 @@ fn figures(title: &str, told: &Table<'_>) -> Markup {
     heads.insert(0, "#File".to_owned());
     heads.push("#Extents of the first".to_owned());
     heads.extend(told.has_published().then(|| "Published".to_owned()));
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let rows = html! {
         @for line in &told.lines {
             tr {

@@ -46,12 +46,10 @@ fn series_title(view: &View<'_>, contest: &Contest) -> String {
 }
 
 fn summary(contest: &ContestView<'_>) -> Markup {
-    let conclusion = contest.contest.conclusion.as_ref();
-    let recommended = conclusion.and_then(|conclusion| conclusion.recommended.as_deref());
     html! {
         span.title { (contest.title) }
         span.winner {
-            @match recommended {
+            @match contest.recommended() {
                 Some(method) => { span.m { (breaking(&short_name(method, contest.contest))) } },
                 None => { "undecided" },
             }
@@ -81,7 +79,6 @@ fn body(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
 fn system(contest: &ContestView<'_>) -> Markup {
     let mut heads = vec!["Method".to_owned()];
     heads.extend(SYSTEM_HEADS.iter().map(|head| format!("#{head}")));
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let body = html! {
         @for row in &contest.system {
             tr {

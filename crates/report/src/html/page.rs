@@ -163,7 +163,7 @@ fn recommendations(view: &View<'_>) -> Markup {
 
 fn card(contest: &ContestView<'_>, with_sentence: bool) -> Markup {
     let conclusion = contest.contest.conclusion.as_ref();
-    let recommended = conclusion.and_then(|conclusion| conclusion.recommended.as_deref());
+    let recommended = contest.recommended();
     let leader = conclusion.and_then(|conclusion| conclusion.best.as_deref());
     let at = recommended.and_then(|method| {
         let confirmed = contest.confirmed().map(|rates| rates.median);

@@ -12,13 +12,13 @@ use super::words::{breaking, class, percent, seconds, spread, standing, times, t
 const MOST_NAMED: usize = 12;
 
 /// A table that can be sorted, as it is by the column `sorted`. A heading that begins with `#` is one of figures.
-pub(super) fn table(caption: &str, heads: &[&str], sorted: Option<usize>, rows: &Markup) -> Markup {
+pub(super) fn table(caption: &str, heads: &[impl AsRef<str>], sorted: Option<usize>, rows: &Markup) -> Markup {
     html! {
         div.scroll {
             table.sort {
                 caption { (caption) }
                 thead { tr {
-                    @for (column, head) in heads.iter().enumerate() {
+                    @for (column, head) in heads.iter().map(AsRef::as_ref).enumerate() {
                         @let is_figure = head.starts_with('#');
                         th scope="col" class=[is_figure.then_some("n")]
                             aria-sort=[(sorted == Some(column)).then_some("ascending")] {

@@ -18,11 +18,7 @@ pub(super) fn crossovers(contests: &[ContestView<'_>], storages: &[Storage]) -> 
         let mut reigning: Option<(&str, u64)> = None;
         for view in series {
             let contest = view.contest;
-            let Some(winner) = contest
-                .conclusion
-                .as_ref()
-                .and_then(|conclusion| conclusion.recommended.as_deref())
-            else {
+            let Some(winner) = view.recommended() else {
                 continue;
             };
             let (champion, up_to) = reigning.unwrap_or((winner, contest.size_bytes));

@@ -205,6 +205,12 @@ impl<'a> ContestView<'a> {
         self.contest.entries.iter().find(|entry| entry.name() == method)
     }
 
+    /// The method to use, where it is decided.
+    #[must_use]
+    pub fn recommended(&self) -> Option<&'a str> {
+        self.contest.conclusion.as_ref()?.recommended.as_deref()
+    }
+
     /// The rate of the winner on fresh rounds, where it was measured again.
     #[must_use]
     pub fn confirmed(&self) -> Option<Interval> {
