@@ -16,6 +16,7 @@ use crate::ranking::{Judged, summarize};
 use crate::same::{NotComparable, contest_pairs, storage_pairs};
 use crate::statistics::{median, paired_ratios, unpaired_ratio};
 use crate::trials::Trials;
+use crate::warnings::{OTHER_IO, STOLEN};
 use crate::words::{title, why_missing};
 
 /// What changed.
@@ -173,10 +174,6 @@ fn changed(first: &Run, second: &Run) -> Vec<String> {
 const STEADY_RATIO: f64 = 1.25;
 /// The first touch of memory, and a trial that does nothing, vary more.
 const UNSTEADY_RATIO: f64 = 2.0;
-/// So much stolen time is worth a word.
-const STOLEN: f64 = 0.02;
-/// So much reading by others is.
-const OTHER_IO: f64 = 0.05;
 
 /// What says that the machine was not the same, or not quiet.
 fn cautions(first: &Run, second: &Run) -> Vec<String> {

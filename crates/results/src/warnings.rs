@@ -25,10 +25,10 @@ pub fn other_io(trials: &[Trial]) -> Option<f64> {
 
 /// A drift of the reference method beyond this is worth a warning.
 const DRIFT: f64 = 1.25;
-/// So much reading by others is worth a warning.
-const OTHER_IO: f64 = 0.05;
-/// So much stolen time is worth a warning.
-const STOLEN: f64 = 0.02;
+/// So much reading by others is worth a word.
+pub(crate) const OTHER_IO: f64 = 0.05;
+/// So much stolen time is worth a word.
+pub(crate) const STOLEN: f64 = 0.02;
 
 /// What a reader should know before believing the figures, with what to do next.
 #[must_use]
