@@ -15,7 +15,7 @@ use seekless_tools::cache::{self, Control, FileState, Selection, Total, Watch};
 use serde_json::json;
 
 use super::{Failure, unless_stopped};
-use crate::show::{Format, Json, Lines, PLAIN, Page, Width, files, plural, progress_bar, visible_path};
+use crate::show::{Format, Lines, PLAIN, Page, Width, files, json_line, plural, progress_bar, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Shows what of files is in the page cache, drops it or fills it.
@@ -360,7 +360,7 @@ fn drop_system(json: bool) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     if json {
         let value = json!({"kind": "system", "cached_before_bytes": before, "cached_bytes": after});
-        return Ok(writeln!(out, "{}", Json(value))?);
+        return Ok(writeln!(out, "{}", json_line(&value))?);
     }
     let Some((before, after)) = before.zip(after) else {
         return Ok(writeln!(out, "Dropped the system's caches.")?);

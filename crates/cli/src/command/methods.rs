@@ -9,7 +9,7 @@ use seekless::method::Operation;
 use seekless::{Availability, Method, Probe};
 
 use crate::read_ahead;
-use crate::show::{Json, Page, list_methods, method_json, methods_json};
+use crate::show::{Page, json_text, list_methods, method_json, methods_json};
 use crate::test_folder::TestFolder;
 
 /// Lists the methods, and tries on this storage which are available.
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return Ok(());
     }
     if arguments.json {
-        writeln!(page, "{:#}", Json(methods_json(&operations, &mut probe)))?;
+        write!(page, "{}", json_text(&methods_json(&operations, &mut probe))?)?;
     } else {
         list_methods(&mut page, &operations, &mut probe)?;
     }
@@ -76,7 +76,7 @@ fn method(text: &str) -> anyhow::Result<Method> {
 
 fn show_one(page: &mut Page<'_>, method: &Method, availability: &Availability, json: bool) -> std::io::Result<()> {
     if json {
-        return writeln!(page, "{:#}", Json(method_json(method, availability)));
+        return write!(page, "{}", json_text(&method_json(method, availability))?);
     }
     writeln!(page, "{method}\n  {}", method.mechanism().about)?;
     match availability.reason() {

@@ -9,7 +9,7 @@ use seekless::{Feature, StorageFacts, direct_alignment, features};
 use seekless_results::visible;
 
 use crate::read_ahead;
-use crate::show::{Described, Json, Page, show_storage, storage_json, visible_path};
+use crate::show::{Described, Page, json_text, show_storage, storage_json, visible_path};
 use crate::test_folder::TestFolder;
 
 /// Shows what lies behind files and folders, down to the disks, and which features work there.
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     test_folder.remove();
     let mut page = Page::stdout();
     if arguments.json {
-        writeln!(page, "{:#}", Json(storage_json(&described)))?;
+        write!(page, "{}", json_text(&storage_json(&described))?)?;
     } else {
         show_storage(&mut page, &described)?;
     }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::page::Page;
 use super::units::{bar, files};
-use super::visible::{Json, object, visible_path};
+use super::visible::{json_line, object, visible_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// What is shown of the files.
@@ -85,7 +85,7 @@ impl Watch for Lines<'_> {
         }
         let written = if self.format.json {
             let failed = object("failed", json!({"reason": reason}), Some(path));
-            writeln!(self.page, "{}", Json(failed))
+            writeln!(self.page, "{}", json_line(&failed))
         } else if self.errors <= MOST_ERRORS {
             self.write_line(None, &visible_path(path))
         } else {
@@ -124,9 +124,9 @@ impl<'a> Lines<'a> {
         }
         if self.format.json {
             for total in totals {
-                writeln!(self.page, "{}", Json(object("total", total, Some(&total.path))))?;
+                writeln!(self.page, "{}", json_line(&object("total", total, Some(&total.path))))?;
             }
-            writeln!(self.page, "{}", Json(object("total", sum, None)))?;
+            writeln!(self.page, "{}", json_line(&object("total", sum, None)))?;
         } else {
             for total in totals.iter().filter(|total| total.is_folder) {
                 let name = format!("{} ({})", visible_path(&total.path), files(total.files));
@@ -153,7 +153,7 @@ impl<'a> Lines<'a> {
 
     fn write_file(&mut self, file: &FileState) -> std::io::Result<()> {
         if self.format.json {
-            return writeln!(self.page, "{}", Json(file_json(file)));
+            return writeln!(self.page, "{}", json_line(&file_json(file)));
         }
         self.write_line(known(&file.resident), &visible_path(&file.path))
     }

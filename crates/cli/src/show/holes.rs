@@ -8,7 +8,8 @@ use seekless_tools::holes::{Dig, Dug, Filled, Kind, Left, Punched, Shown, Stretc
 use serde_json::{Value, json};
 
 use super::page::{Page, Width};
-use super::visible::{Json, object, visible_path};
+use super::units::counted;
+use super::visible::{json_line, object, visible_path};
 use super::{BOLD, PLAIN};
 
 /// Columns of the picture at most, and what stands before it.
@@ -118,7 +119,7 @@ impl<'a> HoleLines<'a> {
         if self.json {
             let mut object = object("file", shown, Some(&shown.path));
             object["stretches"] = json!(picture.map.map(|map| map.iter().map(stretch_json).collect::<Vec<_>>()));
-            return writeln!(self.page, "{}", Json(object));
+            return writeln!(self.page, "{}", json_line(&object));
         }
         writeln!(self.page, "{BOLD}{}{BOLD:#}", visible_path(&shown.path))?;
         self.page.labelled(PLAIN, "", INDENT, &shown_words(shown))?;
@@ -141,7 +142,7 @@ impl<'a> HoleLines<'a> {
     pub fn dug(&mut self, dug: &Dug, how: Dig) -> io::Result<()> {
         let mut object = object("dug", dug, Some(&dug.path));
         object["is_dry_run"] = how.dry_run.into();
-        self.changed(dug, object, |dug| dug_words(dug, how))
+        self.changed(dug, &object, |dug| dug_words(dug, how))
     }
 
     /// What was filled.
@@ -152,7 +153,7 @@ impl<'a> HoleLines<'a> {
             allocated_bytes: filled.allocated_bytes,
             ..Dug::default()
         };
-        self.changed(&figures, object("filled", filled, Some(&filled.path)), filled_words)
+        self.changed(&figures, &object("filled", filled, Some(&filled.path)), filled_words)
     }
 
     /// What was punched.
@@ -160,11 +161,11 @@ impl<'a> HoleLines<'a> {
         let freed = freed_words(punched.allocated_before_bytes, punched.allocated_bytes);
         let length = bytes(punched.length);
         let words = format!("{length} from byte {} read as zeros now; {freed}", punched.offset);
-        self.line(&punched.path, object("punched", punched, Some(&punched.path)), &words)
+        self.line(&punched.path, &object("punched", punched, Some(&punched.path)), &words)
     }
 
     /// Writes what became of a file, and adds its figures.
-    fn changed(&mut self, file: &Dug, object: Value, words: impl Fn(&Dug) -> String) -> io::Result<()> {
+    fn changed(&mut self, file: &Dug, object: &Value, words: impl Fn(&Dug) -> String) -> io::Result<()> {
         self.files += 1;
         self.line(&file.path, object, &words(file))?;
         self.changed.holes += file.holes;
@@ -175,9 +176,9 @@ impl<'a> HoleLines<'a> {
         Ok(())
     }
 
-    fn line(&mut self, path: &Path, object: Value, words: &str) -> io::Result<()> {
+    fn line(&mut self, path: &Path, object: &Value, words: &str) -> io::Result<()> {
         if self.json {
-            return writeln!(self.page, "{}", Json(object));
+            return writeln!(self.page, "{}", json_line(object));
         }
         self.page.say(PLAIN, &format!("{}: {words}", visible_path(path)))
     }
@@ -190,13 +191,11 @@ impl<'a> HoleLines<'a> {
                 let words = format!("{} files: {together}.", self.files);
                 self.page.labelled(BOLD, "Together", 10, &words)?;
             }
+            let elsewhere = "folders of other file systems (--all-file-systems)";
             let all = [
                 (left.repeated, "further names"),
                 (left.special, "links, devices, FIFOs and sockets"),
-                (
-                    left.other_file_systems,
-                    "folders of other file systems (--all-file-systems)",
-                ),
+                (left.other_file_systems, elsewhere),
             ];
             let in_words = all.map(|(number, what)| (number, format!("{number} {what}")));
             self.page.left_out(in_words)?;
@@ -209,52 +208,33 @@ fn shown_words(shown: &Shown) -> String {
     let holes = match shown.holes {
         _ if !shown.is_known => "the file system does not tell where holes are".to_owned(),
         0 => format!("data {}, no holes", bytes(shown.data_bytes)),
-        1 => format!(
-            "data {}, 1 hole of {}",
-            bytes(shown.data_bytes),
-            bytes(shown.hole_bytes)
-        ),
-        holes => format!(
-            "data {}, {holes} holes of {}",
-            bytes(shown.data_bytes),
-            bytes(shown.hole_bytes)
-        ),
+        holes => {
+            let (data, holes) = (bytes(shown.data_bytes), counted(holes, "hole"));
+            format!("data {data}, {holes} of {}", bytes(shown.hole_bytes))
+        }
     };
+    let (size, allocated) = (bytes(shown.bytes), bytes(shown.allocated_bytes));
+    let zeros = shown.zero_bytes.map(bytes);
     let words = [
-        Some(format!(
-            "{}, takes {}, {holes}",
-            bytes(shown.bytes),
-            bytes(shown.allocated_bytes)
-        )),
+        Some(format!("{size}, takes {allocated}, {holes}")),
         (shown.reserved_bytes > 0).then(|| format!("reserved {}", bytes(shown.reserved_bytes))),
-        shown.extents.map(|extents| match extents {
-            1 => "1 extent".to_owned(),
-            extents => format!("{extents} extents"),
-        }),
-        shown
-            .zero_bytes
-            .map(|zeros| format!("zeros that could be holes {}", bytes(zeros))),
+        shown.extents.map(|extents| counted(extents, "extent")),
+        zeros.map(|zeros| format!("zeros that could be holes {zeros}")),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn dug_words(dug: &Dug, how: Dig) -> String {
-    let holes = match (dug.holes, how.dry_run) {
-        (0, _) if how.min_bytes > 0 => return "no zeros that take space are as long as --min".to_owned(),
-        (0, _) => return "no zeros that take space".to_owned(),
-        (1, false) => "1 hole".to_owned(),
-        (1, true) => "would make 1 hole".to_owned(),
-        (holes, false) => format!("{holes} holes"),
-        (holes, true) => format!("would make {holes} holes"),
-    };
-    let zeros = format!("{holes} of {} of zeros", bytes(dug.zero_bytes));
-    if how.dry_run {
-        return zeros;
+    if dug.holes == 0 {
+        let end = if how.min_bytes > 0 { " are as long as --min" } else { "" };
+        return format!("no zeros that take space{end}");
     }
-    format!(
-        "{zeros}; {}",
-        freed_words(dug.allocated_before_bytes, dug.allocated_bytes)
-    )
+    let zeros = format!("{} of {} of zeros", counted(dug.holes, "hole"), bytes(dug.zero_bytes));
+    if how.dry_run {
+        return format!("would make {zeros}");
+    }
+    let freed = freed_words(dug.allocated_before_bytes, dug.allocated_bytes);
+    format!("{zeros}; {freed}")
 }
 
 fn freed_words(before: u64, after: u64) -> String {

@@ -30,8 +30,8 @@ pub use run::show_run;
 pub use runs::{held_bytes, list_runs, runs_json, too_large};
 pub use storage::{Described, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};
-pub use units::{files, plural, seconds};
-pub use visible::{Json, json_text, visible_lines, visible_path, with_path};
+pub use units::{counted, files, plural, seconds};
+pub use visible::{json_line, json_text, visible_lines, visible_path, with_path};
 
 /// Nothing special.
 pub const PLAIN: Style = Style::new();

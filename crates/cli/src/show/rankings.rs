@@ -8,6 +8,7 @@ use seekless_results::{Place, Ranked, Ranking, size_class, state_words, visible}
 use super::page::Page;
 use super::runs::short;
 use super::table::{TableRow, TextTable};
+use super::units::counted;
 use super::{BOLD, DIM, GOOD, PLAIN};
 
 /// Shows the rankings.
@@ -25,8 +26,10 @@ pub fn show_rankings(page: &mut Page<'_>, rankings: &[Ranking], all: bool) -> io
 const BEST_SHOWN: usize = 5;
 
 fn show_ranking(page: &mut Page<'_>, ranking: &Ranking, all: bool) -> io::Result<()> {
-    let count = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
-    let (machines, runs) = (count(ranking.machines, "machine"), count(ranking.runs, "run"));
+    let (machines, runs) = (
+        counted(ranking.machines as u64, "machine"),
+        counted(ranking.runs as u64, "run"),
+    );
     let on = match ranking.imported {
         0 => format!("{machines}, {runs}"),
         imported => format!("{machines}, {runs} ({imported} imported)"),

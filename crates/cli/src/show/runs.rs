@@ -10,6 +10,7 @@ use seekless_results::{DeviceKind, Origin, bytes, title, visible};
 use serde_json::{Value, json};
 
 use super::page::Page;
+use super::units::counted;
 use super::{BOLD, DIM, PLAIN};
 
 /// What these take.
@@ -57,8 +58,7 @@ pub fn list_runs(page: &mut Page<'_>, runs: &[(&Document, Run)], documents: &[Do
     };
     let count = match runs.len() {
         0 => "No runs yet: `seekless bench` measures one".to_owned(),
-        1 => "1 run".to_owned(),
-        count => format!("{count} runs"),
+        count => counted(count as u64, "run"),
     };
     let (held, limit) = (bytes(held_bytes(documents)), bytes(LIMIT_BYTES));
     writeln!(page, "{DIM}{count}{others}; {held} of at most {limit}{DIM:#}")

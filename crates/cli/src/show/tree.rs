@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::progress::progress_bar;
 use super::units::{files, plural, seconds};
-use super::visible::{Json, object, visible_path, with_path};
+use super::visible::{json_line, object, visible_path, with_path};
 
 /// How differences are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,13 +108,13 @@ impl<'a> Differences<'a> {
                 let _ = writeln!(anstream::stderr(), "seekless: {sentence}");
                 if form == Form::Json {
                     let failed = object("failed", json!({"action": action, "reason": reason}), Some(path));
-                    writeln!(self.out, "{}", Json(failed))?;
+                    writeln!(self.out, "{}", json_line(&failed))?;
                 }
                 Ok(())
             }
             (What::Difference(difference), Form::Lines) => writeln!(self.out, "{}", line(difference, &paths)),
             (What::Difference(difference), Form::Json) => {
-                writeln!(self.out, "{}", Json(difference_json(difference, &paths)))
+                writeln!(self.out, "{}", json_line(&difference_json(difference, &paths)))
             }
             (What::Difference(difference), _) => self.write_name(difference, paths),
         }
@@ -152,7 +152,7 @@ impl<'a> Differences<'a> {
                 let mut object = json!(summary);
                 object["kind"] = "summary".into();
                 object["seconds"] = elapsed_seconds.into();
-                writeln!(self.out, "{}", Json(object))?;
+                writeln!(self.out, "{}", json_line(&object))?;
             }
             Form::Names | Form::Null | Form::Silent => {}
         }
@@ -308,7 +308,7 @@ pub fn show_same_size(out: &mut dyn Write, result: &SameSize, is_json: bool) -> 
         let mut object = json!(result);
         object["kind"] = "same_size".into();
         object["smallest_bytes"] = tree::SMALLEST_BYTES.into();
-        return writeln!(out, "{}", Json(object));
+        return writeln!(out, "{}", json_line(&object));
     }
     let part = match result.pairs {
         0 => String::new(),

@@ -26,6 +26,11 @@ pub fn plural(number: u64, one: &str, several: &str) -> String {
     format!("{} {}", HumanCount(number), if number == 1 { one } else { several })
 }
 
+/// A number, without commas, of what takes an s where there are several.
+pub fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// A number of files in words.
 pub fn files(number: u64) -> String {
     plural(number, "file", "files")

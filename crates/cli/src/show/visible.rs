@@ -1,6 +1,6 @@
 //! Lines, paths and JSON from outside, made harmless for a terminal.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -13,18 +13,9 @@ pub fn visible_lines(text: &str) -> String {
     text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
 }
 
-/// A value as JSON in ASCII, so that it may go to a terminal. `{:#}` is indented.
-pub struct Json(pub Value);
-
-impl fmt::Display for Json {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = &self.0;
-        f.write_str(&ascii(if f.alternate() {
-            format!("{value:#}")
-        } else {
-            value.to_string()
-        }))
-    }
+/// A value as JSON in ASCII, on one line, so that it may go to a terminal.
+pub fn json_line(value: &Value) -> String {
+    ascii(value.to_string())
 }
 
 /// A document as JSON in ASCII, indented, with a newline at its end. The fields stand in their order.

@@ -8,7 +8,7 @@ use seekless_tools::cmp::{Difference, End, Error, Outcome, Verdict, octal_digits
 use serde_json::{Value, json};
 
 use super::options::{Arguments, Flag};
-use crate::show::{Json, with_path};
+use crate::show::{json_line, with_path};
 
 /// The result in words, for standard output. `is_seen` is whether anybody reads that.
 pub(super) fn words(arguments: &Arguments, outcome: &Outcome, is_seen: bool) -> Vec<u8> {
@@ -112,7 +112,7 @@ pub(super) fn object(arguments: &Arguments, result: Result<&Outcome, &Error>, ex
     for (key, name) in SIDES.into_iter().zip(&arguments.request.names) {
         object = with_path(object, key, Some(name.as_ref()));
     }
-    line(&[Json(object).to_string().as_bytes()])
+    line(&[json_line(&object).as_bytes()])
 }
 
 /// The two files in objects.

@@ -22,7 +22,7 @@ use self::names::written_out;
 use self::show::{in_json, show, show_recovered};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unwritten};
-use crate::show::{Json, Page, visible_path};
+use crate::show::{Page, json_text, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Changes many places of a file in few writes.
@@ -165,7 +165,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         chosen.why.push_str(&doubt);
     }
     let told = if arguments.json {
-        in_json(&job, &chosen, done.as_ref(), &times).and_then(|value| Ok(writeln!(page, "{:#}", Json(value))?))
+        in_json(&job, &chosen, done.as_ref(), &times).and_then(|value| Ok(write!(page, "{}", json_text(&value)?)?))
     } else {
         show(&mut page, &job, &chosen, done.as_ref())
     };

@@ -7,12 +7,7 @@ use seekless_results::bytes;
 use serde_json::{Value, json};
 
 use super::{Arguments, Job, Times};
-use crate::show::{Json, PLAIN, Page, seconds, visible_path, with_path};
-
-fn counted(number: u64, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{plural}")
-}
+use crate::show::{PLAIN, Page, counted, json_text, seconds, visible_path, with_path};
 
 pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>) -> anyhow::Result<()> {
     let (arguments, updates) = (job.arguments, &job.updates);
@@ -33,19 +28,17 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
         );
         page.say(PLAIN, &text)?;
     } else {
-        page.say(
-            PLAIN,
-            &format!("{given} of {file} name {requested}; nothing was changed."),
-        )?;
+        let text = format!("{given} of {file} name {requested}; nothing was changed.");
+        page.say(PLAIN, &text)?;
         show_costs(page, job, chosen)?;
         let beside = bytes(chosen.cost.safety_bytes);
-        match arguments.safety {
-            Safety::Journal => writeln!(page, "Of what is written, the journal takes {beside}.")?,
-            Safety::Replace => writeln!(
-                page,
-                "Of what is written, the copy that takes the name takes at most {beside}."
-            )?,
-            Safety::InPlace => {}
+        let what = match arguments.safety {
+            Safety::Journal => Some("the journal takes"),
+            Safety::Replace => Some("the copy that takes the name takes at most"),
+            Safety::InPlace => None,
+        };
+        if let Some(what) = what {
+            writeln!(page, "Of what is written, {what} {beside}.")?;
         }
     }
     if arguments.explain || done.is_none() {
@@ -63,19 +56,16 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
 /// What the updates would take, one by one and as planned.
 fn show_costs(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan) -> anyhow::Result<()> {
     let (_, one_by_one) = naive(&job.updates, &job.look.facts, chosen.method.options().durability())?;
-    let mut line = |name: &str, writes: &str, read: &str, written: &str, predicted: &str| {
+    let mut line = |name: &str, [writes, read, written, predicted]: [&str; 4]| {
         writeln!(page, "{name:<12}{writes:>12}{read:>12}{written:>12}{predicted:>12}")
     };
-    line("", "writes", "read", "written", "predicted")?;
+    line("", ["writes", "read", "written", "predicted"])?;
     for (name, cost) in [("one by one", &one_by_one), ("planned", &chosen.cost)] {
         let (read, written) = (cost.read_bytes, cost.written_bytes + cost.safety_bytes);
         let predicted = seconds(cost.predicted.as_secs_f64());
         line(
             name,
-            &cost.writes.to_string(),
-            &bytes(read),
-            &bytes(written),
-            &predicted,
+            [&cost.writes.to_string(), &bytes(read), &bytes(written), &predicted],
         )?;
     }
     Ok(())
@@ -106,23 +96,22 @@ pub fn in_json(job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>, times
 }
 
 pub fn show_recovered(page: &mut Page<'_>, arguments: &Arguments, recovered: Recovered) -> std::io::Result<()> {
-    let (word, updates, what) = match recovered {
-        Recovered::Nothing => (
-            "nothing",
-            0,
-            "no update was interrupted; there is nothing to recover.".to_owned(),
-        ),
-        Recovered::Undone => {
-            let what = "the update had not begun, and is undone: the file is as before.";
-            ("undone", 0, what.to_owned())
-        }
-        Recovered::Finished(updates) => {
-            let what = format!("the update is finished: {updates} pieces are in it and on the device.");
-            ("finished", updates, what)
-        }
+    let (word, updates) = match recovered {
+        Recovered::Nothing => ("nothing", 0),
+        Recovered::Undone => ("undone", 0),
+        Recovered::Finished(updates) => ("finished", updates),
     };
     if arguments.json {
-        return writeln!(page, "{:#}", Json(json!({ "recovered": word, "records": updates })));
+        return write!(
+            page,
+            "{}",
+            json_text(&json!({ "recovered": word, "records": updates }))?
+        );
     }
+    let what = match recovered {
+        Recovered::Nothing => "no update was interrupted; there is nothing to recover.",
+        Recovered::Undone => "the update had not begun, and is undone: the file is as before.",
+        Recovered::Finished(_) => &format!("the update is finished: {updates} pieces are in it and on the device."),
+    };
     page.say(PLAIN, &format!("{}: {what}", visible_path(&arguments.file)))
 }
