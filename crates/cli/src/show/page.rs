@@ -120,31 +120,27 @@ pub fn columns_of(text: &str) -> usize {
 /// Breaks a text between words. It starts behind `indent` columns, and so do the lines that follow.
 pub fn wrapped(indent: usize, text: &str, width: Width) -> String {
     let room = width.columns().saturating_sub(indent).max(1);
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if columns_of(line) + 1 + columns_of(word) <= room => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
+    let lines = filled(text.split_inclusive(' '), room, 0);
     let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
     lines.join(&format!("\n{:indent$}", ""))
 }
 
 /// Breaks a method's name behind commas; what follows is set in by `indent` more columns.
 pub fn wrapped_at_commas(name: &str, room: usize, indent: usize) -> String {
+    filled(name.split_inclusive(','), room, indent).join("\n")
+}
+
+/// As many pieces on each line as there is room for; a space at its end needs none. All but the first are set in.
+fn filled<'t>(pieces: impl Iterator<Item = &'t str>, room: usize, indent: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for option in name.split_inclusive(',') {
+    for piece in pieces {
         match lines.last_mut() {
-            Some(line) if columns_of(line) + columns_of(option) <= room => line.push_str(option),
-            None => lines.push(option.to_owned()),
-            Some(_) => lines.push(format!("{:indent$}{option}", "")),
+            Some(line) if columns_of(line) + columns_of(piece.trim_end()) <= room => line.push_str(piece),
+            None => lines.push(piece.to_owned()),
+            Some(_) => lines.push(format!("{:indent$}{piece}", "")),
         }
     }
-    lines.join("\n")
+    lines
 }
 
 #[cfg(test)]
