@@ -9,11 +9,11 @@ mod methods;
 mod report;
 mod runs;
 mod storage;
-mod trial;
 mod update;
 mod values;
-mod watch_read_ahead;
 
+use std::ffi::OsString;
+use std::io::{stdin, stdout};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -58,10 +58,16 @@ enum Command {
     Report(report::Arguments),
     Generate(generate::Arguments),
     /// Runs one trial that a parent describes on standard input.
+    // Those that are hidden are started by a run: this one to have a trial in a process of its own, and told over pipes,
     #[command(hide = true)]
     Trial,
+    // and this one for the case that the run is killed.
+    /// Puts a device's read-ahead window back when standard input ends.
     #[command(hide = true)]
-    WatchReadAhead(watch_read_ahead::Arguments),
+    WatchReadAhead {
+        /// The name of the device
+        device: OsString,
+    },
 }
 
 /// How a command ends that does not end well.
@@ -100,7 +106,7 @@ fn unwritten(done: Option<&str>) -> String {
 pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let is_of_lab = matches!(
         cli.command,
-        Command::Bench(_) | Command::Methods(_) | Command::Storage(_) | Command::Trial | Command::WatchReadAhead(_)
+        Command::Bench(_) | Command::Methods(_) | Command::Storage(_) | Command::Trial | Command::WatchReadAhead { .. }
     );
     // Those of the lab do it themselves, or are part of a run.
     if !is_of_lab {
@@ -118,16 +124,16 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Runs(arguments) => runs::run(&arguments)?,
         Command::Report(arguments) => report::run(&arguments)?,
         Command::Generate(arguments) => generate::run(&arguments)?,
-        Command::Trial => trial::run()?,
-        Command::WatchReadAhead(arguments) => watch_read_ahead::run(&arguments)?,
+        Command::Trial => seekless_lab::trial::child::serve(&mut stdin().lock(), &mut stdout().lock())?,
+        Command::WatchReadAhead { device } => {
+            seekless_lab::read_ahead::watch(&device, &mut stdin().lock(), &mut stdout().lock())?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
-
     use clap::{Command, CommandFactory};
 
     use super::*;
