@@ -59,7 +59,8 @@ pub fn run() -> ExitCode {
     if let Err(error) = seekless::allow_mapping() {
         tracing::warn!(%error, "mmap methods are not available");
     }
-    if let Err(error) = signals::survive_file_size_limit() {
+    // A write beyond that limit (`ulimit -f`) fails as one on a full disk does.
+    if let Err(error) = signals::survive(signal_hook::consts::SIGXFSZ) {
         tracing::warn!(%error, "a write beyond the limit of file sizes will end the program");
     }
     let done = match trees {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// The signal that was caught, once there is one.
@@ -19,10 +19,10 @@ impl Caught {
     }
 }
 
-/// Has a write beyond the limit of file sizes (`ulimit -f`) fail as one on a full disk does. Programs that are started get
-/// the signal as ever, which they would not if it were ignored.
-pub fn survive_file_size_limit() -> std::io::Result<()> {
-    signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map(drop)
+/// Has a signal not end the program: what it tells is seen otherwise. Programs that are started get it as ever, which they
+/// would not if it were ignored.
+pub fn survive(signal: i32) -> std::io::Result<()> {
+    signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false))).map(drop)
 }
 
 /// Calls `stop` at the first signal, with its number; the second does what it does to any program.

@@ -3,8 +3,6 @@
 use std::io::BufWriter;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
@@ -14,7 +12,7 @@ use signal_hook::consts::SIGIO;
 
 use super::{Failure, unless_failed, unless_stopped, unwritten};
 use crate::show::{HoleLines, Page, Picture, Width, visible_path};
-use crate::signals::{Caught, on_signal};
+use crate::signals::{Caught, on_signal, survive};
 
 /// Shows holes of files, makes them where zeros are, punches and fills them.
 ///
@@ -172,9 +170,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Who wants to open a file that is held has this process told by a signal that would end it.
 fn expect_wishes() -> anyhow::Result<()> {
-    let told = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(SIGIO, told).context("catching SIGIO failed")?;
-    Ok(())
+    survive(SIGIO).context("catching SIGIO failed")
 }
 
 /// What is done to each of the files.
