@@ -24,12 +24,8 @@ pub fn put_back<'a>(told: impl IntoIterator<Item = &'a PathBuf>) {
 }
 
 fn sentence(left: &LeftWindow) -> String {
-    let LeftWindow {
-        device,
-        set_kib,
-        before_kib,
-        now,
-    } = left;
+    let before_kib = left.before_kib;
+    let (device, set_kib, now) = (&left.device, left.set_kib, &left.now);
     let left = format!("{device}: a killed run left the read-ahead window at {set_kib} KiB");
     match now {
         Now::PutBack => format!("{left}; it is {before_kib} KiB again"),

@@ -294,20 +294,16 @@ impl<'a> Job<'a> {
 
 /// What was found and not counted.
 fn left_out(sum: &Total) -> impl Iterator<Item = (u64, String)> {
+    let names = ["further name of what was counted", "further names of what was counted"];
+    let elsewhere = [
+        "folder of another file system (--all-file-systems)",
+        "folders of other file systems (--all-file-systems)",
+    ];
     let all = [
-        (
-            sum.repeated,
-            ["further name of what was counted", "further names of what was counted"],
-        ),
+        (sum.repeated, names),
         (sum.links, ["symbolic link", "symbolic links"]),
         (sum.special, ["device, FIFO or socket", "devices, FIFOs and sockets"]),
-        (
-            sum.other_file_systems,
-            [
-                "folder of another file system (--all-file-systems)",
-                "folders of other file systems (--all-file-systems)",
-            ],
-        ),
+        (sum.other_file_systems, elsewhere),
     ];
     all.into_iter()
         .map(|(number, [one, several])| (number, plural(number, one, several)))

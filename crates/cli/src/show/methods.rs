@@ -86,7 +86,8 @@ pub fn list_methods(page: &mut Page<'_>, operations: &[Operation], probe: &mut P
     Ok(())
 }
 
-fn mark(availability: &Availability) -> (Style, &'static str) {
+/// Whether something is to be had, as a sign.
+pub fn mark(availability: &Availability) -> (Style, &'static str) {
     match availability {
         Availability::Available => (GOOD, "+"),
         Availability::Unavailable(_) => (WARNING, "-"),

@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use seekless::{Availability, BlockDevice, Feature, StorageFacts};
+use seekless::{BlockDevice, Feature, StorageFacts};
 use seekless_results::{bytes, visible};
 use serde_json::{Value, json};
 
+use super::methods::mark;
 use super::page::{Page, columns_of, wrapped};
 use super::visible::{visible_path, with_path};
-use super::{BOLD, DIM, GOOD, PLAIN, WARNING};
+use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// A path, and what was found out about its storage.
 pub struct Described {
@@ -189,21 +190,16 @@ fn show_features(page: &mut Page<'_>, features: &Result<Vec<Feature>, String>) -
     let names = features.iter().map(|feature| columns_of(feature.name));
     let longest = names.max().unwrap_or(0);
     for feature in features {
-        let (style, mark, text) = match &feature.availability {
-            Availability::Available => (GOOD, '+', available_words(feature)),
-            Availability::Unavailable(reason) => (WARNING, '-', format!("not here: {}", visible(reason))),
+        let (style, mark) = mark(&feature.availability);
+        let text = match (feature.availability.reason(), feature.smallest_hole_bytes) {
+            (Some(reason), _) => format!("not here: {}", visible(reason)),
+            (None, Some(bytes)) => format!("{}; the smallest that frees space has {bytes} B", feature.about),
+            (None, None) => feature.about.to_owned(),
         };
         let text = wrapped(4 + 2 + longest + 2, &text, page.width());
         writeln!(page, "    {style}{mark}{style:#} {:<longest$}  {text}", feature.name)?;
     }
     Ok(())
-}
-
-fn available_words(feature: &Feature) -> String {
-    match feature.smallest_hole_bytes {
-        Some(bytes) => format!("{}; the smallest that frees space has {bytes} B", feature.about),
-        None => feature.about.to_owned(),
-    }
 }
 
 /// The same for programs.
