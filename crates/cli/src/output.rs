@@ -36,12 +36,9 @@ impl Output {
             }
             Ok(found) if found.is_file() => {
                 let file = WholeFile::find(path).with_context(|| format!("{shown}: it cannot be replaced"))?;
-                match file {
-                    Some(file) => Place::File(file),
-                    None => Place::Stream(open_stream(path)?),
-                }
+                file.map_or_else(|| open_stream(path), |file| Ok(Place::File(file)))?
             }
-            Ok(_) => Place::Stream(open_stream(path)?),
+            Ok(_) => open_stream(path)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let file =
                     WholeFile::find(path).with_context(|| format!("{shown}: no file can be made in its folder"))?;
@@ -82,7 +79,7 @@ impl Output {
 
 /// Opens what is not replaced, to write at its end. A FIFO that nobody reads is refused, where a plain open would wait for
 /// ever.
-fn open_stream(path: &Path) -> anyhow::Result<File> {
+fn open_stream(path: &Path) -> anyhow::Result<Place> {
     let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
     let opened = OpenOptions::new().append(true).custom_flags(flags).open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {
@@ -96,7 +93,7 @@ fn open_stream(path: &Path) -> anyhow::Result<File> {
         rustix::fs::fcntl_setfl(&file, flags)
     });
     waiting.with_context(|| format!("{}: making it wait failed", path.display()))?;
-    Ok(file)
+    Ok(Place::Stream(file))
 }
 
 #[cfg(test)]

@@ -20,9 +20,5 @@ pub fn one_of<T: Clone + Send + Sync>(words: &'static [Word<T>]) -> impl TypedVa
 /// A size; what to say where it is less than `least`.
 pub fn size_of_at_least(least: u64, too_little: &str, text: &str) -> Result<u64, String> {
     let size = parse_size(text)?;
-    if size < least {
-        Err(too_little.to_owned())
-    } else {
-        Ok(size)
-    }
+    (size >= least).then_some(size).ok_or_else(|| too_little.to_owned())
 }

@@ -12,7 +12,7 @@ use super::page::Page;
 use super::storage::rotation_claim;
 use super::system::show_system;
 use super::table::{TableRow, TextTable};
-use super::units::seconds;
+use super::units::{counted, seconds};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// Shows a run; `all` shows what was dropped and what is not to be had, too.
@@ -130,9 +130,8 @@ fn machine_line(run: &Run) -> String {
     let machine = &run.machine;
     let memory = machine.memory_bytes.map(|bytes| bytes as f64 / f64::from(1 << 30));
     let caches = machine.level_1_cache_bytes.zip(machine.level_2_cache_bytes);
-    let cores = if machine.processors == 1 { "core" } else { "cores" };
     let words = [
-        Some(format!("{} {cores}", machine.processors)),
+        Some(counted(machine.processors.into(), "core")),
         memory.map(|memory| format!("{memory:.0} GiB")),
         caches.map(|(one, two)| format!("caches of {} and {}", format_size(one), format_size(two))),
         Some(format!("{} {}", machine.system, machine.kernel)),

@@ -51,10 +51,9 @@ pub fn list_runs(page: &mut Page<'_>, runs: &[(&Document, Run)], documents: &[Do
         writeln!(page)?;
     }
     let imported = runs.iter().filter(|(document, _)| is_imported(document)).count();
-    let others = if imported > 0 {
-        format!(", {imported} of them imported")
-    } else {
-        String::new()
+    let others = match imported {
+        0 => String::new(),
+        _ => format!(", {imported} of them imported"),
     };
     let count = match runs.len() {
         0 => "No runs yet: `seekless bench` measures one".to_owned(),

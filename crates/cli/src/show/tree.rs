@@ -241,22 +241,18 @@ fn attribute_words(attribute: &Attribute) -> String {
 }
 
 fn summary_sentence(summary: &Summary, elapsed_seconds: f64) -> String {
-    let mut sentence = format!(
-        "{}, {} on each side, in {}",
-        files(summary.files),
-        bytes(summary.bytes),
-        plural(summary.folders, "folder", "folders")
-    );
+    let (files, folders) = (files(summary.files), plural(summary.folders, "folder", "folders"));
+    let mut sentence = format!("{files}, {} on each side, in {folders}", bytes(summary.bytes));
     if summary.others > 0 {
         let others = plural(summary.others, "link or device", "links and devices");
         sentence = format!("{sentence}, {others}");
     }
-    sentence = format!(
-        "{sentence}: {} in {} ({})",
-        plural(summary.differences, "difference", "differences"),
+    let differences = plural(summary.differences, "difference", "differences");
+    let (took, rate) = (
         seconds(elapsed_seconds),
-        rate(summary.bytes as f64 / elapsed_seconds.max(1e-9))
+        rate(summary.bytes as f64 / elapsed_seconds.max(1e-9)),
     );
+    sentence = format!("{sentence}: {differences} in {took} ({rate})");
     if summary.failures > 0 {
         sentence = format!("{sentence}; {} could not be compared", HumanCount(summary.failures));
     }
