@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use seekless_sys::{self as sys, Access, Opening, Support};
 
-use super::{Availability, Probe, incompressible};
-use crate::error::{Error, Result, full_text};
+use super::{Availability, Probe, incompressible, reason};
+use crate::error::{Error, Result};
 use crate::storage::cache::{CachedFile, Resident};
 use crate::storage::extents::extents;
 use seekless_method::Method;
@@ -356,14 +356,6 @@ fn done(answer: std::io::Result<Support<()>>) -> Attempt {
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 fn said(error: std::io::Error) -> String {
     error.to_string()
-}
-
-/// The system's reason alone: the scratch file's name tells nobody anything.
-fn reason(error: Error) -> String {
-    match error {
-        Error::System { action, source, .. } => format!("{action}: {source}"),
-        error => full_text(&error),
-    }
 }
 
 #[cfg(test)]

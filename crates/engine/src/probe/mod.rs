@@ -123,8 +123,7 @@ impl Probe {
         let found = match self.attempt(method) {
             Ok(None) => Availability::Available,
             Ok(Some(reason)) | Err(Error::Unavailable { reason, .. }) => Availability::Unavailable(reason),
-            Err(Error::System { action, source, .. }) => Availability::Unavailable(format!("{action}: {source}")),
-            Err(error) => Availability::Unavailable(full_text(&error)),
+            Err(error) => Availability::Unavailable(reason(error)),
         };
         self.tried.insert(key, found.clone());
         found
@@ -316,6 +315,14 @@ impl Consumer for Against<'_> {
 
     fn needs_order(&self) -> bool {
         false
+    }
+}
+
+/// The system's reason alone: the test file's name tells nobody anything.
+fn reason(error: Error) -> String {
+    match error {
+        Error::System { action, source, .. } => format!("{action}: {source}"),
+        error => full_text(&error),
     }
 }
 
