@@ -11,6 +11,7 @@ mod fuzz;
 #[cfg(target_os = "linux")]
 mod peers;
 mod process;
+mod rule;
 mod setup;
 mod test;
 #[cfg(target_os = "linux")]
@@ -30,6 +31,8 @@ enum Chore {
     Fuzz(fuzz::Arguments),
     /// Compare the system calls and instructions of methods with the recorded ones (Linux)
     Cost(cost::Arguments),
+    /// Judge the rule by which the lab decides, on a simulated machine
+    Rule(rule::Arguments),
     /// Run random commands on real file systems, disturb them, and check what is left (Linux, root)
     #[cfg(target_os = "linux")]
     Torture(torture::Arguments),
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Chore::Test(arguments) => test::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Cost(arguments) => cost::run(&arguments),
+        Chore::Rule(arguments) => rule::run(&arguments),
         #[cfg(target_os = "linux")]
         Chore::Torture(arguments) => torture::run(&arguments),
         Chore::ReportPicture(arguments) => browser::picture(&arguments),
