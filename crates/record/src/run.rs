@@ -19,6 +19,8 @@ pub use update::{UpdateAccount, UpdatePattern};
 use crate::{Cache, Differ, Drop, Target};
 
 /// One invocation of the lab, whole.
+///
+/// An optional field, of this and of the parts, may be missing in a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
@@ -43,7 +45,6 @@ pub struct Run {
     /// How the page cache was emptied.
     pub drop: Drop,
     /// What made it; `None` for a run of a version before 3.
-    #[serde(default)]
     pub revision: Option<Revision>,
     /// The machine.
     pub machine: Machine,
@@ -118,7 +119,6 @@ pub struct Command {
     #[serde(default)]
     pub exit_code: ExitCode,
     /// What is to be known about it beside its figures.
-    #[serde(default)]
     pub note: Option<String>,
 }
 
@@ -133,7 +133,6 @@ pub struct Contest {
     /// The index of the storage in [`Run::storages`].
     pub storage: usize,
     /// The index of the storage of the second file of a comparison, where it is another.
-    #[serde(default)]
     pub other_storage: Option<usize>,
     /// The file's size, in bytes.
     pub size_bytes: u64,
@@ -151,19 +150,14 @@ pub struct Contest {
     #[serde(default)]
     pub differ: Differ,
     /// The device's read-ahead window that was set for its trials, in KiB; `None` where it was left as it is.
-    #[serde(default)]
     pub read_ahead_kib: Option<u64>,
     /// The updates; `None` for other operations.
-    #[serde(default)]
     pub updates: Option<UpdatePattern>,
     /// How the files that are read are laid out, as in `1023M hole, 1M data`; `None` where they are data throughout.
-    #[serde(default)]
     pub layout: Option<String>,
     /// The memory allowed for its trials, page cache included, in bytes; `None` where it was not limited.
-    #[serde(default)]
     pub memory_bytes: Option<u64>,
     /// The byte that occurs most often, as the histograms found; `None` for other kernels.
-    #[serde(default)]
     pub mode: Option<Mode>,
     /// Whether the copies share blocks with their source: never ranked with those that do not.
     pub shared_blocks: bool,
@@ -256,7 +250,6 @@ struct WrittenEntry {
     plan: Option<Plan>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     command: Option<Command>,
-    #[serde(default)]
     label: Option<String>,
     status: Status,
     summary: Option<Summary>,
@@ -359,31 +352,22 @@ pub struct Summary {
     /// Median seconds of set-up, before the clock.
     pub setup_seconds: f64,
     /// Median user seconds.
-    #[serde(default)]
     pub user_seconds: Option<f64>,
     /// Median system seconds.
-    #[serde(default)]
     pub system_seconds: Option<f64>,
     /// Median number of system calls that moved the bytes; `None` for a command.
-    #[serde(default)]
     pub calls: Option<f64>,
     /// Median number of read requests that the device completed; `None` where others used it in all trials.
-    #[serde(default)]
     pub device_reads: Option<f64>,
     /// Mean bytes of such a request, at the median; `None` where there was none.
-    #[serde(default)]
     pub device_request_bytes: Option<f64>,
     /// Median bytes written for each byte that updates name; `None` for other operations.
-    #[serde(default)]
     pub amplification: Option<f64>,
     /// Median seconds that the planner's model predicted; `None` where it knows nothing of the method.
-    #[serde(default)]
     pub predicted_seconds: Option<f64>,
     /// The method that was planned in most of the trials; `None` for a method that was named.
-    #[serde(default)]
     pub planned: Option<String>,
     /// Medians of what the whole system did; `None` where no trial tells.
-    #[serde(default)]
     pub system: Option<SystemUse>,
 }
 

@@ -31,10 +31,8 @@ pub struct Machine {
     /// Whether it runs on battery.
     pub on_battery: Option<bool>,
     /// The first processor's cache for data that is nearest to it, in bytes.
-    #[serde(default)]
     pub level_1_cache_bytes: Option<u64>,
     /// The next one, in bytes.
-    #[serde(default)]
     pub level_2_cache_bytes: Option<u64>,
 }
 
@@ -63,7 +61,6 @@ pub struct Storage {
     /// Facts that are not everybody's, by name.
     pub facts: BTreeMap<String, String>,
     /// What it is known by; `None` for a run of a version before 3.
-    #[serde(default)]
     pub id: Option<StorageId>,
 }
 

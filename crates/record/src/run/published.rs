@@ -37,25 +37,18 @@ pub struct Finding {
     /// The buffer, in the words it was published with; `None` where the method has none.
     pub block: Option<String>,
     /// The state of the page cache it is about; `None` for any.
-    #[serde(default)]
     pub cache: Option<Cache>,
     /// The layout of the files it is about; `None` for data throughout.
-    #[serde(default)]
     pub layout: Option<String>,
     /// The durability it is about; `None` for any.
-    #[serde(default)]
     pub durability: Option<Durability>,
     /// The seconds it took, where these were published.
-    #[serde(default)]
     pub seconds: Option<f64>,
     /// User and system seconds together.
-    #[serde(default)]
     pub cpu_seconds: Option<f64>,
     /// The rate, in bytes per second.
-    #[serde(default)]
     pub bytes_per_second: Option<f64>,
     /// What the whole system did.
-    #[serde(default)]
     pub system: Option<SystemUse>,
 }
 

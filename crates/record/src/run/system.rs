@@ -9,31 +9,22 @@ use serde::{Deserialize, Serialize};
 pub struct SystemUse {
     /// Part of all processors' time in programs, 0 to 1; `None` for a trial too short for the system's clock, as are the
     /// other parts and rates.
-    #[serde(default)]
     pub user: Option<f64>,
     /// Part in the kernel, interrupts included.
-    #[serde(default)]
     pub system: Option<f64>,
     /// Part in which they had nothing to do.
-    #[serde(default)]
     pub idle: Option<f64>,
     /// Part in which they had nothing to do but wait for a device.
-    #[serde(default)]
     pub wait: Option<f64>,
     /// Part that the host took away.
-    #[serde(default)]
     pub stolen: Option<f64>,
     /// Context switches per second.
-    #[serde(default)]
     pub switches_per_second: Option<f64>,
     /// Interrupts per second.
-    #[serde(default)]
     pub interrupts_per_second: Option<f64>,
     /// KiB that came in from block devices per second.
-    #[serde(default)]
     pub blocks_in_kib_per_second: Option<f64>,
     /// By how much the page cache and the buffers grew, in bytes; less than 0 where they shrank.
-    #[serde(default)]
     pub cache_growth_bytes: Option<i64>,
 }
 

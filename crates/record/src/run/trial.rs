@@ -44,7 +44,6 @@ pub struct Trial {
     /// Bytes moved; of a comparison the size of the first file, which is what its verdict is about.
     pub bytes: u64,
     /// Bytes of these in holes that were passed over: nobody read them; `None` for a command.
-    #[serde(default)]
     pub hole_bytes: Option<u64>,
     /// Bytes that the process caused to be read from the device; `None` where the system does not tell.
     pub source_bytes: Option<u64>,
@@ -53,7 +52,6 @@ pub struct Trial {
     /// What the device did meanwhile.
     pub device: Option<DeviceUse>,
     /// What the whole system did meanwhile; `None` where it does not tell.
-    #[serde(default)]
     pub system: Option<SystemUse>,
     /// Part of the file resident just before the clock, 0 to 1; `None` where it cannot be known.
     pub resident_before: Option<f64>,
@@ -62,7 +60,6 @@ pub struct Trial {
     /// Extents of the file read or written; `None` where the system does not tell.
     pub extents: Option<u64>,
     /// What an update wrote; `None` for other operations.
-    #[serde(default)]
     pub updated: Option<UpdateAccount>,
     /// Whether the trial was what it claims to be.
     pub valid: bool,
@@ -79,7 +76,6 @@ pub struct DeviceUse {
     /// Bytes read.
     pub read_bytes: u64,
     /// Requests of the file system that were put together with others before they reached the device.
-    #[serde(default)]
     pub read_merges: Option<u64>,
     /// Write requests completed.
     pub writes: u64,
