@@ -174,9 +174,10 @@ pub struct Contest {
 
 /// What is measured in a contest, and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "WrittenEntry", into = "WrittenEntry")]
+#[serde(try_from = "WrittenEntry")]
 pub struct Entry {
     /// What is measured.
+    #[serde(flatten)]
     pub subject: Subject,
     /// The name under which a document published it, where the experiment gives it by that name.
     pub label: Option<String>,
@@ -189,7 +190,8 @@ pub struct Entry {
 }
 
 /// What is measured.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Subject {
     /// A method, by its canonical text. It may be one that only an earlier version knows.
     Method(String),
@@ -239,16 +241,13 @@ impl Entry {
     }
 }
 
-/// An entry as it is written: a method, a plan or a command. Before version 3, a command also had a `method`, its name,
+/// An entry as it is read: a method, a plan or a command. Before version 3, a command also had a `method`, its name,
 /// and a plan was written as a `method`.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenEntry {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     method: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     plan: Option<Plan>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     command: Option<Command>,
     label: Option<String>,
     status: Status,
@@ -276,25 +275,6 @@ impl TryFrom<WrittenEntry> for Entry {
             summary: written.summary,
             standing: written.standing,
         })
-    }
-}
-
-impl From<Entry> for WrittenEntry {
-    fn from(entry: Entry) -> Self {
-        let (method, plan, command) = match entry.subject {
-            Subject::Method(text) => (Some(text), None, None),
-            Subject::Plan(plan) => (None, Some(plan), None),
-            Subject::Command(command) => (None, None, Some(command)),
-        };
-        Self {
-            method,
-            plan,
-            command,
-            label: entry.label,
-            status: entry.status,
-            summary: entry.summary,
-            standing: entry.standing,
-        }
     }
 }
 
