@@ -16,7 +16,7 @@ pub use system::{Mode, SystemUse};
 pub use trial::{DeviceUse, Trial};
 pub use update::{UpdateAccount, UpdatePattern};
 
-use crate::{Cache, Differ, Drop, Target};
+use crate::{Cache, Differ, Drop, Ended, Target};
 
 /// One invocation of the lab, whole.
 ///
@@ -81,16 +81,6 @@ pub struct Revision {
     pub protocol: u32,
     /// That of how the mechanisms move bytes.
     pub mechanisms: u32,
-}
-
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ended {
-    /// Everything planned was measured.
-    Complete,
-    /// A signal or a closed terminal stopped it; what was measured until then is here.
-    Interrupted,
 }
 
 /// What a command tells by how it ends.

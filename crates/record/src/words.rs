@@ -30,6 +30,14 @@ words! {
         System = "system",
     }
 
+    /// How a run ended.
+    Ended {
+        /// Everything planned was measured.
+        Complete = "complete",
+        /// A signal or a closed terminal stopped it; what was measured until then is here.
+        Interrupted = "interrupted",
+    }
+
     /// The state of the page cache a trial starts from.
     Cache {
         /// Nothing of the file is resident.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use seekless_record::{Ended, Interval, Machine, Run, Status, Storage};
+use seekless_record::{Interval, Machine, Run, Status, Storage};
 use seekless_results::{ContestView, Position, Row, SYSTEM_HEADS, View, Visible, mode_words, rate};
 
 /// The run as a page: machine, storages, a table and a recommendation for each contest, warnings.
@@ -77,10 +77,6 @@ fn joined(parts: impl IntoIterator<Item = Option<String>>) -> String {
 }
 
 fn conditions(run: &Run) -> String {
-    let ended = match run.ended {
-        Ended::Complete => "complete",
-        Ended::Interrupted => "interrupted",
-    };
     let percent = |part: Option<f64>, of: &str| part.map(|part| format!("{:.1} % {of}", part * 100.0));
     let noise = [
         percent(run.noise.other_io, "other I/O"),
@@ -91,10 +87,11 @@ fn conditions(run: &Run) -> String {
         noise => format!("; noise: {noise}"),
     };
     format!(
-        "seekless {}, {}, {:.0} s, {ended}, seed {}, cache dropped by {}{noise}",
+        "seekless {}, {}, {:.0} s, {}, seed {}, cache dropped by {}{noise}",
         escaped(&run.seekless),
         escaped(&run.started),
         run.elapsed_seconds,
+        run.ended.name(),
         run.seed,
         run.drop.name(),
     )
@@ -103,14 +100,16 @@ fn conditions(run: &Run) -> String {
 fn section(page: &mut String, view: &ContestView<'_>) {
     let contest = view.contest;
     let _ = write!(page, "\n## {}\n\n", escaped(&view.title));
-    let columns = if contest.updates.is_some() { TIMES } else { RATES };
     if !view.rows.is_empty() {
-        let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
-        let rows = view
-            .rows
-            .iter()
-            .map(|row| columns.iter().map(|(_, cell)| cell(row)).collect());
-        table(page, &heads, rows);
+        let left_out = if contest.updates.is_some() {
+            Of::Rates
+        } else {
+            Of::Times
+        };
+        let columns: Vec<&Column> = COLUMNS.iter().filter(|(of, ..)| *of != left_out).collect();
+        let heads: Vec<&str> = columns.iter().map(|(_, head, _)| *head).collect();
+        let cells = |row| columns.iter().map(|(.., cell)| cell(row)).collect();
+        table(page, &heads, view.rows.iter().map(cells));
     }
     if let Some(mode) = contest.mode {
         let _ = writeln!(page, "\n{}", mode_words(mode));
@@ -137,60 +136,55 @@ fn section(page: &mut String, view: &ContestView<'_>) {
     }
 }
 
-/// A heading, which begins with `#` above figures, and its cell in a row.
-type Column = (&'static str, fn(&Row<'_>) -> String);
+/// Which contests have it, a heading, which begins with `#` above figures, and its cell in a row.
+type Column = (Of, &'static str, fn(&Row<'_>) -> String);
 
-const METHOD: Column = ("method", |row| {
-    let planned = row.summary.planned.as_ref().map(|planned| format!(" ({planned})"));
-    row.entry.name().into_owned() + &planned.unwrap_or_default()
-});
-const FSYNC: Column = ("#fsync", |row| format!("{:.4} s", row.summary.fsync_seconds));
-const CPU: Column = ("#CPU", |Row { summary, .. }| {
-    format!("{:.0} %", summary.cpu_seconds / summary.seconds.median * 100.0)
-});
-const ROUNDS: Column = ("#rounds", |row| row.summary.rounds.to_string());
-const VERDICT: Column = ("verdict", verdict);
+#[derive(PartialEq)]
+enum Of {
+    All,
+    /// All but updates.
+    Rates,
+    /// Updates: a rate over the size of a file that is hardly written tells nothing.
+    Times,
+}
 
-const RATES: &[Column] = &[
-    METHOD,
-    ("#rate", |row| rate(row.summary.bytes_per_second)),
-    ("#95 % interval", |Row { summary, .. }| {
+const COLUMNS: [Column; 13] = [
+    (Of::All, "method", |row| {
+        let planned = row.summary.planned.as_ref().map(|planned| format!(" ({planned})"));
+        row.entry.name().into_owned() + &planned.unwrap_or_default()
+    }),
+    (Of::Rates, "#rate", |row| rate(row.summary.bytes_per_second)),
+    (Of::Rates, "#95 % interval", |Row { summary, .. }| {
         let at = |bound: f64| rate(summary.bytes_per_second * summary.seconds.median / bound);
         let Interval { low, high, .. } = summary.seconds;
         format!("{} to {}{}", at(high), at(low), range(&summary.seconds))
     }),
-    ("#mean ± deviation", |Row { summary, .. }| {
+    (Of::Rates, "#mean ± deviation", |Row { summary, .. }| {
         let deviation = summary
             .deviation_seconds
             .map_or(String::new(), |deviation| format!(" ± {deviation:.4}"));
         format!("{:.4}{deviation} s", summary.mean_seconds)
     }),
-    FSYNC,
-    CPU,
-    ROUNDS,
-    VERDICT,
-];
-
-/// Times, since a rate over the size of a file that is hardly written tells nothing; what was predicted, and what was
-/// written.
-const TIMES: &[Column] = &[
-    METHOD,
-    ("#time", |row| format!("{:.4} s", row.summary.seconds.median)),
-    ("#95 % interval", |row| {
+    (Of::Times, "#time", |row| format!("{:.4} s", row.summary.seconds.median)),
+    (Of::Times, "#95 % interval", |row| {
         let Interval { low, high, .. } = row.summary.seconds;
         format!("{low:.4} to {high:.4} s{}", range(&row.summary.seconds))
     }),
-    ("#predicted", |row| {
+    (Of::Times, "#predicted", |row| {
         known(row.summary.predicted_seconds, |predicted| format!("{predicted:.4} s"))
     }),
-    ("#calls", |row| known(row.summary.calls, |calls| format!("{calls:.0}"))),
-    ("#written for each byte", |row| {
+    (Of::Times, "#calls", |row| {
+        known(row.summary.calls, |calls| format!("{calls:.0}"))
+    }),
+    (Of::Times, "#written for each byte", |row| {
         known(row.summary.amplification, |times| format!("{times:.1}"))
     }),
-    FSYNC,
-    CPU,
-    ROUNDS,
-    VERDICT,
+    (Of::All, "#fsync", |row| format!("{:.4} s", row.summary.fsync_seconds)),
+    (Of::All, "#CPU", |Row { summary, .. }| {
+        format!("{:.0} %", summary.cpu_seconds / summary.seconds.median * 100.0)
+    }),
+    (Of::All, "#rounds", |row| row.summary.rounds.to_string()),
+    (Of::All, "verdict", verdict),
 ];
 
 fn known(figure: Option<f64>, text: fn(f64) -> String) -> String {
