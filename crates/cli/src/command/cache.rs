@@ -36,67 +36,58 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    Show(Show),
-    Drop(Drop),
-    Warm(Warm),
-}
-
-/// Shows how much of files is in memory.
-///
-/// A line for each file that is named, and a total for each folder, links followed where they are named and not inside
-/// folders. A file with several names is counted once. Sizes are in whole pages.
-#[derive(Debug, Args)]
-#[command(after_help = "\
+    /// Shows how much of files is in memory.
+    ///
+    /// A line for each file that is named, and a total for each folder, links followed where they are named and not
+    /// inside folders. A file with several names is counted once. Sizes are in whole pages.
+    #[command(after_help = "\
 Examples:
   seekless cache show big.iso *.log     # a line for each
   seekless cache show .                 # all that is in this folder, a total
   seekless cache show --all --json . | jq 'select(.resident_bytes > 0)'")]
-struct Show {
-    /// Files and folders
-    #[arg(value_name = "PATH", required = true)]
-    paths: Vec<PathBuf>,
-    #[command(flatten)]
-    common: Common,
-}
-
-/// Drops files from memory, and tells what stays.
-///
-/// Nothing is lost: what is not yet on the device is written there first. Files that somebody maps or uses keep their
-/// pages, and those of a tmpfs are nowhere else. Needs no privilege but reading the files.
-#[derive(Debug, Args)]
-#[command(after_help = "\
+    Show {
+        /// Files and folders
+        #[arg(value_name = "PATH", required = true)]
+        paths: Vec<PathBuf>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Drops files from memory, and tells what stays.
+    ///
+    /// Nothing is lost: what is not yet on the device is written there first. Files that somebody maps or uses keep
+    /// their pages, and those of a tmpfs are nowhere else. Needs no privilege but reading the files.
+    #[command(after_help = "\
 Examples:
   seekless cache drop big.iso           # one file
   seekless cache drop /srv/data         # a folder, with all that is in it
   sudo seekless cache drop --system     # everything the system has cached")]
-struct Drop {
-    /// Files and folders
-    #[arg(value_name = "PATH", required_unless_present = "system", conflicts_with = "system")]
-    paths: Vec<PathBuf>,
-    /// All clean pages of the system, of all files, and what it knows of folders (needs root)
-    #[arg(long, conflicts_with_all = ["all", "top", "all_file_systems"])]
-    system: bool,
-    #[command(flatten)]
-    common: Common,
-}
-
-/// Reads files into memory, and tells what is there afterwards.
-///
-/// Refused where it is more than the memory that is available: it would drive out its own beginning.
-#[derive(Debug, Args)]
-#[command(after_help = "\
+    Drop {
+        /// Files and folders
+        #[arg(value_name = "PATH", required_unless_present = "system", conflicts_with = "system")]
+        paths: Vec<PathBuf>,
+        /// All clean pages of the system, of all files, and what it knows of folders (needs root)
+        #[arg(long, conflicts_with_all = ["all", "top", "all_file_systems"])]
+        system: bool,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Reads files into memory, and tells what is there afterwards.
+    ///
+    /// Refused where it is more than the memory that is available: it would drive out its own beginning.
+    #[command(after_help = "\
 Examples:
   seekless cache warm database/         # before the first user comes
   seekless cache warm --quiet *.idx     # without progress")]
-struct Warm {
-    /// Files and folders
-    #[arg(value_name = "PATH", required = true)]
-    paths: Vec<PathBuf>,
-    /// Even if there is not enough memory for all of it
-    #[arg(long)]
-    force: bool,
-    #[command(flatten)]
-    common: Common,
+    Warm {
+        /// Files and folders
+        #[arg(value_name = "PATH", required = true)]
+        paths: Vec<PathBuf>,
+        /// Even if there is not enough memory for all of it
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -126,10 +117,12 @@ struct Common {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.action {
-        Action::Show(show) => Job::new(&show.paths, &show.common)?.show(),
-        Action::Drop(drop) if drop.system => drop_system(drop.common.json),
-        Action::Drop(drop) => Job::new(&drop.paths, &drop.common)?.drop(),
-        Action::Warm(warm) => Job::new(&warm.paths, &warm.common)?.warm(warm.force),
+        Action::Show { paths, common } => Job::new(paths, common)?.show(),
+        Action::Drop {
+            system: true, common, ..
+        } => drop_system(common.json),
+        Action::Drop { paths, common, .. } => Job::new(paths, common)?.drop(),
+        Action::Warm { paths, force, common } => Job::new(paths, common)?.warm(*force),
     }
 }
 

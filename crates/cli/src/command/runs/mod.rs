@@ -2,7 +2,7 @@
 
 mod exchange;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::Path;
 
@@ -43,28 +43,54 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Show(Show),
-    Compare(Compare),
-    Export(exchange::Export),
-    Import(exchange::Import),
-    Table(Table),
-    Remove(Remove),
-}
-
-/// Shows a run as `seekless bench` did.
-#[derive(Debug, Args)]
-#[command(after_help = "\
+    /// Shows a run as `seekless bench` did.
+    #[command(after_help = "\
 Examples:
   seekless runs show latest
   seekless runs show --all 2026-11-20T14-03-22-read
   seekless runs show ./run.json")]
-struct Show {
-    /// The run
-    #[arg(value_name = "ID|FILE.json")]
-    id: OsString,
-    /// Show what was dropped and what is not available, too
-    #[arg(long)]
-    all: bool,
+    Show {
+        /// The run
+        #[arg(value_name = "ID|FILE.json")]
+        id: OsString,
+        /// Show what was dropped and what is not available, too
+        #[arg(long)]
+        all: bool,
+    },
+    Compare(Compare),
+    Export(exchange::Export),
+    Import(exchange::Import),
+    /// Ranks methods across machines, by kind of device, file system and kernel.
+    ///
+    /// Own and imported runs count alike, and a machine with many runs counts as one. A ratio is the median over the
+    /// machines of a method's time over that of the best.
+    #[command(after_help = "\
+Examples:
+  seekless runs table
+  seekless runs table --all
+  seekless runs table --json")]
+    Table {
+        /// Show all methods
+        #[arg(long)]
+        all: bool,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Removes runs for good.
+    #[command(after_help = "\
+Examples:
+  seekless runs remove 2026-11-20T14-03-22-read
+  seekless runs remove --down-to 500M    # the oldest, until that is left")]
+    Remove {
+        /// The runs, own or imported
+        #[arg(value_name = "ID", required_unless_present = "down_to")]
+        ids: Vec<OsString>,
+        /// Remove the oldest, own or imported, until the rest takes no more than this
+        #[arg(long, value_name = "SIZE", value_parser = seekless::method::parse_size, conflicts_with = "ids",
+            allow_hyphen_values = true)]
+        down_to: Option<u64>,
+    },
 }
 
 /// Tells what changed from one run to another, with intervals.
@@ -96,51 +122,16 @@ struct Compare {
     json: bool,
 }
 
-/// Ranks methods across machines, by kind of device, file system and kernel.
-///
-/// Own and imported runs count alike, and a machine with many runs counts as one. A ratio is the median over the machines
-/// of a method's time over that of the best.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  seekless runs table
-  seekless runs table --all
-  seekless runs table --json")]
-struct Table {
-    /// Show all methods
-    #[arg(long)]
-    all: bool,
-    /// As JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// Removes runs for good.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  seekless runs remove 2026-11-20T14-03-22-read
-  seekless runs remove --down-to 500M    # the oldest, until that is left")]
-struct Remove {
-    /// The runs, own or imported
-    #[arg(value_name = "ID", required_unless_present = "down_to")]
-    ids: Vec<OsString>,
-    /// Remove the oldest, own or imported, until the rest takes no more than this
-    #[arg(long, value_name = "SIZE", value_parser = seekless::method::parse_size, conflicts_with = "ids",
-        allow_hyphen_values = true)]
-    down_to: Option<u64>,
-}
-
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let store = Store::of_user()?;
     match &arguments.command {
         None => list(&store, arguments.json),
-        Some(Command::Show(arguments)) => Ok(show(&store, arguments)?),
+        Some(Command::Show { id, all }) => Ok(show(&store, id, *all)?),
         Some(Command::Compare(arguments)) => Ok(compare_runs(&store, arguments)?),
         Some(Command::Export(arguments)) => Ok(exchange::export(&store, arguments)?),
         Some(Command::Import(arguments)) => exchange::import(&store, arguments),
-        Some(Command::Table(arguments)) => rank(&store, arguments),
-        Some(Command::Remove(arguments)) => remove(&store, arguments),
+        Some(Command::Table { all, json }) => rank(&store, *all, *json),
+        Some(Command::Remove { ids, down_to }) => remove(&store, ids, *down_to),
     }
 }
 
@@ -174,12 +165,12 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
     unless_failed(failed)
 }
 
-fn show(store: &Store, arguments: &Show) -> anyhow::Result<()> {
-    let document = store.find(&arguments.id)?;
+fn show(store: &Store, id: &OsStr, all: bool) -> anyhow::Result<()> {
+    let document = store.find(id)?;
     let run = document.read()?;
     let mut page = Page::stdout();
     writeln!(page, "Run      {}{}\n", visible(&document.id), whose(&document))?;
-    show_run(&mut page, &run, arguments.all)?;
+    show_run(&mut page, &run, all)?;
     Ok(page.flush()?)
 }
 
@@ -222,28 +213,28 @@ fn compare_runs(store: &Store, arguments: &Compare) -> anyhow::Result<()> {
     Ok(page.flush()?)
 }
 
-fn rank(store: &Store, arguments: &Table) -> Result<(), Failure> {
+fn rank(store: &Store, all: bool, json: bool) -> Result<(), Failure> {
     let documents = store.documents()?;
     let (runs, failed) = read_all(&documents);
-    let all: Vec<(Origin, &Run)> = runs.iter().map(|(document, run)| (document.origin, run)).collect();
-    let rankings = table(&all);
+    let by_origin: Vec<(Origin, &Run)> = runs.iter().map(|(document, run)| (document.origin, run)).collect();
+    let rankings = table(&by_origin);
     let mut page = Page::stdout();
-    if arguments.json {
+    if json {
         write!(page, "{}", json_text(&rankings)?)?;
     } else if rankings.is_empty() {
         writeln!(page, "There is nothing to rank yet: `seekless bench` measures.")?;
     } else {
-        show_rankings(&mut page, &rankings, arguments.all)?;
+        show_rankings(&mut page, &rankings, all)?;
     }
     page.flush()?;
     unless_failed(failed)
 }
 
-fn remove(store: &Store, arguments: &Remove) -> Result<(), Failure> {
-    let documents = match arguments.down_to {
+fn remove(store: &Store, ids: &[OsString], down_to: Option<u64>) -> Result<(), Failure> {
+    let documents = match down_to {
         Some(most) => store.beyond(most)?,
         // All are found before the first is removed.
-        None => chosen(store, &arguments.ids)?,
+        None => chosen(store, ids)?,
     };
     let mut page = Page::stdout();
     let mut failed = Vec::new();
