@@ -3,7 +3,7 @@
 //! Each struct names all of its fields below, by what they are; a field that is missing there does not compile.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write};
 
 use crate::{
     Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Entry, Finding, Interval, LabCost, Machine,
@@ -74,36 +74,20 @@ const RATIO: Bounds = bounds(0.0, 1e30);
 
 /// The place of a field in a document, as in `trials[3].seconds`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place(Vec<Step>);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Field(&'static str),
-    Index(usize),
-}
+pub struct Place(String);
 
 impl Place {
     /// The name of the innermost field.
     #[must_use]
-    pub fn field(&self) -> &'static str {
-        let mut fields = self.0.iter().rev().filter_map(|step| match step {
-            Step::Field(name) => Some(*name),
-            Step::Index(_) => None,
-        });
-        fields.next().unwrap_or_default()
+    pub fn field(&self) -> &str {
+        let last = self.0.rsplit('.').next().unwrap_or_default();
+        last.split('[').next().unwrap_or_default()
     }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, step) in self.0.iter().enumerate() {
-            match step {
-                Step::Field(name) if at == 0 => f.write_str(name)?,
-                Step::Field(name) => write!(f, ".{name}")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
-            }
-        }
-        Ok(())
+        f.write_str(&self.0)
     }
 }
 
@@ -175,12 +159,12 @@ impl<What: Copy, T: Field<What>> Field<What> for Option<T> {
 impl<What: Copy, T: Field<What>> Field<What> for Vec<T> {
     fn visit(&mut self, place: &mut Place, what: What, visitor: &mut dyn Visitor) -> bool {
         visitor.list(place, self.len());
-        let mut index = 0;
+        let (length, mut index) = (place.0.len(), 0);
         self.retain_mut(|item| {
-            place.0.push(Step::Index(index));
-            let is_kept = item.visit(place, what, visitor);
-            place.0.pop();
+            let _ = write!(place.0, "[{index}]");
             index += 1;
+            let is_kept = item.visit(place, what, visitor);
+            place.0.truncate(length);
             is_kept
         });
         true
@@ -201,9 +185,13 @@ impl Field<Text> for BTreeMap<String, String> {
 }
 
 fn step(place: &mut Place, name: &'static str, visit: impl FnOnce(&mut Place) -> bool) -> bool {
-    place.0.push(Step::Field(name));
+    let length = place.0.len();
+    if length > 0 {
+        place.0.push('.');
+    }
+    place.0.push_str(name);
     let is_kept = visit(place);
-    place.0.pop();
+    place.0.truncate(length);
     is_kept
 }
 
