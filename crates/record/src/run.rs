@@ -9,14 +9,14 @@ mod update;
 use std::borrow::Cow;
 
 pub use machine::{Device, DeviceId, Machine, Storage, StorageId};
-pub use published::{Column, Finding, FindingKind, Published};
+pub use published::{Column, Finding, Published};
 use seekless_method::{Choice, Durability, Operation, Plan};
 use serde::{Deserialize, Serialize};
 pub use system::{Mode, SystemUse};
 pub use trial::{DeviceUse, Trial};
 pub use update::{UpdateAccount, UpdatePattern};
 
-use crate::{Cache, Differ, Drop, Ended, Target};
+use crate::{Cache, Differ, Drop, Ended, ExitCode, Target, Verdict};
 
 /// One invocation of the lab, whole.
 ///
@@ -81,17 +81,6 @@ pub struct Revision {
     pub protocol: u32,
     /// That of how the mechanisms move bytes.
     pub mechanisms: u32,
-}
-
-/// What a command tells by how it ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ExitCode {
-    /// 0 that it succeeded.
-    #[default]
-    Success,
-    /// 0 that two files are equal and 1 that they differ, as of cmp(1).
-    Verdict,
 }
 
 /// An external command timed beside the methods.
@@ -351,18 +340,6 @@ pub struct Standing {
     pub pairs: u32,
     /// The verdict.
     pub verdict: Verdict,
-}
-
-/// The verdict on an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The smallest median.
-    Best,
-    /// Not told apart from the best.
-    Tie,
-    /// Slower.
-    Slower,
 }
 
 /// What follows from a contest.

@@ -38,6 +38,36 @@ words! {
         Interrupted = "interrupted",
     }
 
+    /// What a command tells by how it ends.
+    #[derive(Default)]
+    ExitCode {
+        /// 0 that it succeeded.
+        #[default]
+        Success = "success",
+        /// 0 that two files are equal and 1 that they differ, as of cmp(1).
+        Verdict = "verdict",
+    }
+
+    /// The verdict on an entry.
+    Verdict {
+        /// The smallest median.
+        Best = "best",
+        /// Not told apart from the best.
+        Tie = "tie",
+        /// Slower.
+        Slower = "slower",
+    }
+
+    /// What kind of method a published finding is about.
+    FindingKind {
+        /// All methods.
+        Any = "any",
+        /// Those that wait for each call.
+        Synchronous = "synchronous",
+        /// Those that compute while they wait.
+        Overlapping = "overlapping",
+    }
+
     /// The state of the page cache a trial starts from.
     Cache {
         /// Nothing of the file is resident.

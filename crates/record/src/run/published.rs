@@ -4,7 +4,7 @@ use seekless_method::{Durability, Operation};
 use serde::{Deserialize, Serialize};
 
 use super::SystemUse;
-use crate::{Cache, Draw, Target};
+use crate::{Cache, Draw, FindingKind, Target};
 
 /// Results that others published, to stand beside those of this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,18 +50,6 @@ pub struct Finding {
     pub bytes_per_second: Option<f64>,
     /// What the whole system did.
     pub system: Option<SystemUse>,
-}
-
-/// What kind of method a published finding is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FindingKind {
-    /// All methods.
-    Any,
-    /// Those that wait for each call.
-    Synchronous,
-    /// Those that compute while they wait.
-    Overlapping,
 }
 
 /// A column of a document: what was measured under its name, one line a size.
