@@ -14,11 +14,11 @@ pub fn to_markdown(run: &Run) -> String {
     let view = View::of(&shown);
     let run = view.run;
     let mut page = format!("# Run {}\n\n", escaped(&run.id));
-    line(&mut page, &format!("- Machine: {}", machine(&run.machine)));
+    let _ = writeln!(page, "- Machine: {}", machine(&run.machine));
     for each in &run.storages {
-        line(&mut page, &format!("- Storage: {}", storage(each)));
+        let _ = writeln!(page, "- Storage: {}", storage(each));
     }
-    line(&mut page, &format!("- {}", conditions(run)));
+    let _ = writeln!(page, "- {}", conditions(run));
     for contest in &view.contests {
         section(&mut page, contest);
     }
@@ -28,18 +28,13 @@ pub fn to_markdown(run: &Run) -> String {
     page
 }
 
-fn line(page: &mut String, text: &str) {
-    page.push_str(text);
-    page.push('\n');
-}
-
 fn list(page: &mut String, heading: &str, items: &[String]) {
     if items.is_empty() {
         return;
     }
     let _ = write!(page, "\n## {heading}\n\n");
     for item in items {
-        line(page, &format!("- {}", escaped(item)));
+        let _ = writeln!(page, "- {}", escaped(item));
     }
 }
 
@@ -129,7 +124,7 @@ fn section(page: &mut String, view: &ContestView<'_>) {
     let without_figures = view.left_out.iter().filter(|(entry, _)| entry.summary.is_none());
     for (index, (entry, why)) in without_figures.enumerate() {
         let before = if index == 0 { "\n" } else { "" };
-        line(page, &format!("{before}- {}: {}", escaped(&entry.name()), escaped(why)));
+        let _ = writeln!(page, "{before}- {}: {}", escaped(&entry.name()), escaped(why));
     }
     if view.asks_for_system {
         system(page, view);
@@ -191,16 +186,14 @@ fn known(figure: Option<f64>, text: fn(f64) -> String) -> String {
     figure.map_or_else(|| "–".to_owned(), text)
 }
 
-fn table(page: &mut String, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    let names: Vec<&str> = heads.iter().map(|head| head.trim_start_matches('#')).collect();
-    line(page, &format!("| {} |", names.join(" | ")));
-    let rules = heads
-        .iter()
-        .map(|head| if head.starts_with('#') { "---:|" } else { "---|" });
-    line(page, &format!("|{}", rules.collect::<String>()));
+fn table<H: AsRef<str>>(page: &mut String, heads: &[H], rows: impl Iterator<Item = Vec<String>>) {
+    let heads = || heads.iter().map(AsRef::as_ref);
+    let names: Vec<&str> = heads().map(|head| head.trim_start_matches('#')).collect();
+    let rules = heads().map(|head| if head.starts_with('#') { "---:|" } else { "---|" });
+    let _ = writeln!(page, "| {} |\n|{}", names.join(" | "), rules.collect::<String>());
     for cells in rows {
         let cells: Vec<String> = cells.iter().map(|cell| escaped(cell)).collect();
-        line(page, &format!("| {} |", cells.join(" | ")));
+        let _ = writeln!(page, "| {} |", cells.join(" | "));
     }
 }
 
@@ -209,10 +202,8 @@ fn system(page: &mut String, view: &ContestView<'_>) {
     if view.system.is_empty() {
         return;
     }
-    let heads: Vec<String> = SYSTEM_HEADS.iter().map(|head| format!("#{head}")).collect();
-    let heads: Vec<&str> = std::iter::once("the whole system")
-        .chain(heads.iter().map(String::as_str))
-        .collect();
+    let mut heads = vec!["the whole system".to_owned()];
+    heads.extend(SYSTEM_HEADS.iter().map(|head| format!("#{head}")));
     let rows = view.system.iter().map(|row| {
         let name = match &row.published {
             Some(source) => format!("{source}, {}", row.method),
@@ -250,25 +241,20 @@ fn bounds(ratio: &Interval) -> String {
 
 fn effects(page: &mut String, view: &ContestView<'_>) {
     let conclusion = view.contest.conclusion.iter();
-    let effects = conclusion.flat_map(|conclusion| &conclusion.effects);
-    let rows: Vec<_> = effects
-        .map(|effect| {
-            vec![
-                effect.option.clone(),
-                effect.without.clone(),
-                format!("{:.2}x ({})", effect.ratio.median, bounds(&effect.ratio)),
-                format!("{:+.4} s", effect.cpu_seconds_difference),
-            ]
-        })
-        .collect();
-    if !rows.is_empty() {
-        page.push('\n');
-        table(
-            page,
-            &["option", "added to", "#its time becomes", "#CPU"],
-            rows.into_iter(),
-        );
+    let mut effects = conclusion.flat_map(|conclusion| &conclusion.effects).peekable();
+    if effects.peek().is_none() {
+        return;
     }
+    let rows = effects.map(|effect| {
+        vec![
+            effect.option.clone(),
+            effect.without.clone(),
+            format!("{:.2}x ({})", effect.ratio.median, bounds(&effect.ratio)),
+            format!("{:+.4} s", effect.cpu_seconds_difference),
+        ]
+    });
+    page.push('\n');
+    table(page, &["option", "added to", "#its time becomes", "#CPU"], rows);
 }
 
 /// Text in which nothing is taken for Markdown or HTML. It is on one line already.
