@@ -27,16 +27,6 @@ use words::{ended, explanation, object, shown, words};
 const EXIT_DIFFERENT: u8 = 1;
 const EXIT_TROUBLE: u8 = 2;
 
-const ABOUT: &str = "Compares two files byte by byte: a faster cmp";
-const LONG_ABOUT: &str = "\
-Compares two files byte by byte, with the options, words and exit codes of GNU's cmp, and those of FreeBSD's that GNU \
-lacks; with -r, what differs in two trees (`seekless cmp -r --help`).
-
-A FILE of `-`, and one that is left away, is standard input. SKIP1 and SKIP2 pass over bytes of the first and of the \
-second. SKIP and LIMIT may have suffixes: kB is 1000 and K 1024, MB 1,000,000 and M 1,048,576, and so on for G, T, P \
-and E.
-
-Exit code: 0 equal, 1 different, 2 trouble. Called by a link named `cmp`, seekless is this command.";
 const EXAMPLES: &str = "\
 Examples:
   seekless cmp one other             # where do they differ first?
@@ -219,7 +209,8 @@ fn complain(lines: &[u8]) {
 fn help(prefix: &OsStr) -> Vec<u8> {
     let name = prefix.to_string_lossy().into_owned();
     let command = Arguments::augment_args(Command::new("cmp").bin_name(name)).max_term_width(100);
-    let help = command.about(LONG_ABOUT).render_help();
+    let about = command.get_long_about().cloned().unwrap_or_default();
+    let help = command.about(about).render_help();
     if io::IsTerminal::is_terminal(&io::stdout()) {
         help.ansi().to_string().into_bytes()
     } else {
@@ -227,9 +218,17 @@ fn help(prefix: &OsStr) -> Vec<u8> {
     }
 }
 
-/// The command as clap knows it, for help, man pages and completions. Words given to it are taken by [`called`].
+/// Compares two files byte by byte, with the options, words and exit codes of GNU's cmp, and those of FreeBSD's that GNU
+/// lacks; with -r, what differs in two trees (`seekless cmp -r --help`).
+///
+/// A FILE of `-`, and one that is left away, is standard input. SKIP1 and SKIP2 pass over bytes of the first and of the
+/// second. SKIP and LIMIT may have suffixes: kB is 1000 and K 1024, MB 1,000,000 and M 1,048,576, and so on for G, T, P
+/// and E.
+///
+/// Exit code: 0 equal, 1 different, 2 trouble. Called by a link named `cmp`, seekless is this command.
+// The command as clap knows it, for help, man pages and completions. Words given to it are taken by [`called`].
 #[derive(Debug, Args)]
-#[command(about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES, disable_help_flag = true,
+#[command(about = "Compares two files byte by byte: a faster cmp", after_help = EXAMPLES, disable_help_flag = true,
     disable_version_flag = true, args = operands(), args = options(), args = options_of_trees())]
 pub struct Arguments;
 
