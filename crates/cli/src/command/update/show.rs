@@ -102,11 +102,8 @@ pub fn show_recovered(page: &mut Page<'_>, arguments: &Arguments, recovered: Rec
         Recovered::Finished(updates) => ("finished", updates),
     };
     if arguments.json {
-        return write!(
-            page,
-            "{}",
-            json_text(&json!({ "recovered": word, "records": updates }))?
-        );
+        let object = json!({ "recovered": word, "records": updates });
+        return write!(page, "{}", json_text(&object)?);
     }
     let what = match recovered {
         Recovered::Nothing => "no update was interrupted; there is nothing to recover.",
