@@ -29,10 +29,11 @@ const MOST_CONTESTS: usize = 300;
 /// # Errors
 /// [`DocumentError`] where the run cannot be written as JSON, which goes into the page whole.
 pub fn to_html(run: &Run) -> Result<String, DocumentError> {
-    let raw = download::raw(run)?;
     let shown = Visible::first_contests(run, MOST_CONTESTS);
+    let view = View::of(&shown);
+    let link = download::link(run, &view.run.id)?;
     let left_out = run.contests.len().saturating_sub(MOST_CONTESTS);
-    Ok(page::page(&View::of(&shown), &raw, left_out).into_string())
+    Ok(page::page(&view, &link, left_out).into_string())
 }
 
 #[cfg(test)]

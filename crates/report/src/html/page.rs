@@ -8,7 +8,6 @@ use seekless_record::{Ended, Run, Storage};
 use seekless_results::{ContestView, View, rate, rate_of, short_name, three_digits};
 use sha2::{Digest, Sha256};
 
-use super::download::{self, Raw};
 use super::words::{breaking, duration, heading, seconds, speed};
 use super::{answers, columns, contest, published};
 
@@ -18,8 +17,8 @@ const SCRIPT: &str = include_str!("script.js");
 /// With more contests the recommendations are a list of methods, and the sentences stand with the contests.
 const MOST_SENTENCES: usize = 12;
 
-/// The page.
-pub(super) fn page(view: &View<'_>, raw: &Raw, left_out: usize) -> Markup {
+/// The page, with the link to the document of its run.
+pub(super) fn page(view: &View<'_>, link: &Markup, left_out: usize) -> Markup {
     let run = view.run;
     html! {
         (DOCTYPE)
@@ -44,7 +43,7 @@ pub(super) fn page(view: &View<'_>, raw: &Raw, left_out: usize) -> Markup {
                     (published::sources(view))
                     @for operation in view.operations() { (contest::operation(view, operation)) }
                     (about(run))
-                    section id="run" { h2 { "The run itself" } (download::link(raw, run)) }
+                    section id="run" { h2 { "The run itself" } (link) }
                 }
                 script { (PreEscaped(SCRIPT)) }
             }

@@ -53,7 +53,8 @@ pub(super) fn label_width<'a>(names: impl IntoIterator<Item = &'a str>) -> f64 {
 pub(super) struct Scale {
     from: f64,
     to: f64,
-    start: f64,
+    /// Its first pixel.
+    pub start: f64,
     length: f64,
     logarithmic: bool,
 }
@@ -78,11 +79,6 @@ impl Scale {
             logarithmic: true,
             ..Self::linear(from.log10(), to.log10(), start, length)
         }
-    }
-
-    /// Its first pixel.
-    pub fn start(&self) -> f64 {
-        self.start
     }
 
     /// Where a figure lies, kept between the ends.

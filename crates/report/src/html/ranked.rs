@@ -52,7 +52,7 @@ pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {
 fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, scale: &Scale, y: f64) -> Markup {
     let class = class(row.position);
     let (sign, word) = standing(row.position);
-    let label = scale.start();
+    let label = scale.start;
     let (zero, median) = (scale.place(0.0), scale.place(rates.median));
     let (low, high) = (scale.place(rates.low), scale.place(rates.high));
     let range = if rates.coverage.is_some() {
