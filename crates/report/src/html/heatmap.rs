@@ -35,12 +35,8 @@ struct Grid {
 pub(super) fn by_block(contest: &ContestView<'_>) -> Markup {
     let mut grid = Grid::default();
     for entry in &contest.contest.entries {
-        grid.add(
-            family(&entry.name(), contest.contest),
-            block_of(&entry.name()),
-            entry,
-            &entry.name(),
-        );
+        let name = entry.name();
+        grid.add(family(&name, contest.contest), block_of(&name), entry, &name);
     }
     if grid.columns().iter().flatten().count() < 2 {
         return html! {};

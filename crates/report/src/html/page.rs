@@ -108,13 +108,10 @@ fn machine(run: &Run) -> String {
     let gib = machine
         .memory_bytes
         .map(|bytes| format!("{:.0} GiB", bytes as f64 / f64::from(1 << 30)));
+    let cores = if machine.processors == 1 { "core" } else { "cores" };
     let parts = [
         machine.processor.clone(),
-        Some(format!(
-            "{} {}",
-            machine.processors,
-            if machine.processors == 1 { "core" } else { "cores" }
-        )),
+        Some(format!("{} {cores}", machine.processors)),
         gib,
         Some(format!("{} {}", machine.system, machine.kernel)),
     ];
