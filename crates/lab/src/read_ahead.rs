@@ -9,11 +9,11 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{self, Child, ChildStdin, Command, Stdio};
+use std::process::{self, Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, test_kill_process};
 use seekless::StorageFacts;
 use seekless_sys::{self as sys, Access, Folder};
 
@@ -110,15 +110,11 @@ impl Drop for Window {
 
 /// The process that puts the window back when this one is killed. It is told by the end of a pipe that only this process holds.
 #[derive(Debug)]
-struct Watcher {
-    process: Child,
-    /// Gone when it is told to end.
-    pipe: Option<ChildStdin>,
-}
+struct Watcher(Child);
 
 impl Watcher {
     fn start(program: &Path, device: &OsStr) -> io::Result<Self> {
-        let mut process = Command::new(program)
+        let process = Command::new(program)
             .arg(WATCH_COMMAND)
             .arg(device)
             // It may live longer than this process: it must keep no file system busy, nor a terminal.
@@ -127,10 +123,9 @@ impl Watcher {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        let (pipe, output) = (process.stdin.take(), process.stdout.take());
-        let watcher = Self { process, pipe };
+        let mut watcher = Self(process);
         let mut line = String::new();
-        if let Some(output) = output {
+        if let Some(output) = watcher.0.stdout.take() {
             BufReader::new(output).read_line(&mut line)?;
         }
         if line.trim_end() == WATCHING {
@@ -143,8 +138,8 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.pipe = None;
-        let _ = self.process.wait();
+        // Closes the pipe first.
+        let _ = self.0.wait();
     }
 }
 
@@ -208,14 +203,7 @@ pub enum Now {
 /// Puts back the windows that killed runs left changed. Where there is none, this takes a few calls.
 #[must_use]
 pub fn put_back_left() -> Vec<LeftWindow> {
-    let names = fs::read_dir(NOTES).into_iter().flatten().flatten();
-    let is_note = |name: &OsStr| name.as_bytes().ends_with(NOTE.as_bytes());
-    // Nearly always there is none.
-    if names.map(|entry| entry.file_name()).any(|name| is_note(&name)) {
-        left_in(Path::new(NOTES))
-    } else {
-        Vec::new()
-    }
+    left_in(Path::new(NOTES))
 }
 
 /// The name of the device whose window the files of a storage are read with; `None` where there is none to set.
@@ -303,10 +291,7 @@ impl Note {
 
     /// What users can tell who may not look whether its lock is held.
     fn is_of_live_run(&self) -> bool {
-        let Some(process) = Pid::from_raw(self.process) else {
-            return false;
-        };
-        rustix::process::test_kill_process(process) != Err(Errno::SRCH)
+        Pid::from_raw(self.process).is_some_and(|process| test_kill_process(process) != Err(Errno::SRCH))
     }
 }
 
