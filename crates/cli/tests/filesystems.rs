@@ -67,7 +67,7 @@ fn plan(operation: Operation, caches: &[Cache], target: Target) -> ContestPlan {
         differs: vec![Differ::None],
         read_ahead_kib: vec![None],
         updates: None,
-        layouts: vec![Layout::Dense],
+        layouts: vec![Layout::DENSE],
         memory_bytes: None,
         sizes: vec![Size::Bytes(SIZE_BYTES)],
         caches: caches.to_vec(),

@@ -37,7 +37,7 @@ fn run(folder: PathBuf) -> Run {
         differs: vec![Differ::None],
         read_ahead_kib: vec![None],
         updates: None,
-        layouts: vec![Layout::Dense],
+        layouts: vec![Layout::DENSE],
         memory_bytes: None,
         sizes: vec![Size::Bytes(16 << 20)],
         caches: vec![Cache::Warm],

@@ -9,42 +9,23 @@ use serde::{Deserialize, Serialize};
 
 use seekless::{Chunk, Consumer};
 
-/// What is done with the bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kernel {
-    /// Nothing: they are not looked at. Of a mapped file each page is touched, or it would not be read at all.
-    None,
-    /// Occurrences of the byte 0xFF are counted (the check of the 2014 document).
-    #[default]
-    Count,
-    /// Occurrences of every byte are counted (2003).
-    Histogram,
-    /// Newlines are counted (2012).
-    Lines,
+seekless_record::words! {
+    /// What is done with the bytes.
+    #[derive(Default)]
+    Kernel {
+        /// Nothing: they are not looked at. Of a mapped file each page is touched, or it would not be read at all.
+        None = "none",
+        /// Occurrences of the byte 0xFF are counted (the check of the 2014 document).
+        #[default]
+        Count = "count",
+        /// Occurrences of every byte are counted (2003).
+        Histogram = "histogram",
+        /// Newlines are counted (2012).
+        Lines = "lines",
+    }
 }
 
 impl Kernel {
-    /// All kernels.
-    pub const ALL: [Self; 4] = [Self::None, Self::Count, Self::Histogram, Self::Lines];
-
-    /// Its word.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Count => "count",
-            Self::Histogram => "histogram",
-            Self::Lines => "lines",
-        }
-    }
-
-    /// The one of a word.
-    #[must_use]
-    pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kernel| kernel.name() == word)
-    }
-
     /// What it must find where each byte occurs so often.
     #[must_use]
     pub fn answer(self, histogram: &[u64]) -> Answer {

@@ -11,7 +11,7 @@ use seekless_record::Differ;
 
 use crate::generator::Generator;
 use crate::kernel::{Answer, Kernel, Tally};
-use crate::layout::{self, Pieces};
+use crate::layout::{self, Layout};
 
 /// A file that trials read, and what every kernel must find in it.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl TestFile {
     ///
     /// # Errors
     /// The system's.
-    pub fn create_as(path: &Path, pieces: &Pieces, seed: u64) -> seekless::Result<Result<Self, String>> {
+    pub fn create_as(path: &Path, pieces: &Layout, seed: u64) -> seekless::Result<Result<Self, String>> {
         let tally = Tally::new(Kernel::Histogram);
         let made = layout::lay_out(path, pieces, seed, &tally).and_then(|()| layout::verify(path, pieces));
         let made = made.map_err(|source| failed(path, "laying it out", source));
@@ -177,18 +177,6 @@ fn failed(path: &Path, action: &'static str, source: io::Error) -> seekless::Err
     }
 }
 
-/// Checks that a file is exactly the first `bytes` of a stream; says what is wrong.
-///
-/// # Errors
-/// The system's, of opening and reading.
-pub fn check_stream(path: &Path, bytes: u64, seed: u64) -> io::Result<Result<(), String>> {
-    let generator = Generator::new(seed);
-    check(path, bytes, |offset, expected| {
-        generator.fill(offset, expected);
-        Ok(())
-    })
-}
-
 /// Checks that a file has the same bytes as another; says what is wrong.
 ///
 /// # Errors
@@ -256,7 +244,6 @@ fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Layout;
 
     #[test]
     fn a_second_file_differs_in_the_byte_that_is_said_and_in_no_other() {
@@ -304,11 +291,10 @@ mod tests {
         let layout: Layout = "64K hole, 8K data, 3 x (64K hole, 4K zeros, 128K data), 64K hole"
             .parse()
             .unwrap();
-        let Layout::Pieces(pieces) = layout else { panic!() };
-        let made = TestFile::create_as(&path, &pieces, 9).unwrap().unwrap();
+        let made = TestFile::create_as(&path, &layout, 9).unwrap().unwrap();
         let read = TestFile::describe(&path).unwrap();
         assert_eq!((made.bytes, &made.histogram), (read.bytes, &read.histogram));
-        assert_eq!(made.bytes, pieces.bytes());
+        assert_eq!(made.bytes, layout.bytes());
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Enums of which each value has a word, the same in documents and in texts.
 
+/// Enums of which each value has a word: `words! { /// About it. Name { /// About the value. Value = "value" } }`. Their
+/// crate needs serde.
+#[macro_export]
 macro_rules! words {
     ($($(#[$about:meta])* $name:ident { $($(#[$value_about:meta])* $value:ident = $word:literal),+ $(,)? })+) => {$(
         $(#[$about])*
@@ -14,6 +17,12 @@ macro_rules! words {
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$value => $word),+ }
+            }
+
+            /// The one of a word.
+            #[must_use]
+            pub fn named(word: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|value| value.name() == word)
             }
         }
     )+};

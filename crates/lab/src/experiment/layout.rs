@@ -11,7 +11,7 @@ use crate::layout::Layout;
 
 pub(super) fn layouts(operation: Operation, text: Option<&Spanned<Vec<Spanned<String>>>>) -> Checked<Vec<Layout>> {
     let Some(text) = text else {
-        return Ok(vec![Layout::Dense]);
+        return Ok(vec![Layout::DENSE]);
     };
     if !matches!(operation, Operation::Read | Operation::Copy) {
         return problem(

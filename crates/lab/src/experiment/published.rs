@@ -94,9 +94,8 @@ fn finding(text: FindingText) -> Checked<Finding> {
 
 /// The layout as runs name it.
 fn layout(text: &Spanned<String>) -> Checked<Option<String>> {
-    match text.get_ref().parse() {
-        Ok(Layout::Dense) => Ok(None),
-        Ok(layout) => Ok(Some(layout.to_string())),
+    match text.get_ref().parse::<Layout>() {
+        Ok(layout) => Ok((layout != Layout::DENSE).then(|| layout.to_string())),
         Err(why) => problem(text, why),
     }
 }

@@ -10,7 +10,7 @@ use seekless::method::format_size;
 use seekless::{Chunk, Consumer, DataRanges};
 use seekless_sys::{self as sys, Support};
 
-use super::{Kind, Pieces, Stretch};
+use super::{Kind, Layout, Stretch};
 use crate::generator::Generator;
 use crate::kernel::{Kernel, Tally};
 
@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 1 << 20;
 ///
 /// # Errors
 /// The system's, of creating, writing and syncing.
-pub fn lay_out(path: &Path, pieces: &Pieces, seed: u64, consumer: &dyn Consumer) -> io::Result<()> {
+pub fn lay_out(path: &Path, pieces: &Layout, seed: u64, consumer: &dyn Consumer) -> io::Result<()> {
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     // The size first: file systems reserve more behind what grows.
     file.set_len(pieces.bytes())?;
@@ -60,7 +60,7 @@ fn fed(flow: ControlFlow<()>) -> io::Result<()> {
 ///
 /// # Errors
 /// The system's, of opening and asking.
-pub fn verify(path: &Path, pieces: &Pieces) -> io::Result<Result<(), String>> {
+pub fn verify(path: &Path, pieces: &Layout) -> io::Result<Result<(), String>> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
     if metadata.len() != pieces.bytes() {
@@ -126,7 +126,7 @@ pub fn try_holes(folder: &Path, hole_bytes: u64) -> io::Result<Result<(), String
     let path = folder.join("holes");
     let stretch = |bytes, kind| Stretch { bytes, kind };
     let around = stretch(AROUND_BYTES, Kind::Data);
-    let pieces = Pieces::once([around, stretch(hole_bytes, Kind::Hole), around]);
+    let pieces = Layout::once([around, stretch(hole_bytes, Kind::Hole), around]);
     let tried = lay_out(&path, &pieces, 1, &Tally::new(Kernel::None)).and_then(|()| verify(&path, &pieces));
     let _ = std::fs::remove_file(&path);
     tried
@@ -135,13 +135,9 @@ pub fn try_holes(folder: &Path, hole_bytes: u64) -> io::Result<Result<(), String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Layout;
 
-    fn pieces(text: &str) -> Pieces {
-        let Ok(Layout::Pieces(pieces)) = text.parse() else {
-            panic!("{text} has no pieces")
-        };
-        pieces
+    fn pieces(text: &str) -> Layout {
+        text.parse().unwrap()
     }
 
     #[test]

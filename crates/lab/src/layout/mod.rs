@@ -10,15 +10,16 @@ pub use file::{allocated_bytes, lay_out, try_holes, verify};
 
 use std::ops::Range;
 
-/// What a stretch of a file is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// Incompressible bytes.
-    Data,
-    /// No blocks; reads as zeros.
-    Hole,
-    /// Zeros that were written: the bytes of a hole, with blocks.
-    Zeros,
+seekless_record::words! {
+    /// What a stretch of a file is.
+    Kind {
+        /// Incompressible bytes.
+        Data = "data",
+        /// No blocks; reads as zeros.
+        Hole = "hole",
+        /// Zeros that were written: the bytes of a hole, with blocks.
+        Zeros = "zeros",
+    }
 }
 
 /// Bytes of one kind.
@@ -35,24 +36,17 @@ struct Piece {
     stretches: Vec<Stretch>,
 }
 
-/// How a file is laid out.
+/// How a file is laid out: in pieces, all of them whole blocks, which make up its size.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Layout {
-    /// Data throughout, whatever the size.
-    #[default]
-    Dense,
-    /// Pieces, which make up the size.
-    Pieces(Pieces),
-}
-
-/// The pieces of a layout. At least one; all of them whole blocks.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pieces(Vec<Piece>);
+pub struct Layout(Vec<Piece>);
 
 /// What all stretches are a multiple of: the usual block of file systems, and the page.
 pub const BLOCK_BYTES: u64 = 4 << 10;
 
-impl Pieces {
+impl Layout {
+    /// Without pieces: data throughout, whatever the size.
+    pub const DENSE: Self = Self(Vec::new());
+
     fn once(stretches: impl IntoIterator<Item = Stretch>) -> Self {
         let piece = |stretch| Piece {
             times: 1,
@@ -75,6 +69,7 @@ impl Pieces {
     }
 
     /// Where the file has blocks, neighbours as one.
+    #[must_use]
     pub fn allocated(&self) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for (range, _) in self.stretches().filter(|(_, kind)| *kind != Kind::Hole) {
@@ -86,7 +81,7 @@ impl Pieces {
         ranges
     }
 
-    /// The size of the file.
+    /// The size that the pieces make up; 0 where there are none.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes_where(|_| true)
@@ -129,29 +124,19 @@ impl Pieces {
         };
         Self(self.0.iter().flat_map(|one| piece(one).0).collect())
     }
-}
 
-impl Layout {
     /// The layout of a file of about so many bytes, with its exact size.
     #[must_use]
     pub fn of_size(&self, bytes: u64) -> (Self, u64) {
-        match self {
-            Self::Dense => (Self::Dense, bytes),
-            Self::Pieces(pieces) => {
-                let scaled = pieces.scaled(bytes);
-                let bytes = scaled.bytes();
-                (Self::Pieces(scaled), bytes)
-            }
-        }
+        let scaled = self.scaled(bytes);
+        let bytes = scaled.own_bytes().unwrap_or(bytes);
+        (scaled, bytes)
     }
 
     /// The size that the pieces make up; `None` where it has none of its own.
     #[must_use]
     pub fn own_bytes(&self) -> Option<u64> {
-        match self {
-            Self::Dense => None,
-            Self::Pieces(pieces) => Some(pieces.bytes()),
-        }
+        (*self != Self::DENSE).then(|| self.bytes())
     }
 }
 
@@ -159,11 +144,8 @@ impl Layout {
 mod tests {
     use super::*;
 
-    fn pieces(text: &str) -> Pieces {
-        match text.parse().unwrap_or_else(|error| panic!("{text}: {error}")) {
-            Layout::Pieces(pieces) => pieces,
-            Layout::Dense => panic!("{text} has no pieces"),
-        }
+    fn pieces(text: &str) -> Layout {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
     #[test]
@@ -182,11 +164,7 @@ mod tests {
             ("1000 x (4K hole, 196K data)", 4096, "4K hole, 196K data"),
             ("1G data, 1M hole, 1G data", 2 << 20, "1020K data, 4K hole, 1020K data"),
         ] {
-            assert_eq!(
-                Layout::Pieces(pieces(text).scaled(bytes)).to_string(),
-                scaled,
-                "{text} of {bytes}"
-            );
+            assert_eq!(pieces(text).scaled(bytes).to_string(), scaled, "{text} of {bytes}");
         }
         let whole = pieces("1023M hole, 1M data");
         assert_eq!(whole.scaled(whole.bytes()), whole);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use seekless::method::{format_size, parse_size};
 
-use super::{BLOCK_BYTES, Kind, Layout, Piece, Pieces, Stretch};
+use super::{BLOCK_BYTES, Kind, Layout, Piece, Stretch};
 
 /// The word of a file that has data throughout.
 const DENSE: &str = "dense";
@@ -13,18 +13,6 @@ const DENSE: &str = "dense";
 const MOST_STRETCHES: u64 = 1 << 20;
 /// The largest file: 2^50 bytes.
 const MOST_BYTES: u64 = 1 << 50;
-
-impl Kind {
-    const ALL: [Self; 3] = [Self::Data, Self::Hole, Self::Zeros];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Data => "data",
-            Self::Hole => "hole",
-            Self::Zeros => "zeros",
-        }
-    }
-}
 
 impl fmt::Display for Stretch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,13 +32,11 @@ impl fmt::Display for Piece {
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dense => f.write_str(DENSE),
-            Self::Pieces(Pieces(pieces)) => {
-                let pieces: Vec<String> = pieces.iter().map(ToString::to_string).collect();
-                f.write_str(&pieces.join(", "))
-            }
+        if *self == Self::DENSE {
+            return f.write_str(DENSE);
         }
+        let pieces: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&pieces.join(", "))
     }
 }
 
@@ -59,7 +45,7 @@ impl FromStr for Layout {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.trim() == DENSE {
-            return Ok(Self::Dense);
+            return Ok(Self::DENSE);
         }
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -73,7 +59,7 @@ impl FromStr for Layout {
             }
         }
         within_bounds(&pieces)?;
-        Ok(Self::Pieces(Pieces(pieces)))
+        Ok(Self(pieces))
     }
 }
 
@@ -82,7 +68,7 @@ fn piece(text: &str) -> Result<(Vec<Piece>, &str), String> {
     let end = text.find([',', '(', ')']).unwrap_or(text.len());
     let (before, rest) = text.split_at(end);
     let Some(inside) = rest.strip_prefix('(') else {
-        return Ok((Pieces::once([stretch(before)?]).0, rest));
+        return Ok((Layout::once([stretch(before)?]).0, rest));
     };
     let times = before.trim().strip_suffix('x').map(str::trim);
     let times = times.and_then(|times| times.parse().ok()).filter(|&times| times > 0);
@@ -95,19 +81,18 @@ fn piece(text: &str) -> Result<(Vec<Piece>, &str), String> {
 }
 
 /// Stretches that come several times; what comes once is a piece each.
-pub(super) fn repeated(times: u64, stretches: Vec<Stretch>) -> Pieces {
+pub(super) fn repeated(times: u64, stretches: Vec<Stretch>) -> Layout {
     if times <= 1 {
-        return Pieces::once(stretches);
+        return Layout::once(stretches);
     }
-    Pieces(vec![Piece { times, stretches }])
+    Layout(vec![Piece { times, stretches }])
 }
 
 fn stretch(text: &str) -> Result<Stretch, String> {
     let text = text.trim();
     let wrong = || format!("`{text}` is no piece: write a size and `data`, `hole` or `zeros`, as in `4K hole`");
     let (size, kind) = text.rsplit_once(char::is_whitespace).ok_or_else(wrong)?;
-    let mut known = Kind::ALL.into_iter();
-    let kind = known.find(|known| known.name() == kind).ok_or_else(wrong)?;
+    let kind = Kind::named(kind).ok_or_else(wrong)?;
     let bytes = parse_size(size)?;
     if bytes == 0 || bytes % BLOCK_BYTES != 0 {
         return Err(format!(
@@ -154,10 +139,7 @@ mod tests {
         let piece = (1_u64..2000, prop::collection::vec(any_stretch(), 1..4))
             .prop_map(|(times, stretches)| repeated(times, stretches).0);
         let pieces = prop::collection::vec(piece, 1..6);
-        prop_oneof![
-            Just(Layout::Dense),
-            pieces.prop_map(|pieces| Layout::Pieces(Pieces(pieces.concat())))
-        ]
+        prop_oneof![Just(Layout::DENSE), pieces.prop_map(|pieces| Layout(pieces.concat()))]
     }
 
     proptest! {
@@ -175,14 +157,13 @@ mod tests {
 
         #[test]
         fn scaling_keeps_whole_blocks_and_every_kind(layout in any_layout(), bytes in 1_u64..1 << 40) {
-            let Layout::Pieces(pieces) = layout else { return Ok(()) };
-            let scaled = pieces.scaled(bytes);
-            let kinds = |pieces: &Pieces| {
-                let all = pieces.0.iter().flat_map(|piece| &piece.stretches);
+            let scaled = layout.scaled(bytes);
+            let kinds = |layout: &Layout| {
+                let all = layout.0.iter().flat_map(|piece| &piece.stretches);
                 all.map(|stretch| stretch.kind).collect::<Vec<_>>()
             };
-            prop_assert_eq!(kinds(&scaled), kinds(&pieces));
-            prop_assert!(scaled.bytes() % BLOCK_BYTES == 0 && scaled.bytes() > 0);
+            prop_assert_eq!(kinds(&scaled), kinds(&layout));
+            prop_assert!(scaled.bytes() % BLOCK_BYTES == 0 && (scaled.bytes() > 0 || layout == Layout::DENSE));
         }
     }
 

@@ -1,5 +1,7 @@
 //! Holding a trial against what must have come out of it, outside any clock.
 
+use std::collections::BTreeMap;
+
 use seekless::Method;
 use seekless::method::{CachePolicy, Choice, Operation};
 use seekless_record::{Cache, Contest, Differ, Entry, Mode, Target, Trial};
@@ -10,7 +12,7 @@ use super::apart::Apart;
 use super::trial::{Files, target_seed};
 use crate::cache_state;
 use crate::kernel::{Answer, Kernel};
-use crate::testfile::{OtherFile, check_copy, check_stream, check_updated};
+use crate::testfile::{OtherFile, check_copy, check_updated};
 use crate::trial::account::{self, Expected};
 use crate::trial::{Compared, Found, Report, updates_seed};
 use crate::updates;
@@ -84,7 +86,8 @@ impl Runner<'_> {
                     .map(|(found, file)| format!("{kernel} found {found:?} in {}", file.path.display()))
             }
             Operation::Write => files.targets.iter().find_map(|path| {
-                check_stream(path, contest.size_bytes, self.bench.seed).map_or_else(unreadable, Result::err)
+                check_updated(path, contest.size_bytes, self.bench.seed, &BTreeMap::new())
+                    .map_or_else(unreadable, Result::err)
             }),
             Operation::Update => (0..).zip(&files.targets).find_map(|(index, path)| {
                 let (bytes, seed) = (contest.size_bytes, updates_seed(self.bench.seed, index));

@@ -93,7 +93,7 @@ impl Runner<'_> {
                 }
                 if let Some(bytes) = self.places.iter().find_map(super::Place::given_bytes) {
                     plan.sizes = vec![Size::Bytes(bytes)];
-                    plan.layouts = vec![Layout::Dense];
+                    plan.layouts = vec![Layout::DENSE];
                 }
                 // A copy looks at no bytes, and comparing is a method's own, so there is no work to make dearer.
                 if matches!(plan.operation, Operation::Read | Operation::Write) {
@@ -158,7 +158,7 @@ impl Runner<'_> {
                 differ: description.differ,
                 read_ahead_kib: description.read_ahead_kib,
                 updates: plan.updates,
-                layout: (description.layout != Layout::Dense).then(|| description.layout.to_string()),
+                layout: (description.layout != Layout::DENSE).then(|| description.layout.to_string()),
                 memory_bytes: description.memory_bytes,
                 mode: None,
                 shared_blocks: false,

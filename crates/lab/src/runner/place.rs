@@ -37,10 +37,7 @@ impl SourceFiles {
 
     /// Bytes that are written to make all of them.
     pub fn written_bytes(&self) -> u64 {
-        let of_one = match &self.layout {
-            Layout::Dense => self.bytes,
-            Layout::Pieces(pieces) => pieces.bytes() - pieces.hole_bytes(),
-        };
+        let of_one = self.layout.own_bytes().unwrap_or(self.bytes) - self.layout.hole_bytes();
         of_one.saturating_mul(u64::from(self.count))
     }
 }
@@ -131,7 +128,7 @@ impl Place {
         let given = SourceFiles {
             bytes: test_file.bytes,
             count: 1,
-            layout: Layout::Dense,
+            layout: Layout::DENSE,
         };
         Ok(Self {
             files: BTreeMap::from([(given, vec![test_file])]),
@@ -180,9 +177,10 @@ impl Place {
         for index in 0..wanted.count {
             let path = self.path(&format!("source-{}-{}-{index}", wanted.bytes, self.files.len()));
             let seed = stream_seed(seed, wanted.bytes, index);
-            let file = match &wanted.layout {
-                Layout::Dense => Ok(TestFile::create(&path, wanted.bytes, seed)?),
-                Layout::Pieces(pieces) => TestFile::create_as(&path, pieces, seed)?,
+            let file = if wanted.layout == Layout::DENSE {
+                Ok(TestFile::create(&path, wanted.bytes, seed)?)
+            } else {
+                TestFile::create_as(&path, &wanted.layout, seed)?
             };
             made.push(file.map_err(|why| {
                 // Files of this kind that were made before it are in the way of nothing.
@@ -196,15 +194,12 @@ impl Place {
 
     /// Removes files that lost their layout, to make them anew: a map that is read fills the holes of tmpfs.
     fn forget_changed(&mut self, wanted: &SourceFiles) {
-        let (Layout::Pieces(pieces), Some(files)) = (&wanted.layout, self.files.get(wanted)) else {
-            return;
-        };
-        let is_as_made = |file: &TestFile| layout::verify(&file.path, pieces).is_ok_and(|found| found.is_ok());
-        if files.iter().all(is_as_made) {
-            return;
-        }
-        for file in self.files.remove(wanted).into_iter().flatten() {
-            let _ = fs::remove_file(file.path);
+        let is_as_made = |file: &TestFile| layout::verify(&file.path, &wanted.layout).is_ok_and(|found| found.is_ok());
+        let is_lost = |files: &Vec<TestFile>| wanted.layout != Layout::DENSE && !files.iter().all(is_as_made);
+        if self.files.get(wanted).is_some_and(is_lost) {
+            for file in self.files.remove(wanted).into_iter().flatten() {
+                let _ = fs::remove_file(file.path);
+            }
         }
     }
 
@@ -218,8 +213,7 @@ impl Place {
 
     /// Why files of a layout are not to be had here, found by trying its shortest hole in a small file.
     pub fn refuses_layout(&mut self, layout: &Layout) -> Option<String> {
-        let Layout::Pieces(pieces) = layout else { return None };
-        let hole_bytes = pieces.shortest_hole()?;
+        let hole_bytes = layout.shortest_hole()?;
         let scratch = self.scratch.as_ref()?;
         if !self.layouts.contains_key(layout) {
             let tried = layout::try_holes(scratch.path(), hole_bytes);

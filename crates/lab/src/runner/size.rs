@@ -233,7 +233,7 @@ mod tests {
             differs: vec![seekless_record::Differ::None],
             read_ahead_kib: vec![None],
             updates: None,
-            layouts: vec![crate::experiment::Layout::Dense],
+            layouts: vec![crate::experiment::Layout::DENSE],
             memory_bytes: None,
             target: seekless_record::Target::Fresh,
             kernel: Kernel::Count,

@@ -144,7 +144,7 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64, cache: Cache, method: 
         differs: vec![Differ::None],
         read_ahead_kib: vec![None],
         updates: None,
-        layouts: vec![Layout::Dense],
+        layouts: vec![Layout::DENSE],
         memory_bytes: None,
         sizes: vec![Size::Bytes(SIZE_BYTES)],
         caches: vec![cache],
