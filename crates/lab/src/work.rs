@@ -19,15 +19,15 @@ fn work(ns_per_kib: u64, bytes: usize) {
     }
 }
 
-/// A consumer that works on each chunk for longer.
-pub struct BusyConsumer<'a> {
-    /// The consumer itself.
-    pub inner: &'a dyn Consumer,
+/// A consumer or producer that works on each chunk for longer.
+pub struct Busy<T> {
+    /// The consumer or producer itself.
+    pub inner: T,
     /// The extra work, in nanoseconds per KiB.
     pub ns_per_kib: u64,
 }
 
-impl Consumer for BusyConsumer<'_> {
+impl Consumer for Busy<&dyn Consumer> {
     fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
         work(self.ns_per_kib, chunk.len());
         self.inner.data(offset, chunk)
@@ -42,15 +42,7 @@ impl Consumer for BusyConsumer<'_> {
     }
 }
 
-/// A producer that works on each block for longer.
-pub struct BusyProducer<'a> {
-    /// The producer itself.
-    pub inner: &'a dyn Producer,
-    /// The extra work, in nanoseconds per KiB.
-    pub ns_per_kib: u64,
-}
-
-impl Producer for BusyProducer<'_> {
+impl Producer for Busy<Box<dyn Producer>> {
     fn produce(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         work(self.ns_per_kib, bytes.len());
         self.inner.produce(offset, bytes)

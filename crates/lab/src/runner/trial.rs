@@ -64,20 +64,13 @@ impl Runner<'_> {
     }
 
     fn try_trial(&mut self, decider: &mut Decider, turn: Turn) -> Result<(), BenchError> {
-        let Turn {
-            contest,
-            entry,
-            round,
-            phase,
-            ..
-        } = turn;
-        let description = self.run.contests[contest].clone();
-        let measured = &description.entries[entry];
+        let description = self.run.contests[turn.contest].clone();
+        let measured = &description.entries[turn.entry];
         self.watch.event(&Event::Trial {
             contest: title(&description),
             method: &measured.name(),
-            round: round + 1,
-            phase,
+            round: turn.round + 1,
+            phase: turn.phase,
             left: self.left(),
         });
         let at_seconds = self.measured_seconds();
@@ -102,10 +95,10 @@ impl Runner<'_> {
                     ..device
                 });
                 let mut trial = Trial {
-                    contest,
-                    entry,
-                    round,
-                    phase,
+                    contest: turn.contest,
+                    entry: turn.entry,
+                    round: turn.round,
+                    phase: turn.phase,
                     at_seconds,
                     device,
                     resident_before: state.resident,
@@ -313,13 +306,9 @@ impl Runner<'_> {
     /// A trial that does nothing: the seconds inside its clock.
     pub(super) fn null_trial(&self) -> Result<Option<f64>, BenchError> {
         let spec = Spec {
-            action: Action::Nothing,
             jobs: vec![Job::default()],
-            work_ns_per_kib: 0,
             device_folders: self.places.first().and_then(device_folder).into_iter().collect(),
-            cgroup: None,
-            sync_target: false,
-            rehearse: false,
+            ..Spec::default()
         };
         match Child::start(&self.bench.program, &spec, self.stop)?.run()? {
             Outcome::Measured(report) => Ok(Some(report.trial.seconds)),

@@ -7,7 +7,7 @@ use std::process::{self, ExitStatus};
 use std::time::{Duration, Instant};
 
 use seekless::{Comparer, Consumer, Copier, Destination, Producer, Reader, Transfer, Verdict, Writer, full_text};
-use seekless_record::{self as record, Target, Trial};
+use seekless_record::{Target, Trial};
 use seekless_sys as sys;
 
 use super::command::{run_judging, succeed, sync_file};
@@ -16,8 +16,8 @@ use super::launch::{GO, READY};
 use super::update::Updating;
 use super::{Action, Compared, Content, Found, Job, Outcome, Report, Spec};
 use crate::generator::Generator;
-use crate::kernel::{Answer, Kernel, Tally};
-use crate::work::{BusyConsumer, BusyProducer, UnchangedBlock};
+use crate::kernel::{Answer, Tally};
+use crate::work::{Busy, UnchangedBlock};
 
 /// Reads a [`Spec`] from `input`, runs it, and writes the [`Outcome`] to `output`.
 ///
@@ -93,37 +93,74 @@ fn outcome_of(error: &TrialError) -> Outcome {
 }
 
 /// A method with its buffers, rings and threads made.
-enum Prepared {
-    Read(Reader, Kernel),
-    Write(Writer, Box<dyn Producer>, Destination),
-    Copy(Copier, Destination),
-    Compare(Comparer),
+enum Prepared<'a> {
     Update(Box<Updating>),
-    Nothing,
-    Command(record::Command),
+    Other(Work<'a>),
 }
 
-fn prepare(spec: &Spec) -> Result<Prepared, TrialError> {
+/// What is done with the files of a job.
+type Work<'a> = Box<dyn FnMut(&Job, &mut Done) -> Result<Transfer, TrialError> + 'a>;
+
+fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
     let longest = spec.jobs.iter().map(|job| job.bytes).max().unwrap_or(0);
     let destination = |target: Target| match target {
         Target::Fresh => Destination::New,
         Target::Overwrite => Destination::Overwrite,
     };
-    Ok(match &spec.action {
-        Action::Read(method, kernel) => Prepared::Read(Reader::prepare_for(method, longest)?, *kernel),
+    let ns_per_kib = spec.work_ns_per_kib;
+    Ok(Prepared::Other(match &spec.action {
+        Action::Read(method, kernel) => {
+            let mut reader = Reader::prepare_for(method, longest)?;
+            Box::new(move |job, done| {
+                let tally = Tally::new(*kernel);
+                let inner: &dyn Consumer = &tally;
+                let busy = Busy { inner, ns_per_kib };
+                let consumer = if ns_per_kib == 0 { inner } else { &busy };
+                let transfer = reader.read(Path::new(&job.source), consumer)?;
+                done.answers.push(tally.answer());
+                Ok(transfer)
+            })
+        }
         Action::Write(method, content, target) => {
-            let producer: Box<dyn Producer> = match *content {
+            let inner: Box<dyn Producer> = match *content {
                 Content::Stream(seed) => Box::new(Generator::new(seed)),
                 Content::Block(seed) => Box::new(UnchangedBlock::new(seed)),
             };
-            Prepared::Write(Writer::prepare_for(method, longest)?, producer, destination(*target))
+            let producer = Busy { inner, ns_per_kib };
+            let mut writer = Writer::prepare_for(method, longest)?;
+            let destination = destination(*target);
+            Box::new(move |job, _| Ok(writer.write(Path::new(&job.target), destination, job.bytes, &producer)?))
         }
-        Action::Copy(method, target) => Prepared::Copy(Copier::prepare_for(method, longest)?, destination(*target)),
-        Action::Compare(method) => Prepared::Compare(Comparer::prepare_for(method, longest)?),
+        Action::Copy(method, target) => {
+            let mut copier = Copier::prepare_for(method, longest)?;
+            let destination = destination(*target);
+            Box::new(move |job, _| Ok(copier.copy(Path::new(&job.source), Path::new(&job.target), destination)?))
+        }
+        Action::Compare(method) => {
+            let mut comparer = Comparer::prepare_for(method, longest)?;
+            Box::new(move |job, done| {
+                let comparison = comparer.compare(Path::new(&job.source), Path::new(&job.other))?;
+                done.compared.push(Compared {
+                    found: match comparison.verdict {
+                        Verdict::Equal => Found::Equal,
+                        Verdict::Differ { offset } => Found::Differ(Some(offset)),
+                        Verdict::Ended { offset, .. } => Found::Ended(offset),
+                    },
+                    newlines: comparison.newlines,
+                    unread_bytes: comparison.unread_bytes,
+                });
+                Ok(Transfer {
+                    bytes: job.bytes,
+                    calls: comparison.calls,
+                    ..Transfer::default()
+                })
+            })
+        }
         Action::Update(method, pattern, seed) => {
-            Prepared::Update(Box::new(Updating::prepare(method, pattern, *seed, spec)?))
+            let updating = Updating::prepare(method, pattern, *seed, spec)?;
+            return Ok(Prepared::Update(Box::new(updating)));
         }
-        Action::Nothing => Prepared::Nothing,
+        Action::Nothing => Box::new(|_, _| Ok(Transfer::default())),
         Action::Command(command) => {
             for job in spec.jobs.iter().filter(|_| !command.before.is_empty()) {
                 succeed(&command.before, job)?;
@@ -133,9 +170,21 @@ fn prepare(spec: &Spec) -> Result<Prepared, TrialError> {
                     sync_file(target)?;
                 }
             }
-            Prepared::Command(command.clone())
+            Box::new(|job, done| {
+                done.compared.extend(run_judging(command, job)?);
+                let fsync = if spec.sync_target {
+                    sync_file(Path::new(&job.target))?
+                } else {
+                    Duration::ZERO
+                };
+                Ok(Transfer {
+                    bytes: job.bytes,
+                    fsync,
+                    ..Transfer::default()
+                })
+            })
         }
-    })
+    }))
 }
 
 /// What all jobs of a trial did together.
@@ -146,7 +195,7 @@ struct Done {
     compared: Vec<Compared>,
 }
 
-impl Prepared {
+impl Prepared<'_> {
     /// Learns what must be known just before the clock. What a plan needs belongs to its set-up.
     fn look(&mut self, spec: &Spec, setup: Duration) -> Duration {
         let Self::Update(updating) = self else {
@@ -168,72 +217,16 @@ impl Prepared {
             ..Done::default()
         };
         for job in &spec.jobs {
-            self.run(job, spec, &mut done)?;
+            let transfer = match self {
+                Self::Update(updating) => updating.run(job)?,
+                Self::Other(run) => run(job, &mut done)?,
+            };
+            done.transfer.bytes += transfer.bytes;
+            done.transfer.hole_bytes += transfer.hole_bytes;
+            done.transfer.calls += transfer.calls;
+            done.transfer.fsync += transfer.fsync;
         }
         Ok(done)
-    }
-
-    fn run(&mut self, job: &Job, spec: &Spec, done: &mut Done) -> Result<(), TrialError> {
-        let (source, target) = (Path::new(&job.source), Path::new(&job.target));
-        let ns_per_kib = spec.work_ns_per_kib;
-        let transfer = match self {
-            Self::Read(reader, kernel) => {
-                let tally = Tally::new(*kernel);
-                let busy = BusyConsumer {
-                    inner: &tally,
-                    ns_per_kib,
-                };
-                let consumer: &dyn Consumer = if ns_per_kib == 0 { &tally } else { &busy };
-                let transfer = reader.read(source, consumer)?;
-                done.answers.push(tally.answer());
-                transfer
-            }
-            Self::Write(writer, producer, destination) => {
-                let producer = BusyProducer {
-                    inner: &**producer,
-                    ns_per_kib,
-                };
-                writer.write(target, *destination, job.bytes, &producer)?
-            }
-            Self::Copy(copier, destination) => copier.copy(source, target, *destination)?,
-            Self::Compare(comparer) => {
-                let comparison = comparer.compare(source, Path::new(&job.other))?;
-                done.compared.push(Compared {
-                    found: match comparison.verdict {
-                        Verdict::Equal => Found::Equal,
-                        Verdict::Differ { offset } => Found::Differ(Some(offset)),
-                        Verdict::Ended { offset, .. } => Found::Ended(offset),
-                    },
-                    newlines: comparison.newlines,
-                    unread_bytes: comparison.unread_bytes,
-                });
-                Transfer {
-                    bytes: job.bytes,
-                    calls: comparison.calls,
-                    ..Transfer::default()
-                }
-            }
-            Self::Update(updating) => updating.run(job)?,
-            Self::Nothing => Transfer::default(),
-            Self::Command(command) => {
-                done.compared.extend(run_judging(command, job)?);
-                let fsync = if spec.sync_target {
-                    sync_file(target)?
-                } else {
-                    Duration::ZERO
-                };
-                Transfer {
-                    bytes: job.bytes,
-                    fsync,
-                    ..Transfer::default()
-                }
-            }
-        };
-        done.transfer.bytes += transfer.bytes;
-        done.transfer.hole_bytes += transfer.hole_bytes;
-        done.transfer.calls += transfer.calls;
-        done.transfer.fsync += transfer.fsync;
-        Ok(())
     }
 }
 
@@ -245,7 +238,7 @@ fn remove_fresh_targets(spec: &Spec) -> io::Result<()> {
     spec.jobs.iter().try_for_each(|job| fs::remove_file(&job.target))
 }
 
-fn measure(spec: &Spec, prepared: &mut Prepared, setup: Duration) -> Result<Report, TrialError> {
+fn measure(spec: &Spec, prepared: &mut Prepared<'_>, setup: Duration) -> Result<Report, TrialError> {
     let before = Counters::now(spec);
     let start = Instant::now();
     let done = prepared.run_all(spec)?;
@@ -275,7 +268,7 @@ fn measure(spec: &Spec, prepared: &mut Prepared, setup: Duration) -> Result<Repo
         system: after.system.since(before.system, elapsed.as_secs_f64()),
         updated: match prepared {
             Prepared::Update(updating) => Some(updating.account()),
-            _ => None,
+            Prepared::Other(_) => None,
         },
         ..Trial::default()
     };

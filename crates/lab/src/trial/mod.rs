@@ -26,7 +26,7 @@ pub(crate) use update::updates_seed;
 use crate::kernel::{Answer, Kernel};
 
 /// What a child is to do.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Spec {
     /// The work.
     pub action: Action,
@@ -45,7 +45,7 @@ pub struct Spec {
 }
 
 /// The work of a trial.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub enum Action {
     /// A method of reading, with a kernel.
     Read(Method, Kernel),
@@ -58,6 +58,7 @@ pub enum Action {
     /// A method or plan of updating, the updates, and the seed by which they are drawn.
     Update(Choice, UpdatePattern, u64),
     /// Nothing, so that the cost of measuring is known.
+    #[default]
     Nothing,
     /// An external command; `{file}`, `{target}`, `{one}` and `{other}` are replaced.
     Command(Command),
