@@ -3,7 +3,7 @@
 //! All is done relative to the open folder, so that nobody who renames it or plants a link can lead the bytes elsewhere.
 
 use std::ffi::{CStr, OsStr, OsString};
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -173,7 +173,8 @@ const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 fn keep_owner_and_mode(old: &File, new: &File) -> io::Result<()> {
     let wanted = old.metadata()?;
     let (user, group) = (wanted.uid(), wanted.gid());
-    if owner(&new.metadata()?) != (user, group) && fchown(new, Some(user), Some(group)).is_err() {
+    let found = new.metadata()?;
+    if (found.uid(), found.gid()) != (user, group) && fchown(new, Some(user), Some(group)).is_err() {
         // Only root may give files away. Others may give them to groups that they are in.
         let _ = fchown(new, None, Some(group));
     }
@@ -192,10 +193,6 @@ fn keep_owner_and_mode(old: &File, new: &File) -> io::Result<()> {
         Some(list) => sys::set_extended_attribute(new.as_fd(), ACCESS_LIST, &list).map(drop),
         None => new.set_permissions(Permissions::from_mode(mode)),
     }
-}
-
-fn owner(metadata: &Metadata) -> (u32, u32) {
-    (metadata.uid(), metadata.gid())
 }
 
 fn access_list(file: &File) -> io::Result<Option<Vec<u8>>> {
@@ -256,7 +253,8 @@ mod tests {
         fs::write(&file, "one").unwrap();
         chown(&file, Some(OTHER), Some(OTHER)).unwrap();
         write(&file, b"two").unwrap();
-        assert_eq!(owner(&fs::metadata(&file).unwrap()), (OTHER, OTHER));
+        let found = fs::metadata(&file).unwrap();
+        assert_eq!((found.uid(), found.gid()), (OTHER, OTHER));
         assert_eq!(fs::read(&file).unwrap(), b"two");
     }
 

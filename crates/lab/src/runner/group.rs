@@ -118,12 +118,7 @@ impl Runner<'_> {
 
     /// Makes the contests of one description, one for each storage.
     fn group(&mut self, experiment: &str, plan: &ContestPlan, description: &Description) -> Group {
-        let &Description {
-            bytes,
-            cache,
-            durability,
-            ..
-        } = description;
+        let (bytes, durability) = (description.bytes, description.durability);
         let mut group = Group::default();
         let same = |choice: &&Choice| choice.durability() == durability;
         let methods: Vec<Choice> = plan.methods.iter().filter(same).copied().collect();
@@ -151,7 +146,7 @@ impl Runner<'_> {
                 } else {
                     files_per_trial(plan, durability, bytes)
                 },
-                cache,
+                cache: description.cache,
                 target: plan.target,
                 kernel: plan.kernel.name().to_owned(),
                 work_ns_per_kib: plan.work_ns_per_kib,

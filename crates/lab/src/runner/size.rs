@@ -182,10 +182,7 @@ impl Runner<'_> {
             let elapsed = start.elapsed();
             speeds.write = speeds.write.min(bytes as f64 / elapsed.as_secs_f64());
             let bytes_per_ms = bytes / elapsed.as_millis().max(1) as u64;
-            self.write_bytes_per_ms = Some(
-                self.write_bytes_per_ms
-                    .map_or(bytes_per_ms, |slower| slower.min(bytes_per_ms)),
-            );
+            self.write_bytes_per_ms = self.write_bytes_per_ms.into_iter().chain([bytes_per_ms]).min();
             cache::drop_file(&path)?;
             let start = Instant::now();
             Reader::prepare(&read)?.read(&path, &Tally::new(Kernel::None))?;

@@ -16,45 +16,34 @@ pub struct Kept {
     seen: Option<Seen>,
 }
 
-/// What tells one writing of a file from another.
-#[derive(Debug, PartialEq, Eq)]
-struct Seen {
-    inode: (u64, u64),
-    bytes: u64,
-    modified: (i64, i64),
-}
+/// What tells one writing of a file from another: device, inode, bytes, and when it was modified.
+type Seen = (u64, u64, u64, i64, i64);
 
 impl Kept {
     /// For a new run, or one that is resumed and has a document already.
     #[must_use]
     pub fn new(store: Store, document: Option<&Document>) -> Self {
         let path = document.map(|document| document.path.clone()).unwrap_or_default();
-        let seen = Seen::of(&path);
+        let seen = seen(&path);
         Self { store, path, seen }
     }
 
     /// Writes the run as it is now, and gives its file: in place of what was last seen, or to a new file if there is none
     /// yet or it was changed or removed meanwhile.
     pub fn save(&mut self, run: &Run) -> Result<&Path, StoreError> {
-        if self.seen.is_some() && self.seen == Seen::of(&self.path) {
+        if self.seen.is_some() && self.seen == seen(&self.path) {
             replace(&self.path, run)?;
         } else {
             self.path = self.store.save(run)?;
         }
-        self.seen = Seen::of(&self.path);
+        self.seen = seen(&self.path);
         Ok(&self.path)
     }
 }
 
-impl Seen {
-    fn of(path: &Path) -> Option<Self> {
-        let metadata = fs::metadata(path).ok()?;
-        Some(Self {
-            inode: (metadata.dev(), metadata.ino()),
-            bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-        })
-    }
+fn seen(path: &Path) -> Option<Seen> {
+    let found = fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
 }
 
 #[cfg(test)]
