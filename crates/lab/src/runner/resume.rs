@@ -61,46 +61,10 @@ pub enum Obstacle {
 /// # Errors
 /// [`BenchError::CannotResume`] where another machine, kernel, storage or version would measure than before.
 pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run, BenchError> {
-    let refuse = |source| BenchError::CannotResume {
-        id: run.id.clone(),
-        source,
-    };
-    let version = env!("CARGO_PKG_VERSION");
-    if run.seekless != version {
-        let before = run.seekless.clone();
-        return Err(refuse(Obstacle::Version { before, now: version }));
-    }
-    if run.revision != Some(super::REVISION) {
-        return Err(refuse(Obstacle::Revision));
-    }
-    if let Some(other) = other_machine(&run.machine, &crate::machine::machine()) {
-        return Err(refuse(other));
-    }
-    if run.storages.len() != places.len() {
-        return Err(refuse(Obstacle::Storages(run.storages.len())));
-    }
     let storages: Vec<Storage> = places.iter().map(Place::record).collect();
-    if let Some((before, _)) = run
-        .storages
-        .iter()
-        .zip(&storages)
-        .find(|(before, now)| !is_same_storage(before, now))
-    {
-        return Err(refuse(Obstacle::Storage {
-            file_system: before.file_system.clone(),
-            device: before.device.as_ref().map(|device| device.name.clone()),
-        }));
-    }
-    if let Some(bytes) = places.iter().find_map(Place::given_bytes)
-        && run
-            .contests
-            .iter()
-            .any(|contest| (contest.operation, contest.size_bytes) != (Operation::Read, bytes))
-    {
-        return Err(refuse(Obstacle::File(bytes)));
-    }
-    if let Some(layout) = run.contests.iter().find_map(wrong_layout) {
-        return Err(refuse(Obstacle::Layout(layout.to_owned())));
+    if let Some(source) = obstacle(run, &storages, places.iter().find_map(Place::given_bytes)) {
+        let id = run.id.clone();
+        return Err(BenchError::CannotResume { id, source });
     }
     let mut resumed = run.clone();
     for (storage, now) in resumed.storages.iter_mut().zip(storages) {
@@ -111,6 +75,35 @@ pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run,
     resumed.budget_seconds = Some(run.budget_seconds.unwrap_or(run.elapsed_seconds) + bench.budget.as_secs_f64());
     resumed.warnings.clear();
     Ok(resumed)
+}
+
+/// What stands in the way of going on with a run, on storages as they are now, or with a given file of so many bytes.
+fn obstacle(run: &Run, storages: &[Storage], given_bytes: Option<u64>) -> Option<Obstacle> {
+    let now = env!("CARGO_PKG_VERSION");
+    let mut both = run.storages.iter().zip(storages);
+    let reads = |contest: &Contest, bytes| (contest.operation, contest.size_bytes) == (Operation::Read, bytes);
+    if run.seekless != now {
+        let before = run.seekless.clone();
+        Some(Obstacle::Version { before, now })
+    } else if run.revision != Some(super::REVISION) {
+        Some(Obstacle::Revision)
+    } else if let Some(other) = other_machine(&run.machine, &crate::machine::machine()) {
+        Some(other)
+    } else if run.storages.len() != storages.len() {
+        Some(Obstacle::Storages(run.storages.len()))
+    } else if let Some((before, _)) = both.find(|(before, now)| !is_same_storage(before, now)) {
+        Some(Obstacle::Storage {
+            file_system: before.file_system.clone(),
+            device: before.device.as_ref().map(|device| device.name.clone()),
+        })
+    } else if let Some(bytes) = given_bytes
+        && !run.contests.iter().all(|contest| reads(contest, bytes))
+    {
+        Some(Obstacle::File(bytes))
+    } else {
+        let wrong = run.contests.iter().find_map(wrong_layout);
+        wrong.map(|layout| Obstacle::Layout(layout.to_owned()))
+    }
 }
 
 /// The layout of a contest, where its files cannot have it.
