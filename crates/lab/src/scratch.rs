@@ -179,22 +179,21 @@ fn own(folder: &Folder) -> io::Result<Option<File>> {
 /// Removes folders of ours in a folder that no live process owns.
 fn remove_stale(path: &Path) -> io::Result<()> {
     for name in Folder::open(path)?.names()? {
-        if name.to_string_lossy().starts_with(PREFIX) {
-            remove_if_stale(path, name);
+        let shown = path.join(&name);
+        let is_ours = name.to_string_lossy().starts_with(PREFIX);
+        let parent = is_ours.then(|| Folder::open(path).ok()).flatten();
+        match parent
+            .and_then(|parent| stale(parent, name))
+            .map(|mut stale| stale.remove())
+        {
+            None => {}
+            Some(Ok(())) => tracing::info!(folder = %shown.display(), "removed what a killed run left behind"),
+            Some(Err(error)) => {
+                tracing::warn!(folder = %shown.display(), %error, "a stale folder could not be removed");
+            }
         }
     }
     Ok(())
-}
-
-fn remove_if_stale(path: &Path, name: OsString) {
-    let shown = path.join(&name);
-    let Some(mut stale) = Folder::open(path).ok().and_then(|parent| stale(parent, name)) else {
-        return;
-    };
-    match stale.remove() {
-        Ok(()) => tracing::info!(folder = %shown.display(), "removed what a killed run left behind"),
-        Err(error) => tracing::warn!(folder = %shown.display(), %error, "a stale folder could not be removed"),
-    }
 }
 
 /// Takes the lock of a folder of ours; `None` where it is not ours or somebody holds the lock.

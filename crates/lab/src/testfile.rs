@@ -116,14 +116,11 @@ impl OtherFile {
     /// The first file itself.
     #[must_use]
     pub fn itself(file: &TestFile) -> Self {
-        let newlines = match file.answer(Kernel::Lines) {
-            Some(Answer::Count(lines)) => lines,
-            _ => 0,
-        };
+        let counts = file.histogram.as_ref();
         Self {
             file: file.clone(),
             offset: None,
-            newlines,
+            newlines: counts.map_or(0, |counts| counts[usize::from(b'\n')]),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::{Cache, Differ, Drop, Ended, ExitCode, Target, Verdict};
 /// One invocation of the lab, whole.
 ///
 /// An optional field, of this and of the parts, may be missing in a document.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// The version of this document's form.

@@ -40,8 +40,10 @@ words! {
     }
 
     /// How a run ended.
+    #[derive(Default)]
     Ended {
         /// Everything planned was measured.
+        #[default]
         Complete = "complete",
         /// A signal or a closed terminal stopped it; what was measured until then is here.
         Interrupted = "interrupted",

@@ -1,8 +1,5 @@
 //! The experiments of the folder `experiments/`, compiled in.
 
-use super::error::nearest;
-use super::{Experiment, ExperimentError};
-
 macro_rules! texts {
     ($($name:literal),+ $(,)?) => {
         &[$(($name, include_str!(concat!("../../../../experiments/", $name, ".toml")))),+]
@@ -23,17 +20,6 @@ pub(super) const TEXTS: &[(&str, &str)] = texts![
     "methods-2014"
 ];
 
-pub(super) fn find(name: &str) -> Result<Experiment, ExperimentError> {
-    let Some((name, text)) = TEXTS.iter().find(|(known, _)| *known == name) else {
-        return Err(ExperimentError::Unknown {
-            name: name.to_owned(),
-            nearest: nearest(name, TEXTS.iter().map(|(known, _)| *known)),
-            known: Experiment::builtin_names(),
-        });
-    };
-    Experiment::from_toml(text, &format!("experiments/{name}.toml"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -44,6 +30,7 @@ mod tests {
     use seekless_record::Cache;
 
     use super::*;
+    use crate::experiment::Experiment;
     use crate::experiment::Size;
 
     #[test]

@@ -26,11 +26,8 @@ pub enum ExperimentError {
         source: io::Error,
     },
     /// The path names something else than a regular file.
-    #[error("{}: is no regular file, so no experiment", path.display())]
-    NotRegular {
-        /// The path.
-        path: PathBuf,
-    },
+    #[error("{}: is no regular file, so no experiment", .0.display())]
+    NotRegular(PathBuf),
     /// The file is longer than any experiment.
     #[error("{}: has {bytes} bytes; an experiment has at most {limit_bytes}", path.display())]
     TooLarge {

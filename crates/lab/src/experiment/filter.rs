@@ -50,8 +50,8 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// What matches any of the globs, as [`Experiment::filtered`], over several experiments: a glob must match something in
-/// at least one of them. Contests and experiments of which nothing is left are left out. No globs choose everything.
+/// What matches any of the globs: a method by its text (`read/*,direct*`) or by its operation and mechanism (`read/sync`), a
+/// command as `command/NAME`. A glob must match something in at least one of the experiments. Contests and experiments of which nothing is left are left out. No globs choose everything.
 ///
 /// # Errors
 /// [`ExperimentError::NoMatch`] where a glob matches nothing, [`ExperimentError::Glob`] where it is none.
@@ -120,7 +120,9 @@ mod tests {
     fn chosen(globs: &[&str]) -> Result<Vec<String>, String> {
         let read = experiment("read", "\"read/sync,block=128K\", \"read/sync,direct\", \"read/mmap\"");
         let globs: Vec<String> = globs.iter().map(|&glob| glob.to_owned()).collect();
-        let filtered = read.filtered(&globs).map_err(|error| error.to_string())?;
+        let filtered = filter(std::slice::from_ref(&read), &globs)
+            .map_err(|error| error.to_string())?
+            .remove(0);
         let methods = filtered
             .contests
             .iter()
@@ -150,7 +152,7 @@ mod tests {
         let text = "name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"compare\"\n\
                     methods = [\"block-compare-4k\", \"block-compare-1M\", \"compare/mmap\"]\n";
         let experiment = Experiment::from_toml(text, "x").unwrap();
-        let chosen = experiment.filtered(&["block-*4k".to_owned()]).unwrap();
+        let chosen = filter(&[experiment], &["block-*4k".to_owned()]).unwrap().remove(0);
         let methods: Vec<String> = chosen.contests[0].methods.iter().map(ToString::to_string).collect();
         assert_eq!(methods, ["compare/sync,block=4K"]);
     }

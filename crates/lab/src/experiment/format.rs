@@ -23,6 +23,9 @@ const LIMIT_BYTES: u64 = 1 << 20;
 /// The most extra work, in nanoseconds per KiB: a second for each MiB.
 const MAX_WORK: u64 = 1_000_000;
 
+/// A list of words, each with its place in the text.
+pub(super) type Words = Spanned<Vec<Spanned<String>>>;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExperimentText {
@@ -41,11 +44,11 @@ struct ContestText {
     operation: Spanned<String>,
     methods: Spanned<Vec<Spanned<String>>>,
     blocks: Option<Vec<Spanned<String>>>,
-    sizes: Option<Spanned<Vec<Spanned<String>>>>,
-    cache: Option<Spanned<Vec<Spanned<String>>>>,
-    differ: Option<Spanned<Vec<Spanned<String>>>>,
+    sizes: Option<Words>,
+    cache: Option<Words>,
+    differ: Option<Words>,
     read_ahead_kib: Option<Spanned<Vec<Spanned<u64>>>>,
-    layout: Option<Spanned<Vec<Spanned<String>>>>,
+    layout: Option<Words>,
     memory: Option<Spanned<String>>,
     target: Option<Spanned<String>>,
     updates: Option<Spanned<UpdatesText>>,
@@ -78,7 +81,7 @@ pub(super) fn read(path: &Path) -> Result<String, ExperimentError> {
     };
     let metadata = fs::metadata(path).map_err(unreadable)?;
     if !metadata.is_file() {
-        return Err(ExperimentError::NotRegular { path: path.to_owned() });
+        return Err(ExperimentError::NotRegular(path.to_owned()));
     }
     if metadata.len() > LIMIT_BYTES {
         return Err(ExperimentError::TooLarge {
@@ -217,7 +220,7 @@ pub(super) fn size_of(text: &Spanned<String>, what: &str) -> Checked<u64> {
     }
 }
 
-fn sizes(text: Option<&Spanned<Vec<Spanned<String>>>>) -> Checked<Vec<Size>> {
+fn sizes(text: Option<&Words>) -> Checked<Vec<Size>> {
     let Some(text) = text else { return Ok(vec![Size::Auto]) };
     let size = |text: &Spanned<String>| match text.get_ref().as_str() {
         "auto" => Ok(Size::Auto),
@@ -243,7 +246,7 @@ pub(super) fn distinct<V, T: PartialEq>(
 }
 
 /// A fresh write has no file that could be cached. A file that is written over may be left as it is.
-fn caches(operation: Operation, target: Target, text: Option<&Spanned<Vec<Spanned<String>>>>) -> Checked<Vec<Cache>> {
+fn caches(operation: Operation, target: Target, text: Option<&Words>) -> Checked<Vec<Cache>> {
     let known: &[(&str, Cache)] = match (operation, target) {
         (Operation::Write, Target::Fresh) => &[("none", Cache::None)],
         (Operation::Write, Target::Overwrite) => &[("none", Cache::None), ("cold", Cache::Cold), ("warm", Cache::Warm)],
@@ -257,11 +260,7 @@ fn caches(operation: Operation, target: Target, text: Option<&Spanned<Vec<Spanne
 }
 
 /// Where second files differ. A method that answers at once for a file compared with itself would be ranked for nothing.
-fn differs(
-    operation: Operation,
-    methods: &[Choice],
-    text: Option<&Spanned<Vec<Spanned<String>>>>,
-) -> Checked<Vec<Differ>> {
+fn differs(operation: Operation, methods: &[Choice], text: Option<&Words>) -> Checked<Vec<Differ>> {
     let Some(text) = text else {
         return Ok(vec![Differ::None]);
     };
@@ -333,16 +332,13 @@ fn kernel(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Kerne
 
 fn work(operation: Operation, text: Option<&Spanned<u64>>) -> Checked<u64> {
     let Some(text) = text else { return Ok(0) };
-    match *text.get_ref() {
-        work if work > MAX_WORK => problem(text, format!("work is at most {MAX_WORK} ns per KiB")),
-        work if work > 0 && operation == Operation::Copy => {
-            problem(text, "a copy has no work: nothing looks at its bytes")
-        }
-        work if work > 0 && operation == Operation::Compare => problem(text, "a comparison has no work but comparing"),
-        work if work > 0 && operation == Operation::Update => {
-            problem(text, "an update has no work: its bytes are made before the clock")
-        }
-        work => Ok(work),
+    match (*text.get_ref(), operation) {
+        (0, _) => Ok(0),
+        (work, _) if work > MAX_WORK => problem(text, format!("work is at most {MAX_WORK} ns per KiB")),
+        (_, Operation::Copy) => problem(text, "a copy has no work: nothing looks at its bytes"),
+        (_, Operation::Compare) => problem(text, "a comparison has no work but comparing"),
+        (_, Operation::Update) => problem(text, "an update has no work: its bytes are made before the clock"),
+        (work, Operation::Read | Operation::Write) => Ok(work),
     }
 }
 

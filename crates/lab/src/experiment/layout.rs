@@ -5,11 +5,11 @@ use seekless::method::format_size;
 use seekless_record::Cache;
 use toml::Spanned;
 
-use super::format::{Checked, distinct, problem, size_of};
+use super::format::{Checked, Words, distinct, problem, size_of};
 use crate::cgroup::LEAST_BYTES;
 use crate::layout::Layout;
 
-pub(super) fn layouts(operation: Operation, text: Option<&Spanned<Vec<Spanned<String>>>>) -> Checked<Vec<Layout>> {
+pub(super) fn layouts(operation: Operation, text: Option<&Words>) -> Checked<Vec<Layout>> {
     let Some(text) = text else {
         return Ok(vec![Layout::DENSE]);
     };

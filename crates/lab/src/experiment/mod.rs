@@ -16,7 +16,9 @@ mod updates;
 
 use std::path::Path;
 
+use builtin::TEXTS;
 pub use error::ExperimentError;
+use error::nearest;
 pub use filter::filter;
 pub use known::KNOWN;
 use seekless::method::Choice;
@@ -88,7 +90,7 @@ impl Experiment {
     /// The names of the built-in experiments.
     #[must_use]
     pub fn builtin_names() -> Vec<&'static str> {
-        builtin::TEXTS.iter().map(|(name, _)| *name).collect()
+        TEXTS.iter().map(|(name, _)| *name).collect()
     }
 
     /// A built-in experiment.
@@ -96,7 +98,14 @@ impl Experiment {
     /// # Errors
     /// [`ExperimentError::Unknown`] with the nearest names.
     pub fn builtin(name: &str) -> Result<Self, ExperimentError> {
-        builtin::find(name)
+        let Some((name, text)) = TEXTS.iter().find(|(known, _)| *known == name) else {
+            return Err(ExperimentError::Unknown {
+                name: name.to_owned(),
+                nearest: nearest(name, TEXTS.iter().map(|(known, _)| *known)),
+                known: Self::builtin_names(),
+            });
+        };
+        Self::from_toml(text, &format!("experiments/{name}.toml"))
     }
 
     /// An experiment from a file.
@@ -113,14 +122,5 @@ impl Experiment {
     /// [`ExperimentError::Malformed`] with line and column.
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, ExperimentError> {
         format::parse(text, origin)
-    }
-
-    /// What matches any of the globs: a method by its text (`read/*,direct*`) or by its operation and mechanism
-    /// (`read/sync`), a command as `command/NAME`. Contests of which nothing is left are left out.
-    ///
-    /// # Errors
-    /// [`ExperimentError::NoMatch`] where a glob matches nothing, [`ExperimentError::Glob`] where it is none.
-    pub fn filtered(&self, globs: &[String]) -> Result<Self, ExperimentError> {
-        Ok(filter(std::slice::from_ref(self), globs)?.remove(0))
     }
 }

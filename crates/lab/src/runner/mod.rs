@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use seekless::method::Operation;
-use seekless_record::{Cache, Drop, Ended, LabCost, NoiseFloor, Phase, Revision, Run};
+use seekless_record::{Cache, Drop, Ended, NoiseFloor, Phase, Revision, Run};
 use seekless_results::{Decider, Next, conclude_now, other_io, warnings};
 
 use crate::experiment::Experiment;
@@ -127,17 +127,11 @@ pub enum BenchError {
         source: io::Error,
     },
     /// It is not a folder.
-    #[error("{}: not a folder", path.display())]
-    NotAFolder {
-        /// The path.
-        path: PathBuf,
-    },
+    #[error("{}: not a folder", .0.display())]
+    NotAFolder(PathBuf),
     /// The folder's file system cannot be written to.
-    #[error("{}: the file system is mounted read-only", path.display())]
-    ReadOnly {
-        /// The folder.
-        path: PathBuf,
-    },
+    #[error("{}: the file system is mounted read-only", .0.display())]
+    ReadOnly(PathBuf),
     /// The folder takes no test files.
     #[error("{}: no test files can be made in it", path.display())]
     NoTestFiles {
@@ -147,11 +141,8 @@ pub enum BenchError {
         source: io::Error,
     },
     /// The file to read has no bytes.
-    #[error("{}: is empty: there is nothing to time", path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{}: is empty: there is nothing to time", .0.display())]
+    Empty(PathBuf),
     /// There is no room for the test files.
     #[error(
         "{}: {} KiB needed for the test files, {} KiB free (a tenth of the free space is never used)",
@@ -361,8 +352,6 @@ fn new_run(bench: &Bench, places: &[Place]) -> Run {
         id: format!("{}-{}", now.strftime("%Y-%m-%dT%H-%M-%S"), names.join("+")),
         seekless: env!("CARGO_PKG_VERSION").to_owned(),
         started: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        elapsed_seconds: 0.0,
-        ended: Ended::Complete,
         experiments: names,
         seed: bench.seed,
         budget_seconds: bench.rounds.is_none().then_some(bench.budget.as_secs_f64()),
@@ -370,13 +359,6 @@ fn new_run(bench: &Bench, places: &[Place]) -> Run {
         revision: Some(REVISION),
         machine: crate::machine::machine(),
         storages: places.iter().map(Place::record).collect(),
-        contests: Vec::new(),
-        trials: Vec::new(),
-        lab_cost: LabCost::default(),
-        noise: NoiseFloor::default(),
-        choices: Vec::new(),
-        warnings: Vec::new(),
-        resumed_at_seconds: Vec::new(),
         published: experiments
             .iter()
             .flat_map(|experiment| experiment.published.clone())
@@ -385,6 +367,7 @@ fn new_run(bench: &Bench, places: &[Place]) -> Run {
             .iter()
             .flat_map(|experiment| experiment.columns.clone())
             .collect(),
+        ..Run::default()
     }
 }
 

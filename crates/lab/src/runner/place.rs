@@ -78,12 +78,12 @@ impl Place {
         let path = folder.to_owned();
         match fs::metadata(folder) {
             Err(source) => return Err(BenchError::Look { path, source }),
-            Ok(metadata) if !metadata.is_dir() => return Err(BenchError::NotAFolder { path }),
+            Ok(metadata) if !metadata.is_dir() => return Err(BenchError::NotAFolder(path)),
             Ok(_) => {}
         }
         let facts = StorageFacts::of(folder)?;
         if facts.read_only {
-            return Err(BenchError::ReadOnly { path });
+            return Err(BenchError::ReadOnly(path));
         }
         if facts.free_bytes < LEAST_FREE_BYTES {
             let (needed_bytes, free_bytes) = (LEAST_FREE_BYTES, facts.free_bytes);
@@ -120,8 +120,7 @@ impl Place {
     fn of_file(file: &Path) -> Result<Self, BenchError> {
         let test_file = TestFile::describe(file)?;
         if test_file.bytes == 0 {
-            let path = file.to_owned();
-            return Err(BenchError::Empty { path });
+            return Err(BenchError::Empty(file.to_owned()));
         }
         let facts = StorageFacts::of(file)?;
         let has_cold = cache::drop_file(file)?.part().is_none_or(|part| part == 0.0);

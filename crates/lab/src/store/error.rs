@@ -23,11 +23,8 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// A path leads to a folder, a device or the like.
-    #[error("{}: is no regular file, so no run: name the JSON file of one", path.display())]
-    NotRegular {
-        /// The path.
-        path: PathBuf,
-    },
+    #[error("{}: is no regular file, so no run: name the JSON file of one", .0.display())]
+    NotRegular(PathBuf),
     /// The document is not to be read.
     #[error("{}", path.display())]
     Document {
@@ -52,14 +49,9 @@ pub enum StoreError {
         /// The IDs that begin with it.
         matches: Vec<String>,
     },
-    /// The store holds too much to import more.
-    #[error(
-        "the store holds {} MiB and should hold at most {}: remove runs first", bytes >> 20, LIMIT_BYTES >> 20
-    )]
-    Full {
-        /// What it would hold.
-        bytes: u64,
-    },
+    /// The store holds too much to import more: so many bytes.
+    #[error("the store holds {} MiB and should hold at most {}: remove runs first", .0 >> 20, LIMIT_BYTES >> 20)]
+    Full(u64),
 }
 
 fn nearest_words(nearest: &[String]) -> String {

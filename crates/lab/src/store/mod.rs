@@ -7,7 +7,7 @@ mod error;
 mod kept;
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,6 @@ use etcetera::BaseStrategy;
 use seekless_record::{DocumentError, MAX_DOCUMENT_BYTES, Run};
 use seekless_results::Origin;
 use serde::de::IgnoredAny;
-use tempfile::NamedTempFile;
 
 use self::error::NAMES_TOLD;
 pub use self::error::StoreError;
@@ -47,10 +46,7 @@ impl Document {
     /// Reads the run.
     pub fn read(&self) -> Result<Run, StoreError> {
         let text = read(&self.path, MAX_DOCUMENT_BYTES)?;
-        seekless_record::from_json(&text).map_err(|source| StoreError::Document {
-            path: self.path.clone(),
-            source,
-        })
+        seekless_record::from_json(&text).map_err(malformed(&self.path))
     }
 }
 
@@ -92,7 +88,7 @@ impl Store {
         }
         let held: u64 = documents.iter().map(|document| document.bytes).sum();
         if held >= LIMIT_BYTES {
-            return Err(StoreError::Full { bytes: held });
+            return Err(StoreError::Full(held));
         }
         let path = write_new(&self.folder_of(Origin::Imported), &name, run)?;
         let document = Document {
@@ -191,18 +187,12 @@ pub fn split(path: &Path) -> Result<Vec<Vec<u8>>, StoreError> {
     let mut values = serde_json::Deserializer::from_slice(&text).into_iter::<IgnoredAny>();
     let mut start = 0;
     while let Some(value) = values.next() {
-        value.map_err(|error| StoreError::Document {
-            path: path.to_owned(),
-            source: error.into(),
-        })?;
+        value.map_err(|error| malformed(path)(error.into()))?;
         documents.push(text[start..values.byte_offset()].to_vec());
         start = values.byte_offset();
     }
     if documents.is_empty() {
-        return Err(StoreError::Document {
-            path: path.to_owned(),
-            source: DocumentError::NoVersion,
-        });
+        return Err(malformed(path)(DocumentError::NoVersion));
     }
     Ok(documents)
 }
@@ -215,19 +205,30 @@ fn system(path: &Path, doing: &'static str) -> impl FnOnce(std::io::Error) -> St
     move |source| StoreError::System { path, doing, source }
 }
 
+fn malformed(path: &Path) -> impl Fn(DocumentError) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::Document {
+        path: path.clone(),
+        source,
+    }
+}
+
+/// Looks at a regular file, before it is opened: opening a FIFO would wait for a writer.
+fn regular(path: &Path) -> Result<Metadata, StoreError> {
+    let metadata = fs::metadata(path).map_err(system(path, "looking at it"))?;
+    if metadata.is_file() {
+        Ok(metadata)
+    } else {
+        Err(StoreError::NotRegular(path.to_owned()))
+    }
+}
+
 /// The whole of a regular file that has at most so many bytes.
 fn read(path: &Path, most: usize) -> Result<Vec<u8>, StoreError> {
-    // Before it is opened: opening a FIFO would wait for a writer.
-    let metadata = fs::metadata(path).map_err(system(path, "looking at it"))?;
-    if !metadata.is_file() {
-        return Err(StoreError::NotRegular { path: path.to_owned() });
-    }
-    let too_large = |bytes: usize| StoreError::Document {
-        path: path.to_owned(),
-        source: DocumentError::TooLarge { bytes, most },
-    };
-    if metadata.len() > most as u64 {
-        return Err(too_large(metadata.len() as usize));
+    let too_large = |bytes: usize| malformed(path)(DocumentError::TooLarge { bytes, most });
+    let bytes = regular(path)?.len();
+    if bytes > most as u64 {
+        return Err(too_large(bytes as usize));
     }
     let mut text = Vec::new();
     let opened = File::open(path).map_err(system(path, "opening it"))?;
@@ -243,15 +244,11 @@ fn read(path: &Path, most: usize) -> Result<Vec<u8>, StoreError> {
 }
 
 fn of_file(path: &Path) -> Result<Document, StoreError> {
-    let metadata = fs::metadata(path).map_err(system(path, "looking at it"))?;
-    if !metadata.is_file() {
-        return Err(StoreError::NotRegular { path: path.to_owned() });
-    }
     Ok(Document {
         id: path.display().to_string(),
+        bytes: regular(path)?.len(),
         path: path.to_owned(),
         origin: Origin::File,
-        bytes: metadata.len(),
     })
 }
 
@@ -270,7 +267,7 @@ fn list(folder: &Path, origin: Origin) -> Result<Vec<Document>, StoreError> {
             continue;
         }
         // One that has gone meanwhile is none.
-        if let Some(metadata) = fs::metadata(&path).ok().filter(fs::Metadata::is_file) {
+        if let Some(metadata) = fs::metadata(&path).ok().filter(Metadata::is_file) {
             documents.push(Document {
                 id: stem(&path),
                 bytes: metadata.len(),
@@ -309,7 +306,16 @@ fn write_new(folder: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreError
     // A data folder is its user's alone (XDG Base Directory Specification).
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(system(folder, "making the folder"))?;
-    let mut beside = write_beside(folder, run)?;
+    let text = document(folder, run)?;
+    let mut beside = tempfile::Builder::new()
+        .prefix(".seekless-")
+        // As any new file: the user's mask takes away from it.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+        .map_err(system(folder, "making a file in it"))?;
+    let written = beside.write_all(text.as_bytes());
+    let written = written.and_then(|()| beside.as_file().sync_all());
+    written.map_err(system(folder, "writing a file in it"))?;
     for number in 0_u64.. {
         let path = folder.join(if number == 0 {
             format!("{name}.json")
@@ -318,8 +324,8 @@ fn write_new(folder: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreError
         });
         match beside.persist_noclobber(&path) {
             Ok(_) => {
-                sync_folder(folder)?;
-                return Ok(path);
+                let synced = File::open(folder).and_then(|folder| folder.sync_all());
+                return synced.map(|()| path).map_err(system(folder, "syncing it"));
             }
             Err(error) if error.error.kind() == ErrorKind::AlreadyExists => beside = error.file,
             Err(error) => return Err(system(&path, "writing it")(error.error)),
@@ -339,31 +345,7 @@ fn replace(path: &Path, run: &Run) -> Result<(), StoreError> {
 }
 
 fn document(path: &Path, run: &Run) -> Result<String, StoreError> {
-    seekless_record::to_json(run).map_err(|source| StoreError::Document {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-/// A new file in a folder that holds the document, synced.
-fn write_beside(folder: &Path, run: &Run) -> Result<NamedTempFile, StoreError> {
-    let text = document(folder, run)?;
-    let mut beside = tempfile::Builder::new()
-        .prefix(".seekless-")
-        // As any new file: the user's mask takes away from it.
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)
-        .map_err(system(folder, "making a file in it"))?;
-    let written = beside
-        .write_all(text.as_bytes())
-        .and_then(|()| beside.as_file().sync_all());
-    written.map_err(system(folder, "writing a file in it"))?;
-    Ok(beside)
-}
-
-fn sync_folder(folder: &Path) -> Result<(), StoreError> {
-    let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(system(folder, "syncing it"))
+    seekless_record::to_json(run).map_err(malformed(path))
 }
 
 /// The IDs that look most like a name.
