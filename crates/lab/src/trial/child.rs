@@ -27,7 +27,7 @@ pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> 
     let mut line = String::new();
     input.read_line(&mut line)?;
     let spec: Spec = serde_json::from_str(&line)?;
-    let outcome = run(&spec, || {
+    let report = run(&spec, || {
         writeln!(output, "{READY}")?;
         output.flush()?;
         line.clear();
@@ -38,40 +38,40 @@ pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> 
         } else {
             Err(io::ErrorKind::UnexpectedEof.into())
         }
-    })?;
+    });
+    let outcome = match report {
+        Ok(report) => Outcome::Measured(Box::new(report)),
+        Err(TrialError::System(error)) => return Err(error),
+        Err(error) => outcome_of(&error),
+    };
     writeln!(output, "{}", serde_json::to_string(&outcome)?)?;
     output.flush()
 }
 
-fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> io::Result<Outcome> {
+fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> Result<Report, TrialError> {
     // A parent that is killed must not leave a trial behind that writes on.
     sys::die_with_parent()?;
     if let Some(group) = &spec.cgroup {
         fs::write(Path::new(group).join("cgroup.procs"), process::id().to_string())?;
     }
     let start = Instant::now();
-    let mut prepared = match prepare(spec) {
-        Ok(prepared) => prepared,
-        Err(error) => return Ok(outcome_of(&error)),
-    };
+    let mut prepared = prepare(spec)?;
     let setup = start.elapsed();
     if spec.rehearse {
-        if let Err(error) = prepared.run_all(spec) {
-            return Ok(outcome_of(&error));
-        }
+        prepared.run_all(spec)?;
         remove_fresh_targets(spec)?;
     }
     wait_for_go()?;
     let setup = prepared.look(spec, setup);
-    Ok(match measure(spec, &mut prepared, setup) {
-        Ok(report) => Outcome::Measured(Box::new(report)),
-        Err(error) => outcome_of(&error),
-    })
+    measure(spec, &mut prepared, setup)
 }
 
 /// An error of the engine, or of running a command.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TrialError {
+    /// Of the process itself: there is nobody to tell, or nothing to run in.
+    #[error(transparent)]
+    System(#[from] io::Error),
     #[error(transparent)]
     Engine(#[from] seekless::Error),
     #[error("`{0}` could not be run")]
