@@ -242,11 +242,8 @@ impl Runner<'_> {
             state
         };
         // A trial may take half a minute longer than the budget, or nothing would ever end a hung one.
-        let outcome = match self.left() {
-            Some(left) => child.run_within(left + PATIENCE),
-            None => child.run(),
-        };
-        Ok((outcome?, state))
+        let limit = self.left().map_or(Duration::MAX, |left| left + PATIENCE);
+        Ok((child.run(limit)?, state))
     }
 
     /// What is left of the budget; `None` where rounds are given instead.
@@ -310,7 +307,7 @@ impl Runner<'_> {
             device_folders: self.places.first().and_then(device_folder).into_iter().collect(),
             ..Spec::default()
         };
-        match Child::start(&self.bench.program, &spec, self.stop)?.run()? {
+        match Child::start(&self.bench.program, &spec, self.stop)?.run(Duration::MAX)? {
             Outcome::Measured(report) => Ok(Some(report.trial.seconds)),
             Outcome::Unavailable(_) | Outcome::Failed(_) => Ok(None),
         }

@@ -103,10 +103,7 @@ impl<'a> Child<'a> {
     }
 
     /// Says go, and waits for the outcome.
-    ///
-    /// # Errors
-    /// [`LaunchError`] where the child dies or answers something else.
-    pub fn run(mut self) -> Result<Outcome, LaunchError> {
+    fn answer(mut self) -> Result<Outcome, LaunchError> {
         if let Some(early) = self.early.take() {
             return Ok(early);
         }
@@ -115,11 +112,11 @@ impl<'a> Child<'a> {
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// The same, but a child that takes longer than `limit` is ended.
+    /// Says go, and waits for the outcome; a child that takes longer than `limit` is ended.
     ///
     /// # Errors
-    /// As [`Child::run`], and [`LaunchError::TooLong`].
-    pub fn run_within(self, limit: Duration) -> Result<Outcome, LaunchError> {
+    /// [`LaunchError`] where the child dies, is ended or answers something else.
+    pub fn run(self, limit: Duration) -> Result<Outcome, LaunchError> {
         let stop = self.stop;
         let (answered, watched) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
@@ -130,7 +127,7 @@ impl<'a> Child<'a> {
                 }
                 late
             });
-            let outcome = self.run();
+            let outcome = self.answer();
             drop(answered);
             match (outcome, watch.join()) {
                 (Err(LaunchError::Ended(_)), Ok(true)) => Err(LaunchError::TooLong(limit)),
