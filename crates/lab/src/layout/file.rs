@@ -126,7 +126,7 @@ pub fn try_holes(folder: &Path, hole_bytes: u64) -> io::Result<Result<(), String
     let path = folder.join("holes");
     let stretch = |bytes, kind| Stretch { bytes, kind };
     let around = stretch(AROUND_BYTES, Kind::Data);
-    let pieces = Layout::once([around, stretch(hole_bytes, Kind::Hole), around]);
+    let pieces = Layout::repeated(1, vec![around, stretch(hole_bytes, Kind::Hole), around]);
     let tried = lay_out(&path, &pieces, 1, &Tally::new(Kernel::None)).and_then(|()| verify(&path, &pieces));
     let _ = std::fs::remove_file(&path);
     tried

@@ -47,12 +47,14 @@ impl Layout {
     /// Without pieces: data throughout, whatever the size.
     pub const DENSE: Self = Self(Vec::new());
 
-    fn once(stretches: impl IntoIterator<Item = Stretch>) -> Self {
-        let piece = |stretch| Piece {
-            times: 1,
-            stretches: vec![stretch],
-        };
-        Self(stretches.into_iter().map(piece).collect())
+    /// Stretches that come so many times; what comes once is a piece each.
+    fn repeated(times: u64, stretches: Vec<Stretch>) -> Self {
+        let piece = |times, stretches| Piece { times, stretches };
+        Self(if times > 1 {
+            vec![piece(times, stretches)]
+        } else {
+            stretches.into_iter().map(|stretch| piece(1, vec![stretch])).collect()
+        })
     }
 
     /// All stretches in order: where they are, and what.
@@ -115,12 +117,13 @@ impl Layout {
     pub fn scaled(&self, bytes: u64) -> Self {
         let own = self.bytes();
         let part = |of: u64| (u128::from(of) * u128::from(bytes) / u128::from(own)) as u64;
+        let stretch = |&Stretch { bytes, kind }: &Stretch| Stretch {
+            bytes: (part(bytes) / BLOCK_BYTES).max(1) * BLOCK_BYTES,
+            kind,
+        };
         let piece = |piece: &Piece| match piece.times {
-            1 => Self::once(piece.stretches.iter().map(|&Stretch { bytes, kind }| Stretch {
-                bytes: (part(bytes) / BLOCK_BYTES).max(1) * BLOCK_BYTES,
-                kind,
-            })),
-            times => text::repeated(part(times), piece.stretches.clone()),
+            1 => Self::repeated(1, piece.stretches.iter().map(stretch).collect()),
+            times => Self::repeated(part(times), piece.stretches.clone()),
         };
         Self(self.0.iter().flat_map(|one| piece(one).0).collect())
     }

@@ -68,7 +68,7 @@ fn piece(text: &str) -> Result<(Vec<Piece>, &str), String> {
     let end = text.find([',', '(', ')']).unwrap_or(text.len());
     let (before, rest) = text.split_at(end);
     let Some(inside) = rest.strip_prefix('(') else {
-        return Ok((Layout::once([stretch(before)?]).0, rest));
+        return Ok((Layout::repeated(1, vec![stretch(before)?]).0, rest));
     };
     let times = before.trim().strip_suffix('x').map(str::trim);
     let times = times.and_then(|times| times.parse().ok()).filter(|&times| times > 0);
@@ -77,15 +77,7 @@ fn piece(text: &str) -> Result<(Vec<Piece>, &str), String> {
         .split_once(')')
         .ok_or_else(|| format!("`({inside}` has no `)`"))?;
     let stretches = inside.split(',').map(stretch);
-    Ok((repeated(times, stretches.collect::<Result<_, _>>()?).0, behind))
-}
-
-/// Stretches that come several times; what comes once is a piece each.
-pub(super) fn repeated(times: u64, stretches: Vec<Stretch>) -> Layout {
-    if times <= 1 {
-        return Layout::once(stretches);
-    }
-    Layout(vec![Piece { times, stretches }])
+    Ok((Layout::repeated(times, stretches.collect::<Result<_, _>>()?).0, behind))
 }
 
 fn stretch(text: &str) -> Result<Stretch, String> {
@@ -137,7 +129,7 @@ mod tests {
 
     fn any_layout() -> impl Strategy<Value = Layout> {
         let piece = (1_u64..2000, prop::collection::vec(any_stretch(), 1..4))
-            .prop_map(|(times, stretches)| repeated(times, stretches).0);
+            .prop_map(|(times, stretches)| Layout::repeated(times, stretches).0);
         let pieces = prop::collection::vec(piece, 1..6);
         prop_oneof![Just(Layout::DENSE), pieces.prop_map(|pieces| Layout(pieces.concat()))]
     }

@@ -58,10 +58,7 @@ impl Runner<'_> {
             self.watch.event(&Event::Making {
                 bytes: made.iter().map(|made| made.files.written_bytes()).sum(),
             });
-            for MadeFiles {
-                storage, files, second, ..
-            } in made
-            {
+            for MadeFiles { storage, files, second } in made {
                 let place = &mut self.places[storage];
                 match second {
                     None => match place.source_files(&files, self.bench.seed) {

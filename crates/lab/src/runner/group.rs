@@ -125,7 +125,7 @@ impl Runner<'_> {
         for storage in 0..self.measured_places() {
             let mut entries = Vec::new();
             for choice in &methods {
-                let refused = self.refuses_choice(choice, storage, description);
+                let refused = self.refuses(Some(choice), storage, description);
                 entries.push(entry(Subject::from(*choice), label(plan, choice), refused));
             }
             for command in &plan.commands {
@@ -176,30 +176,14 @@ impl Runner<'_> {
         self.bench.other.as_ref().map(|_| self.places.len() - 1)
     }
 
-    /// Why a method or plan has no meaning under a description, or is not to be had.
-    fn refuses_choice(&mut self, choice: &Choice, storage: usize, description: &Description) -> Option<String> {
-        let mut refused = self.refuses(Some(choice), storage, description);
-        if let Some(method) = choice.method() {
-            for place in self.places_of(method.operation(), storage) {
-                refused = refused.or_else(|| self.places[place].availability(method).reason().map(str::to_owned));
-            }
-        }
-        refused
-    }
-
-    /// The storages whose files a trial uses.
-    fn places_of(&self, operation: Operation, storage: usize) -> Vec<usize> {
-        let other = self.other_place().filter(|_| operation == Operation::Compare);
-        std::iter::once(storage).chain(other).collect()
-    }
-
-    /// Why a method or command has no meaning under a description.
+    /// Why a method, plan or command has no meaning under a description, or is not to be had.
     fn refuses(&mut self, choice: Option<&Choice>, storage: usize, description: &Description) -> Option<String> {
-        let operation = choice.map_or(Operation::Read, Choice::operation);
-        let places = self.places_of(operation, storage);
+        let compares = choice.is_some_and(|choice| choice.operation() == Operation::Compare);
+        let other = self.other_place().filter(|_| compares);
+        let mut places = std::iter::once(storage).chain(other);
         let mut refused = places
-            .iter()
-            .find_map(|&place| self.places[place].refuses(choice, description.cache));
+            .clone()
+            .find_map(|place| self.places[place].refuses(choice, description.cache));
         if description.read_ahead_kib.is_some() {
             refused = refused.or_else(|| ReadAhead::refuses(&self.places[storage].facts));
         }
@@ -214,7 +198,11 @@ impl Runner<'_> {
                 ))
             });
         }
-        refused.or_else(|| self.places[storage].refuses_layout(&description.layout))
+        let refused = refused.or_else(|| self.places[storage].refuses_layout(&description.layout));
+        let Some(method) = choice.and_then(Choice::method) else {
+            return refused;
+        };
+        refused.or_else(|| places.find_map(|place| self.places[place].availability(method).reason().map(str::to_owned)))
     }
 }
 

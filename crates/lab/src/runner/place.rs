@@ -50,8 +50,6 @@ pub(super) struct Place {
     pub scratch: Option<Scratch>,
     /// Whether dropping empties the page cache here (tmpfs keeps everything).
     pub has_cold: bool,
-    /// What a read at a random place costs more than one in sequence, in nanoseconds.
-    pub alternating_ns: Option<f64>,
     probe: Option<Probe>,
     files: BTreeMap<SourceFiles, Vec<TestFile>>,
     /// Why files of a layout are not to be had here; `None` where they are.
@@ -109,7 +107,6 @@ impl Place {
             facts,
             scratch: None,
             has_cold,
-            alternating_ns: None,
             probe: None,
             files: BTreeMap::new(),
             layouts: BTreeMap::new(),
@@ -302,9 +299,8 @@ impl Place {
                 max_request_kib: device.max_request_kib,
                 write_cache: device.write_cache.clone(),
             }),
-            alternating_ns: self.alternating_ns,
-            facts: BTreeMap::new(),
             id: Some(identity::of(&self.folder, facts)),
+            ..record::Storage::default()
         }
     }
 }

@@ -116,21 +116,18 @@ fn wrong_layout(contest: &Contest) -> Option<&str> {
 
 /// What is another than before, where it changes what is measured.
 fn other_machine(before: &Machine, now: &Machine) -> Option<Obstacle> {
-    let differs = |what, before: &str, now: &str| {
-        (before != now).then(|| Obstacle::Machine {
-            what,
-            before: before.to_owned(),
-            now: now.to_owned(),
-        })
+    let words = |machine: &Machine| {
+        let told = |text: &Option<String>| text.clone().unwrap_or_default();
+        [
+            ("the host", told(&machine.host)),
+            ("the processor", told(&machine.processor)),
+            ("the kernel", machine.kernel.clone()),
+            ("the number of processors", machine.processors.to_string()),
+        ]
     };
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    differs("the host", &text(&before.host), &text(&now.host))
-        .or_else(|| differs("the processor", &text(&before.processor), &text(&now.processor)))
-        .or_else(|| differs("the kernel", &before.kernel, &now.kernel))
-        .or_else(|| {
-            let processors = [before.processors, now.processors].map(|number| number.to_string());
-            differs("the number of processors", &processors[0], &processors[1])
-        })
+    let mut both = words(before).into_iter().zip(words(now));
+    let ((what, before), (_, now)) = both.find(|(before, now)| before != now)?;
+    Some(Obstacle::Machine { what, before, now })
 }
 
 fn is_same_storage(before: &Storage, now: &Storage) -> bool {

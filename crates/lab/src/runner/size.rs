@@ -187,11 +187,10 @@ impl Runner<'_> {
             let start = Instant::now();
             Reader::prepare(&read)?.read(&path, &Tally::new(Kernel::None))?;
             speeds.read = speeds.read.min(bytes as f64 / start.elapsed().as_secs_f64());
-            let alternating_ns = alternating_ns(&path, bytes, self.bench.seed);
-            self.run.storages[index].direct_alignment_bytes = seekless::direct_alignment(&path);
+            let storage = &mut self.run.storages[index];
+            storage.alternating_ns = alternating_ns(&path, bytes, self.bench.seed);
+            storage.direct_alignment_bytes = seekless::direct_alignment(&path);
             let _ = std::fs::remove_file(&path);
-            self.places[index].alternating_ns = alternating_ns;
-            self.run.storages[index].alternating_ns = alternating_ns;
         }
         Ok(speeds)
     }
