@@ -4,8 +4,7 @@ use std::f64::consts::TAU;
 
 use seekless_method::{Durability, Operation};
 use seekless_record::{
-    Cache, Command, Contest, Differ, Drop, Ended, Entry, ExitCode, LabCost, Machine, NoiseFloor, Phase, Run, Status,
-    Storage, Subject, Target, Trial,
+    Cache, Command, Contest, Differ, Entry, ExitCode, Phase, Run, Status, Storage, Subject, Target, Trial,
 };
 
 /// A run with every field filled, as its document.
@@ -62,26 +61,15 @@ pub fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
         seekless: "0".to_owned(),
         started: "2026-11-20T14:03:22Z".to_owned(),
         elapsed_seconds: 1.0,
-        ended: Ended::Complete,
         experiments: vec!["read".to_owned()],
         seed: 1,
-        budget_seconds: None,
-        drop: Drop::File,
-        revision: None,
-        machine: Machine::default(),
         storages: vec![Storage {
             path: "/data".to_owned(),
             ..Storage::default()
         }],
         contests: vec![contest(64 << 20, entries.collect())],
         trials: trials.collect(),
-        lab_cost: LabCost::default(),
-        noise: NoiseFloor::default(),
-        choices: Vec::new(),
-        warnings: Vec::new(),
-        resumed_at_seconds: Vec::new(),
-        published: Vec::new(),
-        columns: Vec::new(),
+        ..Run::default()
     }
 }
 

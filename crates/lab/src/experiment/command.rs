@@ -69,14 +69,11 @@ fn command(operation: Operation, text: &CommandText) -> Checked<Command> {
             return problem(before, format!("a {operation} makes nothing beforehand"));
         }
     }
+    let before = text.before.as_ref().map(|before| before.get_ref().clone());
     Ok(Command {
         name: text.name.get_ref().clone(),
         argv: argv.clone(),
-        before: text
-            .before
-            .as_ref()
-            .map(|before| before.get_ref().clone())
-            .unwrap_or_default(),
+        before: before.unwrap_or_default(),
         exit_code,
         note: text.note.clone(),
     })

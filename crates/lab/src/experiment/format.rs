@@ -304,11 +304,7 @@ fn target(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Targe
         Some(word) if matches!(operation, Operation::Read | Operation::Compare) => {
             problem(word, format!("a {operation} has no target"))
         }
-        Some(word) => one_of(
-            word,
-            "target",
-            &[("fresh", Target::Fresh), ("overwrite", Target::Overwrite)],
-        ),
+        Some(word) => one_of(word, "target", &Target::ALL.map(|target| (target.name(), target))),
     }
 }
 

@@ -91,13 +91,8 @@ impl Store {
             return Err(StoreError::Full(held));
         }
         let path = write_new(&self.folder_of(Origin::Imported), &name, run)?;
-        let document = Document {
-            id: stem(&path),
-            bytes: fs::metadata(&path).map_or(0, |metadata| metadata.len()),
-            origin: Origin::Imported,
-            path,
-        };
-        Ok((document, true))
+        let bytes = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        Ok((kept(path, Origin::Imported, bytes), true))
     }
 
     /// All documents, the last of one's own first, then those of others.
@@ -268,19 +263,21 @@ fn list(folder: &Path, origin: Origin) -> Result<Vec<Document>, StoreError> {
         }
         // One that has gone meanwhile is none.
         if let Some(metadata) = fs::metadata(&path).ok().filter(Metadata::is_file) {
-            documents.push(Document {
-                id: stem(&path),
-                bytes: metadata.len(),
-                origin,
-                path,
-            });
+            documents.push(kept(path, origin, metadata.len()));
         }
     }
     Ok(documents)
 }
 
-fn stem(path: &Path) -> String {
-    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+/// A document of the store, which is named as its file.
+fn kept(path: PathBuf, origin: Origin, bytes: u64) -> Document {
+    let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Document {
+        id,
+        path,
+        origin,
+        bytes,
+    }
 }
 
 /// The name of a run's file, without what a file's name cannot have: a run may come from a stranger, and many experiments

@@ -77,7 +77,7 @@ fn a_run_never_takes_the_place_of_another() {
     let (_folder, store) = store();
     let first = store.save(&run("same")).unwrap();
     let second = store.save(&Run { seed: 2, ..run("same") });
-    assert_eq!(stem(&second.unwrap()), "same-1");
+    assert_eq!(second.unwrap().file_stem().unwrap(), "same-1");
     assert_eq!(of_file(&first).unwrap().read().unwrap().seed, 1);
 }
 
