@@ -29,26 +29,21 @@ impl State {
 /// # Errors
 /// The engine's, where a file cannot be opened, synced or read.
 pub fn bring<'a>(files: impl Iterator<Item = &'a Path> + Clone, state: Cache, drop: Drop) -> seekless::Result<State> {
-    let found: seekless::Result<Vec<Resident>> = match state {
+    let brought: fn(&Path) -> seekless::Result<Resident> = match state {
         Cache::None => return Ok(State::UNKNOWN),
-        Cache::Cold if drop == Drop::System => {
-            for file in files.clone() {
-                cache::drop_file(file)?;
-            }
-            cache::drop_system()?;
-            files.map(cache::resident).collect()
-        }
-        Cache::Cold => files.map(cache::drop_file).collect(),
-        // The memory allowed is what fills: there must be room for what the trial itself reads first.
-        Cache::Over => {
-            for file in files {
-                cache::drop_file(file)?;
-            }
-            return Ok(State::UNKNOWN);
-        }
-        Cache::Warm => files.map(cache::warm_file).collect(),
+        Cache::Cold | Cache::Over => cache::drop_file,
+        Cache::Warm => cache::warm_file,
     };
-    Ok(judge(&found?, state))
+    let mut found = files.clone().map(brought).collect::<seekless::Result<Vec<_>>>()?;
+    if state == Cache::Over {
+        // The memory allowed is what fills: there must be room for what the trial itself reads first.
+        return Ok(State::UNKNOWN);
+    }
+    if state == Cache::Cold && drop == Drop::System {
+        cache::drop_system()?;
+        found = files.map(cache::resident).collect::<seekless::Result<_>>()?;
+    }
+    Ok(judge(&found, state))
 }
 
 /// Asks for the state of files without changing it.

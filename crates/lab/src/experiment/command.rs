@@ -5,7 +5,7 @@ use seekless_record::{Command, ExitCode};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::format::{Checked, one_of, problem};
+use super::format::{Checked, one_of, problem, visible};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -26,10 +26,7 @@ pub(super) fn commands(operation: Operation, texts: &[CommandText]) -> Checked<V
                 "a command is not told of updates: only methods are compared here",
             );
         }
-        let name = text.name.get_ref();
-        if name.trim().is_empty() || name.chars().any(char::is_control) {
-            return problem(&text.name, "a command has a name of visible characters");
-        }
+        let name = visible(&text.name, "command")?;
         if commands.iter().any(|command| command.name == *name) {
             return problem(&text.name, format!("two commands are named `{name}`"));
         }

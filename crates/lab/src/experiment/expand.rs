@@ -1,8 +1,8 @@
 //! From the names of an experiment to methods: names, 2014 names, globs, and the blocks of a contest.
 
 use globset::{Glob, GlobMatcher};
-use seekless::Operation;
 use seekless::method::{ALIASES, Choice, Durability, MECHANISMS, Plan, Setting, variants};
+use seekless::{Method, Operation};
 
 use super::error::{did_you_mean, nearest};
 
@@ -18,16 +18,14 @@ pub(super) fn expand(name: &str, operation: Operation, blocks: &[u64]) -> Result
     }
     let mut expanded = Vec::new();
     for choice in methods {
-        let with_block = choice
-            .method()
-            .filter(|method| method.options().block_bytes().is_some());
-        let Some(method) = with_block else {
+        let has_block = |method: &&Method| method.options().block_bytes().is_some();
+        if let Some(method) = choice.method().filter(has_block) {
+            for &block in blocks {
+                let sized = method.with(Setting::block_bytes(block));
+                expanded.push(sized.map_err(|error| error.to_string())?.into());
+            }
+        } else {
             expanded.push(choice);
-            continue;
-        };
-        for &block in blocks {
-            let sized = method.with(Setting::block_bytes(block));
-            expanded.push(sized.map_err(|error| error.to_string())?.into());
         }
     }
     Ok(expanded)

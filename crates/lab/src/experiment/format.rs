@@ -164,6 +164,15 @@ pub(super) fn operation(word: &Spanned<String>) -> Checked<Operation> {
     one_of(word, "operation", &Operation::ALL.map(|known| (known.name(), known)))
 }
 
+/// A name that a line of text can show.
+pub(super) fn visible<'a>(name: &'a Spanned<String>, of: &str) -> Checked<&'a String> {
+    let text = name.get_ref();
+    if text.trim().is_empty() || text.chars().any(char::is_control) {
+        return problem(name, format!("a {of} has a name of visible characters"));
+    }
+    Ok(text)
+}
+
 /// The value of a word, or an error with the words there are.
 pub(super) fn one_of<T: Copy>(word: &Spanned<String>, what: &str, known: &[(&str, T)]) -> Checked<T> {
     let given = word.get_ref();

@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use super::Layout;
 use super::expand::glob;
-use super::format::{Checked, one_of, operation, problem, size_of};
+use super::format::{Checked, one_of, operation, problem, size_of, visible};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -143,11 +143,8 @@ pub(super) struct ColumnText {
 
 /// A column of a document, for the experiment that gives it.
 pub(super) fn column(experiment: &str, text: ColumnText) -> Checked<Column> {
-    let name = text.name.get_ref();
-    if name.trim().is_empty() || name.chars().any(char::is_control) {
-        // It is the heading of a line of tabs.
-        return problem(&text.name, "a column has a name of visible characters");
-    }
+    // It is the heading of a line of tabs.
+    visible(&text.name, "column")?;
     if let Err(message) = glob(text.methods.get_ref()) {
         return problem(
             &text.methods,

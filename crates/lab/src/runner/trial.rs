@@ -197,19 +197,18 @@ impl Runner<'_> {
             let half = files.read().map(|file| file.bytes).sum::<u64>() / 2;
             contest.memory_bytes.unwrap_or(half)
         });
-        let group = match memory_bytes.map(MemoryGroup::new).transpose() {
-            Ok(group) => group,
-            Err(why) => return Ok(unavailable(why)),
+        let prepare = || {
+            let group = memory_bytes.map(MemoryGroup::new).transpose();
+            let group = group.map_err(Outcome::Unavailable)?;
+            let action = action(contest, entry, self.bench.seed).map_err(Outcome::Failed)?;
+            settle(place);
+            let set = |kib| ReadAhead::set(&place.facts, kib, &self.bench.program);
+            let read_ahead = contest.read_ahead_kib.map(set).transpose();
+            Ok((group, action, read_ahead.map_err(Outcome::Unavailable)?))
         };
-        let action = match action(contest, entry, self.bench.seed) {
-            Ok(action) => action,
-            Err(why) => return Ok((Outcome::Failed(why), State::UNKNOWN)),
-        };
-        settle(place);
-        let set = |kib| ReadAhead::set(&place.facts, kib, &self.bench.program);
-        let _read_ahead = match contest.read_ahead_kib.map(set).transpose() {
-            Ok(set) => set,
-            Err(why) => return Ok(unavailable(why)),
+        let (group, action, _read_ahead) = match prepare() {
+            Ok(prepared) => prepared,
+            Err(outcome) => return Ok((outcome, State::UNKNOWN)),
         };
         if contest.cache == Cache::Over {
             cache_state::bring(files.held(contest.target), Cache::Over, self.bench.drop)?;
@@ -316,10 +315,6 @@ impl Runner<'_> {
 
 /// How much longer than the budget a trial may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-fn unavailable(why: String) -> (Outcome, State) {
-    (Outcome::Unavailable(why), State::UNKNOWN)
-}
 
 fn device_folder(place: &Place) -> Option<OsString> {
     Some(place.facts.device.as_ref()?.sys_folder.clone().into())

@@ -102,21 +102,14 @@ impl<'a> Child<'a> {
         Ok(this)
     }
 
-    /// Says go, and waits for the outcome.
-    fn answer(mut self) -> Result<Outcome, LaunchError> {
-        if let Some(early) = self.early.take() {
-            return Ok(early);
-        }
-        self.say(GO);
-        let line = self.read_line()?;
-        Ok(serde_json::from_str(&line)?)
-    }
-
     /// Says go, and waits for the outcome; a child that takes longer than `limit` is ended.
     ///
     /// # Errors
     /// [`LaunchError`] where the child dies, is ended or answers something else.
-    pub fn run(self, limit: Duration) -> Result<Outcome, LaunchError> {
+    pub fn run(mut self, limit: Duration) -> Result<Outcome, LaunchError> {
+        if let Some(early) = self.early.take() {
+            return Ok(early);
+        }
         let stop = self.stop;
         let (answered, watched) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
@@ -127,11 +120,12 @@ impl<'a> Child<'a> {
                 }
                 late
             });
-            let outcome = self.answer();
+            self.say(GO);
+            let line = self.read_line();
             drop(answered);
-            match (outcome, watch.join()) {
+            match (line, watch.join()) {
                 (Err(LaunchError::Ended(_)), Ok(true)) => Err(LaunchError::TooLong(limit)),
-                (outcome, _) => outcome,
+                (line, _) => Ok(serde_json::from_str(&line?)?),
             }
         })
     }
