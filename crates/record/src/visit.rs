@@ -298,7 +298,8 @@ fields! {
     }
     Conclusion {
         sentence => Text::Mention;
-        recommended best best_synchronous best_overlapping => Text::Method;
+        recommended until_decided best best_synchronous best_overlapping => Text::Method;
+        costs_at_most equal_within decided_by_times => COUNT;
         confirmed_bytes_per_second => RATIO;
         effects => PARTS;
     }

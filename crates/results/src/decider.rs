@@ -10,9 +10,9 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
-use seekless_record::{Contest, Entry, Phase, Run, Status, Trial, Verdict};
+use seekless_record::{Contest, Entry, Phase, Run, Status, Trial};
 
-use crate::ranking::{Judged, RECOMMENDED_RATIO, best, clearly_beaten, conclude_all, standings};
+use crate::ranking::{Judged, clearly_beaten, conclude_all};
 use crate::words::description;
 
 /// Rounds before anything is dropped.
@@ -23,6 +23,8 @@ const DECIDING_ROUNDS: u32 = 6;
 pub const MOST_ROUNDS: u32 = 24;
 /// Fresh rounds of the winner: enough for an interval.
 pub const CONFIRMING_ROUNDS: u32 = 6;
+/// How many that lead are measured again.
+const CONFIRMED: usize = 3;
 /// The part of the budget that is kept for measuring the winners again.
 const CONFIRMING_PART: f64 = 0.12;
 /// If all groups need more than this many budgets, a round of each would leave nothing decided.
@@ -146,6 +148,8 @@ impl Decider {
             if rounds.is_none() {
                 let end = contending_time(budget);
                 steps.push_back(Step::rounds(all.clone(), Phase::Contending, MOST_ROUNDS, end));
+                // Fresh rounds are worth less than those without which nothing is recommended.
+                steps.push_back(Step::rounds(all.clone(), Phase::Contending, DECIDING_ROUNDS, budget));
             }
             steps.extend(all.map(Step::Confirm));
         }
@@ -366,8 +370,7 @@ impl Group {
         }
     }
 
-    /// Whether more rounds would tell nothing new: every contest has a recommendation, and each entry still in it is known
-    /// to tie. The reference runs in any case.
+    /// Whether more rounds would tell nothing worth having in any contest.
     fn is_settled(&self, run: &Run) -> bool {
         let is_settled = |&index: &usize| {
             let contest = &run.contests[index];
@@ -375,28 +378,33 @@ impl Group {
                 return true;
             }
             let judged = Judged::new(index, contest, &run.trials);
-            let standings = standings(&judged.samples);
-            let is_known = |entry: usize| {
-                standings[entry].as_ref().is_none_or(|standing| {
-                    standing.verdict == Verdict::Slower || standing.ratio.high <= RECOMMENDED_RATIO
-                })
-            };
-            judged.recommended().is_some()
-                && active(contest).all(|entry| Some(entry) == reference(contest) || is_known(entry))
+            judged.is_settled()
         };
         self.rounds >= DECIDING_ROUNDS && self.contests.iter().all(is_settled)
     }
 
-    /// The entries to measure again: the best, the recommended and the reference of each contest.
+    /// The entries to measure again in each contest: the three that lead, the one to use and the reference.
     fn winners(&self, run: &Run) -> Vec<(usize, usize)> {
         let mut winners = Vec::new();
         for &index in &self.contests {
             let contest = &run.contests[index];
             let judged = Judged::new(index, contest, &run.trials);
-            let Some(best) = best(&judged.samples) else { continue };
-            let chosen = [Some(best), judged.recommended(), reference(contest)];
-            let entries = (0..contest.entries.len()).filter(|&entry| chosen.contains(&Some(entry)));
-            winners.extend(entries.map(|entry| (index, entry)));
+            let command = judged.all.as_ref().map(|field| field.leader);
+            let to_use = judged.pick().map(|pick| pick.entry);
+            let leading: Vec<usize> = judged
+                .by_speed()
+                .filter(|&entry| is_measured(&contest.entries[entry]))
+                .take(CONFIRMED)
+                .collect();
+            let is_chosen =
+                |entry: usize| leading.contains(&entry) || [command, to_use, reference(contest)].contains(&Some(entry));
+            if command.is_some() {
+                winners.extend(
+                    (0..contest.entries.len())
+                        .filter(|&entry| is_chosen(entry))
+                        .map(|entry| (index, entry)),
+                );
+            }
         }
         winners
     }

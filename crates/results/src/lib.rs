@@ -15,6 +15,7 @@ mod columns;
 mod compare;
 mod decider;
 mod kind;
+mod model;
 mod prediction;
 mod same;
 mod table;

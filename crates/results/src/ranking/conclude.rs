@@ -1,11 +1,14 @@
 //! What follows from a contest: the figures and standing of each entry, and what to use.
 
-use seekless_method::Choice;
-use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Run, Standing, Status, Summary, Trial, Verdict};
+use std::cmp::Ordering;
 
-use super::{PairedRatio, RECOMMENDED_RATIO, Samples, best, is_sound, only, standings, summarize};
+use seekless_method::Choice;
+use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Run, Standing, Status, Summary, Trial};
+
+use super::{PairedRatio, Samples, cpu_seconds, is_ranked, is_sound, only, stand, summarize};
+use crate::model::Field;
 use crate::ranking::{effects, sentence};
-use crate::statistics::{FEWEST_SAMPLES, median_interval, paired_ratios};
+use crate::statistics::{FEWEST_SAMPLES, median, median_interval, paired_ratios, ratio_interval};
 
 /// The figures of an entry and where it stands.
 pub type Judgement = (Option<Summary>, Option<Standing>);
@@ -18,8 +21,39 @@ pub(crate) struct Judged<'a> {
     /// The entries' trials, invalid ones included.
     pub trials: Vec<Vec<&'a Trial>>,
     pub samples: Vec<Samples>,
-    /// Where the methods stand among themselves, commands left out.
-    pub among_methods: Vec<Option<Standing>>,
+    /// All entries beside the one that leads, commands among them.
+    pub all: Option<Field>,
+    /// The methods beside the one that leads.
+    pub field: Option<Field>,
+}
+
+/// What a choice may cost where it is made for its simplicity.
+pub(super) const CHEAP: f64 = 0.05;
+/// What a recommended method may cost, and how far apart methods are that are said to be equal.
+const RECOMMENDED: f64 = 0.10;
+
+/// A method to use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pick {
+    pub entry: usize,
+    /// What it costs at most over the best, as of [`Field::costs_at_most`].
+    pub costs_at_most: f64,
+    pub why: Why,
+}
+
+/// Why a method is picked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Why {
+    /// All others are slower.
+    Best,
+    /// All methods are within this of the best, and it is the simplest.
+    Equal { within: f64 },
+    /// It is the simplest of so many that cost next to nothing.
+    Simplest { of: usize },
+    /// It is the one that costs least.
+    Least,
+    /// The same, but it may cost more than a recommended method may.
+    Undecided,
 }
 
 impl<'a> Judged<'a> {
@@ -41,13 +75,15 @@ impl<'a> Judged<'a> {
         let samples: Vec<Samples> = samples
             .map(|(entry, trials)| Samples::of_entry(entry, trials))
             .collect();
-        let among_methods = standings(&only(&samples, |entry| methods[entry].is_some()));
+        let all = Field::of(&samples, |_| true);
+        let field = Field::of(&only(&samples, |entry| methods[entry].is_some()), |_| true);
         Self {
             entries,
             methods,
             trials: of_entries,
             samples,
-            among_methods,
+            all,
+            field,
         }
     }
 
@@ -59,11 +95,14 @@ impl<'a> Judged<'a> {
         self.methods[entry].is_some()
     }
 
-    /// The best of the methods that overlap, or of those that do not; one that was dropped only where all were.
-    pub fn best_where(&self, overlapping: bool) -> Option<usize> {
+    /// The one that leads the methods that overlap, or those that do not; one that was dropped only where all were.
+    pub fn leader_where(&self, overlapping: bool) -> Option<usize> {
         let is_kind = |entry: usize| self.methods[entry].is_some_and(|method| method.is_overlapping() == overlapping);
         let is_kept = |entry: usize| is_kind(entry) && self.entries[entry].status == Status::Measured;
-        best(&only(&self.samples, is_kept)).or_else(|| best(&only(&self.samples, is_kind)))
+        let field = self.field.as_ref()?;
+        field
+            .leader_of(&self.samples, is_kept)
+            .or_else(|| field.leader_of(&self.samples, is_kind))
     }
 
     /// One entry's seconds over another's.
@@ -71,47 +110,106 @@ impl<'a> Judged<'a> {
         self.samples[entry].over(&self.samples[over])
     }
 
-    /// The best of the methods.
-    pub fn best_method(&self) -> Option<usize> {
-        self.ties()
-            .find_map(|(entry, standing)| (standing.verdict == Verdict::Best).then_some(entry))
+    /// The method that leads.
+    pub fn leader(&self) -> Option<usize> {
+        self.field.as_ref().map(|field| field.leader)
     }
 
-    /// The methods that are best or tie with it.
-    pub fn ties(&self) -> impl Iterator<Item = (usize, &Standing)> {
-        let standings = self.among_methods.iter().enumerate();
-        standings
-            .filter_map(|(entry, standing)| Some((entry, standing.as_ref()?)))
-            .filter(|(_, standing)| standing.verdict != Verdict::Slower)
+    /// The methods with samples, the fastest first.
+    pub fn by_speed(&self) -> impl Iterator<Item = usize> {
+        let effects = self
+            .field
+            .iter()
+            .flat_map(|field| field.model.effects.iter().enumerate());
+        let mut known: Vec<(f64, usize)> = effects
+            .filter_map(|(entry, effect)| Some((effect.as_ref()?.log_seconds, entry)))
+            .collect();
+        known.sort_by(|one, other| one.0.total_cmp(&other.0));
+        known.into_iter().map(|(_, entry)| entry)
     }
 
-    /// Those of them that are known well enough to be recommended.
-    pub fn known_ties(&self) -> impl Iterator<Item = (usize, &Standing)> {
-        self.ties().filter(|(_, standing)| {
-            standing.pairs as usize >= FEWEST_SAMPLES && standing.ratio.high <= RECOMMENDED_RATIO
+    /// The methods that are not slower than it.
+    pub fn contenders(&self) -> &[usize] {
+        self.field.as_ref().map_or(&[], |field| &field.contenders)
+    }
+
+    /// The method to use. None where none has enough rounds.
+    ///
+    /// The simplest of those that cost next to nothing: least to get wrong, then least processor time, then what it may cost.
+    /// Where none is known to cost so little, the one that costs least at most.
+    pub fn pick(&self) -> Option<Pick> {
+        let field = self.field.as_ref()?;
+        let has_enough = |entry: &usize| self.samples[*entry].rounds() >= FEWEST_SAMPLES;
+        let known = field.contenders.iter().copied().filter(has_enough);
+        let known: Vec<(usize, f64)> = known
+            .filter_map(|entry| Some((entry, field.costs_at_most(entry)?)))
+            .collect();
+        let measured =
+            (0..self.entries.len()).filter(|&entry| self.is_method(entry) && self.samples[entry].rounds() > 0);
+        let are_all_known = known.len() > 1 && known.len() == measured.count();
+        let equal = field
+            .all_within()
+            .filter(|within| are_all_known && *within <= RECOMMENDED);
+        let cheap: Vec<(usize, f64)> = known
+            .iter()
+            .copied()
+            .filter(|(_, cost)| equal.is_some() || *cost <= CHEAP)
+            .collect();
+        let least = || known.iter().min_by(|one, other| one.1.total_cmp(&other.1));
+        let &(entry, costs_at_most) = cheap
+            .iter()
+            .min_by(|one, other| self.by_simplicity(one, other))
+            .or_else(least)?;
+        let why = match equal {
+            Some(within) => Why::Equal { within },
+            None if field.contenders.len() == 1 => Why::Best,
+            None if !cheap.is_empty() => Why::Simplest { of: cheap.len() },
+            None if costs_at_most <= RECOMMENDED => Why::Least,
+            None => Why::Undecided,
+        };
+        Some(Pick {
+            entry,
+            costs_at_most,
+            why,
         })
     }
 
-    /// The simplest of these: least to get wrong, then the smaller block, then the text. None where a simpler one may tie
-    /// as well and is not known well enough to say so.
+    /// The method that is recommended.
     pub fn recommended(&self) -> Option<usize> {
-        let simplest = self.known_ties().map(|(entry, _)| entry).min_by_key(|&entry| {
-            let block_bytes = self.methods[entry].and_then(|choice| choice.method()?.options().block_bytes());
-            (self.simplicity_rank(entry), block_bytes.unwrap_or(0), self.name(entry))
-        })?;
-        self.simpler_unknown(simplest).is_none().then_some(simplest)
+        self.pick()
+            .filter(|pick| pick.why != Why::Undecided)
+            .map(|pick| pick.entry)
     }
 
-    /// A method that is simpler than this one, still in the running, and may tie with the best, but varies too much to tell.
-    pub fn simpler_unknown(&self, entry: usize) -> Option<usize> {
-        let known: Vec<usize> = self.known_ties().map(|(entry, _)| entry).collect();
-        let unknown = self
-            .ties()
-            .map(|(other, _)| other)
-            .filter(|other| !known.contains(other));
-        let running = unknown.filter(|&other| self.entries[other].status == Status::Measured);
-        let simpler = running.filter(|&other| self.simplicity_rank(other) < self.simplicity_rank(entry));
-        simpler.min_by_key(|&other| self.simplicity_rank(other))
+    /// Whether it is decided so well that more rounds would change nothing worth having.
+    pub fn is_settled(&self) -> bool {
+        let is_enough = |pick: Pick| matches!(pick.why, Why::Best | Why::Equal { .. }) || pick.costs_at_most <= CHEAP;
+        self.pick().is_some_and(is_enough)
+    }
+
+    /// How many times the rounds there are should decide it.
+    pub fn decided_by_times(&self) -> Option<f64> {
+        let leader = self.leader()?;
+        match self.pick() {
+            None => Some(FEWEST_SAMPLES as f64 / self.samples[leader].rounds() as f64),
+            // What is not known of a mean halves with four times the rounds.
+            Some(pick) => (pick.why == Why::Undecided).then(|| (pick.costs_at_most / RECOMMENDED).powi(2)),
+        }
+    }
+
+    fn by_simplicity(&self, one: &(usize, f64), other: &(usize, f64)) -> Ordering {
+        let cpu = |entry: usize| {
+            let seconds: Vec<f64> = self.trials[entry]
+                .iter()
+                .filter(|trial| is_ranked(trial))
+                .map(|trial| cpu_seconds(trial))
+                .collect();
+            median(&seconds).unwrap_or(0.0)
+        };
+        let ranks = self.simplicity_rank(one.0).cmp(&self.simplicity_rank(other.0));
+        ranks
+            .then_with(|| cpu(one.0).total_cmp(&cpu(other.0)))
+            .then_with(|| one.1.total_cmp(&other.1))
     }
 
     fn simplicity_rank(&self, entry: usize) -> Option<u32> {
@@ -121,7 +219,7 @@ impl<'a> Judged<'a> {
     /// One entry's seconds over another's, on the rounds that measured the winners again.
     pub fn compare_again(&self, entry: usize, over: usize) -> Option<Interval> {
         let seconds = |entry| self.again(entry).map(|trial| (trial.round, trial.seconds)).collect();
-        median_interval(&paired_ratios(&seconds(entry), &seconds(over)))
+        ratio_interval(&paired_ratios(&seconds(entry), &seconds(over)))
     }
 
     /// The trials that measured an entry again.
@@ -146,20 +244,29 @@ impl<'a> Judged<'a> {
 pub fn conclude(index: usize, contest: &Contest, trials: &[Trial]) -> (Vec<Judgement>, Conclusion) {
     let judged = Judged::new(index, contest, trials);
     let summaries = judged.trials.iter().map(|trials| summarize(trials));
-    let judgements = summaries.zip(standings(&judged.samples)).collect();
-    let best = best(&judged.samples);
+    let judgements = summaries.zip(stand(&judged.samples, judged.all.as_ref())).collect();
+    let best = judged.all.as_ref().map(|field| field.leader);
+    let pick = judged.pick();
     let recommended = judged.recommended();
     let name = |entry: Option<usize>| entry.map(|entry| judged.name(entry));
     let effects = effects::effects(&judged);
+    let until_decided = pick.map(|pick| pick.entry).or(judged.leader());
     let conclusion = Conclusion {
         recommended: name(recommended),
+        until_decided: name(until_decided.filter(|_| recommended.is_none())),
+        costs_at_most: pick.map(|pick| pick.costs_at_most),
+        equal_within: pick.and_then(|pick| match pick.why {
+            Why::Equal { within } => Some(within),
+            _ => None,
+        }),
+        decided_by_times: judged.decided_by_times(),
         best: name(best),
-        best_synchronous: name(judged.best_where(false)),
-        best_overlapping: name(judged.best_where(true)),
+        best_synchronous: name(judged.leader_where(false)),
+        best_overlapping: name(judged.leader_where(true)),
         confirmed_bytes_per_second: recommended
-            .or(judged.best_method())
+            .or(judged.leader())
             .and_then(|entry| judged.confirmed(entry)),
-        sentence: sentence::sentence(&judged, recommended, best, &effects),
+        sentence: sentence::sentence(&judged, best, &effects),
         effects: effects.into_iter().map(|effect| effect.record).collect(),
     };
     (judgements, conclusion)

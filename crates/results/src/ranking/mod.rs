@@ -1,7 +1,7 @@
 //! From samples to verdicts: who is best, who ties, who is dropped, what is recommended. No I/O and no clock.
 //!
-//! All comparisons are ratios paired by round, so that what slows a whole round down (another guest, a throttle)
-//! cancels. Invalid trials and those that measure the winner again take no part in the ranking: the former are not what
+//! Who leads, who is slower and what a choice may cost is told by all rounds together ([`Field`]); two methods alone are
+//! compared by the ratios of rounds that both have. So what slows a whole round down (another guest, a throttle) cancels. Invalid trials and those that measure the winner again take no part in the ranking: the former are not what
 //! they claim, the latter were made only for whom the ranking chose.
 
 mod conclude;
@@ -14,25 +14,14 @@ pub(crate) use conclude::Judged;
 pub use conclude::{Judgement, conclude, conclude_all};
 use seekless_record::{DeviceUse, Entry, Interval, Phase, Standing, Status, Summary, SystemUse, Trial, Verdict};
 
-use crate::statistics::{FEWEST_SAMPLES, deviation, mean, median, median_interval, paired_ratios};
+use crate::model::Field;
+use crate::statistics::{FEWEST_SAMPLES, deviation, mean, median, median_interval, paired_ratios, ratio_interval};
 
-/// A method ties with the best where the lower bound of its ratio to it is no larger: a difference of 3 % is not worth a
-/// recommendation, and below what two runs of one tool differ by on a shared disk.
+/// A difference of 3 % is not worth telling, and below what two runs of one tool differ by on a shared disk.
 pub const TIE_RATIO: f64 = 1.03;
-
-/// A method is recommended only where the upper bound of its ratio to the best is no larger.
-pub const RECOMMENDED_RATIO: f64 = 1.10;
 
 /// Nothing is dropped before so many rounds.
 pub const FEWEST_ROUNDS_TO_DROP: usize = 3;
-
-/// The median ratio from which a method is dropped with fewer than 6 rounds, if no round speaks for it.
-///
-/// Of 20 equal methods with 6 % noise the luckiest looks faster than it is (by 3.4 %, at n = 3), and in a fifth of the
-/// cases another has all three ratios to it above 1.03. With the median above 1.15 besides it is 1.6 % of them, of whom
-/// nothing is lost, because their equals stay; and a method 1.3 times as slow still goes after 3 rounds in 99 % of the
-/// cases. The tests simulate both.
-pub const EARLY_DROP_RATIO: f64 = 1.15;
 
 /// What an entry took: the seconds of its valid trials, by round.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,21 +55,12 @@ impl Samples {
         self.by_round.len()
     }
 
-    /// The median over the rounds that the other has too.
-    fn median_in_rounds_of(&self, other: &Self) -> Option<f64> {
-        let common = self
-            .by_round
-            .iter()
-            .filter(|(round, _)| other.by_round.contains_key(round));
-        median(&common.map(|(_, &seconds)| seconds).collect::<Vec<_>>())
-    }
-
     /// Its seconds over the other's, paired by round.
     #[must_use]
     pub fn over(&self, other: &Self) -> Option<PairedRatio> {
         let ratios = paired_ratios(&self.by_round, &other.by_round);
         Some(PairedRatio {
-            ratio: median_interval(&ratios)?,
+            ratio: ratio_interval(&ratios)?,
             pairs: ratios.len(),
         })
     }
@@ -96,17 +76,14 @@ pub struct PairedRatio {
 }
 
 impl PairedRatio {
-    /// Whether it is slower for certain: by the interval's lower bound from 6 rounds on, by every round and a clear
-    /// median from 3 on.
+    /// Whether it is slower for certain, and by more than the width of a tie. Fewer than 6 rounds tell nothing.
     #[must_use]
     pub fn is_slower(self) -> bool {
-        let enough = self.pairs >= FEWEST_SAMPLES
-            || (self.pairs >= FEWEST_ROUNDS_TO_DROP && self.ratio.median > EARLY_DROP_RATIO);
-        enough && self.ratio.low > TIE_RATIO
+        self.ratio.coverage.is_some() && self.ratio.low > TIE_RATIO
     }
 
     /// Whether it is faster for certain, and by more than the width of a tie.
-    fn is_faster(self) -> bool {
+    pub(crate) fn is_faster(self) -> bool {
         self.ratio.coverage.is_some() && self.ratio.high < 1.0 && self.ratio.median < 2.0 - TIE_RATIO
     }
 }
@@ -120,25 +97,27 @@ fn is_sound(trial: &Trial) -> bool {
     trial.valid && trial.seconds.is_finite() && trial.seconds > 0.0
 }
 
-/// Where each entry stands against the best; `None` for one without a round in common with it.
-///
-/// The best has the smallest median. With fewer than 6 pairs the range of the ratios plays the interval's role.
+/// Where each entry stands against the one that leads, by all rounds together; `None` for one without a round in common
+/// with it. With fewer than 6 of these, the ratio is theirs alone.
 #[must_use]
 pub fn standings(samples: &[Samples]) -> Vec<Option<Standing>> {
-    let Some(best) = best(samples) else {
-        return vec![None; samples.len()];
-    };
+    stand(samples, Field::of(samples, |_| true).as_ref())
+}
+
+fn stand(samples: &[Samples], field: Option<&Field>) -> Vec<Option<Standing>> {
     let stand = |(entry, own): (usize, &Samples)| {
-        let PairedRatio { ratio, pairs } = own.over(&samples[best])?;
-        let verdict = if entry == best {
+        let field = field?;
+        let verdict = if entry == field.leader {
             Verdict::Best
-        } else if ratio.low <= TIE_RATIO {
-            Verdict::Tie
-        } else {
+        } else if field.model.is_slower(entry, field.leader) {
             Verdict::Slower
+        } else {
+            Verdict::Tie
         };
+        let PairedRatio { ratio, pairs } = own.over(&samples[field.leader])?;
+        let of_all = field.ratio(entry, field.leader).filter(|_| pairs >= FEWEST_SAMPLES);
         Some(Standing {
-            ratio,
+            ratio: of_all.unwrap_or(ratio),
             pairs: pairs as u32,
             verdict,
         })
@@ -146,42 +125,22 @@ pub fn standings(samples: &[Samples]) -> Vec<Option<Standing>> {
     samples.iter().enumerate().map(stand).collect()
 }
 
-/// The entry with the smallest median.
-///
-/// Only those with at least three quarters of the most rounds are considered: who was dropped early must not win by
-/// having met only the good minutes, and who lost a round to an invalid trial must not lose the title with it. Two are
-/// compared on the rounds that both have, for the same reason.
-pub(crate) fn best(samples: &[Samples]) -> Option<usize> {
-    let most = samples.iter().map(Samples::rounds).max().filter(|&most| most > 0)?;
-    let mut contenders: Vec<usize> = (0..samples.len())
-        .filter(|&entry| samples[entry].rounds() * 4 >= most * 3)
-        .collect();
-    contenders.sort_by_key(|&entry| std::cmp::Reverse(samples[entry].rounds()));
-    contenders.into_iter().reduce(|leader, challenger| {
-        let (one, other) = (&samples[leader], &samples[challenger]);
-        match (other.median_in_rounds_of(one), one.median_in_rounds_of(other)) {
-            (Some(challenging), Some(leading)) if challenging < leading => challenger,
-            _ => leader,
-        }
-    })
-}
-
-/// Which active entries to measure no further, and why in words. The best is that of the active ones; the reference
-/// entry runs to the end, because it shows the drift.
-///
-/// Nothing goes before 3 rounds. With 3 to 5 rounds every ratio must lie above [`TIE_RATIO`] and their median above
-/// [`EARLY_DROP_RATIO`]; from 6 on the interval's lower bound must lie above [`TIE_RATIO`].
+/// Which active entries to measure no further, and why in words. The reference entry runs to the end, because it shows the
+/// drift. Nothing goes before 3 rounds.
 #[must_use]
 pub fn clearly_beaten(samples: &[Samples], active: &[bool], reference: Option<usize>) -> Vec<(usize, String)> {
     let is_active = |entry: usize| active.get(entry).copied().unwrap_or(false);
-    let Some(best) = best(&only(samples, is_active)) else {
+    let Some(field) = Field::of(samples, is_active) else {
         return Vec::new();
     };
     let beaten = |(entry, own): (usize, &Samples)| {
-        let comparison = own.over(&samples[best])?;
-        let drops = is_active(entry) && Some(entry) != reference && comparison.is_slower();
-        let PairedRatio { ratio, pairs } = comparison;
-        drops.then(|| (entry, format!("{:.2}x the best after {pairs} rounds", ratio.median)))
+        let rounds = own.over(&samples[field.leader])?.pairs;
+        let drops = is_active(entry)
+            && Some(entry) != reference
+            && rounds >= FEWEST_ROUNDS_TO_DROP
+            && field.model.is_slower(entry, field.leader);
+        let ratio = field.ratio(entry, field.leader).filter(|_| drops)?;
+        Some((entry, format!("{:.2}x the best after {rounds} rounds", ratio.median)))
     };
     samples.iter().enumerate().filter_map(beaten).collect()
 }
@@ -293,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_median_is_best_and_the_lower_bound_decides_on_ties() {
+    fn the_fastest_leads_and_what_is_within_a_tie_of_it_ties() {
         let entries = [
             samples(&[1.05; 8]),
             samples(&[1.0; 8]),
@@ -332,7 +291,7 @@ mod tests {
         let first = samples(&[1.0, 1.0, 3.0, 3.0]);
         let mut second = samples(&[1.1, 1.1, 3.1, 3.1]);
         second.by_round.remove(&3);
-        assert_eq!(best(&[second, first]), Some(1));
+        assert_eq!(verdicts(&[second, first])[1], Some(Verdict::Best));
     }
 
     #[test]
@@ -347,24 +306,19 @@ mod tests {
     }
 
     #[test]
-    fn early_drops_need_every_round_and_a_clear_median() {
+    fn what_is_dropped_is_slower_by_more_than_noise_and_a_tie() {
         let drops = |seconds: &[f64]| {
-            let best = samples(&vec![1.0; seconds.len()]);
+            let best = samples(&[1.0, 1.01, 0.99, 1.0, 1.01, 0.99]);
             !clearly_beaten(&[best, samples(seconds)], &[true, true], None).is_empty()
         };
-        assert!(!drops(&[1.0, 2.0, 2.0, 2.0, 2.0]), "one round speaks for it");
-        assert!(!drops(&[1.1; 5]), "slower, but not by much yet");
-        assert!(drops(&[1.1; 6]), "slower, and six rounds say so");
-        assert!(drops(&[1.04, 1.2, 1.2]));
-        assert!(
-            !drops(&[1.02, 1.2, 1.2, 1.2, 1.2, 1.2]),
-            "the lower bound of six is the smallest"
-        );
+        assert!(!drops(&[1.0, 2.0, 1.9, 1.1, 2.1, 2.0]), "two rounds speak for it");
+        assert!(!drops(&[1.02; 6]), "it ties");
+        assert!(drops(&[1.2, 1.21, 1.19, 1.2, 1.2, 1.2]));
     }
 
     #[test]
     fn the_best_is_sought_among_the_active() {
-        let entries = [samples(&[1.0; 4]), samples(&[2.0; 4]), samples(&[2.1; 4])];
+        let entries = [samples(&[1.0; 4]), samples(&[2.0; 4]), samples(&[2.04; 4])];
         assert_eq!(clearly_beaten(&entries, &[false, true, true], None), []);
         assert_eq!(clearly_beaten(&entries, &[], None), []);
     }

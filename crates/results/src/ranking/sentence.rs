@@ -1,9 +1,9 @@
 //! The recommendation in words. It says only what an interval carries; what is undecided it leaves out.
 
-use seekless_record::{Interval, Verdict};
+use seekless_record::Interval;
 
 use super::TIE_RATIO;
-use super::conclude::Judged;
+use super::conclude::{CHEAP, Judged, Why};
 use super::effects::Effect;
 use crate::statistics::FEWEST_SAMPLES;
 
@@ -13,30 +13,42 @@ const CPU_POINTS_TOLD: f64 = 5.0;
 /// How many options that slow a method down are named.
 const PESSIMISATIONS_TOLD: usize = 2;
 
-pub(super) fn sentence(
-    judged: &Judged<'_>,
-    recommended: Option<usize>,
-    best: Option<usize>,
-    effects: &[Effect],
-) -> String {
-    let Some(recommended) = recommended else {
-        return undecided(judged, best);
+pub(super) fn sentence(judged: &Judged<'_>, best: Option<usize>, effects: &[Effect]) -> String {
+    let Some(pick) = judged.pick() else {
+        return too_few(judged, best);
     };
-    let mut parts = vec![format!(
-        "Use {}: {}",
-        judged.name(recommended),
-        reason(judged, recommended)
-    )];
-    parts.extend(not_confirmed(judged, recommended));
-    parts.extend(faster_command(judged, recommended, best));
+    let name = judged.name(pick.entry);
+    let slower = behind(pick.costs_at_most);
+    let apart = judged.contenders().len();
+    let mut parts = vec![match pick.why {
+        Why::Best => match next(judged) {
+            Some((next, ratio)) => format!("Use {name}: the best; the next, {next}, takes {ratio:.2}x its time"),
+            None => format!("Use {name}: the only method measured"),
+        },
+        Why::Equal { within } => format!(
+            "Use {name}: all {apart} methods are equal within {}, and it is the simplest",
+            percent(within)
+        ),
+        Why::Simplest { of: 1 } | Why::Least => format!("Use {name}: {slower}; {apart} methods are not told apart"),
+        Why::Simplest { of } => {
+            let cheap = percent(CHEAP);
+            format!("Use {name}: {slower}, and the simplest of {of} known to be within {cheap} of it")
+        }
+        Why::Undecided => format!(
+            "Undecided: {apart} methods are not told apart. Until they are, use {name}: {slower}{}",
+            settled_by(judged)
+        ),
+    }];
+    parts.extend(again(judged, pick.entry));
+    parts.extend(faster_command(judged, pick.entry, best));
     parts.extend(overlapping(judged));
-    parts.extend(merits(effects, recommended));
+    parts.extend(merits(effects, pick.entry));
     parts.extend(pessimisations(effects));
     parts.join(". ") + "."
 }
 
-fn undecided(judged: &Judged<'_>, best: Option<usize>) -> String {
-    let Some(leader) = judged.best_method() else {
+fn too_few(judged: &Judged<'_>, best: Option<usize>) -> String {
+    let Some(leader) = judged.leader() else {
         let why = match best {
             None => "there is no valid trial; each method says why",
             Some(_) => "only commands were measured; name a method to compare",
@@ -44,15 +56,6 @@ fn undecided(judged: &Judged<'_>, best: Option<usize>) -> String {
         return format!("Undecided: {why}.");
     };
     let rounds = judged.samples[leader].by_round.len();
-    if rounds >= FEWEST_SAMPLES {
-        let simpler = judged.known_ties().find_map(|(entry, _)| judged.simpler_unknown(entry));
-        let simpler = simpler.map_or_else(String::new, |simpler| judged.name(simpler));
-        return format!(
-            "Undecided between {}, which leads, and {simpler}, which is simpler and varies too much to tell. Either will \
-             do until a larger budget or a quieter machine tells.",
-            judged.name(leader)
-        );
-    }
     let (rounds_are, leader) = (if rounds == 1 { "round is" } else { "rounds are" }, judged.name(leader));
     format!(
         "Undecided: {rounds} {rounds_are} too few to tell ({leader} leads); {FEWEST_SAMPLES} are needed, so give it more \
@@ -60,73 +63,53 @@ fn undecided(judged: &Judged<'_>, best: Option<usize>) -> String {
     )
 }
 
-/// What the fresh rounds say against the winner: chosen among many, it may have been lucky.
-fn not_confirmed(judged: &Judged<'_>, recommended: usize) -> Option<String> {
-    let best = judged.best_method().filter(|&best| best != recommended)?;
+/// The budget that should decide it.
+fn settled_by(judged: &Judged<'_>) -> String {
+    let times = judged.decided_by_times().map(f64::ceil);
+    times.map_or_else(String::new, |times| {
+        format!("; {times} times the budget should tell them apart")
+    })
+}
+
+/// What the fresh rounds say of the one that is used: chosen among many, it may have been lucky.
+fn again(judged: &Judged<'_>, used: usize) -> Option<String> {
+    let other = judged.by_speed().find(|&other| other != used)?;
     let ratio = judged
-        .compare_again(recommended, best)
-        .filter(|ratio| ratio.low > TIE_RATIO)?;
+        .compare_again(used, other)
+        .filter(|ratio| ratio.coverage.is_some())?;
+    let Interval { low, median, high, .. } = ratio;
     Some(format!(
-        "Measured again, it took {:.2}x the time of {}: that it ties is not confirmed",
-        ratio.median,
-        judged.name(best)
+        "Measured again, it took {median:.2}x ({low:.2} to {high:.2}) the time of {}",
+        judged.name(other)
     ))
 }
 
-/// Why this one.
-fn reason(judged: &Judged<'_>, recommended: usize) -> String {
-    let known = judged.known_ties().count();
-    let unsure = judged.ties().count() - known;
-    let standing = judged
-        .known_ties()
-        .find(|(entry, _)| *entry == recommended)
-        .map(|(_, standing)| standing);
-    match standing {
-        Some(standing) if standing.verdict != Verdict::Best => {
-            format!(
-                "the simplest of the {known} that tie for the best, {}",
-                behind(standing.ratio.high)
-            )
-        }
-        _ if known > 1 => format!("the best, and the simplest of the {known} that tie"),
-        _ if unsure > 0 => format!("the best; {unsure} more may tie with it, but vary too much to tell"),
-        _ => match next(judged) {
-            Some((next, ratio)) => format!("the best; the next, {next}, takes {ratio:.2}x its time"),
-            None => "the only method measured".to_owned(),
-        },
-    }
-}
-
-/// How far behind the best it can be, from the upper bound of its ratio.
-fn behind(high: f64) -> String {
-    // The subtraction keeps a bound of exactly 2 %, which f64 holds a little above, from being called 3 %.
-    let percent = ((high - 1.0) * 100.0 - 1e-9).ceil();
-    if percent > 0.0 {
-        format!("at most {percent:.0} % behind")
+/// How far behind the best it can be.
+fn behind(costs_at_most: f64) -> String {
+    if costs_at_most > 0.0 {
+        format!("at most {} slower than the best", percent(costs_at_most))
     } else {
-        "not behind".to_owned()
+        "the best".to_owned()
     }
 }
 
-/// The nearest of the slower methods.
-fn next(judged: &Judged<'_>) -> Option<(String, f64)> {
-    let standings = judged.among_methods.iter().enumerate();
-    let slower = standings.filter_map(|(entry, standing)| {
-        let standing = standing
-            .as_ref()
-            .filter(|standing| standing.verdict == Verdict::Slower)?;
-        Some((entry, standing.ratio.median))
-    });
-    slower
-        .min_by(|a, b| a.1.total_cmp(&b.1))
-        .map(|(entry, ratio)| (judged.name(entry), ratio))
+fn percent(part: f64) -> String {
+    // The subtraction keeps a bound of exactly 2 %, which f64 holds a little above, from being called 3 %.
+    format!("{:.0} %", (part * 100.0 - 1e-9).ceil())
 }
 
-/// A command that is the best of all, where it is sure to be faster than what is recommended.
-fn faster_command(judged: &Judged<'_>, recommended: usize, best: Option<usize>) -> Option<String> {
+/// The nearest of the other methods, which all are slower.
+fn next(judged: &Judged<'_>) -> Option<(String, f64)> {
+    let field = judged.field.as_ref()?;
+    let next = judged.by_speed().nth(1)?;
+    Some((judged.name(next), field.ratio(next, field.leader)?.median))
+}
+
+/// A command that is the best of all, where it is sure to be faster than the method to use.
+fn faster_command(judged: &Judged<'_>, used: usize, best: Option<usize>) -> Option<String> {
     let command = best.filter(|&best| !judged.is_method(best))?;
     let comparison = judged
-        .compare(command, recommended)
+        .compare(command, used)
         .filter(|comparison| comparison.is_faster())?;
     Some(format!(
         "{} is faster: {:.2}x its time",
@@ -135,19 +118,20 @@ fn faster_command(judged: &Judged<'_>, recommended: usize, best: Option<usize>) 
     ))
 }
 
-/// Whether overlapping pays, best against best. Each is the best of several and so looks better than it is, but both do.
+/// Whether overlapping pays, leader against leader, where all rounds together show it.
 fn overlapping(judged: &Judged<'_>) -> Option<String> {
-    let (overlapping, synchronous) = (judged.best_where(true)?, judged.best_where(false)?);
-    let comparison = judged.compare(overlapping, synchronous)?;
-    let ratio = comparison.ratio;
-    if comparison.is_faster() {
-        Some(format!("Overlapping {}", saving(ratio)))
-    } else if comparison.is_slower() {
-        Some(format!("Overlapping takes {:.2}x the time", ratio.median))
-    } else if ratio.coverage.is_some() && ratio.low >= 2.0 - TIE_RATIO {
-        Some("Overlapping gains nothing here".to_owned())
-    } else {
+    let field = judged.field.as_ref()?;
+    let (overlapping, synchronous) = (judged.leader_where(true)?, judged.leader_where(false)?);
+    let has_enough = |entry: usize| judged.samples[entry].rounds() >= FEWEST_SAMPLES;
+    let ratio = field.ratio(overlapping, synchronous)?;
+    if !has_enough(overlapping) || !has_enough(synchronous) {
         None
+    } else if field.model.is_slower(synchronous, overlapping) {
+        Some(format!("Overlapping {}", saving(ratio)))
+    } else if field.model.is_slower(overlapping, synchronous) {
+        Some(format!("Overlapping takes {:.2}x the time", ratio.median))
+    } else {
+        (ratio.low >= 2.0 - TIE_RATIO).then(|| "Overlapping gains nothing here".to_owned())
     }
 }
 

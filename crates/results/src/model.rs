@@ -1,0 +1,472 @@
+//! What all rounds of a contest say together: `log seconds = method + round + noise`, and how much a choice may cost.
+//!
+//! A round that only some methods have counts for these, and who was dropped in good minutes is not flattered by them. The fit is
+//! that of noise with heavy tails (Student's t with [`TAIL`] degrees of freedom, by reweighting), so that a burst or a lost
+//! second is not the method's. Each method has a variance of its own, drawn towards that of all: three rounds tell little
+//! about one.
+//!
+//! What a choice may cost is its *regret*: its time over that of the best, less one. It is drawn from the posterior of the
+//! effects of all contenders. How far contenders lie apart is a parameter too (Rubin, "Estimation in parallel randomized
+//! experiments", 1981): if sixteen methods differ by no more than the noise makes them, then the luckiest is not thought to
+//! be faster.
+
+use std::collections::BTreeMap;
+use std::f64::consts::TAU;
+
+use seekless_record::Interval;
+
+use crate::ranking::{Samples, TIE_RATIO};
+use crate::statistics::COVERAGE;
+
+/// The degrees of freedom of the noise that the fit expects.
+const TAIL: f64 = 4.0;
+/// Rounds of reweighting.
+const STEPS: usize = 30;
+/// Of them, before the first weights.
+const SETTLING: usize = 3;
+/// How many degrees of freedom the variance of all methods has in that of each.
+const DEGREES_OF_ALL: f64 = 16.0;
+/// Comparisons of a run for each of two methods: 8 contests, of which each is looked at five times.
+const LOOKS: f64 = 40.0;
+/// How often one of all comparisons of a run may be wrong.
+const WRONG: f64 = 0.05;
+/// By how much wider the posterior is taken than the model has it: the leader is chosen for being fast, noise has bursts and
+/// modes that a t distribution has not, and each method its own. Set where claims hold as often as they say (`cargo xtask rule`).
+const CAUTION: f64 = 1.15;
+/// Draws from the posterior.
+const DRAWS: usize = 400;
+/// The deviations between contenders that are thought possible.
+const APART: [f64; 9] = [0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64];
+
+/// What is known of one method.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effect {
+    /// The logarithm of its seconds in a usual round.
+    pub log_seconds: f64,
+    /// The variance of that.
+    pub variance: f64,
+}
+
+/// What is known of all methods of a contest.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    /// None for an entry without a sample.
+    pub effects: Vec<Option<Effect>>,
+    /// Degrees of freedom of the variances: with less than 1, nothing tells how much anything varies.
+    degrees: f64,
+    /// How many standard errors behind is slower.
+    slower_errors: f64,
+}
+
+/// A sample: entry, round, logarithm of seconds.
+type Point = (usize, usize, f64);
+
+impl Model {
+    /// Fits all samples.
+    pub fn fit(samples: &[Samples]) -> Self {
+        let mut rounds = BTreeMap::new();
+        for &round in samples.iter().flat_map(|own| own.by_round.keys()) {
+            let next = rounds.len();
+            rounds.entry(round).or_insert(next);
+        }
+        let points: Vec<Point> = samples
+            .iter()
+            .enumerate()
+            .flat_map(|(entry, own)| {
+                let rounds = &rounds;
+                own.by_round
+                    .iter()
+                    .map(move |(round, seconds)| (entry, rounds[round], seconds.ln()))
+            })
+            .collect();
+        let entries = samples.iter().filter(|own| own.rounds() > 0).count();
+        let degrees = points.len() as f64 - (entries + rounds.len()) as f64 + 1.0;
+        let mut weights = vec![1.0; points.len()];
+        let mut methods = vec![0.0; samples.len()];
+        let mut residuals = vec![0.0; points.len()];
+        let mut variance = 0.0;
+        for step in 0..STEPS {
+            let of_rounds = means(&points, &weights, rounds.len(), |&(entry, round, log)| {
+                (round, log - methods[entry])
+            });
+            methods = means(&points, &weights, samples.len(), |&(entry, round, log)| {
+                (entry, log - of_rounds[round])
+            });
+            for (residual, &(entry, round, log)) in residuals.iter_mut().zip(&points) {
+                *residual = log - methods[entry] - of_rounds[round];
+            }
+            // The first fits are without weights: rounds and methods have to settle.
+            if step >= SETTLING {
+                let squares: f64 = (weights.iter().zip(&residuals))
+                    .map(|(weight, residual)| weight * residual * residual)
+                    .sum();
+                variance = (squares / degrees.max(1.0)).max(1e-18);
+                for (weight, residual) in weights.iter_mut().zip(&residuals) {
+                    *weight = (TAIL + 1.0) / (TAIL + residual * residual / variance);
+                }
+            }
+        }
+        // Huber's variance of an estimate: the mean square of what each residual pulls, over the square of how fast that grows.
+        let pulls: Vec<f64> = weights
+            .iter()
+            .zip(&residuals)
+            .map(|(weight, residual)| weight * residual)
+            .collect();
+        let growth = weights.iter().zip(&residuals).map(|(weight, residual)| {
+            let square = residual * residual / variance;
+            weight * (TAIL - square) / (TAIL + square)
+        });
+        let growth = growth.sum::<f64>() / points.len() as f64;
+        let scale = points.len() as f64 / degrees.max(1.0) / (growth * growth);
+        let mut own_squares = vec![0.0; samples.len()];
+        for (&(entry, ..), pull) in points.iter().zip(&pulls) {
+            own_squares[entry] += pull * pull * scale;
+        }
+        let of_all = own_squares.iter().sum::<f64>() / points.len() as f64;
+        let effect = |(entry, own): (usize, &Samples)| {
+            let count = own.rounds() as f64;
+            (count > 0.0).then(|| {
+                let variance = (DEGREES_OF_ALL * of_all + own_squares[entry]) / (DEGREES_OF_ALL + count);
+                Effect {
+                    log_seconds: methods[entry],
+                    variance: variance / count,
+                }
+            })
+        };
+        let pairs = (entries * entries.saturating_sub(1) / 2) as f64;
+        Self {
+            effects: samples.iter().enumerate().map(effect).collect(),
+            degrees,
+            slower_errors: student(normal(WRONG / (LOOKS * pairs.max(1.0))), degrees),
+        }
+    }
+
+    /// Whether an entry is slower than another by more than a tie, for certain: of all such claims of a run one is wrong in
+    /// [`WRONG`] of the runs at most, whichever pair of methods chance puts first and last.
+    pub fn is_slower(&self, entry: usize, than: usize) -> bool {
+        let (Some(one), Some(other)) = (self.effects[entry], self.effects[than]) else {
+            return false;
+        };
+        let behind = one.log_seconds - other.log_seconds - TIE_RATIO.ln();
+        self.degrees >= 1.0 && behind > self.slower_errors * (one.variance + other.variance).sqrt()
+    }
+}
+
+/// How many deviations a normal number exceeds with this small probability. Source: the tail's asymptotic expansion,
+/// which is off by less than 0.05 below a hundredth.
+fn normal(probability: f64) -> f64 {
+    let log = -probability.ln();
+    let most = (2.0 * log).sqrt();
+    most - (log.ln() + (4.0 * std::f64::consts::PI).ln()) / (2.0 * most)
+}
+
+/// What Student's t with these degrees of freedom exceeds as often as a normal number exceeds `normal`. Source: Gleason, "A
+/// note on a proposed Student t approximation", 2000.
+fn student(normal: f64, degrees: f64) -> f64 {
+    let scale = (degrees - 5.0 / 6.0) / (degrees - 2.0 / 3.0 + 0.1 / degrees).powi(2);
+    (degrees * (scale * normal * normal).exp_m1()).sqrt()
+}
+
+/// The weighted mean of what each point adds to its group.
+fn means(points: &[Point], weights: &[f64], groups: usize, of: impl Fn(&Point) -> (usize, f64)) -> Vec<f64> {
+    let mut sums = vec![(0.0, 0.0); groups];
+    for (point, weight) in points.iter().zip(weights) {
+        let (group, value) = of(point);
+        sums[group].0 += weight * value;
+        sums[group].1 += weight;
+    }
+    sums.iter()
+        .map(|(sum, weight)| if *weight > 0.0 { sum / weight } else { 0.0 })
+        .collect()
+}
+
+/// The methods of a contest beside the one that leads.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    /// What is known of each.
+    pub model: Model,
+    /// The one that seems fastest.
+    pub leader: usize,
+    /// Those that are not slower than it for certain.
+    pub contenders: Vec<usize>,
+    /// By entry: the logarithms of its seconds, drawn from the posterior, if it contends and noise is known.
+    draws: Vec<Option<Vec<f64>>>,
+    /// The smallest of each draw.
+    bests: Vec<f64>,
+}
+
+impl Field {
+    /// The field of those that may lead; `None` where none of them has a sample.
+    pub fn of(samples: &[Samples], may_lead: impl Fn(usize) -> bool) -> Option<Self> {
+        let all = || samples.iter().enumerate().filter(|(entry, _)| may_lead(*entry));
+        let model = Model::fit(samples);
+        let log_seconds = |entry: usize| model.effects[entry].map(|effect| effect.log_seconds);
+        let leader = leader(&model, samples, &may_lead)?;
+        let is_contender = |entry: &usize| log_seconds(*entry).is_some() && !model.is_slower(*entry, leader);
+        let contenders: Vec<usize> = all().map(|(entry, _)| entry).filter(is_contender).collect();
+        let effects: Vec<Effect> = contenders.iter().filter_map(|&entry| model.effects[entry]).collect();
+        let mut draws = vec![None; samples.len()];
+        let mut bests = vec![f64::INFINITY; DRAWS];
+        if model.degrees >= 1.0 {
+            for (&entry, own) in contenders.iter().zip(draw(&effects, model.degrees)) {
+                for (best, own) in bests.iter_mut().zip(&own) {
+                    *best = best.min(*own);
+                }
+                draws[entry] = Some(own);
+            }
+        }
+        Some(Self {
+            model,
+            leader,
+            contenders,
+            draws,
+            bests,
+        })
+    }
+
+    /// The one that leads these.
+    pub fn leader_of(&self, samples: &[Samples], may_lead: impl Fn(usize) -> bool) -> Option<usize> {
+        leader(&self.model, samples, may_lead)
+    }
+
+    /// The ratio of an entry's time to another's, with the interval that holds it with a probability of 95 %.
+    pub fn ratio(&self, entry: usize, over: usize) -> Option<Interval> {
+        let (one, other) = (self.model.effects[entry]?, self.model.effects[over]?);
+        let difference = one.log_seconds - other.log_seconds;
+        let (low, median, high) = match (&self.draws[entry], &self.draws[over]) {
+            (Some(own), Some(others)) => {
+                let mut differences: Vec<f64> = own.iter().zip(others).map(|(own, other)| own - other).collect();
+                differences.sort_by(f64::total_cmp);
+                let tail = DRAWS / 40;
+                (differences[tail], differences[DRAWS / 2], differences[DRAWS - 1 - tail])
+            }
+            _ if self.model.degrees < 1.0 => return None,
+            _ => {
+                let errors = CAUTION * student(1.96, self.model.degrees) * (one.variance + other.variance).sqrt();
+                (difference - errors, difference, difference + errors)
+            }
+        };
+        Some(Interval {
+            low: low.exp(),
+            median: median.exp(),
+            high: high.exp(),
+            coverage: Some(COVERAGE),
+        })
+    }
+
+    /// What choosing a contender costs at most, over the best, with a probability of 95 %: 0.05 is 5 % of the time.
+    pub fn costs_at_most(&self, entry: usize) -> Option<f64> {
+        if self.contenders == [entry] {
+            return Some(0.0);
+        }
+        let own = self.draws[entry].as_ref()?;
+        Some(mostly(own.iter().zip(&self.bests).map(|(own, best)| own - best)))
+    }
+
+    /// How far the slowest contender is behind the best at most, in the same way.
+    pub fn all_within(&self) -> Option<f64> {
+        let mut slowest = vec![f64::NEG_INFINITY; DRAWS];
+        for own in self.draws.iter().flatten() {
+            for (slowest, own) in slowest.iter_mut().zip(own) {
+                *slowest = slowest.max(*own);
+            }
+        }
+        let is_known = self.draws.iter().any(Option::is_some);
+        is_known.then(|| mostly(slowest.iter().zip(&self.bests).map(|(slowest, best)| slowest - best)))
+    }
+}
+
+/// The fastest of those that may lead, which has at least three quarters of the most rounds: who lost a round to an invalid
+/// trial must not lose the title with it, and who was dropped must not win it by having few.
+fn leader(model: &Model, samples: &[Samples], may_lead: impl Fn(usize) -> bool) -> Option<usize> {
+    let all = || {
+        samples
+            .iter()
+            .enumerate()
+            .filter(|(entry, own)| may_lead(*entry) && own.rounds() > 0)
+    };
+    let most = all().map(|(_, own)| own.rounds()).max()?;
+    let leaders = all().filter(|(_, own)| own.rounds() * 4 >= most * 3);
+    let known = leaders.filter_map(|(entry, _)| Some((model.effects[entry]?.log_seconds, entry)));
+    known
+        .min_by(|one, other| one.0.total_cmp(&other.0))
+        .map(|(_, entry)| entry)
+}
+
+/// What the logarithms of all draws are below with a probability of 95 %, as a part.
+fn mostly(logs: impl Iterator<Item = f64>) -> f64 {
+    let mut logs: Vec<f64> = logs.collect();
+    logs.sort_by(f64::total_cmp);
+    logs[DRAWS - DRAWS / 20].exp_m1()
+}
+
+/// Draws the effects of contenders together: by contender, the logarithms of seconds.
+fn draw(effects: &[Effect], degrees: f64) -> Vec<Vec<f64>> {
+    let mut normals = Normals(fastrand::Rng::with_seed(1));
+    let parts = posterior_of_distance(effects);
+    let mut all = vec![Vec::with_capacity(DRAWS); effects.len()];
+    for draw in 0..DRAWS {
+        // Each distance has its share of the draws.
+        let at = (draw as f64 + 0.5) / DRAWS as f64;
+        let apart = parts
+            .iter()
+            .find(|(_, below)| at < *below)
+            .map_or(APART[APART.len() - 1], |(apart, _)| *apart);
+        let noise = CAUTION * normals.noise(degrees);
+        let (middle, precision) = middle(effects, apart);
+        let middle = middle + normals.next() / precision.sqrt();
+        for (own, effect) in all.iter_mut().zip(effects) {
+            let kept = apart * apart / (effect.variance + apart * apart);
+            let mean = middle + kept * (effect.log_seconds - middle);
+            own.push(mean + (kept * effect.variance).sqrt() * noise * normals.next());
+        }
+    }
+    all
+}
+
+/// The mean of all effects where they lie so far apart, and its precision.
+fn middle(effects: &[Effect], apart: f64) -> (f64, f64) {
+    let precisions = || effects.iter().map(|effect| 1.0 / (effect.variance + apart * apart));
+    let precision: f64 = precisions().sum();
+    let sum: f64 = effects
+        .iter()
+        .zip(precisions())
+        .map(|(effect, own)| effect.log_seconds * own)
+        .sum();
+    (sum / precision, precision)
+}
+
+/// The deviations of [`APART`], each with the probability that it or a smaller one is the true.
+fn posterior_of_distance(effects: &[Effect]) -> Vec<(f64, f64)> {
+    let logs = APART.map(|apart| {
+        let (middle, precision) = middle(effects, apart);
+        let logs = effects.iter().map(|effect| {
+            let variance = effect.variance + apart * apart;
+            variance.ln() + (effect.log_seconds - middle).powi(2) / variance
+        });
+        -0.5 * (logs.sum::<f64>() + precision.ln())
+    });
+    let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let all: f64 = logs.iter().map(|log| (log - most).exp()).sum();
+    let mut below = 0.0;
+    let with_part = APART.iter().zip(logs).map(|(&apart, log)| {
+        below += (log - most).exp() / all;
+        (apart, below)
+    });
+    with_part.collect()
+}
+
+/// Normal random numbers, the same each time: what is concluded from a run must not change when it is read again.
+struct Normals(fastrand::Rng);
+
+impl Normals {
+    fn next(&mut self) -> f64 {
+        // Box and Muller; 1 - f64() is never 0.
+        (-2.0 * (1.0 - self.0.f64()).ln()).sqrt() * (TAU * self.0.f64()).cos()
+    }
+
+    /// By what the noise may be larger or smaller than it was found to be: the root of the degrees over chi squared.
+    fn noise(&mut self, degrees: f64) -> f64 {
+        // Wilson and Hilferty's approximation of chi squared.
+        let part = 2.0 / (9.0 * degrees);
+        let cube = (1.0 - part + self.next() * part.sqrt()).max(0.05);
+        cube.powi(-3).sqrt()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulation::Simulation;
+
+    fn measured(simulation: &mut Simulation, medians: &[f64], rounds: u32, noise: f64) -> Vec<Samples> {
+        let mut samples = vec![Samples::default(); medians.len()];
+        for round in 0..rounds {
+            let drift = simulation.lognormal(1.0, 0.2);
+            for (own, median) in samples.iter_mut().zip(medians) {
+                own.by_round.insert(round, drift * simulation.lognormal(*median, noise));
+            }
+        }
+        samples
+    }
+
+    #[test]
+    fn the_fit_of_sums_without_noise_is_exact_whatever_rounds_are_missing() {
+        let mut samples = measured(&mut Simulation::new(1), &[1.0, 1.1, 2.0], 8, 0.0);
+        for missing in [0, 3, 5] {
+            samples[1].by_round.remove(&missing);
+        }
+        samples[2].by_round.retain(|&round, _| round < 3);
+        let field = Field::of(&samples, |_| true).unwrap();
+        assert_eq!((field.leader, field.contenders.as_slice()), (0, &[0][..]));
+        for (entry, ratio) in [(1, 1.1), (2, 2.0)] {
+            let found = field.ratio(entry, 0).unwrap();
+            assert!((found.median - ratio).abs() < 1e-3, "{entry}: {found:?}");
+        }
+    }
+
+    /// Equal methods: the variance that is stated is the one that is found, and nothing is slower.
+    #[test]
+    fn variances_are_what_the_effects_vary_by() {
+        let mut simulation = Simulation::new(1);
+        for rounds in [3, 6, 12] {
+            let (runs, mut stated, mut found, mut slower) = (300, 0.0, 0.0, 0);
+            for _ in 0..runs {
+                let model = Model::fit(&measured(&mut simulation, &[1.0; 16], rounds, 0.1));
+                let (one, other) = (model.effects[0].unwrap(), model.effects[1].unwrap());
+                stated += one.variance + other.variance;
+                found += (one.log_seconds - other.log_seconds).powi(2);
+                slower += (0..256).filter(|pair| model.is_slower(pair / 16, pair % 16)).count();
+            }
+            assert!(
+                (0.7..1.3).contains(&(stated / found)),
+                "{rounds} rounds: {stated} stated, {found} found"
+            );
+            assert!(slower <= runs / 50, "{rounds} rounds: {slower} of {runs}");
+        }
+    }
+
+    #[test]
+    fn a_burst_is_not_the_method_s() {
+        let mut samples = measured(&mut Simulation::new(2), &[1.0; 8], 8, 0.05);
+        *samples[3].by_round.get_mut(&4).unwrap() /= 15.0;
+        let field = Field::of(&samples, |_| true).unwrap();
+        assert!(field.ratio(3, 0).unwrap().median > 0.9);
+        assert!(field.contenders.len() == 8 && field.costs_at_most(0).unwrap() < 0.2);
+    }
+
+    #[test]
+    fn what_a_choice_costs_falls_with_rounds_and_rises_with_its_ratio() {
+        let cost = |rounds, ratio| {
+            let samples = measured(&mut Simulation::new(3), &[1.0, ratio, 1.0, 1.02], rounds, 0.05);
+            Field::of(&samples, |_| true).unwrap().costs_at_most(1)
+        };
+        assert!(cost(6, 1.0).unwrap() > cost(40, 1.0).unwrap());
+        assert!((0.05..0.2).contains(&cost(8, 1.06).unwrap()), "{:?}", cost(8, 1.06));
+        assert_eq!(cost(12, 2.0), None, "it is no contender");
+    }
+
+    #[test]
+    fn one_method_or_one_round_tells_nothing_of_noise_and_panics_nowhere() {
+        let alone = Field::of(&measured(&mut Simulation::new(4), &[1.0], 9, 0.1), |_| true).unwrap();
+        assert_eq!((alone.leader, alone.costs_at_most(0)), (0, Some(0.0)));
+        let once = Field::of(&measured(&mut Simulation::new(4), &[1.0, 3.0], 1, 0.1), |_| true).unwrap();
+        assert_eq!((once.leader, once.contenders.len(), once.ratio(1, 0)), (0, 2, None));
+        assert!(Field::of(&[Samples::default()], |_| true).is_none());
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        for (probability, normal_deviations, degrees, deviations) in [
+            (0.001, 3.090, 10.0, 4.144),
+            (0.0001, 3.719, 30.0, 4.234),
+            (0.001, 3.090, 5.0, 5.893),
+        ] {
+            assert!((normal(probability) - normal_deviations).abs() < 0.05, "{probability}");
+            assert!(
+                (student(normal_deviations, degrees) / deviations - 1.0).abs() < 0.02,
+                "{probability}, {degrees}"
+            );
+        }
+    }
+}
