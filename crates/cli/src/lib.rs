@@ -2,6 +2,7 @@
 //!
 //! `main` calls [`run`] and nothing else, so that tests and bindings reach everything that the program does.
 
+mod code;
 mod command;
 mod hint;
 mod keeper;

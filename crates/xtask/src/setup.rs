@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use crate::process::{check_interrupt, is_installed, is_root, run};
 
-/// A program, and the package that brings it.
-const NEEDED: [(&str, &str); 14] = [
+/// A program, or another file by its path, and the package that brings it.
+const NEEDED: [(&str, &str); 17] = [
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
@@ -22,6 +22,9 @@ const NEEDED: [(&str, &str); 14] = [
     ("chromium", "chromium"),
     ("node", "nodejs"),
     ("npm", "npm"),
+    ("cc", "gcc"),
+    ("python3", "python3"),
+    ("/usr/include/liburing.h", "liburing-dev"),
 ];
 
 /// Installs what is missing where that is possible. Returns what will be missing all the same, and why.

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use seekless::method::Operation;
 use seekless::{Availability, Method, Probe};
 
+use crate::code::{LANGUAGES, Language};
 use crate::read_ahead;
 use crate::show::{Page, json_text, list_methods, method_json, methods_json};
 use crate::test_folder::TestFolder;
@@ -21,6 +23,7 @@ Examples:
   seekless methods                      # all of them, tried in this folder
   seekless methods copy --dir /mnt/nas  # only copying, on another storage
   seekless methods read_async_fadvise   # one method, or an old name of one
+  seekless methods read/sync,direct --code python # a program that reads so
   seekless methods --json               # for programs")]
 pub struct Arguments {
     /// Only this operation (read, write, copy, compare, update), or one method
@@ -32,9 +35,27 @@ pub struct Arguments {
     /// As JSON
     #[arg(long)]
     json: bool,
+    /// Print a complete program that does what the METHOD does, with its open flags, alignment and calls in a comment
+    #[arg(long, value_name = "LANGUAGE", value_parser = language(), conflicts_with = "json", requires = "what")]
+    code: Option<&'static Language>,
+}
+
+fn language() -> impl TypedValueParser<Value = &'static Language> {
+    let values = LANGUAGES
+        .iter()
+        .map(|language| PossibleValue::new(language.word).help(language.name));
+    PossibleValuesParser::new(values).try_map(|given| {
+        let found = LANGUAGES.iter().find(|language| language.word == given);
+        found.ok_or("no such language")
+    })
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let (Some(language), Some(what)) = (arguments.code, &arguments.what) {
+        let program = language.program(&method(what)?)?;
+        write!(Page::stdout(), "{program}")?;
+        return Ok(());
+    }
     let metadata = std::fs::metadata(&arguments.folder);
     let metadata = metadata.with_context(|| format!("{}: looking at it failed", arguments.folder.display()))?;
     if !metadata.is_dir() {

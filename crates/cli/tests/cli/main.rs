@@ -7,6 +7,7 @@ mod bad_input;
 mod bench_update;
 mod cache;
 mod cmp;
+mod code;
 mod comparing;
 mod experiments;
 mod exports;

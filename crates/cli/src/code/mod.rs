@@ -1,0 +1,244 @@
+//! Programs in C, Python and Rust that do what a method does, as text: a recommendation for those who do not use Rust, or
+//! no library.
+//!
+//! A language is a row of [`LANGUAGES`] with a template. A line `%% GUARD` in a template begins lines that are only for
+//! some methods: a guard is clauses with `;` between them, all of which must hold; a clause is words of which one must be
+//! among [`facts`] of the method, or none where it begins with `!`. `%% all` begins lines for every method. What the calls
+//! are is told by the same means in `calls.txt`, once for all languages.
+
+use anyhow::bail;
+use seekless::Method;
+use seekless::method::{CachePolicy, Durability, Hint, Operation, Platform, Preallocate};
+
+/// A language that programs are written in.
+#[derive(Debug)]
+pub struct Language {
+    /// Its word on the command line.
+    pub word: &'static str,
+    /// Its name, for the help.
+    pub name: &'static str,
+    template: &'static str,
+    comment: &'static str,
+    /// What it is not written for, as guards with reasons.
+    lacks: &'static [(&'static str, &'static str)],
+}
+
+const CALLS: &str = include_str!("calls.txt");
+
+/// The languages.
+pub static LANGUAGES: [Language; 3] = [
+    Language {
+        word: "c",
+        name: "C11 for Linux",
+        template: include_str!("c.txt"),
+        comment: "//",
+        lacks: &[],
+    },
+    Language {
+        word: "python",
+        name: "Python 3.10 for Linux",
+        template: include_str!("python.txt"),
+        comment: "#",
+        lacks: &[
+            ("posix-aio", "Python's standard library has no aio_read(3)"),
+            ("io_uring", "Python's standard library has no io_uring(7)"),
+            ("readahead", "Python's standard library has no readahead(2)"),
+        ],
+    },
+    Language {
+        word: "rust",
+        name: "Rust for Linux, with the crate rustix",
+        template: include_str!("rust.txt"),
+        comment: "//",
+        lacks: &[
+            ("posix-aio", "rustix has no aio_read(3)"),
+            ("readahead", "rustix has no readahead(2)"),
+        ],
+    },
+];
+
+/// What no language has a program for.
+const LACKING: &[(&str, &str)] = &[
+    ("compare update", "programs are for methods that read, write or copy"),
+    ("macos", "programs are for Linux"),
+    ("holes", "a program that skips holes does not fit on a page"),
+    ("odd-block", "with direct, the block of a program is a multiple of 4K"),
+];
+
+impl Language {
+    /// A complete program that does what the method does, after a comment with the flags, the alignment and the calls.
+    ///
+    /// # Errors
+    /// Where this language, or any, has no program for the method: the reason, and the languages that have one.
+    pub fn program(&self, method: &Method) -> anyhow::Result<String> {
+        let facts = facts(method);
+        if let Some(reason) = self.why_lacking(&facts) {
+            let others = LANGUAGES.iter().filter(|other| other.why_lacking(&facts).is_none());
+            let others: Vec<String> = others.map(|other| format!("--code {}", other.word)).collect();
+            let advice = match others.as_slice() {
+                [] => String::new(),
+                _ => format!("; {} works", others.join(" or ")),
+            };
+            bail!("no program for {method} in {}: {reason}{advice}", self.word);
+        }
+        let calls = commented(&filled(&chosen(CALLS, &facts), method), self.comment);
+        let template = chosen(self.template, &facts);
+        Ok(filled(&template.replace("{calls}\n", &calls), method))
+    }
+
+    fn why_lacking(&self, facts: &[&str]) -> Option<&'static str> {
+        let mut lacking = LACKING.iter().chain(self.lacks);
+        lacking
+            .find(|(guard, _)| holds(guard, facts))
+            .map(|(_, reason)| *reason)
+    }
+}
+
+/// What guards ask for.
+fn facts(method: &Method) -> Vec<&'static str> {
+    let (mechanism, options) = (method.mechanism(), method.options());
+    let mut facts = vec![
+        "all",
+        mechanism.operation.name(),
+        mechanism.name,
+        options.cache().name(),
+    ];
+    let is_copied_or_read = matches!(mechanism.operation, Operation::Read | Operation::Copy);
+    let optional = [
+        (is_copied_or_read && options.hint() != Hint::None, options.hint().name()),
+        (options.durability() != Durability::None, options.durability().name()),
+        (options.block_bytes().is_some(), "block"),
+        (options.holes_skipped(), "holes"),
+        (
+            matches!(options.preallocate(), Preallocate::Allocate | Preallocate::Both),
+            "allocate",
+        ),
+        (
+            matches!(options.preallocate(), Preallocate::Truncate | Preallocate::Both),
+            "truncate",
+        ),
+        (
+            !mechanism.platforms.contains(&Platform::Linux) || matches!(options.hint(), Hint::RdAhead | Hint::RdAdvise),
+            "macos",
+        ),
+        (
+            options.cache() == CachePolicy::Direct && !options.block_bytes().unwrap_or(0).is_multiple_of(4096),
+            "odd-block",
+        ),
+    ];
+    facts.extend(optional.into_iter().filter(|(is_so, _)| *is_so).map(|(_, fact)| fact));
+    facts
+}
+
+fn holds(guard: &str, facts: &[&str]) -> bool {
+    guard.split(';').map(str::trim).all(|clause| {
+        let (words, wanted) = clause.strip_prefix('!').map_or((clause, true), |words| (words, false));
+        words.split_whitespace().any(|word| facts.contains(&word)) == wanted
+    })
+}
+
+/// The lines of a template that are for such a method.
+fn chosen(template: &str, facts: &[&str]) -> String {
+    let mut text = String::new();
+    let mut is_meant = true;
+    for line in template.lines() {
+        match line.strip_prefix("%%") {
+            Some(guard) => is_meant = holds(guard, facts),
+            None if is_meant => text.extend([line, "\n"]),
+            None => {}
+        }
+    }
+    text
+}
+
+fn commented(text: &str, comment: &str) -> String {
+    let lines = text.lines().map(|line| format!("{comment} {line}"));
+    lines
+        .flat_map(|line| [line.trim_end().to_owned(), "\n".to_owned()])
+        .collect()
+}
+
+/// A template with the values of the method in place of their names.
+fn filled(text: &str, method: &Method) -> String {
+    let options = method.options();
+    let is_mapped = method.mechanism().name == "mmap";
+    // A map begins at a page.
+    let block = options
+        .block_bytes()
+        .map_or(0, |block| if is_mapped { block.next_multiple_of(4096) } else { block });
+    let flag = |is_set: bool, flag: &'static str| if is_set { flag } else { "" };
+    let values = [
+        ("{method}", method.to_string()),
+        ("{mechanism}", method.mechanism().name.to_owned()),
+        ("{about}", method.mechanism().about.to_owned()),
+        ("{block}", block.to_string()),
+        ("{depth}", options.depth().unwrap_or(1).to_string()),
+        ("{threads}", options.threads().to_string()),
+        (
+            "{direct}",
+            flag(options.cache() == CachePolicy::Direct, " | O_DIRECT").to_owned(),
+        ),
+        (
+            "{dsync}",
+            flag(options.durability() == Durability::WriteThrough, " | O_DSYNC").to_owned(),
+        ),
+        (
+            "{libraries}",
+            flag(method.mechanism().name == "io_uring", " -luring").to_owned(),
+        ),
+    ];
+    let replaced = |text: String, (name, value): (&str, String)| text.replace(name, &value);
+    values.into_iter().fold(text.to_owned(), replaced)
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless::method::{MECHANISMS, variants};
+
+    use super::*;
+
+    #[test]
+    fn every_word_of_a_guard_is_a_fact_of_some_method() {
+        let methods = MECHANISMS.iter().flat_map(variants);
+        let known: Vec<_> = methods.flat_map(|method| facts(&method)).collect();
+        let templates = LANGUAGES.iter().map(|language| language.template).chain([CALLS]);
+        let in_templates = templates
+            .flat_map(str::lines)
+            .filter_map(|line| line.strip_prefix("%%"));
+        let lacks = LANGUAGES.iter().flat_map(|language| language.lacks);
+        let guards = in_templates.chain(lacks.chain(LACKING).map(|(guard, _)| *guard));
+        for guard in guards {
+            let words = guard.split([' ', ';', '!']).filter(|word| !word.is_empty());
+            for word in words.filter(|word| *word != "odd-block") {
+                assert!(known.contains(&word), "{word} of {guard}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_method_has_a_program_or_a_reason_and_no_name_is_left_in_it() {
+        for method in MECHANISMS.iter().flat_map(variants) {
+            for language in &LANGUAGES {
+                match language.program(&method) {
+                    Ok(program) => {
+                        let left = ["{method", "{block", "{direct", "{dsync", "{calls", "{about", "%%"];
+                        assert!(!left.iter().any(|name| program.contains(name)), "{program}");
+                    }
+                    Err(error) => assert!(error.to_string().contains(": "), "{error}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_languages_that_have_a_program() {
+        let refusal = |language: usize, method: &str| {
+            let error = LANGUAGES[language].program(&method.parse().unwrap()).unwrap_err();
+            error.to_string()
+        };
+        assert!(refusal(1, "read/io_uring").ends_with("; --code c or --code rust works"));
+        assert!(refusal(2, "read/posix-aio").ends_with("; --code c works"));
+        assert!(refusal(0, "copy/sync,holes=skip").ends_with("does not fit on a page"));
+        assert!(refusal(0, "compare/sync").ends_with("read, write or copy"));
+    }
+}
