@@ -16,6 +16,7 @@ use crate::ranking::{Judged, summarize};
 use crate::same::{NotComparable, contest_pairs, storage_pairs};
 use crate::statistics::{median, paired_ratios, unpaired_ratio};
 use crate::trials::Trials;
+use crate::units::sound;
 use crate::warnings::{OTHER_IO, STOLEN};
 use crate::words::{title, why_missing};
 
@@ -24,6 +25,8 @@ use crate::words::{title, why_missing};
 pub struct Comparison {
     /// The IDs of both runs.
     pub runs: [String; 2],
+    /// What a reader wants to know first.
+    pub answer: Answer,
     /// What is different about machine, system and storages, as in `kernel: 6.12.1, now 6.18.2`.
     pub changed: Vec<String>,
     /// Why absolute times of the two runs are not to be compared; empty where nothing speaks against it.
@@ -34,6 +37,92 @@ pub struct Comparison {
     pub only_first: Vec<String>,
     /// What only the second measured.
     pub only_second: Vec<String>,
+}
+
+/// What all contests say together, each by its method of reference: that was not chosen for its time, so neither run is
+/// favoured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// Seconds now over seconds before: geometric means over the contests of the ratio and of its bounds, so the interval
+    /// holds even where the contests of a run vary together. None where no contest has 6 rounds in both runs.
+    pub time: Option<Interval>,
+    /// The contests that these are of.
+    pub contests: usize,
+    /// Those in which it takes less time.
+    pub faster: usize,
+    /// Those in which it takes more time.
+    pub slower: usize,
+    /// Those with fewer than 6 rounds in one of the runs, or nothing in common; they count in none of the others.
+    pub too_few_rounds: usize,
+}
+
+impl Answer {
+    fn of(contests: &[ContestChange]) -> Self {
+        let times: Vec<Interval> = contests.iter().filter_map(ContestChange::reference_time).collect();
+        let count = |change: Change| times.iter().filter(|time| Change::of(time) == change).count();
+        let geometric_mean = |bound: fn(&Interval) -> f64| {
+            let logarithms: f64 = times.iter().map(|time| bound(time).ln()).sum();
+            (logarithms / times.len() as f64).exp()
+        };
+        let coverages = times.iter().filter_map(|time| time.coverage);
+        let time = coverages.min_by(f64::total_cmp).map(|coverage| Interval {
+            low: geometric_mean(|time| time.low),
+            median: geometric_mean(|time| time.median),
+            high: geometric_mean(|time| time.high),
+            coverage: Some(coverage),
+        });
+        Self {
+            time,
+            contests: times.len(),
+            faster: count(Change::Faster),
+            slower: count(Change::Slower),
+            too_few_rounds: contests.len() - times.len(),
+        }
+    }
+}
+
+impl Comparison {
+    /// The answer as a sentence, with what it rests on.
+    #[must_use]
+    pub fn answer_in_words(&self) -> String {
+        let Answer {
+            time,
+            contests,
+            faster,
+            slower,
+            too_few_rounds,
+        } = &self.answer;
+        let plural = |count: usize| if count == 1 { "contest" } else { "contests" };
+        let Some(time) = time else {
+            return format!(
+                "Nothing can be said: no method has 6 rounds in both runs, in {too_few_rounds} {}.",
+                plural(*too_few_rounds)
+            );
+        };
+        let ratio = format!(
+            "{:.2} ({:.2} to {:.2}) of the time of the first",
+            time.median, time.low, time.high
+        );
+        let shown = match Change::of(time) {
+            Change::Faster | Change::Slower => "The",
+            Change::NoneShown | Change::TooFewRounds => "No difference is shown: the",
+        };
+        let not_told_apart = contests - faster - slower;
+        let counts = match contests {
+            1 => String::new(),
+            _ => format!(": faster in {faster}, slower in {slower}, not told apart in {not_told_apart}"),
+        };
+        let few = match too_few_rounds {
+            0 => String::new(),
+            _ => format!(" Too few rounds in {too_few_rounds} more."),
+        };
+        let caution = match self.cautions.as_slice() {
+            [] => "",
+            _ => " The machine itself changed or was not quiet: see the notes.",
+        };
+        let contests = format!("{contests} {}", plural(*contests));
+        format!("{shown} second run takes {ratio} over {contests}{counts}.{few}{caution}")
+    }
 }
 
 /// What changed in one contest.
@@ -57,6 +146,17 @@ pub struct ContestChange {
     pub new: Vec<Availability>,
     /// What was measured in the first run and not in the second.
     pub gone: Vec<Availability>,
+}
+
+impl ContestChange {
+    /// How the time of the reference changed, where both runs have enough rounds of it.
+    fn reference_time(&self) -> Option<Interval> {
+        let reference = self.reference.as_ref()?;
+        let method = self.methods.iter().find(|method| method.method == *reference)?;
+        let Interval { low, median, high, .. } = method.time;
+        let is_sound = [low, median, high].into_iter().all(|bound| sound(bound).is_some());
+        (method.change != Change::TooFewRounds && is_sound).then_some(method.time)
+    }
 }
 
 /// A method that only one of two runs measured.
@@ -122,11 +222,13 @@ pub fn compare(first: &Run, second: &Run) -> Result<Comparison, NotComparable> {
         return Err(rest);
     }
     let trials = [first, second].map(|run| (run, Trials::new(run)));
+    let contests: Vec<ContestChange> = pairs.into_iter().map(|pair| contest(&trials, pair)).collect();
     Ok(Comparison {
         runs: [first.id.clone(), second.id.clone()],
         changed: changed(first, second),
         cautions: cautions(first, second),
-        contests: pairs.into_iter().map(|pair| contest(&trials, pair)).collect(),
+        answer: Answer::of(&contests),
+        contests,
         only_first: rest.only_first,
         only_second: rest.only_second,
     })

@@ -27,7 +27,7 @@ mod words;
 
 pub use anonymous::{Given, Known, anonymous};
 pub use columns::{Cell, Line, Table};
-pub use compare::{Availability, Change, Comparison, ContestChange, MethodChange, compare};
+pub use compare::{Answer, Availability, Change, Comparison, ContestChange, MethodChange, compare};
 pub use decider::{
     CONFIRMING_ROUNDS, Decider, Group, MOST_ROUNDS, Next, Turn, conclude_now, contending_time, planned_trials,
 };

@@ -83,6 +83,8 @@ fn what_a_new_kernel_changed_is_told_with_intervals() {
         .run(&["runs", "compare", "2026-11-20", "latest"])
         .succeeded()
         .stdout;
+    let first = told.lines().next().unwrap();
+    assert!(first.starts_with("The second run takes "), "{first}");
     for word in [
         "First    2026-11-20T14-03-22-read+write\n",
         "Changed  kernel: 6.18.44-7-amd64, now 7.0.1\n",
@@ -98,6 +100,15 @@ fn what_a_new_kernel_changed_is_told_with_intervals() {
     assert!(
         (method["time"]["median"].as_f64().unwrap() - 2.0).abs() < 1e-9,
         "{method}"
+    );
+    let page = place.path("page.html");
+    let arguments = ["runs", "compare", "2026-11-20", "latest", "--report", "page.html"];
+    assert_eq!(place.run(&arguments).succeeded().stdout, told);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains(&format!("<h1>{}", &first[..30])), "{page}");
+    assert!(
+        page.contains("2.00x (") && page.contains("6.18.44-7-amd64, now 7.0.1"),
+        "{page}"
     );
 }
 
@@ -344,6 +355,15 @@ fn a_strangers_document_moves_no_cursor() {
         &["runs", "show", "--all", "hostile.json"],
         &["runs", "compare", "--anyway", "--all", "full.json", "hostile.json"],
         &["runs", "compare", "full.json", "hostile.json"],
+        &[
+            "runs",
+            "compare",
+            "--anyway",
+            "full.json",
+            "hostile.json",
+            "--report",
+            "/dev/stdout",
+        ],
         &["runs", "table"],
         &["runs", "export", "hostile.json"],
         &["runs", "show", "\u{1b}[2J"],

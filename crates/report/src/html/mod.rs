@@ -6,6 +6,7 @@
 
 mod answers;
 mod columns;
+mod comparison;
 mod contest;
 mod download;
 mod drift;
@@ -19,7 +20,7 @@ mod tables;
 mod words;
 
 use seekless_record::{DocumentError, Run};
-use seekless_results::{View, Visible};
+use seekless_results::{Comparison, View, Visible};
 
 /// So many contests are shown; more come from no experiment, and the run inside the page has them all.
 const MOST_CONTESTS: usize = 300;
@@ -34,6 +35,12 @@ pub fn to_html(run: &Run) -> Result<String, DocumentError> {
     let link = download::link(run, &view.run.id)?;
     let left_out = run.contests.len().saturating_sub(MOST_CONTESTS);
     Ok(page::page(&view, &link, left_out).into_string())
+}
+
+/// The page of what changed from one run to another, with what speaks against comparing them.
+#[must_use]
+pub fn comparison_to_html(comparison: &Comparison, objections: &[String]) -> String {
+    comparison::page(comparison, objections).into_string()
 }
 
 #[cfg(test)]

@@ -20,6 +20,25 @@ const MOST_SENTENCES: usize = 12;
 /// The page, with the link to the document of its run.
 pub(super) fn page(view: &View<'_>, link: &Markup, left_out: usize) -> Markup {
     let run = view.run;
+    let body = html! {
+        a.skip href="#recommendations" { "To the recommendations" }
+        (head(view))
+        main {
+            (recommendations(view))
+            (notes(run, left_out))
+            (answers::answers(view))
+            (columns::columns(view))
+            (published::sources(view))
+            @for operation in view.operations() { (contest::operation(view, operation)) }
+            (about(run))
+            section id="run" { h2 { "The run itself" } (link) }
+        }
+    };
+    framed(&run.id, &body)
+}
+
+/// A page around a body: what it may load, its style and its script.
+pub(super) fn framed(title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -29,22 +48,11 @@ pub(super) fn page(view: &View<'_>, link: &Markup, left_out: usize) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content="seekless";
-                title { "seekless " (run.id) }
+                title { "seekless " (title) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                a.skip href="#recommendations" { "To the recommendations" }
-                (head(view))
-                main {
-                    (recommendations(view))
-                    (notes(run, left_out))
-                    (answers::answers(view))
-                    (columns::columns(view))
-                    (published::sources(view))
-                    @for operation in view.operations() { (contest::operation(view, operation)) }
-                    (about(run))
-                    section id="run" { h2 { "The run itself" } (link) }
-                }
+                (body)
                 script { (PreEscaped(SCRIPT)) }
             }
         }

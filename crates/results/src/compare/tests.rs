@@ -66,6 +66,66 @@ fn what_became_faster_slower_or_neither_is_told_apart() {
     assert!(contest.methods[1].beside_reference.is_none());
 }
 
+/// Runs of contests whose only method takes these seconds.
+fn of_contests(seed: u64, seconds: &[f64], rounds: u32) -> Run {
+    let mut runs = seconds.iter().enumerate().map(|(at, &seconds)| {
+        let mut run = noisy(seed + at as u64, &[("read/mmap", seconds)], rounds);
+        run.contests[0].size_bytes = 1 << (20 + at);
+        run.trials.iter_mut().for_each(|trial| trial.contest = at);
+        run
+    });
+    let mut all = runs.next().unwrap();
+    for run in runs {
+        all.contests.extend(run.contests);
+        all.trials.extend(run.trials);
+    }
+    all
+}
+
+#[test]
+fn the_answer_counts_contests_and_claims_nothing_of_few_rounds() {
+    let words = |first: &Run, second: &Run| compare(first, second).unwrap().answer_in_words();
+    let before = of_contests(1, &[0.1, 0.1, 0.1], 12);
+    let now = of_contests(50, &[0.05, 0.1, 0.06], 12);
+    let comparison = compare(&before, &now).unwrap();
+    let Answer {
+        faster,
+        slower,
+        contests,
+        ..
+    } = comparison.answer;
+    assert_eq!((faster, slower, contests), (2, 0, 3));
+    let time = comparison.answer.time.unwrap();
+    let expected = (0.5_f64 * 0.6).cbrt();
+    assert!(
+        time.low < expected && expected < time.high && time.high < 1.0,
+        "{time:?}"
+    );
+    let told = comparison.answer_in_words();
+    assert!(told.starts_with("The second run takes 0.6"), "{told}");
+    assert!(
+        told.ends_with("of the time of the first over 3 contests: faster in 2, slower in 0, not told apart in 1."),
+        "{told}"
+    );
+    let same = words(&before, &of_contests(50, &[0.1, 0.1, 0.1], 12));
+    assert!(same.starts_with("No difference is shown: "), "{same}");
+    let few = of_contests(50, &[0.05, 0.05, 0.05], 5);
+    let told = "Nothing can be said: no method has 6 rounds in both runs, in 3 contests.";
+    assert_eq!(words(&before, &few), told);
+}
+
+#[test]
+fn equal_runs_of_several_contests_seldom_seem_to_differ() {
+    let runs = 200;
+    let differ = (0..runs).filter(|&seed| {
+        let [one, other] = [0, 10_000].map(|more| of_contests(seed * 10 + more, &[0.1, 0.2, 0.1, 0.3], 8));
+        let time = compare(&one, &other).unwrap().answer.time.unwrap();
+        Change::of(&time) != Change::NoneShown
+    });
+    let differ = differ.count();
+    assert!(differ <= 4, "{differ} of {runs}");
+}
+
 #[test]
 fn few_rounds_show_no_change_whatever_they_are() {
     let before = noisy(1, &[("read/mmap", 0.1)], 5);

@@ -4,15 +4,17 @@ mod exchange;
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use seekless_lab::store::{Document, Store};
 use seekless_record::Run;
+use seekless_report::comparison_to_html;
 use seekless_results::{Origin, bytes, compare, objections, table, visible};
 
 use super::{Failure, unless_failed};
+use crate::output::Output;
 use crate::show::{
     PLAIN, Page, held_bytes, json_text, list_runs, runs_json, show_comparison, show_rankings, show_run, too_large,
 };
@@ -103,6 +105,7 @@ Examples:
 Examples:
   seekless runs compare 2026-11-20T14-03-22-read latest
   seekless runs compare --all before.json after.json
+  seekless runs compare before.json after.json --report changed.html
   seekless runs compare --anyway mine.json theirs.json")]
 struct Compare {
     /// The earlier run
@@ -120,6 +123,9 @@ struct Compare {
     /// As JSON
     #[arg(long)]
     json: bool,
+    /// Write the comparison to this file as an HTML page, too
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -195,6 +201,13 @@ fn compare_runs(store: &Store, arguments: &Compare) -> anyhow::Result<()> {
         bail!("the two runs are not of one machine and storage: {all}; --anyway compares them all the same");
     }
     let comparison = compare(&first, &second)?;
+    if let Some(report) = &arguments.report {
+        let output = Output::prepare(report)?;
+        if documents.iter().any(|document| output.replaces(&document.path)) {
+            bail!("{}: is one of the runs: write to another file", report.display());
+        }
+        output.write(comparison_to_html(&comparison, &objections).as_bytes())?;
+    }
     let mut page = Page::stdout();
     if arguments.json {
         let value = serde_json::json!({
@@ -205,6 +218,7 @@ fn compare_runs(store: &Store, arguments: &Compare) -> anyhow::Result<()> {
         });
         write!(page, "{}", json_text(&value)?)?;
     } else {
+        page.say(PLAIN, &comparison.answer_in_words())?;
         for (word, document) in ["First", "Second"].into_iter().zip(&documents) {
             writeln!(page, "{word:<8} {}{}", visible(&document.id), whose(document))?;
         }
