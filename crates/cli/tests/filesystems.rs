@@ -84,6 +84,7 @@ fn plan(operation: Operation, caches: &[Cache], target: Target) -> ContestPlan {
 fn run(folder: &Path, seed: u64) -> Run {
     let states = [Cache::Cold, Cache::Warm];
     let bench = Bench {
+        name: None,
         experiments: vec![Experiment {
             name: "lists-2014".to_owned(),
             about: "The Linux lists of the 2014 document".to_owned(),

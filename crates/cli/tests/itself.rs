@@ -46,6 +46,7 @@ fn run(folder: PathBuf) -> Run {
         work_ns_per_kib: 0,
     };
     let bench = Bench {
+        name: None,
         experiments: vec![Experiment {
             name: "itself".to_owned(),
             about: "One method under two names".to_owned(),

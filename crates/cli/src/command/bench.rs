@@ -5,11 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use seekless_lab::Bench;
 use seekless_lab::experiment::{Experiment, filter};
-use seekless_lab::store::{Document, Store};
+use seekless_lab::store::{Document, MeasuringLock, Store};
 use seekless_lab::trial::Stop;
 use seekless_record::{Cache, Drop, Run};
 use seekless_report::{to_csv, to_html, to_markdown};
@@ -22,7 +22,7 @@ use crate::keeper::Keeper;
 use crate::output::Output;
 use crate::read_ahead;
 use crate::show::{PLAIN, Page, Progress, show_run, too_large};
-use crate::signals::on_signal;
+use crate::signals::{Caught, on_signal};
 
 /// Measures which method of reading, writing, copying and comparing is fastest on a storage.
 ///
@@ -40,7 +40,9 @@ Examples:
   seekless bench read --methods '*direct*'    # some of `seekless methods` only
   seekless bench mine.toml --export-csv r.csv # an experiment of your own
   seekless bench --report storage.html        # the page with plots, here
-  seekless bench --resume latest --budget 2h  # go on where the last one stopped")]
+  seekless bench --resume latest --budget 2h  # go on where the last one stopped
+  seekless bench --name before-upgrade        # find the run by this name later
+  seekless bench --like before-upgrade        # measure the same again")]
 pub struct Arguments {
     /// Built-in experiments, or files that describe one [default: read write copy]
     #[arg(value_name = "EXPERIMENT|FILE.toml")]
@@ -95,6 +97,17 @@ pub struct Arguments {
     /// Write the report to this file instead of beside the saved run
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Measure what a run measured: its experiments, sizes, cache states and methods, in its folders unless --dir names
+    /// others; its ID or name, `latest`, or its file
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["experiments", "sizes", "methods", "cache", "work", "drop",
+        "file", "resume"])]
+    like: Option<OsString>,
+    /// A name for the end of the run's ID: letters, digits, `-`, `_` and `.`
+    #[arg(long, value_name = "NAME", value_parser = parse_name, conflicts_with = "resume")]
+    name: Option<String>,
+    /// Fail if another bench is measuring, instead of waiting for it
+    #[arg(long)]
+    no_wait: bool,
     /// Go on with a run that the budget or an interruption ended: its ID, `latest`, or its file
     #[arg(long, value_name = "RUN", conflicts_with_all = ["experiments", "sizes", "methods", "cache", "rounds", "seed",
         "work", "drop", "file"])]
@@ -140,6 +153,16 @@ fn parse_budget(text: &str) -> Result<Duration, String> {
     }
 }
 
+fn parse_name(text: &str) -> Result<String, String> {
+    const LONGEST: usize = 60;
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
+    if (1..=LONGEST).contains(&text.len()) && text.chars().all(is_plain) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("a name is 1 to {LONGEST} letters, digits, `-`, `_` and `.`"))
+    }
+}
+
 fn parse_file_size(text: &str) -> Result<u64, String> {
     size_of_at_least(1, "a test file has at least 1 byte", text)
 }
@@ -157,9 +180,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let stop = stop.clone();
         move |_| stop.request()
     })?;
+    let lock = measuring(&caught, arguments.no_wait)?;
     let document = resumed.as_ref().map(|(document, _)| document);
     let mut keeper = Keeper::new(Progress::new(arguments.quiet), document);
     let run = seekless_lab::run(&bench, &stop, &mut keeper);
+    drop(lock);
     keeper.finish();
     let run = match (run, caught.signal()) {
         // Stopped before the first trial: there is nothing to keep.
@@ -186,6 +211,38 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     unless_stopped(&caught)?;
     unless_failed(failed)?;
     Ok(shown?)
+}
+
+/// How often a bench that waits asks whether it may measure.
+const WAITING_STEP: Duration = Duration::from_millis(100);
+
+/// Waits until no other bench measures. Where there is no folder for a lock, nobody waits: saving the run will tell.
+fn measuring(caught: &Caught, no_wait: bool) -> Result<Option<MeasuringLock>, Failure> {
+    let Ok(store) = Store::of_user() else { return Ok(None) };
+    let mut told = None;
+    loop {
+        let holder = match store.try_measuring() {
+            Ok(Ok(lock)) => return Ok(Some(lock)),
+            Ok(Err(holder)) => holder,
+            Err(error) => {
+                tracing::info!("no turns are taken with other benches: {}", seekless::full_text(&error));
+                return Ok(None);
+            }
+        };
+        let who = holder.0.map_or_else(String::new, |pid| format!(" (process {pid})"));
+        if no_wait {
+            return Err(anyhow!("another bench is measuring{who}; without --no-wait this one waits for it").into());
+        }
+        if told != Some(holder) {
+            writeln!(
+                anstream::stderr(),
+                "Another bench is measuring{who}: waiting until it ends."
+            )?;
+            told = Some(holder);
+        }
+        std::thread::sleep(WAITING_STEP);
+        unless_stopped(caught)?;
+    }
 }
 
 /// The run to go on with.
@@ -243,6 +300,7 @@ fn list() -> anyhow::Result<()> {
 fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> {
     let program = std::env::current_exe().context("this program's own file could not be found")?;
     let bench = Bench {
+        name: arguments.name.clone(),
         experiments: Vec::new(),
         folders: arguments.folders.clone(),
         other: arguments.other.clone(),
@@ -258,10 +316,43 @@ fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> 
         checkpoint: arguments.checkpoint,
         resume: None,
     };
-    match resumed {
-        Some(run) => resuming(bench, run),
-        None => beginning(bench, arguments),
+    let bench = match (resumed, &arguments.like) {
+        (Some(run), _) => return resuming(bench, run),
+        (None, Some(name)) => repeating(bench, name)?,
+        (None, None) => beginning(bench, arguments)?,
+    };
+    let columns = |experiment: &Experiment| !experiment.columns.is_empty();
+    if arguments.export_columns.is_some() && !bench.experiments.iter().any(columns) {
+        bail!("--export-columns: no experiment of this run names the columns of a document, as saving-2008 does");
     }
+    if bench.drop == Drop::System {
+        seekless::cache::drop_system().context("--drop system needs root; without it, leave --drop away")?;
+    }
+    Ok(bench)
+}
+
+/// What a run measured, again: only the time, the seed and the number of rounds are new.
+fn repeating(bench: Bench, name: &OsStr) -> anyhow::Result<Bench> {
+    let document = Store::of_user()?.find(name)?;
+    let run = document.read()?;
+    let entries = run.contests.iter().flat_map(|contest| &contest.entries);
+    let is_own = document.origin == Origin::Own;
+    if let Some(command) = entries.filter(|_| !is_own).find_map(|entry| entry.command()) {
+        let (id, command) = (visible(&document.id), visible(&command.name));
+        bail!("{id}: it runs the command {command}; only commands of your own saved runs are run again");
+    }
+    let mut bench = Bench {
+        experiments: Experiment::like(&run)?,
+        drop: run.drop,
+        ..bench
+    };
+    // The folders of others are not ours.
+    if is_own {
+        bench = in_its_places(bench, &run)?;
+    } else if bench.folders.is_empty() {
+        bench.folders.push(PathBuf::from("."));
+    }
+    Ok(bench)
 }
 
 fn beginning(mut bench: Bench, arguments: &Arguments) -> anyhow::Result<Bench> {
@@ -275,21 +366,24 @@ fn beginning(mut bench: Bench, arguments: &Arguments) -> anyhow::Result<Bench> {
     if !arguments.methods.is_empty() {
         bench.experiments = filter(&bench.experiments, &arguments.methods)?;
     }
-    let mut columns = bench.experiments.iter().map(|experiment| &experiment.columns);
-    if arguments.export_columns.is_some() && columns.all(Vec::is_empty) {
-        bail!("--export-columns: no experiment of this run names the columns of a document, as saving-2008 does");
-    }
     if bench.folders.is_empty() {
         bench.folders.push(PathBuf::from("."));
-    }
-    if bench.drop == Drop::System {
-        seekless::cache::drop_system().context("--drop system needs root; without it, leave --drop away")?;
     }
     Ok(bench)
 }
 
 /// Going on with a run: all but the time and the places is the run's own.
 fn resuming(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
+    Ok(Bench {
+        seed: run.seed,
+        drop: run.drop,
+        resume: Some(run.clone()),
+        ..in_its_places(bench, run)?
+    })
+}
+
+/// Where a run measured, unless other folders are given.
+fn in_its_places(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
     let paths = run.storages.iter().map(|storage| PathBuf::from(&storage.path));
     let mut recorded: Vec<PathBuf> = paths.collect();
     // The storage of second files is the last.
@@ -307,10 +401,7 @@ fn resuming(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
     Ok(Bench {
         folders,
         other: bench.other.or(recorded_other),
-        seed: run.seed,
-        drop: run.drop,
         file,
-        resume: Some(run.clone()),
         ..bench
     })
 }

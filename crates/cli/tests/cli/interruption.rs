@@ -163,7 +163,21 @@ fn two_runs_in_one_folder_leave_each_other_alone() {
     let stuck = Stuck::start(&place);
     let before = place.content();
     assert_eq!(scratch_folders(&place).len(), 1);
-    place.bench::<&str>(&[]).succeeded();
+    // Of another user, so to say: those of one store take turns.
+    let store = tempfile::tempdir().unwrap();
+    let mut other = place.command();
+    other.args([
+        "bench",
+        "read",
+        "--size",
+        "1M",
+        "--rounds",
+        "1",
+        "--methods",
+        "read/sync",
+    ]);
+    let other = other.env("XDG_DATA_HOME", store.path()).spawn().unwrap();
+    Ended::of(other).succeeded();
     assert_eq!(
         place.content().keys().collect::<Vec<_>>(),
         before.keys().collect::<Vec<_>>()

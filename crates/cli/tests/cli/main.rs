@@ -30,6 +30,7 @@ mod runs;
 mod storage;
 mod system;
 mod trees;
+mod turns;
 mod unprivileged;
 mod update;
 mod update_spilled;

@@ -162,7 +162,7 @@ fn a_run_that_is_not_there_is_answered_with_the_nearest() {
         "{sentence}"
     );
     let sentence = place.run(&["runs", "show", "2026"]).refused();
-    assert!(sentence.contains("begins the names of 2 runs"), "{sentence}");
+    assert!(sentence.contains("ambiguous: it matches 2 runs"), "{sentence}");
     let sentence = place.run(&["runs", "show", "./gone.json"]).refused();
     assert!(
         sentence.contains("gone.json") && sentence.contains("No such file"),

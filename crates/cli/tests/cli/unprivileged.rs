@@ -73,7 +73,9 @@ fn a_folder_that_is_not_writable_is_refused() {
         sentence.contains("shut/run.json") && sentence.contains("Permission denied"),
         "{sentence}"
     );
-    assert_eq!(fs::read_dir(common.folder().join("open")).unwrap().count(), 0);
+    let mut left = fs::read_dir(common.folder().join("open")).unwrap();
+    // The store's folder has the lock by which benches take turns.
+    assert!(left.all(|entry| entry.unwrap().file_name() == "data"));
 }
 
 #[test]

@@ -50,6 +50,9 @@ pub enum ExperimentError {
         /// What is wrong there.
         message: String,
     },
+    /// A run names something that this version does not have.
+    #[error("{0}: this version of seekless does not have it, so the run cannot be repeated")]
+    NotInThisVersion(String),
     /// A glob chooses nothing of what would be measured.
     #[error("`{glob}` matches no method of the experiment{}", did_you_mean(nearest))]
     NoMatch {

@@ -11,6 +11,7 @@ mod filter;
 mod format;
 mod known;
 mod layout;
+mod like;
 mod published;
 mod updates;
 

@@ -29,6 +29,8 @@ pub use resume::Obstacle;
 /// What is asked of the lab.
 #[derive(Clone, Debug)]
 pub struct Bench {
+    /// What the ID of the run ends with, besides the time and the experiments.
+    pub name: Option<String>,
     /// What to measure.
     pub experiments: Vec<Experiment>,
     /// The folders whose storages are measured, in the same rounds.
@@ -347,9 +349,11 @@ fn new_run(bench: &Bench, places: &[Place]) -> Run {
     let experiments = &bench.experiments;
     let names: Vec<String> = experiments.iter().map(|experiment| experiment.name.clone()).collect();
     let now = jiff::Timestamp::now();
+    let time = now.strftime("%Y-%m-%dT%H-%M-%S").to_string();
+    let parts = [Some(time), Some(names.join("+")), bench.name.clone()];
     Run {
         version: seekless_record::CURRENT_VERSION,
-        id: format!("{}-{}", now.strftime("%Y-%m-%dT%H-%M-%S"), names.join("+")),
+        id: parts.into_iter().flatten().collect::<Vec<_>>().join("-"),
         seekless: env!("CARGO_PKG_VERSION").to_owned(),
         started: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         experiments: names,

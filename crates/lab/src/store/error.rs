@@ -42,11 +42,11 @@ pub enum StoreError {
         nearest: Vec<String>,
     },
     /// Several are named so.
-    #[error("`{name}` begins the names of {} runs: {}; write more of one", matches.len(), first_of(matches))]
+    #[error("`{name}` is ambiguous: it matches {} runs: {}; give a longer prefix", matches.len(), first_of(matches))]
     Ambiguous {
         /// The name given.
         name: String,
-        /// The IDs that begin with it.
+        /// The IDs that begin or end with it.
         matches: Vec<String>,
     },
     /// The store holds too much to import more: so many bytes.

@@ -5,6 +5,7 @@
 
 mod error;
 mod kept;
+mod turn;
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
@@ -20,6 +21,7 @@ use serde::de::IgnoredAny;
 use self::error::NAMES_TOLD;
 pub use self::error::StoreError;
 pub use self::kept::Kept;
+pub use self::turn::{Measuring, MeasuringLock};
 use crate::whole_file::WholeFile;
 
 /// What the store should hold at most. Beyond it a run that was measured is still saved, and the user told; nothing is
@@ -105,7 +107,8 @@ impl Store {
         Ok(documents)
     }
 
-    /// The document of a name: an ID or the beginning of just one, `latest`, or the path of a file.
+    /// The document of a name: an ID or the beginning of just one, what was given as the name of just one run, `latest` (or
+    /// `last`), or the path of a file.
     pub fn find(&self, name: &OsStr) -> Result<Document, StoreError> {
         let path = Path::new(name);
         if name.as_encoded_bytes().contains(&b'/') || path.extension().is_some_and(|extension| extension == "json") {
@@ -113,7 +116,7 @@ impl Store {
         }
         let name = name.to_string_lossy().into_owned();
         let documents = self.documents()?;
-        if name == "latest" {
+        if name == "latest" || name == "last" {
             let own = documents.first().filter(|document| document.origin == Origin::Own);
             return own.cloned().ok_or(StoreError::NoSuch {
                 name,
@@ -124,7 +127,11 @@ impl Store {
             return Ok(exact.clone());
         }
         let begins = |document: &&Document| !name.is_empty() && document.id.starts_with(&name);
-        let matches: Vec<&Document> = documents.iter().filter(begins).collect();
+        let mut matches: Vec<&Document> = documents.iter().filter(begins).collect();
+        if matches.is_empty() {
+            let end = format!("-{name}");
+            matches.extend(documents.iter().filter(|document| document.id.ends_with(&end)));
+        }
         match matches.as_slice() {
             [only] => Ok((*only).clone()),
             [] => Err(StoreError::NoSuch {

@@ -153,6 +153,7 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64, cache: Cache, method: 
         work_ns_per_kib: 0,
     };
     let bench = Bench {
+        name: None,
         experiments: vec![Experiment {
             name: "itself".to_owned(),
             about: "One method under two names".to_owned(),

@@ -1,0 +1,62 @@
+//! Benches take turns: two that measure at once would measure each other.
+
+use std::fs::{DirBuilder, File, TryLockError};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+
+use super::{Store, StoreError, system};
+
+/// Held while a bench measures: a lock on a file in the store's folder. The kernel releases it with its process.
+#[derive(Debug)]
+pub struct MeasuringLock {
+    _file: File,
+}
+
+/// Another bench measures: the number of its process, where it has written it yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measuring(pub Option<u32>);
+
+impl Store {
+    /// Takes the lock for measuring, or tells who has it.
+    pub fn try_measuring(&self) -> Result<Result<MeasuringLock, Measuring>, StoreError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        made.map_err(system(&self.folder, "making the folder"))?;
+        let path = self.folder.join("measuring.lock");
+        let mut open = File::options();
+        let opened = open.read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = opened.map_err(system(&path, "opening it"))?;
+        match file.try_lock() {
+            Ok(()) => {
+                let pid = format!("{}\n", std::process::id());
+                let written = file.set_len(0).and_then(|()| file.write_all(pid.as_bytes()));
+                written.map_err(system(&path, "writing it"))?;
+                Ok(Ok(MeasuringLock { _file: file }))
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                match file.read_to_string(&mut text) {
+                    Err(error) if error.kind() != ErrorKind::InvalidData => Err(system(&path, "reading it")(error)),
+                    _ => Ok(Err(Measuring(text.trim().parse().ok()))),
+                }
+            }
+            Err(TryLockError::Error(error)) => Err(system(&path, "locking it")(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_measures_at_a_time_and_the_other_is_told_who() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().join("seekless"));
+        let lock = store.try_measuring().unwrap().unwrap();
+        let holder = store.try_measuring().unwrap().unwrap_err();
+        assert_eq!(holder, Measuring(Some(std::process::id())));
+        drop(lock);
+        store.try_measuring().unwrap().unwrap();
+        assert!(store.documents().unwrap().is_empty());
+    }
+}
