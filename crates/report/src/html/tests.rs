@@ -289,6 +289,10 @@ prop_compose! {
             }
             contest.conclusion = Some(Conclusion {
                 recommended: Some(texts[7].clone()),
+                until_decided: Some(texts[4].clone()),
+                costs_at_most: Some(rate),
+                equal_within: Some(rate),
+                decided_by_times: Some(rate),
                 best: Some(texts[0].clone()),
                 best_synchronous: Some(texts[1].clone()),
                 best_overlapping: Some(texts[2].clone()),
