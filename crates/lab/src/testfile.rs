@@ -151,10 +151,10 @@ fn change_byte(path: &Path, offset: u64) -> seekless::Result<()> {
 
 /// Counts the lines of the first bytes of the stream of a seed.
 fn newlines_before(seed: u64, bytes: u64) -> u64 {
-    let mut piece = vec![0; CHECK_BYTES];
+    let (generator, mut piece) = (Generator::new(seed), vec![0; CHECK_BYTES]);
     let pieces = (0..bytes).step_by(CHECK_BYTES).map(|offset| {
         let piece = &mut piece[..(bytes - offset).min(CHECK_BYTES as u64) as usize];
-        Generator::new(seed).fill(offset, piece);
+        generator.fill(offset, piece);
         lines_in(piece)
     });
     pieces.sum()

@@ -67,7 +67,7 @@ pub enum Action {
 /// What a write puts into its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
-    /// The stream of a seed, made inside the clock: what a program that produces its bytes pays. It can be checked.
+    /// The stream of a seed, handed out from a block that is drawn before the clock. It can be checked.
     Stream(u64),
     /// One unchanged block of the stream of a seed, over and over: each buffer is filled once, and writing alone is
     /// timed. That is what fio does, so comparing with it needs this. Only the file's size can be checked.
