@@ -9,7 +9,7 @@
 /// Counted up whenever trials are made, timed or checked in another way, so that times are no longer those from before.
 ///
 /// 2: a write's bytes are no longer computed inside its clock, where they were half of its time and methods that overlap
-/// hid them.
+/// hid them; and the first trial of a small warm round is thrown away.
 pub const PROTOCOL: u32 = 2;
 
 pub mod experiment;

@@ -51,6 +51,44 @@ fn external_commands_are_timed_beside_methods_and_fail_alone() {
     assert!(matches!(status("command/failing"), Status::Failed(why) if why.contains("exit status: 1")));
 }
 
+const COUNTED: &str = r#"
+name = "counted"
+about = "How often is a command run?"
+
+[[contest]]
+operation = "read"
+methods = ["read/sync,block=128K"]
+cache = ["warm"]
+sizes = ["4M", "16M"]
+
+[[contest.command]]
+name = "counted"
+argv = ["sh", "-c", "wc -c < $0 >> runs", "{file}"]
+"#;
+
+#[test]
+fn the_first_trial_of_a_small_warm_round_is_thrown_away() {
+    let place = Place::new();
+    place.file("counted.toml", COUNTED.as_bytes());
+    place.run(&["bench", "counted.toml", "--rounds", "6"]).succeeded();
+    let run = place.only_run();
+    let runs = std::fs::read_to_string(place.path("runs")).unwrap();
+    for (index, contest) in run.contests.iter().enumerate() {
+        let (mut recorded, mut first, mut before) = (0, 0, None);
+        for trial in &run.trials {
+            if trial.contest == index && contest.entries[trial.entry].command().is_some() {
+                recorded += 1;
+                first += usize::from(before != Some(index));
+            }
+            before = Some(trial.contest);
+        }
+        let thrown_away = if contest.size_bytes == 4 << 20 { first } else { 0 };
+        let size = contest.size_bytes.to_string();
+        let ran = runs.lines().filter(|line| *line == size).count();
+        assert_eq!(ran, recorded + thrown_away, "{size}: {recorded} are recorded");
+    }
+}
+
 #[test]
 fn holes_2003_runs_with_small_files() {
     let place = Place::new();

@@ -225,6 +225,8 @@ struct Runner<'a> {
     written_bytes: u64,
     /// The time of a whole trial that does nothing, process and all.
     trial_overhead: Duration,
+    /// The group of the last trial.
+    last_group: Option<usize>,
 }
 
 impl<'a> Runner<'a> {
@@ -249,6 +251,7 @@ impl<'a> Runner<'a> {
             write_limit_bytes: None,
             written_bytes: 0,
             trial_overhead: Duration::ZERO,
+            last_group: None,
         })
     }
 

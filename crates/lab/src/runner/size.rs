@@ -110,7 +110,7 @@ pub(super) fn trial_cost(
 /// Files shorter than this are timed several at once.
 const SHORT_BYTES: u64 = 4 << 20;
 /// What several short files have together.
-const SEVERAL_BYTES: u64 = 8 << 20;
+pub(super) const SEVERAL_BYTES: u64 = 8 << 20;
 /// The most files of one trial.
 const MOST_FILES: u64 = 256;
 
