@@ -31,7 +31,8 @@ impl State {
 pub fn bring<'a>(files: impl Iterator<Item = &'a Path> + Clone, state: Cache, drop: Drop) -> seekless::Result<State> {
     let brought: fn(&Path) -> seekless::Result<Resident> = match state {
         Cache::None => return Ok(State::UNKNOWN),
-        Cache::Cold | Cache::Over => cache::drop_file,
+        // The storage has been synced, so that what is still dirty is an exception, found by looking.
+        Cache::Cold | Cache::Over => |path| CachedFile::open(path)?.drop_pages(),
         Cache::Warm => cache::warm_file,
     };
     let mut found = files.clone().map(brought).collect::<seekless::Result<Vec<_>>>()?;

@@ -32,9 +32,7 @@ impl TestFile {
     /// # Errors
     /// The engine's.
     pub fn create(path: &Path, bytes: u64, seed: u64) -> seekless::Result<Self> {
-        let method = Method::known("write/sync,block=1M,fsync");
-        let generator = Generator::new(seed);
-        Writer::prepare(&method)?.write(path, Destination::New, bytes, &generator)?;
+        write_stream(path, bytes, seed)?;
         Self::describe(path)
     }
 
@@ -82,6 +80,17 @@ impl TestFile {
     pub fn answer(&self, kernel: Kernel) -> Option<Answer> {
         Some(kernel.answer(self.histogram.as_ref()?))
     }
+}
+
+/// Makes a file of the stream of a seed, written through to the device, of which nothing else need be known.
+///
+/// # Errors
+/// The engine's.
+pub fn write_stream(path: &Path, bytes: u64, seed: u64) -> seekless::Result<()> {
+    let method = Method::known("write/sync,block=1M,fsync");
+    let generator = Generator::new(seed);
+    Writer::prepare(&method)?.write(path, Destination::New, bytes, &generator)?;
+    Ok(())
 }
 
 /// The second file of a comparison, and what comparing must find.
@@ -174,17 +183,29 @@ fn failed(path: &Path, action: &'static str, source: io::Error) -> seekless::Err
     }
 }
 
-/// Checks that a file has the same bytes as another; says what is wrong.
+/// How much of what a trial wrote is held against what must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// The first piece, the last, and one in sixteen of the others, drawn by this seed.
+    Sample(u64),
+}
+
+/// Checks that a file has the same bytes as another. The bytes that were compared, or what is wrong.
 ///
 /// # Errors
 /// The system's, of opening and reading.
-pub fn check_copy(path: &Path, source: &Path) -> io::Result<Result<(), String>> {
+pub fn check_copy(path: &Path, source: &Path, part: Part) -> io::Result<Result<u64, String>> {
     let original = File::open(source)?;
     let bytes = original.metadata()?.len();
-    check(path, bytes, |offset, expected| original.read_exact_at(expected, offset))
+    check(path, bytes, part, |offset, expected| {
+        original.read_exact_at(expected, offset)
+    })
 }
 
-/// Checks that a file is the first `bytes` of a stream, but for updates, by their offsets; says what is wrong.
+/// Checks that a file is the first `bytes` of a stream, but for updates, by their offsets. The bytes that were compared, or
+/// what is wrong.
 ///
 /// # Errors
 /// The system's, of opening and reading.
@@ -193,10 +214,11 @@ pub fn check_updated(
     bytes: u64,
     seed: u64,
     updates: &BTreeMap<u64, Vec<u8>>,
-) -> io::Result<Result<(), String>> {
+    part: Part,
+) -> io::Result<Result<u64, String>> {
     let generator = Generator::new(seed);
     let longest = updates.values().map(Vec::len).max().unwrap_or(0) as u64;
-    check(path, bytes, |offset, expected| {
+    check(path, bytes, part, |offset, expected| {
         generator.fill(offset, expected);
         let end = offset + expected.len() as u64;
         for (&at, update) in updates.range(offset.saturating_sub(longest)..end) {
@@ -211,21 +233,34 @@ pub fn check_updated(
     })
 }
 
-const CHECK_BYTES: usize = 1 << 20;
+/// Two of these stay in the second-level cache: what is read and what is expected.
+const CHECK_BYTES: usize = 128 << 10;
+/// One of so many pieces is in a sample.
+const SAMPLED_OF: u64 = 16;
 
-/// Holds each piece of a file against what `expect` gives for its offset.
+/// Holds pieces of a file against what `expect` gives for their offsets.
 fn check(
     path: &Path,
     bytes: u64,
+    part: Part,
     mut expect: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
-) -> io::Result<Result<(), String>> {
+) -> io::Result<Result<u64, String>> {
     let size = fs::metadata(path)?.len();
     if size != bytes {
         return Ok(Err(format!("it has {size} bytes instead of {bytes}")));
     }
+    let mut drawn = match part {
+        Part::Whole => None,
+        Part::Sample(seed) => Some(fastrand::Rng::with_seed(seed)),
+    };
     let file = File::open(path)?;
     let (mut found, mut expected) = (vec![0; CHECK_BYTES], vec![0; CHECK_BYTES]);
+    let mut checked_bytes = 0;
     for offset in (0..bytes).step_by(CHECK_BYTES) {
+        let is_first_or_last = offset == 0 || bytes - offset <= CHECK_BYTES as u64;
+        if drawn.as_mut().is_some_and(|rng| rng.u64(..SAMPLED_OF) > 0) && !is_first_or_last {
+            continue;
+        }
         let length = (bytes - offset).min(CHECK_BYTES as u64) as usize;
         let (found, expected) = (&mut found[..length], &mut expected[..length]);
         file.read_exact_at(found, offset)?;
@@ -234,8 +269,9 @@ fn check(
             let wrong = found.iter().zip(expected).position(|(a, b)| a != b);
             return Ok(Err(format!("byte {} is wrong", offset + wrong.unwrap_or(0) as u64)));
         }
+        checked_bytes += length as u64;
     }
-    Ok(Ok(()))
+    Ok(Ok(checked_bytes))
 }
 
 #[cfg(test)]
@@ -269,16 +305,42 @@ mod tests {
         // One lies across the border of two pieces.
         let places = [0, 4000, CHECK_BYTES as u64 - 2, bytes - 4];
         let updates: BTreeMap<u64, Vec<u8>> = places.iter().map(|&at| (at, vec![9, 8, 7, 6])).collect();
-        let checked = || check_updated(&path, bytes, 3, &updates).unwrap();
+        let checked = || check_updated(&path, bytes, 3, &updates, Part::Whole).unwrap();
         assert_eq!(checked(), Err("byte 0 is wrong".to_owned()), "nothing was done");
         let file = File::options().write(true).open(&path).unwrap();
         for (at, update) in &updates {
             assert!(checked().is_err(), "before the one at {at}");
             file.write_all_at(update, *at).unwrap();
         }
-        assert_eq!(checked(), Ok(()));
+        assert_eq!(checked(), Ok(bytes));
         change_byte(&path, 12_345).unwrap();
         assert_eq!(checked(), Err("byte 12345 is wrong".to_owned()));
+    }
+
+    #[test]
+    fn a_sample_has_both_ends_and_other_pieces_each_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let pieces = 64;
+        let bytes = pieces * CHECK_BYTES as u64 + 5;
+        write_stream(&path, bytes, 3).unwrap();
+        let checked = |part| check_updated(&path, bytes, 3, &BTreeMap::new(), part).unwrap();
+        assert_eq!(checked(Part::Whole), Ok(bytes));
+        let sampled: Vec<u64> = (0..20).map(|seed| checked(Part::Sample(seed)).unwrap()).collect();
+        let mean = sampled.iter().sum::<u64>() / 20;
+        assert!((bytes / 32..bytes / 8).contains(&mean), "{sampled:?}");
+        // Whichever byte is wrong, some sample finds it; at an end, every one does.
+        for (at, always) in [(0, true), (bytes / 2, false), (bytes - 1, true)] {
+            change_byte(&path, at).unwrap();
+            let wrong = Err(format!("byte {at} is wrong"));
+            assert_eq!(checked(Part::Whole), wrong);
+            let found = (0..200).filter(|&seed| checked(Part::Sample(seed)) == wrong).count();
+            assert!(
+                if always { found == 200 } else { (2..40).contains(&found) },
+                "{found} at {at}"
+            );
+            change_byte(&path, at).unwrap();
+        }
     }
 
     #[test]

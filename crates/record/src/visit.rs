@@ -311,7 +311,7 @@ fields! {
     }
     Trial {
         at_seconds seconds fsync_seconds setup_seconds user_seconds system_seconds => SECONDS;
-        bytes calls hole_bytes source_bytes sink_bytes extents peak_memory_bytes voluntary_switches
+        bytes calls hole_bytes source_bytes sink_bytes extents checked_bytes peak_memory_bytes voluntary_switches
             involuntary_switches minor_faults major_faults => COUNT;
         resident_before resident_after => PART;
         invalid => Text::Invalid;

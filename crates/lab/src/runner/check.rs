@@ -1,10 +1,11 @@
 //! Holding a trial against what must have come out of it, outside any clock.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use seekless::Method;
 use seekless::method::{CachePolicy, Choice, Operation};
-use seekless_record::{Cache, Contest, Differ, Entry, Mode, Target, Trial};
+use seekless_record::{Cache, Contest, Differ, Entry, Mode, Phase, Target, Trial};
 use seekless_results::has_target;
 
 use super::Runner;
@@ -12,7 +13,7 @@ use super::apart::Apart;
 use super::trial::{Files, target_seed};
 use crate::cache_state;
 use crate::kernel::{Answer, Kernel};
-use crate::testfile::{OtherFile, check_copy, check_updated};
+use crate::testfile::{OtherFile, Part, check_copy, check_updated};
 use crate::trial::account::{self, Expected};
 use crate::trial::{Compared, Found, Report, updates_seed};
 use crate::updates;
@@ -51,8 +52,10 @@ impl Runner<'_> {
                 && updated.is_none()
                 && matches!(contest.differ, Differ::None | Differ::Last | Differ::Itself),
         };
-        let wrong = self
-            .wrong_result(contest, files, report)
+        let result = self.check_result(contest, files, report, self.part_to_check(trial));
+        trial.checked_bytes = result.as_ref().ok().copied().flatten();
+        let wrong = result
+            .err()
             .map(|why| format!("{WRONG}: {why}"))
             .or_else(|| trial.invalid.take())
             .or_else(|| account::wrong_source(&report.trial, method, expected))
@@ -65,43 +68,79 @@ impl Runner<'_> {
         }
     }
 
-    /// What is wrong with what a trial found or made.
-    fn wrong_result(&self, contest: &Contest, files: &Files, report: &Report) -> Option<String> {
-        let unreadable = |error: std::io::Error| Some(format!("it could not be checked: {error}"));
-        match contest.operation {
-            Operation::Read => {
-                let kernel = Kernel::named(&contest.kernel)?;
-                let is_command = report.trial.calls.is_none();
-                if !is_command && report.answers.len() != files.sources.len() {
-                    return Some("not every file gave an answer".to_owned());
-                }
-                let answers = report.answers.iter().zip(&files.sources);
-                let mut wrong = answers.filter(|(found, file)| file.answer(kernel).as_ref() != Some(*found));
-                let bytes: u64 = files.sources.iter().map(|file| file.bytes).sum();
-                if report.trial.bytes != bytes {
-                    return Some(format!("{} bytes were read instead of {bytes}", report.trial.bytes));
-                }
-                wrong
-                    .next()
-                    .map(|(found, file)| format!("{kernel} found {found:?} in {}", file.path.display()))
+    /// How much of what a trial wrote is checked: all of it as long as little is known of a method, and of the winners.
+    fn part_to_check(&self, trial: &Trial) -> Part {
+        if trial.round < ROUNDS_CHECKED_WHOLLY || trial.phase == Phase::Confirming {
+            Part::Whole
+        } else {
+            Part::Sample(self.bench.seed.wrapping_add(self.run.trials.len() as u64))
+        }
+    }
+
+    /// Bytes of what a trial made that were compared with what they must be; `None` where it made nothing, and its answer
+    /// was. Or what is wrong.
+    fn check_result(
+        &self,
+        contest: &Contest,
+        files: &Files,
+        report: &Report,
+        part: Part,
+    ) -> Result<Option<u64>, String> {
+        let told = |checked: std::io::Result<Result<u64, String>>| {
+            checked.unwrap_or_else(|error| Err(format!("it could not be checked: {error}")))
+        };
+        let seed = self.bench.seed;
+        let targets = (0..).zip(&files.targets);
+        let checked: Result<u64, String> = match contest.operation {
+            Operation::Read => return wrong_reading(contest, files, report).map_or(Ok(None), Err),
+            Operation::Compare => {
+                let wrong = wrong_comparison(files, &report.compared, report.trial.calls.is_none());
+                return wrong.map_or(Ok(None), Err);
             }
-            Operation::Write => files.targets.iter().find_map(|path| {
-                check_updated(path, contest.size_bytes, self.bench.seed, &BTreeMap::new())
-                    .map_or_else(unreadable, Result::err)
-            }),
-            Operation::Update => (0..).zip(&files.targets).find_map(|(index, path)| {
-                let (bytes, seed) = (contest.size_bytes, updates_seed(self.bench.seed, index));
-                let expected = updates::expected(&contest.updates?, bytes, seed);
-                check_updated(path, bytes, target_seed(self.bench.seed), &expected).map_or_else(unreadable, Result::err)
-            }),
-            Operation::Compare => wrong_comparison(files, &report.compared, report.trial.calls.is_none()),
+            Operation::Write => targets
+                .map(|(_, path)| told(check_updated(path, contest.size_bytes, seed, &BTreeMap::new(), part)))
+                .sum(),
+            Operation::Update => {
+                let Some(pattern) = &contest.updates else {
+                    return Ok(None);
+                };
+                let bytes = contest.size_bytes;
+                let check = |(index, path): (u64, &PathBuf)| {
+                    let expected = updates::expected(pattern, bytes, updates_seed(seed, index));
+                    told(check_updated(path, bytes, target_seed(seed), &expected, part))
+                };
+                targets.map(check).sum()
+            }
             Operation::Copy => files
                 .targets
                 .iter()
                 .zip(&files.sources)
-                .find_map(|(path, source)| check_copy(path, &source.path).map_or_else(unreadable, Result::err)),
-        }
+                .map(|(path, source)| told(check_copy(path, &source.path, part)))
+                .sum(),
+        };
+        checked.map(Some)
     }
+}
+
+/// Rounds in which all that a trial wrote is checked, and not a sample of it.
+const ROUNDS_CHECKED_WHOLLY: u32 = 3;
+
+/// What is wrong with what a kernel found.
+fn wrong_reading(contest: &Contest, files: &Files, report: &Report) -> Option<String> {
+    let kernel = Kernel::named(&contest.kernel)?;
+    let is_command = report.trial.calls.is_none();
+    if !is_command && report.answers.len() != files.sources.len() {
+        return Some("not every file gave an answer".to_owned());
+    }
+    let answers = report.answers.iter().zip(&files.sources);
+    let mut wrong = answers.filter(|(found, file)| file.answer(kernel).as_ref() != Some(*found));
+    let bytes: u64 = files.sources.iter().map(|file| file.bytes).sum();
+    if report.trial.bytes != bytes {
+        return Some(format!("{} bytes were read instead of {bytes}", report.trial.bytes));
+    }
+    wrong
+        .next()
+        .map(|(found, file)| format!("{kernel} found {found:?} in {}", file.path.display()))
 }
 
 /// What is wrong with what comparing found. A command that tells no verdict is not asked for one.

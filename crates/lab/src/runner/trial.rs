@@ -7,7 +7,7 @@ use std::time::Duration;
 use seekless::full_text;
 use seekless::method::{Choice, Durability, Operation};
 use seekless_record::{Cache, Contest, DeviceUse, Differ, Entry, Status, Subject, Target, Trial};
-use seekless_results::{Decider, Turn, has_target, title};
+use seekless_results::{Decider, Turn, title};
 
 use super::apart::Apart;
 use super::check::{STRAY_PART, WRONG, mode_of};
@@ -19,7 +19,7 @@ use crate::cache_state::{self, State};
 use crate::cgroup::MemoryGroup;
 use crate::kernel::Kernel;
 use crate::read_ahead::ReadAhead;
-use crate::testfile::{OtherFile, TestFile};
+use crate::testfile::{OtherFile, TestFile, write_stream};
 use crate::trial::account;
 use crate::trial::{Action, Child, Content, Job, LaunchError, Outcome, Report, Spec};
 
@@ -129,14 +129,14 @@ impl Runner<'_> {
                 Some(Status::Failed(full_text(&error)))
             }
             Err(error) => {
-                self.clean_up(&description, &files);
+                Self::clean_up(&files);
                 return Err(error);
             }
         };
         if let Some(status) = status {
             self.retire(turn, status);
         }
-        self.clean_up(&description, &files);
+        Self::clean_up(&files);
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl Runner<'_> {
         self.count_written(contest, entry);
         let Ok(files) = self.files(contest) else { return };
         let _ = self.run_child(contest, entry, &files);
-        self.clean_up(contest, &files);
+        Self::clean_up(&files);
     }
 
     /// Counts what a trial writes.
@@ -198,7 +198,7 @@ impl Runner<'_> {
         if contest.target == Target::Overwrite {
             for path in &targets {
                 // Other bytes than the trial's, so that what is not written is found out.
-                TestFile::create(path, contest.size_bytes, target_seed(self.bench.seed))?;
+                write_stream(path, contest.size_bytes, target_seed(self.bench.seed))?;
             }
         }
         Ok(Files {
@@ -219,7 +219,7 @@ impl Runner<'_> {
             let group = memory_bytes.map(MemoryGroup::new).transpose();
             let group = group.map_err(Outcome::Unavailable)?;
             let action = action(contest, entry, self.bench.seed).map_err(Outcome::Failed)?;
-            settle(place);
+            self.settle();
             let set = |kib| ReadAhead::set(&place.facts, kib, &self.bench.program);
             let read_ahead = contest.read_ahead_kib.map(set).transpose();
             Ok((group, action, read_ahead.map_err(Outcome::Unavailable)?))
@@ -308,12 +308,16 @@ impl Runner<'_> {
     }
 
     /// Removes what a trial wrote.
-    fn clean_up(&self, contest: &Contest, files: &Files) {
+    fn clean_up(files: &Files) {
         for path in &files.targets {
             let _ = std::fs::remove_file(path);
         }
-        if has_target(contest) {
-            settle(&self.places[contest.storage]);
+    }
+
+    /// Waits until what was written or removed before is so on the devices.
+    fn settle(&self) {
+        for place in self.places.iter().filter(|place| place.scratch.is_some()) {
+            seekless::cache::sync_storage(&place.folder);
         }
     }
 
@@ -342,13 +346,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn device_folder(place: &Place) -> Option<OsString> {
     Some(place.facts.device.as_ref()?.sys_folder.clone().into())
-}
-
-/// Waits until what was written before is on the device.
-fn settle(place: &Place) {
-    if place.scratch.is_some() {
-        seekless::cache::sync_storage(&place.folder);
-    }
 }
 
 /// The seed of what a file holds that is written over or updated.

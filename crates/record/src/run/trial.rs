@@ -61,6 +61,9 @@ pub struct Trial {
     pub extents: Option<u64>,
     /// What an update wrote; `None` for other operations.
     pub updated: Option<UpdateAccount>,
+    /// Bytes of what it made that were read back and compared afterwards: all of them, or a sample; `None` where it made
+    /// nothing and its answer was checked, and before version 3.
+    pub checked_bytes: Option<u64>,
     /// Whether the trial was what it claims to be.
     pub valid: bool,
     /// Why not.
