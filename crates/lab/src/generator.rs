@@ -90,7 +90,7 @@ mod tests {
         let eights: HashSet<&[u8]> = stream.windows(8).collect();
         assert_eq!(eights.len(), stream.len() - 7, "a compressor would find these");
         let mut counts = [0_u32; 256];
-        for &byte in stream.iter() {
+        for &byte in &stream {
             counts[usize::from(byte)] += 1;
         }
         // 4,096 of each, with a deviation of 64.
