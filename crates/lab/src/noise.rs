@@ -1,7 +1,9 @@
-//! How quiet the machine was: time stolen by the host, and what the lab itself costs.
+//! How quiet the machine was: time stolen by the host or used by others, and what the lab itself costs.
 
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use seekless_sys::{self as sys, Whose};
 
 use crate::generator::Generator;
 
@@ -30,6 +32,15 @@ impl CpuTime {
         Some(Self([user, system, idle, wait, stolen]))
     }
 
+    /// The part that others used of the time since, 0 to 1, where this process and its children used `own` of it: all that
+    /// was busy and is not ours. The kernel's own threads, which write back what we wrote, are among them.
+    fn others_since(self, earlier: Self, own: Duration) -> Option<f64> {
+        let [user, system, ..] = self.parts_since(earlier)?;
+        let ticks: u64 = self.0.iter().sum::<u64>().checked_sub(earlier.0.iter().sum())?;
+        let own = own.as_secs_f64() / (TICK.as_secs_f64() * ticks.max(1) as f64);
+        Some((user + system - own).clamp(0.0, 1.0))
+    }
+
     /// The part of each column in the time since, 0 to 1; `None` where there was none.
     #[must_use]
     pub fn parts_since(self, earlier: Self) -> Option<[f64; 5]> {
@@ -37,6 +48,38 @@ impl CpuTime {
         let spent: [u64; 5] = std::array::from_fn(|column| self.0[column].saturating_sub(earlier.0[column]));
         let all: u64 = spent.iter().sum();
         (all > 0).then(|| spent.map(|ticks| ticks as f64 / all as f64))
+    }
+}
+
+/// What `/proc/stat` counts in: USER_HZ is 100 wherever seekless runs.
+const TICK: Duration = Duration::from_millis(10);
+
+/// What the processors did until now, and what of it was ours.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    all: Option<CpuTime>,
+    own: Duration,
+}
+
+impl Load {
+    /// Looks.
+    #[must_use]
+    pub fn now() -> Self {
+        let used = |whose| sys::usage(whose).map_or(Duration::ZERO, |usage| usage.user + usage.system);
+        Self {
+            all: CpuTime::now(),
+            own: used(Whose::Process) + used(Whose::Children),
+        }
+    }
+
+    /// The parts of all processors' time since that the host took away, and that others used; `None` where the system does
+    /// not tell, or no time has passed.
+    #[must_use]
+    pub fn noise_since(self, earlier: Self) -> Option<(f64, f64)> {
+        let (now, then) = self.all.zip(earlier.all)?;
+        let [.., stolen] = now.parts_since(then)?;
+        let others = now.others_since(then, self.own.saturating_sub(earlier.own))?;
+        Some((stolen, others))
     }
 }
 
@@ -85,5 +128,33 @@ mod tests {
         assert_eq!(after.parts_since(before), Some([0.1, 0.1, 0.7, 0.0, 0.1]));
         assert_eq!(after.parts_since(after), None);
         assert!(CpuTime::parse("").is_none());
+    }
+
+    #[test]
+    fn others_used_what_was_busy_and_is_not_ours() {
+        let before = CpuTime::parse("cpu  10 0 10 70 0 0 0 10 0 0").unwrap();
+        // A second of 100 ticks: 40 of programs, 20 of the kernel, 30 idle, 10 stolen.
+        let after = CpuTime::parse("cpu  50 0 30 100 0 0 0 20 0 0").unwrap();
+        let others = |own_ms| after.others_since(before, Duration::from_millis(own_ms)).unwrap();
+        for (own_ms, expected) in [(0, 0.6), (250, 0.35), (600, 0.0), (700, 0.0)] {
+            assert!((others(own_ms) - expected).abs() < 1e-9, "{own_ms}: {}", others(own_ms));
+        }
+        assert_eq!(after.others_since(after, Duration::ZERO), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_busy_loop_of_another_program_is_noticed() {
+        let processors = std::thread::available_parallelism().unwrap().get() as f64;
+        let loops = "while :; do :; done";
+        let mut busy = std::process::Command::new("sh").args(["-c", loops]).spawn().unwrap();
+        let before = Load::now();
+        std::thread::sleep(Duration::from_millis(500));
+        // Until it has been waited for, its time is not this process's.
+        let noise = Load::now().noise_since(before);
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        let (_, others) = noise.unwrap();
+        assert!(others * processors > 0.5, "{others} of {processors}");
     }
 }

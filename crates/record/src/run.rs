@@ -407,6 +407,9 @@ pub struct LabCost {
 pub struct NoiseFloor {
     /// Part of the processors' time that the host took away, 0 to 1.
     pub stolen: Option<f64>,
+    /// Part of the processors' time that others used, 0 to 1: all that they were busy, less the lab and its trials; `None`
+    /// before version 3.
+    pub others: Option<f64>,
     /// Part of the device's bytes during trials that was not ours, 0 to 1.
     pub other_io: Option<f64>,
 }

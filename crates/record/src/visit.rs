@@ -337,7 +337,7 @@ fields! {
         producer_bytes_per_second first_touch_bytes_per_second second_touch_bytes_per_second => RATIO;
     }
     NoiseFloor {
-        stolen other_io => PART;
+        stolen others other_io => PART;
     }
     Published {
         experiment => Text::Experiment;

@@ -76,6 +76,7 @@ fn conditions(run: &Run) -> String {
     let noise = [
         percent(run.noise.other_io, "other I/O"),
         percent(run.noise.stolen, "stolen"),
+        percent(run.noise.others, "used by others"),
     ];
     let noise = match joined(noise) {
         none if none.is_empty() => none,

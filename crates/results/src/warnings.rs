@@ -29,11 +29,14 @@ const DRIFT: f64 = 1.25;
 pub(crate) const OTHER_IO: f64 = 0.05;
 /// So much stolen time is worth a word.
 pub(crate) const STOLEN: f64 = 0.02;
+/// So much of the processors' time used by others is worth a word. The kernel's threads that write back what was written take
+/// a few per cent of it on a machine at rest.
+const OTHERS: f64 = 0.1;
 
 /// What a reader should know before believing the figures, with what to do next.
 #[must_use]
 pub fn warnings(run: &Run) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings = busy(run);
     let mut devices = run.storages.iter().filter_map(|storage| storage.device.as_ref());
     if devices.clone().any(|device| device.is_virtual == Some(true)) {
         warnings.push(
@@ -42,26 +45,12 @@ pub fn warnings(run: &Run) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let stolen = run.noise.stolen.unwrap_or(0.0);
-    if stolen > STOLEN {
-        warnings.push(format!(
-            "The host took away {:.1} % of the processors' time: repeat the run when the machine is quieter.",
-            stolen * 100.0
-        ));
-    }
     warnings.extend(mispredicted(run));
     if let Some(device) = devices.find(|device| device.name.starts_with("loop")) {
         warnings.push(format!(
             "{} is a loop: what is read comes from a file on another file system, which was dropped from the page cache \
              as well. Figures are those of both together; measure the disk below for its own.",
             device.name
-        ));
-    }
-    let other_io = run.noise.other_io.unwrap_or(0.0);
-    if other_io > OTHER_IO {
-        warnings.push(format!(
-            "{:.0} % of what the device read during trials was read by others: close them, and repeat the run.",
-            other_io * 100.0
         ));
     }
     let is_cold = |trial: &Trial| run.contests[trial.contest].cache == Cache::Cold;
@@ -95,6 +84,33 @@ pub fn warnings(run: &Run) -> Vec<String> {
     warnings
 }
 
+/// How busy others kept the machine.
+fn busy(run: &Run) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let others = run.noise.others.unwrap_or(0.0);
+    if others > OTHERS {
+        warnings.push(format!(
+            "The machine was busy: others used {:.0} % of the processors' time. Stop them, and repeat the run.",
+            others * 100.0
+        ));
+    }
+    let stolen = run.noise.stolen.unwrap_or(0.0);
+    if stolen > STOLEN {
+        warnings.push(format!(
+            "The host took away {:.1} % of the processors' time: repeat the run when the machine is quieter.",
+            stolen * 100.0
+        ));
+    }
+    let other_io = run.noise.other_io.unwrap_or(0.0);
+    if other_io > OTHER_IO {
+        warnings.push(format!(
+            "{:.0} % of what the device read during trials was read by others: close them, and repeat the run.",
+            other_io * 100.0
+        ));
+    }
+    warnings
+}
+
 /// Whether the reference of a contest, which runs in every round, became faster or slower meanwhile.
 fn drift(run: &Run, trials: &Trials<'_>, contest: usize) -> Option<String> {
     let of_contest = |entry: usize| -> Vec<f64> {
@@ -110,28 +126,82 @@ fn drift(run: &Run, trials: &Trials<'_>, contest: usize) -> Option<String> {
     let early = median(&seconds[..third])?;
     let late = median(&seconds[seconds.len() - third..])?;
     let ratio = late / early;
-    let name = title(&run.contests[contest]);
-    if ratio > DRIFT {
-        return Some(format!(
-            "{name}: it became {ratio:.2}x slower during the run (throttling, a full cache, or others on the device). \
-             Verdicts are paired by round and hold; rates do not. Let it rest and repeat."
-        ));
-    }
-    (ratio < 1.0 / DRIFT).then(|| {
-        format!(
-            "{name}: it became {:.2}x faster during the run (a cache below this system is filling). Verdicts are \
-             paired by round and hold; rates do not. Repeat with a larger --size.",
-            1.0 / ratio
-        )
-    })
+    let contest = &run.contests[contest];
+    // No device has a part in what is read from memory.
+    let is_warm = contest.cache == Cache::Warm;
+    let (times, change, cause, next) = if ratio > DRIFT {
+        let cause = if is_warm {
+            "processors that throttle, or others that use them"
+        } else {
+            "throttling, a full cache, or others on the device"
+        };
+        (ratio, "slower", cause, "Let it rest and repeat.")
+    } else if ratio < 1.0 / DRIFT {
+        let (cause, next) = if is_warm {
+            (
+                "processors that others used before",
+                "Repeat when the machine is quieter.",
+            )
+        } else {
+            ("a cache below this system is filling", "Repeat with a larger --size.")
+        };
+        (1.0 / ratio, "faster", cause, next)
+    } else {
+        return None;
+    };
+    Some(format!(
+        "{}: it became {times:.2}x {change} during the run ({cause}). Verdicts are paired by round and hold; rates do not. \
+         {next}",
+        title(contest)
+    ))
 }
 
 #[cfg(test)]
 mod tests {
-    use seekless_record::DeviceUse;
+    use seekless_record::{Cache, DeviceUse, Run};
 
-    use super::other_io;
-    use crate::simulation::trial;
+    use super::{other_io, warnings};
+    use crate::simulation::{self, trial};
+
+    #[test]
+    fn a_busy_machine_is_said_first() {
+        let mut run = Run::default();
+        run.machine.on_battery = Some(true);
+        run.noise.others = Some(0.05);
+        assert_eq!(warnings(&run).len(), 1, "a machine at rest does this much itself");
+        run.noise.others = Some(0.634);
+        run.noise.stolen = Some(0.03);
+        let found = warnings(&run);
+        assert!(
+            found[0].contains("others used 63 % of the processors' time"),
+            "{found:?}"
+        );
+        assert!(found[1].contains("The host took away 3.0 %"), "{found:?}");
+        assert!(found[2].contains("battery"), "{found:?}");
+    }
+
+    #[test]
+    fn drift_in_memory_is_not_blamed_on_a_device() {
+        for (cache, is_of_device) in [(Cache::Cold, true), (Cache::Warm, false)] {
+            for slower in [true, false] {
+                let mut run = simulation::run(&[("read/sync", 1.0)], 12);
+                run.contests[0].cache = cache;
+                for trial in run.trials.iter_mut().filter(|trial| (trial.round >= 6) == slower) {
+                    trial.seconds = 2.0;
+                }
+                let found = warnings(&run);
+                let [drift] = &found[..] else { panic!("{found:?}") };
+                assert!(
+                    drift.contains(if slower { "2.00x slower" } else { "2.00x faster" }),
+                    "{drift}"
+                );
+                let blames = ["device", "a cache below", "a full cache"]
+                    .iter()
+                    .any(|cause| drift.contains(cause));
+                assert_eq!(blames, is_of_device, "{drift}");
+            }
+        }
+    }
 
     #[test]
     fn what_others_read_is_told_beside_what_was_read_here_only() {

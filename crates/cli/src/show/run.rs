@@ -141,6 +141,7 @@ fn machine_line(run: &Run) -> String {
     let noise = [
         percent("other reads", run.noise.other_io),
         percent("stolen", run.noise.stolen),
+        percent("used by others", run.noise.others),
     ];
     let noise: Vec<String> = noise.into_iter().flatten().collect();
     format!("{}; noise: {}", words.join(", "), noise.join(", "))

@@ -20,7 +20,7 @@ use seekless_record::{Cache, Drop, Ended, NoiseFloor, Phase, Revision, Run};
 use seekless_results::{Decider, Next, conclude_now, other_io, warnings};
 
 use crate::experiment::Experiment;
-use crate::noise::{self, CpuTime};
+use crate::noise::{self, Load};
 use crate::trial::Stop;
 use place::Place;
 
@@ -216,8 +216,8 @@ struct Runner<'a> {
     /// Seconds that the run had measured before it was gone on with.
     seconds_before: f64,
     checkpoint: Instant,
-    /// What the processors' time was at the start.
-    cpu_time: Option<CpuTime>,
+    /// What the processors had done at the start.
+    load: Load,
     /// How fast the slowest of the storages wrote when that was tried, in bytes per millisecond.
     write_bytes_per_ms: Option<u64>,
     /// Bytes that may be written in all trials, as was said before the first; and those written so far.
@@ -246,7 +246,7 @@ impl<'a> Runner<'a> {
             run,
             started,
             checkpoint: started,
-            cpu_time: CpuTime::now(),
+            load: Load::now(),
             write_bytes_per_ms: None,
             write_limit_bytes: None,
             written_bytes: 0,
@@ -304,18 +304,21 @@ impl<'a> Runner<'a> {
             self.run.ended = Ended::Interrupted;
         }
         conclude_now(&mut self.run);
-        let stolen = CpuTime::now().zip(self.cpu_time).map(|(now, start)| {
-            let parts = now.parts_since(start);
-            parts.map_or(0.0, |[.., stolen]| stolen)
-        });
+        let (stolen, others) = Load::now().noise_since(self.load).unzip();
+        let seconds = self.started.elapsed().as_secs_f64();
+        let over_time = |before: Option<f64>, now: Option<f64>| {
+            let before = before.map(|part| (part, self.seconds_before));
+            resume::over_time(before, now.map(|part| (part, seconds)))
+        };
         self.run.noise = NoiseFloor {
-            stolen: resume::over_time(
-                self.run.noise.stolen.map(|stolen| (stolen, self.seconds_before)),
-                stolen.map(|stolen| (stolen, self.started.elapsed().as_secs_f64())),
-            ),
+            stolen: over_time(self.run.noise.stolen, stolen),
+            others: over_time(self.run.noise.others, others),
             other_io: other_io(&self.run.trials),
         };
-        self.run.warnings.extend(warnings(&self.run));
+        // That the machine was busy comes before all that was planned.
+        let mut found = warnings(&self.run);
+        found.append(&mut self.run.warnings);
+        self.run.warnings = found;
         self.run.elapsed_seconds = self.measured_seconds();
         self.run
     }

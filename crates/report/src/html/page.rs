@@ -223,6 +223,7 @@ fn about(run: &Run) -> Markup {
                 (fact("Memory is touched again at", cost.second_touch_bytes_per_second.map(rate)))
                 (fact("Read from the device by others", run.noise.other_io.map(percent)))
                 (fact("Processor time the host took away", run.noise.stolen.map(percent)))
+                (fact("Processor time that others used", run.noise.others.map(percent)))
                 (fact("First cache of a processor", machine.level_1_cache_bytes.map(format_size)))
                 (fact("Second cache of a processor", machine.level_2_cache_bytes.map(format_size)))
                 (fact("Hypervisor", machine.hypervisor.as_ref()))

@@ -173,6 +173,7 @@ fn empty(experiment: &Experiment) -> Run {
         },
         noise: NoiseFloor {
             stolen: Some(0.001),
+            others: Some(0.003),
             other_io: Some(0.002),
         },
         choices: vec!["nothing here was measured: a model of a disk made these figures".to_owned()],
