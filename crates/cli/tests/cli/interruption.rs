@@ -10,7 +10,8 @@ use seekless_record::{Ended as EndedHow, Status};
 
 use super::place::{Ended, Place, wait_for};
 
-/// A run whose second round never ends: the command beside the method writes its process number and sleeps.
+/// A run whose second round never ends: the command beside the method writes its process number and sleeps. The file is too
+/// large for a trial that is thrown away, which would be the second.
 const STUCK: &str = r#"
 name = "stuck"
 about = "A command that hangs in its second round"
@@ -18,7 +19,7 @@ about = "A command that hangs in its second round"
 [[contest]]
 operation = "read"
 methods = ["read/sync,block=128K"]
-sizes = ["4M"]
+sizes = ["16M"]
 cache = ["warm"]
 
 [[contest.command]]
