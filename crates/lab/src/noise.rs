@@ -51,7 +51,7 @@ impl CpuTime {
     }
 }
 
-/// What `/proc/stat` counts in: USER_HZ is 100 wherever seekless runs.
+/// What `/proc/stat` counts in: `USER_HZ` is 100 wherever seekless runs.
 const TICK: Duration = Duration::from_millis(10);
 
 /// What the processors did until now, and what of it was ours.
