@@ -52,6 +52,8 @@ pub(super) struct Place {
     pub has_cold: bool,
     probe: Option<Probe>,
     files: BTreeMap<SourceFiles, Vec<TestFile>>,
+    /// How often files were made, those included that were made anew: no two are to have one name.
+    times_made: u32,
     /// Why files of a layout are not to be had here; `None` where they are.
     layouts: BTreeMap<Layout, Option<String>>,
     /// The second files of comparisons.
@@ -109,6 +111,7 @@ impl Place {
             has_cold,
             probe: None,
             files: BTreeMap::new(),
+            times_made: 0,
             layouts: BTreeMap::new(),
             others: BTreeMap::new(),
         }
@@ -170,8 +173,9 @@ impl Place {
             return Err(self.refused(&wanted.layout, why.clone()));
         }
         let mut made = Vec::new();
+        self.times_made += 1;
         for index in 0..wanted.count {
-            let path = self.path(&format!("source-{}-{}-{index}", wanted.bytes, self.files.len()));
+            let path = self.path(&format!("source-{}-{}-{index}", wanted.bytes, self.times_made));
             let seed = stream_seed(seed, wanted.bytes, index);
             let file = if wanted.layout == Layout::DENSE {
                 Ok(TestFile::create(&path, wanted.bytes, seed)?)
