@@ -85,8 +85,14 @@ impl Place {
                 made => {
                     let file = made?;
                     // Until it has a better name: whoever recovers leaves alone what is locked.
-                    file.try_lock().map_err(io::Error::from)?;
-                    return Ok((file, name));
+                    let locked = file.try_lock().map_err(io::Error::from);
+                    return match locked {
+                        Ok(()) => Ok((file, name)),
+                        Err(error) => {
+                            let _ = self.folder.remove_file(&name);
+                            Err(error)
+                        }
+                    };
                 }
             }
         }

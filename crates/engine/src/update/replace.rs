@@ -200,17 +200,18 @@ impl<'a> NewFile<'a> {
     /// Makes it where each file has a name.
     fn make_named(place: &'a Place, old: &Metadata) -> io::Result<Self> {
         let (file, first_name) = place.make_beside()?;
-        let name = left::name_of(old, &file.metadata()?);
         // Not by a link, which would never take the place of another: to FUSE, file and link are two, with a page cache each.
         // Nobody has this name in the moment between, in which our inode is.
-        let named = match place.folder.entry(&name) {
-            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
-            Err(_) => place.folder.rename(&first_name, &name),
+        let renamed = || {
+            let name = left::name_of(old, &file.metadata()?);
+            match place.folder.entry(&name) {
+                Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+                Err(_) => place.folder.rename(&first_name, &name).map(|()| name),
+            }
         };
-        if named.is_err() {
+        let name = renamed().inspect_err(|_| {
             let _ = place.folder.remove_file(&first_name);
-        }
-        named?;
+        })?;
         Ok(Self {
             place,
             file,
