@@ -35,7 +35,7 @@ pub(super) fn sentence(judged: &Judged<'_>, best: Option<usize>, effects: &[Effe
             format!("Use {name}: {slower}, and the simplest of {of} known to be within {cheap} of it")
         }
         Why::Undecided => format!(
-            "Undecided: {apart} methods are not told apart. Until they are, use {name}: {slower}{}",
+            "Undecided: {apart} methods are not told apart. Until then, use {name}: {slower}{}",
             settled_by(judged)
         ),
     }];
@@ -67,7 +67,7 @@ fn too_few(judged: &Judged<'_>, best: Option<usize>) -> String {
 fn settled_by(judged: &Judged<'_>) -> String {
     let times = judged.decided_by_times().map(f64::ceil);
     times.map_or_else(String::new, |times| {
-        format!("; {times} times the budget should tell them apart")
+        format!("; {times} times the budget should decide it")
     })
 }
 
