@@ -189,6 +189,14 @@ fn may_refuse(plan: &TrialPlan, ended: &Ended) -> bool {
     plan.file.has_hard_link || is_open
 }
 
+/// How many bytes a failed command says it left behind the end, because what others wrote there is not told from its own.
+fn said_longer(stderr: &str) -> usize {
+    let after = stderr.split_once("but the file is longer by ");
+    after
+        .and_then(|(_, rest)| rest.split(' ').next()?.parse().ok())
+        .unwrap_or(0)
+}
+
 /// Whether what is left after a failure is said, or removing it was made to fail.
 fn tells_of_left(plan: &TrialPlan, stderr: &str) -> bool {
     let removes = |one: &Injection| one.call.starts_with("unlink");
@@ -378,6 +386,11 @@ impl Running<'_> {
                 0
             } else {
                 4095
+            },
+            said_longer: if others.count() > 0 {
+                said_longer(&ended.stderr)
+            } else {
+                0
             },
         };
         let is_in_place = plan.command.label != "update replace";

@@ -95,6 +95,8 @@ pub struct Model<'a> {
     pub is_unrecovered: bool,
     /// How far behind the end a direct write that was cut off may have padded the file.
     pub padding: usize,
+    /// By how much the command says that the file stays longer, since another process has it open.
+    pub said_longer: usize,
 }
 
 /// Which of the updates are in the file.
@@ -162,7 +164,7 @@ impl Model<'_> {
             Wanted::Some => (base.len(), after.len() + self.padding),
         };
         let kept = ends(|write| write.is_certain).unwrap_or(0);
-        let most = most.max(ends(|_| true).unwrap_or(0));
+        let most = most.max(ends(|_| true).unwrap_or(0)) + self.said_longer;
         let length = found.len();
         let is_not = |wanted: usize, kind| {
             let details = format!("{length} bytes, not {wanted}");
@@ -331,6 +333,7 @@ mod tests {
             ending,
             is_unrecovered: false,
             padding: 0,
+            said_longer: 0,
         };
         model.check(found).map(|fault| fault.kind)
     }
