@@ -1,6 +1,6 @@
 //! From samples to verdicts: who is best, who ties, who is dropped, what is recommended. No I/O and no clock.
 //!
-//! Who leads, who is slower and what a choice may cost is told by all rounds together ([`Field`]); two methods alone are
+//! Who leads, who is slower and what a choice may cost is told by all rounds together (the `model`); two methods alone are
 //! compared by the ratios of rounds that both have. So what slows a whole round down (another guest, a throttle) cancels. Invalid trials and those that measure the winner again take no part in the ranking: the former are not what
 //! they claim, the latter were made only for whom the ranking chose.
 
