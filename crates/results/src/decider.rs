@@ -389,7 +389,7 @@ impl Group {
         for &index in &self.contests {
             let contest = &run.contests[index];
             let judged = Judged::new(index, contest, &run.trials);
-            let command = judged.all.as_ref().map(|field| field.leader);
+            let command = judged.all().map(|field| field.leader);
             let to_use = judged.pick().map(|pick| pick.entry);
             let leading: Vec<usize> = judged
                 .by_speed()

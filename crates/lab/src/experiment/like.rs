@@ -62,7 +62,6 @@ fn described(contest: &Contest) -> Contest {
 
 fn plan(contest: &Contest) -> Result<ContestPlan, ExperimentError> {
     let unknown = |what: &str| ExperimentError::NotInThisVersion(what.to_owned());
-    let kernel = Kernel::ALL.iter().find(|kernel| kernel.name() == contest.kernel);
     let layout = match &contest.layout {
         Some(text) => text.parse().map_err(|_| unknown(text))?,
         None => Layout::DENSE,
@@ -80,7 +79,7 @@ fn plan(contest: &Contest) -> Result<ContestPlan, ExperimentError> {
         layouts: vec![layout],
         memory_bytes: contest.memory_bytes,
         target: contest.target,
-        kernel: *kernel.ok_or_else(|| unknown(&contest.kernel))?,
+        kernel: Kernel::named(&contest.kernel).ok_or_else(|| unknown(&contest.kernel))?,
         work_ns_per_kib: contest.work_ns_per_kib,
     })
 }

@@ -1,5 +1,6 @@
 //! What follows from a contest: the figures and standing of each entry, and what to use.
 
+use std::cell::OnceCell;
 use std::cmp::Ordering;
 
 use seekless_method::Choice;
@@ -21,10 +22,10 @@ pub(crate) struct Judged<'a> {
     /// The entries' trials, invalid ones included.
     pub trials: Vec<Vec<&'a Trial>>,
     pub samples: Vec<Samples>,
-    /// All entries beside the one that leads, commands among them.
-    pub all: Option<Field>,
-    /// The methods beside the one that leads.
-    pub field: Option<Field>,
+    // Concluded once, and only where somebody asks: most who compare two entries do not.
+    all: OnceCell<Option<Field>>,
+    of_methods: OnceCell<Option<Field>>,
+    pick: OnceCell<Option<Pick>>,
 }
 
 /// What a choice may cost where it is made for its simplicity.
@@ -75,16 +76,29 @@ impl<'a> Judged<'a> {
         let samples: Vec<Samples> = samples
             .map(|(entry, trials)| Samples::of_entry(entry, trials))
             .collect();
-        let all = Field::of(&samples, |_| true);
-        let field = Field::of(&only(&samples, |entry| methods[entry].is_some()), |_| true);
         Self {
             entries,
             methods,
             trials: of_entries,
             samples,
-            all,
-            field,
+            all: OnceCell::new(),
+            of_methods: OnceCell::new(),
+            pick: OnceCell::new(),
         }
+    }
+
+    /// All entries beside the one that leads, commands among them.
+    pub fn all(&self) -> Option<&Field> {
+        self.all.get_or_init(|| Field::of(&self.samples, |_| true)).as_ref()
+    }
+
+    /// The methods beside the one that leads.
+    pub fn field(&self) -> Option<&Field> {
+        if self.methods.iter().all(Option::is_some) {
+            return self.all();
+        }
+        let field = || Field::of(&only(&self.samples, |entry| self.is_method(entry)), |_| true);
+        self.of_methods.get_or_init(field).as_ref()
     }
 
     pub fn name(&self, entry: usize) -> String {
@@ -99,7 +113,7 @@ impl<'a> Judged<'a> {
     pub fn leader_where(&self, overlapping: bool) -> Option<usize> {
         let is_kind = |entry: usize| self.methods[entry].is_some_and(|method| method.is_overlapping() == overlapping);
         let is_kept = |entry: usize| is_kind(entry) && self.entries[entry].status == Status::Measured;
-        let field = self.field.as_ref()?;
+        let field = self.field()?;
         field
             .leader_of(&self.samples, is_kept)
             .or_else(|| field.leader_of(&self.samples, is_kind))
@@ -112,14 +126,14 @@ impl<'a> Judged<'a> {
 
     /// The method that leads.
     pub fn leader(&self) -> Option<usize> {
-        self.field.as_ref().map(|field| field.leader)
+        self.field().map(|field| field.leader)
     }
 
     /// The methods with samples, the fastest first.
     pub fn by_speed(&self) -> impl Iterator<Item = usize> {
         let effects = self
-            .field
-            .iter()
+            .field()
+            .into_iter()
             .flat_map(|field| field.model.effects.iter().enumerate());
         let mut known: Vec<(f64, usize)> = effects
             .filter_map(|(entry, effect)| Some((effect.as_ref()?.log_seconds, entry)))
@@ -130,7 +144,7 @@ impl<'a> Judged<'a> {
 
     /// The methods that are not slower than it.
     pub fn contenders(&self) -> &[usize] {
-        self.field.as_ref().map_or(&[], |field| &field.contenders)
+        self.field().map_or(&[], |field| &field.contenders)
     }
 
     /// The method to use. None where none has enough rounds.
@@ -138,7 +152,11 @@ impl<'a> Judged<'a> {
     /// The simplest of those that cost next to nothing: least to get wrong, then least processor time, then what it may cost.
     /// Where none is known to cost so little, the one that costs least at most.
     pub fn pick(&self) -> Option<Pick> {
-        let field = self.field.as_ref()?;
+        *self.pick.get_or_init(|| self.picked())
+    }
+
+    fn picked(&self) -> Option<Pick> {
+        let field = self.field()?;
         let has_enough = |entry: &usize| self.samples[*entry].rounds() >= FEWEST_SAMPLES;
         let known = field.contenders.iter().copied().filter(has_enough);
         let known: Vec<(usize, f64)> = known
@@ -244,8 +262,8 @@ impl<'a> Judged<'a> {
 pub fn conclude(index: usize, contest: &Contest, trials: &[Trial]) -> (Vec<Judgement>, Conclusion) {
     let judged = Judged::new(index, contest, trials);
     let summaries = judged.trials.iter().map(|trials| summarize(trials));
-    let judgements = summaries.zip(stand(&judged.samples, judged.all.as_ref())).collect();
-    let best = judged.all.as_ref().map(|field| field.leader);
+    let judgements = summaries.zip(stand(&judged.samples, judged.all())).collect();
+    let best = judged.all().map(|field| field.leader);
     let pick = judged.pick();
     let recommended = judged.recommended();
     let name = |entry: Option<usize>| entry.map(|entry| judged.name(entry));

@@ -100,7 +100,7 @@ fn percent(part: f64) -> String {
 
 /// The nearest of the other methods, which all are slower.
 fn next(judged: &Judged<'_>) -> Option<(String, f64)> {
-    let field = judged.field.as_ref()?;
+    let field = judged.field()?;
     let next = judged.by_speed().nth(1)?;
     Some((judged.name(next), field.ratio(next, field.leader)?.median))
 }
@@ -120,7 +120,7 @@ fn faster_command(judged: &Judged<'_>, used: usize, best: Option<usize>) -> Opti
 
 /// Whether overlapping pays, leader against leader, where all rounds together show it.
 fn overlapping(judged: &Judged<'_>) -> Option<String> {
-    let field = judged.field.as_ref()?;
+    let field = judged.field()?;
     let (overlapping, synchronous) = (judged.leader_where(true)?, judged.leader_where(false)?);
     let has_enough = |entry: usize| judged.samples[entry].rounds() >= FEWEST_SAMPLES;
     let ratio = field.ratio(overlapping, synchronous)?;
