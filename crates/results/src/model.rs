@@ -11,12 +11,11 @@
 //! be faster.
 
 use std::collections::BTreeMap;
-use std::f64::consts::TAU;
 
 use seekless_record::Interval;
 
 use crate::ranking::{Samples, TIE_RATIO};
-use crate::statistics::COVERAGE;
+use crate::statistics::{COVERAGE, draw_normal};
 
 /// The degrees of freedom of the noise that the fit expects.
 const TAIL: f64 = 4.0;
@@ -302,7 +301,8 @@ fn mostly(logs: impl Iterator<Item = f64>) -> f64 {
 
 /// Draws the effects of contenders together: by contender, the logarithms of seconds.
 fn draw(effects: &[Effect], degrees: f64) -> Vec<Vec<f64>> {
-    let mut normals = Normals(fastrand::Rng::with_seed(1));
+    // The same each time: what is concluded from a run must not change when it is read again.
+    let mut rng = fastrand::Rng::with_seed(1);
     let parts = posterior_of_distance(effects);
     let mut all = vec![Vec::with_capacity(DRAWS); effects.len()];
     for draw in 0..DRAWS {
@@ -312,13 +312,13 @@ fn draw(effects: &[Effect], degrees: f64) -> Vec<Vec<f64>> {
             .iter()
             .find(|(_, below)| at < *below)
             .map_or(APART[APART.len() - 1], |(apart, _)| *apart);
-        let noise = CAUTION * normals.noise(degrees);
+        let noise = CAUTION * draw_noise(&mut rng, degrees);
         let (middle, precision) = middle(effects, apart);
-        let middle = middle + normals.next() / precision.sqrt();
+        let middle = middle + draw_normal(&mut rng) / precision.sqrt();
         for (own, effect) in all.iter_mut().zip(effects) {
             let kept = apart * apart / (effect.variance + apart * apart);
             let mean = middle + kept * (effect.log_seconds - middle);
-            own.push(mean + (kept * effect.variance).sqrt() * noise * normals.next());
+            own.push(mean + (kept * effect.variance).sqrt() * noise * draw_normal(&mut rng));
         }
     }
     all
@@ -356,22 +356,12 @@ fn posterior_of_distance(effects: &[Effect]) -> Vec<(f64, f64)> {
     with_part.collect()
 }
 
-/// Normal random numbers, the same each time: what is concluded from a run must not change when it is read again.
-struct Normals(fastrand::Rng);
-
-impl Normals {
-    fn next(&mut self) -> f64 {
-        // Box and Muller; 1 - f64() is never 0.
-        (-2.0 * (1.0 - self.0.f64()).ln()).sqrt() * (TAU * self.0.f64()).cos()
-    }
-
-    /// By what the noise may be larger or smaller than it was found to be: the root of the degrees over chi squared.
-    fn noise(&mut self, degrees: f64) -> f64 {
-        // Wilson and Hilferty's approximation of chi squared.
-        let part = 2.0 / (9.0 * degrees);
-        let cube = (1.0 - part + self.next() * part.sqrt()).max(0.05);
-        cube.powi(-3).sqrt()
-    }
+/// By what the noise may be larger or smaller than it was found to be, drawn: the root of the degrees over chi squared, by Wilson
+/// and Hilferty's approximation.
+fn draw_noise(rng: &mut fastrand::Rng, degrees: f64) -> f64 {
+    let part = 2.0 / (9.0 * degrees);
+    let cube = (1.0 - part + draw_normal(rng) * part.sqrt()).max(0.05);
+    cube.powi(-3).sqrt()
 }
 
 #[cfg(test)]

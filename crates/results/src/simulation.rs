@@ -1,11 +1,11 @@
 //! Seeded random timings, and runs made of known ones, for the tests of what is concluded from runs.
 
-use std::f64::consts::TAU;
-
 use seekless_method::{Durability, Operation};
 use seekless_record::{
     Cache, Command, Contest, Differ, Entry, ExitCode, Phase, Run, Status, Storage, Subject, Target, Trial,
 };
+
+use crate::statistics::draw_normal;
 
 /// A run with every field filled, as its document.
 pub const FULL: &str = include_str!("../../record/testdata/full-run.json");
@@ -23,9 +23,7 @@ impl Simulation {
 
     /// A lognormal sample of this median; `noise` is the deviation of its logarithm.
     pub fn lognormal(&mut self, median: f64, noise: f64) -> f64 {
-        // Box and Muller; 1 - f64() is never 0.
-        let radius = (-2.0 * (1.0 - self.0.f64()).ln()).sqrt();
-        median * (noise * radius * (TAU * self.0.f64()).cos()).exp()
+        median * (noise * draw_normal(&mut self.0)).exp()
     }
 }
 

@@ -6,6 +6,7 @@
 //! the median with 77 % at n = 3 and 92 % at n = 5. Outliers are not removed.
 
 use std::collections::BTreeMap;
+use std::f64::consts::TAU;
 
 use seekless_record::Interval;
 
@@ -113,6 +114,13 @@ pub fn unpaired_ratio(one: &[f64], other: &[f64]) -> Option<Interval> {
         high: one.high / other.low,
         coverage: coverage.map(|(one, other)| one * other),
     })
+}
+
+/// A number drawn from the normal distribution of mean 0 and deviation 1 (Box and Muller).
+pub fn draw_normal(rng: &mut fastrand::Rng) -> f64 {
+    // 1 - f64() is never 0.
+    let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
+    radius * (TAU * rng.f64()).cos()
 }
 
 fn sorted(samples: &[f64]) -> Vec<f64> {

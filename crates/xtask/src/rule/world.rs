@@ -5,10 +5,10 @@
 //! correlation within rounds of a half to two thirds, a host that is bimodal by 1.5 and that serves reads 10 to 20 times as
 //! fast until a credit is used up, and a standard deviation between sittings of 0 to 13 %, most often 4 %.
 
-use std::f64::consts::TAU;
 use std::time::Duration;
 
 use seekless_record::{Run, Trial};
+use seekless_results::statistics::draw_normal;
 use seekless_results::{Decider, Group, Next, conclude_now, planned_trials, simulation};
 
 /// Methods of a contest, from simple to special.
@@ -121,9 +121,7 @@ impl Chance {
     }
 
     fn normal(&mut self) -> f64 {
-        // Box and Muller; 1 - f64() is never 0.
-        let radius = (-2.0 * (1.0 - self.0.f64()).ln()).sqrt();
-        radius * (TAU * self.0.f64()).cos()
+        draw_normal(&mut self.0)
     }
 
     /// Whether something that happens every so many seconds happens in this time.
