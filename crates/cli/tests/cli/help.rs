@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use super::golden::commands;
-use super::place::{Ended, Place};
+use super::place::{Ended, Place, SMALL_BENCH};
 
 #[test]
 fn the_help_of_every_command_has_examples() {
@@ -110,18 +110,7 @@ fn a_closed_standard_output_ends_a_command_quietly() {
 fn a_run_whose_output_nobody_reads_is_saved_and_exported() {
     let place = Place::new();
     let mut command = place.command();
-    command.args([
-        "bench",
-        "read",
-        "--size",
-        "1M",
-        "--rounds",
-        "1",
-        "--methods",
-        "*/sync*",
-        "--export-csv",
-        "csv",
-    ]);
+    command.args(SMALL_BENCH).args(["*/sync*", "--export-csv", "csv"]);
     let mut child = command.spawn().unwrap();
     drop(child.stdout.take());
     Ended::of(child).succeeded();

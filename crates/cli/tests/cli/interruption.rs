@@ -8,7 +8,7 @@ use std::process::Child;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 use seekless_record::{Ended as EndedHow, Status};
 
-use super::place::{Ended, Place, wait_for};
+use super::place::{Ended, Place, SMALL_BENCH, wait_for};
 
 /// A run whose second round never ends: the command beside the method writes its process number and sleeps. The file is too
 /// large for a trial that is thrown away, which would be the second.
@@ -167,16 +167,7 @@ fn two_runs_in_one_folder_leave_each_other_alone() {
     // Of another user, so to say: those of one store take turns.
     let store = tempfile::tempdir().unwrap();
     let mut other = place.command();
-    other.args([
-        "bench",
-        "read",
-        "--size",
-        "1M",
-        "--rounds",
-        "1",
-        "--methods",
-        "read/sync",
-    ]);
+    other.args(SMALL_BENCH).arg("read/sync");
     let other = other.env("XDG_DATA_HOME", store.path()).spawn().unwrap();
     Ended::of(other).succeeded();
     assert_eq!(

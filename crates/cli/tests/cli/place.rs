@@ -14,6 +14,9 @@ use tempfile::TempDir;
 /// No command of these tests takes longer; one that does is stuck.
 const PATIENCE: Duration = Duration::from_secs(40);
 
+/// A small measurement: reading one megabyte once, by the methods of the word that follows.
+pub const SMALL_BENCH: [&str; 7] = ["bench", "read", "--size", "1M", "--rounds", "1", "--methods"];
+
 /// A folder to work in, and a data folder beside it.
 pub struct Place {
     all: TempDir,
@@ -66,17 +69,8 @@ impl Place {
 
     /// Runs a small measurement: reading one megabyte by one method, once.
     pub fn bench<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Ended {
-        let small = [
-            "bench",
-            "read",
-            "--size",
-            "1M",
-            "--rounds",
-            "1",
-            "--methods",
-            "read/sync,block=128K",
-        ];
-        let all = small.iter().map(OsStr::new).chain(arguments.iter().map(AsRef::as_ref));
+        let small = SMALL_BENCH.iter().chain(&["read/sync,block=128K"]).map(OsStr::new);
+        let all = small.chain(arguments.iter().map(AsRef::as_ref));
         self.run(&all.collect::<Vec<_>>())
     }
 

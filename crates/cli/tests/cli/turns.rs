@@ -6,7 +6,7 @@ use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::place::{Ended, Place, wait_for};
+use super::place::{Ended, Place, SMALL_BENCH, wait_for};
 
 /// A bench that measures until it is killed.
 struct Endless(Child);
@@ -35,18 +35,11 @@ impl Drop for Endless {
 /// A bench that waits for another, which has said so.
 fn waiting(place: &Place, pid: u32) -> Child {
     let mut command = place.command();
-    let words = [
-        "bench",
-        "read",
-        "--size",
-        "1M",
-        "--rounds",
-        "1",
-        "--methods",
-        "read/mmap",
-        "--quiet",
-    ];
-    let mut child = command.args(words).spawn().unwrap();
+    let mut child = command
+        .args(SMALL_BENCH)
+        .args(["read/mmap", "--quiet"])
+        .spawn()
+        .unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     stderr.read_line(&mut line).unwrap();

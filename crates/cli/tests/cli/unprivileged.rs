@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::place::{Ended, wait_for};
+use super::place::{Ended, SMALL_BENCH, wait_for};
 
 /// The number of a user who owns nothing.
 pub const NOBODY: u32 = 65_534;
@@ -118,18 +118,8 @@ fn a_group_that_cannot_be_kept_gives_no_other_group_its_rights() {
     fs::write(&path, b"old").unwrap();
     std::os::unix::fs::chown(&path, Some(NOBODY), Some(0)).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o664)).unwrap();
-    let small = [
-        "bench",
-        "read",
-        "--size",
-        "1M",
-        "--rounds",
-        "1",
-        "--methods",
-        "read/sync,block=1M",
-    ];
-    let export = ["--dir", "open", "--export-json", "open/run.json"];
-    common.run(&[&small[..], &export].concat()).succeeded();
+    let export = ["read/sync,block=1M", "--dir", "open", "--export-json", "open/run.json"];
+    common.run(&[&SMALL_BENCH[..], &export].concat()).succeeded();
     let found = fs::metadata(&path).unwrap();
     assert_eq!((found.uid(), found.gid()), (NOBODY, NOBODY));
     assert_eq!(found.mode() & 0o777, 0o644, "read, as everybody may");
@@ -161,18 +151,8 @@ fn measuring_needs_no_privilege() {
 #[test]
 fn what_may_not_be_limited_is_skipped_with_the_reason() {
     let common = Common::new();
-    let small = [
-        "bench",
-        "read",
-        "--size",
-        "1M",
-        "--rounds",
-        "1",
-        "--methods",
-        "read/mmap",
-    ];
     let ended = common
-        .run(&[&small[..], &["--dir", "open", "--cache", "over"]].concat())
+        .run(&[&SMALL_BENCH[..], &["read/mmap", "--dir", "open", "--cache", "over"]].concat())
         .succeeded();
     assert!(ended.stdout.contains("mmap: "), "{}", ended.stdout);
 }
