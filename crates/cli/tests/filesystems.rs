@@ -114,6 +114,7 @@ fn run(folder: &Path, seed: u64) -> Run {
         file: None,
         program: PathBuf::from(env!("CARGO_BIN_EXE_seekless")),
         checkpoint: Duration::from_mins(2),
+        earlier: Vec::new(),
         resume: None,
     };
     seekless_lab::run(&bench, &Stop::default(), &mut Silent)

@@ -33,6 +33,6 @@ mod work;
 
 pub use kernel::{Answer, Kernel};
 pub use machine::machine;
-pub use runner::{Bench, BenchError, Event, Obstacle, Watch, run};
+pub use runner::{Bench, BenchError, Event, Obstacle, Watch, run, unmeasured};
 pub use scratch::Scratch;
 pub use whole_file::WholeFile;

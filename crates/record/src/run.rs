@@ -115,6 +115,9 @@ pub struct Contest {
     pub other_storage: Option<usize>,
     /// The file's size, in bytes.
     pub size_bytes: u64,
+    /// Whether the lab chose that size, and not its user or the experiment.
+    #[serde(default)]
+    pub size_chosen: bool,
     /// Distinct files per trial, where one alone would be too short to time.
     pub files: u32,
     /// The cache state.
@@ -357,6 +360,9 @@ pub struct Conclusion {
     pub equal_within: Option<f64>,
     /// How many times the rounds of this run should decide it, if they are as steady.
     pub decided_by_times: Option<f64>,
+    /// The sittings it rests on; `None` where it is this run alone.
+    #[serde(default)]
+    pub sittings: Option<Sittings>,
     /// The one that leads: the fastest, or one that was not told apart from it.
     pub best: Option<String>,
     /// The best of those that wait for each call.
@@ -369,6 +375,20 @@ pub struct Conclusion {
     pub effects: Vec<OptionEffect>,
     /// The recommendation in one sentence.
     pub sentence: String,
+}
+
+/// The sittings that a conclusion rests on: runs of the same contests on the same storage, hours or days apart.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sittings {
+    /// How many.
+    pub count: u32,
+    /// In how many of them the method to use was not slower than the best.
+    pub agreeing: u32,
+    /// How many in all should decide it; `None` where it is decided.
+    pub needed: Option<u32>,
+    /// By what the logarithm of a method's time deviates from sitting to sitting.
+    pub deviation: f64,
 }
 
 /// What one option did on its own: two methods that differ in nothing else, paired by round.

@@ -7,8 +7,8 @@ use std::fmt::{self, Write};
 
 use crate::{
     Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Entry, Finding, Interval, LabCost, Machine,
-    Mode, NoiseFloor, OptionEffect, Published, Run, Standing, Status, Storage, StorageId, Subject, Summary, SystemUse,
-    Trial, UpdateAccount, UpdatePattern,
+    Mode, NoiseFloor, OptionEffect, Published, Run, Sittings, Standing, Status, Storage, StorageId, Subject, Summary,
+    SystemUse, Trial, UpdateAccount, UpdatePattern,
 };
 
 /// What a text is about.
@@ -268,7 +268,7 @@ fields! {
         size_bytes work_ns_per_kib read_ahead_kib memory_bytes => COUNT;
         files => FILES;
         updates mode entries conclusion => PARTS;
-        [operation storage other_storage cache target differ shared_blocks holes_skipped durability]
+        [operation storage other_storage size_chosen cache target differ shared_blocks holes_skipped durability]
     }
     UpdatePattern {
         bytes every_bytes => COUNT;
@@ -301,7 +301,11 @@ fields! {
         recommended until_decided best best_synchronous best_overlapping => Text::Method;
         costs_at_most equal_within decided_by_times => COUNT;
         confirmed_bytes_per_second => RATIO;
-        effects => PARTS;
+        effects sittings => PARTS;
+    }
+    Sittings {
+        deviation => RATIO;
+        [count agreeing needed]
     }
     OptionEffect {
         option => Text::Mention;

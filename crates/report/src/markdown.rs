@@ -22,6 +22,7 @@ pub fn to_markdown(run: &Run) -> String {
     for contest in &view.contests {
         section(&mut page, contest);
     }
+    list(&mut page, "Sittings", view.sittings.as_slice());
     list(&mut page, "Where the winner changes", &view.crossovers);
     list(&mut page, "Choices", &run.choices);
     list(&mut page, "Warnings", &run.warnings);

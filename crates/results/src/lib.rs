@@ -16,6 +16,7 @@ mod compare;
 mod decider;
 mod kind;
 mod model;
+mod pool;
 mod prediction;
 mod same;
 mod table;
@@ -32,12 +33,13 @@ pub use decider::{
     CONFIRMING_ROUNDS, Decider, Group, MOST_ROUNDS, Next, Turn, conclude_now, contending_time, planned_trials,
 };
 pub use kind::DeviceKind;
+pub use pool::{HALF_LIFE_DAYS, is_alike, pool};
 pub use same::{NotComparable, fingerprint, objections};
 pub use table::{Origin, Place, Ranked, Ranking, first_two_numbers, size_class, table};
 pub use units::{bytes, rate, sound, three_digits};
 pub use view::{
     ContestView, Position, PublishedRow, Row, SYSTEM_HEADS, SystemRow, View, Visible, mode_words, rate_of, series,
-    visible,
+    sittings, visible,
 };
 pub use warnings::{other_io, warnings};
 pub use words::{

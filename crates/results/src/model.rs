@@ -44,6 +44,8 @@ pub(crate) struct Effect {
     pub log_seconds: f64,
     /// The variance of that.
     pub variance: f64,
+    /// The variance of what it takes from sitting to sitting; 0 where one sitting alone is spoken of.
+    pub between: f64,
 }
 
 /// What is known of all methods of a contest.
@@ -52,9 +54,7 @@ pub(crate) struct Model {
     /// None for an entry without a sample.
     pub effects: Vec<Option<Effect>>,
     /// Degrees of freedom of the variances: with less than 1, nothing tells how much anything varies.
-    degrees: f64,
-    /// How many standard errors behind is slower.
-    slower_errors: f64,
+    pub degrees: f64,
 }
 
 /// A sample: entry, round, logarithm of seconds.
@@ -129,25 +129,57 @@ impl Model {
                 Effect {
                     log_seconds: methods[entry],
                     variance: variance / count,
+                    between: 0.0,
                 }
             })
         };
-        let pairs = (entries * entries.saturating_sub(1) / 2) as f64;
         Self {
             effects: samples.iter().enumerate().map(effect).collect(),
             degrees,
-            slower_errors: student(normal(WRONG / (LOOKS * pairs.max(1.0))), degrees),
         }
     }
 
+    /// What is known of some of the methods.
+    pub fn only(&self, chosen: impl Fn(usize) -> bool) -> Self {
+        let effects = self.effects.iter().enumerate();
+        Self {
+            effects: effects
+                .map(|(entry, effect)| effect.filter(|_| chosen(entry)))
+                .collect(),
+            degrees: self.degrees,
+        }
+    }
+
+    /// An entry's seconds with the interval that holds them with a probability of 95 %.
+    pub fn seconds(&self, entry: usize) -> Option<Interval> {
+        let effect = self.effects[entry]?;
+        let errors = self.errors(effect.variance);
+        let log = effect.log_seconds;
+        Some(interval(log - errors, log, log + errors))
+    }
+
+    /// How far what has this variance may be off, with a probability of 95 %.
+    fn errors(&self, variance: f64) -> f64 {
+        CAUTION * student(1.96, self.degrees) * variance.sqrt()
+    }
+
+    /// How many standard errors behind is slower.
+    fn slower_errors(&self) -> f64 {
+        let entries = self.effects.iter().flatten().count();
+        let pairs = (entries * entries.saturating_sub(1) / 2) as f64;
+        student(normal(WRONG / (LOOKS * pairs.max(1.0))), self.degrees)
+    }
+
     /// Whether an entry is slower than another by more than a tie, for certain: of all such claims of a run one is wrong in
-    /// [`WRONG`] of the runs at most, whichever pair of methods chance puts first and last.
+    /// [`WRONG`] of the runs at most, whichever pair of methods chance puts first and last. Over several sittings, it is
+    /// slower in the next one, too.
     pub fn is_slower(&self, entry: usize, than: usize) -> bool {
         let (Some(one), Some(other)) = (self.effects[entry], self.effects[than]) else {
             return false;
         };
         let behind = one.log_seconds - other.log_seconds - TIE_RATIO.ln();
-        self.degrees >= 1.0 && behind > self.slower_errors * (one.variance + other.variance).sqrt()
+        let variance = one.variance + one.between + other.variance + other.between;
+        self.degrees >= 1.0 && behind > self.slower_errors() * variance.sqrt()
     }
 }
 
@@ -197,8 +229,12 @@ pub(crate) struct Field {
 impl Field {
     /// The field of those that may lead; `None` where none of them has a sample.
     pub fn of(samples: &[Samples], may_lead: impl Fn(usize) -> bool) -> Option<Self> {
+        Self::of_model(Model::fit(samples), samples, may_lead)
+    }
+
+    /// The same where the model is known.
+    pub fn of_model(model: Model, samples: &[Samples], may_lead: impl Fn(usize) -> bool) -> Option<Self> {
         let all = || samples.iter().enumerate().filter(|(entry, _)| may_lead(*entry));
-        let model = Model::fit(samples);
         let log_seconds = |entry: usize| model.effects[entry].map(|effect| effect.log_seconds);
         let leader = leader(&model, samples, &may_lead)?;
         let is_contender = |entry: &usize| log_seconds(*entry).is_some() && !model.is_slower(*entry, leader);
@@ -241,16 +277,11 @@ impl Field {
             }
             _ if self.model.degrees < 1.0 => return None,
             _ => {
-                let errors = CAUTION * student(1.96, self.model.degrees) * (one.variance + other.variance).sqrt();
+                let errors = self.model.errors(one.variance + other.variance);
                 (difference - errors, difference, difference + errors)
             }
         };
-        Some(Interval {
-            low: low.exp(),
-            median: median.exp(),
-            high: high.exp(),
-            coverage: Some(COVERAGE),
-        })
+        Some(interval(low, median, high))
     }
 
     /// What choosing a contender costs at most, over the best, with a probability of 95 %: 0.05 is 5 % of the time.
@@ -272,6 +303,16 @@ impl Field {
         }
         let is_known = self.draws.iter().any(Option::is_some);
         is_known.then(|| mostly(slowest.iter().zip(&self.bests).map(|(slowest, best)| slowest - best)))
+    }
+}
+
+/// An interval of what has these logarithms.
+fn interval(low: f64, median: f64, high: f64) -> Interval {
+    Interval {
+        low: low.exp(),
+        median: median.exp(),
+        high: high.exp(),
+        coverage: Some(COVERAGE),
     }
 }
 

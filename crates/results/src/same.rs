@@ -89,6 +89,11 @@ fn machines(first: &Machine, second: &Machine) -> Vec<Option<String>> {
     ]
 }
 
+/// Whether nothing that is known of two machines differs.
+pub(crate) fn is_same_machine(first: &Machine, second: &Machine) -> bool {
+    machines(first, second).iter().all(Option::is_none)
+}
+
 fn storages(first: &Storage, second: &Storage) -> [Option<String>; 3] {
     let [kind, other_kind] = [first, second].map(|storage| Some(DeviceKind::of(storage)));
     let [model, other_model] = [first, second].map(|storage| storage.device.as_ref()?.model.as_ref());
@@ -123,7 +128,7 @@ pub(crate) fn storage_pairs(first: &Run, second: &Run) -> Vec<Option<usize>> {
 }
 
 /// What is compared in a contest on a storage.
-fn subject(storage: usize, contest: &Contest) -> impl Eq + Hash {
+pub(crate) fn subject(storage: usize, contest: &Contest) -> impl Eq + Hash {
     (
         storage,
         contest.shared_blocks,

@@ -80,6 +80,7 @@ pub fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
         storage: 0,
         other_storage: None,
         size_bytes,
+        size_chosen: false,
         files: 1,
         cache: Cache::Cold,
         target: Target::Fresh,

@@ -13,7 +13,7 @@ use seekless_lab::store::{Document, MeasuringLock, Store};
 use seekless_lab::trial::Stop;
 use seekless_record::{Cache, Drop, Run};
 use seekless_report::{to_csv, to_html, to_markdown};
-use seekless_results::{Origin, visible};
+use seekless_results::{Origin, pool, visible};
 
 use super::report::{beside, columns, file_url};
 use super::values::{Word, one_of, size_of_at_least};
@@ -21,7 +21,7 @@ use super::{Failure, unless_failed, unless_stopped};
 use crate::keeper::Keeper;
 use crate::output::Output;
 use crate::read_ahead;
-use crate::show::{PLAIN, Page, Progress, show_run, too_large};
+use crate::show::{PLAIN, Page, Progress, show_known, show_run, too_large};
 use crate::signals::{Caught, on_signal};
 
 /// Measures which method of reading, writing, copying and comparing is fastest on a storage.
@@ -105,6 +105,9 @@ pub struct Arguments {
     /// A name for the end of the run's ID: letters, digits, `-`, `_` and `.`
     #[arg(long, value_name = "NAME", value_parser = parse_name, conflicts_with = "resume")]
     name: Option<String>,
+    /// Conclude from this run alone, and choose the sizes of files anew: earlier runs on this storage are left out
+    #[arg(long)]
+    alone: bool,
     /// Fail if another bench is measuring, instead of waiting for it
     #[arg(long)]
     no_wait: bool,
@@ -172,7 +175,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(list()?);
     }
     let resumed = arguments.resume.as_deref().map(resumable).transpose()?;
-    let bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
+    let mut bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
+    if !arguments.alone {
+        bench.earlier = known(&bench, arguments.quiet)?;
+    }
     let exports = exports(arguments)?;
     read_ahead::put_back(bench.folders.iter().chain(&bench.other).chain(&bench.file));
     let stop = Stop::default();
@@ -195,6 +201,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     // First what is to last: whoever reads our output may have seen enough before its end.
     let saved = keeper.save(&run).map(Path::to_owned);
     tell_size()?;
+    // What is shown rests on all sittings; what is saved, on the run's own samples.
+    let run = if arguments.alone {
+        run
+    } else {
+        pool(&run, &bench.earlier)
+    };
     // The report is the last; it may be a stream.
     let report = exports.last().and_then(|(output, _)| output.target());
     let written = exports
@@ -211,6 +223,26 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     unless_stopped(&caught)?;
     unless_failed(failed)?;
     Ok(shown?)
+}
+
+/// The earlier runs that this one is put together with; says what they tell.
+fn known(bench: &Bench, quiet: bool) -> anyhow::Result<Vec<Run>> {
+    // Without a store nothing is known; saving the run will tell.
+    let Ok(store) = Store::of_user() else {
+        return Ok(Vec::new());
+    };
+    let new = seekless_lab::unmeasured(bench)?;
+    let (mut earlier, unread) = store.sittings(&new)?;
+    for error in unread {
+        tracing::warn!("left out: {}", seekless::full_text(&error));
+    }
+    if let Some(resumed) = &bench.resume {
+        earlier.retain(|run| run.id != resumed.id);
+    }
+    if !quiet {
+        show_known(&mut Page::stderr(), &new, &earlier)?;
+    }
+    Ok(earlier)
 }
 
 /// How often a bench that waits asks whether it may measure.
@@ -314,6 +346,7 @@ fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> 
         file: arguments.file.clone(),
         program,
         checkpoint: arguments.checkpoint,
+        earlier: Vec::new(),
         resume: None,
     };
     let bench = match (resumed, &arguments.like) {

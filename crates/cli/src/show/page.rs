@@ -28,6 +28,15 @@ impl<'a> Page<'a> {
         Self::new(anstream::stdout().lock(), Width::of_stdout())
     }
 
+    /// Writes to standard error, as wide as the terminal there.
+    #[must_use]
+    pub fn stderr() -> Self {
+        Self::new(
+            anstream::stderr().lock(),
+            Width::of_terminal(terminal_size::terminal_size_of(io::stderr())),
+        )
+    }
+
     /// How wide its lines may be.
     #[must_use]
     pub fn width(&self) -> Width {
@@ -95,7 +104,10 @@ impl Width {
     /// That of the terminal on standard output.
     #[must_use]
     pub fn of_stdout() -> Self {
-        let size = terminal_size::terminal_size_of(io::stdout());
+        Self::of_terminal(terminal_size::terminal_size_of(io::stdout()))
+    }
+
+    fn of_terminal(size: Option<(terminal_size::Width, terminal_size::Height)>) -> Self {
         Self(size.map(|(width, _)| usize::from(width.0).clamp(SHORTEST_LINE, LONGEST_LINE)))
     }
 

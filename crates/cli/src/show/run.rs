@@ -41,6 +41,10 @@ pub fn show_run(page: &mut Page<'_>, run: &Run, all: bool) -> io::Result<()> {
         writeln!(page)?;
         page.say(PLAIN, sentence)?;
     }
+    if let Some(sentence) = &view.sittings {
+        writeln!(page)?;
+        page.labelled(BOLD, "Sittings", INDENT, sentence)?;
+    }
     if run.ended == Ended::Interrupted {
         let what = "what was measured until then is shown and saved.";
         writeln!(page, "\n{WARNING}Interrupted:{WARNING:#} {what}")?;

@@ -97,7 +97,7 @@ pub fn runs_json(runs: &[(&Document, Run)]) -> Value {
 }
 
 /// How long ago a time was, or the day where that is long; the text itself where it is no time.
-fn when(started: &str) -> String {
+pub fn when(started: &str) -> String {
     let Ok(time) = started.parse::<Timestamp>() else {
         return visible(started).into_owned();
     };

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use seekless::method::{Durability, Operation, format_size};
-use seekless_record::Differ;
+use seekless_record::{Contest, Differ, Run};
 use seekless_results::contending_time;
 
 use super::needs::{MadeFiles, made_files, needs_source};
 use super::size::{Speeds, choose_size, files_per_trial, group_cost};
-use super::{BenchError, Event, Runner};
+use super::{Bench, BenchError, Event, Runner};
 use crate::cgroup;
 use crate::experiment::{ContestPlan, Layout, Size};
 
@@ -31,13 +31,18 @@ impl Runner<'_> {
         let share = self.bench.rounds.is_none().then(|| left / open.max(1));
         let mut sizes = Vec::new();
         for (name, plan) in plans {
-            let auto = choose_size(plan, &self.caches_of(plan), share, speeds);
             let laid_out = laid_out(plan);
+            let caches = self.caches_of(plan);
+            let known = known_size(self.bench, name, plan).filter(|&bytes| bytes <= speeds.limit_bytes);
+            let auto = known.unwrap_or_else(|| choose_size(plan, &caches, share, speeds));
             if laid_out.iter().any(|(_, bytes)| bytes.is_none()) {
-                self.run.choices.push(format!(
-                    "{name}: files of {}, the largest that the budget and a quarter of free space and memory allow",
-                    format_size(auto)
-                ));
+                let why = match known {
+                    Some(_) => "as in the first run on this storage, so that the runs can be put together",
+                    None => "the largest that the budget and a quarter of free space and memory allow",
+                };
+                self.run
+                    .choices
+                    .push(format!("{name}: files of {}, {why}", format_size(auto)));
             }
             let chosen = laid_out
                 .into_iter()
@@ -94,6 +99,23 @@ pub(super) fn laid_out(plan: &ContestPlan) -> Vec<(Layout, Option<u64>)> {
         }
     }
     found
+}
+
+/// The size that the lab chose for a plan in the first of these runs that had no more time than this one.
+fn known_size(bench: &Bench, experiment: &str, plan: &ContestPlan) -> Option<u64> {
+    let budget = bench.rounds.is_none().then_some(bench.budget.as_secs_f64());
+    let had_no_more = |run: &&Run| match (run.budget_seconds, budget) {
+        (Some(had), Some(has)) => had <= has,
+        (had, has) => had.is_none() && has.is_none(),
+    };
+    let mut runs: Vec<&Run> = bench.earlier.iter().filter(had_no_more).collect();
+    runs.sort_by(|one, other| one.started.cmp(&other.started));
+    let mut contests = runs.into_iter().flat_map(|run| &run.contests);
+    let is_of_plan = |contest: &&Contest| {
+        let is_same = contest.experiment == experiment && contest.operation == plan.operation;
+        contest.size_chosen && is_same && plan.target == contest.target
+    };
+    contests.find(is_of_plan).map(|contest| contest.size_bytes)
 }
 
 /// The memory of a plan whose files get other sizes: the same part of the largest.

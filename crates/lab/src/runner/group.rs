@@ -4,7 +4,7 @@ use seekless::method::{Choice, Durability, Operation, format_size};
 use seekless_record::{Cache, Contest, Differ, Entry, Status, Subject};
 use seekless_results::{Decider, Group, planned_trials};
 
-use super::files::{memory_allowed, memory_for, read_bytes};
+use super::files::{laid_out, memory_allowed, memory_for, read_bytes};
 use super::size::{files_per_trial, trial_cost};
 use super::{BenchError, Runner, needs_folder};
 use crate::experiment::{ContestPlan, Layout, Size};
@@ -141,6 +141,7 @@ impl Runner<'_> {
                     .other_place()
                     .filter(|_| plan.operation == Operation::Compare && description.differ != Differ::Itself),
                 size_bytes: bytes,
+                size_chosen: !laid_out(plan).iter().any(|(_, own)| *own == Some(bytes)),
                 files: if self.bench.file.is_some() {
                     1
                 } else {

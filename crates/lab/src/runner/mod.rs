@@ -15,6 +15,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use seekless::StorageFacts;
 use seekless::method::Operation;
 use seekless_record::{Cache, Drop, Ended, NoiseFloor, Phase, Revision, Run};
 use seekless_results::{Decider, Next, conclude_now, other_io, warnings};
@@ -57,6 +58,8 @@ pub struct Bench {
     pub program: PathBuf,
     /// How often what was measured is told ([`Event::Checkpoint`]).
     pub checkpoint: Duration,
+    /// Earlier runs on these storages: the sizes that the lab chooses are those of the first.
+    pub earlier: Vec<Run>,
     /// A run that is gone on with: then the experiments, sizes, cache states and work are its own.
     pub resume: Option<Run>,
 }
@@ -203,6 +206,17 @@ pub fn run(bench: &Bench, stop: &Stop, watch: &mut dyn Watch) -> Result<Run, Ben
     let decider = runner.plan()?;
     runner.measure(decider)?;
     Ok(runner.finish())
+}
+
+/// The run of a bench before anything is measured: when, on which machine, and on which storages.
+///
+/// # Errors
+/// [`BenchError`] where a storage cannot be looked at.
+pub fn unmeasured(bench: &Bench) -> Result<Run, BenchError> {
+    let folders = bench.file.iter().chain(&bench.folders).chain(&bench.other);
+    let place = |folder: &PathBuf| Ok(Place::new(folder, StorageFacts::of(folder)?, true));
+    let places = folders.map(place).collect::<Result<Vec<_>, BenchError>>()?;
+    Ok(new_run(bench, &places))
 }
 
 /// A run under way.

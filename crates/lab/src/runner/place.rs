@@ -103,7 +103,7 @@ impl Place {
         })
     }
 
-    fn new(folder: &Path, facts: StorageFacts, has_cold: bool) -> Self {
+    pub fn new(folder: &Path, facts: StorageFacts, has_cold: bool) -> Self {
         Self {
             folder: folder.to_owned(),
             facts,

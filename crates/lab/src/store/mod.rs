@@ -5,6 +5,7 @@
 
 mod error;
 mod kept;
+mod sittings;
 mod turn;
 
 use std::ffi::OsStr;

@@ -83,6 +83,7 @@ fn head(view: &View<'_>) -> Markup {
             h1 { (title) @if more > 0 { " and " (more) " more" } }
             p.facts { (machine(run)) }
             p.facts { (when(run)) }
+            @if let Some(sittings) = &view.sittings { p.facts { (sittings) } }
             nav aria-label="Parts of this page" {
                 a href="#recommendations" { "Use" }
                 a href="#answers" { "Answers" }

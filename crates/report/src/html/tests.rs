@@ -8,8 +8,8 @@ use flate2::read::GzDecoder;
 use proptest::prelude::*;
 use seekless_method::{Durability, Operation};
 use seekless_record::{
-    Cache, Column, Conclusion, Contest, Differ, Finding, FindingKind, Interval, OptionEffect, Published, Run, Status,
-    Trial,
+    Cache, Column, Conclusion, Contest, Differ, Finding, FindingKind, Interval, OptionEffect, Published, Run, Sittings,
+    Status, Trial,
 };
 use seekless_results::ranking::conclude_all;
 use seekless_results::simulation::{contest, run, trial};
@@ -293,6 +293,12 @@ prop_compose! {
                 costs_at_most: Some(rate),
                 equal_within: Some(rate),
                 decided_by_times: Some(rate),
+                sittings: Some(Sittings {
+                    count: 2,
+                    agreeing: 1,
+                    needed: Some(3),
+                    deviation: rate,
+                }),
                 best: Some(texts[0].clone()),
                 best_synchronous: Some(texts[1].clone()),
                 best_overlapping: Some(texts[2].clone()),

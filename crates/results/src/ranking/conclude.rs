@@ -4,10 +4,11 @@ use std::cell::OnceCell;
 use std::cmp::Ordering;
 
 use seekless_method::Choice;
-use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Run, Standing, Status, Summary, Trial};
+use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Run, Sittings, Standing, Status, Summary, Trial};
 
 use super::{PairedRatio, Samples, cpu_seconds, is_ranked, is_sound, only, stand, summarize};
 use crate::model::Field;
+use crate::pool::Pooled;
 use crate::ranking::{effects, sentence};
 use crate::statistics::{FEWEST_SAMPLES, median, median_interval, paired_ratios, ratio_interval};
 
@@ -22,10 +23,19 @@ pub(crate) struct Judged<'a> {
     /// The entries' trials, invalid ones included.
     pub trials: Vec<Vec<&'a Trial>>,
     pub samples: Vec<Samples>,
+    /// Where it rests on several sittings.
+    pub pooled: Option<Over>,
     // Concluded once, and only where somebody asks: most who compare two entries do not.
     all: OnceCell<Option<Field>>,
     of_methods: OnceCell<Option<Field>>,
     pick: OnceCell<Option<Pick>>,
+}
+
+/// The sittings that a conclusion rests on.
+pub(crate) struct Over {
+    pub pooled: Pooled,
+    /// By sitting: the methods that were not slower than its leader.
+    pub contenders: Vec<Vec<usize>>,
 }
 
 /// What a choice may cost where it is made for its simplicity.
@@ -81,15 +91,31 @@ impl<'a> Judged<'a> {
             methods,
             trials: of_entries,
             samples,
+            pooled: None,
             all: OnceCell::new(),
             of_methods: OnceCell::new(),
             pick: OnceCell::new(),
         }
     }
 
+    /// With the trials of each entry in all sittings, whose rounds follow each other, and what these say together.
+    pub fn over_sittings(contest: &'a Contest, of_entries: Vec<Vec<&'a Trial>>, over: Over) -> Self {
+        Self {
+            pooled: Some(over),
+            ..Self::of(contest, of_entries)
+        }
+    }
+
     /// All entries beside the one that leads, commands among them.
     pub fn all(&self) -> Option<&Field> {
-        self.all.get_or_init(|| Field::of(&self.samples, |_| true)).as_ref()
+        self.all.get_or_init(|| self.field_of(&self.samples, |_| true)).as_ref()
+    }
+
+    fn field_of(&self, samples: &[Samples], may_lead: impl Fn(usize) -> bool) -> Option<Field> {
+        match &self.pooled {
+            Some(over) => Field::of_model(over.pooled.model.only(&may_lead), samples, may_lead),
+            None => Field::of(samples, may_lead),
+        }
     }
 
     /// The methods beside the one that leads.
@@ -97,7 +123,8 @@ impl<'a> Judged<'a> {
         if self.methods.iter().all(Option::is_some) {
             return self.all();
         }
-        let field = || Field::of(&only(&self.samples, |entry| self.is_method(entry)), |_| true);
+        let is_method = |entry: usize| self.is_method(entry);
+        let field = || self.field_of(&only(&self.samples, is_method), is_method);
         self.of_methods.get_or_init(field).as_ref()
     }
 
@@ -121,7 +148,14 @@ impl<'a> Judged<'a> {
 
     /// One entry's seconds over another's.
     pub fn compare(&self, entry: usize, over: usize) -> Option<PairedRatio> {
-        self.samples[entry].over(&self.samples[over])
+        let paired = self.samples[entry].over(&self.samples[over])?;
+        match &self.pooled {
+            None => Some(paired),
+            Some(_) => Some(PairedRatio {
+                ratio: self.all()?.ratio(entry, over)?,
+                ..paired
+            }),
+        }
     }
 
     /// The method that leads.
@@ -215,6 +249,27 @@ impl<'a> Judged<'a> {
         }
     }
 
+    /// The sittings it rests on, where there are several.
+    pub fn sittings(&self) -> Option<Sittings> {
+        let over = self.pooled.as_ref()?;
+        let count = over.contenders.len() as u32;
+        let used = self.pick().map(|pick| pick.entry).or(self.leader());
+        let agree = |contenders: &&Vec<usize>| used.is_some_and(|used| contenders.contains(&used));
+        // However sure one sitting is, another hour may differ.
+        let times = self.decided_by_times().or((count == 1).then_some(1.0));
+        Some(Sittings {
+            count,
+            agreeing: over.contenders.iter().filter(agree).count() as u32,
+            needed: times.map(|times| ((times * f64::from(count)).ceil() as u32).max(count + 1)),
+            deviation: over.pooled.deviation,
+        })
+    }
+
+    /// An entry's seconds over all sittings, with the interval that holds them with a probability of 95 %.
+    fn seconds_over_sittings(&self, entry: usize) -> Option<Interval> {
+        self.pooled.as_ref()?.pooled.model.seconds(entry)
+    }
+
     fn by_simplicity(&self, one: &(usize, f64), other: &(usize, f64)) -> Ordering {
         let cpu = |entry: usize| {
             let seconds: Vec<f64> = self.trials[entry]
@@ -260,14 +315,25 @@ impl<'a> Judged<'a> {
 /// method, or where it is undecided the best one.
 #[must_use]
 pub fn conclude(index: usize, contest: &Contest, trials: &[Trial]) -> (Vec<Judgement>, Conclusion) {
-    let judged = Judged::new(index, contest, trials);
-    let summaries = judged.trials.iter().map(|trials| summarize(trials));
+    conclude_judged(&Judged::new(index, contest, trials))
+}
+
+/// The same for what was sorted out already.
+pub(crate) fn conclude_judged(judged: &Judged<'_>) -> (Vec<Judgement>, Conclusion) {
+    let summaries = judged.trials.iter().enumerate().map(|(entry, trials)| {
+        let mut summary = summarize(trials)?;
+        if let Some(seconds) = judged.seconds_over_sittings(entry) {
+            summary.bytes_per_second *= summary.seconds.median / seconds.median;
+            summary.seconds = seconds;
+        }
+        Some(summary)
+    });
     let judgements = summaries.zip(stand(&judged.samples, judged.all())).collect();
     let best = judged.all().map(|field| field.leader);
     let pick = judged.pick();
     let recommended = judged.recommended();
     let name = |entry: Option<usize>| entry.map(|entry| judged.name(entry));
-    let effects = effects::effects(&judged);
+    let effects = effects::effects(judged);
     let until_decided = pick.map(|pick| pick.entry).or(judged.leader());
     let conclusion = Conclusion {
         recommended: name(recommended),
@@ -277,14 +343,15 @@ pub fn conclude(index: usize, contest: &Contest, trials: &[Trial]) -> (Vec<Judge
             Why::Equal { within } => Some(within),
             _ => None,
         }),
-        decided_by_times: judged.decided_by_times(),
+        decided_by_times: judged.decided_by_times().filter(|_| judged.pooled.is_none()),
+        sittings: judged.sittings(),
         best: name(best),
         best_synchronous: name(judged.leader_where(false)),
         best_overlapping: name(judged.leader_where(true)),
         confirmed_bytes_per_second: recommended
             .or(judged.leader())
             .and_then(|entry| judged.confirmed(entry)),
-        sentence: sentence::sentence(&judged, best, &effects),
+        sentence: sentence::sentence(judged, best, &effects),
         effects: effects.into_iter().map(|effect| effect.record).collect(),
     };
     (judgements, conclusion)

@@ -10,7 +10,7 @@ mod sentence;
 
 use std::collections::BTreeMap;
 
-pub(crate) use conclude::Judged;
+pub(crate) use conclude::{Judged, Over, conclude_judged};
 pub use conclude::{Judgement, conclude, conclude_all};
 use seekless_record::{DeviceUse, Entry, Interval, Phase, Standing, Status, Summary, SystemUse, Trial, Verdict};
 

@@ -1,6 +1,6 @@
 //! The recommendation in words. It says only what an interval carries; what is undecided it leaves out.
 
-use seekless_record::Interval;
+use seekless_record::{Interval, Sittings};
 
 use super::TIE_RATIO;
 use super::conclude::{CHEAP, Judged, Why};
@@ -18,11 +18,11 @@ pub(super) fn sentence(judged: &Judged<'_>, best: Option<usize>, effects: &[Effe
         return too_few(judged, best);
     };
     let name = judged.name(pick.entry);
-    let slower = behind(pick.costs_at_most);
+    let slower = behind(judged, pick.costs_at_most);
     let apart = judged.contenders().len();
     let mut parts = vec![match pick.why {
         Why::Best => match next(judged) {
-            Some((next, ratio)) => format!("Use {name}: the best; the next, {next}, takes {ratio:.2}x its time"),
+            Some((next, ratio)) => format!("Use {name}: {slower}; the next, {next}, takes {ratio:.2}x its time"),
             None => format!("Use {name}: the only method measured"),
         },
         Why::Equal { within } => format!(
@@ -44,6 +44,7 @@ pub(super) fn sentence(judged: &Judged<'_>, best: Option<usize>, effects: &[Effe
     parts.extend(overlapping(judged));
     parts.extend(merits(effects, pick.entry));
     parts.extend(pessimisations(effects));
+    parts.extend(same(judged));
     parts.join(". ") + "."
 }
 
@@ -63,8 +64,21 @@ fn too_few(judged: &Judged<'_>, best: Option<usize>) -> String {
     )
 }
 
-/// The budget that should decide it.
+/// In how many sittings the answer is the same.
+fn same(judged: &Judged<'_>) -> Option<String> {
+    let Sittings { count, agreeing, .. } = judged.sittings()?;
+    Some(format!("Among the best in {agreeing} of {count} sittings"))
+}
+
+/// The budget or the sittings that should decide it.
 fn settled_by(judged: &Judged<'_>) -> String {
+    if let Some(sittings) = judged.sittings() {
+        let needed = sittings.needed.map(|needed| needed - sittings.count);
+        return needed.map_or_else(String::new, |more| {
+            let s = if more == 1 { "" } else { "s" };
+            format!("; {more} more sitting{s} should decide it")
+        });
+    }
     let times = judged.decided_by_times().map(f64::ceil);
     times.map_or_else(String::new, |times| {
         format!("; {times} times the budget should decide it")
@@ -85,11 +99,14 @@ fn again(judged: &Judged<'_>, used: usize) -> Option<String> {
 }
 
 /// How far behind the best it can be.
-fn behind(costs_at_most: f64) -> String {
+fn behind(judged: &Judged<'_>, costs_at_most: f64) -> String {
+    let over = judged
+        .sittings()
+        .map_or_else(String::new, |sittings| format!(" over {} sittings", sittings.count));
     if costs_at_most > 0.0 {
-        format!("at most {} slower than the best", percent(costs_at_most))
+        format!("at most {} slower than the best{over}", percent(costs_at_most))
     } else {
-        "the best".to_owned()
+        format!("the best{over}")
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod crossovers;
 mod published;
+mod sittings;
 mod system;
 mod visible;
 
@@ -13,6 +14,7 @@ pub use crossovers::series;
 pub use published::PublishedRow;
 use seekless_method::Operation;
 use seekless_record::{Contest, Entry, Interval, Run, Status, Summary, Trial, Verdict};
+pub use sittings::sittings;
 pub use system::{SYSTEM_HEADS, SystemRow, mode_words};
 use system::{asks_for_system, system_rows};
 pub use visible::{Visible, visible};
@@ -34,6 +36,8 @@ pub struct View<'a> {
     pub columns: Vec<Table<'a>>,
     /// Where the winner changes with the size of the files, a sentence each.
     pub crossovers: Vec<String>,
+    /// How many sittings it rests on, and how many more are needed, where it was concluded from those of a storage.
+    pub sittings: Option<String>,
 }
 
 /// A contest to be shown.
@@ -119,6 +123,7 @@ impl<'a> View<'a> {
             run,
             columns: tables(run, &trials),
             crossovers: crossovers(&contests, &run.storages),
+            sittings: sittings::in_words(run),
             contests,
         }
     }

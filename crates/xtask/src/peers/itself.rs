@@ -173,6 +173,7 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64, cache: Cache, method: 
         file: None,
         program: ours.program().to_owned(),
         checkpoint: Duration::from_mins(2),
+        earlier: Vec::new(),
         resume: None,
     };
     let stop = Stop::default();

@@ -1,0 +1,38 @@
+//! Earlier runs on a storage, which a new one is put together with.
+
+use seekless_record::Run;
+use seekless_results::{HALF_LIFE_DAYS, Origin, is_alike};
+
+use super::{Store, StoreError};
+
+/// What is older tells less than a sixteenth of what a run of today tells.
+const OLDEST_DAYS: f64 = 4.0 * HALF_LIFE_DAYS;
+/// Reading more documents would take longer than they are worth.
+const MOST_DOCUMENTS: usize = 100;
+
+impl Store {
+    /// The runs of one's own that may be put together with this one, the last first, and what kept documents from being read.
+    ///
+    /// # Errors
+    /// Where the folder cannot be listed.
+    pub fn sittings(&self, run: &Run) -> Result<(Vec<Run>, Vec<StoreError>), StoreError> {
+        let started: Option<jiff::Timestamp> = run.started.parse().ok();
+        let oldest = started.and_then(|now| {
+            now.checked_sub(jiff::SignedDuration::from_hours(24 * OLDEST_DAYS as i64))
+                .ok()
+        });
+        // A document's name begins with the date.
+        let oldest = oldest.map_or_else(String::new, |oldest| oldest.strftime("%Y-%m-%d").to_string());
+        let documents = self.documents()?.into_iter();
+        let recent = documents.filter(|document| document.origin == Origin::Own && document.id >= oldest);
+        let (mut runs, mut unread) = (Vec::new(), Vec::new());
+        for document in recent.take(MOST_DOCUMENTS) {
+            match document.read() {
+                Ok(found) if found.id != run.id && is_alike(run, &found) => runs.push(found),
+                Ok(_) => {}
+                Err(error) => unread.push(error),
+            }
+        }
+        Ok((runs, unread))
+    }
+}

@@ -1,0 +1,285 @@
+//! What all sittings on a storage say together: the only estimator over sittings.
+//!
+//! `log seconds = method + sitting + what differs from sitting to sitting + noise`. The effects of each sitting are those of its
+//! own [`Model`]; samples stay in their runs. How much methods vary from sitting to sitting is estimated, for all methods
+//! together and from there for each, beginning with a prior: two or three sittings tell little of it. A sitting's weight
+//! halves with every [`HALF_LIFE_DAYS`]. Runs that began within an hour of each other are one sitting.
+//!
+//! Never put together: runs of different revisions of protocol or mechanisms, kernels, machines, devices or read-ahead
+//! windows, and ways of emptying the cache.
+
+use std::collections::HashMap;
+
+use jiff::{SignedDuration, Timestamp};
+use seekless_record::{Conclusion, Contest, Entry, Run, Status, Storage, Trial, Verdict};
+
+use crate::model::{Effect, Model};
+use crate::ranking::{Judged, Over, conclude_judged};
+use crate::same::{is_same_machine, subject};
+
+/// After so many days a sitting tells half as much.
+pub const HALF_LIFE_DAYS: f64 = 30.0;
+/// The prior: by what the logarithm of a method's time deviates from sitting to sitting. Measured on virtual disks: 0 to
+/// 13 %, most often 4 %.
+const BETWEEN: f64 = 0.05;
+/// How many degrees of freedom the prior counts for.
+const DEGREES_OF_PRIOR: f64 = 4.0;
+/// How many degrees of freedom the variance of all methods has in that of each.
+const DEGREES_OF_ALL: f64 = 4.0;
+/// The least that methods vary from sitting to sitting, whatever is estimated.
+const LEAST_BETWEEN: f64 = 0.005;
+/// Steps of the fit.
+const STEPS: usize = 20;
+/// Runs that began within this time are one sitting.
+const ONE_SITTING: SignedDuration = SignedDuration::from_hours(1);
+
+/// What one sitting says of a contest, and its weight.
+pub(crate) struct Sitting {
+    pub effects: Vec<Option<Effect>>,
+    /// 1 for one of today.
+    pub weight: f64,
+}
+
+/// What all sittings say of a contest.
+pub(crate) struct Pooled {
+    pub model: Model,
+    /// The deviation of the logarithm of a method's time from sitting to sitting, of all methods together.
+    pub deviation: f64,
+}
+
+/// Fits all sittings of a contest, which have the same entries.
+pub(crate) fn fit(sittings: &[Sitting]) -> Pooled {
+    let entries = sittings.iter().map(|sitting| sitting.effects.len()).max().unwrap_or(0);
+    let is_known = |entry: &usize| sittings.iter().any(|sitting| sitting.effects[*entry].is_some());
+    let known = (0..entries).filter(is_known).count().max(1) as f64;
+    let weights: f64 = sittings.iter().map(|sitting| sitting.weight).sum();
+    // The part of each residual's square that the fit of methods and sittings leaves.
+    let left = (1.0 - 1.0 / sittings.len() as f64) * (1.0 - 1.0 / known);
+    let mut between = vec![BETWEEN.powi(2); entries];
+    let mut of_all = BETWEEN.powi(2);
+    let mut methods = vec![0.0; entries];
+    let mut levels = vec![0.0; sittings.len()];
+    let mut precisions = vec![0.0; entries];
+    for _ in 0..STEPS {
+        let points = || {
+            sittings.iter().enumerate().flat_map(|(at, sitting)| {
+                let effects = sitting.effects.iter().enumerate();
+                effects.filter_map(move |(entry, effect)| Some((at, entry, (*effect)?, sitting.weight)))
+            })
+        };
+        let precision = |entry: usize, effect: Effect| 1.0 / (effect.variance + between[entry]);
+        let mut sums = vec![(0.0, 0.0); sittings.len()];
+        for (at, entry, effect, _) in points() {
+            let own = precision(entry, effect);
+            sums[at].0 += own * (effect.log_seconds - methods[entry]);
+            sums[at].1 += own;
+        }
+        levels = sums.iter().map(|(sum, all)| sum / all.max(f64::MIN_POSITIVE)).collect();
+        let mut sums = vec![(0.0, 0.0); entries];
+        for (at, entry, effect, weight) in points() {
+            let own = weight * precision(entry, effect);
+            sums[entry].0 += own * (effect.log_seconds - levels[at]);
+            sums[entry].1 += own;
+        }
+        methods = sums.iter().map(|(sum, all)| sum / all.max(f64::MIN_POSITIVE)).collect();
+        precisions = sums.iter().map(|(_, all)| *all).collect();
+        // What the squares of residuals are beyond what the noise within each sitting makes them.
+        let mut squares = vec![(0.0, 0.0); entries];
+        for (at, entry, effect, weight) in points() {
+            let residual = effect.log_seconds - methods[entry] - levels[at];
+            squares[entry].0 += weight * (residual * residual - left * effect.variance);
+            squares[entry].1 += weight * left;
+        }
+        let (sum, degrees) = squares
+            .iter()
+            .fold((0.0, 0.0), |all, own| (all.0 + own.0, all.1 + own.1));
+        of_all = (DEGREES_OF_PRIOR * BETWEEN.powi(2) + sum) / (DEGREES_OF_PRIOR + degrees);
+        of_all = of_all.max(LEAST_BETWEEN.powi(2));
+        let own = squares.iter().map(|(sum, degrees)| {
+            let own = (DEGREES_OF_ALL * of_all + sum) / (DEGREES_OF_ALL + degrees);
+            own.max(LEAST_BETWEEN.powi(2))
+        });
+        between = own.collect();
+    }
+    let usual_level = levels
+        .iter()
+        .zip(sittings)
+        .map(|(level, sitting)| level * sitting.weight);
+    let usual_level = usual_level.sum::<f64>() / weights.max(f64::MIN_POSITIVE);
+    let effect = |entry: usize| {
+        (precisions[entry] > 0.0).then(|| Effect {
+            log_seconds: methods[entry] + usual_level,
+            variance: 1.0 / precisions[entry],
+            between: between[entry],
+        })
+    };
+    Pooled {
+        model: Model {
+            effects: (0..entries).map(effect).collect(),
+            degrees: DEGREES_OF_PRIOR + (weights - 1.0).max(0.0) * (known - 1.0),
+        },
+        deviation: of_all.sqrt(),
+    }
+}
+
+/// A run as it is concluded from all sittings on its storages: itself and those of the others that measured the same, in the
+/// same way and on the same storage. The samples are the run's own; figures, standings and conclusions rest on all. Contests
+/// that no other sitting has stay as they are.
+#[must_use]
+pub fn pool(run: &Run, others: &[Run]) -> Run {
+    let mut pooled = run.clone();
+    let sittings = sittings(run, others);
+    for (index, contest) in pooled.contests.iter_mut().enumerate() {
+        conclude_over(run, index, contest, &sittings);
+    }
+    pooled
+}
+
+/// Whether a run may be put together with another: made in the same way on the same machine, and one storage in common.
+#[must_use]
+pub fn is_alike(one: &Run, other: &Run) -> bool {
+    let is_known = |storage: &Storage| other.storages.iter().any(|other| is_same_storage(storage, other));
+    one.revision.is_some()
+        && one.revision == other.revision
+        && one.drop == other.drop
+        && is_same_machine(&one.machine, &other.machine)
+        && one.storages.iter().any(is_known)
+}
+
+fn is_same_storage(one: &Storage, other: &Storage) -> bool {
+    let Some(id) = &one.id else { return false };
+    // Of what has no UUID, such as tmpfs, there may be many.
+    Some(id) == other.id.as_ref() && (id.uuid.is_some() || one.path == other.path)
+}
+
+/// Runs that began within an hour of each other, and how many days lie between them and the run that is asked about.
+struct Together<'a> {
+    runs: Vec<&'a Run>,
+    days: f64,
+}
+
+/// The sittings, the first first: the run's own is among them.
+fn sittings<'a>(run: &'a Run, others: &'a [Run]) -> Vec<Together<'a>> {
+    let started = |run: &Run| run.started.parse::<Timestamp>().ok();
+    let Some(own) = started(run) else { return Vec::new() };
+    let others = others.iter().filter(|other| other.id != run.id && is_alike(run, other));
+    let mut runs: Vec<(Timestamp, &Run)> = others.filter_map(|other| Some((started(other)?, other))).collect();
+    runs.push((own, run));
+    runs.sort_by_key(|(started, _)| *started);
+    let mut sittings: Vec<(Timestamp, Together<'a>)> = Vec::new();
+    for (started, run) in runs {
+        match sittings.last_mut() {
+            Some((first, together)) if started.duration_since(*first) < ONE_SITTING => together.runs.push(run),
+            _ => {
+                let days = started.duration_since(own).abs().as_secs_f64() / 86400.0;
+                sittings.push((started, Together { runs: vec![run], days }));
+            }
+        }
+    }
+    sittings.into_iter().map(|(_, together)| together).collect()
+}
+
+/// The contest of another run that measured the same on the same storage.
+fn same_contest(run: &Run, contest: &Contest, other: &Run) -> Option<usize> {
+    let is_same = |one: usize, other_storage: usize| {
+        let (one, other) = (run.storages.get(one), other.storages.get(other_storage));
+        one.zip(other).is_some_and(|(one, other)| is_same_storage(one, other))
+    };
+    other.contests.iter().position(|found| {
+        subject(0, contest) == subject(0, found)
+            && is_same(contest.storage, found.storage)
+            && match (contest.other_storage, found.other_storage) {
+                (Some(one), Some(other)) => is_same(one, other),
+                (one, other) => one == other,
+            }
+    })
+}
+
+/// Concludes a contest of a run over all sittings that have it, where there are several.
+fn conclude_over(run: &Run, index: usize, contest: &mut Contest, sittings: &[Together<'_>]) {
+    let mut pooled = Vec::new();
+    let mut all: Vec<Vec<Trial>> = vec![Vec::new(); contest.entries.len()];
+    let mut rounds = 0;
+    for together in sittings {
+        let first_round = rounds;
+        let mut own: Vec<Vec<Trial>> = vec![Vec::new(); contest.entries.len()];
+        for &other in &together.runs {
+            let found = if std::ptr::eq(run, other) {
+                Some(index)
+            } else {
+                same_contest(run, contest, other)
+            };
+            let Some(found) = found else { continue };
+            let begin = rounds;
+            for (entry, mut trial) in trials_of(&contest.entries, other, found) {
+                trial.round += begin;
+                rounds = rounds.max(trial.round + 1);
+                own[entry].push(trial);
+            }
+        }
+        if rounds > first_round {
+            let judged = Judged::of(contest, own.iter().map(|trials| trials.iter().collect()).collect());
+            let model = Model::fit(&judged.samples);
+            let is_contending = judged.contenders().to_vec();
+            pooled.push((
+                Sitting {
+                    effects: model.effects,
+                    weight: 0.5_f64.powf(together.days / HALF_LIFE_DAYS),
+                },
+                is_contending,
+            ));
+            for (all, own) in all.iter_mut().zip(own) {
+                all.extend(own);
+            }
+        }
+    }
+    if pooled.is_empty() {
+        return;
+    }
+    let (sittings, contenders): (Vec<_>, Vec<_>) = pooled.into_iter().unzip();
+    // What this sitting dropped or had no time for is ranked by what the others say.
+    let mut whole = contest.clone();
+    for entry in &mut whole.entries {
+        if matches!(entry.status, Status::Dropped(_) | Status::Unmeasured(_)) {
+            entry.status = Status::Measured;
+        }
+    }
+    let trials = || all.iter().map(|trials| trials.iter().collect()).collect();
+    let over = Over {
+        pooled: fit(&sittings),
+        contenders,
+    };
+    let judged = Judged::over_sittings(&whole, trials(), over);
+    let (judgements, conclusion) = if sittings.len() > 1 {
+        conclude_judged(&judged)
+    } else {
+        // One sitting tells of its hour as a run does, and of other hours how many more are needed.
+        let (judgements, conclusion) = conclude_judged(&Judged::of(&whole, trials()));
+        let sittings = judged.sittings();
+        (judgements, Conclusion { sittings, ..conclusion })
+    };
+    for (entry, (summary, standing)) in contest.entries.iter_mut().zip(judgements) {
+        let is_slower = standing
+            .as_ref()
+            .is_some_and(|standing| standing.verdict == Verdict::Slower);
+        if summary.is_some() && !is_slower && !matches!(entry.status, Status::Failed(_) | Status::Unavailable(_)) {
+            entry.status = Status::Measured;
+        }
+        (entry.summary, entry.standing) = (summary, standing);
+    }
+    contest.conclusion = Some(conclusion);
+}
+
+/// The trials of a contest of another run, by the entries of ours.
+fn trials_of<'a>(entries: &[Entry], other: &'a Run, contest: usize) -> impl Iterator<Item = (usize, Trial)> + 'a {
+    let ours: HashMap<String, usize> = (entries.iter().enumerate())
+        .map(|(at, entry)| (entry.name().into_owned(), at))
+        .collect();
+    let theirs = other.contests[contest].entries.iter();
+    let places: Vec<Option<usize>> = theirs.map(|entry| ours.get(&*entry.name()).copied()).collect();
+    let trials = other.trials.iter().filter(move |trial| trial.contest == contest);
+    trials.filter_map(move |trial| Some(((*places.get(trial.entry)?)?, trial.clone())))
+}
+
+#[cfg(test)]
+mod tests;

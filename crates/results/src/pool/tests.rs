@@ -1,0 +1,209 @@
+use seekless_record::{DeviceId, Revision, Sittings, StorageId};
+
+use super::*;
+use crate::ranking::conclude_all;
+use crate::simulation::{self, Simulation};
+
+const METHODS: [&str; 4] = [
+    "read/sync,block=128K",
+    "read/sync,block=1M",
+    "read/mmap",
+    "read/sync,direct,block=1M",
+];
+
+/// A sitting with these medians and a noise of 5 %, so many hours after the first.
+fn sitting(simulation: &mut Simulation, medians: [f64; 4], hours: i64) -> Run {
+    let named: Vec<(&str, f64)> = METHODS.into_iter().zip(medians).collect();
+    let mut run = simulation::run(&named, 8);
+    for trial in &mut run.trials {
+        trial.seconds = simulation.lognormal(trial.seconds, 0.05);
+    }
+    let begin: Timestamp = "2026-11-01T00:00:00Z".parse().unwrap();
+    let started = begin + SignedDuration::from_hours(hours);
+    run.started = started.to_string();
+    run.id = format!("run-{hours}");
+    run.revision = Some(Revision {
+        protocol: 1,
+        mechanisms: 1,
+    });
+    run.storages[0].id = Some(StorageId {
+        file_system: "ext4".to_owned(),
+        uuid: Some("1-2-3".to_owned()),
+        devices: vec![DeviceId::default()],
+        kernel: "6.18".to_owned(),
+        read_ahead_kib: Some(128),
+    });
+    conclude_all(&mut run);
+    run
+}
+
+fn conclusion(run: &Run) -> &Conclusion {
+    run.contests[0].conclusion.as_ref().unwrap()
+}
+
+fn sittings_of(run: &Run) -> Sittings {
+    conclusion(run).sittings.unwrap()
+}
+
+#[test]
+fn a_method_that_wins_one_hour_and_loses_the_next_is_not_called_the_best() {
+    let mut simulation = Simulation::new(1);
+    let mut hour = |direct, hours| sitting(&mut simulation, [1.0, 1.5, 1.5, direct], hours);
+    let runs = [hour(0.6, 0), hour(1.4, 4), hour(1.3, 8)];
+    assert_eq!(conclusion(&runs[0]).recommended.as_deref(), Some(METHODS[3]));
+    let pooled = pool(&runs[2], &runs[..2]);
+    let standing = |entry: usize| pooled.contests[0].entries[entry].standing.as_ref().unwrap();
+    assert!(standing(0).verdict != Verdict::Slower && standing(3).verdict != Verdict::Slower);
+    assert_eq!(sittings_of(&pooled).count, 3);
+    assert!(sittings_of(&pooled).deviation > 0.08, "{:?}", sittings_of(&pooled));
+    assert!(
+        conclusion(&pooled).sentence.contains(" of 3 sittings"),
+        "{}",
+        conclusion(&pooled).sentence
+    );
+}
+
+#[test]
+fn sittings_that_agree_make_a_claim_that_holds() {
+    let mut simulation = Simulation::new(2);
+    let runs: Vec<Run> = (0..4)
+        .map(|at| sitting(&mut simulation, [1.0, 1.3, 1.5, 2.0], at * 4))
+        .collect();
+    let pooled = pool(&runs[3], &runs[..3]);
+    let found = conclusion(&pooled);
+    assert_eq!(found.recommended.as_deref(), Some(METHODS[0]));
+    let sittings = sittings_of(&pooled);
+    assert_eq!((sittings.count, sittings.agreeing, sittings.needed), (4, 4, None));
+    assert!(
+        found.sentence.ends_with("Among the best in 4 of 4 sittings."),
+        "{}",
+        found.sentence
+    );
+    assert_eq!(pooled.trials, runs[3].trials, "samples stay in their runs");
+    let rounds = pooled.contests[0].entries[0].summary.as_ref().unwrap().rounds;
+    assert_eq!(rounds, 32);
+}
+
+#[test]
+fn one_sitting_says_that_more_are_needed() {
+    let run = sitting(&mut Simulation::new(3), [1.0, 1.3, 1.5, 2.0], 0);
+    let pooled = pool(&run, &[]);
+    let sittings = sittings_of(&pooled);
+    assert_eq!(sittings.count, 1);
+    assert!(sittings.needed.unwrap() >= 2, "{sittings:?}");
+    let sittings = None;
+    let alone = Conclusion {
+        sittings,
+        ..conclusion(&pooled).clone()
+    };
+    assert_eq!(&alone, conclusion(&run));
+}
+
+#[test]
+fn runs_within_an_hour_are_one_sitting() {
+    let mut simulation = Simulation::new(4);
+    let mut run = |hours| sitting(&mut simulation, [1.0, 1.02, 1.5, 2.0], hours);
+    let (first, mut again) = (run(0), run(0));
+    again.id = "again".to_owned();
+    again.started = "2026-11-01T00:59:00Z".to_owned();
+    let pooled = pool(&again, std::slice::from_ref(&first));
+    assert_eq!(sittings_of(&pooled).count, 1);
+    let summary = pooled.contests[0].entries[0].summary.as_ref().unwrap();
+    assert_eq!(summary.rounds, 16, "and both count");
+}
+
+#[test]
+fn what_was_made_otherwise_or_elsewhere_is_left_out() {
+    let mut simulation = Simulation::new(5);
+    let mut run = |hours| sitting(&mut simulation, [1.0, 1.3, 1.5, 2.0], hours);
+    let (own, other) = (run(4), run(0));
+    let count = |change: fn(&mut Run)| {
+        let mut other = other.clone();
+        change(&mut other);
+        sittings_of(&pool(&own, &[other])).count
+    };
+    assert_eq!(count(|_| {}), 2);
+    assert_eq!(count(|run| run.id = "run-4".to_owned()), 1, "the run itself");
+    assert_eq!(count(|run| run.revision = None), 1);
+    assert_eq!(count(|run| run.revision.as_mut().unwrap().protocol = 2), 1);
+    assert_eq!(count(|run| run.drop = seekless_record::Drop::System), 1);
+    assert_eq!(count(|run| run.machine.processors += 1), 1);
+    assert_eq!(count(|run| run.storages[0].id = None), 1);
+    assert_eq!(
+        count(|run| run.storages[0].id.as_mut().unwrap().kernel = "7.0".to_owned()),
+        1
+    );
+    assert_eq!(count(|run| run.storages[0].id.as_mut().unwrap().devices.clear()), 1);
+    assert_eq!(count(|run| run.contests[0].size_bytes *= 2), 1);
+    assert_eq!(count(|run| run.started = "yesterday".to_owned()), 1);
+    assert_eq!(
+        count(|run| run.storages[0].path = "/elsewhere".to_owned()),
+        2,
+        "one file system"
+    );
+}
+
+#[test]
+fn the_fit_is_exact_without_noise_and_an_old_sitting_counts_less() {
+    let effect = |seconds: f64| {
+        Some(Effect {
+            log_seconds: seconds.ln(),
+            variance: 1e-6,
+            between: 0.0,
+        })
+    };
+    let hours = |ratios: [f64; 2], weight| Sitting {
+        effects: vec![effect(ratios[0]), effect(ratios[1]), None],
+        weight,
+    };
+    let ratio = |sittings: &[Sitting]| {
+        let effects = fit(sittings).model.effects;
+        (effects[1].unwrap().log_seconds - effects[0].unwrap().log_seconds).exp()
+    };
+    // The second sitting is twice as slow throughout.
+    let same = [hours([1.0, 1.2], 1.0), hours([2.0, 2.4], 1.0)];
+    assert!((ratio(&same) - 1.2).abs() < 1e-3);
+    assert!(fit(&same).model.effects[2].is_none());
+    let even = ratio(&[hours([1.0, 1.2], 1.0), hours([1.0, 1.0], 1.0)]);
+    let aged = ratio(&[hours([1.0, 1.2], 0.5), hours([1.0, 1.0], 1.0)]);
+    assert!((even - 1.2_f64.sqrt()).abs() < 1e-3, "{even}");
+    assert!(aged < even && aged > 1.0, "{aged}");
+    assert!(fit(&[]).model.effects.is_empty());
+}
+
+/// What every sitting has 8 % of its own: the interval for the mean over sittings holds the truth as often as it says, and
+/// the deviation is found.
+#[test]
+fn intervals_over_sittings_hold_the_truth() {
+    let mut simulation = Simulation::new(6);
+    let (mut held, mut all, mut deviations) = (0, 0, 0.0);
+    for _ in 0..100 {
+        let sittings: Vec<Sitting> = (0..4)
+            .map(|_| Sitting {
+                effects: (0..12)
+                    .map(|_| {
+                        Some(Effect {
+                            log_seconds: simulation.lognormal(1.0, 0.08).ln() + simulation.lognormal(1.0, 0.03).ln(),
+                            variance: 0.03_f64.powi(2),
+                            between: 0.0,
+                        })
+                    })
+                    .collect(),
+                weight: 1.0,
+            })
+            .collect();
+        let pooled = fit(&sittings);
+        deviations += pooled.deviation / 100.0;
+        let usual = (0..12)
+            .map(|entry| pooled.model.seconds(entry).unwrap().median.ln())
+            .sum::<f64>()
+            / 12.0;
+        for entry in 0..12 {
+            let seconds = pooled.model.seconds(entry).unwrap();
+            all += 1;
+            held += u32::from(seconds.low.ln() <= usual && usual <= seconds.high.ln());
+        }
+    }
+    assert!((0.065..0.095).contains(&deviations), "{deviations}");
+    assert!(held * 100 >= all * 93, "{held} of {all}");
+}
