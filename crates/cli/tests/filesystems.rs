@@ -115,6 +115,7 @@ fn run(folder: &Path, seed: u64) -> Run {
         program: PathBuf::from(env!("CARGO_BIN_EXE_seekless")),
         checkpoint: Duration::from_mins(2),
         earlier: Vec::new(),
+        yields: false,
         resume: None,
     };
     seekless_lab::run(&bench, &Stop::default(), &mut Silent)

@@ -67,6 +67,7 @@ fn run(folder: PathBuf) -> Run {
         program: PathBuf::from(env!("CARGO_BIN_EXE_seekless")),
         checkpoint: Duration::from_mins(2),
         earlier: Vec::new(),
+        yields: false,
         resume: None,
     };
     seekless_lab::run(&bench, &Stop::default(), &mut Silent).expect("the temporary folder can be measured")

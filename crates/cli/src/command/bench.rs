@@ -17,7 +17,7 @@ use seekless_results::{Origin, pool, visible};
 
 use super::report::{beside, columns, file_url};
 use super::values::{Word, one_of, size_of_at_least};
-use super::{Failure, unless_failed, unless_stopped};
+use super::{Failure, sittings, unless_failed, unless_stopped};
 use crate::keeper::Keeper;
 use crate::output::Output;
 use crate::read_ahead;
@@ -42,7 +42,8 @@ Examples:
   seekless bench --report storage.html        # the page with plots, here
   seekless bench --resume latest --budget 2h  # go on where the last one stopped
   seekless bench --name before-upgrade        # find the run by this name later
-  seekless bench --like before-upgrade        # measure the same again")]
+  seekless bench --like before-upgrade        # measure the same again
+  seekless bench --sittings 6 --every 4h      # what holds at other hours, too")]
 pub struct Arguments {
     /// Built-in experiments, or files that describe one [default: read write copy]
     #[arg(value_name = "EXPERIMENT|FILE.toml")]
@@ -108,6 +109,13 @@ pub struct Arguments {
     /// Conclude from this run alone, and choose the sizes of files anew: earlier runs on this storage are left out
     #[arg(long)]
     alone: bool,
+    /// Measure this many times in the background, with the lowest priority and not while others use the disk
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000),
+        conflicts_with_all = ["resume", "export_json", "export_csv", "export_columns", "export_markdown", "report"])]
+    sittings: Option<u32>,
+    /// The time from the start of one sitting to the next
+    #[arg(long, default_value = "4h", value_name = "TIME", value_parser = parse_budget, requires = "sittings")]
+    every: Duration,
     /// Fail if another bench is measuring, instead of waiting for it
     #[arg(long)]
     no_wait: bool,
@@ -174,6 +182,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.list {
         return Ok(list()?);
     }
+    if let Some(count) = arguments.sittings {
+        // What is asked for must not turn out to be wrong in a log.
+        bench(arguments, None)?;
+        return sittings::sit(count, arguments.every, |stop, caught| measure(arguments, stop, caught));
+    }
+    let stop = Stop::default();
+    let caught = on_signal({
+        let stop = stop.clone();
+        move |_| stop.request()
+    })?;
+    measure(arguments, &stop, &caught)
+}
+
+/// Measures once.
+fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Failure> {
     let resumed = arguments.resume.as_deref().map(resumable).transpose()?;
     let mut bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
     if !arguments.alone {
@@ -181,15 +204,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let exports = exports(arguments)?;
     read_ahead::put_back(bench.folders.iter().chain(&bench.other).chain(&bench.file));
-    let stop = Stop::default();
-    let caught = on_signal({
-        let stop = stop.clone();
-        move |_| stop.request()
-    })?;
-    let lock = measuring(&caught, arguments.no_wait)?;
+    let lock = measuring(caught, arguments.no_wait)?;
     let document = resumed.as_ref().map(|(document, _)| document);
     let mut keeper = Keeper::new(Progress::new(arguments.quiet), document);
-    let run = seekless_lab::run(&bench, &stop, &mut keeper);
+    let run = seekless_lab::run(&bench, stop, &mut keeper);
     drop(lock);
     keeper.finish();
     let run = match (run, caught.signal()) {
@@ -220,7 +238,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let shown = show(&run, arguments.all, saved.as_deref().ok(), report.as_deref());
     failed.extend(saved.err().map(|error| error.context("the run was not saved")));
-    unless_stopped(&caught)?;
+    unless_stopped(caught)?;
     unless_failed(failed)?;
     Ok(shown?)
 }
@@ -347,6 +365,7 @@ fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> 
         program,
         checkpoint: arguments.checkpoint,
         earlier: Vec::new(),
+        yields: sittings::is_in_background(),
         resume: None,
     };
     let bench = match (resumed, &arguments.like) {

@@ -8,6 +8,7 @@ mod holes;
 mod methods;
 mod report;
 mod runs;
+mod sittings;
 mod storage;
 mod update;
 mod values;

@@ -27,6 +27,7 @@ mod read_ahead;
 mod report;
 mod resume;
 mod runs;
+mod sittings;
 mod storage;
 mod system;
 mod trees;

@@ -10,6 +10,7 @@ mod place;
 mod resume;
 mod size;
 mod trial;
+mod yielding;
 
 use std::io;
 use std::path::PathBuf;
@@ -60,6 +61,9 @@ pub struct Bench {
     pub checkpoint: Duration,
     /// Earlier runs on these storages: the sizes that the lab chooses are those of the first.
     pub earlier: Vec<Run>,
+    /// Whether to measure with the lowest priority, and to wait before each trial until nobody else uses the devices; that time
+    /// does not count.
+    pub yields: bool,
     /// A run that is gone on with: then the experiments, sizes, cache states and work are its own.
     pub resume: Option<Run>,
 }
@@ -239,6 +243,8 @@ struct Runner<'a> {
     written_bytes: u64,
     /// The time of a whole trial that does nothing, process and all.
     trial_overhead: Duration,
+    /// How long it waited for others.
+    waited: Duration,
     /// The group of the last trial.
     last_group: Option<usize>,
 }
@@ -246,6 +252,10 @@ struct Runner<'a> {
 impl<'a> Runner<'a> {
     fn new(bench: &'a Bench, stop: &'a Stop, watch: &'a mut dyn Watch) -> Result<Self, BenchError> {
         let started = Instant::now();
+        if bench.yields {
+            // What cannot be lowered is measured as it is.
+            let _ = seekless_sys::lower_priority();
+        }
         let places = Place::open_all(bench)?;
         let run = match &bench.resume {
             None => new_run(bench, &places),
@@ -265,6 +275,7 @@ impl<'a> Runner<'a> {
             write_limit_bytes: None,
             written_bytes: 0,
             trial_overhead: Duration::ZERO,
+            waited: Duration::ZERO,
             last_group: None,
         })
     }
@@ -301,6 +312,9 @@ impl<'a> Runner<'a> {
     }
 
     fn next(&mut self, decider: &mut Decider) -> Option<Next> {
+        if self.bench.yields {
+            self.wait_for_others();
+        }
         let elapsed = if self.stop.is_requested() {
             Duration::MAX
         } else {
@@ -316,6 +330,11 @@ impl<'a> Runner<'a> {
     fn finish(mut self) -> Run {
         if self.stop.is_requested() {
             self.run.ended = Ended::Interrupted;
+        }
+        if !self.waited.is_zero() {
+            let seconds = self.waited.as_secs_f64();
+            let choice = format!("waited {seconds:.1} s in all while others used the disk");
+            self.run.choices.push(choice);
         }
         conclude_now(&mut self.run);
         let (stolen, others) = Load::now().noise_since(self.load).unzip();

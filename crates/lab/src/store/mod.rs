@@ -72,6 +72,18 @@ impl Store {
         Self { folder }
     }
 
+    /// The file for what is said by a process that measures in the background. Its folder is made.
+    pub fn log_path(&self) -> Result<PathBuf, StoreError> {
+        self.make_folder()?;
+        Ok(self.folder.join("sittings.log"))
+    }
+
+    fn make_folder(&self) -> Result<(), StoreError> {
+        // A data folder is its user's alone (XDG Base Directory Specification).
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        made.map_err(system(&self.folder, "making the folder"))
+    }
+
     /// Saves a run of one's own, and gives its file.
     pub fn save(&self, run: &Run) -> Result<PathBuf, StoreError> {
         write_new(&self.folder_of(Origin::Own), &file_name(&run.id), run)

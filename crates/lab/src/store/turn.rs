@@ -1,8 +1,7 @@
 //! Benches take turns: two that measure at once would measure each other.
 
-use std::fs::{DirBuilder, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
 
 use super::{Store, StoreError, system};
 
@@ -19,8 +18,7 @@ pub struct Measuring(pub Option<u32>);
 impl Store {
     /// Takes the lock for measuring, or tells who has it.
     pub fn try_measuring(&self) -> Result<Result<MeasuringLock, Measuring>, StoreError> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
-        made.map_err(system(&self.folder, "making the folder"))?;
+        self.make_folder()?;
         let path = self.folder.join("measuring.lock");
         let mut open = File::options();
         let opened = open.read(true).write(true).create(true).truncate(false).open(&path);

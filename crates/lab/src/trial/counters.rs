@@ -41,6 +41,11 @@ fn devices_use(spec: &Spec) -> Option<DeviceUse> {
     devices.try_fold(first, |sum, next| Some(combined(sum, next?, u64::saturating_add)))
 }
 
+/// The requests that a device has completed; `None` where it does not tell.
+pub fn requests_of(folder: &Path) -> Option<u64> {
+    device_use(folder).map(|device| device.reads + device.writes)
+}
+
 /// The counts of one, each combined with that of the other.
 pub(super) fn combined(one: DeviceUse, other: DeviceUse, with: fn(u64, u64) -> u64) -> DeviceUse {
     let merges = one.read_merges.zip(other.read_merges);

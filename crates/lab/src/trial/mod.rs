@@ -20,6 +20,7 @@ use seekless::method::Choice;
 use seekless_record::{Command, Target, Trial, UpdatePattern};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use counters::requests_of;
 pub use launch::{Child, LaunchError, Stop};
 pub(crate) use update::updates_seed;
 

@@ -27,6 +27,11 @@ pub fn die_with_parent() -> io::Result<Support<()>> {
     Ok(Support::Unavailable("processes do not end with their parent here"))
 }
 
+/// `Unavailable`: priorities are left as they are.
+pub fn lower_priority() -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
 /// getrusage(2) is all there is.
 pub(crate) fn peak_memory_bytes() -> Option<u64> {
     None

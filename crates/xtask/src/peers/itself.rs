@@ -174,6 +174,7 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64, cache: Cache, method: 
         program: ours.program().to_owned(),
         checkpoint: Duration::from_mins(2),
         earlier: Vec::new(),
+        yields: false,
         resume: None,
     };
     let stop = Stop::default();

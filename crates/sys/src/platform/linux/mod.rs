@@ -25,7 +25,9 @@ pub use holes::{
     end_lease, has_capabilities, holds_read_lease, holds_write_lease, is_locked, next_data, next_hole, punch_hole,
     take_read_lease, take_write_lease,
 };
-pub use machine::{die_with_parent, file_system, inodes_identify, leases_bind_all_writers, memory, process_io};
+pub use machine::{
+    die_with_parent, file_system, inodes_identify, leases_bind_all_writers, lower_priority, memory, process_io,
+};
 pub use pipe::Pipe;
 
 pub(crate) use file::{exchange, open_at};

@@ -21,6 +21,13 @@ pub fn die_with_parent() -> io::Result<Support<()>> {
     Ok(Support::Unavailable("processes do not end with their parent here"))
 }
 
+/// Gives this process, and those that it starts, the lowest priority for processors: setpriority(2).
+pub fn lower_priority() -> io::Result<Support<()>> {
+    const LOWEST_PRIORITY: i32 = 19;
+    rustix::process::setpriority_process(None, LOWEST_PRIORITY)?;
+    Ok(Support::Available(()))
+}
+
 /// getrusage(2) is all there is.
 pub(crate) fn peak_memory_bytes() -> Option<u64> {
     None

@@ -28,7 +28,9 @@ pub fn copy_inode_flags(_from: &std::fs::File, _to: &std::fs::File) -> std::io::
 }
 
 pub use crate::attributes::{extended_attributes, remove_extended_attribute, set_extended_attribute};
-pub use machine::{die_with_parent, file_system, inodes_identify, leases_bind_all_writers, memory, process_io};
+pub use machine::{
+    die_with_parent, file_system, inodes_identify, leases_bind_all_writers, lower_priority, memory, process_io,
+};
 
 pub(crate) use file::{exchange, open_at};
 pub(crate) use machine::{

@@ -1,0 +1,100 @@
+//! `seekless bench --sittings`: the same again every few hours, in a process of its own that outlives the terminal.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use seekless_lab::store::Store;
+use seekless_lab::trial::Stop;
+
+use super::{Failure, unless_stopped};
+use crate::show::counted;
+use crate::signals::{Caught, on_signal};
+
+/// Tells the process that was started in the background that it is the one.
+const IN_BACKGROUND: &str = "SEEKLESS_IN_BACKGROUND";
+
+/// Whether this is the process in the background.
+pub fn is_in_background() -> bool {
+    std::env::var_os(IN_BACKGROUND).is_some()
+}
+
+/// How often a process that waits for its next sitting looks at the time: a machine that slept is late then, but not lost.
+const STEP: Duration = Duration::from_millis(500);
+
+/// Measures so many times: starts the process that does, or is that process.
+pub fn sit(
+    count: u32,
+    every: Duration,
+    measure: impl Fn(&Stop, &Caught) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if !is_in_background() {
+        return Ok(start(count, every)?);
+    }
+    let _ = rustix::process::setsid();
+    let stop = Stop::default();
+    let caught = on_signal({
+        let stop = stop.clone();
+        move |_| stop.request()
+    })?;
+    let every = SignedDuration::try_from(every).unwrap_or(SignedDuration::MAX);
+    let mut next = Timestamp::now();
+    for sitting in 1..=count {
+        while Timestamp::now() < next {
+            std::thread::sleep(STEP);
+            unless_stopped(&caught)?;
+        }
+        let now = Timestamp::now();
+        next = now.saturating_add(every).unwrap_or(Timestamp::MAX);
+        writeln!(anstream::stdout(), "\n--- sitting {sitting} of {count}, {}", local(now))?;
+        match measure(&stop, &caught) {
+            Err(Failure::Stopped(signal)) => return Err(Failure::Stopped(signal)),
+            // The next hour may be better.
+            Err(Failure::Error(error)) => writeln!(anstream::stderr(), "seekless: {error:#}")?,
+            Err(Failure::Partly(errors)) => {
+                for error in errors {
+                    writeln!(anstream::stderr(), "seekless: {error:#}")?;
+                }
+            }
+            Ok(()) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Starts this program again, in the background, with its output in the store's log.
+fn start(count: u32, every: Duration) -> anyhow::Result<()> {
+    let program = std::env::current_exe().context("this program's own file could not be found")?;
+    let path = Store::of_user()?.log_path()?;
+    let log = File::options().append(true).create(true).mode(0o600).open(&path);
+    let log = log.with_context(|| format!("{}: cannot open", path.display()))?;
+    let child = Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .env(IN_BACKGROUND, "1")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()
+        .context("cannot start the process in the background")?;
+    let last = Timestamp::now().saturating_add(SignedDuration::try_from(every * (count - 1))?)?;
+    writeln!(
+        anstream::stdout(),
+        "Measures {} in the background (process {}), the last at {}.\nLog  {}\n`seekless runs` lists what was measured; \
+         `kill {}` ends it.",
+        counted(count.into(), "time"),
+        child.id(),
+        local(last),
+        path.display(),
+        child.id()
+    )?;
+    Ok(())
+}
+
+fn local(time: Timestamp) -> String {
+    time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
+}

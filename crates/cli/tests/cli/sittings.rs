@@ -1,0 +1,181 @@
+//! Runs on one storage at several hours: put together, left out, and measured in the background.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+use super::place::{Place, wait_for};
+
+const BENCH: [&str; 8] = [
+    "bench",
+    "read",
+    "--cache",
+    "warm",
+    "--rounds",
+    "6",
+    "--methods",
+    "read/sync,block=128K",
+];
+
+/// Has the only saved run be one of the day before.
+fn yesterday(place: &Place) {
+    let run = place.only_run();
+    let path = place.folder().join(format!("../data/seekless/runs/{}.json", run.id));
+    let text = fs::read_to_string(&path).unwrap();
+    let started: jiff::Timestamp = run.started.parse().unwrap();
+    let before = started.checked_sub(jiff::SignedDuration::from_hours(24)).unwrap();
+    let id = format!("{}-read", before.strftime("%Y-%m-%dT%H-%M-%S"));
+    let text = text.replace(&run.started, &before.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let to = path.with_file_name(format!("{id}.json"));
+    fs::write(to, text.replace(&run.id, &id)).unwrap();
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
+    let place = Place::new();
+    let small = ["--size", "1M", "--methods", "read/mmap"];
+    let first = place.run(&[&BENCH[..], &small].concat()).succeeded();
+    assert!(!first.stderr.contains("Known"), "{}", first.stderr);
+    assert!(
+        first.stdout.contains("Sittings These verdicts hold for this hour."),
+        "{}",
+        first.stdout
+    );
+    assert!(first.stdout.contains("`seekless bench --sittings"), "{}", first.stdout);
+    yesterday(&place);
+    let json = ["--export-json", "all.json"];
+    let second = place.run(&[&BENCH[..], &small, &json].concat()).succeeded();
+    assert!(
+        second.stderr.contains("Known    1 sitting on this storage, the last"),
+        "{}",
+        second.stderr
+    );
+    assert!(
+        second.stdout.contains("Verdicts rest on 2 sittings on this storage"),
+        "{}",
+        second.stdout
+    );
+    assert!(second.stdout.contains("of 2 sittings."), "{}", second.stdout);
+    let shown = seekless_record::from_json(&fs::read(place.path("all.json")).unwrap()).unwrap();
+    let conclusion = shown.contests[0].conclusion.as_ref().unwrap();
+    assert_eq!(conclusion.sittings.unwrap().count, 2);
+    assert_eq!(shown.contests[0].entries[0].summary.as_ref().unwrap().rounds, 12);
+    let saved = place.saved().into_iter().find(|run| run.id == shown.id).unwrap();
+    assert_eq!(
+        saved.contests[0].conclusion.as_ref().unwrap().sittings,
+        None,
+        "a run is kept as it is"
+    );
+    assert_eq!(saved.contests[0].entries[0].summary.as_ref().unwrap().rounds, 6);
+    let alone = place.run(&[&BENCH[..], &small, &["--alone"]].concat()).succeeded();
+    assert!(
+        !alone.stderr.contains("Known") && !alone.stdout.contains("sittings"),
+        "{}",
+        alone.stdout
+    );
+}
+
+#[test]
+fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
+    let place = Place::new();
+    place.run(&BENCH).succeeded();
+    let first = place.only_run();
+    let chosen = |run: &seekless_record::Run| -> Vec<u64> {
+        let contests = run.contests.iter().filter(|contest| contest.size_chosen);
+        contests.map(|contest| contest.size_bytes).collect()
+    };
+    assert_eq!(chosen(&first).len(), 1, "beside files of 1M");
+    yesterday(&place);
+    // As if there had been less room then.
+    let runs = place.folder().join("../data/seekless/runs");
+    let path = only_file(&runs);
+    let text = fs::read_to_string(&path).unwrap();
+    let smaller = text.replace(
+        &format!("\"size_bytes\": {}", chosen(&first)[0]),
+        "\"size_bytes\": 16777216",
+    );
+    assert_ne!(text, smaller);
+    fs::write(&path, smaller).unwrap();
+    fs::write(runs.join("2099-01-01T00-00-00-read.json"), "{").unwrap();
+    let second = place.run(&BENCH).succeeded();
+    assert!(second.stderr.contains("left out: "), "{}", second.stderr);
+    assert!(
+        second.stderr.contains("2099-01-01T00-00-00-read.json"),
+        "{}",
+        second.stderr
+    );
+    assert!(
+        second
+            .stdout
+            .contains("read: files of 16M, as in the first run on this storage"),
+        "{}",
+        second.stdout
+    );
+}
+
+fn only_file(folder: &std::path::Path) -> PathBuf {
+    let all = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let documents: Vec<PathBuf> = all
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .collect();
+    assert_eq!(documents.len(), 1);
+    documents[0].clone()
+}
+
+/// The process in the background, by the words that tell of it.
+fn background(told: &str) -> Pid {
+    let number = told.split_once("(process ").unwrap().1.split_once(')').unwrap().0;
+    Pid::from_raw(number.parse().unwrap()).unwrap()
+}
+
+#[test]
+fn sittings_are_measured_in_the_background_and_end_when_told_to() {
+    let place = Place::new();
+    let words = [
+        "bench",
+        "read",
+        "--size",
+        "64K",
+        "--rounds",
+        "1",
+        "--methods",
+        "read/mmap",
+        "--quiet",
+    ];
+    let told = place
+        .run(&[&words[..], &["--sittings", "2", "--every", "1s"]].concat())
+        .succeeded();
+    assert!(
+        told.stdout.starts_with("Measures 2 times in the background"),
+        "{}",
+        told.stdout
+    );
+    wait_for("both are measured", || place.saved().len() == 2);
+    wait_for("it ends", || test_kill_process(background(&told.stdout)).is_err());
+    let log = fs::read_to_string(place.folder().join("../data/seekless/sittings.log")).unwrap();
+    assert!(log.contains("--- sitting 2 of 2") && log.contains("Saved"), "{log}");
+    let told = place
+        .run(&[&words[..], &["--sittings", "2", "--every", "1h"]].concat())
+        .succeeded();
+    wait_for("one more is measured", || place.saved().len() == 3);
+    kill_process(background(&told.stdout), Signal::TERM).unwrap();
+    wait_for("it ends", || test_kill_process(background(&told.stdout)).is_err());
+    assert_eq!(place.saved().len(), 3);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_it_is_left_alone() {
+    let place = Place::new();
+    for (words, why) in [
+        (&["--sittings", "2", "nonsense"][..], "nonsense"),
+        (&["--sittings", "0"], "0"),
+        (&["--every", "1h"], "--sittings"),
+        (&["--sittings", "2", "--export-csv", "x.csv"], "cannot be used with"),
+    ] {
+        let refusal = place.run(&[&["bench"], words].concat()).refused();
+        assert!(refusal.contains(why), "{refusal}");
+    }
+    assert!(place.saved().is_empty());
+}
