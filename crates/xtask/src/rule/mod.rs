@@ -6,7 +6,10 @@
 //! false if a method that is dropped, or said to be slower, truly is not slower than the final leader; a claim is
 //! *contradicted* if in another sitting the interval of twelve paired rounds lies wholly on the other side of 1.
 
+mod replay;
 mod world;
+
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
@@ -33,10 +36,16 @@ pub struct Arguments {
     /// Only the scenarios whose names contain this
     #[arg(long, default_value = "")]
     scenario: String,
+    /// Simulate nothing: leave each saved run of this folder out in turn, and score on it what the others decide
+    #[arg(long, value_name = "FOLDER")]
+    replay: Option<PathBuf>,
 }
 
 /// Simulates, and prints a line of Markdown for each scenario.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(folder) = &arguments.replay {
+        return replay::run(folder);
+    }
     println!("| scenario | {} |", COLUMNS.map(|(title, _)| title).join(" | "));
     println!("|---|{}", "---:|".repeat(COLUMNS.len()));
     for scenario in SCENARIOS
@@ -293,6 +302,19 @@ mod tests {
             "{score:?}"
         );
         assert!(score.covering * 100 >= score.intervals * 90, "{score:?}");
+    }
+
+    #[test]
+    fn three_sittings_are_contradicted_by_none_and_cost_little() {
+        let name = "13 %, 8 % between sittings";
+        let varying = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
+        let score = judge(varying, 6, 3).unwrap();
+        assert_eq!(score.contests, 48);
+        assert!(score.contradicted <= 2, "{score:?}");
+        assert!(
+            score.costs_false <= 5 && score.covering * 100 >= score.intervals * 90,
+            "{score:?}"
+        );
     }
 
     #[test]
