@@ -8,13 +8,14 @@
 //! Never put together: runs of different revisions of protocol or mechanisms, kernels, machines, devices or read-ahead
 //! windows, and ways of emptying the cache.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use jiff::{SignedDuration, Timestamp};
-use seekless_record::{Conclusion, Contest, Entry, Run, Status, Storage, Trial, Verdict};
+use seekless_record::{Contest, Entry, Run, Standing, Status, Storage, Trial, Verdict};
 
 use crate::model::{Effect, Model};
-use crate::ranking::{Judged, Over, conclude_judged};
+use crate::ranking::{Judged, Over, conclude_judged, tell_other_sizes, write_down};
 use crate::same::{is_same_machine, subject};
 
 /// After so many days a sitting tells half as much.
@@ -129,8 +130,30 @@ pub(crate) fn fit(sittings: &[Sitting]) -> Pooled {
 pub fn pool(run: &Run, others: &[Run]) -> Run {
     let mut pooled = run.clone();
     let sittings = sittings(run, others);
-    for (index, contest) in pooled.contests.iter_mut().enumerate() {
-        conclude_over(run, index, contest, &sittings);
+    let contests = 0..run.contests.len();
+    let all: Vec<(usize, Merged)> = contests
+        .filter_map(|index| Some((index, Merged::of(run, index, &sittings)?)))
+        .collect();
+    let mut judged: Vec<_> = all
+        .iter()
+        .map(|(_, merged)| (&merged.contest, merged.judged()))
+        .collect();
+    tell_other_sizes(&mut judged);
+    for ((index, merged), (_, judged)) in all.iter().zip(&judged) {
+        let contest = &mut pooled.contests[*index];
+        if merged.runs > 1 {
+            write_down(contest, conclude_judged(judged));
+            for entry in &mut contest.entries {
+                let is_left_out = matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
+                let is_slower = |standing: &Standing| standing.verdict == Verdict::Slower;
+                if entry.summary.is_some() && !is_left_out && !entry.standing.as_ref().is_some_and(is_slower) {
+                    entry.status = Status::Measured;
+                }
+            }
+        }
+        if let Some(conclusion) = &mut contest.conclusion {
+            conclusion.sittings = merged.over_sittings().sittings();
+        }
     }
     pooled
 }
@@ -165,7 +188,9 @@ fn sittings<'a>(run: &'a Run, others: &'a [Run]) -> Vec<Together<'a>> {
     let others = others.iter().filter(|other| other.id != run.id && is_alike(run, other));
     let mut runs: Vec<(Timestamp, &Run)> = others.filter_map(|other| Some((started(other)?, other))).collect();
     runs.push((own, run));
-    runs.sort_by_key(|(started, _)| *started);
+    // A run that two processes went on with has two documents: that with more trials counts.
+    runs.sort_by_key(|(started, run)| (*started, run.id.clone(), Reverse(run.trials.len())));
+    runs.dedup_by(|one, other| one.1.id == other.1.id);
     let mut sittings: Vec<(Timestamp, Together<'a>)> = Vec::new();
     for (started, run) in runs {
         match sittings.last_mut() {
@@ -195,79 +220,95 @@ fn same_contest(run: &Run, contest: &Contest, other: &Run) -> Option<usize> {
     })
 }
 
-/// Concludes a contest of a run over all sittings that have it, where there are several.
-fn conclude_over(run: &Run, index: usize, contest: &mut Contest, sittings: &[Together<'_>]) {
-    let mut pooled = Vec::new();
-    let mut all: Vec<Vec<Trial>> = vec![Vec::new(); contest.entries.len()];
-    let mut rounds = 0;
-    for together in sittings {
-        let first_round = rounds;
-        let mut own: Vec<Vec<Trial>> = vec![Vec::new(); contest.entries.len()];
-        for &other in &together.runs {
-            let found = if std::ptr::eq(run, other) {
-                Some(index)
-            } else {
-                same_contest(run, contest, other)
-            };
-            let Some(found) = found else { continue };
-            let begin = rounds;
-            for (entry, mut trial) in trials_of(&contest.entries, other, found) {
-                trial.round += begin;
-                rounds = rounds.max(trial.round + 1);
-                own[entry].push(trial);
+/// A contest with its trials of all sittings, whose rounds follow each other.
+struct Merged {
+    contest: Contest,
+    trials: Vec<Vec<Trial>>,
+    sittings: Vec<Sitting>,
+    /// By sitting: the methods that were not slower than its leader.
+    contenders: Vec<Vec<usize>>,
+    runs: usize,
+}
+
+impl Merged {
+    /// A contest of a run, with what other sittings have of it; `None` where nothing was measured.
+    fn of(run: &Run, index: usize, sittings: &[Together<'_>]) -> Option<Self> {
+        let mut merged = Self {
+            contest: run.contests[index].clone(),
+            trials: Vec::new(),
+            sittings: Vec::new(),
+            contenders: Vec::new(),
+            runs: 0,
+        };
+        merged.trials = vec![Vec::new(); merged.contest.entries.len()];
+        let mut rounds = 0;
+        for together in sittings {
+            let first_round = rounds;
+            for &other in &together.runs {
+                let same = || same_contest(run, &run.contests[index], other);
+                let found = if std::ptr::eq(run, other) { Some(index) } else { same() };
+                let Some(found) = found else { continue };
+                let begin = rounds;
+                for (entry, mut trial) in trials_of(&merged.contest.entries, other, found) {
+                    trial.round += begin;
+                    rounds = rounds.max(trial.round + 1);
+                    merged.trials[entry].push(trial);
+                }
+                merged.runs += usize::from(rounds > begin);
+            }
+            if rounds > first_round {
+                merged.add_sitting(first_round, together.days);
             }
         }
-        if rounds > first_round {
-            let judged = Judged::of(contest, own.iter().map(|trials| trials.iter().collect()).collect());
-            let model = Model::fit(&judged.samples);
-            let is_contending = judged.contenders().to_vec();
-            pooled.push((
-                Sitting {
-                    effects: model.effects,
-                    weight: 0.5_f64.powf(together.days / HALF_LIFE_DAYS),
-                },
-                is_contending,
-            ));
-            for (all, own) in all.iter_mut().zip(own) {
-                all.extend(own);
+        // What this run dropped or had no time for is ranked by what the others say.
+        if merged.runs > 1 {
+            for entry in &mut merged.contest.entries {
+                if matches!(entry.status, Status::Dropped(_) | Status::Unmeasured(_)) {
+                    entry.status = Status::Measured;
+                }
             }
         }
+        (merged.runs > 0).then_some(merged)
     }
-    if pooled.is_empty() {
-        return;
+
+    /// The rounds from this one on are those of one sitting.
+    fn add_sitting(&mut self, first_round: u32, days: f64) {
+        let of_sitting = |trials: &'_ Vec<Trial>| -> Vec<Trial> {
+            let own = trials.iter().filter(|trial| trial.round >= first_round);
+            own.cloned().collect()
+        };
+        let own: Vec<Vec<Trial>> = self.trials.iter().map(of_sitting).collect();
+        let judged = Judged::of(
+            &self.contest,
+            own.iter().map(|trials| trials.iter().collect()).collect(),
+        );
+        self.contenders.push(judged.contenders().to_vec());
+        self.sittings.push(Sitting {
+            effects: Model::fit(&judged.samples).effects,
+            weight: 0.5_f64.powf(days / HALF_LIFE_DAYS),
+        });
     }
-    let (sittings, contenders): (Vec<_>, Vec<_>) = pooled.into_iter().unzip();
-    // What this sitting dropped or had no time for is ranked by what the others say.
-    let mut whole = contest.clone();
-    for entry in &mut whole.entries {
-        if matches!(entry.status, Status::Dropped(_) | Status::Unmeasured(_)) {
-            entry.status = Status::Measured;
+
+    fn trials(&self) -> Vec<Vec<&Trial>> {
+        self.trials.iter().map(|trials| trials.iter().collect()).collect()
+    }
+
+    /// What all sittings say.
+    fn over_sittings(&self) -> Judged<'_> {
+        let over = Over {
+            pooled: fit(&self.sittings),
+            contenders: self.contenders.clone(),
+        };
+        Judged::over_sittings(&self.contest, self.trials(), over)
+    }
+
+    /// The same; one sitting tells of its hour as a run does.
+    fn judged(&self) -> Judged<'_> {
+        match self.sittings.len() {
+            1 => Judged::of(&self.contest, self.trials()),
+            _ => self.over_sittings(),
         }
     }
-    let trials = || all.iter().map(|trials| trials.iter().collect()).collect();
-    let over = Over {
-        pooled: fit(&sittings),
-        contenders,
-    };
-    let judged = Judged::over_sittings(&whole, trials(), over);
-    let (judgements, conclusion) = if sittings.len() > 1 {
-        conclude_judged(&judged)
-    } else {
-        // One sitting tells of its hour as a run does, and of other hours how many more are needed.
-        let (judgements, conclusion) = conclude_judged(&Judged::of(&whole, trials()));
-        let sittings = judged.sittings();
-        (judgements, Conclusion { sittings, ..conclusion })
-    };
-    for (entry, (summary, standing)) in contest.entries.iter_mut().zip(judgements) {
-        let is_slower = standing
-            .as_ref()
-            .is_some_and(|standing| standing.verdict == Verdict::Slower);
-        if summary.is_some() && !is_slower && !matches!(entry.status, Status::Failed(_) | Status::Unavailable(_)) {
-            entry.status = Status::Measured;
-        }
-        (entry.summary, entry.standing) = (summary, standing);
-    }
-    contest.conclusion = Some(conclusion);
 }
 
 /// The trials of a contest of another run, by the entries of ours.

@@ -24,7 +24,7 @@ pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result
             let method = conclusion.recommended.as_ref().or(conclusion.until_decided.as_ref())?;
             let cost = conclusion.costs_at_most?;
             let cost = match (cost * 100.0).ceil() {
-                0.0 => "the best".to_owned(),
+                cost if cost < 1.0 => "the best".to_owned(),
                 cost => format!("at most {cost} % slower than the best"),
             };
             let undecided = if conclusion.recommended.is_none() {

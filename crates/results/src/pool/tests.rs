@@ -1,4 +1,4 @@
-use seekless_record::{DeviceId, Revision, Sittings, StorageId};
+use seekless_record::{Conclusion, DeviceId, Revision, Sittings, StorageId};
 
 use super::*;
 use crate::ranking::conclude_all;
@@ -110,6 +110,17 @@ fn runs_within_an_hour_are_one_sitting() {
     assert_eq!(sittings_of(&pooled).count, 1);
     let summary = pooled.contests[0].entries[0].summary.as_ref().unwrap();
     assert_eq!(summary.rounds, 16, "and both count");
+}
+
+#[test]
+fn two_documents_of_one_run_count_once() {
+    let mut simulation = Simulation::new(8);
+    let mut run = |hours| sitting(&mut simulation, [1.0, 1.3, 1.5, 2.0], hours);
+    let (own, whole) = (run(4), run(0));
+    let mut half = whole.clone();
+    half.trials.retain(|trial| trial.round < 4);
+    let pooled = pool(&own, &[half, whole]);
+    assert_eq!(pooled.contests[0].entries[0].summary.as_ref().unwrap().rounds, 16);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What follows from a contest: the figures and standing of each entry, and what to use.
 
 use std::cell::OnceCell;
-use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use seekless_method::Choice;
 use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Run, Sittings, Standing, Status, Summary, Trial};
@@ -10,7 +10,8 @@ use super::{PairedRatio, Samples, cpu_seconds, is_ranked, is_sound, only, stand,
 use crate::model::Field;
 use crate::pool::Pooled;
 use crate::ranking::{effects, sentence};
-use crate::statistics::{FEWEST_SAMPLES, median, median_interval, paired_ratios, ratio_interval};
+use crate::statistics::{FEWEST_SAMPLES, mean, median, median_interval, paired_ratios, ratio_interval};
+use crate::words::task;
 
 /// The figures of an entry and where it stands.
 pub type Judgement = (Option<Summary>, Option<Standing>);
@@ -25,6 +26,8 @@ pub(crate) struct Judged<'a> {
     pub samples: Vec<Samples>,
     /// Where it rests on several sittings.
     pub pooled: Option<Over>,
+    /// By entry: how far it is behind the leader at other sizes of the same task, on the mean of logarithms.
+    behind_elsewhere: Vec<f64>,
     // Concluded once, and only where somebody asks: most who compare two entries do not.
     all: OnceCell<Option<Field>>,
     of_methods: OnceCell<Option<Field>>,
@@ -42,6 +45,9 @@ pub(crate) struct Over {
 pub(super) const CHEAP: f64 = 0.05;
 /// What a recommended method may cost, and how far apart methods are that are said to be equal.
 const RECOMMENDED: f64 = 0.10;
+
+/// Processor times that differ by less are not told apart.
+const SAME_CPU: f64 = 1.10;
 
 /// A method to use.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +98,7 @@ impl<'a> Judged<'a> {
             trials: of_entries,
             samples,
             pooled: None,
+            behind_elsewhere: Vec::new(),
             all: OnceCell::new(),
             of_methods: OnceCell::new(),
             pick: OnceCell::new(),
@@ -183,8 +190,8 @@ impl<'a> Judged<'a> {
 
     /// The method to use. None where none has enough rounds.
     ///
-    /// The simplest of those that cost next to nothing: least to get wrong, then least processor time, then what it may cost.
-    /// Where none is known to cost so little, the one that costs least at most.
+    /// The simplest of those that cost next to nothing: least to get wrong, then least processor time, then least behind at
+    /// other sizes. Where none is known to cost so little, the one that costs least at most.
     pub fn pick(&self) -> Option<Pick> {
         *self.pick.get_or_init(|| self.picked())
     }
@@ -208,10 +215,7 @@ impl<'a> Judged<'a> {
             .filter(|(_, cost)| equal.is_some() || *cost <= CHEAP)
             .collect();
         let least = || known.iter().min_by(|one, other| one.1.total_cmp(&other.1));
-        let &(entry, costs_at_most) = cheap
-            .iter()
-            .min_by(|one, other| self.by_simplicity(one, other))
-            .or_else(least)?;
+        let &(entry, costs_at_most) = self.simplest(&cheap).or_else(least)?;
         let why = match equal {
             Some(within) => Why::Equal { within },
             None if field.contenders.len() == 1 => Why::Best,
@@ -270,19 +274,30 @@ impl<'a> Judged<'a> {
         self.pooled.as_ref()?.pooled.model.seconds(entry)
     }
 
-    fn by_simplicity(&self, one: &(usize, f64), other: &(usize, f64)) -> Ordering {
+    /// The simplest of these; of those that are equally simple and need about as little processor time, the one that does best
+    /// at other sizes.
+    fn simplest<'c>(&self, cheap: &'c [(usize, f64)]) -> Option<&'c (usize, f64)> {
         let cpu = |entry: usize| {
-            let seconds: Vec<f64> = self.trials[entry]
-                .iter()
-                .filter(|trial| is_ranked(trial))
-                .map(|trial| cpu_seconds(trial))
-                .collect();
-            median(&seconds).unwrap_or(0.0)
+            let ranked = self.trials[entry].iter().filter(|trial| is_ranked(trial));
+            median(&ranked.map(|trial| cpu_seconds(trial)).collect::<Vec<f64>>()).unwrap_or(0.0)
         };
-        let ranks = self.simplicity_rank(one.0).cmp(&self.simplicity_rank(other.0));
-        ranks
-            .then_with(|| cpu(one.0).total_cmp(&cpu(other.0)))
-            .then_with(|| one.1.total_cmp(&other.1))
+        let rank = cheap.iter().map(|(entry, _)| self.simplicity_rank(*entry)).min()?;
+        let simple: Vec<_> = cheap
+            .iter()
+            .filter(|(entry, _)| self.simplicity_rank(*entry) == rank)
+            .collect();
+        let least_cpu = simple
+            .iter()
+            .map(|(entry, _)| cpu(*entry))
+            .fold(f64::INFINITY, f64::min);
+        let frugal = simple
+            .into_iter()
+            .filter(|(entry, _)| cpu(*entry) <= least_cpu * SAME_CPU);
+        let elsewhere = |entry: usize| self.behind_elsewhere.get(entry).copied().unwrap_or(0.0);
+        frugal.min_by(|one, other| {
+            let sizes = elsewhere(one.0).total_cmp(&elsewhere(other.0));
+            sizes.then_with(|| one.1.total_cmp(&other.1))
+        })
     }
 
     fn simplicity_rank(&self, entry: usize) -> Option<u32> {
@@ -357,13 +372,61 @@ pub(crate) fn conclude_judged(judged: &Judged<'_>) -> (Vec<Judgement>, Conclusio
     (judgements, conclusion)
 }
 
+/// Tells the contests of a run how their methods do at the other sizes of the same task.
+pub(crate) fn tell_other_sizes(contests: &mut [(&Contest, Judged<'_>)]) {
+    let behind = |judged: &Judged<'_>| -> HashMap<String, f64> {
+        let Some(field) = judged.field() else {
+            return HashMap::new();
+        };
+        let effects = field.model.effects.iter().enumerate();
+        let known = effects.filter_map(|(entry, effect)| Some((entry, effect.as_ref()?.log_seconds)));
+        let known: Vec<(usize, f64)> = known.collect();
+        let least = known.iter().map(|(_, log)| *log).fold(f64::INFINITY, f64::min);
+        known
+            .into_iter()
+            .map(|(entry, log)| (judged.name(entry), log - least))
+            .collect()
+    };
+    let sizes: Vec<u64> = contests.iter().map(|(contest, _)| contest.size_bytes).collect();
+    if sizes.iter().all(|size| *size == sizes[0]) {
+        return;
+    }
+    let all: Vec<HashMap<String, f64>> = contests.iter().map(|(_, judged)| behind(judged)).collect();
+    for at in 0..contests.len() {
+        let contest = contests[at].0;
+        let is_other_size = |other: &usize| {
+            let other = contests[*other].0;
+            other.size_bytes != contest.size_bytes && other.cache == contest.cache && task(other) == task(contest)
+        };
+        let others: Vec<usize> = (0..contests.len()).filter(is_other_size).collect();
+        let behind_elsewhere = contest.entries.iter().map(|entry| {
+            let known = others
+                .iter()
+                .filter_map(|&other| all[other].get(&*entry.name()).copied());
+            mean(&known.collect::<Vec<f64>>()).unwrap_or(0.0)
+        });
+        contests[at].1.behind_elsewhere = behind_elsewhere.collect();
+    }
+}
+
 /// Writes down what follows for every contest of a run.
 pub fn conclude_all(run: &mut Run) {
-    for (index, contest) in run.contests.iter_mut().enumerate() {
-        let (judgements, conclusion) = conclude(index, contest, &run.trials);
-        for (entry, (summary, standing)) in contest.entries.iter_mut().zip(judgements) {
-            (entry.summary, entry.standing) = (summary, standing);
-        }
-        contest.conclusion = Some(conclusion);
+    let contests = run.contests.iter().enumerate();
+    let mut judged: Vec<_> = contests
+        .map(|(index, contest)| (contest, Judged::new(index, contest, &run.trials)))
+        .collect();
+    tell_other_sizes(&mut judged);
+    let concluded: Vec<_> = judged.iter().map(|(_, judged)| conclude_judged(judged)).collect();
+    drop(judged);
+    for (contest, concluded) in run.contests.iter_mut().zip(concluded) {
+        write_down(contest, concluded);
     }
+}
+
+/// Writes down what follows for a contest.
+pub(crate) fn write_down(contest: &mut Contest, (judgements, conclusion): (Vec<Judgement>, Conclusion)) {
+    for (entry, (summary, standing)) in contest.entries.iter_mut().zip(judgements) {
+        (entry.summary, entry.standing) = (summary, standing);
+    }
+    contest.conclusion = Some(conclusion);
 }

@@ -103,11 +103,12 @@ fn behind(judged: &Judged<'_>, costs_at_most: f64) -> String {
     let over = judged
         .sittings()
         .map_or_else(String::new, |sittings| format!(" over {} sittings", sittings.count));
-    if costs_at_most > 0.0 {
-        format!("at most {} slower than the best{over}", percent(costs_at_most))
-    } else {
-        format!("the best{over}")
+    if judged.contenders().len() == 1 {
+        return format!("the best{over}");
     }
+    // A bound of 0 is one of 95 %: the others are not shown to be slower.
+    let cost = percent(costs_at_most.max(0.01));
+    format!("at most {cost} slower than the best{over}")
 }
 
 fn percent(part: f64) -> String {

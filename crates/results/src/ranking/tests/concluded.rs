@@ -1,7 +1,7 @@
 //! What is concluded from runs whose figures are known.
 
 use proptest::prelude::*;
-use seekless_record::{Conclusion, Run, Status};
+use seekless_record::{Conclusion, Contest, Run, Status};
 
 use super::super::*;
 use crate::simulation::{run, trial};
@@ -45,6 +45,27 @@ fn the_simplest_of_the_ties_is_recommended() {
         "Use read/sync,direct,block=4M: at most 2 % slower than the best, and the simplest of 3 known to be within 5 % of it. \
          Overlapping gains nothing here."
     );
+}
+
+#[test]
+fn of_equally_simple_methods_the_one_that_does_well_at_other_sizes_is_recommended() {
+    let recommended = |at_other_size: [f64; 2]| {
+        let names = ["read/sync,block=256K", "read/sync,block=1M"];
+        let both = |seconds: [f64; 2]| run(&names.iter().copied().zip(seconds).collect::<Vec<_>>(), 6);
+        let (mut small, large) = (both([1.0, 1.0]), both(at_other_size));
+        small
+            .trials
+            .extend(large.trials.into_iter().map(|trial| Trial { contest: 1, ..trial }));
+        let contest = large.contests.into_iter().map(|contest| Contest {
+            size_bytes: 1 << 30,
+            ..contest
+        });
+        small.contests.extend(contest);
+        conclude_all(&mut small);
+        small.contests[0].conclusion.clone().unwrap().recommended.unwrap()
+    };
+    assert_eq!(recommended([1.0, 1.5]), "read/sync,block=256K");
+    assert_eq!(recommended([1.5, 1.0]), "read/sync,block=1M");
 }
 
 #[test]
