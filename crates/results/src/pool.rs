@@ -172,7 +172,7 @@ pub fn is_alike(one: &Run, other: &Run) -> bool {
 fn is_same_storage(one: &Storage, other: &Storage) -> bool {
     let Some(id) = &one.id else { return false };
     // Of what has no UUID, such as tmpfs, there may be many.
-    Some(id) == other.id.as_ref() && (id.uuid.is_some() || one.path == other.path)
+    Some(id) == other.id.as_ref() && (id.uuid.is_some() || one.mount_point == other.mount_point)
 }
 
 /// Runs that began within an hour of each other, and how many days lie between them and the run that is asked about.

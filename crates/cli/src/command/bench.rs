@@ -13,11 +13,12 @@ use seekless_lab::store::{Document, MeasuringLock, Store};
 use seekless_lab::trial::Stop;
 use seekless_record::{Cache, Drop, Run};
 use seekless_report::{to_csv, to_html, to_markdown};
-use seekless_results::{Origin, pool, visible};
+use seekless_results::{Origin, visible};
 
 use super::report::{beside, columns, file_url};
+use super::sittings::{self, earlier, over_sittings};
 use super::values::{Word, one_of, size_of_at_least};
-use super::{Failure, sittings, unless_failed, unless_stopped};
+use super::{Failure, unless_failed, unless_stopped};
 use crate::keeper::Keeper;
 use crate::output::Output;
 use crate::read_ahead;
@@ -199,10 +200,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Failure> {
     let resumed = arguments.resume.as_deref().map(resumable).transpose()?;
     let mut bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
+    let exports = exports(arguments)?;
     if !arguments.alone {
         bench.earlier = known(&bench, arguments.quiet)?;
     }
-    let exports = exports(arguments)?;
     read_ahead::put_back(bench.folders.iter().chain(&bench.other).chain(&bench.file));
     let lock = measuring(caught, arguments.no_wait)?;
     let document = resumed.as_ref().map(|(document, _)| document);
@@ -219,11 +220,9 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
     // First what is to last: whoever reads our output may have seen enough before its end.
     let saved = keeper.save(&run).map(Path::to_owned);
     tell_size()?;
-    // What is shown rests on all sittings; what is saved, on the run's own samples.
-    let run = if arguments.alone {
-        run
-    } else {
-        pool(&run, &bench.earlier)
+    let run = Concluded {
+        shown: over_sittings(&run, arguments.alone),
+        alone: run,
     };
     // The report is the last; it may be a stream.
     let report = exports.last().and_then(|(output, _)| output.target());
@@ -232,30 +231,26 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
         .map(|(output, form)| output.write(form(&run)?.as_bytes()));
     let mut failed: Vec<anyhow::Error> = written.filter_map(Result::err).collect();
     let report = match (&saved, &arguments.report) {
-        (Ok(path), None) => report_beside(&run, path).map_err(|error| failed.push(error)).ok(),
+        (Ok(path), None) => report_beside(&run.shown, path).map_err(|error| failed.push(error)).ok(),
         (Err(_), None) => None,
         (_, Some(_)) => report,
     };
-    let shown = show(&run, arguments.all, saved.as_deref().ok(), report.as_deref());
+    let shown = show(&run.shown, arguments.all, saved.as_deref().ok(), report.as_deref());
     failed.extend(saved.err().map(|error| error.context("the run was not saved")));
     unless_stopped(caught)?;
     unless_failed(failed)?;
     Ok(shown?)
 }
 
-/// The earlier runs that this one is put together with; says what they tell.
+/// The earlier runs that this one is put together with; says what they tell. What is wrong with a storage or the store,
+/// measuring and saving tell.
 fn known(bench: &Bench, quiet: bool) -> anyhow::Result<Vec<Run>> {
-    // Without a store nothing is known; saving the run will tell.
-    let Ok(store) = Store::of_user() else {
+    let Ok(new) = seekless_lab::unmeasured(bench) else {
         return Ok(Vec::new());
     };
-    let new = seekless_lab::unmeasured(bench)?;
-    let (mut earlier, unread) = store.sittings(&new)?;
+    let (earlier, unread) = earlier(bench.resume.as_ref().unwrap_or(&new));
     for error in unread {
         tracing::warn!("left out: {}", seekless::full_text(&error));
-    }
-    if let Some(resumed) = &bench.resume {
-        earlier.retain(|run| run.id != resumed.id);
     }
     if !quiet {
         show_known(&mut Page::stderr(), &new, &earlier)?;
@@ -475,17 +470,23 @@ fn seed_from_clock() -> u64 {
     now.map_or(1, |now| now.as_micros() as u64 % 1_000_000_000)
 }
 
-/// A run's text in one of the forms it is exported in.
-type Form = fn(&Run) -> anyhow::Result<String>;
+/// A run as it is kept, and as all sittings conclude it.
+struct Concluded {
+    alone: Run,
+    shown: Run,
+}
+
+/// A run's text in one of the forms it is exported in: samples are the run's alone, what follows rests on all sittings.
+type Form = fn(&Concluded) -> anyhow::Result<String>;
 
 /// Where the run is written to besides; all paths are checked before anything is measured.
 fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
     let wanted: [(&Option<PathBuf>, Form); 5] = [
-        (&arguments.export_json, |run| Ok(seekless_record::to_json(run)?)),
-        (&arguments.export_csv, |run| Ok(to_csv(run)?)),
-        (&arguments.export_columns, columns),
-        (&arguments.export_markdown, |run| Ok(to_markdown(run))),
-        (&arguments.report, |run| Ok(to_html(run)?)),
+        (&arguments.export_json, |run| Ok(seekless_record::to_json(&run.alone)?)),
+        (&arguments.export_csv, |run| Ok(to_csv(&run.alone)?)),
+        (&arguments.export_columns, |run| columns(&run.alone)),
+        (&arguments.export_markdown, |run| Ok(to_markdown(&run.shown))),
+        (&arguments.report, |run| Ok(to_html(&run.shown)?)),
     ];
     let mut exports: Vec<(Output, Form)> = Vec::new();
     for (path, form) in wanted {

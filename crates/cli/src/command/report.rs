@@ -12,8 +12,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use seekless_lab::store::Store;
 use seekless_record::Run;
 use seekless_report::{to_columns, to_html};
-use seekless_results::visible;
+use seekless_results::{Origin, visible};
 
+use super::sittings::over_sittings;
 use crate::output::Output;
 
 /// Writes a run as one HTML page: recommendations, plots, tables, and the run itself inside.
@@ -32,6 +33,9 @@ pub struct Arguments {
     /// Where to write the page [default: beside the run, with the ending .html]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Conclude from this run alone: earlier runs on this storage are left out
+    #[arg(long)]
+    alone: bool,
     /// Write times by file size in the columns of the document instead, tabs between them
     #[arg(long, value_name = "FILE.tsv", conflicts_with = "output")]
     columns: Option<PathBuf>,
@@ -52,6 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if output.replaces(&path) {
         bail!("{}: is the run itself: write the page to another file", path.display());
     }
+    let run = over_sittings(&run, arguments.alone || document.origin == Origin::Imported);
     let url = output.target().map(|target| file_url(&target));
     let page = to_html(&run).with_context(|| format!("{}: making its page failed", path.display()))?;
     output.write(page.as_bytes())?;

@@ -1,4 +1,5 @@
-//! `seekless bench --sittings`: the same again every few hours, in a process of its own that outlives the terminal.
+//! Runs at other hours: what they say together, and `seekless bench --sittings`, which measures the same every few hours in a
+//! process of its own that outlives the terminal.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,12 +10,26 @@ use std::time::Duration;
 use anyhow::Context;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use seekless_lab::store::Store;
+use seekless_lab::store::{Store, StoreError};
 use seekless_lab::trial::Stop;
+use seekless_record::Run;
+use seekless_results::pool;
 
 use super::{Failure, unless_stopped};
 use crate::show::counted;
 use crate::signals::{Caught, on_signal};
+
+/// The saved runs that a run may be put together with, the last first, and what kept others from being read. Without a store
+/// there are none.
+pub fn earlier(run: &Run) -> (Vec<Run>, Vec<StoreError>) {
+    let found = Store::of_user().and_then(|store| store.sittings(run));
+    found.unwrap_or_default()
+}
+
+/// A run as all sittings up to it conclude.
+pub fn over_sittings(run: &Run, alone: bool) -> Run {
+    if alone { run.clone() } else { pool(run, &earlier(run).0) }
+}
 
 /// Tells the process that was started in the background that it is the one.
 const IN_BACKGROUND: &str = "SEEKLESS_IN_BACKGROUND";

@@ -116,6 +116,7 @@ impl Watch for Progress {
                 // What is cut off at the edge of a narrow terminal comes last.
                 self.bar.set_message(format!("{left}{doing}: {contest}: {name}"));
             }
+            Event::Yielding => self.say("Others use the disk: waits until they stop."),
             Event::Checkpoint(_) => {}
         }
     }

@@ -1,5 +1,6 @@
 //! Runs on one storage at several hours: put together, left out, and measured in the background.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 
@@ -47,6 +48,15 @@ fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
     yesterday(&place);
     let json = ["--export-json", "all.json"];
     let second = place.run(&[&BENCH[..], &small, &json].concat()).succeeded();
+    let again = place.run(&["runs", "show", "latest"]).succeeded();
+    let (_, tables) = second.stdout.split_once("\nread").unwrap();
+    let (tables, _) = tables.split_once("Saved").unwrap();
+    assert!(again.stdout.contains(tables.trim_end()), "{}", again.stdout);
+    place.run(&["report", "latest", "-o", "all.html"]).succeeded();
+    let page = fs::read_to_string(place.path("all.html")).unwrap();
+    assert!(page.contains("Verdicts rest on 2 sittings"));
+    let alone = place.run(&["runs", "show", "latest", "--alone"]).succeeded();
+    assert!(!alone.stdout.contains("sittings"), "{}", alone.stdout);
     assert!(
         second.stderr.contains("Known    1 sitting on this storage, the last"),
         "{}",
@@ -58,11 +68,7 @@ fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
         second.stdout
     );
     assert!(second.stdout.contains("of 2 sittings."), "{}", second.stdout);
-    let shown = seekless_record::from_json(&fs::read(place.path("all.json")).unwrap()).unwrap();
-    let conclusion = shown.contests[0].conclusion.as_ref().unwrap();
-    assert_eq!(conclusion.sittings.unwrap().count, 2);
-    assert_eq!(shown.contests[0].entries[0].summary.as_ref().unwrap().rounds, 12);
-    let saved = place.saved().into_iter().find(|run| run.id == shown.id).unwrap();
+    let saved = seekless_record::from_json(&fs::read(place.path("all.json")).unwrap()).unwrap();
     assert_eq!(
         saved.contests[0].conclusion.as_ref().unwrap().sittings,
         None,
@@ -132,21 +138,31 @@ fn background(told: &str) -> Pid {
 
 #[test]
 fn sittings_are_measured_in_the_background_and_end_when_told_to() {
+    // No disk, so nobody else uses it.
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
+        eprintln!("skipped: there is no /dev/shm");
+        return;
+    };
     let place = Place::new();
-    let words = [
-        "bench",
-        "read",
-        "--size",
-        "64K",
-        "--rounds",
-        "1",
-        "--methods",
-        "read/mmap",
-        "--quiet",
-    ];
-    let told = place
-        .run(&[&words[..], &["--sittings", "2", "--every", "1s"]].concat())
-        .succeeded();
+    let sit = |every: &str| {
+        let mut words: Vec<&OsStr> = [
+            "bench",
+            "read",
+            "--size",
+            "64K",
+            "--rounds",
+            "1",
+            "--methods",
+            "read/mmap",
+            "--quiet",
+        ]
+        .map(OsStr::new)
+        .to_vec();
+        words.extend(["--sittings", "2", "--every", every, "--dir"].map(OsStr::new));
+        words.push(memory.path().as_os_str());
+        place.run(&words).succeeded()
+    };
+    let told = sit("1s");
     assert!(
         told.stdout.starts_with("Measures 2 times in the background"),
         "{}",
@@ -156,9 +172,7 @@ fn sittings_are_measured_in_the_background_and_end_when_told_to() {
     wait_for("it ends", || test_kill_process(background(&told.stdout)).is_err());
     let log = fs::read_to_string(place.folder().join("../data/seekless/sittings.log")).unwrap();
     assert!(log.contains("--- sitting 2 of 2") && log.contains("Saved"), "{log}");
-    let told = place
-        .run(&[&words[..], &["--sittings", "2", "--every", "1h"]].concat())
-        .succeeded();
+    let told = sit("1h");
     wait_for("one more is measured", || place.saved().len() == 3);
     kill_process(background(&told.stdout), Signal::TERM).unwrap();
     wait_for("it ends", || test_kill_process(background(&told.stdout)).is_err());

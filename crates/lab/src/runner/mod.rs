@@ -16,7 +16,6 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use seekless::StorageFacts;
 use seekless::method::Operation;
 use seekless_record::{Cache, Drop, Ended, NoiseFloor, Phase, Revision, Run};
 use seekless_results::{Decider, Next, conclude_now, other_io, warnings};
@@ -113,6 +112,8 @@ pub enum Event<'a> {
         /// What is left of the budget.
         left: Option<Duration>,
     },
+    /// Others use the devices: the run waits.
+    Yielding,
     /// What was measured so far, every so often: enough to go on from, should the machine fail.
     Checkpoint(&'a Run),
 }
@@ -217,9 +218,11 @@ pub fn run(bench: &Bench, stop: &Stop, watch: &mut dyn Watch) -> Result<Run, Ben
 /// # Errors
 /// [`BenchError`] where a storage cannot be looked at.
 pub fn unmeasured(bench: &Bench) -> Result<Run, BenchError> {
-    let folders = bench.file.iter().chain(&bench.folders).chain(&bench.other);
-    let place = |folder: &PathBuf| Ok(Place::new(folder, StorageFacts::of(folder)?, true));
-    let places = folders.map(place).collect::<Result<Vec<_>, BenchError>>()?;
+    let folders = bench.folders.iter().chain(&bench.other);
+    let places = match &bench.file {
+        Some(file) => vec![Place::of_file(file)?],
+        None => folders.map(|folder| Place::found(folder)).collect::<Result<_, _>>()?,
+    };
     Ok(new_run(bench, &places))
 }
 

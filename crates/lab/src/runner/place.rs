@@ -74,14 +74,19 @@ impl Place {
         }
     }
 
-    fn of_folder(folder: &Path) -> Result<Self, BenchError> {
+    /// A folder in which nothing is made yet.
+    pub fn found(folder: &Path) -> Result<Self, BenchError> {
         let path = folder.to_owned();
         match fs::metadata(folder) {
-            Err(source) => return Err(BenchError::Look { path, source }),
-            Ok(metadata) if !metadata.is_dir() => return Err(BenchError::NotAFolder(path)),
-            Ok(_) => {}
+            Err(source) => Err(BenchError::Look { path, source }),
+            Ok(metadata) if !metadata.is_dir() => Err(BenchError::NotAFolder(path)),
+            Ok(_) => Ok(Self::new(folder, StorageFacts::of(folder)?, true)),
         }
-        let facts = StorageFacts::of(folder)?;
+    }
+
+    fn of_folder(folder: &Path) -> Result<Self, BenchError> {
+        let path = folder.to_owned();
+        let Self { facts, .. } = Self::found(folder)?;
         if facts.read_only {
             return Err(BenchError::ReadOnly(path));
         }
@@ -103,7 +108,7 @@ impl Place {
         })
     }
 
-    pub fn new(folder: &Path, facts: StorageFacts, has_cold: bool) -> Self {
+    fn new(folder: &Path, facts: StorageFacts, has_cold: bool) -> Self {
         Self {
             folder: folder.to_owned(),
             facts,
@@ -117,7 +122,7 @@ impl Place {
         }
     }
 
-    fn of_file(file: &Path) -> Result<Self, BenchError> {
+    pub fn of_file(file: &Path) -> Result<Self, BenchError> {
         let test_file = TestFile::describe(file)?;
         if test_file.bytes == 0 {
             return Err(BenchError::Empty(file.to_owned()));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::Runner;
+use super::{Event, Runner};
 use crate::trial::requests_of;
 
 /// How long the devices are watched, and with how many requests they are not in use: between trials nothing of ours is
@@ -14,7 +14,7 @@ const GLANCE: Quiet = (Duration::from_millis(20), 2);
 /// Where they were in use.
 const AGAIN: Quiet = (Duration::from_millis(500), 10);
 /// A device that is always in use is measured all the same, after so long in all: the run's noise tells.
-const MOST: Duration = Duration::from_secs(600);
+const MOST: Duration = Duration::from_mins(10);
 /// How often a request to stop is looked for.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -26,6 +26,9 @@ impl Runner<'_> {
         let start = Instant::now();
         let mut quiet = GLANCE;
         while !self.stop.is_requested() && self.waited + start.elapsed() < MOST && are_used(&folders, quiet) {
+            if quiet == GLANCE && self.waited.is_zero() {
+                self.watch.event(&Event::Yielding);
+            }
             quiet = AGAIN;
         }
         let waited = start.elapsed();
@@ -52,4 +55,32 @@ fn are_used<P: AsRef<Path>>(folders: &[P], (watch, few): Quiet) -> bool {
         }
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_device_is_in_use_while_its_requests_grow() {
+        let folder = tempfile::tempdir().unwrap();
+        let stat = folder.path().join("stat");
+        let tell = |reads: u64| fs::write(&stat, format!("{reads} 0 8 0 5 0 8 0 0 0 0\n")).unwrap();
+        tell(10);
+        assert!(!are_used(&[folder.path()], GLANCE));
+        std::thread::scope(|scope| {
+            let grows = scope.spawn(|| {
+                for reads in 10..100 {
+                    tell(reads);
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            });
+            assert!(are_used(&[folder.path()], AGAIN));
+            grows.join().unwrap();
+        });
+        assert!(!are_used(&[folder.path()], GLANCE));
+        assert!(!are_used(&["/nowhere"], GLANCE), "what does not tell is not in use");
+    }
 }

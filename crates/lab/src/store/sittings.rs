@@ -11,7 +11,8 @@ const OLDEST_DAYS: f64 = 4.0 * HALF_LIFE_DAYS;
 const MOST_DOCUMENTS: usize = 100;
 
 impl Store {
-    /// The runs of one's own that may be put together with this one, the last first, and what kept documents from being read.
+    /// The runs of one's own from before this one that may be put together with it, the last first, and what kept documents
+    /// from being read.
     ///
     /// # Errors
     /// Where the folder cannot be listed.
@@ -28,7 +29,9 @@ impl Store {
         let (mut runs, mut unread) = (Vec::new(), Vec::new());
         for document in recent.take(MOST_DOCUMENTS) {
             match document.read() {
-                Ok(found) if found.id != run.id && is_alike(run, &found) => runs.push(found),
+                Ok(found) if found.id != run.id && found.started <= run.started && is_alike(run, &found) => {
+                    runs.push(found);
+                }
                 Ok(_) => {}
                 Err(error) => unread.push(error),
             }

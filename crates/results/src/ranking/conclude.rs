@@ -49,6 +49,9 @@ const RECOMMENDED: f64 = 0.10;
 /// Processor times that differ by less are not told apart.
 const SAME_CPU: f64 = 1.10;
 
+/// The most sittings that are said to be needed.
+const MOST_SITTINGS: u32 = 100;
+
 /// A method to use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pick {
@@ -264,7 +267,7 @@ impl<'a> Judged<'a> {
         Some(Sittings {
             count,
             agreeing: over.contenders.iter().filter(agree).count() as u32,
-            needed: times.map(|times| ((times * f64::from(count)).ceil() as u32).max(count + 1)),
+            needed: times.map(|times| sittings_for(count, times * f64::from(count))),
             deviation: over.pooled.deviation,
         })
     }
@@ -321,6 +324,14 @@ impl<'a> Judged<'a> {
         let rates = self.again(entry).map(|trial| trial.bytes as f64 / trial.seconds);
         median_interval(&rates.collect::<Vec<_>>())
     }
+}
+
+/// The whole sittings that are at least so many, more than there are; no more than anybody waits for.
+fn sittings_for(there_are: u32, wanted: f64) -> u32 {
+    let more = there_are + 1..MOST_SITTINGS;
+    more.into_iter()
+        .find(|&all| f64::from(all) >= wanted)
+        .unwrap_or(MOST_SITTINGS.max(there_are + 1))
 }
 
 /// Judges the contest that has this index in its run, from the trials of the whole run.

@@ -13,6 +13,7 @@ use seekless_record::Run;
 use seekless_report::comparison_to_html;
 use seekless_results::{Origin, bytes, compare, objections, table, visible};
 
+use super::sittings::over_sittings;
 use super::{Failure, unless_failed};
 use crate::output::Output;
 use crate::show::{
@@ -58,6 +59,9 @@ Examples:
         /// Show what was dropped and what is not available, too
         #[arg(long)]
         all: bool,
+        /// Conclude from this run alone: earlier runs on this storage are left out
+        #[arg(long)]
+        alone: bool,
     },
     Compare(Compare),
     Export(exchange::Export),
@@ -132,7 +136,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let store = Store::of_user()?;
     match &arguments.command {
         None => list(&store, arguments.json),
-        Some(Command::Show { id, all }) => Ok(show(&store, id, *all)?),
+        Some(Command::Show { id, all, alone }) => Ok(show(&store, id, *all, *alone)?),
         Some(Command::Compare(arguments)) => Ok(compare_runs(&store, arguments)?),
         Some(Command::Export(arguments)) => Ok(exchange::export(&store, arguments)?),
         Some(Command::Import(arguments)) => exchange::import(&store, arguments),
@@ -171,9 +175,9 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
     unless_failed(failed)
 }
 
-fn show(store: &Store, id: &OsStr, all: bool) -> anyhow::Result<()> {
+fn show(store: &Store, id: &OsStr, all: bool, alone: bool) -> anyhow::Result<()> {
     let document = store.find(id)?;
-    let run = document.read()?;
+    let run = over_sittings(&document.read()?, alone || document.origin == Origin::Imported);
     let mut page = Page::stdout();
     writeln!(page, "Run      {}{}\n", visible(&document.id), whose(&document))?;
     show_run(&mut page, &run, all)?;

@@ -141,7 +141,7 @@ pub fn die_with_parent() -> io::Result<Support<()>> {
     Ok(Support::Available(()))
 }
 
-/// Gives this process, and those that it starts, the lowest priority for processors and disks: setpriority(2), ioprio_set(2).
+/// Gives this process, and those that it starts, the lowest priority for processors and disks: setpriority(2), `ioprio_set(2)`.
 pub fn lower_priority() -> io::Result<Support<()>> {
     rustix::process::setpriority_process(None, LOWEST_PRIORITY)?;
     // SAFETY: the call takes three integers and touches no memory of this process.
