@@ -1,34 +1,37 @@
 //! The lab against itself: does it see differences where there are none, and what does its own clock cost?
 //!
-//! One method runs under two names in contests of the lab, six shuffled rounds each, and the lab's own verdicts are
-//! counted. Of equal methods, at most 2 / 2^6 = 3.1 % of the contests can end without a tie however noisy the machine is:
-//! all six ratios would have to lie on the same side.
+//! Sixteen names of one method compete as sixteen methods would: a budget, rounds in shuffled order, what is beaten is
+//! dropped. No difference is true, so each claim of one is false, and each ratio is 1. The lab promises that at most one
+//! run in twenty claims a difference, and that an interval of 95 % holds the ratio in 95 % of the cases. Chance exceeds the
+//! bounds used here once in 200 times each, if the promises are kept.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
 use seekless::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
 use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Event, Kernel, Watch};
-use seekless_record::{Cache, Contest, Differ, Run, Target, Verdict};
+use seekless_record::{Cache, Contest, Differ, Interval, Run, Status, Target, Verdict};
+use seekless_results::ranking::Samples;
 use seekless_results::statistics::median;
 
 use crate::peers::ours::Ours;
 use crate::process::check_interrupt;
 
-/// The part of the contests that must end in a tie.
-const TIES: f64 = 0.95;
+/// The part of runs that may claim a difference, and of intervals that may miss the true ratio.
+const PROMISED: f64 = 0.05;
+/// Less likely than this is no chance.
+const CHANCE: f64 = 0.005;
 /// What the lab may cost inside the clock of a trial.
 const NULL_SECONDS: f64 = 10e-6;
-/// Rounds of a contest: the fewest with an interval.
-const ROUNDS: u32 = 6;
+const NAMES: usize = 16;
 const SIZE_BYTES: u64 = 16 << 20;
 
-/// What runs under two names.
+/// What runs under sixteen names.
 const SUBJECTS: [(&str, Cache, &str); 3] = [
     ("warm read", Cache::Warm, "read/sync,block=128K"),
     ("cold read", Cache::Cold, "read/sync,block=128K"),
@@ -41,9 +44,12 @@ pub struct Arguments {
     /// Folder on the storage to measure on
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// Contests of each kind
-    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u16).range(1..))]
-    contests: u16,
+    /// Runs of a contest of each kind
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    runs: u16,
+    /// Seconds of a run
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    budget: u64,
     /// Trials that do nothing
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..))]
     null_trials: u16,
@@ -63,52 +69,196 @@ impl Watch for Interruptible {
     }
 }
 
-/// How the contests of one kind ended.
+/// How often something happened that may happen in [`PROMISED`] of the cases.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    wrong: u32,
+    of: u32,
+}
+
+impl Count {
+    fn add(&mut self, is_wrong: bool) {
+        self.wrong += u32::from(is_wrong);
+        self.of += 1;
+    }
+
+    /// Whether chance alone hardly ever makes as many: the tail of the binomial distribution.
+    fn is_too_many(self) -> bool {
+        let mut exactly = (1.0 - PROMISED).powf(self.of.into());
+        let mut fewer = 0.0;
+        for wrong in 0..self.wrong {
+            fewer += exactly;
+            exactly *= f64::from(self.of - wrong) / f64::from(wrong + 1) * PROMISED / (1.0 - PROMISED);
+        }
+        1.0 - fewer < CHANCE
+    }
+
+    fn in_words(self) -> String {
+        format!("{} of {}", self.wrong, self.of)
+    }
+}
+
+/// What contests of equal methods claimed.
+#[derive(Default)]
 struct Tally {
-    contests: usize,
-    ties: usize,
-    /// The ratios' distances from 1, the median of each contest.
-    noise: Vec<f64>,
+    /// Contests that call a method slower.
+    slower: Count,
+    /// Contests that call one the best, with nothing that ties.
+    best: Count,
+    /// Contests that call all methods equal.
+    equal: Count,
+    undecided: Count,
+    /// Intervals without 1, of the ratios of the first name to the second, the third to the fourth, and so on: no name has a
+    /// part in two of them.
+    pairs: Count,
+    /// The same of one ratio to the leader for each contest, since those of a contest share their leader.
+    to_leader: Count,
+    /// How far the ratios of pairs are from 1.
+    distances: Vec<f64>,
     invalid: usize,
 }
 
-/// Measures, prints, and fails where ties are too few or the clock costs too much.
+impl Tally {
+    fn add(&mut self, run: &Run, index: usize) {
+        let contest = &run.contests[index];
+        let conclusion = contest.conclusion.as_ref();
+        let is_equal = conclusion.is_some_and(|conclusion| conclusion.equal_within.is_some());
+        self.slower.add(calls_one_slower(contest));
+        self.best.add(calls_one_best(contest));
+        self.equal.add(is_equal);
+        self.undecided
+            .add(conclusion.is_none_or(|conclusion| conclusion.recommended.is_none()));
+        let trials = || run.trials.iter().filter(|trial| trial.contest == index);
+        self.invalid += trials().filter(|trial| !trial.valid).count();
+        let samples = |entry| Samples::of(trials().filter(|trial| trial.entry == entry));
+        for first in (1..contest.entries.len()).step_by(2) {
+            if let Some(paired) = samples(first - 1).over(&samples(first)) {
+                self.distances.push((paired.ratio.median - 1.0).abs());
+                add_interval(&mut self.pairs, &paired.ratio);
+            }
+        }
+        let mut standings = contest.entries.iter().filter_map(|entry| entry.standing.as_ref());
+        if let Some(one) =
+            standings.find(|standing| standing.verdict == Verdict::Tie && standing.ratio.coverage.is_some())
+        {
+            add_interval(&mut self.to_leader, &one.ratio);
+        }
+    }
+}
+
+/// Counts the interval of a ratio, where there are enough rounds for one.
+fn add_interval(count: &mut Count, ratio: &Interval) {
+    if ratio.coverage.is_some() {
+        count.add(ratio.low > 1.0 || ratio.high < 1.0);
+    }
+}
+
+fn calls_one_slower(contest: &Contest) -> bool {
+    contest.entries.iter().any(|entry| {
+        let verdict = entry.standing.as_ref().map(|standing| standing.verdict);
+        verdict == Some(Verdict::Slower) || matches!(entry.status, Status::Dropped(_))
+    })
+}
+
+fn calls_one_best(contest: &Contest) -> bool {
+    contest.conclusion.as_ref().is_some_and(|conclusion| {
+        let is_best = conclusion.costs_at_most.is_some_and(|cost| cost <= 0.0);
+        conclusion.recommended.is_some() && conclusion.equal_within.is_none() && is_best
+    })
+}
+
+/// What all runs claimed.
+#[derive(Default)]
+struct Score {
+    /// Runs that claim a difference in some contest.
+    runs: Count,
+    kinds: Vec<Tally>,
+}
+
+impl Score {
+    fn add(&mut self, run: &Run) {
+        let is_false = |contest: &Contest| calls_one_slower(contest) || calls_one_best(contest);
+        self.runs.add(run.contests.iter().any(is_false));
+        self.kinds.resize_with(run.contests.len(), Tally::default);
+        for (index, tally) in self.kinds.iter_mut().enumerate() {
+            tally.add(run, index);
+        }
+    }
+
+    /// The promises that are not kept.
+    fn broken(&self) -> Vec<String> {
+        let sum = |of: fn(&Tally) -> Count| {
+            self.kinds.iter().map(of).fold(Count::default(), |sum, count| Count {
+                wrong: sum.wrong + count.wrong,
+                of: sum.of + count.of,
+            })
+        };
+        let promises = [
+            (self.runs, "runs claim a difference"),
+            (sum(|tally| tally.pairs), "intervals of pairs do not hold 1"),
+            (
+                sum(|tally| tally.to_leader),
+                "intervals of a ratio to the leader do not hold 1",
+            ),
+        ];
+        let broken = promises.into_iter().filter(|(count, _)| count.is_too_many());
+        broken
+            .map(|(count, what)| format!("{} {what}", count.in_words()))
+            .collect()
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_style(presets::ASCII_MARKDOWN);
+        table.set_header([
+            "contest",
+            "method",
+            "call one slower",
+            "call one the best",
+            "call all equal",
+            "undecided",
+            "pairs without 1",
+            "to the leader without 1",
+            "median |ratio - 1|",
+            "invalid trials",
+        ]);
+        for ((name, _, method), tally) in SUBJECTS.iter().zip(&self.kinds) {
+            let counts = [
+                tally.slower,
+                tally.best,
+                tally.equal,
+                tally.undecided,
+                tally.pairs,
+                tally.to_leader,
+            ];
+            let mut row = vec![(*name).to_owned(), (*method).to_owned()];
+            row.extend(counts.map(Count::in_words));
+            row.push(median(&tally.distances).map_or_else(|| "-".to_owned(), |far| format!("{:.1} %", far * 100.0)));
+            row.push(tally.invalid.to_string());
+            table.add_row(row);
+        }
+        table
+    }
+}
+
+/// Measures, prints, and fails where the lab claims more than it promises, or the clock costs too much.
 pub fn run(arguments: &Arguments) -> Result<()> {
     ensure!(arguments.dir.is_dir(), "{} is not a folder", arguments.dir.display());
     let ours = Ours::build()?;
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
     println!(
-        "one method under two names, {} MiB, {ROUNDS} rounds a contest, seed {seed}\n",
-        SIZE_BYTES >> 20
+        "{NAMES} names of one method, {} MiB, {} runs of {} s, seed {seed}\n",
+        SIZE_BYTES >> 20,
+        arguments.runs,
+        arguments.budget
     );
     let null = null_seconds(&ours, arguments.null_trials)?;
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header([
-        "contest",
-        "method",
-        "contests",
-        "ties",
-        "median |ratio - 1|",
-        "invalid trials",
-    ]);
-    let mut too_few = Vec::new();
-    for (name, cache, method) in SUBJECTS {
-        let tally = contend(arguments, &ours, seed, cache, method).with_context(|| name.to_owned())?;
-        let part = tally.ties as f64 / tally.contests as f64;
-        if part < TIES {
-            too_few.push(format!("{name}: {:.1} %", part * 100.0));
-        }
-        table.add_row([
-            name.to_owned(),
-            method.to_owned(),
-            tally.contests.to_string(),
-            format!("{} ({:.1} %)", tally.ties, part * 100.0),
-            median(&tally.noise).map_or_else(|| "-".to_owned(), |noise| format!("{:.1} %", noise * 100.0)),
-            tally.invalid.to_string(),
-        ]);
+    let mut score = Score::default();
+    for run in 0..u64::from(arguments.runs) {
+        score.add(&contend(arguments, &ours, seed + run)?);
     }
-    println!("{table}\n");
+    println!("{}\n", score.table());
+    println!("{} runs claim a difference", score.runs.in_words());
     let (middle, high) = (median(&null).unwrap_or(f64::NAN), percentile_95(&null));
     println!(
         "null method inside the clock, {} trials: median {:.1} microseconds, 95th percentile {:.1}",
@@ -116,7 +266,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         middle * 1e6,
         high * 1e6
     );
-    ensure!(too_few.is_empty(), "fewer ties than 95 %: {}", too_few.join(", "));
+    let broken = score.broken();
+    ensure!(
+        broken.is_empty(),
+        "more than {:.0} % of equal methods: {}",
+        PROMISED * 100.0,
+        broken.join("; ")
+    );
     ensure!(
         high < NULL_SECONDS,
         "the lab costs 10 microseconds or more inside the clock"
@@ -133,38 +289,41 @@ fn null_seconds(ours: &Ours, trials: u16) -> Result<Vec<f64>> {
         .collect()
 }
 
-/// Runs a method against itself as `seekless bench` would run it against another, and counts the lab's verdicts.
-fn contend(arguments: &Arguments, ours: &Ours, seed: u64, cache: Cache, method: &str) -> Result<Tally> {
-    let method: Method = method.parse()?;
-    let contest = ContestPlan {
-        operation: Operation::Read,
-        methods: vec![method.into(), method.into()],
-        labels: Vec::new(),
-        commands: Vec::new(),
-        differs: vec![Differ::None],
-        read_ahead_kib: vec![None],
-        updates: None,
-        layouts: vec![Layout::DENSE],
-        memory_bytes: None,
-        sizes: vec![Size::Bytes(SIZE_BYTES)],
-        caches: vec![cache],
-        target: Target::Fresh,
-        kernel: Kernel::Count,
-        work_ns_per_kib: 0,
+/// Runs each method against itself as `seekless bench` would run sixteen.
+fn contend(arguments: &Arguments, ours: &Ours, seed: u64) -> Result<Run> {
+    let contest = |(_, cache, method): (_, Cache, &str)| -> Result<ContestPlan> {
+        let method: Method = method.parse()?;
+        Ok(ContestPlan {
+            operation: Operation::Read,
+            // Nothing but its place in the list tells one from another.
+            methods: vec![method.into(); NAMES],
+            labels: Vec::new(),
+            commands: Vec::new(),
+            differs: vec![Differ::None],
+            read_ahead_kib: vec![None],
+            updates: None,
+            layouts: vec![Layout::DENSE],
+            memory_bytes: None,
+            sizes: vec![Size::Bytes(SIZE_BYTES)],
+            caches: vec![cache],
+            target: Target::Fresh,
+            kernel: Kernel::Count,
+            work_ns_per_kib: 0,
+        })
     };
     let bench = Bench {
         name: None,
         experiments: vec![Experiment {
             name: "itself".to_owned(),
-            about: "One method under two names".to_owned(),
-            contests: vec![contest; usize::from(arguments.contests)],
+            about: "One method under sixteen names".to_owned(),
+            contests: SUBJECTS.into_iter().map(contest).collect::<Result<_>>()?,
             published: Vec::new(),
             columns: Vec::new(),
         }],
         folders: vec![arguments.dir.clone()],
         other: None,
-        budget: Duration::from_mins(10),
-        rounds: Some(ROUNDS),
+        budget: Duration::from_secs(arguments.budget),
+        rounds: None,
         sizes: Vec::new(),
         caches: Vec::new(),
         seed,
@@ -180,36 +339,7 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64, cache: Cache, method: 
     let stop = Stop::default();
     let run = seekless_lab::run(&bench, &stop, &mut Interruptible(stop.clone()));
     check_interrupt()?;
-    tally(&run?)
-}
-
-fn tally(run: &Run) -> Result<Tally> {
-    let mut tally = Tally {
-        contests: run.contests.len(),
-        ties: 0,
-        noise: Vec::new(),
-        invalid: run.trials.iter().filter(|trial| !trial.valid).count(),
-    };
-    for contest in &run.contests {
-        tally.ties += usize::from(is_tie(contest)?);
-        let standings = contest.entries.iter().filter_map(|entry| entry.standing.as_ref());
-        let other = standings.filter(|standing| standing.verdict != Verdict::Best);
-        tally
-            .noise
-            .extend(other.map(|standing| (standing.ratio.median - 1.0).abs()));
-    }
-    Ok(tally)
-}
-
-fn is_tie(contest: &Contest) -> Result<bool> {
-    let verdicts = contest.entries.iter().map(|entry| {
-        let standing = entry.standing.as_ref();
-        standing
-            .map(|standing| standing.verdict)
-            .with_context(|| format!("no verdict on {}: {:?}", entry.name(), entry.status))
-    });
-    let verdicts = verdicts.collect::<Result<Vec<_>>>()?;
-    Ok(!verdicts.contains(&Verdict::Slower))
+    Ok(run?)
 }
 
 /// The sample that 95 % of the samples do not exceed.
@@ -223,6 +353,57 @@ fn percentile_95(samples: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rule::world::{Chance, SCENARIOS, Scenario, Truth};
+
+    /// What runs of equal methods on a simulated machine claim, after this was done to what the methods truly take.
+    fn score(bias: impl Fn(&mut Truth, &mut Chance)) -> Score {
+        let equal: &Scenario = SCENARIOS.iter().find(|one| one.spread == Some(0.0)).unwrap();
+        let mut score = Score::default();
+        for seed in 0..6 {
+            let chance = &mut Chance::new(seed);
+            let mut truth = equal.truth(chance);
+            bias(&mut truth, chance);
+            score.add(&equal.sit(&truth, seed));
+        }
+        score
+    }
+
+    #[test]
+    fn equal_methods_keep_what_is_promised() {
+        let score = score(|_, _| {});
+        assert_eq!(score.broken(), [""; 0]);
+        let pairs: u32 = score.kinds.iter().map(|tally| tally.pairs.of).sum();
+        assert!(pairs > 300, "{pairs} pairs have enough rounds to tell anything");
+    }
+
+    /// As if one place in the round, or one file, were worse than the others.
+    #[test]
+    fn a_name_that_is_slower_than_the_others_is_noticed() {
+        let broken = score(|truth, _| truth.iter_mut().for_each(|methods| methods[3] *= 1.5)).broken();
+        assert!(broken[0].contains("6 of 6 runs claim a difference"), "{broken:?}");
+    }
+
+    /// As if something other than the method stayed the same for all rounds of a name, so that rounds tell less than they seem to.
+    #[test]
+    fn what_differs_by_name_and_not_by_round_is_noticed() {
+        let of_name = Scenario {
+            sittings: 0.15,
+            ..SCENARIOS[0]
+        };
+        let broken = score(|truth, chance| *truth = of_name.this_hour(truth, chance)).broken();
+        assert!(
+            broken.iter().any(|what| what.contains("intervals of pairs")),
+            "{broken:?}"
+        );
+    }
+
+    #[test]
+    fn chance_alone_makes_a_few() {
+        let is_too_many = |wrong, of| Count { wrong, of }.is_too_many();
+        // Of 10 at 5 %: three or more in 1.15 % of the cases, four or more in 0.10 %. Of 400: 32 or more in 0.67 %, 33 in 0.38 %.
+        assert!(!is_too_many(0, 0) && !is_too_many(3, 10) && is_too_many(4, 10));
+        assert!(!is_too_many(32, 400) && is_too_many(33, 400));
+    }
 
     #[test]
     fn the_95th_percentile_is_a_sample() {

@@ -7,7 +7,7 @@
 //! *contradicted* if in another sitting the interval of twelve paired rounds lies wholly on the other side of 1.
 
 mod replay;
-mod world;
+pub mod world;
 
 use std::path::PathBuf;
 
