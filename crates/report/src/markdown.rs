@@ -76,7 +76,7 @@ fn conditions(run: &Run) -> String {
     let percent = |part: Option<f64>, of: &str| part.map(|part| format!("{:.1} % {of}", part * 100.0));
     let noise = [
         percent(run.noise.other_io, "other I/O"),
-        percent(run.noise.stolen, "stolen"),
+        percent(run.noise.stolen, "steal time"),
         percent(run.noise.others, "used by others"),
     ];
     let noise = match joined(noise) {

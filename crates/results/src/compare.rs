@@ -17,7 +17,7 @@ use crate::same::{NotComparable, contest_pairs, storage_pairs};
 use crate::statistics::{median, paired_ratios, unpaired_ratio};
 use crate::trials::Trials;
 use crate::units::sound;
-use crate::warnings::{OTHER_IO, STOLEN};
+use crate::warnings::{OTHER_IO, OTHERS, STOLEN};
 use crate::words::{title, why_missing};
 
 /// What changed.
@@ -95,12 +95,12 @@ impl Comparison {
         let plural = |count: usize| if count == 1 { "contest" } else { "contests" };
         let Some(time) = time else {
             return format!(
-                "Nothing can be said: no method has 6 rounds in both runs, in {too_few_rounds} {}.",
+                "Undecided: in none of {too_few_rounds} {} does a method have 6 rounds in both runs.",
                 plural(*too_few_rounds)
             );
         };
         let ratio = format!(
-            "{:.2} ({:.2} to {:.2}) of the time of the first",
+            "{:.2}x as long as the first ({:.2} to {:.2})",
             time.median, time.low, time.high
         );
         let shown = match Change::of(time) {
@@ -114,11 +114,12 @@ impl Comparison {
         };
         let few = match too_few_rounds {
             0 => String::new(),
-            _ => format!(" Too few rounds in {too_few_rounds} more."),
+            1 => " 1 more contest has too few rounds.".to_owned(),
+            _ => format!(" {too_few_rounds} more contests have too few rounds."),
         };
         let caution = match self.cautions.as_slice() {
             [] => "",
-            _ => " The machine itself changed or was not quiet: see the notes.",
+            _ => " The machine changed or was busy: see the notes.",
         };
         let contests = format!("{contests} {}", plural(*contests));
         format!("{shown} second run takes {ratio} over {contests}{counts}.{few}{caution}")
@@ -240,7 +241,7 @@ fn changed(first: &Run, second: &Run) -> Vec<String> {
     let mut found = Vec::new();
     let mut note = |what: &str, one: Option<&str>, other: Option<&str>| {
         if one != other {
-            let word = |value: Option<&str>| value.unwrap_or("not told").to_owned();
+            let word = |value: Option<&str>| value.unwrap_or("not recorded").to_owned();
             found.push(format!("{what}: {}, now {}", word(one), word(other)));
         }
     };
@@ -291,7 +292,9 @@ fn cautions(first: &Run, second: &Run) -> Vec<String> {
             found.push(format!("{what} was {:.2}x slower in the second run", 1.0 / ratio));
         }
     };
-    speed("making test data", STEADY_RATIO, |cost| cost.producer_bytes_per_second);
+    speed("generating test data", STEADY_RATIO, |cost| {
+        cost.producer_bytes_per_second
+    });
     speed("memory that is in use", STEADY_RATIO, |cost| {
         cost.second_touch_bytes_per_second
     });
@@ -308,10 +311,12 @@ fn cautions(first: &Run, second: &Run) -> Vec<String> {
             }
         }
     };
-    let stolen = "of the processors' time was taken away by the host";
+    let stolen = "steal time";
     part(stolen, STOLEN, |noise| noise.stolen);
     let other_io = "of what the device read was read by others";
     part(other_io, OTHER_IO, |noise| noise.other_io);
+    let others = "of the processors' time was used by others";
+    part(others, OTHERS, |noise| noise.others);
     found
 }
 

@@ -104,8 +104,8 @@ impl fmt::Display for DeviceKind {
         formatter.pad(match self {
             Self::Nvme => "nvme",
             Self::VirtualDisk => "virtual disk",
-            Self::SteadyDisk => "disk, claims not to rotate",
-            Self::RotatingDisk => "disk, claims to rotate",
+            Self::SteadyDisk => "disk, reports as non-rotational",
+            Self::RotatingDisk => "disk, reports as rotational",
             Self::Disk => "disk",
             Self::Card => "card",
             Self::Loop => "loop",

@@ -27,9 +27,9 @@ pub fn mispredicted(run: &Run) -> Option<String> {
     let wrong: Vec<(&Contest, f64)> = ratios.filter(|(_, ratio)| off(*ratio) > MISPREDICTED).collect();
     let (contest, ratio) = wrong.iter().max_by(|one, other| off(one.1).total_cmp(&off(other.1)))?;
     Some(format!(
-        "What was planned took more than {MISPREDICTED} times, or less than half, of what was predicted in {} of {} contests \
-         ({} took {:.1} x the prediction): the plan may be another than the best. Compare it with the other methods of the \
-         contest; on a quiet machine, again.",
+        "In {} of {} contests, the plan took more than {MISPREDICTED} times the predicted time, or less than half of it \
+         ({}: {:.1}x the prediction), so the plan may not be the best. Compare it with the other methods of the contest, or \
+         rerun on a quiet machine.",
         wrong.len(),
         all.len(),
         title(contest),
@@ -58,8 +58,8 @@ mod tests {
         for (seconds, words) in [
             (0.009, None),
             (0.019, None),
-            (0.021, Some("took 2.1 x")),
-            (0.004, Some("took 0.4 x")),
+            (0.021, Some(": 2.1x the prediction")),
+            (0.004, Some(": 0.4x the prediction")),
         ] {
             let told = mispredicted(&planned(seconds, 0.010));
             assert_eq!(told.is_some(), words.is_some(), "{seconds}: {told:?}");

@@ -5,7 +5,7 @@ use seekless_record::{Cache, Run, Trial};
 use crate::prediction::mispredicted;
 use crate::statistics::median;
 use crate::trials::Trials;
-use crate::words::title;
+use crate::words::{has_target, title};
 
 /// The part of the bytes read from devices during trials that was not the trials' own; none where they read nothing
 /// themselves, as when all is in memory.
@@ -31,7 +31,7 @@ pub(crate) const OTHER_IO: f64 = 0.05;
 pub(crate) const STOLEN: f64 = 0.02;
 /// So much of the processors' time used by others is worth a word. The kernel's threads that write back what was written take
 /// a few per cent of it on a machine at rest.
-const OTHERS: f64 = 0.1;
+pub(crate) const OTHERS: f64 = 0.1;
 
 /// What a reader should know before believing the figures, with what to do next.
 #[must_use]
@@ -41,15 +41,15 @@ pub fn warnings(run: &Run) -> Vec<String> {
     if devices.clone().any(|device| device.is_virtual == Some(true)) {
         warnings.push(
             "The disk is virtual: \"cold\" means cold for this guest, and the host may cache what it serves. Compare \
-             methods, not absolute rates; repeat the run at another hour."
+             methods, not absolute rates; rerun at another time."
                 .to_owned(),
         );
     }
     warnings.extend(mispredicted(run));
     if let Some(device) = devices.find(|device| device.name.starts_with("loop")) {
         warnings.push(format!(
-            "{} is a loop: what is read comes from a file on another file system, which was dropped from the page cache \
-             as well. Figures are those of both together; measure the disk below for its own.",
+            "{} is a loop device: its data comes from a file on another file system, which was dropped from the page cache \
+             too. The figures are those of both file systems together; measure the disk below for its own.",
             device.name
         ));
     }
@@ -58,8 +58,8 @@ pub fn warnings(run: &Run) -> Vec<String> {
     let unverified = run.trials.iter().filter(is_unverified).count();
     if unverified > 0 {
         warnings.push(format!(
-            "{unverified} cold trials could not be verified: the system does not tell what is in the page cache here. \
-             Root can empty the whole of it, for certain."
+            "{unverified} cold trials could not be verified: the system does not say what is in the page cache here. \
+             Root can empty the whole page cache."
         ));
     }
     let invalid = run.trials.iter().filter(|trial| !trial.valid).count();
@@ -67,17 +67,17 @@ pub fn warnings(run: &Run) -> Vec<String> {
         let first = run.trials.iter().find_map(|trial| trial.invalid.as_deref());
         let first = first.unwrap_or_default();
         warnings.push(format!(
-            "{invalid} of {} trials were not what they claim and are left out (the first: {first}). More of them than \
-             a few: close what else reads or writes here.",
+            "Invalid trials: {invalid} of {}, left out (the first: {first}). If there are more than a few, stop what else \
+             reads or writes here.",
             run.trials.len()
         ));
     }
     if matches!(run.machine.governor.as_deref(), Some("powersave" | "conservative")) {
         warnings
-            .push("The processors' governor saves power: set it to performance before measuring CPU time.".to_owned());
+            .push("The frequency governor saves power: set it to `performance` before measuring CPU time.".to_owned());
     }
     if run.machine.on_battery == Some(true) {
-        warnings.push("The machine runs on battery: plug it in, and measure again.".to_owned());
+        warnings.push("The machine runs on battery: plug it in and rerun.".to_owned());
     }
     let trials = Trials::new(run);
     warnings.extend((0..run.contests.len()).filter_map(|contest| drift(run, &trials, contest)));
@@ -90,21 +90,21 @@ fn busy(run: &Run) -> Vec<String> {
     let others = run.noise.others.unwrap_or(0.0);
     if others > OTHERS {
         warnings.push(format!(
-            "The machine was busy: others used {:.0} % of the processors' time. Stop them, and repeat the run.",
+            "The machine was busy: others used {:.0} % of the processors' time. Stop them and rerun.",
             others * 100.0
         ));
     }
     let stolen = run.noise.stolen.unwrap_or(0.0);
     if stolen > STOLEN {
         warnings.push(format!(
-            "The host took away {:.1} % of the processors' time: repeat the run when the machine is quieter.",
+            "Steal time was {:.1} %: the host of this virtual machine was busy. Rerun at another time.",
             stolen * 100.0
         ));
     }
     let other_io = run.noise.other_io.unwrap_or(0.0);
     if other_io > OTHER_IO {
         warnings.push(format!(
-            "{:.0} % of what the device read during trials was read by others: close them, and repeat the run.",
+            "{:.0} % of what the device read during trials was read by others. Stop them and rerun.",
             other_io * 100.0
         ));
     }
@@ -128,30 +128,27 @@ fn drift(run: &Run, trials: &Trials<'_>, contest: usize) -> Option<String> {
     let ratio = late / early;
     let contest = &run.contests[contest];
     // No device has a part in what is read from memory.
-    let is_warm = contest.cache == Cache::Warm;
+    let is_warm = contest.cache == Cache::Warm && !has_target(contest);
     let (times, change, cause, next) = if ratio > DRIFT {
         let cause = if is_warm {
-            "processors that throttle, or others that use them"
+            "CPU throttling, or other processes"
         } else {
-            "throttling, a full cache, or others on the device"
+            "throttling, a full write cache, or others on the device"
         };
-        (ratio, "slower", cause, "Let it rest and repeat.")
+        (ratio, "slower", cause, "Let it idle, then rerun.")
     } else if ratio < 1.0 / DRIFT {
         let (cause, next) = if is_warm {
-            (
-                "processors that others used before",
-                "Repeat when the machine is quieter.",
-            )
+            ("other processes at the start", "Rerun when the machine is quieter.")
         } else {
-            ("a cache below this system is filling", "Repeat with a larger --size.")
+            ("a cache below this system is filling", "Rerun with a larger --size.")
         };
         (1.0 / ratio, "faster", cause, next)
     } else {
         return None;
     };
     Some(format!(
-        "{}: it became {times:.2}x {change} during the run ({cause}). Verdicts are paired by round and hold; rates do not. \
-         {next}",
+        "{}: it became {times:.2}x {change} during the run (likely {cause}). Ratios come from the same rounds and are less \
+         affected than absolute rates. {next}",
         title(contest)
     ))
 }
@@ -176,7 +173,7 @@ mod tests {
             found[0].contains("others used 63 % of the processors' time"),
             "{found:?}"
         );
-        assert!(found[1].contains("The host took away 3.0 %"), "{found:?}");
+        assert!(found[1].contains("Steal time was 3.0 %"), "{found:?}");
         assert!(found[2].contains("battery"), "{found:?}");
     }
 
@@ -195,7 +192,7 @@ mod tests {
                     drift.contains(if slower { "2.00x slower" } else { "2.00x faster" }),
                     "{drift}"
                 );
-                let blames = ["device", "a cache below", "a full cache"]
+                let blames = ["device", "a cache below", "a full write cache"]
                     .iter()
                     .any(|cause| drift.contains(cause));
                 assert_eq!(blames, is_of_device, "{drift}");

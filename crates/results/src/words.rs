@@ -74,7 +74,7 @@ pub fn pair_words(contest: &Contest) -> String {
         contest.other_storage.map(|_| "on two storages".to_owned()),
         contest.layout.clone(),
         updated,
-        contest.holes_skipped.then(|| "holes passed over".to_owned()),
+        contest.holes_skipped.then(|| "holes skipped".to_owned()),
         contest.read_ahead_kib.map(|kib| format!("read-ahead {kib} KiB")),
         contest.memory_bytes.map(|bytes| format!("in {}", format_size(bytes))),
     ];

@@ -8,7 +8,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("lab/src/runner/needs.rs", "`seekless bench --resume"),
     ("lab/src/runner/needs.rs", "--methods and --size"),
     ("report/src/html/answers.rs", "name several with --size"),
-    ("results/src/warnings.rs", "Repeat with a larger --size"),
+    ("results/src/warnings.rs", "Rerun with a larger --size"),
 ];
 
 fn crates() -> &'static Path {

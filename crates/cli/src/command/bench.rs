@@ -69,13 +69,13 @@ pub struct Arguments {
     /// The state of the page cache to start from [default: as the experiment says]
     #[arg(long, value_parser = one_of(CACHES))]
     cache: Option<&'static [Cache]>,
-    /// So many rounds of every method, whatever it takes, instead of a budget
+    /// Number of rounds per method, whatever the time, instead of a budget
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
     /// The seed of the order and of the test data [default: from the clock]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Extra work on the bytes, in nanoseconds per KiB: when does overlapping pay?
+    /// Simulated processing per KiB, in nanoseconds; shows when overlapping pays off
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
     work: Option<u64>,
     /// How the page cache is emptied: the file's pages, or all of the system's (needs root)
@@ -99,8 +99,8 @@ pub struct Arguments {
     /// Write the report to this file instead of beside the saved run
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Measure what a run measured: its experiments, sizes, cache states and methods, in its folders unless --dir names
-    /// others; its ID or name, `latest`, or its file
+    /// Measure the same as an earlier run: its experiments, sizes, cache states and methods, in its folders unless --dir
+    /// is given. RUN is an ID, a name, `latest` or a file
     #[arg(long, value_name = "RUN", conflicts_with_all = ["experiments", "sizes", "methods", "cache", "work", "drop",
         "file", "resume"])]
     like: Option<OsString>,
@@ -120,7 +120,7 @@ pub struct Arguments {
     /// Fail if another bench is measuring, instead of waiting for it
     #[arg(long)]
     no_wait: bool,
-    /// Go on with a run that the budget or an interruption ended: its ID, `latest`, or its file
+    /// Resume a run that the budget or an interruption ended: its ID, `latest`, or its file
     #[arg(long, value_name = "RUN", conflicts_with_all = ["experiments", "sizes", "methods", "cache", "rounds", "seed",
         "work", "drop", "file"])]
     resume: Option<OsString>,
@@ -130,7 +130,7 @@ pub struct Arguments {
     /// Show what was dropped and what is not available, too
     #[arg(long)]
     all: bool,
-    /// No progress
+    /// Hide progress
     #[arg(long, short)]
     quiet: bool,
     /// List the built-in experiments and end
@@ -373,7 +373,7 @@ fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> 
         bail!("--export-columns: no experiment of this run names the columns of a document, as saving-2008 does");
     }
     if bench.drop == Drop::System {
-        seekless::cache::drop_system().context("--drop system needs root; without it, leave --drop away")?;
+        seekless::cache::drop_system().context("--drop system needs root; without it, omit --drop")?;
     }
     Ok(bench)
 }
@@ -438,7 +438,7 @@ fn in_its_places(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
     let recorded_other = is_apart.then(|| recorded.pop()).flatten();
     let folders = match (bench.folders.as_slice(), recorded.as_slice()) {
         ([], _) => recorded,
-        ([..], [file]) if file.is_file() => bail!("{}: is what {} reads: leave --dir away", file.display(), run.id),
+        ([..], [file]) if file.is_file() => bail!("{}: is what {} reads: omit --dir", file.display(), run.id),
         (given, _) => given.to_vec(),
     };
     let file = match folders.as_slice() {

@@ -110,7 +110,7 @@ struct Common {
     /// As JSON: an object on each line
     #[arg(long)]
     json: bool,
-    /// No progress
+    /// Hide progress
     #[arg(long, short)]
     quiet: bool,
 }
@@ -287,7 +287,7 @@ impl<'a> Job<'a> {
 
 /// What was found and not counted.
 fn left_out(sum: &Total) -> impl Iterator<Item = (u64, String)> {
-    let names = ["further name of what was counted", "further names of what was counted"];
+    let names = ["additional hard link", "additional hard links"];
     let elsewhere = [
         "folder of another file system (--all-file-systems)",
         "folders of other file systems (--all-file-systems)",

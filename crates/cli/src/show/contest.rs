@@ -53,7 +53,7 @@ pub fn show_contest(page: &mut Page<'_>, view: &ContestView<'_>, all: bool) -> i
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
 fn columns(view: &ContestView<'_>) -> Vec<Column> {
-    let mut columns: Vec<Column> = vec![("", speed), ("95 %", |row| spread(&row.summary.seconds))];
+    let mut columns: Vec<Column> = vec![("", speed), ("± (95 %)", |row| spread(&row.summary.seconds))];
     if view.contest.operation == Operation::Compare {
         columns.extend::<[Column; 3]>([
             ("user", |row| time(row.summary.user_seconds)),
@@ -194,24 +194,24 @@ fn findings(view: &ContestView<'_>, all: bool) -> Vec<String> {
     let effects = effects.filter_map(|effect| {
         let words = effect_words(&effect.ratio, all)?;
         let without = short_name(&effect.without, view.contest);
-        Some(format!("{} beside {without}: {words}", effect.option))
+        Some(format!("{} vs {without}: {words}", effect.option))
     });
     both.into_iter().chain(confirmed).chain(effects).collect()
 }
 
 /// What an option did on its own; `None` where nothing is known to be worth a line.
 fn effect_words(ratio: &Interval, all: bool) -> Option<String> {
-    let range = format!("({:.2} to {:.2} x the time)", ratio.low, ratio.high);
+    let range = format!("({:.2}x to {:.2}x the time)", ratio.low, ratio.high);
     if ratio.coverage.is_none() {
         return all.then(|| format!("too few rounds to tell {range}"));
     }
     if ratio.high < 1.0 {
-        return Some(format!("gains {:.0} % {range}", 100.0 * (1.0 - ratio.median)));
+        return Some(format!("{:.0} % less time {range}", 100.0 * (1.0 - ratio.median)));
     }
     if ratio.low > 1.0 {
-        return Some(format!("costs {:.0} % {range}", 100.0 * (ratio.median - 1.0)));
+        return Some(format!("{:.0} % slower {range}", 100.0 * (ratio.median - 1.0)));
     }
-    all.then(|| format!("no difference to be seen {range}"))
+    all.then(|| format!("no difference shown {range}"))
 }
 
 #[cfg(test)]
@@ -241,8 +241,8 @@ mod tests {
     #[test]
     fn an_option_is_said_to_gain_only_where_its_interval_does() {
         let words = |low, median, high| effect_words(&interval(low, median, high), false);
-        assert!(words(0.8, 0.9, 0.95).unwrap().starts_with("gains 10 %"));
-        assert!(words(1.05, 1.2, 1.3).unwrap().starts_with("costs 20 %"));
+        assert!(words(0.8, 0.9, 0.95).unwrap().starts_with("10 % less time"));
+        assert!(words(1.05, 1.2, 1.3).unwrap().starts_with("20 % slower"));
         assert_eq!(words(0.9, 1.0, 1.1), None);
         let few = Interval {
             coverage: None,

@@ -192,13 +192,15 @@ impl<'a> HoleLines<'a> {
                 self.page.labelled(BOLD, "Together", 10, &words)?;
             }
             let elsewhere = "folders of other file systems (--all-file-systems)";
-            let all = [
-                (left.repeated, "further names"),
-                (left.special, "links, devices, FIFOs and sockets"),
-                (left.other_file_systems, elsewhere),
-            ];
-            let in_words = all.map(|(number, what)| (number, format!("{number} {what}")));
-            self.page.left_out(in_words)?;
+            let special = left.special;
+            self.page.left_out([
+                (left.repeated, counted(left.repeated, "additional hard link")),
+                (special, format!("{special} links, devices, FIFOs and sockets")),
+                (
+                    left.other_file_systems,
+                    format!("{} {elsewhere}", left.other_file_systems),
+                ),
+            ])?;
         }
         self.page.flush()
     }
@@ -229,7 +231,10 @@ fn dug_words(dug: &Dug, how: Dig) -> String {
         let end = if how.min_bytes > 0 { " are as long as --min" } else { "" };
         return format!("no zeros that take space{end}");
     }
-    let zeros = format!("{} of {} of zeros", counted(dug.holes, "hole"), bytes(dug.zero_bytes));
+    let zeros = match (dug.holes, bytes(dug.zero_bytes)) {
+        (1, length) => format!("1 hole of {length}"),
+        (holes, length) => format!("{holes} holes, {length} in total"),
+    };
     if how.dry_run {
         return format!("would make {zeros}");
     }

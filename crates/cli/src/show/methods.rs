@@ -78,7 +78,7 @@ pub fn list_methods(page: &mut Page<'_>, operations: &[Operation], probe: &mut P
         if let Some(reason) = availability.reason() {
             writeln!(
                 page,
-                "      {DIM}not here: {}{DIM:#}",
+                "      {DIM}not available here: {}{DIM:#}",
                 wrapped(16, reason, page.width())
             )?;
         }

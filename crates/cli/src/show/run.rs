@@ -52,7 +52,7 @@ pub fn show_run(page: &mut Page<'_>, run: &Run, all: bool) -> io::Result<()> {
     if left > 0 {
         writeln!(page)?;
         let sentence = format!(
-            "{left} of {} contests have not had their turn: `seekless bench --resume {}` goes on.",
+            "{left} of {} contests not measured yet: `seekless bench --resume {}` continues.",
             run.contests.len(),
             run.id
         );
@@ -114,9 +114,9 @@ fn storage_line(storage: &Storage) -> String {
     let rotates = device.and_then(|device| device.claims_rotational);
     let seeks = storage.alternating_ns.map(|ns| {
         if ns < FLAT_NS {
-            "a random read costs no more than the next: flat".to_owned()
+            "random reads cost no more than sequential ones".to_owned()
         } else {
-            format!("a random read costs {} more than the next", seconds(ns / 1e9))
+            format!("a random read costs {} more than a sequential one", seconds(ns / 1e9))
         }
     });
     let facts: Vec<String> = rotates.map(rotation_claim).into_iter().chain(seeks).collect();
@@ -144,7 +144,7 @@ fn machine_line(run: &Run) -> String {
     let percent = |name: &str, part: Option<f64>| part.map(|part| format!("{:.1} % {name}", part * 100.0));
     let noise = [
         percent("other reads", run.noise.other_io),
-        percent("stolen", run.noise.stolen),
+        percent("steal time", run.noise.stolen),
         percent("used by others", run.noise.others),
     ];
     let noise: Vec<String> = noise.into_iter().flatten().collect();
@@ -160,8 +160,8 @@ fn lab_line(run: &Run) -> String {
     let words = [
         median(&cost.null_seconds).map(|null| format!("a trial that does nothing takes {}", seconds(null))),
         cost.producer_bytes_per_second
-            .map(|speed| format!("test data is made at {}", rate(speed))),
-        touches.map(|(first, second)| format!("memory is touched first at {}, again at {}", rate(first), rate(second))),
+            .map(|speed| format!("test data is generated at {}", rate(speed))),
+        touches.map(|(first, second)| format!("memory: first touch {}, second touch {}", rate(first), rate(second))),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }

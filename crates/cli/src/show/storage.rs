@@ -151,7 +151,7 @@ fn device_words(device: &BlockDevice) -> String {
 
 /// What a device says of itself.
 pub fn rotation_claim(rotates: bool) -> String {
-    format!("claims {}to rotate", if rotates { "" } else { "not " })
+    format!("reports as {}rotational", if rotates { "" } else { "non-" })
 }
 
 fn queue_words(device: &BlockDevice) -> String {
@@ -170,7 +170,7 @@ fn queue_words(device: &BlockDevice) -> String {
 fn block_words(device: &BlockDevice) -> String {
     match (device.logical_block_bytes, device.physical_block_bytes) {
         (Some(logical), Some(physical)) if logical != physical => {
-            format!("sectors of {logical} B, of {physical} B inside")
+            format!("{logical} B logical, {physical} B physical sectors")
         }
         (Some(logical), _) => format!("sectors of {logical} B"),
         _ => String::new(),
@@ -185,14 +185,14 @@ fn show_features(page: &mut Page<'_>, features: &Result<Vec<Feature>, String>) -
             return writeln!(page, "{DIM}  {:<13}{DIM:#}{WARNING}{text}{WARNING:#}", "Features");
         }
     };
-    let how = "tried on a scratch file, which is gone again";
+    let how = "tested with a temporary file (removed)";
     writeln!(page, "{DIM}  {:<13}{how}{DIM:#}", "Features")?;
     let names = features.iter().map(|feature| columns_of(feature.name));
     let longest = names.max().unwrap_or(0);
     for feature in features {
         let (style, mark) = mark(&feature.availability);
         let text = match (feature.availability.reason(), feature.smallest_hole_bytes) {
-            (Some(reason), _) => format!("not here: {}", visible(reason)),
+            (Some(reason), _) => format!("not available here: {}", visible(reason)),
             (None, Some(bytes)) => format!("{}; the smallest that frees space has {bytes} B", feature.about),
             (None, None) => feature.about.to_owned(),
         };

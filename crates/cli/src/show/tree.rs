@@ -13,7 +13,7 @@ use seekless_tools::tree::{self, Attribute, Contents, Difference, Found, Kind, S
 use serde_json::{Value, json};
 
 use super::progress::progress_bar;
-use super::units::{files, plural, seconds};
+use super::units::{counted, files, plural, seconds};
 use super::visible::{json_line, object, visible_path, with_path};
 
 /// How differences are written.
@@ -312,11 +312,11 @@ pub fn show_same_size(out: &mut dyn Write, result: &SameSize, is_json: bool) -> 
     };
     writeln!(
         out,
-        "{} of 1 MiB or more, {} sizes that several have: of {} pairs {} are equal{part}, {} compared.",
+        "{} of 1 MiB or more, {}; {} of {} equal{part}, {} compared.",
         files(result.files),
-        HumanCount(result.sizes),
-        HumanCount(result.pairs),
+        counted(result.sizes, "shared size"),
         HumanCount(result.equal_pairs),
+        counted(result.pairs, "pair"),
         bytes(result.bytes)
     )
 }

@@ -100,7 +100,7 @@ fn a_folder_is_a_total_unless_all_of_it_is_asked_for() {
     let names: Vec<_> = top.lines().filter_map(|line| line.rsplit("  ").next()).collect();
     assert_eq!(names[1..4], ["./inner/29", "./inner/28", "./inner/27"], "{top}");
     assert!(
-        top.contains("Left out: 1 further name") && top.contains("1 symbolic link"),
+        top.contains("Left out: 1 additional hard link") && top.contains("1 symbolic link"),
         "{top}"
     );
 }

@@ -68,7 +68,7 @@ fn a_budget_is_kept_and_a_seed_is_recorded() {
     assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
     assert!(ended.stderr.contains("Writes at most"), "{}", ended.stderr);
     // On a slow machine two seconds are not enough for all: then it says what is left.
-    let has_copy = ended.stdout.contains("copy 4M, cold") || ended.stdout.contains("have not had their turn");
+    let has_copy = ended.stdout.contains("copy 4M, cold") || ended.stdout.contains("not measured yet");
     assert!(ended.stdout.contains("read 4M, cold") && has_copy, "{}", ended.stdout);
     assert_eq!(place.saved()[0].seed, 7);
     assert!(place.content().is_empty());

@@ -185,7 +185,7 @@ fn runs_of_zeros_that_are_too_short_are_not_denied() {
     place.file("file", &bytes);
     for (words, expected) in [
         (&["--min", "16K"][..], "no zeros that take space are as long as --min"),
-        (&[], "of zeros"),
+        (&[], "in total"),
     ] {
         let all = [&["holes", "dig", "--dry-run", "file"], words].concat();
         let said = place.run(&all).succeeded().stdout;
@@ -231,7 +231,7 @@ fn folders_need_a_word_and_are_summed_up() {
     assert!(sentence.contains("is a folder; say -r"), "{sentence}");
     let dug = place.run(&["holes", "dig", "-r", "."]).succeeded().stdout;
     assert!(
-        dug.contains("Together  2 files: 2 holes of 200 kB of zeros") && dug.contains("1 further names"),
+        dug.contains("Together  2 files: 2 holes, 200 kB in total") && dug.contains("1 additional hard link"),
         "{dug}"
     );
     let shown = place.run(&["holes", "show", "-r", "."]).succeeded().stdout;

@@ -109,11 +109,11 @@ fn what_passes_over_holes_is_ranked_apart_from_what_reads_them() {
     ];
     let ended = place.run(&arguments).succeeded();
     assert!(
-        ended.stdout.contains("7M hole, 1M data, holes passed over"),
+        ended.stdout.contains("7M hole, 1M data, holes skipped"),
         "{}",
         ended.stdout
     );
-    let (_, apart) = ended.stdout.split_once("holes passed over").expect("its table");
+    let (_, apart) = ended.stdout.split_once("holes skipped").expect("its table");
     let table: Vec<&str> = apart.lines().skip(1).take(2).collect();
     assert!(
         table

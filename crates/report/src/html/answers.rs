@@ -110,7 +110,7 @@ fn options(view: &View<'_>) -> Markup {
         "Option",
         "#Gains",
         "#Costs",
-        "#Not told",
+        "#Inconclusive",
         "#Median ratio",
         "#From",
         "#To",
@@ -120,7 +120,7 @@ fn options(view: &View<'_>) -> Markup {
             h3 { "What each option gained or cost alone" }
             p.aside {
                 "Pairs of methods that differ in this option alone, over all contests: how often it gains or costs by the 95 % \
-                 interval, or is not told, and the ratios of the time with it to the time without. Each contest has its own \
+                 interval, or is inconclusive, and the ratios of the time with it to the time without. Each contest has its own \
                  list."
             }
             (table("What each option gained or cost alone", &heads, None, &rows))

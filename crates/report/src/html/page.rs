@@ -196,7 +196,7 @@ fn notes(run: &Run, left_out: usize) -> Markup {
     html! {
         section id="notes" {
             @if !run.warnings.is_empty() {
-                h2 { "Before believing the figures" }
+                h2 { "Caveats" }
                 ul.warnings { @for warning in &run.warnings { li { (warning) } } }
             }
             @if left_out > 0 {
@@ -219,12 +219,12 @@ fn about(run: &Run) -> Markup {
             h2 { "Machine and storage" }
             dl {
                 (fact("A trial that does nothing takes", null.map(seconds)))
-                (fact("Test data is made at", cost.producer_bytes_per_second.map(rate)))
-                (fact("Memory is touched first at", cost.first_touch_bytes_per_second.map(rate)))
-                (fact("Memory is touched again at", cost.second_touch_bytes_per_second.map(rate)))
+                (fact("Test data is generated at", cost.producer_bytes_per_second.map(rate)))
+                (fact("Memory, first touch", cost.first_touch_bytes_per_second.map(rate)))
+                (fact("Memory, second touch", cost.second_touch_bytes_per_second.map(rate)))
                 (fact("Read from the device by others", run.noise.other_io.map(percent)))
-                (fact("Processor time the host took away", run.noise.stolen.map(percent)))
-                (fact("Processor time that others used", run.noise.others.map(percent)))
+                (fact("Steal time", run.noise.stolen.map(percent)))
+                (fact("Processor time used by others", run.noise.others.map(percent)))
                 (fact("First cache of a processor", machine.level_1_cache_bytes.map(format_size)))
                 (fact("Second cache of a processor", machine.level_2_cache_bytes.map(format_size)))
                 (fact("Hypervisor", machine.hypervisor.as_ref()))
@@ -261,8 +261,8 @@ fn storage_facts(storage: &Storage) -> Markup {
             (fact("Scheduler", device.and_then(|device| device.scheduler.as_ref())))
             (fact("Read-ahead", read_ahead_kib.map(|kib| format!("{kib} KiB"))))
             (fact("Write cache", device.and_then(|device| device.write_cache.as_ref())))
-            (fact("Claims", claims.map(|rotates| if rotates { "to rotate" } else { "not to rotate" })))
-            (fact("A random read costs more than the next by", storage.alternating_ns.map(|ns| seconds(ns / 1e9))))
+            (fact("Reports as", claims.map(|rotates| if rotates { "rotational" } else { "non-rotational" })))
+            (fact("A random read costs more than a sequential one by", storage.alternating_ns.map(|ns| seconds(ns / 1e9))))
             @for (name, value) in &storage.facts { (fact(name, Some(value))) }
         }
     }

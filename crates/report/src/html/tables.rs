@@ -85,7 +85,7 @@ pub(super) fn figures(contest: &ContestView<'_>) -> Markup {
         (true, "#System", |row| known(row.summary.system_seconds, seconds)),
         (true, "#Calls", |row| known(row.summary.calls, count)),
         (true, "#Device's requests", |row| known(row.summary.device_reads, count)),
-        (true, "#Bytes of one", |row| {
+        (true, "#Request size", |row| {
             known(row.summary.device_request_bytes, kib)
         }),
         (syncs, "#fsync", |row| part(row, row.summary.fsync_seconds)),
@@ -97,7 +97,7 @@ pub(super) fn figures(contest: &ContestView<'_>) -> Markup {
             };
             figure(&rounds, f64::from(summary.rounds))
         }),
-        (true, "#Time over the best's", |row| match row.ratio() {
+        (true, "#Time vs best", |row| match row.ratio() {
             Some(ratio) => figure(&times_with_bounds(&ratio), ratio.median),
             None => figure("", f64::NAN),
         }),

@@ -67,7 +67,7 @@ fn carried(page: &str) -> Run {
 fn the_page_says_what_to_use_and_carries_the_run() {
     let run = concluded(run(&[("read/sync,block=128K", 1.0), ("read/mmap", 1.5)], 8));
     let page = page(&run);
-    assert!(page.contains("Use read/sync,block=128K: the best; the next, read/mmap, takes 1.50x its time."));
+    assert!(page.contains("Use read/sync,block=128K: the best; the next best, read/mmap, takes 1.50x as long."));
     assert_eq!(carried(&page), run);
     assert!(page.contains("default-src 'none'") && page.contains("<title>seekless simulated</title>"));
 }

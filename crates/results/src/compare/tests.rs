@@ -104,13 +104,13 @@ fn the_answer_counts_contests_and_claims_nothing_of_few_rounds() {
     let told = comparison.answer_in_words();
     assert!(told.starts_with("The second run takes 0.6"), "{told}");
     assert!(
-        told.ends_with("of the time of the first over 3 contests: faster in 2, slower in 0, not told apart in 1."),
+        told.ends_with("over 3 contests: faster in 2, slower in 0, not told apart in 1."),
         "{told}"
     );
     let same = words(&before, &of_contests(50, &[0.1, 0.1, 0.1], 12));
     assert!(same.starts_with("No difference is shown: "), "{same}");
     let few = of_contests(50, &[0.05, 0.05, 0.05], 5);
-    let told = "Nothing can be said: no method has 6 rounds in both runs, in 3 contests.";
+    let told = "Undecided: in none of 3 contests does a method have 6 rounds in both runs.";
     assert_eq!(words(&before, &few), told);
 }
 
@@ -184,9 +184,14 @@ fn another_speed_of_the_machine_itself_is_a_caution() {
     let speed = now.lab_cost.second_touch_bytes_per_second.as_mut().unwrap();
     *speed /= 2.0;
     now.noise.stolen = Some(0.2);
+    now.noise.others = Some(0.4);
     let cautions = compare(&before, &now).unwrap().cautions;
-    assert_eq!(cautions.len(), 2, "{cautions:?}");
-    assert!(cautions[0].contains("2.00x slower") && cautions[1].contains("20 %"));
+    assert_eq!(cautions.len(), 3, "{cautions:?}");
+    assert!(cautions[0].contains("2.00x slower") && cautions[1].contains("20 % steal time"));
+    assert_eq!(
+        cautions[2],
+        "40 % of the processors' time was used by others in the second run"
+    );
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) fn sentence(judged: &Judged<'_>, best: Option<usize>, effects: &[Effe
     let apart = judged.contenders().len();
     let mut parts = vec![match pick.why {
         Why::Best => match next(judged) {
-            Some((next, ratio)) => format!("Use {name}: {slower}; the next, {next}, takes {ratio:.2}x its time"),
+Some((next, ratio)) => format!("Use {name}: {slower}; the next best, {next}, takes {ratio:.2}x as long"),
             None => format!("Use {name}: the only method measured"),
         },
         Why::Equal { within } => format!(
@@ -130,8 +130,8 @@ fn faster_command(judged: &Judged<'_>, used: usize, best: Option<usize>) -> Opti
         .compare(command, used)
         .filter(|comparison| comparison.is_faster())?;
     Some(format!(
-        "{} is faster: {:.2}x its time",
-        judged.name(command),
+        "The command {} is faster: it takes {:.2}x the time",
+        judged.name(command).trim_start_matches("command/"),
         comparison.ratio.median
     ))
 }
@@ -149,7 +149,7 @@ fn overlapping(judged: &Judged<'_>) -> Option<String> {
     } else if field.model.is_slower(overlapping, synchronous) {
         Some(format!("Overlapping takes {:.2}x the time", ratio.median))
     } else {
-        (ratio.low >= 2.0 - TIE_RATIO).then(|| "Overlapping gains nothing here".to_owned())
+        (ratio.low >= 2.0 - TIE_RATIO).then(|| "Overlapping saves at most 3 % here".to_owned())
     }
 }
 
@@ -182,7 +182,8 @@ fn cpu_points(share: Interval) -> Option<(&'static str, String)> {
     let points = share.median * 100.0;
     let is_sure = share.coverage.is_some() && (share.high < 0.0 || share.low > 0.0);
     let verb = if points < 0.0 { "saves" } else { "costs" };
-    (is_sure && points.abs() >= CPU_POINTS_TOLD).then(|| (verb, format!("{:.0} points of CPU", points.abs())))
+    (is_sure && points.abs() >= CPU_POINTS_TOLD)
+        .then(|| (verb, format!("{:.0} percentage points of CPU", points.abs())))
 }
 
 /// The options meant to help that do the opposite, the worst first, each once.
@@ -204,5 +205,5 @@ fn pessimisations(effects: &[Effect]) -> Option<String> {
         )
     });
     let in_words: Vec<String> = in_words.collect();
-    (!in_words.is_empty()).then(|| format!("Pessimisations here: {}", in_words.join(", ")))
+    (!in_words.is_empty()).then(|| format!("Slower here: {}", in_words.join(", ")))
 }

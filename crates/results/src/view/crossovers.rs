@@ -8,7 +8,7 @@ use crate::ranking::PairedRatio;
 use crate::words::{pair_words, task};
 
 /// Where the winner of one size is slower at the next, in words: `read, cold, /data: read/mmap up to 64M, read/sync,block=1M
-/// from 128M on (there read/mmap takes 1.21x its time)`. The storages are given by their paths.
+/// from 128M on (there read/mmap takes 1.21x as long)`. The storages are given by their paths.
 ///
 /// The winners are the recommended methods. Sizes at which it is undecided are passed over, and a winner stays one while
 /// it is not slower than the next size's, by the rule by which methods are dropped: two ties are no change.
@@ -26,7 +26,7 @@ pub(super) fn crossovers(contests: &[ContestView<'_>], storages: &[Storage]) -> 
             let beaten = comparison.filter(|comparison| comparison.is_slower());
             sentences.extend(beaten.map(|PairedRatio { ratio, .. }| {
                 format!(
-                    "{}: {champion} up to {}, {winner} from {} on (there {champion} takes {:.2}x its time)",
+                    "{}: {champion} up to {}, {winner} from {} on (there {champion} takes {:.2}x as long)",
                     describe(contest, storages),
                     format_size(up_to),
                     format_size(contest.size_bytes),
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(
             crossovers_of(&run),
             [
-                "read, cold, /data: read/mmap up to 16M, read/sync,block=1M from 32M on (there read/mmap takes 1.20x its time)"
+                "read, cold, /data: read/mmap up to 16M, read/sync,block=1M from 32M on (there read/mmap takes 1.20x as long)"
             ]
         );
         let undecided_between = {

@@ -43,7 +43,7 @@ fn the_simplest_of_the_ties_is_recommended() {
     assert_eq!(
         conclusion.sentence,
         "Use read/sync,direct,block=4M: at most 2 % slower than the best, and the simplest of 3 known to be within 5 % of it. \
-         Overlapping gains nothing here."
+         Overlapping saves at most 3 % here."
     );
 }
 
@@ -252,7 +252,7 @@ fn options_are_judged_against_the_method_without_them() {
     assert_eq!(
         conclusion.sentence,
         "Use read/sync,direct,block=1M: at most 2 % slower than the best, and the simplest of 2 known to be within 5 % of it. Of its options, direct saves \
-         20 % of the time and 40 points of CPU. Pessimisations here: hint=sequential (1.20x the time of \
+         20 % of the time and 40 percentage points of CPU. Slower here: hint=sequential (1.20x the time of \
          read/sync,block=1M), hint=populate (1.20x the time of read/mmap)."
     );
 }
@@ -285,7 +285,11 @@ fn overlapping_is_told_where_it_pays_or_costs() {
         with(0.7)
     );
     assert!(with(1.2).contains("Overlapping takes 1.20x the time"), "{}", with(1.2));
-    assert!(with(0.99).contains("Overlapping gains nothing here"), "{}", with(0.99));
+    assert!(
+        with(0.99).contains("Overlapping saves at most 3 % here"),
+        "{}",
+        with(0.99)
+    );
 }
 
 #[test]
@@ -303,7 +307,7 @@ fn a_faster_command_is_told_and_a_method_recommended() {
     assert_eq!(conclusion.best_synchronous.as_deref(), Some("read/sync,block=1M"));
     assert_eq!(
         conclusion.sentence,
-        "Use read/sync,block=1M: the best; the next, read/mmap, takes 1.50x its time. command/cat is faster: 0.50x its \
+        "Use read/sync,block=1M: the best; the next best, read/mmap, takes 1.50x as long. The command cat is faster: it takes 0.50x the \
          time."
     );
     assert!(sentence(&run(&[("command/cat", 0.5)], 6)).contains("only commands"));
