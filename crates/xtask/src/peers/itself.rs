@@ -123,7 +123,7 @@ impl Tally {
         let contest = &run.contests[index];
         let conclusion = contest.conclusion.as_ref();
         let is_equal = conclusion.is_some_and(|conclusion| conclusion.equal_within.is_some());
-        self.slower.add(calls_one_slower(contest));
+        self.slower.add(called_slower(contest).next().is_some());
         self.best.add(calls_one_best(contest));
         self.equal.add(is_equal);
         self.undecided
@@ -153,10 +153,20 @@ fn add_interval(count: &mut Count, ratio: &Interval) {
     }
 }
 
-fn calls_one_slower(contest: &Contest) -> bool {
-    contest.entries.iter().any(|entry| {
-        let verdict = entry.standing.as_ref().map(|standing| standing.verdict);
-        verdict == Some(Verdict::Slower) || matches!(entry.status, Status::Dropped(_))
+/// The names that are called slower, each with its figures.
+fn called_slower(contest: &Contest) -> impl Iterator<Item = String> {
+    contest.entries.iter().enumerate().filter_map(|(name, entry)| {
+        let standing = entry
+            .standing
+            .as_ref()
+            .filter(|standing| standing.verdict == Verdict::Slower);
+        let found = standing.map(|standing| format!("{:.2}x after {} rounds", standing.ratio.median, standing.pairs));
+        let dropped = match &entry.status {
+            Status::Dropped(why) => Some(format!("dropped: {why}")),
+            _ => None,
+        };
+        let found: Vec<String> = dropped.into_iter().chain(found).collect();
+        (!found.is_empty()).then(|| format!("name {name}: {}", found.join("; in the end ")))
     })
 }
 
@@ -177,7 +187,7 @@ struct Score {
 
 impl Score {
     fn add(&mut self, run: &Run) {
-        let is_false = |contest: &Contest| calls_one_slower(contest) || calls_one_best(contest);
+        let is_false = |contest: &Contest| called_slower(contest).next().is_some() || calls_one_best(contest);
         self.runs.add(run.contests.iter().any(is_false));
         self.kinds.resize_with(run.contests.len(), Tally::default);
         for (index, tally) in self.kinds.iter_mut().enumerate() {
@@ -255,9 +265,21 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let null = null_seconds(&ours, arguments.null_trials)?;
     let mut score = Score::default();
     for run in 0..u64::from(arguments.runs) {
-        score.add(&contend(arguments, &ours, seed + run)?);
+        let run = contend(arguments, &ours, seed + run)?;
+        for (contest, (kind, ..)) in run.contests.iter().zip(SUBJECTS) {
+            for claim in called_slower(contest) {
+                println!("seed {}, {kind}, {claim}", run.seed);
+            }
+        }
+        let others = run.noise.others.unwrap_or(f64::NAN);
+        println!(
+            "seed {}: others used {:.0} % of the processors' time",
+            run.seed,
+            others * 100.0
+        );
+        score.add(&run);
     }
-    println!("{}\n", score.table());
+    println!("\n{}\n", score.table());
     println!("{} runs claim a difference", score.runs.in_words());
     let (middle, high) = (median(&null).unwrap_or(f64::NAN), percentile_95(&null));
     println!(
