@@ -19,6 +19,7 @@ pub fn to_markdown(run: &Run) -> String {
         let _ = writeln!(page, "- Storage: {}", storage(each));
     }
     let _ = writeln!(page, "- {}", conditions(run));
+    list(&mut page, "Which storage is faster", &view.storages);
     for contest in &view.contests {
         section(&mut page, contest);
     }

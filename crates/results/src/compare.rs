@@ -92,12 +92,8 @@ impl Comparison {
             slower,
             too_few_rounds,
         } = &self.answer;
-        let plural = |count: usize| if count == 1 { "contest" } else { "contests" };
         let Some(time) = time else {
-            return format!(
-                "Undecided: in none of {too_few_rounds} {} does a method have 6 rounds in both runs.",
-                plural(*too_few_rounds)
-            );
+            return "Undecided: in no contest does a method have 6 rounds in both runs.".to_owned();
         };
         let ratio = format!(
             "{:.2}x as long as the first ({:.2} to {:.2})",
@@ -109,8 +105,10 @@ impl Comparison {
         };
         let not_told_apart = contests - faster - slower;
         let counts = match contests {
-            1 => String::new(),
-            _ => format!(": faster in {faster}, slower in {slower}, not told apart in {not_told_apart}"),
+            1 => " One contest was compared.".to_owned(),
+            _ => format!(
+                " Of {contests} contests, it is faster in {faster}, slower in {slower}, not told apart in {not_told_apart}."
+            ),
         };
         let few = match too_few_rounds {
             0 => String::new(),
@@ -121,8 +119,7 @@ impl Comparison {
             [] => "",
             _ => " The machine changed or was busy: see the notes.",
         };
-        let contests = format!("{contests} {}", plural(*contests));
-        format!("{shown} second run takes {ratio} over {contests}{counts}.{few}{caution}")
+        format!("{shown} second run takes {ratio}.{counts}{few}{caution}")
     }
 }
 

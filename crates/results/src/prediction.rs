@@ -2,7 +2,7 @@
 
 use seekless_record::{Contest, Run};
 
-use crate::words::title;
+use crate::words::title_in;
 
 /// A prediction is wrong that is off by more: calls of one kind vary by as much from minute to minute on a shared disk, and
 /// the orders between which the planner chooses differ by far more.
@@ -32,7 +32,7 @@ pub fn mispredicted(run: &Run) -> Option<String> {
          rerun on a quiet machine.",
         wrong.len(),
         all.len(),
-        title(contest),
+        title_in(run, contest),
         ratio
     ))
 }

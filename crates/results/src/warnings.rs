@@ -5,7 +5,7 @@ use seekless_record::{Cache, Run, Trial};
 use crate::prediction::mispredicted;
 use crate::statistics::median;
 use crate::trials::Trials;
-use crate::words::{has_target, title};
+use crate::words::{has_target, title_in};
 
 /// The part of the bytes read from devices during trials that was not the trials' own; none where they read nothing
 /// themselves, as when all is in memory.
@@ -149,7 +149,7 @@ fn drift(run: &Run, trials: &Trials<'_>, contest: usize) -> Option<String> {
     Some(format!(
         "{}: it became {times:.2}x {change} during the run (likely {cause}). Ratios come from the same rounds and are less \
          affected than absolute rates. {next}",
-        title(contest)
+        title_in(run, contest)
     ))
 }
 

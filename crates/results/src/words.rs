@@ -3,7 +3,7 @@
 use std::hash::Hash;
 
 use seekless_method::{Durability, Operation, format_size};
-use seekless_record::{Cache, Contest, Differ, Entry, Status, Target};
+use seekless_record::{Cache, Contest, Differ, Entry, Run, Status, Target};
 
 /// What is compared, in a few words, as in `read 64M, cold`.
 #[must_use]
@@ -20,6 +20,18 @@ pub fn title(contest: &Contest) -> String {
     ];
     let words: String = words.into_iter().flatten().collect();
     format!("{} {words}", contest.operation)
+}
+
+/// The same, with the storage where the run has several.
+pub(crate) fn title_in(run: &Run, contest: &Contest) -> String {
+    let place = place(run, contest.storage).map(|place| format!(", {place}"));
+    format!("{}{}", title(contest), place.unwrap_or_default())
+}
+
+/// The path of a storage, where the run has several.
+pub(crate) fn place(run: &Run, storage: usize) -> Option<&str> {
+    let storage = run.storages.get(storage).filter(|_| run.storages.len() > 1);
+    storage.map(|storage| storage.path.as_str())
 }
 
 /// Why an entry has no figures; `otherwise` where it was measured.

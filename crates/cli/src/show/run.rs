@@ -20,6 +20,9 @@ pub fn show_run(page: &mut Page<'_>, run: &Run, all: bool) -> io::Result<()> {
     let shown = Visible::of(run);
     let view = View::of(&shown);
     let run = view.run;
+    for answer in &view.storages {
+        page.labelled(BOLD, "Answer", INDENT, answer)?;
+    }
     for storage in &run.storages {
         page.labelled(BOLD, "Storage", INDENT, &storage_line(storage))?;
     }

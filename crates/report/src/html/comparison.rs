@@ -11,11 +11,14 @@ use super::words::{breaking, times_with_bounds};
 /// The page. Texts are made harmless where they are written: a comparison has no view.
 pub(super) fn page(comparison: &Comparison, objections: &[String]) -> Markup {
     let [first, second] = comparison.runs.each_ref().map(|id| visible(id));
+    let answer = comparison.answer_in_words();
+    let (answer, rests_on) = answer.split_once(". ").unwrap_or((&answer, ""));
     let body = html! {
         a.skip href="#contests" { "To the contests" }
         header {
             p.brand { "seekless" span { "comparison of two runs" } }
-            h1 { (comparison.answer_in_words()) }
+            h1 { (answer.trim_end_matches('.')) "." }
+            p { (rests_on) }
             p.facts { "First run: " (first) }
             p.facts { "Second run: " (second) }
         }

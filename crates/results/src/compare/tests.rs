@@ -104,13 +104,13 @@ fn the_answer_counts_contests_and_claims_nothing_of_few_rounds() {
     let told = comparison.answer_in_words();
     assert!(told.starts_with("The second run takes 0.6"), "{told}");
     assert!(
-        told.ends_with("over 3 contests: faster in 2, slower in 0, not told apart in 1."),
+        told.ends_with(". Of 3 contests, it is faster in 2, slower in 0, not told apart in 1."),
         "{told}"
     );
     let same = words(&before, &of_contests(50, &[0.1, 0.1, 0.1], 12));
     assert!(same.starts_with("No difference is shown: "), "{same}");
     let few = of_contests(50, &[0.05, 0.05, 0.05], 5);
-    let told = "Undecided: in none of 3 contests does a method have 6 rounds in both runs.";
+    let told = "Undecided: in no contest does a method have 6 rounds in both runs.";
     assert_eq!(words(&before, &few), told);
 }
 

@@ -6,6 +6,7 @@
 mod crossovers;
 mod published;
 mod sittings;
+mod storages;
 mod system;
 mod visible;
 
@@ -15,6 +16,7 @@ pub use published::PublishedRow;
 use seekless_method::Operation;
 use seekless_record::{Contest, Entry, Interval, Run, Status, Summary, Trial, Verdict};
 pub use sittings::sittings;
+use storages::storages;
 pub use system::{SYSTEM_HEADS, SystemRow, mode_words};
 use system::{asks_for_system, system_rows};
 pub use visible::{Visible, visible};
@@ -23,7 +25,7 @@ use crate::columns::{Table, tables};
 use crate::ranking::{PairedRatio, Samples};
 use crate::trials::Trials;
 use crate::units::sound;
-use crate::words::{is_told_in_times, short_name, title, why_missing};
+use crate::words::{is_told_in_times, place, short_name, title, title_in, why_missing};
 
 /// A run to be shown.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub struct View<'a> {
     pub crossovers: Vec<String>,
     /// How many sittings it rests on, and how many more are needed, where it was concluded from those of a storage.
     pub sittings: Option<String>,
+    /// Which of several storages is faster, a sentence for each contest.
+    pub storages: Vec<String>,
 }
 
 /// A contest to be shown.
@@ -124,6 +128,7 @@ impl<'a> View<'a> {
             columns: tables(run, &trials),
             crossovers: crossovers(&contests, &run.storages),
             sittings: sittings::in_words(run),
+            storages: storages(&contests, &run.storages),
             contests,
         }
     }
@@ -153,27 +158,16 @@ impl<'a> View<'a> {
     }
 }
 
-/// The path of a storage, where the run has several.
-fn place(run: &Run, storage: usize) -> Option<&str> {
-    let storage = run.storages.get(storage).filter(|_| run.storages.len() > 1);
-    storage.map(|storage| storage.path.as_str())
-}
-
 impl<'a> ContestView<'a> {
     fn of(run: &'a Run, index: usize, trials: &Trials<'a>) -> Self {
         let contest = &run.contests[index];
         let entries = 0..contest.entries.len();
         let trials: Vec<_> = entries.map(|entry| trials.of(index, entry).to_vec()).collect();
-        let name = title(contest);
-        let title = match place(run, contest.storage) {
-            Some(place) => format!("{name}, {place}"),
-            None => name.clone(),
-        };
         let mut view = Self {
             index,
             contest,
-            name,
-            title,
+            name: title(contest),
+            title: title_in(run, contest),
             in_times: is_told_in_times(contest),
             rows: rows(contest),
             left_out: left_out(contest),
@@ -196,12 +190,20 @@ impl<'a> ContestView<'a> {
     /// One method's seconds over another's, paired by round.
     #[must_use]
     pub fn compare(&self, one: &str, other: &str) -> Option<PairedRatio> {
-        let samples = |method| {
-            let place = self.contest.entries.iter().position(|entry| entry.name() == method)?;
-            Some(Samples::of_entry(&self.contest.entries[place], self.trials(place)))
-        };
-        let comparison = samples(one)?.over(&samples(other)?)?;
+        let comparison = self.samples(one)?.over(&self.samples(other)?)?;
         sound(comparison.ratio.median).map(|_| comparison)
+    }
+
+    /// The seconds of its fastest over those of another contest's, in the rounds that both have.
+    fn over(&self, other: &Self) -> Option<Interval> {
+        let best = |view: &Self| view.samples(view.contest.conclusion.as_ref()?.best.as_deref()?);
+        let ratio = best(self)?.over(&best(other)?)?.ratio;
+        sound(ratio.median).map(|_| ratio)
+    }
+
+    fn samples(&self, method: &str) -> Option<Samples> {
+        let place = self.contest.entries.iter().position(|entry| entry.name() == method)?;
+        Some(Samples::of_entry(&self.contest.entries[place], self.trials(place)))
     }
 
     /// The entry with this method.
