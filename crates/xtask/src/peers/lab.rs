@@ -2,7 +2,8 @@
 //!
 //! Each round runs fio, fio again and seekless in shuffled order on the same file, under the same checked state of the
 //! cache. Rounds go on until fio agrees with itself and the comparison with seekless is decided, or a limit is reached:
-//! then the case is inconclusive if fio never agreed with itself, else seekless differs.
+//! then the case is inconclusive if fio never agreed with itself, else seekless differs. No ratio to fio is printed of an
+//! inconclusive case: what cannot tell fio from fio cannot tell fio from seekless.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -77,6 +78,16 @@ pub struct Outcome {
     pub verdict: Verdict,
 }
 
+impl Outcome {
+    /// Our ratio to fio in words, where fio agrees with itself.
+    pub fn ours_to_fio(&self) -> String {
+        match self.verdict {
+            Verdict::Inconclusive => "-".to_owned(),
+            Verdict::Agrees | Verdict::Differs => report::in_words(&ratios(&self.samples.ours, &self.samples.fio)),
+        }
+    }
+}
+
 /// Seconds by round.
 #[derive(Default)]
 pub struct Samples {
@@ -89,22 +100,22 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Our ratio to fio, by round.
-    pub fn ours_to_fio(&self) -> Vec<f64> {
-        ratios(&self.ours, &self.fio)
-    }
-
     /// fio's ratio to itself, by round.
     pub fn fio_to_fio(&self) -> Vec<f64> {
         ratios(&self.fio_again, &self.fio)
     }
 
+    /// Whether fio agrees with itself.
+    fn is_steady(&self) -> bool {
+        median_interval(&self.fio_to_fio()).is_some_and(|interval| interval.is_within(AA_TOLERANCE))
+    }
+
     /// The verdict that the rounds so far allow, if any.
     fn decided(&self) -> Option<Verdict> {
-        if !median_interval(&self.fio_to_fio())?.is_within(AA_TOLERANCE) {
+        if !self.is_steady() {
             return None;
         }
-        match median_interval(&self.ours_to_fio()) {
+        match median_interval(&ratios(&self.ours, &self.fio)) {
             None if self.ours.is_empty() => Some(Verdict::Agrees),
             Some(interval) if interval.is_within(TOLERANCE) => Some(Verdict::Agrees),
             Some(interval) if interval.is_outside(TOLERANCE) => Some(Verdict::Differs),
@@ -114,8 +125,7 @@ impl Samples {
 
     /// The verdict when no more rounds will come.
     fn concluded(&self) -> Verdict {
-        let steady = median_interval(&self.fio_to_fio()).is_some_and(|interval| interval.is_within(AA_TOLERANCE));
-        self.decided().unwrap_or(if steady {
+        self.decided().unwrap_or(if self.is_steady() {
             Verdict::Differs
         } else {
             Verdict::Inconclusive
@@ -201,20 +211,21 @@ fn compare(case: Case, arguments: &Arguments, ours: Option<&Ours>, random: &mut 
         }
         measuring += started.elapsed();
     }
-    let verdict = samples.concluded();
-    println!(
-        "{}: {verdict:?} after {} rounds, {measuring:.0?}; seekless / fio {}, fio / fio {}",
-        case.name(),
-        samples.fio.len(),
-        report::in_words(&samples.ours_to_fio()),
-        report::in_words(&samples.fio_to_fio()),
-    );
-    Ok(Outcome {
+    let outcome = Outcome {
         case,
         bytes,
+        verdict: samples.concluded(),
         samples,
-        verdict,
-    })
+    };
+    println!(
+        "{}: {:?} after {} rounds, {measuring:.0?}; seekless / fio {}, fio / fio {}",
+        case.name(),
+        outcome.verdict,
+        outcome.samples.fio.len(),
+        outcome.ours_to_fio(),
+        report::in_words(&outcome.samples.fio_to_fio()),
+    );
+    Ok(outcome)
 }
 
 /// fio rests for about a quarter of a second before its clock starts, in which the host of a virtual machine grants the
@@ -301,6 +312,22 @@ mod tests {
         assert_eq!(samples([1.01; 6], [1.06; 6]).decided(), Some(Verdict::Differs));
         assert_eq!(samples([1.04; 6], [1.00; 6]).decided(), None);
         assert_eq!(samples([1.04; 6], [1.00; 6]).concluded(), Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn no_ratio_is_told_where_fio_does_not_agree_with_itself() {
+        let told = |fio_again| {
+            let samples = samples([fio_again; 6], [1.27; 6]);
+            let outcome = Outcome {
+                case: Case::ColdUring,
+                bytes: 1,
+                verdict: samples.concluded(),
+                samples,
+            };
+            outcome.ours_to_fio()
+        };
+        assert_eq!(told(1.27), "-");
+        assert_eq!(told(1.01), "1.270 (1.270 to 1.270)");
     }
 
     #[test]

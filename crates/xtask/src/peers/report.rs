@@ -37,7 +37,7 @@ pub fn table(outcomes: &[Outcome]) -> Table {
             outcome.case.name().to_owned(),
             rate(&outcome.samples.fio),
             rate(&outcome.samples.ours),
-            in_words(&outcome.samples.ours_to_fio()),
+            outcome.ours_to_fio(),
             in_words(&outcome.samples.fio_to_fio()),
             outcome.samples.fio.len().to_string(),
             match outcome.verdict {
