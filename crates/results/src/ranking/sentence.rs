@@ -22,7 +22,7 @@ pub(super) fn sentence(judged: &Judged<'_>, best: Option<usize>, effects: &[Effe
     let apart = judged.contenders().len();
     let mut parts = vec![match pick.why {
         Why::Best => match next(judged) {
-Some((next, ratio)) => format!("Use {name}: {slower}; the next best, {next}, takes {ratio:.2}x as long"),
+            Some((next, ratio)) => format!("Use {name}: {slower}; the next best, {next}, takes {ratio:.2}x as long"),
             None => format!("Use {name}: the only method measured"),
         },
         Why::Equal { within } => format!(
