@@ -150,11 +150,13 @@ fn recommendations(view: &View<'_>) -> Markup {
     let with_sentence = view.contests.len() <= MOST_SENTENCES;
     let is_told = |contest: &&ContestView<'_>| contest.contest.conclusion.is_some();
     html! {
-        section.recommendations id="recommendations" {
-            @if !view.storages.is_empty() {
+        @if !view.storages.is_empty() {
+            section id="storages" {
                 h2 { "Which storage is faster" }
                 ul { @for answer in &view.storages { li { (answer) } } }
             }
+        }
+        section.recommendations id="recommendations" {
             h2 { "Use" }
             @if !view.contests.iter().any(|contest| is_told(&contest)) { p { "Nothing was concluded: the run ended before there was a valid trial." } }
             @for operation in view.operations() {
