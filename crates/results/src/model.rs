@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use seekless_record::Interval;
 
 use crate::ranking::{Samples, TIE_RATIO};
-use crate::statistics::{COVERAGE, draw_normal};
+use crate::statistics::{COVERAGE, draw_normal, median};
 
 /// The degrees of freedom of the noise that the fit expects.
 const TAIL: f64 = 4.0;
@@ -84,8 +84,9 @@ impl Model {
         let mut methods = vec![0.0; samples.len()];
         let mut residuals = vec![0.0; points.len()];
         let mut variance = 0.0;
+        let mut of_rounds = Vec::new();
         for step in 0..STEPS {
-            let of_rounds = means(&points, &weights, rounds.len(), |&(entry, round, log)| {
+            of_rounds = means(&points, &weights, rounds.len(), |&(entry, round, log)| {
                 (round, log - methods[entry])
             });
             methods = means(&points, &weights, samples.len(), |&(entry, round, log)| {
@@ -121,13 +122,14 @@ impl Model {
         for (&(entry, ..), pull) in points.iter().zip(&pulls) {
             own_squares[entry] += pull * pull * scale;
         }
+        let usual_round = median(&of_rounds).unwrap_or(0.0);
         let of_all = own_squares.iter().sum::<f64>() / points.len() as f64;
         let effect = |(entry, own): (usize, &Samples)| {
             let count = own.rounds() as f64;
             (count > 0.0).then(|| {
                 let variance = (DEGREES_OF_ALL * of_all + own_squares[entry]) / (DEGREES_OF_ALL + count);
                 Effect {
-                    log_seconds: methods[entry],
+                    log_seconds: methods[entry] + usual_round,
                     variance: variance / count,
                     between: 0.0,
                 }

@@ -218,3 +218,27 @@ fn intervals_over_sittings_hold_the_truth() {
     assert!((0.065..0.095).contains(&deviations), "{deviations}");
     assert!(held * 100 >= all * 93, "{held} of {all}");
 }
+
+#[test]
+fn seconds_and_rates_are_those_of_a_usual_sitting() {
+    let mut simulation = Simulation::new(9);
+    let mut run = |hours, times| {
+        sitting(
+            &mut simulation,
+            [0.01, 0.012, 0.02, 0.04].map(|seconds| seconds * times),
+            hours,
+        )
+    };
+    // The second hour is twice as slow.
+    let (first, second) = (run(0, 1.0), run(4, 2.0));
+    let pooled = pool(&second, &[first]);
+    let summary = pooled.contests[0].entries[0].summary.as_ref().unwrap();
+    let seconds = summary.seconds;
+    assert!((0.0135..0.0150).contains(&seconds.median), "{seconds:?}");
+    assert!(
+        seconds.low < seconds.median && seconds.median < seconds.high && seconds.high < 0.03,
+        "{seconds:?}"
+    );
+    let rate = summary.bytes_per_second * seconds.median / f64::from(64 << 20);
+    assert!((rate - 1.0).abs() < 1e-6, "{rate}");
+}
