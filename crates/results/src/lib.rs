@@ -33,7 +33,8 @@ pub use decider::{
     CONFIRMING_ROUNDS, Decider, Group, MOST_ROUNDS, Next, Turn, conclude_now, contending_time, planned_trials,
 };
 pub use kind::DeviceKind;
-pub use pool::{HALF_LIFE_DAYS, is_alike, pool};
+pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, pool};
+pub use ranking::percent;
 pub use same::{NotComparable, fingerprint, objections};
 pub use table::{Origin, Place, Ranked, Ranking, first_two_numbers, size_class, table};
 pub use units::{bytes, rate, sound, three_digits};

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use seekless_record::Interval;
 
 use crate::ranking::{Samples, TIE_RATIO};
-use crate::statistics::{COVERAGE, draw_normal, median};
+use crate::statistics::{COVERAGE, FEWEST_SAMPLES, draw_normal, median, paired_ratios, ratio_interval};
 
 /// The degrees of freedom of the noise that the fit expects.
 const TAIL: f64 = 4.0;
@@ -222,6 +222,8 @@ pub(crate) struct Field {
     pub leader: usize,
     /// Those that are not slower than it for certain.
     pub contenders: Vec<usize>,
+    /// By entry: whether it is slower than the leader, as all rounds together say and those that both have agree.
+    pub slower: Vec<bool>,
     /// By entry: the logarithms of its seconds, drawn from the posterior, if it contends and noise is known.
     draws: Vec<Option<Vec<f64>>>,
     /// The smallest of each draw.
@@ -239,7 +241,10 @@ impl Field {
         let all = || samples.iter().enumerate().filter(|(entry, _)| may_lead(*entry));
         let log_seconds = |entry: usize| model.effects[entry].map(|effect| effect.log_seconds);
         let leader = leader(&model, samples, &may_lead)?;
-        let is_contender = |entry: &usize| log_seconds(*entry).is_some() && !model.is_slower(*entry, leader);
+        let is_slower =
+            |entry: usize| model.is_slower(entry, leader) && rounds_agree(&samples[entry], &samples[leader]);
+        let slower: Vec<bool> = (0..samples.len()).map(is_slower).collect();
+        let is_contender = |entry: &usize| log_seconds(*entry).is_some() && !slower[*entry];
         let contenders: Vec<usize> = all().map(|(entry, _)| entry).filter(is_contender).collect();
         let effects: Vec<Effect> = contenders.iter().filter_map(|&entry| model.effects[entry]).collect();
         let mut draws = vec![None; samples.len()];
@@ -256,6 +261,7 @@ impl Field {
             model,
             leader,
             contenders,
+            slower,
             draws,
             bests,
         })
@@ -315,6 +321,17 @@ fn interval(low: f64, median: f64, high: f64) -> Interval {
         median: median.exp(),
         high: high.exp(),
         coverage: Some(COVERAGE),
+    }
+}
+
+/// Whether the rounds that two entries share speak for the first being slower: each of a few, the interval of more. The fit of
+/// all rounds takes two bursts in three rounds for the method's own.
+fn rounds_agree(entry: &Samples, leader: &Samples) -> bool {
+    let ratios = paired_ratios(&entry.by_round, &leader.by_round);
+    if ratios.len() < FEWEST_SAMPLES {
+        ratios.iter().all(|ratio| *ratio > TIE_RATIO)
+    } else {
+        ratio_interval(&ratios).is_some_and(|interval| interval.low > 1.0)
     }
 }
 

@@ -5,7 +5,7 @@
 //! together and from there for each, beginning with a prior: two or three sittings tell little of it. A sitting's weight
 //! halves with every [`HALF_LIFE_DAYS`]. Runs that began within an hour of each other are one sitting.
 //!
-//! Never put together: runs of different revisions of protocol or mechanisms, kernels, machines, devices or read-ahead
+//! Never combined: runs of different revisions of protocol or mechanisms, kernels, machines, devices or read-ahead
 //! windows, and ways of emptying the cache.
 
 use std::cmp::Reverse;
@@ -18,9 +18,9 @@ use crate::model::{Effect, Model};
 use crate::ranking::{Judged, Over, conclude_judged, tell_other_sizes, write_down};
 use crate::same::{is_same_machine, subject};
 
-/// After so many days a sitting tells half as much.
+/// A sitting's weight halves after this many days.
 pub const HALF_LIFE_DAYS: f64 = 30.0;
-/// The prior: by what the logarithm of a method's time deviates from sitting to sitting. Measured on virtual disks: 0 to
+/// Prior standard deviation, between sittings, of the logarithm of a method's time. Measured on virtual disks: 0 to
 /// 13 %, most often 4 %.
 const BETWEEN: f64 = 0.05;
 /// How many degrees of freedom the prior counts for.
@@ -32,7 +32,7 @@ const LEAST_BETWEEN: f64 = 0.005;
 /// Steps of the fit.
 const STEPS: usize = 20;
 /// Runs that began within this time are one sitting.
-const ONE_SITTING: SignedDuration = SignedDuration::from_hours(1);
+pub const ONE_SITTING: SignedDuration = SignedDuration::from_hours(1);
 
 /// What one sitting says of a contest, and its weight.
 pub(crate) struct Sitting {
@@ -302,7 +302,7 @@ impl Merged {
         Judged::over_sittings(&self.contest, self.trials(), over)
     }
 
-    /// The same; one sitting tells of its hour as a run does.
+    /// As above, but a single sitting is judged like a single run: for its hour only.
     fn judged(&self) -> Judged<'_> {
         match self.sittings.len() {
             1 => Judged::of(&self.contest, self.trials()),

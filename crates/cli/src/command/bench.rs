@@ -44,7 +44,7 @@ Examples:
   seekless bench --resume latest --budget 2h  # go on where the last one stopped
   seekless bench --name before-upgrade        # find the run by this name later
   seekless bench --like before-upgrade        # measure the same again
-  seekless bench --sittings 6 --every 4h      # what holds at other hours, too")]
+  seekless bench --sittings 6 --every 4h      # measure at other hours, too")]
 pub struct Arguments {
     /// Built-in experiments, or files that describe one [default: read write copy]
     #[arg(value_name = "EXPERIMENT|FILE.toml")]
@@ -107,14 +107,14 @@ pub struct Arguments {
     /// A name for the end of the run's ID: letters, digits, `-`, `_` and `.`
     #[arg(long, value_name = "NAME", value_parser = parse_name, conflicts_with = "resume")]
     name: Option<String>,
-    /// Conclude from this run alone, and choose the sizes of files anew: earlier runs on this storage are left out
+    /// Ignore earlier runs on this storage: conclude from this run alone and choose new file sizes
     #[arg(long)]
     alone: bool,
-    /// Measure this many times in the background, with the lowest priority and not while others use the disk
+    /// Measure N times in the background, at the lowest priority, waiting while other processes use the disk
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000),
         conflicts_with_all = ["resume", "export_json", "export_csv", "export_columns", "export_markdown", "report"])]
     sittings: Option<u32>,
-    /// The time from the start of one sitting to the next
+    /// Time between the starts of two measurements (sittings) with --sittings
     #[arg(long, default_value = "4h", value_name = "TIME", value_parser = parse_budget, requires = "sittings")]
     every: Duration,
     /// Fail if another bench is measuring, instead of waiting for it

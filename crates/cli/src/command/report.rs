@@ -33,7 +33,7 @@ pub struct Arguments {
     /// Where to write the page [default: beside the run, with the ending .html]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Conclude from this run alone: earlier runs on this storage are left out
+    /// Ignore earlier runs on this storage: conclude from this run alone
     #[arg(long)]
     alone: bool,
     /// Write times by file size in the columns of the document instead, tabs between them

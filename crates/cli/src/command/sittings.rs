@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use seekless_lab::store::{Store, StoreError};
 use seekless_lab::trial::Stop;
 use seekless_record::Run;
-use seekless_results::pool;
+use seekless_results::{ONE_SITTING, pool};
 
 use super::{Failure, unless_stopped};
 use crate::show::counted;
@@ -48,6 +48,7 @@ pub fn sit(
     every: Duration,
     measure: impl Fn(&Stop, &Caught) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    let every = SignedDuration::try_from(every).unwrap_or(SignedDuration::MAX);
     if !is_in_background() {
         return Ok(start(count, every)?);
     }
@@ -57,8 +58,7 @@ pub fn sit(
         let stop = stop.clone();
         move |_| stop.request()
     })?;
-    let every = SignedDuration::try_from(every).unwrap_or(SignedDuration::MAX);
-    let mut next = Timestamp::now();
+    let mut next = first_start(every);
     for sitting in 1..=count {
         while Timestamp::now() < next {
             std::thread::sleep(STEP);
@@ -82,12 +82,25 @@ pub fn sit(
     Ok(())
 }
 
+/// When the first sitting starts: not within the hour of the last run, since the two would be one.
+fn first_start(every: SignedDuration) -> Timestamp {
+    let now = Timestamp::now();
+    let last = Store::of_user().and_then(|store| store.find("latest".as_ref())?.read());
+    let last = last.ok().and_then(|run| run.started.parse::<Timestamp>().ok());
+    match last {
+        Some(last) if now.duration_since(last).abs() < ONE_SITTING => now.saturating_add(every).unwrap_or(now),
+        _ => now,
+    }
+}
+
 /// Starts this program again, in the background, with its output in the store's log.
-fn start(count: u32, every: Duration) -> anyhow::Result<()> {
+fn start(count: u32, every: SignedDuration) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("this program's own file could not be found")?;
     let path = Store::of_user()?.log_path()?;
     let log = File::options().append(true).create(true).mode(0o600).open(&path);
     let log = log.with_context(|| format!("{}: cannot open", path.display()))?;
+    let first = first_start(every);
+    let last = first.saturating_add(every.saturating_mul(count as i32 - 1))?;
     let child = Command::new(program)
         .args(std::env::args_os().skip(1))
         .env(IN_BACKGROUND, "1")
@@ -96,16 +109,12 @@ fn start(count: u32, every: Duration) -> anyhow::Result<()> {
         .stderr(log)
         .spawn()
         .context("cannot start the process in the background")?;
-    let last = Timestamp::now().saturating_add(SignedDuration::try_from(every * (count - 1))?)?;
+    let times = counted(count.into(), "time");
+    let (pid, first, last, path) = (child.id(), local(first), local(last), path.display());
     writeln!(
         anstream::stdout(),
-        "Measures {} in the background (process {}), the last at {}.\nLog  {}\n`seekless runs` lists what was measured; \
-         `kill {}` ends it.",
-        counted(count.into(), "time"),
-        child.id(),
-        local(last),
-        path.display(),
-        child.id()
+        "Measures {times} in the background (process {pid}): the first sitting starts at {first}, the last at {last}.\n\
+         Log  {path}\n`seekless runs` lists finished runs; `kill {pid}` stops it."
     )?;
     Ok(())
 }

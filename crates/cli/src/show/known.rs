@@ -3,7 +3,7 @@
 use std::io;
 
 use seekless_record::Run;
-use seekless_results::{View, Visible, pool, short_name, sittings, title};
+use seekless_results::{View, Visible, percent, pool, short_name, sittings, title};
 
 use super::page::Page;
 use super::runs::when;
@@ -23,10 +23,7 @@ pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result
             let conclusion = contest.conclusion.as_ref()?;
             let method = conclusion.recommended.as_ref().or(conclusion.until_decided.as_ref())?;
             let cost = conclusion.costs_at_most?;
-            let cost = match (cost * 100.0).ceil() {
-                cost if cost < 1.0 => "the best".to_owned(),
-                cost => format!("at most {cost} % slower than the best"),
-            };
+            let cost = format!("at most {} slower than the best", percent(cost));
             let undecided = if conclusion.recommended.is_none() {
                 ", undecided"
             } else {
@@ -50,7 +47,7 @@ pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result
     };
     let last = when(&last.started);
     let sentence = format!(
-        "{count} {of} on this storage, the last {last}; this run is added to {this} (--alone leaves {this} out)."
+        "{count} {of} on this storage, the last {last}; this run will be combined with {this} (--alone: ignore {this})."
     );
     page.labelled(BOLD, "Known", 9, &sentence)?;
     lines.iter().try_for_each(|line| page.aside(DIM, line))

@@ -116,7 +116,7 @@ impl Watch for Progress {
                 // What is cut off at the edge of a narrow terminal comes last.
                 self.bar.set_message(format!("{left}{doing}: {contest}: {name}"));
             }
-            Event::Yielding => self.say("Others use the disk: waits until they stop."),
+            Event::Yielding => self.say("Other processes are using the disk: waiting (at most 10 minutes per run)."),
             Event::Checkpoint(_) => {}
         }
     }

@@ -37,7 +37,7 @@ impl Runner<'_> {
             let auto = known.unwrap_or_else(|| choose_size(plan, &caches, share, speeds));
             if laid_out.iter().any(|(_, bytes)| bytes.is_none()) {
                 let why = match known {
-                    Some(_) => "as in the first run on this storage, so that the runs can be put together",
+                    Some(_) => "as in the first run on this storage, so that results can be combined",
                     None => "the largest that the budget and a quarter of free space and memory allow",
                 };
                 self.run

@@ -336,7 +336,7 @@ impl<'a> Runner<'a> {
         }
         if !self.waited.is_zero() {
             let seconds = self.waited.as_secs_f64();
-            let choice = format!("waited {seconds:.1} s in all while others used the disk");
+            let choice = format!("waited {seconds:.1} s in total while other processes used the disk");
             self.run.choices.push(choice);
         }
         conclude_now(&mut self.run);

@@ -50,7 +50,7 @@ const RECOMMENDED: f64 = 0.10;
 const SAME_CPU: f64 = 1.10;
 
 /// The most sittings that are said to be needed.
-const MOST_SITTINGS: u32 = 100;
+const MOST_SITTINGS: u32 = 30;
 
 /// A method to use.
 #[derive(Clone, Copy, Debug)]

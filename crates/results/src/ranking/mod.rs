@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 pub(crate) use conclude::{Judged, Over, conclude_judged, tell_other_sizes, write_down};
 pub use conclude::{Judgement, conclude, conclude_all};
 use seekless_record::{DeviceUse, Entry, Interval, Phase, Standing, Status, Summary, SystemUse, Trial, Verdict};
+pub use sentence::percent;
 
 use crate::model::Field;
 use crate::statistics::{FEWEST_SAMPLES, deviation, mean, median, median_interval, paired_ratios, ratio_interval};
@@ -109,7 +110,7 @@ fn stand(samples: &[Samples], field: Option<&Field>) -> Vec<Option<Standing>> {
         let field = field?;
         let verdict = if entry == field.leader {
             Verdict::Best
-        } else if field.model.is_slower(entry, field.leader) {
+        } else if field.slower[entry] {
             Verdict::Slower
         } else {
             Verdict::Tie
@@ -135,10 +136,8 @@ pub fn clearly_beaten(samples: &[Samples], active: &[bool], reference: Option<us
     };
     let beaten = |(entry, own): (usize, &Samples)| {
         let rounds = own.over(&samples[field.leader])?.pairs;
-        let drops = is_active(entry)
-            && Some(entry) != reference
-            && rounds >= FEWEST_ROUNDS_TO_DROP
-            && field.model.is_slower(entry, field.leader);
+        let drops =
+            is_active(entry) && Some(entry) != reference && rounds >= FEWEST_ROUNDS_TO_DROP && field.slower[entry];
         let ratio = field.ratio(entry, field.leader).filter(|_| drops)?;
         Some((entry, format!("{:.2}x the best after {rounds} rounds", ratio.median)))
     };

@@ -32,7 +32,7 @@ pub(super) fn sentence(judged: &Judged<'_>, best: Option<usize>, effects: &[Effe
         Why::Simplest { of: 1 } | Why::Least => format!("Use {name}: {slower}; {apart} methods are not told apart"),
         Why::Simplest { of } => {
             let cheap = percent(CHEAP);
-            format!("Use {name}: {slower}, and the simplest of {of} known to be within {cheap} of it")
+            format!("Use {name}: {slower}, and the simplest of {of} methods known to be within {cheap} of the best")
         }
         Why::Undecided => format!(
             "Undecided: {apart} methods are not told apart. Until then, use {name}: {slower}{}",
@@ -59,8 +59,8 @@ fn too_few(judged: &Judged<'_>, best: Option<usize>) -> String {
     let rounds = judged.samples[leader].by_round.len();
     let (rounds_are, leader) = (if rounds == 1 { "round is" } else { "rounds are" }, judged.name(leader));
     format!(
-        "Undecided: {rounds} {rounds_are} too few to tell ({leader} leads); {FEWEST_SAMPLES} are needed, so give it more \
-         budget or fewer methods."
+        "Undecided: {rounds} {rounds_are} too few to tell ({leader} leads); {FEWEST_SAMPLES} are needed. Use a larger --budget \
+         or fewer --methods."
     )
 }
 
@@ -106,14 +106,14 @@ fn behind(judged: &Judged<'_>, costs_at_most: f64) -> String {
     if judged.contenders().len() == 1 {
         return format!("the best{over}");
     }
-    // A bound of 0 is one of 95 %: the others are not shown to be slower.
-    let cost = percent(costs_at_most.max(0.01));
-    format!("at most {cost} slower than the best{over}")
+    format!("at most {} slower than the best{over}", percent(costs_at_most))
 }
 
-fn percent(part: f64) -> String {
+/// A bound in per cent: never less than it is, and never 0, for it is one of 95 %.
+#[must_use]
+pub fn percent(part: f64) -> String {
     // The subtraction keeps a bound of exactly 2 %, which f64 holds a little above, from being called 3 %.
-    format!("{:.0} %", (part * 100.0 - 1e-9).ceil())
+    format!("{:.0} %", (part * 100.0 - 1e-9).ceil().max(1.0))
 }
 
 /// The nearest of the other methods, which all are slower.

@@ -20,13 +20,13 @@ pub(super) fn in_words(run: &Run) -> Option<String> {
     let more = needed
         .map(|needed| needed.saturating_sub(count))
         .filter(|more| *more > 0);
-    let command = |more: u32| format!("`seekless bench --sittings {more} --every 4h` measures them in the background");
+    let command = |more: u32| format!("`seekless bench --sittings {more} --every 4h` measures in the background");
     let s = |number: u32| if number == 1 { "" } else { "s" };
     if count == 1 {
         let more = more.unwrap_or(1);
         return Some(format!(
-            "These verdicts hold for this hour. {more} more sitting{}, hours apart, should make them hold for other \
-             hours: {}.",
+            "These verdicts hold for this hour. {more} more sitting{}, hours apart, should show what holds at other \
+             times: {}.",
             s(more),
             command(more)
         ));
@@ -39,11 +39,16 @@ pub(super) fn in_words(run: &Run) -> Option<String> {
     let (decided, all) = (of_several().filter(is_decided).count(), of_several().count());
     let same = of_several().filter(|conclusion| conclusion.sittings.is_some_and(|own| own.agreeing == own.count));
     let same = same.count();
-    let rest = more.map_or_else(String::new, |more| {
-        format!(" {more} more should decide the others: {}.", command(more))
+    let is_undecided = decided < all;
+    let rest = more.filter(|_| is_undecided).map_or_else(String::new, |more| {
+        format!(
+            " {more} more sitting{} should decide the rest: {}.",
+            s(more),
+            command(more)
+        )
     });
     Some(format!(
-        "Verdicts rest on {count} sittings on this storage: {decided} of {all} contests are decided, {same} with the same \
-         method among the best in every sitting.{rest}"
+        "Verdicts rest on {count} sittings on this storage. Decided: {decided} of {all} contests. The method to use was \
+         among the best in every sitting: {same} of {all}.{rest}"
     ))
 }

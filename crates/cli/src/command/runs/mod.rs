@@ -59,7 +59,7 @@ Examples:
         /// Show what was dropped and what is not available, too
         #[arg(long)]
         all: bool,
-        /// Conclude from this run alone: earlier runs on this storage are left out
+        /// Ignore earlier runs on this storage: conclude from this run alone
         #[arg(long)]
         alone: bool,
     },

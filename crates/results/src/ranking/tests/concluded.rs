@@ -42,7 +42,7 @@ fn the_simplest_of_the_ties_is_recommended() {
     );
     assert_eq!(
         conclusion.sentence,
-        "Use read/sync,direct,block=4M: at most 2 % slower than the best, and the simplest of 3 known to be within 5 % of it. \
+        "Use read/sync,direct,block=4M: at most 2 % slower than the best, and the simplest of 3 methods known to be within 5 % of the best. \
          Overlapping saves at most 3 % here."
     );
 }
@@ -251,7 +251,7 @@ fn options_are_judged_against_the_method_without_them() {
     assert!((conclusion.effects[0].cpu_seconds_difference - (0.08 - 0.5)).abs() < 1e-9);
     assert_eq!(
         conclusion.sentence,
-        "Use read/sync,direct,block=1M: at most 2 % slower than the best, and the simplest of 2 known to be within 5 % of it. Of its options, direct saves \
+        "Use read/sync,direct,block=1M: at most 2 % slower than the best, and the simplest of 2 methods known to be within 5 % of the best. Of its options, direct saves \
          20 % of the time and 40 percentage points of CPU. Slower here: hint=sequential (1.20x the time of \
          read/sync,block=1M), hint=populate (1.20x the time of read/mmap)."
     );
