@@ -100,7 +100,7 @@ fn start(count: u32, every: SignedDuration) -> anyhow::Result<()> {
     let log = File::options().append(true).create(true).mode(0o600).open(&path);
     let log = log.with_context(|| format!("{}: cannot open", path.display()))?;
     let first = first_start(every);
-    let last = first.saturating_add(every.saturating_mul(count as i32 - 1))?;
+    let last = first.saturating_add(every.saturating_mul(i32::try_from(count - 1)?))?;
     let child = Command::new(program)
         .args(std::env::args_os().skip(1))
         .env(IN_BACKGROUND, "1")

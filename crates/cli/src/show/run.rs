@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use seekless::method::format_size;
 use seekless_record::{Contest, Ended, Entry, Run, Status, Storage};
-use seekless_results::{ContestView, Position, View, Visible, rate, short_name, statistics::median};
+use seekless_results::{ContestView, Position, View, Visible, rate, short_name, sittings, statistics::median};
 
 use super::contest::{cut, show_contest, speed, verdict};
 use super::page::Page;
@@ -46,7 +46,11 @@ pub fn show_run(page: &mut Page<'_>, run: &Run, all: bool) -> io::Result<()> {
     }
     if let Some(sentence) = &view.sittings {
         writeln!(page)?;
-        page.labelled(BOLD, "Sittings", INDENT, sentence)?;
+        let needed = sittings(run).and_then(|sittings| Some(sittings.needed? - sittings.count));
+        let how = needed.map_or_else(String::new, |more| {
+            format!(" `seekless bench --sittings {more} --every 4h` measures in the background.")
+        });
+        page.labelled(BOLD, "Sittings", INDENT, &format!("{sentence}{how}"))?;
     }
     if run.ended == Ended::Interrupted {
         let what = "what was measured until then is shown and saved.";

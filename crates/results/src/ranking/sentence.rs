@@ -59,8 +59,8 @@ fn too_few(judged: &Judged<'_>, best: Option<usize>) -> String {
     let rounds = judged.samples[leader].by_round.len();
     let (rounds_are, leader) = (if rounds == 1 { "round is" } else { "rounds are" }, judged.name(leader));
     format!(
-        "Undecided: {rounds} {rounds_are} too few to tell ({leader} leads); {FEWEST_SAMPLES} are needed. Use a larger --budget \
-         or fewer --methods."
+        "Undecided: {rounds} {rounds_are} too few to tell ({leader} leads); {FEWEST_SAMPLES} are needed: allow more \
+         time, or measure fewer methods."
     )
 }
 

@@ -17,36 +17,31 @@ pub fn sittings(run: &Run) -> Option<Sittings> {
 
 pub(super) fn in_words(run: &Run) -> Option<String> {
     let Sittings { count, needed, .. } = sittings(run)?;
-    let more = needed
-        .map(|needed| needed.saturating_sub(count))
-        .filter(|more| *more > 0);
-    let command = |more: u32| format!("`seekless bench --sittings {more} --every 4h` measures in the background");
     let s = |number: u32| if number == 1 { "" } else { "s" };
+    let more = needed.map_or(0, |needed| needed.saturating_sub(count));
     if count == 1 {
-        let more = more.unwrap_or(1);
+        let more = more.max(1);
+        let s = s(more);
         return Some(format!(
-            "These verdicts hold for this hour. {more} more sitting{}, hours apart, should show what holds at other \
-             times: {}.",
-            s(more),
-            command(more)
+            "These verdicts hold for this hour. {more} more sitting{s}, hours apart, should show what holds at other times."
         ));
     }
-    let is_decided = |conclusion: &&Conclusion| conclusion.recommended.is_some();
-    let of_several = || {
-        let conclusions = run.contests.iter().filter_map(|contest| contest.conclusion.as_ref());
-        conclusions.filter(|conclusion| conclusion.sittings.is_some_and(|sittings| sittings.count > 1))
+    let conclusions = run.contests.iter().filter_map(|contest| contest.conclusion.as_ref());
+    let of_several = conclusions.filter_map(|conclusion| Some((conclusion, conclusion.sittings?)));
+    let of_several: Vec<_> = of_several.filter(|(_, sittings)| sittings.count > 1).collect();
+    let all = of_several.len();
+    let is_decided = |conclusion: &Conclusion| conclusion.recommended.is_some();
+    let decided = of_several
+        .iter()
+        .filter(|(conclusion, _)| is_decided(conclusion))
+        .count();
+    let is_same = |sittings: &Sittings| sittings.agreeing == sittings.count;
+    let same = of_several.iter().filter(|(_, sittings)| is_same(sittings)).count();
+    let rest = if decided < all && more > 0 {
+        format!(" {more} more sitting{} should decide the rest.", s(more))
+    } else {
+        String::new()
     };
-    let (decided, all) = (of_several().filter(is_decided).count(), of_several().count());
-    let same = of_several().filter(|conclusion| conclusion.sittings.is_some_and(|own| own.agreeing == own.count));
-    let same = same.count();
-    let is_undecided = decided < all;
-    let rest = more.filter(|_| is_undecided).map_or_else(String::new, |more| {
-        format!(
-            " {more} more sitting{} should decide the rest: {}.",
-            s(more),
-            command(more)
-        )
-    });
     Some(format!(
         "Verdicts rest on {count} sittings on this storage. Decided: {decided} of {all} contests. The method to use was \
          among the best in every sitting: {same} of {all}.{rest}"
