@@ -76,7 +76,12 @@ fn of_bench(error: &BenchError) -> Option<&'static str> {
         BenchError::ReadOnly { .. } => "use --file to read a file on it",
         BenchError::NoTestFiles { .. } => "choose another folder with --dir",
         BenchError::NoSpace { .. } => "free some space, or choose a smaller --size",
-        BenchError::NothingToRead => "only read experiments take --file",
+        BenchError::NothingToRead => "only read experiments take --file and --first-touch",
+        BenchError::SeveralContests => "name one experiment, such as read",
+        BenchError::TooFewFiles { .. } => {
+            "name a folder with more files that were not read since the system started, or choose fewer methods with \
+             --methods"
+        }
         BenchError::AllMeasured(_) => "`seekless runs show ID` shows it",
         _ => return None,
     })

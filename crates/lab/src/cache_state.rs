@@ -34,6 +34,7 @@ pub fn bring<'a>(files: impl Iterator<Item = &'a Path> + Clone, state: Cache, dr
         // The storage has been synced, so that what is still dirty is an exception, found by looking.
         Cache::Cold | Cache::Over => |path| CachedFile::open(path)?.drop_pages(),
         Cache::Warm => cache::warm_file,
+        Cache::FirstTouch => cache::resident,
     };
     let mut found = files.clone().map(brought).collect::<seekless::Result<Vec<_>>>()?;
     if state == Cache::Over {
@@ -42,7 +43,10 @@ pub fn bring<'a>(files: impl Iterator<Item = &'a Path> + Clone, state: Cache, dr
     }
     if state == Cache::Cold && drop == Drop::System {
         cache::drop_system()?;
-        found = files.map(cache::resident).collect::<seekless::Result<_>>()?;
+        // Opening a file again would bring its metadata back.
+        if found.iter().any(|resident| resident.part() != Some(0.0)) {
+            found = files.map(cache::resident).collect::<seekless::Result<_>>()?;
+        }
     }
     Ok(judge(&found, state))
 }

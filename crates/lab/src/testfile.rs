@@ -22,7 +22,7 @@ pub struct TestFile {
     pub bytes: u64,
     /// Bytes that have blocks on the device; `None` where the file system does not tell.
     pub allocated_bytes: Option<u64>,
-    /// How often each byte occurs; `None` where the file was changed.
+    /// How often each byte occurs; `None` where the file was changed, or not read yet.
     histogram: Option<Vec<u64>>,
 }
 
@@ -41,14 +41,21 @@ impl TestFile {
     ///
     /// # Errors
     /// The system's.
-    pub fn create_as(path: &Path, pieces: &Layout, seed: u64) -> seekless::Result<Result<Self, String>> {
+    pub fn create_as(path: &Path, pieces: &Layout, bytes: u64, seed: u64) -> seekless::Result<Result<Self, String>> {
         let tally = Tally::new(Kernel::Histogram);
-        let made = layout::lay_out(path, pieces, seed, &tally).and_then(|()| layout::verify(path, pieces));
+        let laid_out = match pieces {
+            Layout::Fragmented => layout::make_fragmented(path, bytes, seed),
+            _ => layout::lay_out(path, pieces, seed, &tally),
+        };
+        let made = laid_out.and_then(|()| layout::verify(path, pieces));
         let made = made.map_err(|source| failed(path, "laying it out", source));
         if !matches!(made, Ok(Ok(()))) {
             let _ = fs::remove_file(path);
         }
-        Ok(made?.map(|()| Self::known(path, pieces.bytes(), &tally)))
+        match made? {
+            Ok(()) if *pieces == Layout::Fragmented => Self::describe(path).map(Ok),
+            made => Ok(made.map(|()| Self::known(path, bytes, &tally))),
+        }
     }
 
     /// Learns what is known about a file that is there: reads it once, in the plainest way there is.
@@ -62,7 +69,9 @@ impl TestFile {
         Ok(Self::known(path, transfer.bytes, &tally))
     }
 
-    fn known(path: &Path, bytes: u64, tally: &Tally) -> Self {
+    /// A file that nobody has read, so that its answers are not known yet.
+    #[must_use]
+    pub fn unread(path: &Path, bytes: u64) -> Self {
         let allocated_bytes = seekless::extents(path)
             .ok()
             .flatten()
@@ -71,7 +80,14 @@ impl TestFile {
             path: path.to_owned(),
             bytes,
             allocated_bytes,
+            histogram: None,
+        }
+    }
+
+    fn known(path: &Path, bytes: u64, tally: &Tally) -> Self {
+        Self {
             histogram: Some(tally.counts().to_vec()),
+            ..Self::unread(path, bytes)
         }
     }
 
@@ -350,7 +366,7 @@ mod tests {
         let layout: Layout = "64K hole, 8K data, 3 x (64K hole, 4K zeros, 128K data), 64K hole"
             .parse()
             .unwrap();
-        let made = TestFile::create_as(&path, &layout, 9).unwrap().unwrap();
+        let made = TestFile::create_as(&path, &layout, layout.bytes(), 9).unwrap().unwrap();
         let read = TestFile::describe(&path).unwrap();
         assert_eq!((made.bytes, &made.histogram), (read.bytes, &read.histogram));
         assert_eq!(made.bytes, layout.bytes());

@@ -122,6 +122,9 @@ pub struct Contest {
     pub files: u32,
     /// The cache state.
     pub cache: Cache,
+    /// Whether the metadata of its cold files was dropped, too, with all caches of the system.
+    #[serde(default)]
+    pub cold_metadata: bool,
     /// What a write or copy is made to.
     pub target: Target,
     /// What is done with the bytes.

@@ -268,7 +268,7 @@ fields! {
         size_bytes work_ns_per_kib read_ahead_kib memory_bytes => COUNT;
         files => FILES;
         updates mode entries conclusion => PARTS;
-        [operation storage other_storage size_chosen cache target differ shared_blocks holes_skipped durability]
+        [operation storage other_storage size_chosen cache cold_metadata target differ shared_blocks holes_skipped durability]
     }
     UpdatePattern {
         bytes every_bytes => COUNT;
@@ -315,7 +315,7 @@ fields! {
     }
     Trial {
         at_seconds seconds fsync_seconds setup_seconds user_seconds system_seconds => SECONDS;
-        bytes calls hole_bytes source_bytes sink_bytes extents checked_bytes peak_memory_bytes voluntary_switches
+        bytes compared_bytes calls hole_bytes source_bytes sink_bytes extents checked_bytes peak_memory_bytes voluntary_switches
             involuntary_switches minor_faults major_faults => COUNT;
         resident_before resident_after => PART;
         invalid => Text::Invalid;

@@ -87,6 +87,8 @@ words! {
         Warm = "warm",
         /// The file is larger than the memory allowed.
         Over = "over",
+        /// Nothing of the file is resident, and nobody brought that about: it is a file of the user that is read once.
+        FirstTouch = "first-touch",
         /// There is no file yet (a fresh write).
         None = "none",
     }

@@ -2,8 +2,9 @@
 //!
 //! A [`Group`] is everything of one description (experiment, operation, size, cache state, durability) on all storages. A
 //! group's rounds are shuffled. First come three rounds of everything, a round of each group in turn: drift then meets all
-//! groups alike, and a budget that ends early leaves results for each. Then come rounds of what is not clearly beaten, in
-//! the groups that are undecided. Last, the winners are measured again on fresh rounds. If the budget is not enough for all
+//! groups alike, and a budget that ends early leaves results for each. Then come rounds of what is not clearly beaten, first
+//! as many as a recommendation needs, then in the groups that are undecided, each of which gets the same time: short trials
+//! get many rounds. Last, the winners are measured again on fresh rounds. If the budget is not enough for all
 //! groups, they are measured like this one after the other, each to its end.
 
 use std::collections::{HashSet, VecDeque};
@@ -19,8 +20,9 @@ use crate::words::description;
 const SCREENING_ROUNDS: u32 = 3;
 /// Rounds that a recommendation needs.
 const DECIDING_ROUNDS: u32 = 6;
-/// Rounds after which more of them tell little.
-pub const MOST_ROUNDS: u32 = 24;
+/// From twice as many rounds on, a group is judged less often than after each: the more often one looks, the more often chance
+/// makes a difference, and judging takes time.
+const LOOKS_PER_DOUBLING: u32 = 12;
 /// Fresh rounds of the winner: enough for an interval.
 pub const CONFIRMING_ROUNDS: u32 = 6;
 /// How many that lead are measured again.
@@ -48,7 +50,16 @@ pub struct Group {
     pub contests: Vec<usize>,
     /// How long it is expected to take.
     pub expected: Duration,
+    /// For how many rounds there are files, if each is read once; then the order of the rounds is a Latin square, because
+    /// the rounds are few.
+    pub rounds_of_files: Option<u32>,
     rounds: u32,
+    /// How long its rounds took, after those that a recommendation needs.
+    spent: Duration,
+    /// How many rounds there were when it was last judged, and whether it was settled then.
+    judged: Option<(u32, bool)>,
+    /// Whether no trial of it may run any more.
+    is_stopped: bool,
     /// How many rounds there were when the winners had last been measured again.
     rounds_confirmed: Option<u32>,
 }
@@ -87,6 +98,7 @@ pub struct Decider {
     pub one_by_one: bool,
     rounds: Option<u32>,
     budget: Duration,
+    seed: u64,
     rng: fastrand::Rng,
     steps: VecDeque<Step>,
     round: Option<Round>,
@@ -98,6 +110,8 @@ pub struct Decider {
 enum Step {
     Files(Range<usize>),
     Rounds(Rounds),
+    /// Rounds of the groups that are undecided, in equal times, until none needs more or the time is over.
+    Contend(Range<usize>, Duration),
     /// Fresh rounds of a group's winners.
     Confirm(usize),
     /// Where groups are measured one after the other: begin this one, if there is time for all of it.
@@ -123,7 +137,9 @@ struct Round {
     phase: Phase,
     end: Duration,
     order: std::vec::IntoIter<(usize, usize)>,
-    begun: bool,
+    began: Option<Duration>,
+    /// Whether its time is counted.
+    is_counted: bool,
 }
 
 impl Decider {
@@ -147,7 +163,8 @@ impl Decider {
             steps.push_back(Step::rounds(all.clone(), Phase::Screening, most, budget));
             if rounds.is_none() {
                 let end = contending_time(budget);
-                steps.push_back(Step::rounds(all.clone(), Phase::Contending, MOST_ROUNDS, end));
+                steps.push_back(Step::rounds(all.clone(), Phase::Contending, DECIDING_ROUNDS, end));
+                steps.push_back(Step::Contend(all.clone(), end));
                 // Fresh rounds are worth less than those without which nothing is recommended.
                 steps.push_back(Step::rounds(all.clone(), Phase::Contending, DECIDING_ROUNDS, budget));
             }
@@ -158,6 +175,7 @@ impl Decider {
             one_by_one,
             rounds,
             budget,
+            seed,
             rng: fastrand::Rng::with_seed(seed),
             steps,
             round: None,
@@ -173,7 +191,7 @@ impl Decider {
                 let left = round.order.by_ref().take_while(|_| elapsed < round.end);
                 let turn = left.into_iter().find(|&(contest, _)| may_run(&run.contests[contest]));
                 if let Some((contest, entry)) = turn {
-                    round.begun = true;
+                    round.began.get_or_insert(elapsed);
                     return Some(Next::Trial(Turn {
                         group: round.group,
                         contest,
@@ -183,8 +201,13 @@ impl Decider {
                     }));
                 }
                 // A round that was cut short has its number all the same: no two trials of an entry may share one.
-                self.groups[round.group].rounds += u32::from(round.begun);
-                self.measured |= round.begun;
+                let group = &mut self.groups[round.group];
+                group.rounds += u32::from(round.began.is_some());
+                group.is_stopped = round.began.is_none();
+                if let Some(began) = round.began.filter(|_| round.is_counted) {
+                    group.spent += elapsed.saturating_sub(began);
+                }
+                self.measured |= round.began.is_some();
                 self.round = None;
             }
             match self.steps.pop_front()? {
@@ -193,6 +216,7 @@ impl Decider {
                     return Some(Next::Files(contests.copied().collect()));
                 }
                 Step::Rounds(rounds) => self.next_round(rounds, run, elapsed),
+                Step::Contend(groups, end) => self.contend(groups, end, run, elapsed),
                 Step::Confirm(group) => self.confirm(group, elapsed),
                 Step::Begin(group) => self.begin(group, elapsed),
                 Step::Patiently(group, left) => self.patiently(group, left, elapsed),
@@ -222,24 +246,49 @@ impl Decider {
         if step.phase == Phase::Contending {
             group.drop_beaten(run);
         }
-        let may_be_settled = step.phase == Phase::Contending && step.most == MOST_ROUNDS;
-        let is_enough = group.rounds >= step.most || (may_be_settled && group.is_settled(run));
-        if !is_enough {
-            let mut order = match step.phase {
-                Phase::Confirming => group.winners(run),
-                _ => group.active(run),
-            };
-            self.rng.shuffle(&mut order);
-            self.round = Some(Round {
-                group: step.next,
-                phase: step.phase,
-                end: step.end,
-                order: order.into_iter(),
-                begun: false,
-            });
+        if group.rounds < group.most_rounds(step.phase, step.most) {
+            self.begin_round(step.next, step.phase, step.end, run);
         }
         step.next += 1;
         self.steps.push_front(Step::Rounds(step));
+    }
+
+    /// Begins a round of the undecided group that had the least time.
+    fn contend(&mut self, groups: Range<usize>, end: Duration, run: &mut Run, elapsed: Duration) {
+        for group in &mut self.groups[groups.clone()] {
+            group.judge(run, elapsed >= end);
+        }
+        let next = groups
+            .clone()
+            .filter(|&index| self.groups[index].needs_more())
+            .min_by_key(|&index| self.groups[index].spent);
+        if let Some(index) = next.filter(|_| elapsed < end) {
+            self.begin_round(index, Phase::Contending, end, run);
+            self.round.iter_mut().for_each(|round| round.is_counted = true);
+            self.steps.push_front(Step::Contend(groups, end));
+        }
+    }
+
+    fn begin_round(&mut self, index: usize, phase: Phase, end: Duration, run: &Run) {
+        let group = &self.groups[index];
+        let mut order = match phase {
+            Phase::Confirming => group.winners(run),
+            _ => group.active(run),
+        };
+        if group.rounds_of_files.is_some() {
+            fastrand::Rng::with_seed(self.seed).shuffle(&mut order);
+            order = latin_row(&order, group.rounds);
+        } else {
+            self.rng.shuffle(&mut order);
+        }
+        self.round = Some(Round {
+            group: index,
+            phase,
+            end,
+            order: order.into_iter(),
+            began: None,
+            is_counted: false,
+        });
     }
 
     /// Fresh rounds of the winners, beside the reference, in a fair share of the time.
@@ -267,8 +316,7 @@ impl Decider {
                 Step::Begin(index + 1),
             ]);
         } else {
-            self.steps
-                .push_back(Step::rounds(0..index, Phase::Contending, MOST_ROUNDS, self.budget));
+            self.steps.push_back(Step::Contend(0..index, self.budget));
         }
     }
 
@@ -279,7 +327,7 @@ impl Decider {
         for step in [
             Step::Confirm(index),
             rounds(Phase::Contending, DECIDING_ROUNDS, after(PATIENCE_UNDECIDED)),
-            rounds(Phase::Contending, MOST_ROUNDS, after(PATIENCE)),
+            Step::Contend(index..index + 1, after(PATIENCE)),
             rounds(Phase::Screening, SCREENING_ROUNDS, self.budget),
         ] {
             self.steps.push_front(step);
@@ -339,7 +387,7 @@ impl Group {
         }
         groups.retain(|group| {
             let had_turn = group.active(run).iter().all(|entry| measured.contains(entry));
-            !(had_turn && group.is_confirmed() && (group.rounds >= MOST_ROUNDS || group.is_settled(run)))
+            !(had_turn && group.is_confirmed() && group.is_settled(run))
         });
         groups
     }
@@ -351,6 +399,15 @@ impl Group {
         contests
             .flat_map(|&contest| active(&run.contests[contest]).map(move |entry| (contest, entry)))
             .collect()
+    }
+
+    /// The most rounds of a step, where files are left for measuring the winners again.
+    fn most_rounds(&self, phase: Phase, most: u32) -> u32 {
+        most.min(match (self.rounds_of_files, phase) {
+            (None, _) => u32::MAX,
+            (Some(all), Phase::Confirming) => all,
+            (Some(all), _) => all.saturating_sub(CONFIRMING_ROUNDS).max(DECIDING_ROUNDS.min(all)),
+        })
     }
 
     /// Whether the winners were measured again, and nothing else since.
@@ -368,6 +425,22 @@ impl Group {
                 run.contests[index].entries[entry].status = Status::Dropped(why);
             }
         }
+    }
+
+    /// Drops what is clearly beaten and finds out whether it is settled, where it has enough rounds more than when that was
+    /// last done, or where it is the last time.
+    fn judge(&mut self, run: &mut Run, is_last: bool) {
+        let is_due = |(rounds, _): (u32, bool)| self.rounds >= rounds + (rounds / LOOKS_PER_DOUBLING).max(1);
+        if is_last || self.judged.is_none_or(is_due) {
+            self.drop_beaten(run);
+            self.judged = Some((self.rounds, self.is_settled(run)));
+        }
+    }
+
+    /// Whether more rounds would tell something, and are to be had.
+    fn needs_more(&self) -> bool {
+        let is_settled = self.judged.is_some_and(|(_, is_settled)| is_settled);
+        !is_settled && !self.is_stopped && self.rounds < self.most_rounds(Phase::Contending, u32::MAX)
     }
 
     /// Whether more rounds would tell nothing worth having in any contest.
@@ -408,6 +481,24 @@ impl Group {
         }
         winners
     }
+}
+
+/// A row of a Latin square: in as many rows as there are items, each comes once in each place. If their number is even, each
+/// also comes once after each other one, so that what a trial leaves behind meets all alike. Source: Williams, "Experimental
+/// designs balanced for the estimation of residual effects of treatments", 1949.
+fn latin_row<T: Copy>(items: &[T], row: u32) -> Vec<T> {
+    let count = items.len();
+    // 0, 1, -1, 2, -2 and so on.
+    let zigzag = |place: usize| {
+        if place % 2 == 1 {
+            place / 2 + 1
+        } else {
+            count - place / 2
+        }
+    };
+    (0..count)
+        .map(|place| items[(zigzag(place) + row as usize) % count])
+        .collect()
 }
 
 fn is_measured(entry: &Entry) -> bool {

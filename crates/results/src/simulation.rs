@@ -83,6 +83,7 @@ pub fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
         size_chosen: false,
         files: 1,
         cache: Cache::Cold,
+        cold_metadata: false,
         target: Target::Fresh,
         kernel: "count".to_owned(),
         work_ns_per_kib: 0,

@@ -1,11 +1,11 @@
 //! What a reader should know before believing the figures of a run.
 
-use seekless_record::{Cache, Run, Trial};
+use seekless_record::{Cache, Contest, Run, Trial};
 
 use crate::prediction::mispredicted;
 use crate::statistics::median;
 use crate::trials::Trials;
-use crate::words::{has_target, title_in};
+use crate::words::{has_small_files, has_target, title_in};
 
 /// The part of the bytes read from devices during trials that was not the trials' own; none where they read nothing
 /// themselves, as when all is in memory.
@@ -62,6 +62,14 @@ pub fn warnings(run: &Run) -> Vec<String> {
              Root can empty the whole page cache."
         ));
     }
+    let has_warm_metadata =
+        |contest: &Contest| contest.cache == Cache::Cold && has_small_files(contest) && !contest.cold_metadata;
+    if run.contests.iter().any(has_warm_metadata) {
+        warnings.push(
+            "Only the data of cold files is cold: the metadata of small files may be in memory. Root can drop it, too."
+                .to_owned(),
+        );
+    }
     let invalid = run.trials.iter().filter(|trial| !trial.valid).count();
     if invalid > 0 {
         let first = run.trials.iter().find_map(|trial| trial.invalid.as_deref());
@@ -115,7 +123,7 @@ fn busy(run: &Run) -> Vec<String> {
 fn drift(run: &Run, trials: &Trials<'_>, contest: usize) -> Option<String> {
     let of_contest = |entry: usize| -> Vec<f64> {
         let valid = trials.of(contest, entry).iter().filter(|trial| trial.valid);
-        valid.map(|trial| trial.seconds).collect()
+        valid.map(|trial| trial.compared_seconds()).collect()
     };
     let entries = 0..run.contests[contest].entries.len();
     let seconds = entries.map(of_contest).max_by_key(Vec::len)?;
@@ -140,7 +148,11 @@ fn drift(run: &Run, trials: &Trials<'_>, contest: usize) -> Option<String> {
         let (cause, next) = if is_warm {
             ("other processes at the start", "Rerun when the machine is quieter.")
         } else {
-            ("a cache below this system is filling", "Rerun with a larger --size.")
+            let next = match contest.cache {
+                Cache::FirstTouch => "Rerun with other files.",
+                _ => "Rerun with a larger --size.",
+            };
+            ("a cache below this system is filling", next)
         };
         (1.0 / ratio, "faster", cause, next)
     } else {
@@ -175,6 +187,20 @@ mod tests {
         );
         assert!(found[1].contains("Steal time was 3.0 %"), "{found:?}");
         assert!(found[2].contains("battery"), "{found:?}");
+    }
+
+    #[test]
+    fn small_cold_files_whose_metadata_may_be_in_memory_are_told() {
+        for (files, cold_metadata, is_told) in [(8, false, false), (9, false, true), (256, true, false)] {
+            let mut run = simulation::run(&[("read/sync", 1.0)], 3);
+            (run.contests[0].files, run.contests[0].cold_metadata) = (files, cold_metadata);
+            let found = warnings(&run);
+            assert_eq!(
+                found.iter().any(|warning| warning.contains("metadata")),
+                is_told,
+                "{found:?}"
+            );
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub fn title(contest: &Contest) -> String {
         (contest.files > 1).then(|| format!("{} x ", contest.files)),
         Some(format_size(contest.size_bytes)),
         Some(format!(", {}", state_words(contest.cache, contest.target))),
+        contest.cold_metadata.then(|| " with their metadata".to_owned()),
         Some(pair_words(contest)),
         has_durability.then(|| format!(", {}", contest.durability)),
         contest.shared_blocks.then(|| ", sharing blocks".to_owned()),
@@ -51,10 +52,20 @@ pub fn state_words(cache: Cache, target: Target) -> &'static str {
         (Cache::Cold, _) => "cold",
         (Cache::Warm, _) => "warm",
         (Cache::Over, _) => "more than the memory allowed",
+        (Cache::FirstTouch, _) => "first touch",
         (Cache::None, Target::Fresh) => "new file",
         (Cache::None, Target::Overwrite) => "written over",
     }
 }
+
+/// Whether a trial of a contest covers many small files: then their metadata counts.
+#[must_use]
+pub fn has_small_files(contest: &Contest) -> bool {
+    contest.files > FEW_FILES
+}
+
+/// Files of 1 MiB are so many in a trial; smaller ones are more.
+const FEW_FILES: u32 = 8;
 
 /// Whether trials of a contest write a file.
 #[must_use]
@@ -154,7 +165,7 @@ pub fn description(contest: &Contest) -> impl Eq + Hash {
             contest.size_bytes,
             contest.files,
         ),
-        (contest.cache, contest.target, &contest.kernel),
+        (contest.cache, contest.cold_metadata, contest.target, &contest.kernel),
         (contest.work_ns_per_kib, contest.durability, contest.updates),
         (contest.differ, contest.read_ahead_kib, contest.other_storage.is_some()),
         (&contest.layout, contest.memory_bytes),

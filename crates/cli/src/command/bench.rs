@@ -39,6 +39,7 @@ Examples:
   seekless bench preload-2009 --rounds 10     # a document of 2009, run here
   seekless bench read --file big.iso          # your file; nothing is written
   seekless bench read --methods '*direct*'    # some of `seekless methods` only
+  seekless bench --first-touch ~/Music        # files of yours, each read once
   seekless bench mine.toml --export-csv r.csv # an experiment of your own
   seekless bench --report storage.html        # the page with plots, here
   seekless bench --resume latest --budget 2h  # go on where the last one stopped
@@ -78,12 +79,16 @@ pub struct Arguments {
     /// Simulated processing per KiB, in nanoseconds; shows when overlapping pays off
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
     work: Option<u64>,
-    /// How the page cache is emptied: the file's pages, or all of the system's (needs root)
-    #[arg(long, default_value = "file", value_parser = one_of(DROPS))]
-    drop: Drop,
+    /// How the page cache is emptied: the file's pages, or all of the system's (needs root) [default: file, and for many
+    /// small files system, so that their metadata is cold, too]
+    #[arg(long, value_parser = one_of(DROPS))]
+    drop: Option<Drop>,
     /// A file to read, instead of test files: nothing is written
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Read files that are in DIR, each once and as cold as it is found: nothing is written
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "folders", "other", "sizes", "cache", "drop", "resume"])]
+    first_touch: Option<PathBuf>,
     /// Write the run as JSON, every sample
     #[arg(long, value_name = "FILE")]
     export_json: Option<PathBuf>,
@@ -357,6 +362,7 @@ fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> 
         work_ns_per_kib: arguments.work,
         drop: arguments.drop,
         file: arguments.file.clone(),
+        first_touch: arguments.first_touch.clone(),
         program,
         checkpoint: arguments.checkpoint,
         earlier: Vec::new(),
@@ -372,7 +378,7 @@ fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> 
     if arguments.export_columns.is_some() && !bench.experiments.iter().any(columns) {
         bail!("--export-columns: no experiment of this run names the columns of a document, as saving-2008 does");
     }
-    if bench.drop == Drop::System {
+    if bench.drop == Some(Drop::System) {
         seekless::cache::drop_system().context("--drop system needs root; without it, omit --drop")?;
     }
     Ok(bench)
@@ -388,9 +394,10 @@ fn repeating(bench: Bench, name: &OsStr) -> anyhow::Result<Bench> {
         let (id, command) = (visible(&document.id), visible(&command.name));
         bail!("{id}: it runs the command {command}; only commands of your own saved runs are run again");
     }
+    let is_by_default = run.drop == Drop::File && run.contests.iter().any(|contest| contest.cold_metadata);
     let mut bench = Bench {
         experiments: Experiment::like(&run)?,
-        drop: run.drop,
+        drop: (!is_by_default).then_some(run.drop),
         ..bench
     };
     // The folders of others are not ours.
@@ -403,10 +410,11 @@ fn repeating(bench: Bench, name: &OsStr) -> anyhow::Result<Bench> {
 }
 
 fn beginning(mut bench: Bench, arguments: &Arguments) -> anyhow::Result<Bench> {
-    let names: Vec<OsString> = match (arguments.experiments.is_empty(), &arguments.file) {
+    let only_reads = arguments.file.is_some() || arguments.first_touch.is_some();
+    let names: Vec<OsString> = match (arguments.experiments.is_empty(), only_reads) {
         (false, _) => arguments.experiments.clone(),
-        (true, Some(_)) => vec!["read".into()],
-        (true, None) => ["read", "write", "copy"].map(OsString::from).to_vec(),
+        (true, true) => vec!["read".into()],
+        (true, false) => ["read", "write", "copy"].map(OsString::from).to_vec(),
     };
     let experiments = names.iter().map(|name| find(name));
     bench.experiments = experiments.collect::<anyhow::Result<_>>()?;
@@ -423,7 +431,7 @@ fn beginning(mut bench: Bench, arguments: &Arguments) -> anyhow::Result<Bench> {
 fn resuming(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
     Ok(Bench {
         seed: run.seed,
-        drop: run.drop,
+        drop: Some(run.drop),
         resume: Some(run.clone()),
         ..in_its_places(bench, run)?
     })

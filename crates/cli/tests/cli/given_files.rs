@@ -26,6 +26,56 @@ fn a_given_file_is_read_and_nothing_is_written() {
     assert!(!run.trials.is_empty() && run.trials.iter().all(|trial| trial.bytes == 3 << 20));
 }
 
+/// Reads files of the folder by two methods, once.
+const READ_ONCE: [&str; 7] = [
+    "bench",
+    "--rounds",
+    "3",
+    "--methods",
+    "read/sync,block=1[26]*K",
+    "--first-touch",
+    ".",
+];
+
+#[test]
+fn files_of_a_folder_are_read_once_and_nothing_is_written() {
+    let place = Place::new();
+    for index in 0..20_u8 {
+        place.file(index.to_string(), &vec![index; (1 << 20) + usize::from(index) * 5000]);
+    }
+    symlink("0", place.path("link")).unwrap();
+    let before = place.content();
+    place.run(&["cache", "drop", "."]).succeeded();
+    let ended = place.run(&READ_ONCE).succeeded();
+    assert!(!ended.stderr.contains("Writes at most"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("first touch"), "{}", ended.stdout);
+    let run = place.saved().remove(0);
+    assert_eq!(run.contests.len(), 1);
+    // Each file has a size of its own.
+    let mut bytes: Vec<u64> = run.trials.iter().map(|trial| trial.bytes).collect();
+    bytes.sort_unstable();
+    bytes.dedup();
+    assert!(run.trials.len() >= 6 && bytes.len() == run.trials.len(), "{bytes:?}");
+    let of_contest = run.contests[0].size_bytes * u64::from(run.contests[0].files);
+    assert!(run.trials.iter().all(|trial| trial.compared_bytes == Some(of_contest)));
+    assert!(
+        run.trials
+            .iter()
+            .all(|trial| trial.resident_before == Some(0.0) && trial.valid)
+    );
+    let seconds = run.trials[0].seconds * of_contest as f64 / run.trials[0].bytes as f64;
+    assert!((run.trials[0].compared_seconds() / seconds - 1.0).abs() < 1e-9);
+    assert!(before == place.content(), "something was touched");
+    let resumed = place.run(&["bench", "--resume", "latest"]).refused();
+    assert!(resumed.contains("read once"), "{resumed}");
+    // Now they are in memory, as far as the folder was read by this test.
+    let refused = place.run(&READ_ONCE).refused();
+    assert!(
+        refused.contains("20 in memory") && refused.contains("hint:"),
+        "{refused}"
+    );
+}
+
 #[test]
 fn a_file_of_any_length_is_read() {
     let place = Place::new();

@@ -19,6 +19,42 @@ layout = ["7M hole, 1M data", "7M zeros, 1M data", "dense"]
 sizes = ["8M"]
 "#;
 
+const FRAGMENTED: &str = r#"
+name = "fragmented"
+about = "A file in many places of the device beside one in few"
+
+[[contest]]
+operation = "read"
+methods = ["read/sync,block=64K"]
+kernel = "histogram"
+layout = ["fragmented", "dense"]
+sizes = ["1000001"]
+"#;
+
+#[test]
+fn a_fragmented_file_is_in_many_extents_or_not_available() {
+    let place = Place::new();
+    place.file("fragmented.toml", FRAGMENTED.as_bytes());
+    let arguments = ["bench", "fragmented.toml", "--rounds", "2"];
+    let ended = place.run(&arguments).succeeded();
+    let run = place.only_run();
+    let (dense, of_dense) = contest(&run, None, Cache::Cold);
+    let (fragmented, of_fragmented) = contest(&run, Some("fragmented"), Cache::Cold);
+    if let Status::Unavailable(why) = &fragmented.entries[0].status {
+        println!("skipped: {why}");
+        return;
+    }
+    assert!(ended.stdout.contains("cold, fragmented"), "{}", ended.stdout);
+    assert_eq!(
+        (fragmented.size_bytes, fragmented.files),
+        (dense.size_bytes, dense.files)
+    );
+    assert!(of_fragmented.iter().all(|trial| trial.valid), "{of_fragmented:?}");
+    let extents = |trials: &[&Trial]| trials[0].extents.expect("the file system tells");
+    assert!(extents(&of_fragmented) >= 16 && extents(&of_dense) <= 8);
+    place.run(&["bench", "--like", "latest", "--rounds", "1"]).succeeded();
+}
+
 fn contest<'a>(run: &'a Run, layout: Option<&str>, cache: Cache) -> (&'a Contest, Vec<&'a Trial>) {
     let is_meant = |contest: &&Contest| contest.layout.as_deref() == layout && contest.cache == cache;
     let index = run

@@ -11,7 +11,7 @@ use crate::layout::Layout;
 
 pub(super) fn layouts(operation: Operation, text: Option<&Words>) -> Checked<Vec<Layout>> {
     let Some(text) = text else {
-        return Ok(vec![Layout::DENSE]);
+        return Ok(vec![Layout::Dense]);
     };
     if !matches!(operation, Operation::Read | Operation::Copy) {
         return problem(

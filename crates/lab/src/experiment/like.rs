@@ -50,6 +50,7 @@ fn described(contest: &Contest) -> Contest {
         storage: 0,
         other_storage: None,
         files: 0,
+        cold_metadata: false,
         mode: None,
         shared_blocks: false,
         holes_skipped: false,
@@ -64,7 +65,7 @@ fn plan(contest: &Contest) -> Result<ContestPlan, ExperimentError> {
     let unknown = |what: &str| ExperimentError::NotInThisVersion(what.to_owned());
     let layout = match &contest.layout {
         Some(text) => text.parse().map_err(|_| unknown(text))?,
-        None => Layout::DENSE,
+        None => Layout::Dense,
     };
     Ok(ContestPlan {
         operation: contest.operation,

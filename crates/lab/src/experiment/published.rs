@@ -95,7 +95,7 @@ fn finding(text: FindingText) -> Checked<Finding> {
 /// The layout as runs name it.
 fn layout(text: &Spanned<String>) -> Checked<Option<String>> {
     match text.get_ref().parse::<Layout>() {
-        Ok(layout) => Ok((layout != Layout::DENSE).then(|| layout.to_string())),
+        Ok(layout) => Ok((layout != Layout::Dense).then(|| layout.to_string())),
         Err(why) => problem(text, why),
     }
 }

@@ -10,7 +10,8 @@ use seekless::method::format_size;
 use seekless::{Chunk, Consumer, DataRanges};
 use seekless_sys::{self as sys, Support};
 
-use super::{Kind, Layout, Stretch};
+use super::fragments::verify_fragmented;
+use super::{Kind, Layout, Pieces, Stretch, repeated};
 use crate::generator::Generator;
 use crate::kernel::{Kernel, Tally};
 
@@ -61,6 +62,9 @@ fn fed(flow: ControlFlow<()>) -> io::Result<()> {
 /// # Errors
 /// The system's, of opening and asking.
 pub fn verify(path: &Path, pieces: &Layout) -> io::Result<Result<(), String>> {
+    if *pieces == Layout::Fragmented {
+        return verify_fragmented(path);
+    }
     let file = File::open(path)?;
     let metadata = file.metadata()?;
     if metadata.len() != pieces.bytes() {
@@ -126,7 +130,10 @@ pub fn try_holes(folder: &Path, hole_bytes: u64) -> io::Result<Result<(), String
     let path = folder.join("holes");
     let stretch = |bytes, kind| Stretch { bytes, kind };
     let around = stretch(AROUND_BYTES, Kind::Data);
-    let pieces = Layout::repeated(1, vec![around, stretch(hole_bytes, Kind::Hole), around]);
+    let pieces = Layout::Pieces(Pieces(repeated(
+        1,
+        vec![around, stretch(hole_bytes, Kind::Hole), around],
+    )));
     let tried = lay_out(&path, &pieces, 1, &Tally::new(Kernel::None)).and_then(|()| verify(&path, &pieces));
     let _ = std::fs::remove_file(&path);
     tried

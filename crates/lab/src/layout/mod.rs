@@ -1,12 +1,14 @@
 //! How test files are laid out: where they have data, where holes, and where zeros that were written.
 //!
-//! A layout has one text form: `dense`, or pieces such as `1023M hole, 1M data` and `1000 x (4K hole, 196K data)`. It says
+//! A layout has one text form: `dense`, `fragmented`, or pieces such as `1023M hole, 1M data` and `1000 x (4K hole, 196K data)`. It says
 //! nothing about the data itself: that is a stream of the run's seed.
 
 mod file;
+mod fragments;
 mod text;
 
 pub use file::{allocated_bytes, lay_out, try_holes, verify};
+pub use fragments::{make_fragmented, try_fragments};
 
 use std::ops::Range;
 
@@ -36,31 +38,38 @@ struct Piece {
     stretches: Vec<Stretch>,
 }
 
-/// How a file is laid out: in pieces, all of them whole blocks, which make up its size.
+/// How a file is laid out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Layout(Vec<Piece>);
+pub enum Layout {
+    /// Data throughout, whatever the size.
+    #[default]
+    Dense,
+    /// The same, in many places of the device.
+    Fragmented,
+    /// In pieces, all of them whole blocks, which make up its size.
+    Pieces(Pieces),
+}
+
+/// The pieces of a layout, at least one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pieces(Vec<Piece>);
 
 /// What all stretches are a multiple of: the usual block of file systems, and the page.
 pub const BLOCK_BYTES: u64 = 4 << 10;
 
 impl Layout {
-    /// Without pieces: data throughout, whatever the size.
-    pub const DENSE: Self = Self(Vec::new());
-
-    /// Stretches that come so many times; what comes once is a piece each.
-    fn repeated(times: u64, stretches: Vec<Stretch>) -> Self {
-        let piece = |times, stretches| Piece { times, stretches };
-        Self(if times > 1 {
-            vec![piece(times, stretches)]
-        } else {
-            stretches.into_iter().map(|stretch| piece(1, vec![stretch])).collect()
-        })
+    /// The pieces; none where it has data throughout.
+    fn pieces(&self) -> &[Piece] {
+        match self {
+            Self::Dense | Self::Fragmented => &[],
+            Self::Pieces(Pieces(pieces)) => pieces,
+        }
     }
 
     /// All stretches in order: where they are, and what.
     pub fn stretches(&self) -> impl Iterator<Item = (Range<u64>, Kind)> {
         let all = self
-            .0
+            .pieces()
             .iter()
             .flat_map(|piece| (0..piece.times).flat_map(|_| &piece.stretches));
         all.scan(0, |at, stretch| {
@@ -100,13 +109,13 @@ impl Layout {
             let meant = piece.stretches.iter().filter(|stretch| is_meant(stretch.kind));
             piece.times * meant.map(|stretch| stretch.bytes).sum::<u64>()
         };
-        self.0.iter().map(of_piece).sum()
+        self.pieces().iter().map(of_piece).sum()
     }
 
     /// The shortest hole.
     #[must_use]
     pub fn shortest_hole(&self) -> Option<u64> {
-        let stretches = self.0.iter().flat_map(|piece| &piece.stretches);
+        let stretches = self.pieces().iter().flat_map(|piece| &piece.stretches);
         let holes = stretches.filter(|stretch| stretch.kind == Kind::Hole);
         holes.map(|stretch| stretch.bytes).min()
     }
@@ -122,10 +131,13 @@ impl Layout {
             kind,
         };
         let piece = |piece: &Piece| match piece.times {
-            1 => Self::repeated(1, piece.stretches.iter().map(stretch).collect()),
-            times => Self::repeated(part(times), piece.stretches.clone()),
+            1 => repeated(1, piece.stretches.iter().map(stretch).collect()),
+            times => repeated(part(times), piece.stretches.clone()),
         };
-        Self(self.0.iter().flat_map(|one| piece(one).0).collect())
+        match self {
+            Self::Pieces(Pieces(pieces)) => Self::Pieces(Pieces(pieces.iter().flat_map(piece).collect())),
+            other => other.clone(),
+        }
     }
 
     /// The layout of a file of about so many bytes, with its exact size.
@@ -139,7 +151,17 @@ impl Layout {
     /// The size that the pieces make up; `None` where it has none of its own.
     #[must_use]
     pub fn own_bytes(&self) -> Option<u64> {
-        (*self != Self::DENSE).then(|| self.bytes())
+        (!self.pieces().is_empty()).then(|| self.bytes())
+    }
+}
+
+/// Stretches that come so many times; what comes once is a piece each.
+fn repeated(times: u64, stretches: Vec<Stretch>) -> Vec<Piece> {
+    let piece = |times, stretches| Piece { times, stretches };
+    if times > 1 {
+        vec![piece(times, stretches)]
+    } else {
+        stretches.into_iter().map(|stretch| piece(1, vec![stretch])).collect()
     }
 }
 

@@ -5,10 +5,12 @@ use std::str::FromStr;
 
 use seekless::method::{format_size, parse_size};
 
-use super::{BLOCK_BYTES, Kind, Layout, Piece, Stretch};
+use super::{BLOCK_BYTES, Kind, Layout, Piece, Pieces, Stretch, repeated};
 
 /// The word of a file that has data throughout.
 const DENSE: &str = "dense";
+/// The word of such a file that lies in many places of the device.
+const FRAGMENTED: &str = "fragmented";
 /// The most stretches of a file: each is written, asked for and compared on its own.
 const MOST_STRETCHES: u64 = 1 << 20;
 /// The largest file: 2^50 bytes.
@@ -32,11 +34,14 @@ impl fmt::Display for Piece {
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Self::DENSE {
-            return f.write_str(DENSE);
+        match self {
+            Self::Dense => f.write_str(DENSE),
+            Self::Fragmented => f.write_str(FRAGMENTED),
+            Self::Pieces(Pieces(pieces)) => {
+                let pieces: Vec<String> = pieces.iter().map(ToString::to_string).collect();
+                f.write_str(&pieces.join(", "))
+            }
         }
-        let pieces: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&pieces.join(", "))
     }
 }
 
@@ -44,8 +49,10 @@ impl FromStr for Layout {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.trim() == DENSE {
-            return Ok(Self::DENSE);
+        match text.trim() {
+            DENSE => return Ok(Self::Dense),
+            FRAGMENTED => return Ok(Self::Fragmented),
+            _ => {}
         }
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -59,7 +66,7 @@ impl FromStr for Layout {
             }
         }
         within_bounds(&pieces)?;
-        Ok(Self(pieces))
+        Ok(Self::Pieces(Pieces(pieces)))
     }
 }
 
@@ -68,7 +75,7 @@ fn piece(text: &str) -> Result<(Vec<Piece>, &str), String> {
     let end = text.find([',', '(', ')']).unwrap_or(text.len());
     let (before, rest) = text.split_at(end);
     let Some(inside) = rest.strip_prefix('(') else {
-        return Ok((Layout::repeated(1, vec![stretch(before)?]).0, rest));
+        return Ok((repeated(1, vec![stretch(before)?]), rest));
     };
     let times = before.trim().strip_suffix('x').map(str::trim);
     let times = times.and_then(|times| times.parse().ok()).filter(|&times| times > 0);
@@ -77,7 +84,7 @@ fn piece(text: &str) -> Result<(Vec<Piece>, &str), String> {
         .split_once(')')
         .ok_or_else(|| format!("`({inside}` has no `)`"))?;
     let stretches = inside.split(',').map(stretch);
-    Ok((Layout::repeated(times, stretches.collect::<Result<_, _>>()?).0, behind))
+    Ok((repeated(times, stretches.collect::<Result<_, _>>()?), behind))
 }
 
 fn stretch(text: &str) -> Result<Stretch, String> {
@@ -129,9 +136,13 @@ mod tests {
 
     fn any_layout() -> impl Strategy<Value = Layout> {
         let piece = (1_u64..2000, prop::collection::vec(any_stretch(), 1..4))
-            .prop_map(|(times, stretches)| Layout::repeated(times, stretches).0);
+            .prop_map(|(times, stretches)| repeated(times, stretches));
         let pieces = prop::collection::vec(piece, 1..6);
-        prop_oneof![Just(Layout::DENSE), pieces.prop_map(|pieces| Layout(pieces.concat()))]
+        prop_oneof![
+            Just(Layout::Dense),
+            Just(Layout::Fragmented),
+            pieces.prop_map(|pieces| Layout::Pieces(Pieces(pieces.concat())))
+        ]
     }
 
     proptest! {
@@ -151,11 +162,11 @@ mod tests {
         fn scaling_keeps_whole_blocks_and_every_kind(layout in any_layout(), bytes in 1_u64..1 << 40) {
             let scaled = layout.scaled(bytes);
             let kinds = |layout: &Layout| {
-                let all = layout.0.iter().flat_map(|piece| &piece.stretches);
+                let all = layout.pieces().iter().flat_map(|piece| &piece.stretches);
                 all.map(|stretch| stretch.kind).collect::<Vec<_>>()
             };
             prop_assert_eq!(kinds(&scaled), kinds(&layout));
-            prop_assert!(scaled.bytes() % BLOCK_BYTES == 0 && (scaled.bytes() > 0 || layout == Layout::DENSE));
+            prop_assert!(scaled.bytes() % BLOCK_BYTES == 0 && (scaled.bytes() > 0 || layout.pieces().is_empty()));
         }
     }
 
@@ -163,6 +174,7 @@ mod tests {
     fn spaces_and_spellings_do_not_matter() {
         for (text, canonical) in [
             (" dense ", "dense"),
+            (" fragmented", "fragmented"),
             ("1024M hole,1M data", "1G hole, 1M data"),
             ("3x(4096 hole,8K zeros) , 4K data", "3 x (4K hole, 8K zeros), 4K data"),
             ("1 x (4K hole, 8K data)", "4K hole, 8K data"),

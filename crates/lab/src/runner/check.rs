@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use seekless::Method;
+use seekless::cache::CachedFile;
 use seekless::method::{CachePolicy, Choice, Operation};
+use seekless::{Method, full_text};
 use seekless_record::{Cache, Contest, Differ, Entry, Mode, Phase, Target, Trial};
 use seekless_results::has_target;
 
@@ -13,7 +14,7 @@ use super::apart::Apart;
 use super::trial::{Files, target_seed};
 use crate::cache_state;
 use crate::kernel::{Answer, Kernel};
-use crate::testfile::{OtherFile, Part, check_copy, check_updated};
+use crate::testfile::{OtherFile, Part, TestFile, check_copy, check_updated};
 use crate::trial::account::{self, Expected};
 use crate::trial::{Compared, Found, Report, updates_seed};
 use crate::updates;
@@ -41,11 +42,13 @@ impl Runner<'_> {
         trial.resident_after = cache_state::resident(files.held(held)).unwrap_or(None);
         // A file that is updated warm must not be read from the device.
         let updated = contest.updates.map(|_| contest.size_bytes * u64::from(contest.files));
-        let allocated: Option<u64> = files.read().map(|file| file.allocated_bytes.or(Some(file.bytes))).sum();
+        // The last block of a file may be read in part.
+        let to_read = |file: &TestFile| file.allocated_bytes.map_or(file.bytes, |bytes| bytes.min(file.bytes));
+        let allocated: u64 = files.read().map(to_read).sum();
         let others = contest.other_storage.map(|other| &self.places[other]);
         let tells_source = std::iter::once(place).chain(others).all(super::Place::tells_source);
         let expected = Expected {
-            device_bytes: updated.or(allocated).filter(|_| tells_source && !is_write),
+            device_bytes: Some(updated.unwrap_or(allocated)).filter(|_| tells_source && !is_write),
             cache: contest.cache,
             memory_bytes: contest.memory_bytes,
             reads_all: !shared
@@ -92,7 +95,11 @@ impl Runner<'_> {
         let seed = self.bench.seed;
         let targets = (0..).zip(&files.targets);
         let checked: Result<u64, String> = match contest.operation {
-            Operation::Read => return wrong_reading(contest, files, report).map_or(Ok(None), Err),
+            Operation::Read => {
+                let known = files.chosen.as_ref().map(|_| read_again(&files.sources)).transpose()?;
+                let sources = known.as_ref().unwrap_or(&files.sources);
+                return wrong_reading(contest, sources, report).map_or(Ok(None), Err);
+            }
             Operation::Compare => {
                 let wrong = wrong_comparison(files, &report.compared, report.trial.calls.is_none());
                 return wrong.map_or(Ok(None), Err);
@@ -125,16 +132,27 @@ impl Runner<'_> {
 /// Rounds in which all that a trial wrote is checked, and not a sample of it.
 const ROUNDS_CHECKED_WHOLLY: u32 = 3;
 
+/// Files of the user with their answers, which are only known now that they have been read. They leave memory again.
+fn read_again(sources: &[TestFile]) -> Result<Vec<TestFile>, String> {
+    let read = |file: &TestFile| {
+        let known = TestFile::describe(&file.path)?;
+        CachedFile::open(&file.path)?.drop_pages()?;
+        Ok(known)
+    };
+    let all: seekless::Result<_> = sources.iter().map(read).collect();
+    all.map_err(|error| full_text(&error))
+}
+
 /// What is wrong with what a kernel found.
-fn wrong_reading(contest: &Contest, files: &Files, report: &Report) -> Option<String> {
+fn wrong_reading(contest: &Contest, sources: &[TestFile], report: &Report) -> Option<String> {
     let kernel = Kernel::named(&contest.kernel)?;
     let is_command = report.trial.calls.is_none();
-    if !is_command && report.answers.len() != files.sources.len() {
+    if !is_command && report.answers.len() != sources.len() {
         return Some("not every file gave an answer".to_owned());
     }
-    let answers = report.answers.iter().zip(&files.sources);
+    let answers = report.answers.iter().zip(sources);
     let mut wrong = answers.filter(|(found, file)| file.answer(kernel).as_ref() != Some(*found));
-    let bytes: u64 = files.sources.iter().map(|file| file.bytes).sum();
+    let bytes: u64 = sources.iter().map(|file| file.bytes).sum();
     if report.trial.bytes != bytes {
         return Some(format!("{} bytes were read instead of {bytes}", report.trial.bytes));
     }
@@ -208,14 +226,14 @@ pub(super) const STRAY_PART: f64 = 0.01;
 fn used_cache(method: Option<&Method>, contest: &Contest, resident_after: Option<f64>) -> Option<String> {
     let direct = method.is_some_and(|method| method.options().cache() == CachePolicy::Direct);
     let stayed = resident_after.is_some_and(|part| part > STRAY_PART);
-    let is_looked_at = contest.cache == Cache::Cold || contest.operation == Operation::Write;
+    let is_looked_at =
+        matches!(contest.cache, Cache::Cold | Cache::FirstTouch) || contest.operation == Operation::Write;
     (direct && stayed && is_looked_at).then(|| "direct I/O left the file in the page cache".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testfile::TestFile;
 
     fn other(offset: Option<u64>) -> OtherFile {
         let folder = tempfile::tempdir().expect("a folder");

@@ -56,7 +56,8 @@ impl Runner<'_> {
     pub(super) fn make_files(&mut self, contests: &[usize]) -> Result<(), BenchError> {
         for &contest in contests {
             let contest = &self.run.contests[contest];
-            if !needs_source(contest.operation) || self.stop.is_requested() {
+            let is_given = self.places[contest.storage].given().is_some();
+            if is_given || !needs_source(contest.operation) || self.stop.is_requested() {
                 continue;
             }
             let made = made_files(contest);

@@ -1,10 +1,11 @@
 //! What is measured in the same rounds, and planning it: contests, their entries, and what is not to be had.
 
 use seekless::method::{Choice, Durability, Operation, format_size};
-use seekless_record::{Cache, Contest, Differ, Entry, Status, Subject};
-use seekless_results::{Decider, Group, planned_trials};
+use seekless_record::{Cache, Contest, Differ, Drop, Entry, Status, Subject};
+use seekless_results::{Decider, Group, has_small_files, planned_trials};
 
 use super::files::{laid_out, memory_allowed, memory_for, read_bytes};
+use super::first_touch::FirstTouch;
 use super::size::{files_per_trial, trial_cost};
 use super::{BenchError, Runner, needs_folder};
 use crate::experiment::{ContestPlan, Layout, Size};
@@ -27,6 +28,11 @@ impl Runner<'_> {
 
     /// The groups of the experiments asked for.
     fn new_groups(&mut self) -> Result<Vec<Group>, BenchError> {
+        if let Some(folder) = &self.bench.first_touch {
+            let files = FirstTouch::new(folder, self.bench, self.stop)?;
+            self.run.choices.push(files.about.clone());
+            self.places[0].first_touch = Some(files);
+        }
         let plans: Vec<(String, ContestPlan)> = self.plans();
         if plans.is_empty() {
             return Err(BenchError::NothingToRead);
@@ -83,7 +89,8 @@ impl Runner<'_> {
                 .iter()
                 .map(|contest| (experiment.name.clone(), contest.clone()))
         });
-        let readable = all.filter(|(_, plan)| self.bench.file.is_none() || !needs_folder(plan.operation));
+        let is_only_read = self.places.iter().any(|place| place.scratch.is_none());
+        let readable = all.filter(|(_, plan)| !is_only_read || !needs_folder(plan.operation));
         readable
             .map(|(name, mut plan)| {
                 if !self.bench.sizes.is_empty() {
@@ -93,7 +100,7 @@ impl Runner<'_> {
                 }
                 if let Some(bytes) = self.places.iter().find_map(super::Place::given_bytes) {
                     plan.sizes = vec![Size::Bytes(bytes)];
-                    plan.layouts = vec![Layout::DENSE];
+                    plan.layouts = vec![Layout::Dense];
                 }
                 // A copy looks at no bytes, and comparing is a method's own, so there is no work to make dearer.
                 if matches!(plan.operation, Operation::Read | Operation::Write) {
@@ -106,6 +113,9 @@ impl Runner<'_> {
 
     /// The cache states of a plan; a write of a fresh file has none.
     pub(super) fn caches_of(&self, plan: &ContestPlan) -> Vec<Cache> {
+        if self.bench.first_touch.is_some() {
+            return vec![Cache::FirstTouch];
+        }
         if !self.bench.caches.is_empty() && plan.operation != Operation::Write {
             return self.bench.caches.clone();
         }
@@ -120,6 +130,7 @@ impl Runner<'_> {
     fn group(&mut self, experiment: &str, plan: &ContestPlan, description: &Description) -> Group {
         let (bytes, durability) = (description.bytes, description.durability);
         let mut group = Group::default();
+        group.rounds_of_files = self.places[0].first_touch.as_ref().map(FirstTouch::rounds);
         let same = |choice: &&Choice| choice.durability() == durability;
         let methods: Vec<Choice> = plan.methods.iter().filter(same).copied().collect();
         for storage in 0..self.measured_places() {
@@ -133,7 +144,7 @@ impl Runner<'_> {
                 entries.push(entry(Subject::Command(command.clone()), None, refused));
             }
             group.contests.push(self.run.contests.len());
-            self.run.contests.push(Contest {
+            let mut contest = Contest {
                 experiment: experiment.to_owned(),
                 operation: plan.operation,
                 storage,
@@ -142,19 +153,19 @@ impl Runner<'_> {
                     .filter(|_| plan.operation == Operation::Compare && description.differ != Differ::Itself),
                 size_bytes: bytes,
                 size_chosen: !laid_out(plan).iter().any(|(_, own)| *own == Some(bytes)),
-                files: if self.bench.file.is_some() {
-                    1
-                } else {
-                    files_per_trial(plan, durability, bytes)
+                files: match self.places[storage].given() {
+                    Some((_, files)) => files,
+                    None => files_per_trial(plan, durability, bytes),
                 },
                 cache: description.cache,
+                cold_metadata: false,
                 target: plan.target,
                 kernel: plan.kernel.name().to_owned(),
                 work_ns_per_kib: plan.work_ns_per_kib,
                 differ: description.differ,
                 read_ahead_kib: description.read_ahead_kib,
                 updates: plan.updates,
-                layout: (description.layout != Layout::DENSE).then(|| description.layout.to_string()),
+                layout: (description.layout != Layout::Dense).then(|| description.layout.to_string()),
                 memory_bytes: description.memory_bytes,
                 mode: None,
                 shared_blocks: false,
@@ -162,9 +173,19 @@ impl Runner<'_> {
                 durability,
                 entries,
                 conclusion: None,
-            });
+            };
+            contest.cold_metadata = contest.cache == Cache::Cold && has_small_files(&contest) && self.drops_system();
+            self.run.contests.push(contest);
         }
         group
+    }
+
+    /// Whether all caches of the system are dropped for small files: as asked, or else if it is allowed.
+    fn drops_system(&self) -> bool {
+        match self.bench.drop {
+            Some(drop) => drop == Drop::System,
+            None => seekless::cache::drop_system().is_ok(),
+        }
     }
 
     /// The storages that are measured: all but that of the second files, where it is another.

@@ -3,6 +3,7 @@
 mod apart;
 mod check;
 mod files;
+mod first_touch;
 mod group;
 mod identity;
 mod needs;
@@ -25,6 +26,7 @@ use crate::noise::{self, Load};
 use crate::trial::Stop;
 use place::Place;
 
+pub use first_touch::LeftOut;
 pub use resume::Obstacle;
 
 /// What is asked of the lab.
@@ -50,10 +52,13 @@ pub struct Bench {
     pub seed: u64,
     /// Extra work, in nanoseconds per KiB, instead of the experiments'.
     pub work_ns_per_kib: Option<u64>,
-    /// How the page cache is emptied.
-    pub drop: Drop,
+    /// How the page cache is emptied; `None` for the file's pages, and where files are small and it is allowed, all caches of
+    /// the system.
+    pub drop: Option<Drop>,
     /// A file to read instead of one made for the purpose: then nothing is written at all.
     pub file: Option<PathBuf>,
+    /// A folder whose files are read, each once and as cold as it is found: then nothing is written at all.
+    pub first_touch: Option<PathBuf>,
     /// The program that runs a trial when it is called with `trial`.
     pub program: PathBuf,
     /// How often what was measured is told ([`Event::Checkpoint`]).
@@ -179,6 +184,24 @@ pub enum BenchError {
     /// Of a file that is only read, the experiments leave nothing to measure.
     #[error("none of these experiments can measure a file that is only read")]
     NothingToRead,
+    /// Files that are read once are enough for one contest, and the experiments have several.
+    #[error("files that are read once are for one contest of reads, and these experiments have several")]
+    SeveralContests,
+    /// There are too few files that can be read once.
+    #[error(
+        "{}: too few files to read each once: {needed} of similar size needed, {similar} found; left out: {left_out}",
+        path.display()
+    )]
+    TooFewFiles {
+        /// The folder.
+        path: PathBuf,
+        /// How many are needed.
+        needed: usize,
+        /// The most there are of similar size.
+        similar: usize,
+        /// What was left out, and why.
+        left_out: LeftOut,
+    },
     /// The run of this ID has nothing left to measure.
     #[error("all of run {0} is measured")]
     AllMeasured(String),
@@ -219,9 +242,10 @@ pub fn run(bench: &Bench, stop: &Stop, watch: &mut dyn Watch) -> Result<Run, Ben
 /// [`BenchError`] where a storage cannot be looked at.
 pub fn unmeasured(bench: &Bench) -> Result<Run, BenchError> {
     let folders = bench.folders.iter().chain(&bench.other);
-    let places = match &bench.file {
-        Some(file) => vec![Place::of_file(file)?],
-        None => folders.map(|folder| Place::found(folder)).collect::<Result<_, _>>()?,
+    let places = match (&bench.file, &bench.first_touch) {
+        (Some(file), _) => vec![Place::of_file(file)?],
+        (None, Some(folder)) => vec![Place::found(folder)?],
+        (None, None) => folders.map(|folder| Place::found(folder)).collect::<Result<_, _>>()?,
     };
     Ok(new_run(bench, &places))
 }
@@ -353,10 +377,24 @@ impl<'a> Runner<'a> {
         };
         // That the machine was busy comes before all that was planned.
         let mut found = warnings(&self.run);
+        found.extend(self.missed_trials());
         found.append(&mut self.run.warnings);
         self.run.warnings = found;
         self.run.elapsed_seconds = self.measured_seconds();
         self.run
+    }
+
+    /// Trials that were left out, because a file of the user had changed or was removed.
+    fn missed_trials(&self) -> Option<String> {
+        let first_touch = self.places.iter().find_map(|place| place.first_touch.as_ref())?;
+        let missed = first_touch.missed;
+        let (trials, were) = if missed == 1 {
+            ("trial", "was")
+        } else {
+            ("trials", "were")
+        };
+        (missed > 0)
+            .then(|| format!("{missed} {trials} {were} left out: a file changed or was removed before it was read."))
     }
 
     /// Seconds of measuring so far, those before the run was gone on with included.
@@ -401,7 +439,7 @@ fn new_run(bench: &Bench, places: &[Place]) -> Run {
         experiments: names,
         seed: bench.seed,
         budget_seconds: bench.rounds.is_none().then_some(bench.budget.as_secs_f64()),
-        drop: bench.drop,
+        drop: bench.drop.unwrap_or_default(),
         revision: Some(REVISION),
         machine: crate::machine::machine(),
         storages: places.iter().map(Place::record).collect(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seekless::Operation;
 use seekless_record::{Contest, Differ, Entry};
-use seekless_results::{CONFIRMING_ROUNDS, Decider, Group, MOST_ROUNDS, has_target, planned_trials};
+use seekless_results::{CONFIRMING_ROUNDS, Decider, Group, has_target, planned_trials};
 
 use super::place::SourceFiles;
 use super::{BenchError, Event, Runner};
@@ -85,12 +85,12 @@ impl Runner<'_> {
         for (group, contest) in self.writing(groups, storage) {
             let bytes = contest.size_bytes * u64::from(contest.files);
             let active = group.active(&self.run).len();
-            let rounds = self.bench.rounds.unwrap_or(MOST_ROUNDS) + CONFIRMING_ROUNDS;
-            let mut trials = writers(contest).min(active) as u64 * u64::from(rounds);
-            if self.bench.rounds.is_none() {
+            let writers = writers(contest).min(active);
+            let trials = match self.bench.rounds {
+                Some(rounds) => writers as u64 * u64::from(rounds + CONFIRMING_ROUNDS),
                 // As many as fit into its part of the budget, were all twice as fast as expected.
-                trials = trials.min(planned_trials(active) as u64 * 2);
-            }
+                None => planned_trials(writers) as u64 * 2,
+            };
             target = target.max(bytes);
             written += trials * bytes;
         }
@@ -99,7 +99,7 @@ impl Runner<'_> {
 
     /// The bytes of the files that groups read, each made once; holes are not written.
     fn source_bytes(&self, groups: &[Group], storage: usize) -> u64 {
-        if self.bench.file.is_some() {
+        if self.places[storage].scratch.is_none() {
             return 0;
         }
         let contests = groups.iter().flat_map(|group| &group.contests);

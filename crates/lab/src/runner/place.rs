@@ -10,6 +10,7 @@ use seekless::method::{CachePolicy, Choice, Operation};
 use seekless::{Availability, Method, Probe, StorageFacts};
 use seekless_record as record;
 
+use super::first_touch::FirstTouch;
 use super::{Bench, BenchError, identity};
 use crate::layout::{self, Layout};
 use crate::scratch::Scratch;
@@ -37,7 +38,8 @@ impl SourceFiles {
 
     /// Bytes that are written to make all of them.
     pub fn written_bytes(&self) -> u64 {
-        let of_one = self.layout.own_bytes().unwrap_or(self.bytes) - self.layout.hole_bytes();
+        let times = if self.layout == Layout::Fragmented { 2 } else { 1 };
+        let of_one = times * self.layout.own_bytes().unwrap_or(self.bytes) - self.layout.hole_bytes();
         of_one.saturating_mul(u64::from(self.count))
     }
 }
@@ -56,6 +58,8 @@ pub(super) struct Place {
     times_made: u32,
     /// Why files of a layout are not to be had here; `None` where they are.
     layouts: BTreeMap<Layout, Option<String>>,
+    /// Files of the user that are read once.
+    pub first_touch: Option<FirstTouch>,
     /// The second files of comparisons.
     others: BTreeMap<(u64, u32, record::Differ), Vec<OtherFile>>,
 }
@@ -63,9 +67,10 @@ pub(super) struct Place {
 impl Place {
     /// Opens all storages that are asked for; that of the second files of comparisons is the last, where it is another.
     pub fn open_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
-        match &bench.file {
-            Some(file) => Ok(vec![Self::of_file(file)?]),
-            None => bench
+        match (&bench.file, &bench.first_touch) {
+            (Some(file), _) => Ok(vec![Self::of_file(file)?]),
+            (None, Some(folder)) => Ok(vec![Self::found(folder)?]),
+            (None, None) => bench
                 .folders
                 .iter()
                 .chain(&bench.other)
@@ -118,6 +123,7 @@ impl Place {
             files: BTreeMap::new(),
             times_made: 0,
             layouts: BTreeMap::new(),
+            first_touch: None,
             others: BTreeMap::new(),
         }
     }
@@ -132,7 +138,7 @@ impl Place {
         let given = SourceFiles {
             bytes: test_file.bytes,
             count: 1,
-            layout: Layout::DENSE,
+            layout: Layout::Dense,
         };
         Ok(Self {
             files: BTreeMap::from([(given, vec![test_file])]),
@@ -182,10 +188,10 @@ impl Place {
         for index in 0..wanted.count {
             let path = self.path(&format!("source-{}-{}-{index}", wanted.bytes, self.times_made));
             let seed = stream_seed(seed, wanted.bytes, index);
-            let file = if wanted.layout == Layout::DENSE {
+            let file = if wanted.layout == Layout::Dense {
                 Ok(TestFile::create(&path, wanted.bytes, seed)?)
             } else {
-                TestFile::create_as(&path, &wanted.layout, seed)?
+                TestFile::create_as(&path, &wanted.layout, wanted.bytes, seed)?
             };
             made.push(file.map_err(|why| {
                 // Files of this kind that were made before it are in the way of nothing.
@@ -200,7 +206,7 @@ impl Place {
     /// Removes files that lost their layout, to make them anew: a map that is read fills the holes of tmpfs.
     fn forget_changed(&mut self, wanted: &SourceFiles) {
         let is_as_made = |file: &TestFile| layout::verify(&file.path, &wanted.layout).is_ok_and(|found| found.is_ok());
-        let is_lost = |files: &Vec<TestFile>| wanted.layout != Layout::DENSE && !files.iter().all(is_as_made);
+        let is_lost = |files: &Vec<TestFile>| wanted.layout != Layout::Dense && !files.iter().all(is_as_made);
         if self.files.get(wanted).is_some_and(is_lost) {
             for file in self.files.remove(wanted).into_iter().flatten() {
                 let _ = fs::remove_file(file.path);
@@ -216,23 +222,39 @@ impl Place {
         }
     }
 
-    /// Why files of a layout are not to be had here, found by trying its shortest hole in a small file.
+    /// Why files of a layout are not to be had here, found by trying a small file: of fragments, or with its shortest hole.
     pub fn refuses_layout(&mut self, layout: &Layout) -> Option<String> {
-        let hole_bytes = layout.shortest_hole()?;
-        let scratch = self.scratch.as_ref()?;
+        let hole_bytes = layout.shortest_hole();
+        if *layout != Layout::Fragmented && hole_bytes.is_none() {
+            return None;
+        }
+        let folder = self.scratch.as_ref()?.path();
         if !self.layouts.contains_key(layout) {
-            let tried = layout::try_holes(scratch.path(), hole_bytes);
-            let why = tried.unwrap_or_else(|error| Err(format!("a hole could not be tried: {error}")));
+            let tried = match hole_bytes {
+                None => layout::try_fragments(folder),
+                Some(hole_bytes) => layout::try_holes(folder, hole_bytes),
+            };
+            let why = tried.unwrap_or_else(|error| Err(format!("the layout could not be tried: {error}")));
             self.layouts.insert(layout.clone(), why.err());
         }
         self.layouts.get(layout).cloned().flatten()
     }
 
-    /// The size of the file that is read instead of made ones.
+    /// The size of the files that are read instead of made ones.
     pub fn given_bytes(&self) -> Option<u64> {
-        self.scratch
-            .is_none()
-            .then(|| self.files.keys().next().map_or(0, |given| given.bytes))
+        Some(self.given()?.0)
+    }
+
+    /// The size of these files, and how many a trial reads.
+    pub fn given(&self) -> Option<(u64, u32)> {
+        let first_touch = self
+            .first_touch
+            .as_ref()
+            .map(|files| (files.bytes, files.files_per_trial));
+        first_touch.or_else(|| {
+            let file = self.files.keys().next().filter(|_| self.scratch.is_none())?;
+            Some((file.bytes, file.count))
+        })
     }
 
     /// The path of a file of ours.
@@ -264,6 +286,9 @@ impl Place {
         let reads = choice.is_none_or(|choice| choice.operation() != Operation::Write);
         let updates = choice.is_some_and(|choice| choice.operation() == Operation::Update);
         match cache {
+            record::Cache::FirstTouch if self.first_touch.is_none() => {
+                Some("files that are read for the first time have to be named".to_owned())
+            }
             record::Cache::Over if updates => Some("a file that is updated begins cold or warm".to_owned()),
             record::Cache::Cold if !self.has_cold => Some(format!(
                 "{} keeps files in memory: nothing is cold here",

@@ -4,7 +4,7 @@
 //! come gets it now.
 
 use seekless::Operation;
-use seekless_record::{Contest, Ended, Machine, Run, Storage};
+use seekless_record::{Cache, Contest, Ended, Machine, Run, Storage};
 use seekless_results::{Group, planned_trials};
 
 use super::place::Place;
@@ -51,6 +51,9 @@ pub enum Obstacle {
     /// It did not read the given file, which has this many bytes.
     #[error("it did not read a file of {0} bytes: the file has changed")]
     File(u64),
+    /// Its files are read once.
+    #[error("each of its files is read once: start a new run")]
+    ReadOnce,
     /// A layout of its files is not valid.
     #[error("`{0}` is not a layout for files of this size: start a new run")]
     Layout(String),
@@ -96,6 +99,8 @@ fn obstacle(run: &Run, storages: &[Storage], given_bytes: Option<u64>) -> Option
             file_system: before.file_system.clone(),
             device: before.device.as_ref().map(|device| device.name.clone()),
         })
+    } else if run.contests.iter().any(|contest| contest.cache == Cache::FirstTouch) {
+        Some(Obstacle::ReadOnce)
     } else if let Some(bytes) = given_bytes
         && !run.contests.iter().all(|contest| reads(contest, bytes))
     {
@@ -110,7 +115,7 @@ fn obstacle(run: &Run, storages: &[Storage], given_bytes: Option<u64>) -> Option
 fn wrong_layout(contest: &Contest) -> Option<&str> {
     let text = contest.layout.as_deref()?;
     let layout: Option<Layout> = text.parse().ok();
-    let is_right = layout.is_some_and(|layout| layout.own_bytes() == Some(contest.size_bytes));
+    let is_right = layout.is_some_and(|layout| layout.own_bytes().is_none_or(|bytes| bytes == contest.size_bytes));
     (!is_right).then_some(text)
 }
 

@@ -137,7 +137,8 @@ fn waits_per_file(plan: &ContestPlan, durability: Durability, bytes: u64) -> Opt
         .max()
 }
 
-fn by_size(bytes: u64) -> u32 {
+/// How many files of a size a trial takes.
+pub(super) fn by_size(bytes: u64) -> u32 {
     if bytes >= SHORT_BYTES {
         1
     } else {
@@ -229,7 +230,7 @@ mod tests {
             differs: vec![seekless_record::Differ::None],
             read_ahead_kib: vec![None],
             updates: None,
-            layouts: vec![crate::experiment::Layout::DENSE],
+            layouts: vec![crate::experiment::Layout::Dense],
             memory_bytes: None,
             target: seekless_record::Target::Fresh,
             kernel: Kernel::Count,

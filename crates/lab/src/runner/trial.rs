@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use seekless::full_text;
 use seekless::method::{Choice, Durability, Operation};
-use seekless_record::{Cache, Contest, DeviceUse, Differ, Entry, Status, Subject, Target, Trial};
+use seekless_record::{Cache, Contest, DeviceUse, Differ, Drop, Entry, Status, Subject, Target, Trial};
 use seekless_results::{Decider, Turn, title};
 
 use super::apart::Apart;
 use super::check::{STRAY_PART, WRONG, mode_of};
+use super::first_touch::{FirstTouch, UserFile, are_unchanged, test_files};
 use super::needs::{needs_source, writes};
 use super::place::{Place, SourceFiles};
 use super::size::SEVERAL_BYTES;
@@ -29,9 +30,16 @@ pub(super) struct Files {
     /// What each source is compared with.
     pub others: Vec<OtherFile>,
     pub targets: Vec<PathBuf>,
+    /// The sources as they were when they were chosen, where they are the user's and read once.
+    pub chosen: Option<Vec<UserFile>>,
 }
 
 impl Files {
+    /// Whether a file of the user was changed or removed since it was chosen.
+    fn are_changed(&self) -> bool {
+        self.chosen.as_ref().is_some_and(|files| !are_unchanged(files))
+    }
+
     /// The files that are read, each once.
     pub fn read(&self) -> impl Iterator<Item = &TestFile> + Clone {
         let distinct = |(index, other): (usize, &OtherFile)| self.sources[index].path != other.file.path;
@@ -80,8 +88,9 @@ impl Runner<'_> {
         }
         let at_seconds = self.measured_seconds();
         self.count_written(&description, measured);
-        let files = match self.files(&description) {
-            Ok(files) => files,
+        let files = match self.files(&description, turn.round) {
+            Ok(Some(files)) => files,
+            Ok(None) => return Ok(()),
             Err(BenchError::Layout { why, .. }) => {
                 self.retire(turn, Status::Unavailable(why));
                 return Ok(());
@@ -89,6 +98,15 @@ impl Runner<'_> {
             Err(error) => return Err(error),
         };
         let outcome = self.run_child(&description, measured, &files);
+        let was_measured = matches!(outcome, Ok((Outcome::Measured(_), _)));
+        if !was_measured && files.are_changed() {
+            // It is not the method that failed.
+            self.places[description.storage]
+                .first_touch
+                .iter_mut()
+                .for_each(FirstTouch::miss);
+            return Ok(());
+        }
         let status = match outcome {
             Ok((Outcome::Measured(report), state)) => {
                 let device = report.trial.device.map(|device| DeviceUse {
@@ -105,9 +123,14 @@ impl Runner<'_> {
                     resident_before: state.resident,
                     valid: state.wrong.is_none(),
                     invalid: state.wrong,
+                    compared_bytes: (files.chosen.is_some())
+                        .then(|| description.size_bytes * u64::from(description.files)),
                     ..report.trial.clone()
                 };
                 let found = self.check(&description, measured, &files, &report, &mut trial);
+                if files.are_changed() {
+                    (trial.valid, trial.invalid) = (false, Some("a file changed while it was read".to_owned()));
+                }
                 let apart = Apart::of(&description).or(found);
                 if apart == Apart::of(&description) {
                     let wrong_answer = trial.invalid.clone().filter(|why| why.starts_with(WRONG));
@@ -143,7 +166,9 @@ impl Runner<'_> {
     /// Runs a trial that is not written down. If it fails, so does the one that follows, which says why.
     fn throw_away(&mut self, contest: &Contest, entry: &Entry) {
         self.count_written(contest, entry);
-        let Ok(files) = self.files(contest) else { return };
+        let Ok(Some(files)) = self.files(contest, 0) else {
+            return;
+        };
         let _ = self.run_child(contest, entry, &files);
         Self::clean_up(&files);
     }
@@ -170,8 +195,17 @@ impl Runner<'_> {
         self.run.contests[turn.contest].entries[turn.entry].status = status;
     }
 
-    /// The files of a trial: the sources that are there, the targets that will be.
-    fn files(&mut self, contest: &Contest) -> Result<Files, BenchError> {
+    /// The files of a trial: the sources that are there, the targets that will be. None where a file that is read once has
+    /// changed.
+    fn files(&mut self, contest: &Contest, round: u32) -> Result<Option<Files>, BenchError> {
+        if let Some(first_touch) = &mut self.places[contest.storage].first_touch {
+            return Ok(first_touch.take(round).map(|chosen| Files {
+                sources: test_files(&chosen),
+                others: Vec::new(),
+                targets: Vec::new(),
+                chosen: Some(chosen),
+            }));
+        }
         let (bytes, count, seed) = (contest.size_bytes, contest.files, self.bench.seed);
         let others = match (contest.operation, contest.differ) {
             (Operation::Compare, Differ::Itself) => {
@@ -201,11 +235,12 @@ impl Runner<'_> {
                 write_stream(path, contest.size_bytes, target_seed(self.bench.seed))?;
             }
         }
-        Ok(Files {
+        Ok(Some(Files {
             sources,
             others,
             targets,
-        })
+            chosen: None,
+        }))
     }
 
     /// Starts the child, brings the page cache into its state when the child is ready, and lets it run.
@@ -229,7 +264,7 @@ impl Runner<'_> {
             Err(outcome) => return Ok((outcome, State::UNKNOWN)),
         };
         if contest.cache == Cache::Over {
-            cache_state::bring(files.held(contest.target), Cache::Over, self.bench.drop)?;
+            cache_state::bring(files.held(contest.target), Cache::Over, self.run.drop)?;
         }
         let spec = Spec {
             action,
@@ -249,7 +284,12 @@ impl Runner<'_> {
         let state = if let Some(memory_bytes) = memory_bytes {
             cache_state::rehearsed(files.held(contest.target), memory_bytes)?
         } else {
-            let mut state = self.bring(place, files.held(contest.target), cache)?;
+            let drop = if contest.cold_metadata {
+                Drop::System
+            } else {
+                self.run.drop
+            };
+            let mut state = Self::bring(place, files.held(contest.target), cache, drop)?;
             // What caches beside the page cache on either storage makes both unknown.
             if let Some(other) = contest.other_storage.map(|other| &self.places[other])
                 && !other.tells_residency()
@@ -272,12 +312,12 @@ impl Runner<'_> {
     /// Brings files into a cache state. The file behind a loop is as cold as they are; where the page cache is not all
     /// that caches, nothing is claimed to be known.
     fn bring<'f>(
-        &self,
         place: &Place,
         files: impl Iterator<Item = &'f Path> + Clone,
         cache: Cache,
+        drop: Drop,
     ) -> Result<State, BenchError> {
-        let mut state = cache_state::bring(files.clone(), cache, self.bench.drop)?;
+        let mut state = cache_state::bring(files.clone(), cache, drop)?;
         // What keeps files in memory may have no pages for their holes, however often these are read.
         if cache == Cache::Warm && !place.has_cold && cache_state::holds_all_data(files)? {
             state.wrong = None;
@@ -285,7 +325,7 @@ impl Runner<'_> {
         if cache == Cache::Cold
             && let Some(backing) = place.backing_file()
         {
-            let behind = cache_state::bring(std::iter::once(backing), cache, self.bench.drop)?;
+            let behind = cache_state::bring(std::iter::once(backing), cache, drop)?;
             let wrong = behind.resident.filter(|part| *part > STRAY_PART);
             let wrong = wrong.map(|part| format!("{:.1} % of the loop's own file was resident", part * 100.0));
             state.wrong = state.wrong.or(wrong);

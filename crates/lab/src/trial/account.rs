@@ -40,8 +40,8 @@ pub fn wrong_source(trial: &Trial, method: Option<&Method>, expected: Expected) 
         // Nothing but holes: no byte can come from the device.
         _ if device_bytes == 0 => None,
         Cache::Over if expected.memory_bytes.is_some_and(|memory| device_bytes <= memory) => None,
-        Cache::Cold | Cache::Over if !expected.reads_all => None,
-        Cache::Cold if part < COLD_PART => Some(format!(
+        Cache::Cold | Cache::FirstTouch | Cache::Over if !expected.reads_all => None,
+        Cache::Cold | Cache::FirstTouch if part < COLD_PART => Some(format!(
             "only {:.1} % of its bytes came from the device, so it was not cold",
             part * 100.0
         )),

@@ -43,6 +43,8 @@ pub struct Trial {
     pub calls: Option<u64>,
     /// Bytes moved; of a comparison the size of the first file, which is what its verdict is about.
     pub bytes: u64,
+    /// The bytes to which its times are scaled where it is compared; `None` where all trials of its contest move the same.
+    pub compared_bytes: Option<u64>,
     /// Bytes of these in holes that were passed over: nobody read them; `None` for a command.
     pub hole_bytes: Option<u64>,
     /// Bytes that the process caused to be read from the device; `None` where the system does not tell.
@@ -68,6 +70,18 @@ pub struct Trial {
     pub valid: bool,
     /// Why not.
     pub invalid: Option<String>,
+}
+
+impl Trial {
+    /// Seconds that can be compared with those of other trials of its contest: for the same bytes.
+    #[must_use]
+    pub fn compared_seconds(&self) -> f64 {
+        let compared_bytes = self.compared_bytes.unwrap_or(self.bytes);
+        if compared_bytes == self.bytes {
+            return self.seconds;
+        }
+        self.seconds * compared_bytes as f64 / self.bytes.max(1) as f64
+    }
 }
 
 /// What a device did during a trial, everybody's requests included.

@@ -101,6 +101,83 @@ fn rounds_of_all_groups_take_turns_and_the_winners_are_measured_again() {
 }
 
 #[test]
+fn the_rows_of_a_latin_square_are_balanced() {
+    for count in [1, 2, 5, 8, 16] {
+        let items: Vec<usize> = (0..count).collect();
+        let rows: Vec<Vec<usize>> = (0..count).map(|row| latin_row(&items, row as u32)).collect();
+        for place in 0..count {
+            let met: HashSet<usize> = rows.iter().map(|row| row[place]).collect();
+            assert_eq!(met.len(), count, "each comes once in place {place} of {count}");
+        }
+        let follows: HashSet<_> = rows.iter().flat_map(|row| row.windows(2)).collect();
+        assert!(
+            count % 2 == 1 || follows.len() == count * (count - 1),
+            "each follows each"
+        );
+    }
+}
+
+#[test]
+fn rounds_end_with_the_files_that_are_read_once_and_some_are_kept_for_the_winners() {
+    for (files, contending) in [(6, 6), (10, 6), (14, 8), (40, 34)] {
+        let (mut run, mut groups) = contests(1, Duration::from_mins(1));
+        groups[0].rounds_of_files = Some(files);
+        let mut decider = decider_for(&run, groups, 100_000);
+        // Too noisy to be decided.
+        fastrand::seed(3);
+        let seconds: Seconds = |_, _| 1.0 + fastrand::f64() * 20.0;
+        measure(&mut run, &mut decider, seconds, f64::MAX);
+        let of_phase = |is_confirming: bool| {
+            let trials = run.trials.iter().filter(|trial| trial.entry == 0);
+            trials
+                .filter(|trial| (trial.phase == Phase::Confirming) == is_confirming)
+                .count() as u32
+        };
+        assert_eq!(of_phase(false), contending, "{files}");
+        assert_eq!(of_phase(true), (files - contending).min(CONFIRMING_ROUNDS), "{files}");
+    }
+}
+
+#[test]
+fn undecided_contests_get_equal_time_and_short_trials_many_rounds() {
+    let (mut run, groups) = contests(2, Duration::from_secs(30));
+    let mut decider = decider_for(&run, groups, 100);
+    fastrand::seed(3);
+    // Too noisy to be decided; a trial of the first contest is ten times as short.
+    let seconds: Seconds = |contest, _| [0.02, 0.2][contest] * (1.0 + fastrand::f64() * 20.0);
+    measure(&mut run, &mut decider, seconds, f64::MAX);
+    let contending = |contest: usize| {
+        let trials = run.trials.iter().filter(move |trial| trial.contest == contest);
+        let seconds = trials.filter(|trial| trial.phase == Phase::Contending && trial.round >= DECIDING_ROUNDS);
+        seconds.map(|trial| trial.seconds).sum::<f64>()
+    };
+    let ratio = contending(0) / contending(1);
+    assert!((0.7..1.4).contains(&ratio), "{ratio}");
+    assert!(count(&run, 0, 0) > 40, "{}", count(&run, 0, 0));
+}
+
+#[test]
+fn what_may_no_longer_run_leaves_its_time_to_the_others() {
+    let (mut run, groups) = contests(2, Duration::from_secs(30));
+    let mut decider = decider_for(&run, groups, 1000);
+    fastrand::seed(3);
+    let mut elapsed = 0.0;
+    while let Some(next) = decider.next(&mut run, Duration::from_secs_f64(elapsed), |contest| {
+        contest.size_bytes > 1 << 20 || elapsed < 100.0
+    }) {
+        let Next::Trial(turn) = next else { continue };
+        let seconds = 1.0 + fastrand::f64() * 20.0;
+        elapsed += seconds;
+        run.trials.push(Trial {
+            contest: turn.contest,
+            phase: turn.phase,
+            ..simulation::trial(turn.entry, turn.round, seconds)
+        });
+    }
+    assert!(elapsed > 800.0 && count(&run, 1, 0) > count(&run, 0, 0), "{elapsed}");
+}
+
+#[test]
 fn what_is_beaten_is_dropped_and_a_settled_contest_gets_no_more_rounds() {
     let (mut run, groups) = contests(1, Duration::from_mins(1));
     let mut decider = decider_for(&run, groups, 1000);

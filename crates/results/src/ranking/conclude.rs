@@ -309,7 +309,11 @@ impl<'a> Judged<'a> {
 
     /// One entry's seconds over another's, on the rounds that measured the winners again.
     pub fn compare_again(&self, entry: usize, over: usize) -> Option<Interval> {
-        let seconds = |entry| self.again(entry).map(|trial| (trial.round, trial.seconds)).collect();
+        let seconds = |entry| {
+            self.again(entry)
+                .map(|trial| (trial.round, trial.compared_seconds()))
+                .collect()
+        };
         ratio_interval(&paired_ratios(&seconds(entry), &seconds(over)))
     }
 

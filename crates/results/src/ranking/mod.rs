@@ -37,7 +37,7 @@ impl Samples {
     pub fn of<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Self {
         let ranked = trials.into_iter().filter(|trial| is_ranked(trial));
         Self {
-            by_round: ranked.map(|trial| (trial.round, trial.seconds)).collect(),
+            by_round: ranked.map(|trial| (trial.round, trial.compared_seconds())).collect(),
         }
     }
 
@@ -159,7 +159,7 @@ pub fn summarize(trials: &[&Trial]) -> Option<Summary> {
     let known = |figure: &dyn Fn(&Trial) -> Option<f64>| {
         median(&ranked.iter().filter_map(|trial| figure(trial)).collect::<Vec<f64>>())
     };
-    let all_seconds = column(|trial| trial.seconds);
+    let all_seconds = column(Trial::compared_seconds);
     let seconds = median_interval(&all_seconds)?;
     let left_out = trials.iter().filter(|trial| trial.phase != Phase::Confirming).count() - ranked.len();
     Some(Summary {
@@ -168,7 +168,7 @@ pub fn summarize(trials: &[&Trial]) -> Option<Summary> {
         seconds,
         mean_seconds: mean(&all_seconds)?,
         deviation_seconds: deviation(&all_seconds),
-        bytes_per_second: median(&column(|trial| trial.bytes as f64))? / seconds.median,
+        bytes_per_second: median(&column(|trial| trial.compared_bytes.unwrap_or(trial.bytes) as f64))? / seconds.median,
         cpu_seconds: median(&column(cpu_seconds))?,
         fsync_seconds: median(&column(|trial| trial.fsync_seconds))?,
         setup_seconds: median(&column(|trial| trial.setup_seconds))?,

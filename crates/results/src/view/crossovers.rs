@@ -63,6 +63,7 @@ fn describe(contest: &Contest, storages: &[Storage]) -> String {
         Cache::Cold => Some("cold"),
         Cache::Warm => Some("warm"),
         Cache::Over => Some("larger than memory"),
+        Cache::FirstTouch => Some("first touch"),
         Cache::None => None,
     };
     let target = (contest.target == Target::Overwrite).then_some("overwriting");

@@ -218,6 +218,11 @@ pub fn next_data(_file: &File, _offset: u64) -> io::Result<Support<Option<u64>>>
 }
 
 /// `Unavailable`: Linux only.
+pub fn collapse_range(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux only.
 pub fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
     Ok(Support::Unavailable(MISSING))
 }

@@ -257,7 +257,7 @@ fn a_contest_says_how_its_files_are_laid_out_and_how_much_memory_they_may_take()
     let layouts: Vec<String> = contest.layouts.iter().map(ToString::to_string).collect();
     assert_eq!(layouts, ["dense", "2 x (4K hole, 4K data)"]);
     assert_eq!(contest.memory_bytes, Some(512 << 20));
-    assert_eq!(parsed(&with(read)).contests[0].layouts, [Layout::DENSE]);
+    assert_eq!(parsed(&with(read)).contests[0].layouts, [Layout::Dense]);
     let refused = |lines: &str| refused(&with(&format!("{read}{lines}")));
     assert!(refused("layout = [\"4K gap\"]").contains("x.toml:6:11: `4K gap`"));
     assert!(refused("layout = []").contains("at least one"));

@@ -52,6 +52,14 @@ pub fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<Support<()>>
     })
 }
 
+/// Cuts a range of whole blocks out of a file, which gets shorter by it; what was behind it moves up, and stays where it is on
+/// the device: fallocate(2) `FALLOC_FL_COLLAPSE_RANGE`. The range must end before the file does.
+pub fn collapse_range(file: &File, offset: u64, len: u64) -> io::Result<Support<()>> {
+    attempt(ABSENT, "the file system cannot cut ranges out of files", || {
+        rustix::fs::fallocate(file, FallocateFlags::COLLAPSE_RANGE, offset, len)
+    })
+}
+
 /// Takes a lease that nobody else may open the file against without this process being told: fcntl(2) `F_SETLEASE` with
 /// `F_WRLCK`. It ends when the file is closed.
 ///
@@ -179,6 +187,22 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
+
+    #[test]
+    fn a_range_that_is_cut_out_is_gone_and_what_was_behind_it_moves_up() {
+        let file = tempfile::tempfile().unwrap();
+        for (place, byte) in [1, 2, 3].into_iter().enumerate() {
+            file.write_all_at(&vec![byte; 64 << 10], (place as u64) << 16).unwrap();
+        }
+        if let Support::Unavailable(reason) = collapse_range(&file, 64 << 10, 64 << 10).unwrap() {
+            println!("skipped: {reason}");
+            return;
+        }
+        assert_eq!(file.metadata().unwrap().len(), 128 << 10);
+        let mut found = vec![0; 128 << 10];
+        file.read_exact_at(&mut found, 0).unwrap();
+        assert!(found == [vec![1; 64 << 10], vec![3; 64 << 10]].concat());
+    }
 
     #[test]
     fn a_punched_range_is_a_hole_that_reads_as_zeros() {

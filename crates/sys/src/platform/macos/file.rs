@@ -137,6 +137,11 @@ pub fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<(
 }
 
 /// `Unavailable`: Linux only.
+pub fn collapse_range(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("ranges are cut out of files on Linux only"))
+}
+
+/// `Unavailable`: Linux only.
 pub fn take_write_lease(_file: &File) -> io::Result<Support<()>> {
     Ok(Support::Unavailable("leases exist on Linux only"))
 }

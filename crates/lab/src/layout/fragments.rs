@@ -1,0 +1,170 @@
+//! Files that are data throughout and lie in many places of the device, as files do that grew slowly on a full disk.
+//!
+//! A file system keeps a file together even if it is written in a random order, so it has to be made to: every other piece is cut out of
+//! a file of twice the size. Where that is not available, pieces are written in a random order, each through to the device.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use seekless_sys::{self as sys, Support};
+
+use super::BLOCK_BYTES;
+use crate::generator::Generator;
+
+/// The usual piece: what a file that is appended to slowly gets at a time.
+const PIECE_BYTES: u64 = 64 << 10;
+/// A file has more pieces than this, unless they would be less than a block.
+const FEWEST_PIECES: u64 = 64;
+/// The most pieces of a file: each is cut out or synced on its own.
+const MOST_PIECES: u64 = 1024;
+
+/// The size of the pieces of a file.
+fn piece_bytes(bytes: u64) -> u64 {
+    let usual = (bytes / FEWEST_PIECES).clamp(BLOCK_BYTES, PIECE_BYTES);
+    usual.max(bytes.div_ceil(MOST_PIECES)).next_power_of_two()
+}
+
+/// Makes a file of the stream of a seed that must not exist, through to the device. While it is made, it takes twice its
+/// space.
+///
+/// # Errors
+/// The system's, of creating, writing and syncing.
+pub fn make_fragmented(path: &Path, bytes: u64, seed: u64) -> io::Result<()> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    let pieces: Vec<u64> = (0..bytes).step_by(piece_bytes(bytes) as usize).collect();
+    if cut_out(&file, bytes, &pieces, seed)? {
+        return file.sync_all();
+    }
+    file.set_len(0)?;
+    let mut shuffled = pieces;
+    fastrand::Rng::with_seed(seed).shuffle(&mut shuffled);
+    for at in shuffled {
+        write_piece(&file, at, at, bytes, seed)?;
+        file.sync_data()?;
+    }
+    file.sync_all()
+}
+
+/// Writes each piece and a second one behind it, and cuts the second ones out, the last first. False where the file system
+/// cannot do that.
+fn cut_out(file: &File, bytes: u64, pieces: &[u64], seed: u64) -> io::Result<bool> {
+    for &at in pieces {
+        write_piece(file, at, 2 * at, bytes, seed)?;
+        if at + piece_bytes(bytes) < bytes {
+            write_piece(file, at, 2 * at + piece_bytes(bytes), bytes, seed)?;
+        }
+    }
+    file.sync_all()?;
+    for &at in pieces.iter().rev().skip(1) {
+        match sys::collapse_range(file, 2 * at + piece_bytes(bytes), piece_bytes(bytes))? {
+            Support::Available(()) => {}
+            Support::Unavailable(_) => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// Writes what the file shall have at `at` to where it is for now.
+fn write_piece(file: &File, at: u64, to: u64, bytes: u64, seed: u64) -> io::Result<()> {
+    let mut piece = vec![0; (bytes - at).min(piece_bytes(bytes)) as usize];
+    Generator::new(seed).fill(at, &mut piece);
+    file.write_all_at(&piece, to)
+}
+
+/// Holds a file against what it shall be: at least half of its pieces do not follow the one before them on the device. A
+/// sentence says what is wrong.
+///
+/// # Errors
+/// The system's, of opening and asking.
+pub fn verify_fragmented(path: &Path) -> io::Result<Result<(), String>> {
+    let file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    let extents = match sys::extents(&file)? {
+        Support::Available(extents) => extents,
+        Support::Unavailable(reason) => return Ok(Err(reason.to_owned())),
+    };
+    if extents.iter().any(|extent| extent.flags.is_doubtful()) {
+        return Ok(Err(
+            "the file system does not tell where on the device the file lies".to_owned()
+        ));
+    }
+    let pairs = extents.iter().zip(extents.iter().skip(1));
+    let breaks = pairs
+        .filter(|(one, next)| one.physical + one.length != next.physical)
+        .count() as u64;
+    let wanted = bytes.div_ceil(piece_bytes(bytes)) / 2;
+    Ok(if wanted == 0 {
+        Err("a file of one block cannot be in fragments".to_owned())
+    } else if breaks < wanted {
+        Err(format!(
+            "the file system keeps files together: {} fragments instead of {}",
+            breaks + 1,
+            wanted + 1
+        ))
+    } else {
+        Ok(())
+    })
+}
+
+/// Tries whether a file can be made in fragments in a folder; a sentence says why not.
+///
+/// # Errors
+/// The system's, of making the file.
+pub fn try_fragments(folder: &Path) -> io::Result<Result<(), String>> {
+    let path = folder.join("fragments");
+    let tried = make_fragmented(&path, FEWEST_PIECES * BLOCK_BYTES, 1).and_then(|()| verify_fragmented(&path));
+    let _ = std::fs::remove_file(&path);
+    tried
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_neither_many_nor_few() {
+        for (bytes, piece) in [
+            (1, 4 << 10),
+            (100 << 10, 4 << 10),
+            (1 << 20, 16 << 10),
+            (64 << 20, 64 << 10),
+            (1 << 30, 1 << 20),
+            ((1 << 30) + 1, 2 << 20),
+        ] {
+            assert_eq!(piece_bytes(bytes), piece, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_fragmented_file_has_the_bytes_of_the_stream_and_lies_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        for bytes in [8192, 1_000_001, 3 << 20] {
+            let path = folder.path().join(bytes.to_string());
+            make_fragmented(&path, bytes, 7).unwrap();
+            let mut expected = vec![0; bytes as usize];
+            Generator::new(7).fill(0, &mut expected);
+            assert!(std::fs::read(&path).unwrap() == expected, "{bytes}");
+            match verify_fragmented(&path).unwrap() {
+                Ok(()) => {}
+                Err(why) => println!("skipped: {why}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_lies_together_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, vec![1; 1 << 20]).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+        let why = verify_fragmented(&path).unwrap().unwrap_err();
+        assert!(!why.is_empty());
+    }
+}

@@ -1,0 +1,440 @@
+//! Files of the user that are read for the first time, each once, as cold as they are found.
+//!
+//! A host's cache serves what was just written, so a file made now tells little about files that were there before. Nothing
+//! is dropped from memory and nothing is written. Files of similar size form a block, one for each round: chance deals its
+//! files to the trials, and the decider's Latin square says which method comes when.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::fs::Metadata;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use seekless::cache::CachedFile;
+use seekless::method::Operation;
+use seekless_results::CONFIRMING_ROUNDS;
+use walkdir::WalkDir;
+
+use super::size::by_size;
+use super::{Bench, BenchError};
+use crate::layout::allocated_bytes;
+use crate::testfile::TestFile;
+use crate::trial::Stop;
+
+/// Rounds for which there must be files: with fewer, nothing has an interval.
+const FEWEST_ROUNDS: u32 = 6;
+/// So many times these rounds usually decide.
+const USUAL_TIMES: u32 = 2;
+/// The largest file of a contest has at most so many times the bytes of the smallest.
+const SIMILAR: u64 = 2;
+/// The part of the budget in which files are looked for.
+const LOOKING_PART: f64 = 0.25;
+/// A trial of files that are cold takes longer than one of files in memory, so this part of the usual number is enough to time.
+const FEWER: u32 = 8;
+/// What is expected to be read in a millisecond: files are chosen for which the budget suffices.
+const BYTES_PER_MS: u64 = 200_000;
+
+/// A file of the user, as it was when it was chosen.
+#[derive(Clone, Debug)]
+pub(super) struct UserFile {
+    path: PathBuf,
+    bytes: u64,
+    id: (u64, u64),
+    times: [i64; 4],
+}
+
+impl UserFile {
+    fn new(path: &Path, metadata: &Metadata) -> Self {
+        Self {
+            path: path.to_owned(),
+            bytes: metadata.len(),
+            id: id(metadata),
+            times: times(metadata),
+        }
+    }
+
+    /// Whether it is the same file with the same content, as far as the system tells.
+    fn is_unchanged(&self) -> bool {
+        let now = std::fs::symlink_metadata(&self.path);
+        now.is_ok_and(|now| (now.len(), id(&now), times(&now)) == (self.bytes, self.id, self.times))
+    }
+}
+
+fn id(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// What changes with the content or the metadata of a file.
+fn times(metadata: &Metadata) -> [i64; 4] {
+    [
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
+    ]
+}
+
+/// Why files are left out, and how many.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    in_memory: u32,
+    unknown: u32,
+    with_holes: u32,
+    shared: u32,
+    unreadable: u32,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = [
+            (self.in_memory, "in memory"),
+            (
+                self.unknown,
+                "of which the system does not tell whether they are in memory",
+            ),
+            (self.with_holes, "with holes"),
+            (self.shared, "with shared blocks"),
+            (self.unreadable, "not readable"),
+        ];
+        let found = all.iter().filter(|(files, _)| *files > 0);
+        let words: Vec<String> = found.map(|(files, why)| format!("{files} {why}")).collect();
+        if words.is_empty() {
+            f.write_str("none")
+        } else {
+            f.write_str(&words.join(", "))
+        }
+    }
+}
+
+/// The files of a contest, by round and trial.
+pub(super) struct FirstTouch {
+    blocks: Vec<Vec<Vec<UserFile>>>,
+    /// About the bytes of each.
+    pub bytes: u64,
+    /// Files of one trial.
+    pub files_per_trial: u32,
+    /// What there is to say of them.
+    pub about: String,
+    /// Trials that were left out, because a file had changed.
+    pub missed: u32,
+}
+
+impl FirstTouch {
+    /// Chooses files below a folder, for the only contest of reads that is asked for.
+    pub fn new(folder: &Path, bench: &Bench, stop: &Stop) -> Result<Self, BenchError> {
+        let entries = entries(bench)?;
+        let started = Instant::now();
+        let limit = bench.rounds.is_none().then(|| bench.budget.mul_f64(LOOKING_PART));
+        let (mut files, left_out) = find(folder, || {
+            stop.is_requested() || limit.is_some_and(|limit| started.elapsed() >= limit)
+        });
+        let is_limited = limit.is_some_and(|limit| started.elapsed() >= limit);
+        files.sort_by_key(|file| file.bytes);
+        let budget = bench.rounds.is_none().then_some(bench.budget);
+        let fewest = bench.rounds.unwrap_or(FEWEST_ROUNDS);
+        let sizes: Vec<u64> = files.iter().map(|file| file.bytes).collect();
+        let class = SizeClass::choose(&sizes, entries, fewest, budget);
+        let needed = class.as_ref().map_or(entries * fewest as usize, |class| {
+            entries * fewest as usize * class.files_per_trial as usize
+        });
+        let similar = class.as_ref().map_or(0, |class| class.files.len());
+        let Some(class) = class.filter(|_| similar >= needed) else {
+            return Err(BenchError::TooFewFiles {
+                path: folder.to_owned(),
+                needed,
+                similar,
+                left_out,
+            });
+        };
+        let (smallest, largest) = (sizes[class.files.start], sizes[class.files.end - 1]);
+        let bytes = rounded(sizes[class.files.clone()].iter().sum::<u64>() / similar as u64);
+        let mut rng = fastrand::Rng::with_seed(bench.seed);
+        let blocks = class.blocks(&files, entries, &mut rng);
+        let used = blocks.len() * entries * class.files_per_trial as usize;
+        let about = format!(
+            "{used} files of {smallest} to {largest} bytes below {}, each read once, and times by their bytes. Left out: \
+             {left_out}.{} Choosing them brought their metadata into memory: only their data is cold.",
+            folder.display(),
+            if is_limited {
+                " A quarter of the time was over before all were looked at."
+            } else {
+                ""
+            },
+        );
+        Ok(Self {
+            blocks,
+            bytes,
+            files_per_trial: class.files_per_trial,
+            about,
+            missed: 0,
+        })
+    }
+
+    /// For how many rounds there are files.
+    pub fn rounds(&self) -> u32 {
+        self.blocks.len() as u32
+    }
+
+    /// Takes the files of the next trial of a round, none of which was read; `None` where one of them has changed since it
+    /// was chosen.
+    pub fn take(&mut self, round: u32) -> Option<Vec<UserFile>> {
+        let files = self.blocks.get_mut(round as usize).and_then(Vec::pop);
+        let files = files.filter(|files| are_unchanged(files));
+        if files.is_none() {
+            self.miss();
+        }
+        files
+    }
+
+    /// Counts a trial that is left out.
+    pub fn miss(&mut self) {
+        self.missed += 1;
+    }
+}
+
+/// Whether files are what they were when they were chosen.
+pub(super) fn are_unchanged(files: &[UserFile]) -> bool {
+    files.iter().all(UserFile::is_unchanged)
+}
+
+/// The files as those of a trial, whose answers are not known: nobody has read them.
+pub(super) fn test_files(files: &[UserFile]) -> Vec<TestFile> {
+    files
+        .iter()
+        .map(|file| TestFile::unread(&file.path, file.bytes))
+        .collect()
+}
+
+/// The entries of the only contest of reads.
+fn entries(bench: &Bench) -> Result<usize, BenchError> {
+    let contests = bench.experiments.iter().flat_map(|experiment| &experiment.contests);
+    let mut reads = contests.filter(|plan| plan.operation == Operation::Read);
+    match (reads.next(), reads.next()) {
+        (Some(plan), None) if plan.read_ahead_kib.len() == 1 => Ok(plan.methods.len() + plan.commands.len()),
+        (None, _) => Err(BenchError::NothingToRead),
+        _ => Err(BenchError::SeveralContests),
+    }
+}
+
+/// All files below a folder that may be read for the first time, until it is enough. Links are not followed, and other file
+/// systems not entered.
+fn find(folder: &Path, is_enough: impl Fn() -> bool) -> (Vec<UserFile>, LeftOut) {
+    let (mut files, mut left_out) = (Vec::new(), LeftOut::default());
+    let mut linked = HashSet::new();
+    for entry in WalkDir::new(folder).same_file_system(true) {
+        if is_enough() {
+            break;
+        }
+        let path = match &entry {
+            Ok(entry) if entry.file_type().is_file() => entry.path(),
+            Ok(_) => continue,
+            Err(_) => {
+                left_out.unreadable += 1;
+                continue;
+            }
+        };
+        let Ok(file) = CachedFile::open(path) else {
+            left_out.unreadable += 1;
+            continue;
+        };
+        let metadata = file.metadata();
+        let is_first_name = metadata.nlink() < 2 || linked.insert(id(metadata));
+        if metadata.len() == 0 || !is_first_name {
+            continue;
+        }
+        match file.resident().ok().and_then(|resident| resident.part()) {
+            None => left_out.unknown += 1,
+            Some(part) if part > 0.0 => left_out.in_memory += 1,
+            Some(_) if allocated_bytes(metadata) < metadata.len() => left_out.with_holes += 1,
+            Some(_) if has_shared_blocks(path) => left_out.shared += 1,
+            Some(_) => files.push(UserFile::new(path, metadata)),
+        }
+    }
+    (files, left_out)
+}
+
+fn has_shared_blocks(path: &Path) -> bool {
+    let extents = seekless::extents(path).ok().flatten();
+    extents.is_some_and(|extents| extents.shared_bytes > 0)
+}
+
+/// Files of similar size, by their places among all that are sorted by size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SizeClass {
+    files: Range<usize>,
+    files_per_trial: u32,
+}
+
+impl SizeClass {
+    /// Of the classes with files for the most rounds that the budget has time for, the one of the largest files. Rounds beyond
+    /// what usually decides, and what measures the winners again, count no more.
+    fn choose(sizes: &[u64], entries: usize, fewest_rounds: u32, budget: Option<Duration>) -> Option<Self> {
+        let wanted = u64::from(fewest_rounds * USUAL_TIMES + CONFIRMING_ROUNDS);
+        let mut end = 0;
+        let is_first_of_size = |&start: &usize| start == 0 || sizes[start] > sizes[start - 1];
+        let classes = (0..sizes.len()).filter(is_first_of_size).map(|start| {
+            while sizes
+                .get(end)
+                .is_some_and(|bytes| *bytes <= sizes[start].saturating_mul(SIMILAR))
+            {
+                end += 1;
+            }
+            let most = by_size(sizes[start]);
+            let fair = (end - start) as u64 / (entries as u64 * wanted).max(1);
+            Self {
+                files: start..end,
+                files_per_trial: (fair.min(u64::from(most)) as u32).max(most.div_ceil(FEWER)),
+            }
+        });
+        classes.max_by_key(|class| {
+            let of_round = (entries as u64 * u64::from(class.files_per_trial)).max(1);
+            let files = class.files.len() as u64;
+            let bytes = sizes[class.files.start];
+            let in_time = budget.map_or(u64::MAX, |budget| {
+                budget.as_millis() as u64 * BYTES_PER_MS / of_round.saturating_mul(bytes)
+            });
+            // In thousandths, so that the nearest is found where there are too few.
+            let enough = (files * 1000 / of_round).min(u64::from(fewest_rounds) * 1000);
+            (enough, (files / of_round).min(wanted).min(in_time), bytes)
+        })
+    }
+
+    /// The files by round and trial: those of a round are neighbours in size, and chance says which trial gets which.
+    fn blocks(&self, files: &[UserFile], entries: usize, rng: &mut fastrand::Rng) -> Vec<Vec<Vec<UserFile>>> {
+        let per_trial = self.files_per_trial as usize;
+        let rounds = files[self.files.clone()].chunks_exact(entries * per_trial);
+        let mut blocks: Vec<Vec<Vec<UserFile>>> = rounds
+            .map(|files| {
+                let mut files = files.to_vec();
+                rng.shuffle(&mut files);
+                files.chunks(per_trial).map(<[UserFile]>::to_vec).collect()
+            })
+            .collect();
+        rng.shuffle(&mut blocks);
+        blocks
+    }
+}
+
+/// A size that reads well, at most an eighth less.
+fn rounded(bytes: u64) -> u64 {
+    let step = 1 << bytes.max(1).ilog2().saturating_sub(3);
+    bytes / step * step
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless::method::format_size;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn class(sizes: &[u64], entries: usize, seconds: u64) -> Option<SizeClass> {
+        SizeClass::choose(sizes, entries, FEWEST_ROUNDS, Some(Duration::from_secs(seconds)))
+    }
+
+    #[test]
+    fn the_largest_files_are_chosen_of_which_there_are_enough() {
+        let sizes: Vec<u64> = [
+            vec![MIB; 1000],
+            vec![16 * MIB; 80],
+            vec![64 * MIB; 60],
+            vec![512 * MIB; 5],
+        ]
+        .concat();
+        let chosen = class(&sizes, 2, 3600).unwrap();
+        assert_eq!((chosen.files, chosen.files_per_trial), (1080..1140, 1));
+        let in_less_time = class(&sizes, 2, 10).unwrap();
+        assert_eq!(in_less_time.files, 1000..1080, "2 GB are read in ten seconds");
+        let of_many = class(&sizes, 10, 3600).unwrap();
+        assert_eq!((of_many.files, of_many.files_per_trial), (0..1000, 5));
+        assert_eq!(class(&[], 2, 60), None);
+    }
+
+    #[test]
+    fn files_of_a_class_are_similar_and_each_is_dealt_once() {
+        let sizes: Vec<u64> = (0..200).map(|index| 4 * MIB + index * MIB / 8).collect();
+        let chosen = class(&sizes, 4, 3600).unwrap();
+        assert!(sizes[chosen.files.end - 1] <= SIMILAR * sizes[chosen.files.start]);
+        let folder = tempfile::tempdir().unwrap();
+        let metadata = folder.path().metadata().unwrap();
+        let files: Vec<UserFile> = (0..200)
+            .map(|index| UserFile {
+                bytes: sizes[index],
+                ..UserFile::new(Path::new(&index.to_string()), &metadata)
+            })
+            .collect();
+        let blocks = chosen.blocks(&files, 4, &mut fastrand::Rng::with_seed(1));
+        assert_eq!(blocks.len(), chosen.files.len() / 4);
+        let mut seen = HashSet::new();
+        for block in &blocks {
+            assert_eq!(block.len(), 4);
+            let all = || block.iter().flatten();
+            let (least, most) = (all().map(|file| file.bytes).min(), all().map(|file| file.bytes).max());
+            assert_eq!(
+                most.unwrap() - least.unwrap(),
+                sizes[3] - sizes[0],
+                "neighbours in size"
+            );
+            assert!(all().all(|file| seen.insert(file.path.clone())));
+        }
+    }
+
+    #[test]
+    fn only_files_whose_every_byte_is_cold_are_found_and_each_by_one_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["cold", "resident", "gone"] {
+            std::fs::write(path(name), vec![1; 100_000]).unwrap();
+            seekless::cache::drop_file(&path(name)).unwrap();
+        }
+        std::fs::hard_link(path("cold"), path("linked")).unwrap();
+        std::os::unix::fs::symlink("cold", path("symbolic")).unwrap();
+        std::fs::File::create(path("sparse")).unwrap().set_len(1 << 20).unwrap();
+        std::fs::write(path("empty"), "").unwrap();
+        seekless::cache::warm_file(&path("resident")).unwrap();
+        let (mut files, left_out) = find(folder.path(), || false);
+        files.sort_by(|one, other| one.path.file_name().cmp(&other.path.file_name()));
+        if seekless::cache::resident(&path("gone")).unwrap().part() != Some(0.0) {
+            eprintln!("skipped: this file system keeps files in memory");
+            return;
+        }
+        let names: Vec<_> = files
+            .iter()
+            .filter_map(|file| file.path.file_name()?.to_str())
+            .collect();
+        assert!(
+            matches!(names[..], ["cold" | "linked", "gone"] | ["gone", "linked"]),
+            "{names:?}"
+        );
+        assert_eq!(left_out.to_string(), "1 in memory, 1 with holes");
+        std::fs::remove_file(path("gone")).unwrap();
+        let are_unchanged: Vec<bool> = files.iter().map(UserFile::is_unchanged).collect();
+        assert_eq!(are_unchanged.iter().filter(|is| **is).count(), 1);
+        std::fs::write(path("cold"), vec![2; 100_000]).unwrap();
+        assert!(
+            !files.iter().any(UserFile::is_unchanged),
+            "the same size, and other bytes"
+        );
+        let mut first_touch = FirstTouch {
+            blocks: vec![vec![files]],
+            bytes: 1,
+            files_per_trial: 2,
+            about: String::new(),
+            missed: 0,
+        };
+        assert!(first_touch.take(0).is_none() && first_touch.take(0).is_none() && first_touch.take(1).is_none());
+        assert_eq!(first_touch.missed, 3);
+    }
+
+    #[test]
+    fn a_size_that_reads_well_is_hardly_less() {
+        for bytes in [1, 7, 1000, 5_555_555, u64::MAX] {
+            let rounded = rounded(bytes);
+            assert!(rounded <= bytes && rounded >= bytes - bytes / 8, "{bytes}: {rounded}");
+        }
+        assert_eq!(format_size(rounded(5_555_555)), "5M");
+    }
+}
