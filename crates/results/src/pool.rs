@@ -171,8 +171,10 @@ pub fn is_alike(one: &Run, other: &Run) -> bool {
 
 fn is_same_storage(one: &Storage, other: &Storage) -> bool {
     let Some(id) = &one.id else { return false };
-    // Of what has no UUID, such as tmpfs, there may be many.
-    Some(id) == other.id.as_ref() && (id.uuid.is_some() || one.mount_point == other.mount_point)
+    // Of what has no UUID, such as tmpfs, there may be many; and options such as `sync` make another storage of one.
+    Some(id) == other.id.as_ref()
+        && one.mount_options == other.mount_options
+        && (id.uuid.is_some() || one.mount_point == other.mount_point)
 }
 
 /// Runs that began within an hour of each other, and how many days lie between them and the run that is asked about.
@@ -250,8 +252,8 @@ impl Merged {
                 let Some(found) = found else { continue };
                 let begin = rounds;
                 for (entry, mut trial) in trials_of(&merged.contest.entries, other, found) {
-                    trial.round += begin;
-                    rounds = rounds.max(trial.round + 1);
+                    trial.round = trial.round.saturating_add(begin);
+                    rounds = rounds.max(trial.round.saturating_add(1));
                     merged.trials[entry].push(trial);
                 }
                 merged.runs += usize::from(rounds > begin);

@@ -190,7 +190,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if let Some(count) = arguments.sittings {
         // What is asked for must not turn out to be wrong in a log.
-        bench(arguments, None)?;
+        seekless_lab::unmeasured(&bench(arguments, None)?)?;
         return sittings::sit(count, arguments.every, |stop, caught| measure(arguments, stop, caught));
     }
     let stop = Stop::default();

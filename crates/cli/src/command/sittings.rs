@@ -4,10 +4,11 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use seekless_lab::store::{Store, StoreError};
@@ -36,7 +37,7 @@ const IN_BACKGROUND: &str = "SEEKLESS_IN_BACKGROUND";
 
 /// Whether this is the process in the background.
 pub fn is_in_background() -> bool {
-    std::env::var_os(IN_BACKGROUND).is_some()
+    std::env::var_os(IN_BACKGROUND).is_some_and(|told| told == "1")
 }
 
 /// How often a process that waits for its next sitting looks at the time: a machine that slept is late then, but not lost.
@@ -52,7 +53,6 @@ pub fn sit(
     if !is_in_background() {
         return Ok(start(count, every)?);
     }
-    let _ = rustix::process::setsid();
     let stop = Stop::default();
     let caught = on_signal({
         let stop = stop.clone();
@@ -66,17 +66,16 @@ pub fn sit(
         }
         let now = Timestamp::now();
         next = now.saturating_add(every).unwrap_or(Timestamp::MAX);
-        writeln!(anstream::stdout(), "\n--- sitting {sitting} of {count}, {}", local(now))?;
-        match measure(&stop, &caught) {
+        // The next hour may be better, for the log, too.
+        let _ = writeln!(anstream::stdout(), "\n--- sitting {sitting} of {count}, {}", local(now));
+        let errors = match measure(&stop, &caught) {
             Err(Failure::Stopped(signal)) => return Err(Failure::Stopped(signal)),
-            // The next hour may be better.
-            Err(Failure::Error(error)) => writeln!(anstream::stderr(), "seekless: {error:#}")?,
-            Err(Failure::Partly(errors)) => {
-                for error in errors {
-                    writeln!(anstream::stderr(), "seekless: {error:#}")?;
-                }
-            }
-            Ok(()) => {}
+            Err(Failure::Error(error)) => vec![error],
+            Err(Failure::Partly(errors)) => errors,
+            Ok(()) => Vec::new(),
+        };
+        for error in errors {
+            let _ = writeln!(anstream::stderr(), "seekless: {error:#}");
         }
     }
     Ok(())
@@ -97,25 +96,35 @@ fn first_start(every: SignedDuration) -> Timestamp {
 fn start(count: u32, every: SignedDuration) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("this program's own file could not be found")?;
     let path = Store::of_user()?.log_path()?;
+    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        bail!("{}: is not a regular file; the log is written there", path.display());
+    }
     let log = File::options().append(true).create(true).mode(0o600).open(&path);
     let log = log.with_context(|| format!("{}: cannot open", path.display()))?;
     let first = first_start(every);
     let last = first.saturating_add(every.saturating_mul(i32::try_from(count - 1)?))?;
-    let child = Command::new(program)
+    let mut child = Command::new(program)
         .args(std::env::args_os().skip(1))
         .env(IN_BACKGROUND, "1")
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
+        // A terminal that closes ends its own group only.
+        .process_group(0)
         .spawn()
         .context("cannot start the process in the background")?;
     let times = counted(count.into(), "time");
     let (pid, first, last, path) = (child.id(), local(first), local(last), path.display());
-    writeln!(
+    let told = writeln!(
         anstream::stdout(),
         "Measures {times} in the background (process {pid}): the first sitting starts at {first}, the last at {last}.\n\
          Log  {path}\n`seekless runs` lists finished runs; `kill {pid}` stops it."
-    )?;
+    );
+    if let Err(error) = told {
+        // Nobody would know how to end it.
+        let _ = child.kill();
+        return Err(error.into());
+    }
     Ok(())
 }
 

@@ -48,7 +48,8 @@ pub fn show_run(page: &mut Page<'_>, run: &Run, all: bool) -> io::Result<()> {
         writeln!(page)?;
         let needed = sittings(run).and_then(|sittings| Some(sittings.needed? - sittings.count));
         let how = needed.map_or_else(String::new, |more| {
-            format!(" `seekless bench --sittings {more} --every 4h` measures in the background.")
+            let id = &run.id;
+            format!(" `seekless bench --like {id} --sittings {more} --every 4h` measures in the background.")
         });
         page.labelled(BOLD, "Sittings", INDENT, &format!("{sentence}{how}"))?;
     }

@@ -44,7 +44,11 @@ fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
         "{}",
         first.stdout
     );
-    assert!(first.stdout.contains("`seekless bench --sittings"), "{}", first.stdout);
+    assert!(
+        first.stdout.contains(" --every 4h` measures in the background."),
+        "{}",
+        first.stdout
+    );
     yesterday(&place);
     let json = ["--export-json", "all.json"];
     let second = place.run(&[&BENCH[..], &small, &json].concat()).succeeded();
@@ -104,14 +108,11 @@ fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
     );
     assert_ne!(text, smaller);
     fs::write(&path, smaller).unwrap();
-    fs::write(runs.join("2099-01-01T00-00-00-read.json"), "{").unwrap();
+    let damaged = format!("{}T00-00-00-damaged.json", &first.id[..10]);
+    fs::write(runs.join(&damaged), "{").unwrap();
     let second = place.run(&BENCH).succeeded();
     assert!(second.stderr.contains("left out: "), "{}", second.stderr);
-    assert!(
-        second.stderr.contains("2099-01-01T00-00-00-read.json"),
-        "{}",
-        second.stderr
-    );
+    assert!(second.stderr.contains(&damaged), "{}", second.stderr);
     assert!(
         second
             .stdout
@@ -119,6 +120,22 @@ fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
         "{}",
         second.stdout
     );
+}
+
+#[test]
+fn a_set_that_nobody_is_told_of_is_not_started() {
+    let place = Place::new();
+    let mut command = place.command();
+    command.args(["bench", "read", "--size", "64K", "--rounds", "1", "--sittings", "1"]);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let ended = command.stdout(full).output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    fs::remove_file(place.folder().join("../data/seekless/sittings.log")).unwrap();
+    fs::create_dir(place.folder().join("../data/seekless/sittings.log")).unwrap();
+    let refusal = place.bench(&["--sittings", "1"]).refused();
+    assert!(refusal.contains("sittings.log: is not a regular file"), "{refusal}");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(place.saved().is_empty());
 }
 
 fn only_file(folder: &std::path::Path) -> PathBuf {
@@ -168,6 +185,9 @@ fn sittings_are_measured_in_the_background_and_end_when_told_to() {
         "{}",
         told.stdout
     );
+    // A terminal that closes ends the processes of its own group only.
+    let own = background(&told.stdout);
+    assert_eq!(rustix::process::getpgid(Some(own)).ok(), Some(own));
     wait_for("both are measured", || place.saved().len() == 2);
     wait_for("it ends", || test_kill_process(background(&told.stdout)).is_err());
     let log = fs::read_to_string(place.folder().join("../data/seekless/sittings.log")).unwrap();
@@ -186,6 +206,7 @@ fn what_cannot_be_measured_is_refused_before_it_is_left_alone() {
         (&["--sittings", "2", "nonsense"][..], "nonsense"),
         (&["--sittings", "0"], "0"),
         (&["--every", "1h"], "--sittings"),
+        (&["--sittings", "2", "--dir", "/nonexistent"], "/nonexistent"),
         (&["--sittings", "2", "--export-csv", "x.csv"], "cannot be used with"),
     ] {
         let refusal = place.run(&[&["bench"], words].concat()).refused();

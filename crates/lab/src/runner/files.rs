@@ -33,7 +33,7 @@ impl Runner<'_> {
         for (name, plan) in plans {
             let laid_out = laid_out(plan);
             let caches = self.caches_of(plan);
-            let known = known_size(self.bench, name, plan).filter(|&bytes| bytes <= speeds.limit_bytes);
+            let known = known_size(self.bench, name, plan).filter(|bytes| (1..=speeds.limit_bytes).contains(bytes));
             let auto = known.unwrap_or_else(|| choose_size(plan, &caches, share, speeds));
             if laid_out.iter().any(|(_, bytes)| bytes.is_none()) {
                 let why = match known {

@@ -7,8 +7,13 @@ use super::{Store, StoreError};
 
 /// What is older tells less than a sixteenth of what a run of today tells.
 const OLDEST_DAYS: f64 = 4.0 * HALF_LIFE_DAYS;
+/// The last of them are enough, and each takes memory.
+const MOST_RUNS: usize = 100;
 /// Reading more documents would take longer than they are worth.
-const MOST_DOCUMENTS: usize = 100;
+const MOST_DOCUMENTS: usize = 1000;
+
+/// The bytes of the date with which the name of a document begins.
+const DATE: usize = "2026-11-22".len();
 
 impl Store {
     /// The runs of one's own from before this one that may be put together with it, the last first, and what kept documents
@@ -25,9 +30,14 @@ impl Store {
         // A document's name begins with the date.
         let oldest = oldest.map_or_else(String::new, |oldest| oldest.strftime("%Y-%m-%d").to_string());
         let documents = self.documents()?.into_iter();
-        let recent = documents.filter(|document| document.origin == Origin::Own && document.id >= oldest);
+        let recent = documents.filter(|document| {
+            document.origin == Origin::Own && document.id >= oldest && document.id.get(..DATE) <= run.id.get(..DATE)
+        });
         let (mut runs, mut unread) = (Vec::new(), Vec::new());
         for document in recent.take(MOST_DOCUMENTS) {
+            if runs.len() == MOST_RUNS {
+                break;
+            }
             match document.read() {
                 Ok(found) if found.id != run.id && found.started <= run.started && is_alike(run, &found) => {
                     runs.push(found);

@@ -242,3 +242,15 @@ fn seconds_and_rates_are_those_of_a_usual_sitting() {
     let rate = summary.bytes_per_second * seconds.median / f64::from(64 << 20);
     assert!((rate - 1.0).abs() < 1e-6, "{rate}");
 }
+
+#[test]
+fn rounds_without_bounds_of_a_damaged_run_do_no_harm() {
+    let mut simulation = Simulation::new(10);
+    let mut run = |hours| sitting(&mut simulation, [1.0, 1.3, 1.5, 2.0], hours);
+    let (own, mut damaged) = (run(8), [run(0), run(4)]);
+    for trial in damaged.iter_mut().flat_map(|run| &mut run.trials) {
+        trial.round = u32::MAX;
+    }
+    let pooled = pool(&own, &damaged);
+    assert!(conclusion(&pooled).sittings.is_some());
+}
