@@ -61,7 +61,7 @@ pub use storage::device::{BlockDevice, DeviceKind};
 pub use storage::direct::{direct_alignment, time_direct_reads};
 pub use storage::extents::{ExtentSummary, extents};
 pub use storage::facts::StorageFacts;
-pub use transfer::{Destination, Transfer};
+pub use transfer::{Destination, Transfer, Visits};
 pub use write::Writer;
 
 /// Makes methods that map files usable in this process: installs the handler that turns the signal of a mapped file

@@ -2,6 +2,7 @@
 //! account of what was done.
 
 mod blocks;
+mod visits;
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -10,6 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+pub(crate) use visits::Blocks;
+pub use visits::Visits;
 
 use seekless_sys::{self as sys, Access, Opening, Support};
 
@@ -56,6 +60,8 @@ pub(crate) struct Side<'a> {
     pub bytes: u64,
     /// Offsets and lengths of direct I/O are multiples of this; 1 where there is none.
     pub alignment: u64,
+    /// The blocks that are moved, where access is random.
+    pub visits: Option<&'a Visits>,
     calls: AtomicU64,
 }
 
@@ -78,6 +84,7 @@ impl<'a> Side<'a> {
             method,
             bytes: 0,
             alignment: 1,
+            visits: None,
             // Looking at what is open.
             calls: AtomicU64::new(1),
         };
@@ -142,6 +149,7 @@ impl<'a> Side<'a> {
             method,
             bytes: 0,
             alignment: 1,
+            visits: None,
             // Looking at the path, opening, looking at what is open, closing.
             calls: AtomicU64::new(4),
         };

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use seekless::{Destination, Method, Reader, Writer};
+use seekless::{Chunk, Consumer, Destination, Method, Reader, Visits, Writer};
 use seekless_record::Differ;
 
 use crate::generator::Generator;
@@ -24,6 +24,8 @@ pub struct TestFile {
     pub allocated_bytes: Option<u64>,
     /// How often each byte occurs; `None` where the file was changed, or not read yet.
     histogram: Option<Vec<u64>>,
+    /// The seed of the stream that it is; `None` where it is something else.
+    seed: Option<u64>,
 }
 
 impl TestFile {
@@ -33,7 +35,10 @@ impl TestFile {
     /// The engine's.
     pub fn create(path: &Path, bytes: u64, seed: u64) -> seekless::Result<Self> {
         write_stream(path, bytes, seed)?;
-        Self::describe(path)
+        Ok(Self {
+            seed: Some(seed),
+            ..Self::describe(path)?
+        })
     }
 
     /// Makes a file of a layout, with the stream of a seed as its data, written through to the device. A sentence where the
@@ -81,6 +86,7 @@ impl TestFile {
             bytes,
             allocated_bytes,
             histogram: None,
+            seed: None,
         }
     }
 
@@ -95,6 +101,81 @@ impl TestFile {
     #[must_use]
     pub fn answer(&self, kernel: Kernel) -> Option<Answer> {
         Some(kernel.answer(self.histogram.as_ref()?))
+    }
+
+    /// The answer that a kernel must give of some of its blocks, found without the engine.
+    ///
+    /// # Errors
+    /// The system's, of opening and reading a file whose bytes are not known.
+    pub fn answer_of(&self, kernel: Kernel, visits: &Visits) -> io::Result<Answer> {
+        let (tally, mut block) = (Tally::new(kernel), Vec::new());
+        let generator = self.seed.map(Generator::new);
+        let file = generator.is_none().then(|| File::open(&self.path)).transpose()?;
+        for range in visits.ranges() {
+            block.resize((range.end - range.start) as usize, 0);
+            match (&generator, &file) {
+                (Some(generator), _) => generator.fill(range.start, &mut block),
+                (None, file) => file
+                    .iter()
+                    .try_for_each(|file| file.read_exact_at(&mut block, range.start))?,
+            }
+            let _ = tally.data(range.start, Chunk::Memory(&block));
+        }
+        Ok(tally.answer())
+    }
+}
+
+/// A file that trials write over at random places, and the seed of the stream of which each of its blocks is a part.
+#[derive(Debug)]
+pub struct Overwritten {
+    /// Where it is.
+    pub path: PathBuf,
+    bytes: u64,
+    block_bytes: u64,
+    seeds: Vec<u64>,
+}
+
+impl Overwritten {
+    /// Makes a file of the stream of a seed, written through to the device.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn create(path: PathBuf, bytes: u64, block_bytes: u64, seed: u64) -> seekless::Result<Self> {
+        write_stream(&path, bytes, seed)?;
+        Ok(Self {
+            path,
+            bytes,
+            block_bytes,
+            seeds: vec![seed; bytes.div_ceil(block_bytes) as usize],
+        })
+    }
+
+    /// Notes that blocks were written over by those of another stream.
+    pub fn written(&mut self, visits: &Visits, seed: u64) {
+        for range in visits.ranges() {
+            self.seeds[(range.start / self.block_bytes) as usize] = seed;
+        }
+    }
+
+    /// Checks that each block is of the stream that was written there last. The bytes that were compared, or what is wrong.
+    ///
+    /// # Errors
+    /// The system's, of opening and reading.
+    pub fn check(&self, part: Part) -> io::Result<Result<u64, String>> {
+        let mut generators = BTreeMap::new();
+        check(&self.path, self.bytes, part, |offset, expected| {
+            let mut done = 0;
+            while done < expected.len() {
+                let at = offset + done as u64;
+                let block = at / self.block_bytes;
+                let end = ((block + 1) * self.block_bytes - offset).min(expected.len() as u64) as usize;
+                let seed = self.seeds[block as usize];
+                let generator = generators.entry(seed).or_insert_with(|| Generator::new(seed));
+                generator.fill(at, &mut expected[done..end]);
+                done = end;
+            }
+            Ok(())
+        })
     }
 }
 
@@ -331,6 +412,46 @@ mod tests {
         assert_eq!(checked(), Ok(bytes));
         change_byte(&path, 12_345).unwrap();
         assert_eq!(checked(), Err("byte 12345 is wrong".to_owned()));
+    }
+
+    #[test]
+    fn a_block_that_was_not_written_over_is_found_and_so_is_one_too_many() {
+        let folder = tempfile::tempdir().unwrap();
+        // Blocks lie across the border of two pieces, and the last is short.
+        let (bytes, block_bytes) = (2 * CHECK_BYTES as u64 + 5000, 12_000);
+        let mut file = Overwritten::create(folder.path().join("file"), bytes, block_bytes, 3).unwrap();
+        let checked = |file: &Overwritten| file.check(Part::Whole).unwrap();
+        assert_eq!(checked(&file), Ok(bytes));
+        let writer = File::options().write(true).open(&file.path).unwrap();
+        for seed in [4, 5] {
+            let visits = Visits::draw(bytes, block_bytes, 10, seed);
+            file.written(&visits, seed);
+            for range in visits.ranges() {
+                assert!(checked(&file).is_err(), "before the one at {}", range.start);
+                let mut block = vec![0; (range.end - range.start) as usize];
+                Generator::new(seed).fill(range.start, &mut block);
+                writer.write_all_at(&block, range.start).unwrap();
+            }
+            assert_eq!(checked(&file), Ok(bytes));
+        }
+        change_byte(&file.path, 12_345).unwrap();
+        assert_eq!(checked(&file), Err("byte 12345 is wrong".to_owned()));
+    }
+
+    #[test]
+    fn the_answer_of_blocks_is_that_of_their_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let bytes = 100_000;
+        let made = TestFile::create(&path, bytes, 9).unwrap();
+        let found = TestFile::describe(&path).unwrap();
+        let some = Visits::draw(bytes, 4096, 7, 1);
+        let all = Visits::draw(bytes, 4096, u32::MAX, 1);
+        for kernel in Kernel::ALL {
+            let answer = |file: &TestFile, visits| file.answer_of(kernel, visits).unwrap();
+            assert_eq!(answer(&made, &some), answer(&found, &some), "{kernel}");
+            assert_eq!(Some(answer(&made, &all)), made.answer(kernel), "{kernel}");
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use crate::accepted::Accepted;
 use crate::error::ParseError;
 use crate::options::{
-    CachePolicy, Differ, OPTIONS, OptionId, OptionRow, Options, Order, Preallocate, Setting, Tried, Value,
+    AccessPattern, CachePolicy, Differ, Hint, OPTIONS, OptionId, OptionRow, Options, Order, Preallocate, Setting,
+    Tried, Value,
 };
 use crate::{Mechanism, Method, Operation};
 
@@ -68,6 +69,15 @@ impl Mechanism {
         let clash = |one: OptionId, other: OptionId| Err(self.refusal(format!("{} with {}", text(one), text(other))));
         if options.holes_skipped() && matches!(options.preallocate(), Preallocate::Allocate | Preallocate::Both) {
             return clash(OptionId::HolesSkipped, OptionId::Preallocate);
+        }
+        if options.access() == AccessPattern::Random {
+            // Both are about reading on.
+            if options.hint() != Hint::None {
+                return clash(OptionId::Access, OptionId::Hint);
+            }
+            if options.holes_skipped() {
+                return clash(OptionId::Access, OptionId::HolesSkipped);
+            }
         }
         if options.order().preloads() && options.cache() != CachePolicy::Cached {
             return clash(OptionId::Order, OptionId::Cache);

@@ -29,8 +29,8 @@ pub use mechanism::{
     CompareMechanism, CopyMechanism, MECHANISMS, Mechanism, MechanismId, ReadMechanism, UpdateMechanism, WriteMechanism,
 };
 pub use options::{
-    CachePolicy, Differ, Durability, Hint, Number, OPTIONS, OptionId, OptionRow, Options, Order, Preallocate, Setting,
-    Tried, UpdateOrder, Value, differing_options,
+    AccessPattern, CachePolicy, Differ, Durability, Hint, Number, OPTIONS, OptionId, OptionRow, Options, Order,
+    Preallocate, Setting, Tried, UpdateOrder, Value, differing_options,
 };
 pub use size::{format_size, parse_size};
 

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use crate::accepted::Accepted;
-use crate::options::{CachePolicy, Differ, Durability, Hint, OptionId, Order, Preallocate, UpdateOrder, Value};
+use crate::options::{
+    AccessPattern, CachePolicy, Differ, Durability, Hint, OptionId, Order, Preallocate, UpdateOrder, Value,
+};
 use crate::{Operation, Platform};
 
 /// How bytes move in one operation.
@@ -113,6 +115,11 @@ const DIRECT_OR_DONTCACHE: Accepted = takes(
         CachePolicy::Direct.value(),
         CachePolicy::DontCache.value(),
     ],
+);
+
+const ACCESS: Accepted = takes(
+    OptionId::Access,
+    &[AccessPattern::Sequential.value(), AccessPattern::Random.value()],
 );
 
 /// Hints for calls that read a descriptor.
@@ -242,7 +249,7 @@ mechanisms! {
     Sync {
         name: "sync",
         about: "pread(2) in a loop",
-        accepts: &[BLOCK_128K, DIRECT_OR_DONTCACHE, HINTS, HOLES_SKIPPED],
+        accepts: &[BLOCK_128K, DIRECT_OR_DONTCACHE, ACCESS, HINTS, HOLES_SKIPPED],
         overlapping: false,
         platforms: EVERYWHERE,
         simplicity_rank: 1,
@@ -258,7 +265,7 @@ mechanisms! {
     PosixAio {
         name: "posix-aio",
         about: "aio_read(3) into one buffer while the other is consumed",
-        accepts: &[BLOCK_128K, DIRECT, HINTS, HOLES_SKIPPED],
+        accepts: &[BLOCK_128K, DIRECT, ACCESS, HINTS, HOLES_SKIPPED],
         overlapping: true,
         platforms: WITH_AIO,
         simplicity_rank: 6,
@@ -266,7 +273,7 @@ mechanisms! {
     IoUring {
         name: "io_uring",
         about: "N reads in flight through one ring, into registered buffers",
-        accepts: &[BLOCK_256K, DEPTH, DIRECT_OR_DONTCACHE, HINTS, HOLES_SKIPPED],
+        accepts: &[BLOCK_256K, DEPTH, DIRECT_OR_DONTCACHE, ACCESS, HINTS, HOLES_SKIPPED],
         overlapping: true,
         platforms: LINUX,
         simplicity_rank: 7,
@@ -292,7 +299,7 @@ mechanisms! {
     Sync {
         name: "sync",
         about: "pwrite(2) in a loop",
-        accepts: &[BLOCK_1M, DIRECT_OR_DONTCACHE, PREALLOCATE, DURABILITY],
+        accepts: &[BLOCK_1M, DIRECT_OR_DONTCACHE, ACCESS, PREALLOCATE, DURABILITY],
         overlapping: false,
         platforms: EVERYWHERE,
         simplicity_rank: 1,
@@ -308,7 +315,7 @@ mechanisms! {
     PosixAio {
         name: "posix-aio",
         about: "aio_write(3) from one buffer while the other is filled",
-        accepts: &[BLOCK_1M, DIRECT, PREALLOCATE, DURABILITY],
+        accepts: &[BLOCK_1M, DIRECT, ACCESS, PREALLOCATE, DURABILITY],
         overlapping: true,
         platforms: WITH_AIO,
         simplicity_rank: 6,
@@ -316,7 +323,7 @@ mechanisms! {
     IoUring {
         name: "io_uring",
         about: "N writes in flight through one ring, from registered buffers",
-        accepts: &[BLOCK_256K, DEPTH, DIRECT_OR_DONTCACHE, PREALLOCATE, DURABILITY],
+        accepts: &[BLOCK_256K, DEPTH, DIRECT_OR_DONTCACHE, ACCESS, PREALLOCATE, DURABILITY],
         overlapping: true,
         platforms: LINUX,
         simplicity_rank: 7,

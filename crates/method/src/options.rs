@@ -138,6 +138,14 @@ options! {
     }
     /// Bytes per call; at most what one call can move on Linux, rounded down to a power of two.
     Block { key: "block", number: Some(size("block", 1, 1 << 30)) }
+    /// The order in which the blocks of a file are moved: [`AccessPattern`].
+    Access {
+        key: "access",
+        words: AccessPattern::WORDS,
+        plain: Some(Value::Word(0)),
+        operations: &[Operation::Read, Operation::Write],
+        tried: Tried::Combined,
+    }
     /// What the kernel is told: [`Hint`].
     Hint {
         key: "hint",
@@ -238,6 +246,17 @@ words! {
         Direct = "direct",
         /// Through it, leaving nothing behind: `RWF_DONTCACHE` (Linux 6.14).
         DontCache = "dontcache",
+    }
+}
+
+words! {
+    /// The order in which the blocks of a file are moved.
+    AccessPattern of Access {
+        /// From its start to its end.
+        #[default]
+        Sequential = "sequential",
+        /// Each block once, in an order that is drawn beforehand.
+        Random = "random",
     }
 }
 
@@ -509,6 +528,13 @@ impl Options {
     #[must_use]
     pub fn block_bytes(&self) -> Option<u64> {
         self.number(OptionId::Block)
+    }
+
+    /// The order in which the blocks of a file are moved.
+    #[inline]
+    #[must_use]
+    pub fn access(&self) -> AccessPattern {
+        AccessPattern::of(self)
     }
 
     /// The read-ahead hint.

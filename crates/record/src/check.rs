@@ -109,6 +109,9 @@ fn contest(contest: &Contest, run: &Run) -> Checked {
     if contest.updates.is_some() != (contest.operation == Operation::Update) {
         return problem("updates", "must be present for the operation `update`, and only there");
     }
+    if contest.random.is_some() && !matches!(contest.operation, Operation::Read | Operation::Write) {
+        return problem("random", "must be of the operation `read` or `write`");
+    }
     match contest.updates {
         Some(updates) if updates.bytes == 0 || updates.every_bytes < updates.bytes => {
             problem("updates", "they are empty or overlap")

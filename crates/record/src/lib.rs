@@ -12,9 +12,9 @@ mod words;
 
 pub use check::Problem;
 pub use run::{
-    Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Entry, Finding, Interval, LabCost, Machine,
-    Mode, NoiseFloor, OptionEffect, Published, Revision, Run, Sittings, Standing, Status, Storage, StorageId, Subject,
-    Summary, SystemUse, Trial, UpdateAccount, UpdatePattern,
+    Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Entry, Finding, Interval, LabCost, Latency,
+    Machine, Mode, NoiseFloor, OptionEffect, Published, RandomAccess, Revision, Run, Sittings, Standing, Status,
+    Storage, StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern,
 };
 pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};
 pub use visit::{Bounds, Place, Text, Visitor};

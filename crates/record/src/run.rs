@@ -2,6 +2,7 @@
 
 mod machine;
 mod published;
+mod random;
 mod system;
 mod trial;
 mod update;
@@ -10,6 +11,7 @@ use std::borrow::Cow;
 
 pub use machine::{Device, DeviceId, Machine, Storage, StorageId};
 pub use published::{Column, Finding, Published};
+pub use random::{Latency, RandomAccess};
 use seekless_method::{Choice, Durability, Operation, Plan};
 use serde::{Deserialize, Serialize};
 pub use system::{Mode, SystemUse};
@@ -138,6 +140,8 @@ pub struct Contest {
     pub read_ahead_kib: Option<u64>,
     /// The updates; `None` for other operations.
     pub updates: Option<UpdatePattern>,
+    /// The requests of a trial at random places; `None` where files are read or written from their start to their end.
+    pub random: Option<RandomAccess>,
     /// How the files that are read are laid out, as in `1023M hole, 1M data`; `None` where they are data throughout.
     pub layout: Option<String>,
     /// The memory allowed for its trials, page cache included, in bytes; `None` where it was not limited.
@@ -308,6 +312,8 @@ pub struct Summary {
     pub mean_seconds: f64,
     /// Their sample standard deviation; `None` for one trial.
     pub deviation_seconds: Option<f64>,
+    /// Their 90th percentile, by the nearest rank; `None` in documents that do not tell.
+    pub p90_seconds: Option<f64>,
     /// Bytes per second at the median.
     pub bytes_per_second: f64,
     /// Median user and system seconds together.
@@ -332,6 +338,8 @@ pub struct Summary {
     pub predicted_seconds: Option<f64>,
     /// The method that was planned in most of the trials; `None` for a method that was named.
     pub planned: Option<String>,
+    /// How long requests took, medians over the trials, but of the longest the longest of all; `None` where they were not timed.
+    pub latency: Option<Latency>,
     /// Medians of what the whole system did; `None` where no trial tells.
     pub system: Option<SystemUse>,
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use crate::{
-    Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Entry, Finding, Interval, LabCost, Machine,
-    Mode, NoiseFloor, OptionEffect, Published, Run, Sittings, Standing, Status, Storage, StorageId, Subject, Summary,
-    SystemUse, Trial, UpdateAccount, UpdatePattern,
+    Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Entry, Finding, Interval, LabCost, Latency,
+    Machine, Mode, NoiseFloor, OptionEffect, Published, RandomAccess, Run, Sittings, Standing, Status, Storage,
+    StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern,
 };
 
 /// What a text is about.
@@ -66,6 +66,7 @@ const NANOSECONDS_DIFFERENCE: Bounds = bounds(-1e9 * MOST_SECONDS, 1e9 * MOST_SE
 /// 2^60: no file, memory or counter of bytes holds more.
 const MOST_COUNT: f64 = (1u64 << 60) as f64;
 const COUNT: Bounds = bounds(0.0, MOST_COUNT);
+const POSITIVE: Bounds = bounds(1.0, MOST_COUNT);
 const COUNT_DIFFERENCE: Bounds = bounds(-MOST_COUNT, MOST_COUNT);
 const FILES: Bounds = bounds(1.0, 1e6);
 const PART: Bounds = bounds(0.0, 1.0);
@@ -267,12 +268,18 @@ fields! {
         layout => Text::Layout;
         size_bytes work_ns_per_kib read_ahead_kib memory_bytes => COUNT;
         files => FILES;
-        updates mode entries conclusion => PARTS;
+        updates random mode entries conclusion => PARTS;
         [operation storage other_storage size_chosen cache cold_metadata target differ shared_blocks holes_skipped durability]
     }
     UpdatePattern {
         bytes every_bytes => COUNT;
         [draw]
+    }
+    RandomAccess {
+        block_bytes depth requests => POSITIVE;
+    }
+    Latency {
+        requests mean_ns p50_ns p90_ns p99_ns p99_9_ns max_ns => COUNT;
     }
     Mode {
         count => COUNT;
@@ -284,12 +291,12 @@ fields! {
         [exit_code]
     }
     Summary {
-        seconds mean_seconds deviation_seconds cpu_seconds fsync_seconds setup_seconds user_seconds system_seconds
+        seconds mean_seconds deviation_seconds p90_seconds cpu_seconds fsync_seconds setup_seconds user_seconds system_seconds
             predicted_seconds => SECONDS;
         bytes_per_second => RATIO;
         calls device_reads device_request_bytes amplification => COUNT;
         planned => Text::Method;
-        system => PARTS;
+        latency system => PARTS;
         [rounds invalid]
     }
     Standing {
@@ -319,7 +326,7 @@ fields! {
             involuntary_switches minor_faults major_faults => COUNT;
         resident_before resident_after => PART;
         invalid => Text::Invalid;
-        device system updated => PARTS;
+        device system updated latency => PARTS;
         [contest entry round phase valid]
     }
     DeviceUse {

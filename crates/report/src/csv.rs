@@ -2,7 +2,9 @@
 //! could not be had is an empty field.
 
 use seekless_method::{Durability, Operation};
-use seekless_record::{Contest, DeviceUse, Entry, Run, Storage, SystemUse, Trial, UpdateAccount};
+use seekless_record::{
+    Contest, DeviceUse, Entry, Latency, RandomAccess, Run, Storage, SystemUse, Trial, UpdateAccount,
+};
 
 /// What a row is about. A damaged document may lack the contest, its storage or the entry: their fields are empty then.
 struct Row<'a> {
@@ -15,6 +17,8 @@ struct Row<'a> {
     device: Option<DeviceUse>,
     system: Option<SystemUse>,
     updated: Option<&'a UpdateAccount>,
+    random: Option<RandomAccess>,
+    latency: Option<Latency>,
 }
 
 /// A name, and what stands below it in a row.
@@ -67,6 +71,9 @@ const COLUMNS: &[&[Column]] = &[
     columns!(trial "" "_part": resident_before resident_after),
     columns!(trial: extents),
     columns!(updated: writes requested_bytes written_bytes planned predicted_seconds),
+    columns!(random "random_" "": block_bytes depth),
+    columns!(latency "" "": requests),
+    columns!(latency "latency_" "": mean_ns p50_ns p90_ns p99_ns p99_9_ns max_ns),
 ];
 
 /// All trials of a run, in the order they happened, under a line of column names.
@@ -90,6 +97,8 @@ pub fn to_csv(run: &Run) -> Result<String, csv::Error> {
             device: trial.device,
             system: trial.system,
             updated: trial.updated.as_ref(),
+            random: contest.and_then(|contest| contest.random),
+            latency: trial.latency,
         };
         writer.write_record(columns().map(|(_, figure)| figure(&row)))?;
     }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use seekless_record::{Interval, Machine, Run, Status, Storage};
-use seekless_results::{ContestView, Position, Row, SYSTEM_HEADS, View, Visible, mode_words, rate};
+use seekless_record::{Interval, Latency, Machine, Run, Status, Storage};
+use seekless_results::{ContestView, Position, Row, SYSTEM_HEADS, View, Visible, mode_words, rate_in};
 
 /// The run as a page: machine, storages, a table and a recommendation for each contest, warnings.
 ///
@@ -99,12 +99,13 @@ fn section(page: &mut String, view: &ContestView<'_>) {
     let contest = view.contest;
     let _ = write!(page, "\n## {}\n\n", escaped(&view.title));
     if !view.rows.is_empty() {
-        let left_out = if contest.updates.is_some() {
-            Of::Rates
-        } else {
-            Of::Times
+        let is_shown = |of: &Of| match of {
+            Of::All => true,
+            Of::Rates => contest.updates.is_none(),
+            Of::Times => contest.updates.is_some(),
+            Of::Requests => contest.random.is_some(),
         };
-        let columns: Vec<&Column> = COLUMNS.iter().filter(|(of, ..)| *of != left_out).collect();
+        let columns: Vec<&Column> = COLUMNS.iter().filter(|(of, ..)| is_shown(of)).collect();
         let heads: Vec<&str> = columns.iter().map(|(_, head, _)| *head).collect();
         let cells = |row| columns.iter().map(|(.., cell)| cell(row)).collect();
         table(page, &heads, view.rows.iter().map(cells));
@@ -116,7 +117,8 @@ fn section(page: &mut String, view: &ContestView<'_>) {
         let _ = write!(page, "\n**{}**\n", escaped(&conclusion.sentence));
     }
     if let Some(rates) = view.confirmed() {
-        let (median, low, high) = (rate(rates.median), rate(rates.low), rate(rates.high));
+        let told = |rate: f64| rate_in(contest, rate);
+        let (median, low, high) = (told(rates.median), told(rates.low), told(rates.high));
         let _ = write!(
             page,
             "\nMeasured again on fresh rounds: {median} ({low} to {high}{}).\n",
@@ -137,32 +139,43 @@ fn section(page: &mut String, view: &ContestView<'_>) {
 /// Which contests have it, a heading, which begins with `#` above figures, and its cell in a row.
 type Column = (Of, &'static str, fn(&Row<'_>) -> String);
 
-#[derive(PartialEq)]
 enum Of {
     All,
     /// All but updates.
     Rates,
+    /// Requests at random places, which are timed one by one.
+    Requests,
     /// Updates: a rate over the size of a file that is hardly written tells nothing.
     Times,
 }
 
-const COLUMNS: [Column; 13] = [
+const COLUMNS: [Column; 19] = [
     (Of::All, "method", |row| {
         let planned = row.summary.planned.as_ref().map(|planned| format!(" ({planned})"));
         row.entry.name().into_owned() + &planned.unwrap_or_default()
     }),
-    (Of::Rates, "#rate", |row| rate(row.summary.bytes_per_second)),
-    (Of::Rates, "#95 % interval", |Row { summary, .. }| {
-        let at = |bound: f64| rate(summary.bytes_per_second * summary.seconds.median / bound);
+    (Of::Rates, "#rate", |row| {
+        rate_in(row.contest, row.summary.bytes_per_second)
+    }),
+    (Of::Rates, "#95 % interval", |Row { contest, summary, .. }| {
+        let at = |bound: f64| rate_in(contest, summary.bytes_per_second * summary.seconds.median / bound);
         let Interval { low, high, .. } = summary.seconds;
         format!("{} to {}{}", at(high), at(low), range(&summary.seconds))
     }),
-    (Of::Rates, "#mean ± deviation", |Row { summary, .. }| {
+    (Of::All, "#mean ± deviation", |Row { summary, .. }| {
         let deviation = summary
             .deviation_seconds
             .map_or(String::new(), |deviation| format!(" ± {deviation:.4}"));
         format!("{:.4}{deviation} s", summary.mean_seconds)
     }),
+    (Of::All, "#p90 time", |row| {
+        known(row.summary.p90_seconds, |seconds| format!("{seconds:.4} s"))
+    }),
+    (Of::Requests, "#p50", |row| latency(row, |latency| latency.p50_ns)),
+    (Of::Requests, "#p90", |row| latency(row, |latency| latency.p90_ns)),
+    (Of::Requests, "#p99", |row| latency(row, |latency| latency.p99_ns)),
+    (Of::Requests, "#p99.9", |row| latency(row, |latency| latency.p99_9_ns)),
+    (Of::Requests, "#longest", |row| latency(row, |latency| latency.max_ns)),
     (Of::Times, "#time", |row| format!("{:.4} s", row.summary.seconds.median)),
     (Of::Times, "#95 % interval", |row| {
         let Interval { low, high, .. } = row.summary.seconds;
@@ -184,6 +197,11 @@ const COLUMNS: [Column; 13] = [
     (Of::All, "#rounds", |row| row.summary.rounds.to_string()),
     (Of::All, "verdict", verdict),
 ];
+
+fn latency(row: &Row<'_>, figure: fn(&Latency) -> u64) -> String {
+    let figure = row.summary.latency.as_ref().map(|latency| figure(latency) as f64);
+    known(figure, |nanoseconds| format!("{:.1} µs", nanoseconds / 1e3))
+}
 
 fn known(figure: Option<f64>, text: fn(f64) -> String) -> String {
     figure.map_or_else(|| "–".to_owned(), text)

@@ -35,13 +35,13 @@ pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, pool};
 pub use ranking::percent;
 pub use same::{NotComparable, fingerprint, objections};
 pub use table::{Origin, Place, Ranked, Ranking, first_two_numbers, size_class, table};
-pub use units::{bytes, rate, sound, three_digits};
+pub use units::{bytes, iops, rate, sound, three_digits};
 pub use view::{
     ContestView, Position, PublishedRow, Row, SYSTEM_HEADS, SystemRow, View, Visible, mode_words, rate_of, series,
     sittings, visible,
 };
 pub use warnings::{other_io, warnings};
 pub use words::{
-    description, ends_early, family, has_small_files, has_target, is_told_in_times, pair_words, short_name,
+    description, ends_early, family, has_small_files, has_target, is_told_in_times, pair_words, rate_in, short_name,
     state_words, task, title,
 };

@@ -90,6 +90,7 @@ pub fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
         differ: Differ::None,
         read_ahead_kib: None,
         updates: None,
+        random: None,
         layout: None,
         memory_bytes: None,
         mode: None,

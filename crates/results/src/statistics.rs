@@ -46,6 +46,15 @@ pub fn mean(samples: &[f64]) -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
 }
 
+/// The smallest sample that so many per cent of them do not exceed (the nearest rank); `None` of no samples.
+#[must_use]
+pub fn percentile(samples: &[f64], percent: usize) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied()
+}
+
 /// The sample standard deviation (over `n - 1`); `None` of fewer than two samples.
 #[must_use]
 pub fn deviation(samples: &[f64]) -> Option<f64> {

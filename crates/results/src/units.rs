@@ -6,6 +6,16 @@ pub fn rate(bytes_per_second: f64) -> String {
     format!("{}/s", scaled(bytes_per_second))
 }
 
+/// Requests per second, three digits.
+#[must_use]
+pub fn iops(per_second: f64) -> String {
+    match per_second {
+        many if many >= 1e6 => format!("{} MIOPS", three_digits(many / 1e6)),
+        many if many >= 1e3 => format!("{} kIOPS", three_digits(many / 1e3)),
+        few => format!("{} IOPS", three_digits(few)),
+    }
+}
+
 /// Bytes, in powers of 1000, three digits.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
@@ -52,12 +62,17 @@ mod tests {
         assert_eq!(rate(42.42e6), "42.4 MB/s");
         assert_eq!(rate(999.0e3), "999 kB/s");
         assert_eq!(bytes(12), "12 B");
+        assert_eq!(
+            [iops(87.0), iops(9_876.0), iops(2.5e6)],
+            ["87.0 IOPS", "9.88 kIOPS", "2.50 MIOPS"]
+        );
     }
 
     #[test]
     fn numbers_keep_to_their_room_whatever_they_are() {
         for wild in [f64::MAX, f64::MIN, f64::NAN, f64::INFINITY, -0.0, f64::MIN_POSITIVE] {
             assert!(rate(wild).len() < 16, "{}", rate(wild));
+            assert!(iops(wild).len() < 16, "{}", iops(wild));
         }
     }
 }

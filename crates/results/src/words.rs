@@ -2,8 +2,9 @@
 
 use std::hash::Hash;
 
-use seekless_method::{Durability, Operation, format_size};
-use seekless_record::{Cache, Contest, Differ, Entry, Run, Status, Target};
+use crate::units::{iops, rate};
+use seekless_method::{Durability, Operation, format_size, parse_size};
+use seekless_record::{Cache, Contest, Differ, Entry, RandomAccess, Run, Status, Target};
 
 /// What is compared, in a few words, as in `read 64M, cold`.
 #[must_use]
@@ -76,8 +77,8 @@ pub fn has_target(contest: &Contest) -> bool {
     )
 }
 
-/// What is special about the files of a contest: the second ones of a comparison, how they are laid out, the updates, and
-/// the read-ahead window and the memory they are read with. Empty, or beginning with a comma.
+/// What is special about the files of a contest: the second ones of a comparison, requests at random places, how the files
+/// are laid out, the updates, and the read-ahead window and the memory they are read with. Empty, or beginning with a comma.
 #[must_use]
 pub fn pair_words(contest: &Contest) -> String {
     let differ = match contest.differ {
@@ -92,8 +93,13 @@ pub fn pair_words(contest: &Contest) -> String {
         let (bytes, every_bytes) = (updates.bytes, updates.every_bytes);
         format!("{bytes} of every {every_bytes} bytes, {}", updates.draw.name())
     });
+    let random = contest.random.map(|random| {
+        let block = format_size(random.block_bytes);
+        format!("{block} at random, depth {}", random.depth)
+    });
     let words = [
         differ.map(str::to_owned),
+        random,
         contest.other_storage.map(|_| "on two storages".to_owned()),
         contest.layout.clone(),
         updated,
@@ -118,23 +124,42 @@ pub fn is_told_in_times(contest: &Contest) -> bool {
     ends_early(contest) || contest.updates.is_some()
 }
 
+/// A rate in a contest's words: requests per second where they are at random places, bytes per second elsewhere.
+#[must_use]
+pub fn rate_in(contest: &Contest, bytes_per_second: f64) -> String {
+    match contest.random {
+        Some(random) => iops(bytes_per_second / random.block_bytes as f64),
+        None => rate(bytes_per_second),
+    }
+}
+
 /// The name under which a document published a method of a contest, or the method without what the contest's title says:
-/// its operation and its durability.
+/// its operation and its durability, and of requests at random places their size and depth.
 #[must_use]
 pub fn short_name(method: &str, contest: &Contest) -> String {
     let mut entries = contest.entries.iter();
     let label = entries
         .find(|entry| entry.name() == method)
         .and_then(|entry| entry.label.clone());
-    label.unwrap_or_else(|| without(method, |option| option == contest.durability.name()))
+    label.unwrap_or_else(|| without(method, |option| is_in_title(option, contest)))
 }
 
 /// A method without its block and durability: what it has in common with the same method of another block.
 #[must_use]
 pub fn family(method: &str, contest: &Contest) -> String {
     without(method, |option| {
-        option == contest.durability.name() || option.starts_with("block=")
+        is_in_title(option, contest) || option.starts_with("block=")
     })
+}
+
+fn is_in_title(option: &str, contest: &Contest) -> bool {
+    let is_of_random = |random: RandomAccess| match option.split_once('=') {
+        Some(("access", _)) => true,
+        Some(("block", size)) => parse_size(size) == Ok(random.block_bytes),
+        Some(("depth", depth)) => depth.parse() == Ok(random.depth),
+        _ => false,
+    };
+    option == contest.durability.name() || contest.random.is_some_and(is_of_random)
 }
 
 fn without(method: &str, is_left_out: impl Fn(&str) -> bool) -> String {
@@ -168,7 +193,7 @@ pub fn description(contest: &Contest) -> impl Eq + Hash {
         (contest.cache, contest.cold_metadata, contest.target, &contest.kernel),
         (contest.work_ns_per_kib, contest.durability, contest.updates),
         (contest.differ, contest.read_ahead_kib, contest.other_storage.is_some()),
-        (&contest.layout, contest.memory_bytes),
+        (&contest.layout, contest.memory_bytes, contest.random),
     )
 }
 
@@ -185,5 +210,17 @@ mod tests {
         let method = "write/sync,direct,block=4M,fsync";
         assert_eq!(short_name(method, &contest), "sync direct,block=4M");
         assert_eq!(family(method, &contest), "sync direct");
+        let random = RandomAccess {
+            block_bytes: 4096,
+            depth: 32,
+            requests: 1000,
+        };
+        let contest = Contest {
+            random: Some(random),
+            ..contest
+        };
+        let method = "write/io_uring,depth=32,direct,block=4K,access=random,fsync";
+        assert_eq!(short_name(method, &contest), "io_uring direct");
+        assert_eq!(title(&contest), "read 1M, cold, 4K at random, depth 32");
     }
 }

@@ -8,7 +8,7 @@
 
 use anyhow::bail;
 use seekless::Method;
-use seekless::method::{CachePolicy, Durability, Hint, Operation, Platform, Preallocate};
+use seekless::method::{AccessPattern, CachePolicy, Durability, Hint, Operation, Platform, Preallocate};
 
 /// A language that programs are written in.
 #[derive(Debug)]
@@ -61,6 +61,7 @@ pub static LANGUAGES: [Language; 3] = [
 const LACKING: &[(&str, &str)] = &[
     ("compare update", "programs are for methods that read, write or copy"),
     ("macos", "programs are for Linux"),
+    ("at-random", "a program that draws its blocks does not fit on a page"),
     ("holes", "a program that skips holes does not fit on a page"),
     ("odd-block", "with direct, the block of a program is a multiple of 4K"),
 ];
@@ -109,6 +110,7 @@ fn facts(method: &Method) -> Vec<&'static str> {
         (options.durability() != Durability::None, options.durability().name()),
         (options.block_bytes().is_some(), "block"),
         (options.holes_skipped(), "holes"),
+        (options.access() == AccessPattern::Random, "at-random"),
         (
             matches!(options.preallocate(), Preallocate::Allocate | Preallocate::Both),
             "allocate",

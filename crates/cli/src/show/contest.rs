@@ -4,8 +4,8 @@ use std::io;
 
 use anstyle::Style;
 use seekless::Operation;
-use seekless_record::{Contest, Entry, Interval, Status};
-use seekless_results::{ContestView, Position, Row, is_told_in_times, rate, short_name};
+use seekless_record::{Contest, Entry, Interval, Latency, Status};
+use seekless_results::{ContestView, Position, Row, is_told_in_times, rate_in, short_name};
 
 use super::page::Page;
 use super::table::{TableRow, TextTable};
@@ -28,7 +28,7 @@ pub fn show_contest(page: &mut Page<'_>, view: &ContestView<'_>, all: bool) -> i
     let rates = shown.iter().map(|row| row.summary.bytes_per_second);
     let best = rates.fold(f64::MIN_POSITIVE, f64::max);
     let first_dropped = view.rows.iter().position(Row::is_dropped);
-    let columns = columns(view);
+    let columns = columns(view, all);
     let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
     let rows = shown.iter().enumerate().map(|(index, row)| TableRow {
         name: row.name(),
@@ -52,15 +52,17 @@ pub fn show_contest(page: &mut Page<'_>, view: &ContestView<'_>, all: bool) -> i
 /// A heading, and what stands below it.
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
-fn columns(view: &ContestView<'_>) -> Vec<Column> {
+fn columns(view: &ContestView<'_>, all: bool) -> Vec<Column> {
     let mut columns: Vec<Column> = vec![("", speed), ("± (95 %)", |row| spread(&row.summary.seconds))];
+    let syncs = view.rows.iter().any(|row| row.summary.fsync_seconds > 0.0);
+    let is_updated = view.contest.updates.is_some();
     if view.contest.operation == Operation::Compare {
         columns.extend::<[Column; 3]>([
             ("user", |row| time(row.summary.user_seconds)),
             ("system", |row| time(row.summary.system_seconds)),
             ("requests", requests),
         ]);
-    } else if view.contest.updates.is_some() {
+    } else if is_updated {
         columns.extend::<[Column; 3]>([
             ("predicted", |row| known(row.summary.predicted_seconds, seconds)),
             ("calls", |row| known(row.summary.calls, |calls| format!("{calls:.0}"))),
@@ -68,11 +70,25 @@ fn columns(view: &ContestView<'_>) -> Vec<Column> {
                 known(row.summary.amplification, |times| format!("{times:.1}x"))
             }),
         ]);
+    } else if view.contest.random.is_some() {
+        columns.extend::<[Column; 5]>([
+            ("p50", |row| latency(row, |latency| latency.p50_ns)),
+            ("p90", |row| latency(row, |latency| latency.p90_ns)),
+            ("p99", |row| latency(row, |latency| latency.p99_ns)),
+            ("p99.9", |row| latency(row, |latency| latency.p99_9_ns)),
+            ("longest", |row| latency(row, |latency| latency.max_ns)),
+        ]);
     } else {
         columns.push(("cpu", |row| part(row, row.summary.cpu_seconds)));
-        if view.rows.iter().any(|row| row.summary.fsync_seconds > 0.0) {
-            columns.push(("fsync", |row| part(row, row.summary.fsync_seconds)));
-        }
+    }
+    if syncs && !is_updated {
+        columns.push(("fsync", |row| part(row, row.summary.fsync_seconds)));
+    }
+    if all {
+        columns.push(("mean", |row| time(Some(row.summary.mean_seconds))));
+    }
+    if all && view.rows.iter().any(|row| row.summary.p90_seconds.is_some()) {
+        columns.push(("p90 time", |row| known(row.summary.p90_seconds, seconds)));
     }
     columns.push(("rounds", |row| row.summary.rounds.to_string()));
     columns.push(("", |row| verdict(row.position)));
@@ -84,7 +100,7 @@ pub fn speed(row: &Row<'_>) -> String {
     if is_told_in_times(row.contest) {
         seconds(row.summary.seconds.median)
     } else {
-        rate(row.summary.bytes_per_second)
+        rate_in(row.contest, row.summary.bytes_per_second)
     }
 }
 
@@ -94,6 +110,12 @@ fn known(figure: Option<f64>, text: fn(f64) -> String) -> String {
 
 fn time(time: Option<f64>) -> String {
     time.filter(|time| *time > 0.0).map_or_else(|| "0".to_owned(), seconds)
+}
+
+/// How long requests took.
+fn latency(row: &Row<'_>, figure: fn(&Latency) -> u64) -> String {
+    let latency = row.summary.latency.as_ref();
+    known(latency.map(|latency| figure(latency) as f64 / 1e9), seconds)
 }
 
 /// A part of the time.
@@ -185,7 +207,7 @@ fn findings(view: &ContestView<'_>, all: bool) -> Vec<String> {
         let [low, median, high] = if view.in_times {
             [high, median, low].map(|speed| seconds(bytes / speed))
         } else {
-            [low, median, high].map(rate)
+            [low, median, high].map(|rate| rate_in(view.contest, rate))
         };
         format!("measured again: {median} ({low} to {high})")
     });

@@ -44,6 +44,7 @@ fn the_list_names_every_built_in_experiment() {
             "copy",
             "compare",
             "update",
+            "random",
             "holes-2003",
             "saving-2008",
             "preload-2009",

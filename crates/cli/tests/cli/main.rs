@@ -23,6 +23,7 @@ mod methods;
 mod one_number;
 mod outputs;
 mod place;
+mod random;
 mod read_ahead;
 mod report;
 mod resume;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
+use std::time::Instant;
 
 use seekless_sys::{Ring, RingFlags, Support};
 
@@ -10,7 +11,7 @@ use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::in_flight::{Draining, InFlight, drain_ring};
 use crate::setup::Setup;
-use crate::transfer::{MEMORY_ALIGNMENT, Side};
+use crate::transfer::{Blocks, MEMORY_ALIGNMENT, Side};
 use crate::{Chunk, Consumer};
 use seekless_method::CachePolicy;
 
@@ -68,6 +69,7 @@ struct Block {
     offset: u64,
     length: usize,
     arrived: usize,
+    started: Option<Instant>,
 }
 
 /// One read through the ring. A slot is filled again as soon as its block was handed over: at once where the consumer takes
@@ -76,9 +78,8 @@ struct Reading<'a> {
     ring: &'a mut Ring,
     source: &'a Side<'a>,
     ahead: Ahead<'a>,
-    block_bytes: usize,
     /// What no slot has taken yet.
-    left: Range<u64>,
+    left: Blocks<'a>,
     slots: Vec<Block>,
     free: Vec<u32>,
     /// Slots in the order of their blocks, where the consumer needs order.
@@ -91,8 +92,7 @@ impl<'a> Reading<'a> {
         Ok(Self {
             source,
             ahead: Ahead::within(source, range.clone())?,
-            left: range,
-            block_bytes: mechanism.setup.block_bytes,
+            left: source.blocks(mechanism.setup.block_bytes, range),
             slots: vec![Block::default(); depth as usize],
             free: (0..depth).rev().collect(),
             turns: VecDeque::with_capacity(depth as usize),
@@ -127,22 +127,21 @@ impl<'a> Reading<'a> {
 
     /// Asks for blocks into all slots that are free, and sends the requests on their way.
     fn fill(&mut self, in_order: bool) -> Result<()> {
-        while !self.left.is_empty()
-            && let Some(slot) = self.free.pop()
+        while let Some(&slot) = self.free.last()
+            && let Some((offset, length)) = self.left.next()
         {
-            let offset = self.left.start;
-            let length = (self.block_bytes as u64).min(self.left.end - offset) as usize;
+            self.free.pop();
             self.ahead.reading_at(offset)?;
             self.slots[slot as usize] = Block {
                 offset,
                 length,
                 arrived: 0,
+                started: self.source.request_start(),
             };
             self.request(slot)?;
             if in_order {
                 self.turns.push_back(slot);
             }
-            self.left.start += length as u64;
         }
         // On their way at once: left in the queue until there is something to wait for, they would not be in flight.
         let submitted = self.ring.submit();
@@ -176,6 +175,7 @@ impl<'a> Reading<'a> {
             Err(error) => return Err(source.request_failed("reading", at, error)),
         }
         if self.is_whole(slot) {
+            source.request_done(self.slots[slot as usize].started);
             return Ok(Some(slot));
         }
         self.request(slot)?;

@@ -21,8 +21,8 @@ use crate::consumer::Delivered;
 use crate::error::{Error, Result};
 use crate::holes::{Stretch, Stretches};
 use crate::setup::Setup;
-use crate::transfer::{Side, Transfer};
-use seekless_method::{MechanismId, Method, Operation, ReadMechanism};
+use crate::transfer::{Side, Transfer, Visits};
+use seekless_method::{AccessPattern, MechanismId, Method, Operation, ReadMechanism};
 
 /// Makes a mechanism's buffers, rings and threads, outside any clock.
 pub(crate) type PrepareRead = fn(Setup) -> Result<Box<dyn ReadSource>>;
@@ -99,11 +99,34 @@ impl Reader {
     /// because it would not do what its name says. Bytes that others write into a hole while the file is read may be missed,
     /// as those behind a reader are.
     ///
+    /// A method with `access=random` reads all blocks in an order of its own, and needs a consumer that takes them in any
+    /// order.
+    ///
     /// # Errors
     /// Every [`Error`]; [`Error::Resized`] where the file became shorter meanwhile: then what the consumer saw is not
     /// the file.
     pub fn read(&mut self, path: &Path, consumer: &dyn Consumer) -> Result<Transfer> {
-        let source = Side::open_source(path, &self.method)?;
+        self.read_or_visit(path, None, consumer)
+    }
+
+    /// Opens a file, feeds blocks of it to the consumer in the order drawn, and closes it. The method has `access=random`,
+    /// and the block and the file's size are those that the blocks were drawn for. The consumer takes them in any order.
+    ///
+    /// # Errors
+    /// Every [`Error`]; [`Error::Resized`] where the file has another size.
+    pub fn visit(&mut self, path: &Path, visits: &Visits, consumer: &dyn Consumer) -> Result<Transfer> {
+        self.read_or_visit(path, Some(visits), consumer)
+    }
+
+    fn read_or_visit(&mut self, path: &Path, drawn: Option<&Visits>, consumer: &dyn Consumer) -> Result<Transfer> {
+        let mut source = Side::open_source(path, &self.method)?;
+        if self.method.options().access() == AccessPattern::Random && consumer.needs_order() {
+            return Err(source.unavailable("it hands over blocks out of order, and this consumer needs them in order"));
+        }
+        if let Some(visits) = drawn {
+            visits.begin(&source)?;
+        }
+        source.visits = drawn;
         if source.bytes > self.longest_file_bytes {
             self.mechanism = (self.prepare)(Setup::new(&self.method, source.bytes))?;
             self.longest_file_bytes = source.bytes;

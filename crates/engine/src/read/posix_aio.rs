@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use seekless_sys::{Aio, Support};
 
@@ -19,6 +20,7 @@ use crate::{Chunk, Consumer};
 pub(super) const PREPARE: PrepareRead = |setup| {
     Ok(Box::new(PosixAio {
         slots: [slot(&setup)?, slot(&setup)?],
+        started: None,
         setup,
     }))
 };
@@ -44,12 +46,15 @@ fn start_thread(aio: &mut Aio) -> std::io::Result<()> {
 struct PosixAio {
     setup: Setup,
     slots: [Aio; 2],
+    /// When the request that is on its way began, where requests are timed.
+    started: Option<Instant>,
 }
 
 impl PosixAio {
     fn start(&mut self, slot: usize, source: &Side<'_>, (offset, length): (u64, usize)) -> Result<()> {
         let asked = source.request_bytes(length);
         source.count_call();
+        self.started = source.request_start();
         let started = self.slots[slot].start_read(&source.file, offset, asked);
         started.map_err(|error| source.failed_at("starting to read", offset, error))
     }
@@ -60,7 +65,9 @@ impl PosixAio {
         let read = self.slots[slot]
             .wait()
             .map_err(|error| source.failed_at("reading", offset, error))?;
-        source.read_rest(self.slots[slot].buffer_mut(), offset, read, length)
+        source.read_rest(self.slots[slot].buffer_mut(), offset, read, length)?;
+        source.request_done(self.started);
+        Ok(())
     }
 }
 
@@ -74,7 +81,7 @@ impl ReadSource for PosixAio {
     fn read(&mut self, source: &Side<'_>, range: Range<u64>, consumer: &dyn Consumer) -> Result<Stopped> {
         let mut this = Draining(self);
         let mut ahead = Ahead::within(source, range.clone())?;
-        let mut blocks = this.setup.blocks(range);
+        let mut blocks = source.blocks(this.setup.block_bytes, range);
         let mut slot = 0;
         let mut current = blocks.next();
         if let Some(first) = current {

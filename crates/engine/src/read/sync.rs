@@ -24,9 +24,11 @@ struct Sync {
 impl ReadSource for Sync {
     fn read(&mut self, source: &Side<'_>, range: Range<u64>, consumer: &dyn Consumer) -> Result<Stopped> {
         let mut ahead = Ahead::within(source, range.clone())?;
-        for (offset, length) in self.setup.blocks(range) {
+        for (offset, length) in source.blocks(self.setup.block_bytes, range) {
             ahead.reading_at(offset)?;
+            let started = source.request_start();
             source.read_block(&mut self.buffer, offset, length)?;
+            source.request_done(started);
             if consumer.data(offset, Chunk::Memory(&self.buffer[..length])).is_break() {
                 return Ok(true);
             }

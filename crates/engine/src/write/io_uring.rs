@@ -1,5 +1,7 @@
 //! `write/io_uring,depth=N`: N writes in flight through one ring, from registered buffers.
 
+use std::time::Instant;
+
 use seekless_sys::Ring;
 
 use super::{PrepareWrite, WriteTarget};
@@ -43,31 +45,35 @@ struct Block {
     offset: u64,
     asked: usize,
     done: usize,
+    started: Option<Instant>,
 }
 
 impl IoUring {
     fn write_all(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()> {
         let mut slots = vec![Block::default(); self.ring.depth() as usize];
         let mut free: Vec<u32> = (0..self.ring.depth()).rev().collect();
-        let mut offset = 0;
-        while offset < target.bytes || self.ring.in_flight() > 0 {
-            if offset < target.bytes
-                && let Some(slot) = free.pop()
+        let mut left = target.blocks(self.setup.block_bytes, 0..target.bytes);
+        loop {
+            if let Some(&slot) = free.last()
+                && let Some((offset, length)) = left.next()
             {
-                let length = target.length_at(offset, self.setup.block_bytes);
+                free.pop();
                 target.produce(producer, offset, &mut self.ring.buffer_mut(slot)[..length])?;
                 slots[slot as usize] = Block {
                     offset,
                     asked: target.request_bytes(length),
                     done: 0,
+                    started: target.request_start(),
                 };
                 self.request(target, slot, slots[slot as usize])?;
                 // On its way at once, so that it moves while the next is produced.
                 self.ring
                     .submit()
                     .map_err(|error| target.failed("submitting to the ring", error))?;
-                offset += length as u64;
                 continue;
+            }
+            if self.ring.in_flight() == 0 {
+                return Ok(());
             }
             let completed = self
                 .ring
@@ -85,10 +91,10 @@ impl IoUring {
                 let block = *block;
                 self.request(target, completed.slot, block)?;
             } else {
+                target.request_done(block.started);
                 free.push(completed.slot);
             }
         }
-        Ok(())
     }
 
     fn request(&mut self, target: &Side<'_>, slot: u32, block: Block) -> Result<()> {

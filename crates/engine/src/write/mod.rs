@@ -14,7 +14,7 @@ pub(crate) use mmap::map_target;
 use crate::Producer;
 use crate::error::{Error, Result};
 use crate::setup::Setup;
-use crate::transfer::{Destination, Side, Transfer};
+use crate::transfer::{Destination, Side, Transfer, Visits};
 use seekless_method::{MechanismId, Method, Operation, WriteMechanism};
 
 /// Makes a mechanism's buffers, rings and threads, outside any clock.
@@ -99,6 +99,8 @@ impl Writer {
     /// Opens or makes a file, writes `bytes` bytes from the producer, and closes it. In the end the file has exactly
     /// that size, and the durability that the method names.
     ///
+    /// A method with `access=random` writes all blocks in an order of its own.
+    ///
     /// # Errors
     /// Every [`Error`]. After an error a new file is gone, and one that was written over holds whatever was written until
     /// then; after a failed fsync nothing may be assumed written. The name of a new file is durable only when its folder
@@ -122,6 +124,29 @@ impl Writer {
         let fsync = written?;
         Ok(Transfer {
             bytes,
+            calls: target.calls(),
+            fsync,
+            ..Transfer::default()
+        })
+    }
+
+    /// Opens a file that is there, writes over blocks of it in the order drawn, and closes it. The method has
+    /// `access=random`, and the block and the file's size are those that the blocks were drawn for.
+    ///
+    /// # Errors
+    /// Every [`Error`]; [`Error::Resized`] where the file has another size. After an error some of the blocks may be written.
+    pub fn visit(&mut self, path: &Path, visits: &Visits, producer: &dyn Producer) -> Result<Transfer> {
+        let mut target = Side::open_target(path, &self.method, Destination::Overwrite, 0)?;
+        target.bytes = target.metadata()?.len();
+        visits.begin(&target)?;
+        if target.bytes > self.longest_file_bytes {
+            self.mechanism = (self.prepare)(Setup::new(&self.method, target.bytes))?;
+            self.longest_file_bytes = target.bytes;
+        }
+        target.visits = Some(visits);
+        let fsync = fill(&mut *self.mechanism, &target, producer)?;
+        Ok(Transfer {
+            bytes: visits.bytes(),
             calls: target.calls(),
             fsync,
             ..Transfer::default()

@@ -1,5 +1,7 @@
 //! `write/posix-aio`: `aio_write(3)` from one buffer while the producer fills the other.
 
+use std::time::Instant;
+
 use seekless_sys::Aio;
 
 use super::{PrepareWrite, WriteTarget};
@@ -22,6 +24,15 @@ struct PosixAio {
     slots: [Aio; 2],
 }
 
+/// A block on its way.
+#[derive(Clone, Copy)]
+struct Block {
+    slot: usize,
+    offset: u64,
+    length: usize,
+    started: Option<Instant>,
+}
+
 impl InFlight for PosixAio {
     fn drain(&mut self) {
         drain_slots(&mut self.slots);
@@ -31,19 +42,23 @@ impl InFlight for PosixAio {
 impl WriteTarget for PosixAio {
     fn write(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()> {
         let mut this = Draining(self);
-        let mut in_flight: Option<(usize, u64, usize)> = None;
+        let mut in_flight: Option<Block> = None;
         let mut slot = 0;
-        for offset in (0..target.bytes).step_by(this.setup.block_bytes) {
-            let length = target.length_at(offset, this.setup.block_bytes);
+        for (offset, length) in target.blocks(this.setup.block_bytes, 0..target.bytes) {
             target.produce(producer, offset, &mut this.slots[slot].buffer_mut()[..length])?;
             // One request at a time, so that blocks arrive in order and a growing file has no holes.
             if let Some(block) = in_flight.take() {
                 this.finish(target, block)?;
             }
             target.count_call();
+            in_flight = Some(Block {
+                slot,
+                offset,
+                length,
+                started: target.request_start(),
+            });
             let started = this.slots[slot].start_write(&target.file, offset, target.request_bytes(length));
             started.map_err(|error| target.failed_at("starting to write", offset, error))?;
-            in_flight = Some((slot, offset, length));
             slot = 1 - slot;
         }
         in_flight.map_or(Ok(()), |block| this.finish(target, block))
@@ -52,11 +67,14 @@ impl WriteTarget for PosixAio {
 
 impl PosixAio {
     /// Waits for a block; what a short answer left out is written at once.
-    fn finish(&mut self, target: &Side<'_>, (slot, offset, length): (usize, u64, usize)) -> Result<()> {
+    fn finish(&mut self, target: &Side<'_>, block: Block) -> Result<()> {
         target.count_call();
-        let written = self.slots[slot]
+        let slot = &mut self.slots[block.slot];
+        let written = slot
             .wait()
-            .map_err(|error| target.failed_at("writing", offset, error))?;
-        target.write_rest(self.slots[slot].buffer(), offset, written, length)
+            .map_err(|error| target.failed_at("writing", block.offset, error))?;
+        target.write_rest(slot.buffer(), block.offset, written, block.length)?;
+        target.request_done(block.started);
+        Ok(())
     }
 }

@@ -20,12 +20,11 @@ struct Sync {
 
 impl WriteTarget for Sync {
     fn write(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()> {
-        let mut offset = 0;
-        while offset < target.bytes {
-            let length = target.length_at(offset, self.setup.block_bytes);
+        for (offset, length) in target.blocks(self.setup.block_bytes, 0..target.bytes) {
             target.produce(producer, offset, &mut self.buffer[..length])?;
+            let started = target.request_start();
             target.write_block(&self.buffer, offset, length)?;
-            offset += length as u64;
+            target.request_done(started);
         }
         Ok(())
     }

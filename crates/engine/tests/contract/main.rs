@@ -17,6 +17,7 @@ mod replacing;
 mod sparse;
 mod spilling;
 mod updating;
+mod visiting;
 mod writing;
 
 use std::collections::BTreeMap;

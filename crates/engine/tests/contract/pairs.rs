@@ -53,6 +53,7 @@ fn pairs(method: &Method) -> BTreeSet<Pair> {
     let options = method.options();
     let values = [
         options.cache().name().to_owned(),
+        options.access().name().to_owned(),
         options.hint().name().to_owned(),
         options.preallocate().name().to_owned(),
         options.durability().name().to_owned(),

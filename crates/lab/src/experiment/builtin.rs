@@ -13,6 +13,7 @@ pub(super) const TEXTS: &[(&str, &str)] = texts![
     "copy",
     "compare",
     "update",
+    "random",
     "holes-2003",
     "saving-2008",
     "preload-2009",

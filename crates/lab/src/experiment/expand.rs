@@ -1,7 +1,7 @@
 //! From the names of an experiment to methods: names, 2014 names, globs, and the blocks of a contest.
 
 use globset::{Glob, GlobMatcher};
-use seekless::method::{ALIASES, Choice, Durability, MECHANISMS, Plan, Setting, variants};
+use seekless::method::{ALIASES, AccessPattern, Choice, Durability, MECHANISMS, Plan, Setting, variants};
 use seekless::{Method, Operation};
 
 use super::error::{did_you_mean, nearest};
@@ -54,7 +54,7 @@ fn exact(name: &str, operation: Operation) -> Result<Choice, String> {
     }
 }
 
-/// All variants that match.
+/// All variants that match. Reading or writing at random is other work, for which a glob stands only where it names it.
 fn matching(pattern: &str, operation: Operation) -> Result<Vec<Choice>, String> {
     let glob = glob(pattern).map_err(|message| format!("`{pattern}` is no glob: {message}"))?;
     let ranked = MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation);
@@ -66,12 +66,18 @@ fn matching(pattern: &str, operation: Operation) -> Result<Vec<Choice>, String> 
         .map(Choice::Method)
         .chain(plans.filter(|plan| plan.operation() == operation))
         .filter(|choice| glob.is_match(choice.to_string()))
+        .filter(|choice| pattern.contains("access") || !is_random(choice))
         .collect();
     if found.is_empty() {
         let like = did_you_mean(&nearest_methods(pattern));
         return Err(format!("`{pattern}` matches no method that is to {operation}{like}"));
     }
     Ok(found)
+}
+
+fn is_random(choice: &Choice) -> bool {
+    let options = choice.method().map(Method::options);
+    options.is_some_and(|options| options.access() == AccessPattern::Random)
 }
 
 /// A glob in which `*` stands for any text, `/` and `,` included.

@@ -55,6 +55,7 @@ fn described(contest: &Contest) -> Contest {
         shared_blocks: false,
         holes_skipped: false,
         durability: Durability::None,
+        random: None,
         entries: Vec::new(),
         conclusion: None,
         ..contest.clone()

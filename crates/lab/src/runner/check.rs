@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use seekless::cache::CachedFile;
 use seekless::method::{CachePolicy, Choice, Operation};
-use seekless::{Method, full_text};
+use seekless::{Method, Visits, full_text};
 use seekless_record::{Cache, Contest, Differ, Entry, Mode, Phase, Target, Trial};
 use seekless_results::has_target;
 
@@ -45,10 +45,18 @@ impl Runner<'_> {
         // The last block of a file may be read in part.
         let to_read = |file: &TestFile| file.allocated_bytes.map_or(file.bytes, |bytes| bytes.min(file.bytes));
         let allocated: u64 = files.read().map(to_read).sum();
+        let read_bytes = match contest.random {
+            None => Some(updated.unwrap_or(allocated)),
+            // Where holes are among the blocks, that is not known.
+            Some(_) => contest
+                .layout
+                .is_none()
+                .then(|| files.visits.iter().map(Visits::bytes).sum()),
+        };
         let others = contest.other_storage.map(|other| &self.places[other]);
         let tells_source = std::iter::once(place).chain(others).all(super::Place::tells_source);
         let expected = Expected {
-            device_bytes: Some(updated.unwrap_or(allocated)).filter(|_| tells_source && !is_write),
+            device_bytes: read_bytes.filter(|_| tells_source && !is_write),
             cache: contest.cache,
             memory_bytes: contest.memory_bytes,
             reads_all: !shared
@@ -98,11 +106,15 @@ impl Runner<'_> {
             Operation::Read => {
                 let known = files.chosen.as_ref().map(|_| read_again(&files.sources)).transpose()?;
                 let sources = known.as_ref().unwrap_or(&files.sources);
-                return wrong_reading(contest, sources, report).map_or(Ok(None), Err);
+                return wrong_reading(contest, sources, &files.visits, report).map_or(Ok(None), Err);
             }
             Operation::Compare => {
                 let wrong = wrong_comparison(files, &report.compared, report.trial.calls.is_none());
                 return wrong.map_or(Ok(None), Err);
+            }
+            Operation::Write if contest.random.is_some() => {
+                let held = self.places[contest.storage].overwritten(contest).iter();
+                held.map(|file| told(file.check(part))).sum()
             }
             Operation::Write => targets
                 .map(|(_, path)| told(check_updated(path, contest.size_bytes, seed, &BTreeMap::new(), part)))
@@ -144,21 +156,29 @@ fn read_again(sources: &[TestFile]) -> Result<Vec<TestFile>, String> {
 }
 
 /// What is wrong with what a kernel found.
-fn wrong_reading(contest: &Contest, sources: &[TestFile], report: &Report) -> Option<String> {
+fn wrong_reading(contest: &Contest, sources: &[TestFile], visits: &[Visits], report: &Report) -> Option<String> {
     let kernel = Kernel::named(&contest.kernel)?;
     let is_command = report.trial.calls.is_none();
     if !is_command && report.answers.len() != sources.len() {
         return Some("not every file gave an answer".to_owned());
     }
-    let answers = report.answers.iter().zip(sources);
-    let mut wrong = answers.filter(|(found, file)| file.answer(kernel).as_ref() != Some(*found));
-    let bytes: u64 = sources.iter().map(|file| file.bytes).sum();
+    let answers = report.answers.iter().zip(sources).enumerate();
+    let expected = |index: usize, file: &TestFile| match visits.get(index) {
+        None => file.answer(kernel),
+        Some(visits) => file.answer_of(kernel, visits).ok(),
+    };
+    let mut wrong = answers.filter(|(index, (found, file))| expected(*index, file).as_ref() != Some(*found));
+    let bytes: u64 = if visits.is_empty() {
+        sources.iter().map(|file| file.bytes).sum()
+    } else {
+        visits.iter().map(Visits::bytes).sum()
+    };
     if report.trial.bytes != bytes {
         return Some(format!("{} bytes were read instead of {bytes}", report.trial.bytes));
     }
     wrong
         .next()
-        .map(|(found, file)| format!("{kernel} found {found:?} in {}", file.path.display()))
+        .map(|(_, (found, file))| format!("{kernel} found {found:?} in {}", file.path.display()))
 }
 
 /// What is wrong with what comparing found. A command that tells no verdict is not asked for one.

@@ -1,12 +1,13 @@
 //! What is measured in the same rounds, and planning it: contests, their entries, and what is not to be had.
 
-use seekless::method::{Choice, Durability, Operation, format_size};
-use seekless_record::{Cache, Contest, Differ, Drop, Entry, Status, Subject};
+use seekless::Method;
+use seekless::method::{AccessPattern, Choice, Durability, Operation, format_size};
+use seekless_record::{Cache, Contest, Differ, Drop, Entry, RandomAccess, Status, Subject};
 use seekless_results::{Decider, Group, has_small_files, planned_trials};
 
 use super::files::{laid_out, memory_allowed, memory_for, read_bytes};
 use super::first_touch::FirstTouch;
-use super::size::{files_per_trial, trial_cost};
+use super::size::{Speeds, Work, files_per_trial, requests, trial_cost};
 use super::{BenchError, Runner, needs_folder};
 use crate::experiment::{ContestPlan, Layout, Size};
 use crate::read_ahead::ReadAhead;
@@ -41,12 +42,9 @@ impl Runner<'_> {
         let mut groups = Vec::new();
         for ((experiment, plan), sizes) in plans.iter().zip(self.choose_sizes(&plans, &speeds)) {
             for (layout, bytes) in sizes {
-                for description in self.descriptions(plan, &layout, bytes) {
-                    let (cache, durability) = (description.cache, description.durability);
+                for description in self.descriptions(plan, &layout, bytes, &speeds) {
                     let mut group = self.group(experiment, plan, &description);
-                    let files = (bytes, files_per_trial(plan, durability, bytes));
-                    let updates = plan.updates.as_ref();
-                    let trial = trial_cost(plan.operation, cache, updates, files, durability, &speeds);
+                    let trial = trial_cost(&Work::of(&self.run.contests[group.contests[0]]), &speeds);
                     group.expected = trial * planned_trials(group.active(&self.run).len()) as u32;
                     groups.push(group);
                 }
@@ -56,12 +54,12 @@ impl Runner<'_> {
     }
 
     /// What is ranked on its own among files of a size.
-    fn descriptions(&self, plan: &ContestPlan, layout: &Layout, bytes: u64) -> Vec<Description> {
+    fn descriptions(&self, plan: &ContestPlan, layout: &Layout, bytes: u64, speeds: &Speeds) -> Vec<Description> {
         let mut descriptions = Vec::new();
         for cache in self.caches_of(plan) {
             for &differ in &plan.differs {
                 for &read_ahead_kib in &plan.read_ahead_kib {
-                    for durability in durabilities(plan) {
+                    for (durability, random) in kinds(plan) {
                         let read_bytes = read_bytes(plan, durability, differ, bytes);
                         descriptions.push(Description {
                             bytes,
@@ -72,6 +70,11 @@ impl Runner<'_> {
                             differ,
                             read_ahead_kib,
                             durability,
+                            random: random.map(|(block_bytes, depth)| RandomAccess {
+                                block_bytes,
+                                depth,
+                                requests: requests(depth, cache, durability, speeds),
+                            }),
                         });
                     }
                 }
@@ -131,7 +134,8 @@ impl Runner<'_> {
         let (bytes, durability) = (description.bytes, description.durability);
         let mut group = Group::default();
         group.rounds_of_files = self.places[0].first_touch.as_ref().map(FirstTouch::rounds);
-        let same = |choice: &&Choice| choice.durability() == durability;
+        let random = description.random.map(|random| (random.block_bytes, random.depth));
+        let same = |choice: &&Choice| kind(choice) == (durability, random);
         let methods: Vec<Choice> = plan.methods.iter().filter(same).copied().collect();
         for storage in 0..self.measured_places() {
             let mut entries = Vec::new();
@@ -140,7 +144,7 @@ impl Runner<'_> {
                 entries.push(entry(Subject::from(*choice), label(plan, choice), refused));
             }
             for command in &plan.commands {
-                let refused = refuses_command(plan, durability).or_else(|| self.refuses(None, storage, description));
+                let refused = refuses_command(plan, description).or_else(|| self.refuses(None, storage, description));
                 entries.push(entry(Subject::Command(command.clone()), None, refused));
             }
             group.contests.push(self.run.contests.len());
@@ -165,6 +169,7 @@ impl Runner<'_> {
                 differ: description.differ,
                 read_ahead_kib: description.read_ahead_kib,
                 updates: plan.updates,
+                random: description.random,
                 layout: (description.layout != Layout::Dense).then(|| description.layout.to_string()),
                 memory_bytes: description.memory_bytes,
                 mode: None,
@@ -239,6 +244,7 @@ struct Description {
     differ: Differ,
     read_ahead_kib: Option<u64>,
     durability: Durability,
+    random: Option<RandomAccess>,
 }
 
 fn entry(subject: Subject, label: Option<String>, refused: Option<String>) -> Entry {
@@ -260,19 +266,34 @@ fn label(plan: &ContestPlan, choice: &Choice) -> Option<String> {
 }
 
 /// Why a command cannot be ranked with the methods of a contest: it would do less.
-fn refuses_command(plan: &ContestPlan, durability: Durability) -> Option<String> {
+fn refuses_command(plan: &ContestPlan, description: &Description) -> Option<String> {
+    if description.random.is_some() {
+        return Some("a command cannot be told the blocks that the methods move".to_owned());
+    }
     if plan.work_ns_per_kib > 0 {
         return Some("a command cannot be given more work: it would do less than the methods".to_owned());
     }
-    let through = durability == Durability::WriteThrough;
+    let through = description.durability == Durability::WriteThrough;
     through.then(|| "a command cannot be made to write through: it would do less than the methods".to_owned())
 }
 
-/// The durabilities among a plan's methods: never ranked together.
-fn durabilities(plan: &ContestPlan) -> Vec<Durability> {
-    let used = |durability: &Durability| {
-        plan.methods.iter().any(|choice| choice.durability() == *durability)
-            || (*durability == Durability::None && plan.methods.is_empty())
-    };
-    Durability::ALL.iter().copied().filter(used).collect()
+/// What is never ranked together: durability, and of access at random the block and the depth.
+type Kind = (Durability, Option<(u64, u32)>);
+
+fn kind(choice: &Choice) -> Kind {
+    let options = choice.method().map(Method::options);
+    let random = options.filter(|options| options.access() == AccessPattern::Random);
+    let requests = random.and_then(|options| Some((options.block_bytes()?, options.depth().unwrap_or(1))));
+    (choice.durability(), requests)
+}
+
+/// The kinds among a plan's methods, each once: from the start of the files first, then by durability.
+fn kinds(plan: &ContestPlan) -> Vec<Kind> {
+    let mut kinds: Vec<Kind> = plan.methods.iter().map(kind).collect();
+    if kinds.is_empty() {
+        kinds.push((Durability::None, None));
+    }
+    kinds.sort_by_key(|&(durability, random)| (random, durability));
+    kinds.dedup();
+    kinds
 }

@@ -268,6 +268,8 @@ struct Runner<'a> {
     /// Bytes that may be written in all trials, as was said before the first; and those written so far.
     write_limit_bytes: Option<u64>,
     written_bytes: u64,
+    /// Trials that wrote over a file at random places: each writes other bytes.
+    overwrites: u64,
     /// The time of a whole trial that does nothing, process and all.
     trial_overhead: Duration,
     /// How long it waited for others.
@@ -301,6 +303,7 @@ impl<'a> Runner<'a> {
             write_bytes_per_ms: None,
             write_limit_bytes: None,
             written_bytes: 0,
+            overwrites: 0,
             trial_overhead: Duration::ZERO,
             waited: Duration::ZERO,
             last_group: None,

@@ -7,7 +7,7 @@ use seekless::Operation;
 use seekless_record::{Contest, Differ, Entry};
 use seekless_results::{CONFIRMING_ROUNDS, Decider, Group, has_target, planned_trials};
 
-use super::place::SourceFiles;
+use super::place::{SourceFiles, overwritten};
 use super::{BenchError, Event, Runner};
 
 impl Runner<'_> {
@@ -83,7 +83,7 @@ impl Runner<'_> {
         let sources = self.source_bytes(groups, storage);
         let (mut target, mut written) = (0, 0);
         for (group, contest) in self.writing(groups, storage) {
-            let bytes = contest.size_bytes * u64::from(contest.files);
+            let bytes = written_bytes(contest);
             let active = group.active(&self.run).len();
             let writers = writers(contest).min(active);
             let trials = match self.bench.rounds {
@@ -91,13 +91,16 @@ impl Runner<'_> {
                 // As many as fit into its part of the budget, were all twice as fast as expected.
                 None => planned_trials(writers) as u64 * 2,
             };
-            target = target.max(bytes);
+            // What is written over at random places is there from the first trial on.
+            if overwritten(contest).is_none() {
+                target = target.max(bytes);
+            }
             written += trials * bytes;
         }
         (sources + target, sources + written)
     }
 
-    /// The bytes of the files that groups read, each made once; holes are not written.
+    /// The bytes of the files that groups read, or write over at random places, each made once; holes are not written.
     fn source_bytes(&self, groups: &[Group], storage: usize) -> u64 {
         if self.places[storage].scratch.is_none() {
             return 0;
@@ -105,7 +108,11 @@ impl Runner<'_> {
         let contests = groups.iter().flat_map(|group| &group.contests);
         let made = contests.flat_map(|&contest| made_files(&self.run.contests[contest]));
         let here: BTreeSet<MadeFiles> = made.filter(|made| made.storage == storage).collect();
-        here.iter().map(|made| made.files.written_bytes()).sum()
+        let sources: u64 = here.iter().map(|made| made.files.written_bytes()).sum();
+        let writing = self.writing(groups, storage);
+        let overwritten: BTreeSet<_> = writing.filter_map(|(_, contest)| overwritten(contest)).collect();
+        let made = overwritten.iter().map(|(bytes, count, _)| bytes * u64::from(*count));
+        sources + made.sum::<u64>()
     }
 
     /// The bytes that the planned trials of groups write to a storage.
@@ -117,7 +124,7 @@ impl Runner<'_> {
                 (writers, None) => planned_trials(writers) as u64,
                 (writers, Some(rounds)) => writers as u64 * u64::from(rounds + rounds.min(CONFIRMING_ROUNDS)),
             };
-            written += trials * contest.size_bytes * u64::from(contest.files);
+            written += trials * written_bytes(contest);
         }
         written
     }
@@ -173,6 +180,14 @@ pub(super) fn writers(contest: &Contest) -> usize {
 pub(super) fn writes(contest: &Contest, entry: &Entry) -> bool {
     let makes = entry.command().is_some_and(|command| !command.before.is_empty());
     has_target(contest) || makes
+}
+
+/// The bytes that an entry which writes does write in a trial.
+pub(super) fn written_bytes(contest: &Contest) -> u64 {
+    let of_one = contest.random.map_or(contest.size_bytes, |random| {
+        (u64::from(random.requests) * random.block_bytes).min(contest.size_bytes)
+    });
+    of_one * u64::from(contest.files)
 }
 
 /// The groups that begin within a budget, one after the other; all of them without one.

@@ -14,7 +14,7 @@ use super::first_touch::FirstTouch;
 use super::{Bench, BenchError, identity};
 use crate::layout::{self, Layout};
 use crate::scratch::Scratch;
-use crate::testfile::{OtherFile, TestFile};
+use crate::testfile::{OtherFile, Overwritten, TestFile};
 
 /// What files are read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +60,8 @@ pub(super) struct Place {
     layouts: BTreeMap<Layout, Option<String>>,
     /// Files of the user that are read once.
     pub first_touch: Option<FirstTouch>,
+    /// Files that trials write over at random places: of a size, so many, by a block.
+    overwritten: BTreeMap<(u64, u32, u64), Vec<Overwritten>>,
     /// The second files of comparisons.
     others: BTreeMap<(u64, u32, record::Differ), Vec<OtherFile>>,
 }
@@ -124,6 +126,7 @@ impl Place {
             times_made: 0,
             layouts: BTreeMap::new(),
             first_touch: None,
+            overwritten: BTreeMap::new(),
             others: BTreeMap::new(),
         }
     }
@@ -172,6 +175,40 @@ impl Place {
         let made = (0..count).map(create).collect::<seekless::Result<Vec<_>>>()?;
         self.others.insert(key, made.clone());
         Ok(made)
+    }
+
+    /// The files that a contest writes over at random places, as they were left by the trial before; made where they do not
+    /// exist yet. Empty where it writes in another way.
+    pub fn overwritten_files(&mut self, contest: &record::Contest, seed: u64) -> seekless::Result<&mut [Overwritten]> {
+        let Some(key) = overwritten(contest) else {
+            return Ok(&mut []);
+        };
+        let (bytes, count, block_bytes) = key;
+        if !self.overwritten.contains_key(&key) {
+            self.times_made += 1;
+            let create = |index| {
+                let path = self.path(&format!("overwritten-{bytes}-{}-{index}", self.times_made));
+                Overwritten::create(path, bytes, block_bytes, stream_seed(seed, bytes, index))
+            };
+            let made = (0..count).map(create).collect::<seekless::Result<Vec<_>>>()?;
+            self.overwritten.insert(key, made);
+        }
+        Ok(self.overwritten.get_mut(&key).map_or(&mut [], Vec::as_mut_slice))
+    }
+
+    /// The same, where they are there.
+    pub fn overwritten(&self, contest: &record::Contest) -> &[Overwritten] {
+        overwritten(contest)
+            .and_then(|key| self.overwritten.get(&key))
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// Removes these files: nobody knows what they hold.
+    pub fn remove_overwritten(&mut self, contest: &record::Contest) {
+        let files = overwritten(contest).and_then(|key| self.overwritten.remove(&key));
+        for file in files.into_iter().flatten() {
+            let _ = fs::remove_file(file.path);
+        }
     }
 
     /// The files of a description, made where they do not exist yet.
@@ -337,6 +374,12 @@ impl Place {
             ..record::Storage::default()
         }
     }
+}
+
+/// What tells the files that a contest writes over at random places from those of others.
+pub(super) fn overwritten(contest: &record::Contest) -> Option<(u64, u32, u64)> {
+    let random = contest.random.filter(|_| contest.operation == Operation::Write)?;
+    Some((contest.size_bytes, contest.files, random.block_bytes))
 }
 
 /// The seed of a file's stream. Each file has bytes of its own: some storages keep equal blocks once.

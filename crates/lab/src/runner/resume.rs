@@ -8,7 +8,7 @@ use seekless_record::{Cache, Contest, Ended, Machine, Run, Storage};
 use seekless_results::{Group, planned_trials};
 
 use super::place::Place;
-use super::size::trial_cost;
+use super::size::{Work, trial_cost};
 use super::{Bench, BenchError, Runner};
 use crate::layout::Layout;
 
@@ -171,10 +171,7 @@ impl Runner<'_> {
             let trials = planned_trials(group.active(&self.run).len())
                 .saturating_sub(done)
                 .max(FEWEST_TRIALS);
-            let (updates, files) = (contest.updates.as_ref(), (contest.size_bytes, contest.files));
-            let (operation, durability) = (contest.operation, contest.durability);
-            let trial = trial_cost(operation, contest.cache, updates, files, durability, &speeds);
-            group.expected = trial * trials as u32;
+            group.expected = trial_cost(&Work::of(contest), &speeds) * trials as u32;
         }
         Ok(groups)
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use seekless::method::{Choice, Durability, Operation};
 use seekless::{Destination, Method, Reader, Writer, cache};
-use seekless_record::{Cache, UpdatePattern};
+use seekless_record::{Cache, Contest, RandomAccess, UpdatePattern};
 use seekless_results::planned_trials;
 
 use super::{BenchError, Event, Runner};
@@ -18,6 +18,8 @@ use crate::updates;
 pub(super) struct Speeds {
     pub read: f64,
     pub write: f64,
+    /// What a direct read of 4 KiB takes at a random place.
+    pub random_read: Duration,
     pub overhead: Duration,
     /// No test file is larger than this.
     pub limit_bytes: u64,
@@ -39,9 +41,43 @@ const MEMORY_SPEED: f64 = 4e9;
 pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {
     let trials = planned_trials(plan.methods.len() + plan.commands.len());
     let durability = plan.methods.first().map_or(Durability::None, Choice::durability);
-    let files = files_per_trial(plan, durability, bytes);
-    let updates = plan.updates.as_ref();
-    trial_cost(plan.operation, cache, updates, (bytes, files), durability, speeds) * trials as u32
+    let work = Work {
+        operation: plan.operation,
+        cache,
+        updates: plan.updates,
+        random: None,
+        file_bytes: bytes,
+        files: files_per_trial(plan, durability, bytes),
+        durability,
+    };
+    trial_cost(&work, speeds) * trials as u32
+}
+
+/// What a trial does, as far as its time depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    operation: Operation,
+    cache: Cache,
+    updates: Option<UpdatePattern>,
+    random: Option<RandomAccess>,
+    file_bytes: u64,
+    files: u32,
+    durability: Durability,
+}
+
+impl Work {
+    /// That of a contest's trials.
+    pub fn of(contest: &Contest) -> Self {
+        Self {
+            operation: contest.operation,
+            cache: contest.cache,
+            updates: contest.updates,
+            random: contest.random,
+            file_bytes: contest.size_bytes,
+            files: contest.files,
+            durability: contest.durability,
+        }
+    }
 }
 
 /// What an update costs on the mean of methods that write each by itself and such that do not.
@@ -80,31 +116,59 @@ pub(super) fn choose_size(plan: &ContestPlan, caches: &[Cache], share: Option<Du
     chosen.min(speeds.limit_bytes.max(1 << 20))
 }
 
-/// The time of one trial of so many files of a size, with what is done before and after it.
-pub(super) fn trial_cost(
-    operation: Operation,
-    cache: Cache,
-    updates: Option<&UpdatePattern>,
-    (file_bytes, files): (u64, u32),
-    durability: Durability,
-    speeds: &Speeds,
-) -> Duration {
-    let bytes = (file_bytes * u64::from(files)) as f64;
-    let read = if cache == Cache::Warm {
+/// What the requests of a trial at random places should take together: thousands of them where a device answers in a tenth
+/// of a millisecond.
+const REQUESTS: Duration = Duration::from_millis(400);
+/// How many there can be. Fewer leave no request to the 99.9th percentile; more tell nothing new. With steps between, runs at
+/// different hours make as many, so that they can be compared.
+const REQUEST_LADDER: [u32; 3] = [1 << 10, 1 << 12, 1 << 14];
+/// A request that memory answers.
+const MEMORY_REQUEST: Duration = Duration::from_micros(2);
+/// Devices work on about so many requests at once, however many there are.
+const PARALLEL: u32 = 8;
+
+/// How many requests at random places a trial makes in each file, where it has as many blocks.
+pub(super) fn requests(depth: u32, cache: Cache, durability: Durability, speeds: &Speeds) -> u32 {
+    let each = request_time(depth, cache, durability, speeds);
+    let is_nearest = |requests: &u32| each * *requests * 2 > REQUESTS;
+    REQUEST_LADDER.into_iter().find(is_nearest).unwrap_or(1 << 14)
+}
+
+/// What a request at a random place takes, on the mean of those in flight.
+fn request_time(depth: u32, cache: Cache, durability: Durability, speeds: &Speeds) -> Duration {
+    let alone = match (cache, durability) {
+        (Cache::Warm, Durability::None) => return MEMORY_REQUEST,
+        (_, Durability::WriteThrough) => speeds.random_read.max(Duration::from_nanos(UPDATE_THROUGH_NS)),
+        _ => speeds.random_read,
+    };
+    alone / depth.clamp(1, PARALLEL)
+}
+
+/// The time of one trial, with what is done before and after it.
+pub(super) fn trial_cost(work: &Work, speeds: &Speeds) -> Duration {
+    let bytes = (work.file_bytes * u64::from(work.files)) as f64;
+    let read = if work.cache == Cache::Warm {
         bytes / MEMORY_SPEED
     } else {
         bytes / speeds.read
     };
-    let seconds = match operation {
-        Operation::Read => read,
-        Operation::Write => bytes / speeds.write + bytes / CHECK_SPEED,
-        Operation::Copy => read + bytes / speeds.write + bytes / CHECK_SPEED,
+    let seconds = match (work.operation, work.random) {
+        (operation, Some(random)) => {
+            let requests = (u64::from(random.requests)).min(work.file_bytes.div_ceil(random.block_bytes));
+            let each = request_time(random.depth, work.cache, work.durability, speeds);
+            let checked = if operation == Operation::Write { bytes } else { 0.0 };
+            requests as f64 * f64::from(work.files) * each.as_secs_f64() + checked / CHECK_SPEED
+        }
+        (Operation::Read, None) => read,
+        (Operation::Write, None) => bytes / speeds.write + bytes / CHECK_SPEED,
+        (Operation::Copy, None) => read + bytes / speeds.write + bytes / CHECK_SPEED,
         // Two files, in whatever order.
-        Operation::Compare => read * 2.0,
+        (Operation::Compare, None) => read * 2.0,
         // Its file is made anew for each trial.
-        Operation::Update => 2.0 * bytes / speeds.write + bytes / CHECK_SPEED,
+        (Operation::Update, None) => 2.0 * bytes / speeds.write + bytes / CHECK_SPEED,
     };
-    speeds.overhead + Duration::from_secs_f64(seconds) + updating_cost(updates, (file_bytes, files), durability)
+    let updating = updating_cost(work.updates.as_ref(), (work.file_bytes, work.files), work.durability);
+    speeds.overhead + Duration::from_secs_f64(seconds) + updating
 }
 
 /// Files shorter than this are timed several at once.
@@ -154,6 +218,7 @@ impl Runner<'_> {
         let mut speeds = Speeds {
             read: f64::MAX,
             write: f64::MAX,
+            random_read: Duration::ZERO,
             overhead,
             limit_bytes: memory / 4,
         };
@@ -166,8 +231,10 @@ impl Runner<'_> {
         for index in 0..self.places.len() {
             let place = &self.places[index];
             if let Some(bytes) = place.given_bytes() {
+                let (_, random_read) = direct_reads(&place.folder, bytes, self.bench.seed).unwrap_or_default();
                 speeds = Speeds {
                     read: 1e9,
+                    random_read,
                     limit_bytes: bytes,
                     ..speeds
                 };
@@ -189,20 +256,25 @@ impl Runner<'_> {
             Reader::prepare(&read)?.read(&path, &Tally::new(Kernel::None))?;
             speeds.read = speeds.read.min(bytes as f64 / start.elapsed().as_secs_f64());
             let storage = &mut self.run.storages[index];
-            storage.alternating_ns = alternating_ns(&path, bytes, self.bench.seed);
+            if let Some((sequential, random)) = direct_reads(&path, bytes, self.bench.seed) {
+                storage.alternating_ns = Some(random.as_nanos() as f64 - sequential.as_nanos() as f64);
+                speeds.random_read = speeds.random_read.max(random);
+            }
             storage.direct_alignment_bytes = seekless::direct_alignment(&path);
             let _ = std::fs::remove_file(&path);
         }
+        // Where nothing is read directly, memory answers.
+        speeds.random_read = speeds.random_read.max(MEMORY_REQUEST);
         Ok(speeds)
     }
 }
 
-/// Reads of each kind for [`alternating_ns`].
+/// Reads of each kind for [`direct_reads`].
 const ALTERNATING_READS: u64 = 64;
 
-/// What a direct read of 4 KiB costs at a random place of a file more than one in sequence, in nanoseconds: the medians'
-/// difference. `None` where direct I/O is not to be had.
-fn alternating_ns(path: &std::path::Path, bytes: u64, seed: u64) -> Option<f64> {
+/// What a direct read of 4 KiB takes in sequence and at a random place of a file: the medians. `None` where direct I/O is
+/// not to be had.
+fn direct_reads(path: &std::path::Path, bytes: u64, seed: u64) -> Option<(Duration, Duration)> {
     let blocks = bytes / 4096;
     let mut rng = fastrand::Rng::with_seed(seed);
     let start = rng.u64(..blocks.checked_sub(ALTERNATING_READS)?);
@@ -210,9 +282,9 @@ fn alternating_ns(path: &std::path::Path, bytes: u64, seed: u64) -> Option<f64> 
     let mut random = seekless::time_direct_reads(path, (0..ALTERNATING_READS).map(|_| rng.u64(..blocks) * 4096))?;
     let median = |times: &mut Vec<Duration>| {
         times.sort();
-        times.get(times.len() / 2).map(|time| time.as_nanos() as f64)
+        times.get(times.len() / 2).copied()
     };
-    Some(median(&mut random)? - median(&mut sequential)?)
+    Some((median(&mut sequential)?, median(&mut random)?))
 }
 
 #[cfg(test)]
@@ -241,6 +313,7 @@ mod tests {
     const SPEEDS: Speeds = Speeds {
         read: 1e9,
         write: 1e9,
+        random_read: Duration::from_micros(100),
         overhead: Duration::from_millis(10),
         limit_bytes: 512 << 20,
     };
@@ -266,6 +339,19 @@ mod tests {
     #[test]
     fn a_file_that_exceeds_the_memory_allowed_is_never_small() {
         assert_eq!(chosen(1, &[Cache::Over]), 256 << 20);
+    }
+
+    #[test]
+    fn a_slow_device_gets_fewer_requests_and_none_too_few_or_too_many() {
+        let made = |microseconds, depth, durability| {
+            let random_read = Duration::from_micros(microseconds);
+            requests(depth, Cache::Cold, durability, &Speeds { random_read, ..SPEEDS })
+        };
+        assert_eq!(made(10_000, 1, Durability::None), 1024);
+        assert_eq!([60, 100, 190].map(|each| made(each, 1, Durability::Fsync)), [4096; 3]);
+        assert_eq!(made(100, 32, Durability::None), 16_384);
+        assert_eq!([2, 60].map(|each| made(each, 1, Durability::WriteThrough)), [4096; 2]);
+        assert_eq!(requests(1, Cache::Warm, Durability::None, &SPEEDS), 16_384);
     }
 
     #[test]

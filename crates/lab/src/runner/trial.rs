@@ -4,16 +4,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seekless::full_text;
 use seekless::method::{Choice, Durability, Operation};
-use seekless_record::{Cache, Contest, DeviceUse, Differ, Drop, Entry, Status, Subject, Target, Trial};
+use seekless::{Visits, full_text};
+use seekless_record::{Cache, Contest, DeviceUse, Differ, Drop, Entry, Phase, Status, Subject, Target, Trial};
 use seekless_results::{Decider, Turn, title};
 
 use super::apart::Apart;
 use super::check::{STRAY_PART, WRONG, mode_of};
 use super::first_touch::{FirstTouch, UserFile, are_unchanged, test_files};
-use super::needs::{needs_source, writes};
-use super::place::{Place, SourceFiles};
+use super::needs::{needs_source, writes, written_bytes};
+use super::place::{Place, SourceFiles, overwritten};
 use super::size::SEVERAL_BYTES;
 use super::{BenchError, Event, Runner};
 use crate::cache_state::{self, State};
@@ -22,7 +22,7 @@ use crate::kernel::Kernel;
 use crate::read_ahead::ReadAhead;
 use crate::testfile::{OtherFile, TestFile, write_stream};
 use crate::trial::account;
-use crate::trial::{Action, Child, Content, Job, LaunchError, Outcome, Report, Spec};
+use crate::trial::{Action, Child, Content, Drawing, Job, LaunchError, Outcome, Report, Spec};
 
 /// The files of one trial.
 pub(super) struct Files {
@@ -32,6 +32,12 @@ pub(super) struct Files {
     pub targets: Vec<PathBuf>,
     /// The sources as they were when they were chosen, where they are the user's and read once.
     pub chosen: Option<Vec<UserFile>>,
+    /// The blocks that are moved, where that is at random places.
+    pub drawing: Option<Drawing>,
+    /// The same for each file.
+    pub visits: Vec<Visits>,
+    /// The seed of what is written.
+    pub seed: u64,
 }
 
 impl Files {
@@ -84,11 +90,11 @@ impl Runner<'_> {
         });
         let begins_round = self.last_group.replace(turn.group) != Some(turn.group);
         if begins_round && is_small_and_warm(&description) {
-            self.throw_away(&description, measured);
+            self.throw_away(turn, &description, measured);
         }
         let at_seconds = self.measured_seconds();
         self.count_written(&description, measured);
-        let files = match self.files(&description, turn.round) {
+        let files = match self.files(turn, &description) {
             Ok(Some(files)) => files,
             Ok(None) => return Ok(()),
             Err(BenchError::Layout { why, .. }) => {
@@ -107,6 +113,7 @@ impl Runner<'_> {
                 .for_each(FirstTouch::miss);
             return Ok(());
         }
+        self.note_written(&description, &files, &outcome);
         let status = match outcome {
             Ok((Outcome::Measured(report), state)) => {
                 let device = report.trial.device.map(|device| DeviceUse {
@@ -164,21 +171,38 @@ impl Runner<'_> {
     }
 
     /// Runs a trial that is not written down. If it fails, so does the one that follows, which says why.
-    fn throw_away(&mut self, contest: &Contest, entry: &Entry) {
+    fn throw_away(&mut self, turn: Turn, contest: &Contest, entry: &Entry) {
         self.count_written(contest, entry);
-        let Ok(Some(files)) = self.files(contest, 0) else {
+        let Ok(Some(files)) = self.files(turn, contest) else {
             return;
         };
-        let _ = self.run_child(contest, entry, &files);
+        let outcome = self.run_child(contest, entry, &files);
+        self.note_written(contest, &files, &outcome);
         Self::clean_up(&files);
     }
 
     /// Counts what a trial writes.
     fn count_written(&mut self, contest: &Contest, entry: &Entry) {
         if writes(contest, entry) {
-            let bytes = contest.size_bytes * u64::from(contest.files);
-            // What is written over is made first.
-            self.written_bytes += bytes * if contest.target == Target::Overwrite { 2 } else { 1 };
+            // What is written over is made first, but what is so at random places is made once.
+            let is_made = contest.target == Target::Overwrite && contest.random.is_none();
+            self.written_bytes += written_bytes(contest) * if is_made { 2 } else { 1 };
+        }
+    }
+
+    /// Notes what a trial wrote at random places; where that is not known, the files are made anew.
+    fn note_written(&mut self, contest: &Contest, files: &Files, outcome: &Result<(Outcome, State), BenchError>) {
+        if overwritten(contest).is_none() {
+            return;
+        }
+        let place = &mut self.places[contest.storage];
+        match (outcome, place.overwritten_files(contest, self.bench.seed)) {
+            (Ok((Outcome::Measured(_), _)), Ok(held)) => {
+                for (file, visits) in held.iter_mut().zip(&files.visits) {
+                    file.written(visits, files.seed);
+                }
+            }
+            _ => place.remove_overwritten(contest),
         }
     }
 
@@ -197,12 +221,15 @@ impl Runner<'_> {
 
     /// The files of a trial: the sources that are there, the targets that will be. None where a file that is read once has
     /// changed.
-    fn files(&mut self, contest: &Contest, round: u32) -> Result<Option<Files>, BenchError> {
+    fn files(&mut self, turn: Turn, contest: &Contest) -> Result<Option<Files>, BenchError> {
         if let Some(first_touch) = &mut self.places[contest.storage].first_touch {
-            return Ok(first_touch.take(round).map(|chosen| Files {
+            return Ok(first_touch.take(turn.round).map(|chosen| Files {
                 sources: test_files(&chosen),
                 others: Vec::new(),
                 targets: Vec::new(),
+                drawing: None,
+                visits: Vec::new(),
+                seed: self.bench.seed,
                 chosen: Some(chosen),
             }));
         }
@@ -225,20 +252,39 @@ impl Runner<'_> {
         };
         let targets: Vec<PathBuf> = match contest.operation {
             Operation::Read => Vec::new(),
+            Operation::Write if contest.random.is_some() => {
+                let held = place.overwritten_files(contest, seed)?.iter();
+                held.map(|file| file.path.clone()).collect()
+            }
             _ => (0..contest.files)
                 .map(|index| place.path(&format!("target-{index}")))
                 .collect(),
         };
-        if contest.target == Target::Overwrite {
+        if contest.target == Target::Overwrite && contest.random.is_none() {
             for path in &targets {
                 // Other bytes than the trial's, so that what is not written is found out.
                 write_stream(path, contest.size_bytes, target_seed(self.bench.seed))?;
             }
         }
+        let drawing = contest.random.map(|random| Drawing {
+            block_bytes: random.block_bytes,
+            requests: random.requests,
+            seed: round_seed(seed, turn),
+        });
+        let sizes = std::iter::repeat_n(bytes, count as usize);
+        let seed = if overwritten(contest).is_some() {
+            self.overwrites += 1;
+            seed.wrapping_sub(self.overwrites)
+        } else {
+            seed
+        };
         Ok(Some(Files {
             sources,
             others,
             targets,
+            visits: drawing.map_or_else(Vec::new, |drawing| drawing.visits(sizes)),
+            drawing,
+            seed,
             chosen: None,
         }))
     }
@@ -253,7 +299,7 @@ impl Runner<'_> {
         let prepare = || {
             let group = memory_bytes.map(MemoryGroup::new).transpose();
             let group = group.map_err(Outcome::Unavailable)?;
-            let action = action(contest, entry, self.bench.seed).map_err(Outcome::Failed)?;
+            let action = action(contest, entry, files.seed).map_err(Outcome::Failed)?;
             self.settle();
             let set = |kib| ReadAhead::set(&place.facts, kib, &self.bench.program);
             let read_ahead = contest.read_ahead_kib.map(set).transpose();
@@ -269,6 +315,7 @@ impl Runner<'_> {
         let spec = Spec {
             action,
             jobs: jobs(contest, files),
+            drawing: files.drawing,
             work_ns_per_kib: contest.work_ns_per_kib,
             device_folders: self.device_folders(contest),
             cgroup: group.as_ref().map(|group| group.path().into()),
@@ -349,7 +396,8 @@ impl Runner<'_> {
 
     /// Removes what a trial wrote.
     fn clean_up(files: &Files) {
-        for path in &files.targets {
+        // What is written over at random places is needed again.
+        for path in files.targets.iter().filter(|_| files.drawing.is_none()) {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -386,6 +434,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn device_folder(place: &Place) -> Option<OsString> {
     Some(place.facts.device.as_ref()?.sys_folder.clone().into())
+}
+
+/// The seed by which the blocks of a round are drawn.
+fn round_seed(seed: u64, turn: Turn) -> u64 {
+    let is_confirming = u64::from(turn.phase == Phase::Confirming);
+    seed.wrapping_add(u64::from(turn.round) << 32 | is_confirming << 63)
 }
 
 /// The seed of what a file holds that is written over or updated.

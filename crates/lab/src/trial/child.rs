@@ -6,8 +6,10 @@ use std::path::Path;
 use std::process::{self, ExitStatus};
 use std::time::{Duration, Instant};
 
-use seekless::{Comparer, Consumer, Copier, Destination, Producer, Reader, Transfer, Verdict, Writer, full_text};
-use seekless_record::{Target, Trial};
+use seekless::{
+    Comparer, Consumer, Copier, Destination, Producer, Reader, Transfer, Verdict, Visits, Writer, full_text,
+};
+use seekless_record::{Latency, Target, Trial};
 use seekless_sys as sys;
 
 use super::command::{run_judging, succeed, sync_file};
@@ -54,16 +56,18 @@ fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> Result<Repo
     if let Some(group) = &spec.cgroup {
         fs::write(Path::new(group).join("cgroup.procs"), process::id().to_string())?;
     }
+    let sizes = || spec.jobs.iter().map(|job| job.bytes);
+    let visits = spec.drawing.map_or_else(Vec::new, |drawing| drawing.visits(sizes()));
     let start = Instant::now();
     let mut prepared = prepare(spec)?;
     let setup = start.elapsed();
     if spec.rehearse {
-        prepared.run_all(spec)?;
+        prepared.run_all(spec, &visits)?;
         remove_fresh_targets(spec)?;
     }
     wait_for_go()?;
     let setup = prepared.look(spec, setup);
-    measure(spec, &mut prepared, setup)
+    measure(spec, &mut prepared, &visits, setup)
 }
 
 /// An error of the engine, or of running a command.
@@ -98,8 +102,8 @@ enum Prepared<'a> {
     Other(Work<'a>),
 }
 
-/// What is done with the files of a job.
-type Work<'a> = Box<dyn FnMut(&Job, &mut Done) -> Result<Transfer, TrialError> + 'a>;
+/// What is done with the files of a job: with blocks of them, where some were drawn.
+type Work<'a> = Box<dyn FnMut(&Job, Option<&Visits>, &mut Done) -> Result<Transfer, TrialError> + 'a>;
 
 fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
     let longest = spec.jobs.iter().map(|job| job.bytes).max().unwrap_or(0);
@@ -111,12 +115,16 @@ fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
     Ok(Prepared::Other(match &spec.action {
         Action::Read(method, kernel) => {
             let mut reader = Reader::prepare_for(method, longest)?;
-            Box::new(move |job, done| {
+            Box::new(move |job, visits, done| {
                 let tally = Tally::new(*kernel);
                 let inner: &dyn Consumer = &tally;
                 let busy = Busy { inner, ns_per_kib };
                 let consumer = if ns_per_kib == 0 { inner } else { &busy };
-                let transfer = reader.read(Path::new(&job.source), consumer)?;
+                let source = Path::new(&job.source);
+                let transfer = match visits {
+                    None => reader.read(source, consumer)?,
+                    Some(visits) => reader.visit(source, visits, consumer)?,
+                };
                 done.answers.push(tally.answer());
                 Ok(transfer)
             })
@@ -129,16 +137,22 @@ fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
             let producer = Busy { inner, ns_per_kib };
             let mut writer = Writer::prepare_for(method, longest)?;
             let destination = destination(*target);
-            Box::new(move |job, _| Ok(writer.write(Path::new(&job.target), destination, job.bytes, &producer)?))
+            Box::new(move |job, visits, _| {
+                let target = Path::new(&job.target);
+                Ok(match visits {
+                    None => writer.write(target, destination, job.bytes, &producer)?,
+                    Some(visits) => writer.visit(target, visits, &producer)?,
+                })
+            })
         }
         Action::Copy(method, target) => {
             let mut copier = Copier::prepare_for(method, longest)?;
             let destination = destination(*target);
-            Box::new(move |job, _| Ok(copier.copy(Path::new(&job.source), Path::new(&job.target), destination)?))
+            Box::new(move |job, _, _| Ok(copier.copy(Path::new(&job.source), Path::new(&job.target), destination)?))
         }
         Action::Compare(method) => {
             let mut comparer = Comparer::prepare_for(method, longest)?;
-            Box::new(move |job, done| {
+            Box::new(move |job, _, done| {
                 let comparison = comparer.compare(Path::new(&job.source), Path::new(&job.other))?;
                 done.compared.push(Compared {
                     found: match comparison.verdict {
@@ -160,7 +174,7 @@ fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
             let updating = Updating::prepare(method, pattern, *seed, spec)?;
             return Ok(Prepared::Update(Box::new(updating)));
         }
-        Action::Nothing => Box::new(|_, _| Ok(Transfer::default())),
+        Action::Nothing => Box::new(|_, _, _| Ok(Transfer::default())),
         Action::Command(command) => {
             for job in spec.jobs.iter().filter(|_| !command.before.is_empty()) {
                 succeed(&command.before, job)?;
@@ -170,7 +184,7 @@ fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
                     sync_file(target)?;
                 }
             }
-            Box::new(|job, done| {
+            Box::new(|job, _, done| {
                 done.compared.extend(run_judging(command, job)?);
                 let fsync = if spec.sync_target {
                     sync_file(Path::new(&job.target))?
@@ -210,16 +224,16 @@ impl Prepared<'_> {
         }
     }
 
-    fn run_all(&mut self, spec: &Spec) -> Result<Done, TrialError> {
+    fn run_all(&mut self, spec: &Spec, visits: &[Visits]) -> Result<Done, TrialError> {
         let mut done = Done {
             answers: Vec::with_capacity(spec.jobs.len()),
             compared: Vec::with_capacity(spec.jobs.len()),
             ..Done::default()
         };
-        for job in &spec.jobs {
+        for (index, job) in spec.jobs.iter().enumerate() {
             let transfer = match self {
                 Self::Update(updating) => updating.run(job)?,
-                Self::Other(run) => run(job, &mut done)?,
+                Self::Other(run) => run(job, visits.get(index), &mut done)?,
             };
             done.transfer.bytes += transfer.bytes;
             done.transfer.hole_bytes += transfer.hole_bytes;
@@ -238,10 +252,10 @@ fn remove_fresh_targets(spec: &Spec) -> io::Result<()> {
     spec.jobs.iter().try_for_each(|job| fs::remove_file(&job.target))
 }
 
-fn measure(spec: &Spec, prepared: &mut Prepared<'_>, setup: Duration) -> Result<Report, TrialError> {
+fn measure(spec: &Spec, prepared: &mut Prepared<'_>, visits: &[Visits], setup: Duration) -> Result<Report, TrialError> {
     let before = Counters::now(spec);
     let start = Instant::now();
-    let done = prepared.run_all(spec)?;
+    let done = prepared.run_all(spec, visits)?;
     let elapsed = start.elapsed();
     let after = Counters::now(spec);
     let is_command = matches!(spec.action, Action::Command(_));
@@ -270,6 +284,7 @@ fn measure(spec: &Spec, prepared: &mut Prepared<'_>, setup: Duration) -> Result<
             Prepared::Update(updating) => Some(updating.account()),
             Prepared::Other(_) => None,
         },
+        latency: Latency::of(visits.iter().flat_map(Visits::latencies_ns).collect()),
         ..Trial::default()
     };
     Ok(Report {

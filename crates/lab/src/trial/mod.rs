@@ -15,8 +15,8 @@ mod update;
 
 use std::ffi::OsString;
 
-use seekless::Method;
 use seekless::method::Choice;
+use seekless::{Method, Visits};
 use seekless_record::{Command, Target, Trial, UpdatePattern};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,8 @@ pub struct Spec {
     pub action: Action,
     /// The files, one after the other inside the clock.
     pub jobs: Vec<Job>,
+    /// The blocks of each file that are moved, where that is at random places.
+    pub drawing: Option<Drawing>,
     /// Extra work of consumer or producer, in nanoseconds per KiB.
     pub work_ns_per_kib: u64,
     /// The devices' folders in `/sys`, whose requests are counted together.
@@ -63,6 +65,26 @@ pub enum Action {
     Nothing,
     /// An external command; `{file}`, `{target}`, `{one}` and `{other}` are replaced.
     Command(Command),
+}
+
+/// The blocks that the requests of a trial are for: the same for all methods of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drawing {
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// At most so many in each file.
+    pub requests: u32,
+    /// The seed of the first file; each has another.
+    pub seed: u64,
+}
+
+impl Drawing {
+    /// The blocks of files of these sizes.
+    pub fn visits(&self, sizes: impl IntoIterator<Item = u64>) -> Vec<Visits> {
+        let files = (0..).zip(sizes);
+        let draw = |(index, bytes)| Visits::draw(bytes, self.block_bytes, self.requests, self.seed.wrapping_add(index));
+        files.map(draw).collect()
+    }
 }
 
 /// What a write puts into its file.

@@ -94,7 +94,7 @@ fn what_is_wrong_is_named_by_its_field() {
         (
             "/trials/7/contest",
             json!(9),
-            "trials[7].contest: is 9, and there are 4",
+            "trials[7].contest: is 9, and there are 5",
         ),
         ("/trials/0/entry", json!(99), "trials[0].entry: is 99"),
         ("/contests/1/storage", json!(1), "contests[1].storage: is 1"),
@@ -125,6 +125,12 @@ fn what_is_wrong_is_named_by_its_field() {
             json!(3),
             "contests[3].updates: they are empty or overlap",
         ),
+        (
+            "/contests/4/operation",
+            json!("copy"),
+            "contests[4].random: must be of the operation",
+        ),
+        ("/contests/4/random/depth", json!(0), "contests[4].random.depth: is 0"),
         ("/trials/0/valid", json!(false), "trials[0].valid: "),
         ("/id", json!(""), "id: is empty"),
     ] {

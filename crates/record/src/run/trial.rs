@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{SystemUse, UpdateAccount};
+use super::{Latency, SystemUse, UpdateAccount};
 use crate::Phase;
 
 /// One timed execution.
@@ -63,6 +63,8 @@ pub struct Trial {
     pub extents: Option<u64>,
     /// What an update wrote; `None` for other operations.
     pub updated: Option<UpdateAccount>,
+    /// How long its requests took; `None` where they were not timed: only those at random places are.
+    pub latency: Option<Latency>,
     /// Bytes of what it made that were read back and compared afterwards: all of them, or a sample; `None` where it made
     /// nothing and its answer was checked, and before version 3.
     pub checked_bytes: Option<u64>,

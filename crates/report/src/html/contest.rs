@@ -6,7 +6,7 @@ use seekless_record::{Conclusion, Contest, Interval};
 use seekless_results::{ContestView, SYSTEM_HEADS, View, mode_words, pair_words, series, short_name, state_words};
 
 use super::words::{breaking, heading, speed};
-use super::{drift, heatmap, pairs, published, ranked, tables};
+use super::{drift, heatmap, latency, pairs, published, ranked, tables};
 
 /// An operation with at most so many contests has them all unfolded.
 const MOST_UNFOLDED: usize = 4;
@@ -62,6 +62,7 @@ fn body(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
     html! {
         @if let Some(conclusion) = conclusion { (said(contest, conclusion)) }
         (ranked::ranked(contest))
+        (latency::latency(contest))
         (heatmap::by_block(contest))
         (drift::drift(view, contest))
         details open[contest.contest.entries.len() <= 24] {

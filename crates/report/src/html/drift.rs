@@ -5,7 +5,7 @@ use seekless_record::{Entry, Status, Trial};
 use seekless_results::{ContestView, Position, View, short_name, sound};
 
 use super::plot::{Scale, WIDTH, at, level_lines, path, picture, short};
-use super::words::{clipped, duration, rate_unit};
+use super::words::{clipped, duration, unit_in};
 
 /// A line has no more points; more would not be seen.
 const MOST_POINTS: usize = 300;
@@ -23,7 +23,7 @@ struct Series {
 
 /// The plot of a contest; nothing where fewer than three trials of either could be drawn.
 pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
-    let series = series(contest);
+    let mut series = series(contest);
     let points = || series.iter().flat_map(|series| &series.points);
     if points().count() < 3 {
         return html! {};
@@ -32,8 +32,12 @@ pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
         (start.min(*at), end.max(*at))
     });
     let fastest = points().map(|(_, rate, _)| *rate).fold(0.0, f64::max);
+    let (unit, unit_bytes) = unit_in(contest.contest, fastest);
+    for (_, rate, _) in series.iter_mut().flat_map(|series| &mut series.points) {
+        *rate /= unit_bytes;
+    }
     let across = Scale::linear(start, end, LEFT, WIDTH - LEFT - 20.0);
-    let up = Scale::linear(0.0, fastest * 1.05, TOP + HEIGHT, -HEIGHT);
+    let up = Scale::linear(0.0, fastest * 1.05 / unit_bytes, TOP + HEIGHT, -HEIGHT);
     let resumed: Vec<f64> = view
         .run
         .resumed_at_seconds
@@ -42,9 +46,8 @@ pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
         .filter(|at| (start..=end).contains(at))
         .take(MOST_RESUMED)
         .collect();
-    let unit = rate_unit(fastest);
     let drawing = html! {
-        (level_lines(&up, 4, (LEFT, WIDTH - 20.0), |rate| short(rate / unit.1)))
+        (level_lines(&up, 4, (LEFT, WIDTH - 20.0), short))
         @for tick in across.ticks(8) {
             text.tick x=(at(across.place(tick))) y=(at(TOP + HEIGHT + 17.0)) text-anchor="middle" { (short(tick)) " s" }
         }
@@ -62,7 +65,7 @@ pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
     html! {
         (picture(&format!("drift-{}", contest.index), &format!("Over time: {}", contest.title), &about, (WIDTH, TOP + HEIGHT + 24.0), &drawing))
         p.legend {
-            (unit.0) " over seconds of the run: "
+            (unit) " over seconds of the run: "
             @for series in &series {
                 svg.key width="22" height="14" aria-hidden="true" {
                     path class={"line " (series.class)} d="M1 7H21" {} (point(series.class, 11.0, 7.0))

@@ -11,6 +11,7 @@ mod contest;
 mod download;
 mod drift;
 mod heatmap;
+mod latency;
 mod page;
 mod pairs;
 mod plot;

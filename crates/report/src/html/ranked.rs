@@ -5,7 +5,7 @@ use seekless_record::Interval;
 use seekless_results::{ContestView, Row};
 
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, mark, picture};
-use super::words::{class, clipped, rate_unit, speed, standing};
+use super::words::{class, clipped, speed, standing, unit_in};
 
 /// More are in the table.
 const MOST_ROWS: usize = 16;
@@ -24,12 +24,14 @@ pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {
     // A single wild interval must not push all else to the left.
     let names: Vec<String> = drawn.iter().map(|(row, _)| row.name()).collect();
     let label = label_width(names.iter().map(String::as_str));
-    let scale = Scale::linear(0.0, rightmost.min(fastest * 1.6), label, WIDTH - label - FIGURES);
+    let (unit, unit_bytes) = unit_in(contest.contest, fastest);
+    let longest = rightmost.min(fastest * 1.6) / unit_bytes;
+    let scale = Scale::linear(0.0, longest, label, WIDTH - label - FIGURES);
     let bottom = ROW * drawn.len() as f64 + 6.0;
     let drawing = html! {
-        (axis(&scale, 5, rate_unit(fastest), 2.0, bottom))
+        (axis(&scale, 5, (unit, 1.0), 2.0, bottom))
         @for (line, (one, rates)) in drawn.iter().enumerate() {
-            (row(contest, one, rates, &scale, 4.0 + ROW * (line as f64 + 0.5)))
+            (row(contest, one, rates, |rate| scale.place(rate / unit_bytes), 4.0 + ROW * (line as f64 + 0.5)))
         }
     };
     let best = drawn.first().map_or_else(String::new, |(row, rates)| {
@@ -49,12 +51,11 @@ pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {
     }
 }
 
-fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, scale: &Scale, y: f64) -> Markup {
+fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, place: impl Fn(f64) -> f64, y: f64) -> Markup {
     let class = class(row.position);
     let (sign, word) = standing(row.position);
-    let label = scale.start;
-    let (zero, median) = (scale.place(0.0), scale.place(rates.median));
-    let (low, high) = (scale.place(rates.low), scale.place(rates.high));
+    let (zero, median) = (place(0.0), place(rates.median));
+    let (low, high) = (place(rates.low), place(rates.high));
     let range = if rates.coverage.is_some() {
         "whisker"
     } else {
@@ -63,7 +64,7 @@ fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, scale: &Scale
     html! {
         g {
             title { (row.entry.name()) ": " (speed(contest, rates.low)) " to " (speed(contest, rates.high)) }
-            text class={"label " (class)} x=(at(label - 12.0)) y=(at(y + 4.0)) text-anchor="end" {
+            text class={"label " (class)} x=(at(zero - 12.0)) y=(at(y + 4.0)) text-anchor="end" {
                 (clipped(&row.name(), LONGEST_LABEL))
             }
             rect class={"bar " (class)} x=(at(zero)) y=(at(y - 7.0)) width=(at(median - zero)) height="14" rx="2" {}

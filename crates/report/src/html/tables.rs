@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use seekless_record::{Entry, OptionEffect, Status};
-use seekless_results::{ContestView, Row, rate, short_name, three_digits};
+use seekless_record::{Entry, Latency, OptionEffect, Status};
+use seekless_results::{ContestView, Row, rate_in, short_name, three_digits};
 
 use super::words::{breaking, class, percent, seconds, spread, standing, times, times_with_bounds};
 
@@ -57,10 +57,14 @@ pub(super) fn figures(contest: &ContestView<'_>) -> Markup {
     }
     let syncs = contest.rows.iter().any(|row| row.summary.fsync_seconds > 0.0);
     let updates = contest.contest.updates.is_some();
-    let columns: [Column; 18] = [
+    let random = contest.contest.random.is_some();
+    let columns: [Column; 26] = [
         (true, "Method", |row| html! { td.m { (name(row)) } }),
         (!contest.in_times, "#Rate", |row| {
-            figure(&rate(row.summary.bytes_per_second), row.summary.bytes_per_second)
+            figure(
+                &rate_in(row.contest, row.summary.bytes_per_second),
+                row.summary.bytes_per_second,
+            )
         }),
         (true, "#95 %", |Row { summary, .. }| {
             let width = (summary.seconds.high - summary.seconds.low) / summary.seconds.median;
@@ -73,6 +77,28 @@ pub(super) fn figures(contest: &ContestView<'_>) -> Markup {
                 .map(|deviation| format!(" ± {}", seconds(deviation)));
             let mean = seconds(summary.mean_seconds) + &deviation.unwrap_or_default();
             figure(&mean, summary.mean_seconds)
+        }),
+        (true, "#p90 time", |row| known(row.summary.p90_seconds, seconds)),
+        (random, "#Requests", |row| {
+            latency(row, |latency| latency.requests, count)
+        }),
+        (random, "#Latency, mean", |row| {
+            latency(row, |latency| latency.mean_ns, of_nanoseconds)
+        }),
+        (random, "#p50", |row| {
+            latency(row, |latency| latency.p50_ns, of_nanoseconds)
+        }),
+        (random, "#p90", |row| {
+            latency(row, |latency| latency.p90_ns, of_nanoseconds)
+        }),
+        (random, "#p99", |row| {
+            latency(row, |latency| latency.p99_ns, of_nanoseconds)
+        }),
+        (random, "#p99.9", |row| {
+            latency(row, |latency| latency.p99_9_ns, of_nanoseconds)
+        }),
+        (random, "#Longest", |row| {
+            latency(row, |latency| latency.max_ns, of_nanoseconds)
         }),
         (updates, "#Predicted", |row| {
             known(row.summary.predicted_seconds, seconds)
@@ -120,6 +146,15 @@ pub(super) fn figures(contest: &ContestView<'_>) -> Markup {
         Some(0),
         &rows,
     )
+}
+
+/// A figure of how long requests took.
+fn latency(row: &Row<'_>, figure: fn(&Latency) -> u64, text: fn(f64) -> String) -> Markup {
+    known(row.summary.latency.as_ref().map(|latency| figure(latency) as f64), text)
+}
+
+fn of_nanoseconds(nanoseconds: f64) -> String {
+    seconds(nanoseconds / 1e9)
 }
 
 /// A part of the time.

@@ -1,8 +1,8 @@
 //! Numbers, names and verdicts as the report writes them.
 
 use maud::{Markup, html};
-use seekless_record::Interval;
-use seekless_results::{ContestView, Position, rate, three_digits};
+use seekless_record::{Contest, Interval};
+use seekless_results::{ContestView, Position, rate_in, three_digits};
 
 /// The beginning of a text that has room for so many characters.
 pub(super) fn clipped(text: &str, longest: usize) -> String {
@@ -11,6 +11,19 @@ pub(super) fn clipped(text: &str, longest: usize) -> String {
     }
     let kept: String = text.chars().take(longest.saturating_sub(1)).collect();
     format!("{kept}…")
+}
+
+/// A unit for several rates of a contest: its name, and how many bytes per second it is.
+pub(super) fn unit_in(contest: &Contest, largest: f64) -> (&'static str, f64) {
+    let Some(random) = contest.random else {
+        return rate_unit(largest);
+    };
+    let bytes = random.block_bytes as f64;
+    match largest / bytes {
+        many if many >= 1e6 => ("MIOPS", 1e6 * bytes),
+        many if many >= 1e3 => ("kIOPS", 1e3 * bytes),
+        _ => ("IOPS", bytes),
+    }
 }
 
 /// A unit for several rates: its name, and how many bytes per second it is.
@@ -83,7 +96,7 @@ pub(super) fn speed(view: &ContestView<'_>, bytes_per_second: f64) -> String {
         let contest = view.contest;
         seconds(contest.size_bytes as f64 * f64::from(contest.files) / bytes_per_second)
     } else {
-        rate(bytes_per_second)
+        rate_in(view.contest, bytes_per_second)
     }
 }
 

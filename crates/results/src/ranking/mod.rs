@@ -12,11 +12,15 @@ use std::collections::BTreeMap;
 
 pub(crate) use conclude::{Judged, Over, conclude_judged, tell_other_sizes, write_down};
 pub use conclude::{Judgement, conclude, conclude_all};
-use seekless_record::{DeviceUse, Entry, Interval, Phase, Standing, Status, Summary, SystemUse, Trial, Verdict};
+use seekless_record::{
+    DeviceUse, Entry, Interval, Latency, Phase, Standing, Status, Summary, SystemUse, Trial, Verdict,
+};
 pub use sentence::percent;
 
 use crate::model::Field;
-use crate::statistics::{FEWEST_SAMPLES, deviation, mean, median, median_interval, paired_ratios, ratio_interval};
+use crate::statistics::{
+    FEWEST_SAMPLES, deviation, mean, median, median_interval, paired_ratios, percentile, ratio_interval,
+};
 
 /// A difference of 3 % is not worth telling, and below what two runs of one tool differ by on a shared disk.
 pub const TIE_RATIO: f64 = 1.03;
@@ -168,6 +172,7 @@ pub fn summarize(trials: &[&Trial]) -> Option<Summary> {
         seconds,
         mean_seconds: mean(&all_seconds)?,
         deviation_seconds: deviation(&all_seconds),
+        p90_seconds: percentile(&all_seconds, 90),
         bytes_per_second: median(&column(|trial| trial.compared_bytes.unwrap_or(trial.bytes) as f64))? / seconds.median,
         cpu_seconds: median(&column(cpu_seconds))?,
         fsync_seconds: median(&column(|trial| trial.fsync_seconds))?,
@@ -186,7 +191,28 @@ pub fn summarize(trials: &[&Trial]) -> Option<Summary> {
         }),
         predicted_seconds: known(&|trial| trial.updated.as_ref()?.predicted_seconds),
         planned: usual_plan(&ranked),
+        latency: latency(&ranked),
         system: system(&ranked),
+    })
+}
+
+/// The median of each figure, but of the longest the longest of all; `None` where no trial tells.
+fn latency(trials: &[&Trial]) -> Option<Latency> {
+    let told = || trials.iter().filter_map(|trial| trial.latency);
+    let column = |figure: fn(Latency) -> u64| {
+        let mut figures: Vec<u64> = told().map(figure).collect();
+        figures.sort_unstable();
+        let (upper, lower) = (figures.get(figures.len() / 2)?, figures[(figures.len() - 1) / 2]);
+        Some(u64::midpoint(lower, *upper))
+    };
+    Some(Latency {
+        requests: column(|latency| latency.requests)?,
+        mean_ns: column(|latency| latency.mean_ns)?,
+        p50_ns: column(|latency| latency.p50_ns)?,
+        p90_ns: column(|latency| latency.p90_ns)?,
+        p99_ns: column(|latency| latency.p99_ns)?,
+        p99_9_ns: column(|latency| latency.p99_9_ns)?,
+        max_ns: told().map(|latency| latency.max_ns).max()?,
     })
 }
 

@@ -61,6 +61,7 @@ impl Ours {
         let spec = Spec {
             action,
             jobs: vec![job],
+            drawing: None,
             work_ns_per_kib: 0,
             device_folders: Vec::new(),
             cgroup: None,

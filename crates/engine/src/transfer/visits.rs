@@ -1,0 +1,244 @@
+//! The blocks of a file in random order: drawn before any clock, with the time that the request for each took.
+//!
+//! Only methods with `access=random` have them; for all others a block follows the one before.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use seekless_method::AccessPattern;
+
+use super::Side;
+use crate::error::Result;
+
+/// The order in which blocks are visited where nobody drew one.
+const SEED: u64 = 0x5eed;
+
+/// Blocks of a file, each at most once, in the order in which they are read or written, and how long each request took.
+#[derive(Debug)]
+pub struct Visits {
+    file_bytes: u64,
+    block_bytes: u64,
+    offsets: Vec<u64>,
+    /// Requests that are done.
+    done: AtomicUsize,
+    /// Nanoseconds of each of these.
+    latencies: Vec<AtomicU64>,
+}
+
+impl Visits {
+    /// Draws blocks of a file by a seed: at most so many, all of them where the file has no more. Each takes 16 bytes of
+    /// memory.
+    #[must_use]
+    pub fn draw(file_bytes: u64, block_bytes: u64, at_most: u32, seed: u64) -> Self {
+        let block_bytes = block_bytes.max(1);
+        let blocks = Shuffled::new(file_bytes.div_ceil(block_bytes), seed).take(at_most as usize);
+        let offsets: Vec<u64> = blocks.map(|block| block * block_bytes).collect();
+        Self {
+            file_bytes,
+            block_bytes,
+            done: AtomicUsize::new(0),
+            // Written to, so that the clock meets no page for the first time.
+            latencies: offsets.iter().map(|&offset| AtomicU64::new(offset)).collect(),
+            offsets,
+        }
+    }
+
+    /// The ranges of the file, in the order in which they are visited.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        let end = |start: u64| start.saturating_add(self.block_bytes).min(self.file_bytes);
+        self.offsets.iter().map(move |&start| start..end(start))
+    }
+
+    /// Bytes of all blocks together.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.ranges().map(|range| range.end - range.start).sum()
+    }
+
+    /// Nanoseconds from asking for a block to having it, for each request of the last reading or writing, in the order in
+    /// which they were done.
+    #[must_use]
+    pub fn latencies_ns(&self) -> Vec<u64> {
+        let done = self.done.load(Ordering::Relaxed);
+        let latencies = self.latencies.iter().take(done);
+        latencies.map(|latency| latency.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Makes ready for the requests of a file: fails where its size or the method is not the one that was drawn for.
+    pub(crate) fn begin(&self, side: &Side<'_>) -> Result<()> {
+        let options = side.method.options();
+        if options.access() != AccessPattern::Random || options.block_bytes() != Some(self.block_bytes) {
+            return Err(side.unavailable("blocks were drawn for another block or for access=random"));
+        }
+        if side.metadata()?.len() != self.file_bytes {
+            return Err(side.resized(side.metadata()?.len()));
+        }
+        self.done.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn took(&self, started: Instant) {
+        let nanoseconds = started.elapsed().as_nanos() as u64;
+        if let Some(latency) = self.latencies.get(self.done.fetch_add(1, Ordering::Relaxed)) {
+            latency.store(nanoseconds, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The numbers below a count, each once, in an order that a seed gives. It keeps no list: a Feistel network permutes the
+/// numbers below a power of four, and those that are not below the count are passed over (Black and Rogaway, "Ciphers with
+/// arbitrary finite domains", 2002).
+struct Shuffled {
+    numbers: Range<u64>,
+    keys: [u64; 4],
+    half_bits: u32,
+}
+
+impl Shuffled {
+    fn new(count: u64, seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
+        Self {
+            numbers: 0..count,
+            keys: std::array::from_fn(|_| rng.u64(..)),
+            half_bits: bits.div_ceil(2).max(1),
+        }
+    }
+
+    fn permuted(&self, number: u64) -> u64 {
+        let half = (1 << self.half_bits) - 1;
+        let (mut left, mut right) = (number >> self.half_bits, number & half);
+        for key in self.keys {
+            // The mixing of SplitMix64.
+            let mut mixed = (right ^ key).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (left, right) = (right, (left ^ mixed ^ (mixed >> 31)) & half);
+        }
+        left << self.half_bits | right
+    }
+}
+
+impl Iterator for Shuffled {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let next = self.numbers.next()?;
+        let mut number = self.permuted(next);
+        while number >= self.numbers.end {
+            number = self.permuted(number);
+        }
+        Some(number)
+    }
+}
+
+/// The blocks that a range is cut into, in the order in which they are moved.
+pub(crate) struct Blocks<'a> {
+    order: Order<'a>,
+    left: Range<u64>,
+    block_bytes: usize,
+}
+
+enum Order<'a> {
+    Sequential,
+    Drawn(std::slice::Iter<'a, u64>),
+    Shuffled(Shuffled),
+}
+
+impl Iterator for Blocks<'_> {
+    type Item = (u64, usize);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let offset = match &mut self.order {
+            Order::Sequential => {
+                let offset = self.left.start;
+                if self.left.is_empty() {
+                    return None;
+                }
+                self.left.start += (self.block_bytes as u64).min(self.left.end - offset);
+                offset
+            }
+            Order::Drawn(offsets) => *offsets.next()?,
+            Order::Shuffled(blocks) => blocks.next()? * self.block_bytes as u64,
+        };
+        Some((offset, (self.block_bytes as u64).min(self.left.end - offset) as usize))
+    }
+}
+
+impl<'a> Side<'a> {
+    /// The blocks of a range, from its start to its end or as they were drawn.
+    pub fn blocks(&self, block_bytes: usize, range: Range<u64>) -> Blocks<'a> {
+        let shuffled = || Shuffled::new((range.end - range.start).div_ceil(block_bytes.max(1) as u64), SEED);
+        Blocks {
+            order: match (self.visits, self.method.options().access()) {
+                (Some(visits), _) => Order::Drawn(visits.offsets.iter()),
+                (None, AccessPattern::Sequential) => Order::Sequential,
+                (None, AccessPattern::Random) => Order::Shuffled(shuffled()),
+            },
+            left: range,
+            block_bytes,
+        }
+    }
+
+    /// When a request begins, where requests are timed.
+    #[inline]
+    pub fn request_start(&self) -> Option<Instant> {
+        self.visits.map(|_| Instant::now())
+    }
+
+    /// Writes down how long a request took that is done.
+    #[inline]
+    pub fn request_done(&self, started: Option<Instant>) {
+        if let Some((visits, started)) = self.visits.zip(started) {
+            visits.took(started);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn shuffled_numbers_are_each_once_and_as_many_follow_upwards_as_downwards() {
+        for count in [0, 1, 2, 3, 4, 5, 15, 16, 17, 1000, 1 << 16] {
+            let shuffled: Vec<u64> = Shuffled::new(count, 7).collect();
+            let mut sorted = shuffled.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..count).collect::<Vec<_>>());
+            if count >= 1000 {
+                let part = |is_so: fn(u64, u64) -> bool| {
+                    let pairs = shuffled.windows(2).filter(|pair| is_so(pair[0], pair[1]));
+                    pairs.count() as f64 / count as f64
+                };
+                assert!((0.45..0.55).contains(&part(|one, next| one < next)));
+                assert!(part(|one, next| next == one + 1) < 0.01);
+                // Far enough apart: a third of the numbers on the mean.
+                let mean = |pair: &[u64]| pair[0].abs_diff(pair[1]) as f64 / count as f64;
+                let distance = shuffled.windows(2).map(mean).sum::<f64>() / count as f64;
+                assert!((0.3..0.37).contains(&distance), "{distance}");
+            }
+        }
+        let many: std::collections::BTreeSet<u64> = Shuffled::new(u64::MAX, 1).take(1000).collect();
+        assert_eq!(many.len(), 1000);
+    }
+
+    proptest! {
+        #[test]
+        fn each_block_comes_at_most_once_and_a_seed_gives_the_same_again(
+            file_bytes in 0u64..100_000, block_bytes in 1u64..9000, at_most in 0u32..200, seed: u64,
+        ) {
+            let draw = || Visits::draw(file_bytes, block_bytes, at_most, seed);
+            let ranges: Vec<_> = draw().ranges().collect();
+            prop_assert_eq!(ranges.len() as u64, u64::from(at_most).min(file_bytes.div_ceil(block_bytes)));
+            prop_assert!(ranges.iter().all(|range| range.start % block_bytes == 0 && range.start < range.end));
+            prop_assert!(ranges.iter().all(|range| range.end == file_bytes || range.end - range.start == block_bytes));
+            let distinct: std::collections::BTreeSet<u64> = ranges.iter().map(|range| range.start).collect();
+            prop_assert_eq!(distinct.len(), ranges.len());
+            prop_assert_eq!(draw().ranges().collect::<Vec<_>>(), ranges);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Blocks in random order: some of a file's, each once, and a time for each.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
+
+use seekless::method::{AccessPattern, Operation, Preallocate};
+use seekless::{Chunk, Consumer, Error, Method, Reader, Visits, Writer};
+
+use super::{file_of, folders, methods, sample, with_block};
+
+const BLOCK: u64 = 4096;
+/// The last block is short.
+const BYTES: usize = 100 * BLOCK as usize + 77;
+
+/// The methods of an operation with random access, by a block of 4K.
+fn at_random(operation: Operation, folder: &tempfile::TempDir) -> Vec<Method> {
+    let all = methods(operation, folder.path()).into_iter();
+    let random = all.filter(|method| method.options().access() == AccessPattern::Random);
+    // What is allocated or cut is a new file.
+    let in_place = random.filter(|method| method.options().preallocate() == Preallocate::None);
+    in_place.filter_map(|method| with_block(&method, BLOCK)).collect()
+}
+
+/// Keeps each block with its offset.
+#[derive(Default)]
+struct Kept(Mutex<BTreeMap<u64, Vec<u8>>>);
+
+impl Consumer for Kept {
+    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
+        let mut bytes = Vec::new();
+        let _ = chunk.for_each_slice(|_, slice| {
+            bytes.extend_from_slice(slice);
+            ControlFlow::Continue(())
+        });
+        let before = self.0.lock().unwrap().insert(offset, bytes);
+        assert!(before.is_none(), "the block at {offset} came twice");
+        ControlFlow::Continue(())
+    }
+
+    fn needs_order(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn the_blocks_that_were_drawn_are_read_each_once_and_timed() {
+    for folder in folders() {
+        let path = file_of(&folder, "file", &sample(BYTES));
+        let file = std::fs::File::open(&path).unwrap();
+        for method in at_random(Operation::Read, &folder) {
+            let mut reader = Reader::prepare_for(&method, BYTES as u64).unwrap();
+            for (at_most, seed) in [(0, 1), (1, 2), (33, 3), (33, 4), (u32::MAX, 5)] {
+                let visits = Visits::draw(BYTES as u64, BLOCK, at_most, seed);
+                let expected = visits.ranges().map(|range| {
+                    let mut bytes = vec![0; (range.end - range.start) as usize];
+                    file.read_exact_at(&mut bytes, range.start).unwrap();
+                    (range.start, bytes)
+                });
+                let expected: BTreeMap<u64, Vec<u8>> = expected.collect();
+                // Twice, since what was timed before is forgotten.
+                for _ in 0..2 {
+                    let kept = Kept::default();
+                    let transfer = reader.visit(&path, &visits, &kept).unwrap();
+                    assert!(kept.0.into_inner().unwrap() == expected, "{method}");
+                    assert_eq!(transfer.bytes, visits.bytes(), "{method}");
+                    let latencies = visits.latencies_ns();
+                    assert_eq!(latencies.len(), expected.len(), "{method}");
+                    assert!(latencies.iter().all(|latency| (1..60_000_000_000).contains(latency)));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_blocks_that_were_drawn_are_written_and_no_others() {
+    for folder in folders() {
+        for method in at_random(Operation::Write, &folder) {
+            let before = sample(BYTES);
+            let path = file_of(&folder, "file", &before);
+            let mut expected = before;
+            let mut writer = Writer::prepare_for(&method, BYTES as u64).unwrap();
+            for (at_most, seed) in [(0, 1_u8), (1, 2), (33, 3), (33, 4), (u32::MAX, 5)] {
+                let visits = Visits::draw(BYTES as u64, BLOCK, at_most, seed.into());
+                for range in visits.ranges() {
+                    expected[range.start as usize..range.end as usize].fill(seed);
+                }
+                let producer = |_: u64, bytes: &mut [u8]| {
+                    bytes.fill(seed);
+                    Ok(())
+                };
+                let transfer = writer.visit(&path, &visits, &producer).unwrap();
+                assert!(std::fs::read(&path).unwrap() == expected, "{method}");
+                assert_eq!(transfer.bytes, visits.bytes(), "{method}");
+                assert_eq!(visits.latencies_ns().len(), visits.ranges().count(), "{method}");
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_of_another_file_block_or_method_are_refused_and_nothing_is_written() {
+    for folder in folders() {
+        let bytes = sample(BYTES);
+        let path = file_of(&folder, "file", &bytes);
+        let zeros = |_: u64, bytes: &mut [u8]| {
+            bytes.fill(0);
+            Ok(())
+        };
+        let error = |read: &str, write: &str, visits: &Visits| {
+            let read: Method = read.parse().unwrap();
+            let write: Method = write.parse().unwrap();
+            let read = Reader::prepare(&read).unwrap().visit(&path, visits, &Kept::default());
+            let write = Writer::prepare(&write).unwrap().visit(&path, visits, &zeros);
+            [read.unwrap_err(), write.unwrap_err()]
+        };
+        let (read, write) = ("read/sync,block=4K,access=random", "write/sync,block=4K,access=random");
+        for size in [BYTES as u64 - 1, BYTES as u64 + 1, 0] {
+            for error in error(read, write, &Visits::draw(size, BLOCK, 10, 1)) {
+                assert!(matches!(error, Error::Resized { .. }), "{error}");
+            }
+        }
+        let fitting = Visits::draw(BYTES as u64, BLOCK, 10, 1);
+        let larger = ("read/sync,block=8K,access=random", "write/sync,block=8K,access=random");
+        for (read, write) in [larger, ("read/sync,block=4K", "write/sync,block=4K")] {
+            assert!(error(read, write, &fitting).iter().all(Error::is_unavailable));
+        }
+        assert!(std::fs::read(&path).unwrap() == bytes);
+    }
+}

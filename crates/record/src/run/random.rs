@@ -1,0 +1,88 @@
+//! Requests at random places of a file, and how long each of them took.
+
+use serde::{Deserialize, Serialize};
+
+/// The requests that each trial of a contest makes in each of its files, at places drawn for the round: the same for all
+/// methods, each block at most once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RandomAccess {
+    /// Bytes of a request.
+    pub block_bytes: u64,
+    /// Requests in flight.
+    pub depth: u32,
+    /// How many requests; all blocks of the file where it has no more.
+    pub requests: u32,
+}
+
+/// How long requests took, each from asking for its block to having it moved. Percentiles are by the nearest rank: the
+/// smallest latency that so many per cent do not exceed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Latency {
+    /// How many requests.
+    pub requests: u64,
+    /// Their mean, in nanoseconds.
+    pub mean_ns: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// The 90th percentile.
+    pub p90_ns: u64,
+    /// The 99th percentile.
+    pub p99_ns: u64,
+    /// The 99.9th percentile: of fewer than 1,000 requests the longest.
+    pub p99_9_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+impl Latency {
+    /// Of requests that took so many nanoseconds each; `None` of none.
+    #[must_use]
+    pub fn of(mut latencies_ns: Vec<u64>) -> Option<Self> {
+        latencies_ns.sort_unstable();
+        let requests = latencies_ns.len() as u64;
+        let sum: u128 = latencies_ns.iter().copied().map(u128::from).sum();
+        let at_thousandths = |thousandths: u64| {
+            let rank = (requests * thousandths).div_ceil(1000).max(1);
+            latencies_ns.get(rank as usize - 1).copied()
+        };
+        Some(Self {
+            requests,
+            mean_ns: sum.checked_div(requests.into())? as u64,
+            p50_ns: at_thousandths(500)?,
+            p90_ns: at_thousandths(900)?,
+            p99_ns: at_thousandths(990)?,
+            p99_9_ns: at_thousandths(999)?,
+            max_ns: at_thousandths(1000)?,
+        })
+    }
+
+    /// The percentiles with their names, from the median to the longest.
+    #[must_use]
+    pub fn percentiles(&self) -> [(&'static str, u64); 5] {
+        [
+            ("p50", self.p50_ns),
+            ("p90", self.p90_ns),
+            ("p99", self.p99_ns),
+            ("p99.9", self.p99_9_ns),
+            ("max", self.max_ns),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_by_the_nearest_rank() {
+        let latency = Latency::of((1..=2000).rev().collect()).unwrap();
+        let percentiles = latency.percentiles().map(|(_, ns)| ns);
+        assert_eq!(percentiles, [1000, 1800, 1980, 1998, 2000]);
+        assert_eq!((latency.requests, latency.mean_ns), (2000, 1000));
+        let one = Latency::of(vec![7]).unwrap();
+        assert!(one.percentiles().iter().all(|(_, ns)| *ns == 7));
+        assert_eq!(Latency::of(Vec::new()), None);
+    }
+}
