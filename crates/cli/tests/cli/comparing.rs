@@ -60,7 +60,9 @@ fn is_wrong(contest: &Contest, name: &str) -> bool {
 fn right_verdicts_are_ranked_and_wrong_ones_end_their_entry() {
     let place = Place::new();
     place.file("pairs.toml", PAIRS.as_bytes());
-    let ended = place.run(&["bench", "pairs.toml", "--rounds", "1"]).succeeded();
+    let ended = place
+        .run(&["bench", "pairs.toml", "--rounds", "1", "--drop", "file"])
+        .succeeded();
     assert!(ended.stdout.contains("it has a copy made"), "{}", ended.stdout);
     let run = place.only_run();
     assert_eq!(run.contests.len(), 11);
@@ -90,7 +92,7 @@ fn the_second_files_may_lie_elsewhere_and_a_run_of_them_is_gone_on_with() {
     let place = Place::new();
     std::fs::create_dir(place.path("there")).unwrap();
     let arguments = [
-        "bench", "compare", "--size", "64K", "--budget", "2s", "--other", "there",
+        "bench", "compare", "--size", "64K", "--drop", "file", "--budget", "2s", "--other", "there",
     ];
     place.run(&arguments).succeeded();
     let run = place.only_run();
@@ -114,7 +116,18 @@ fn the_experiments_of_2009_and_2012_run_in_small() {
     let place = Place::new();
     for name in ["preload-2009", "cmp-2012"] {
         place
-            .run(&["bench", name, "--size", "64K", "--rounds", "1", "--report", "page.html"])
+            .run(&[
+                "bench",
+                name,
+                "--size",
+                "64K",
+                "--drop",
+                "file",
+                "--rounds",
+                "1",
+                "--report",
+                "page.html",
+            ])
             .succeeded();
         let page = std::fs::read_to_string(place.path("page.html")).unwrap();
         assert!(page.contains("published figures, and here"), "{name}");

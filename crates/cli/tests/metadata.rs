@@ -1,0 +1,47 @@
+//! What is cold of small files where root measures. It drops all caches of the system, so it is a program of its own: tests that
+//! run beside it would find theirs empty.
+
+#[path = "cli/place.rs"]
+#[expect(dead_code, reason = "the other tests use the rest")]
+mod place;
+
+use place::Place;
+
+/// Root drops the metadata of small files with all caches of the system. Afterwards it has to come from the device, too.
+#[test]
+fn the_metadata_of_small_cold_files_is_cold_for_root() {
+    let bytes_read = |drop: &[&str]| {
+        let place = Place::new();
+        let small = [
+            "bench",
+            "read",
+            "--size",
+            "4K",
+            "--cache",
+            "cold",
+            "--rounds",
+            "3",
+            "--methods",
+            "read/sync,block=16K",
+        ];
+        place.run(&[&small, drop].concat()).succeeded();
+        let run = place.only_run();
+        let bytes: Option<u64> = run
+            .trials
+            .iter()
+            .filter(|trial| trial.valid)
+            .map(|trial| trial.source_bytes)
+            .sum();
+        let is_told = run.warnings.iter().any(|warning| warning.contains("Root can drop it"));
+        (run.contests[0].cold_metadata, is_told, bytes.unwrap_or(0))
+    };
+    let (cold, is_told, data) = bytes_read(&["--drop", "file"]);
+    assert_eq!((cold, is_told), (false, true));
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root drops all caches of the system");
+        return;
+    }
+    let (cold, is_told, all) = bytes_read(&[]);
+    assert_eq!((cold, is_told), (true, false));
+    assert!(all > data, "{data} bytes of data, {all} with the metadata");
+}
