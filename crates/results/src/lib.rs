@@ -11,6 +11,7 @@ pub mod simulation;
 pub mod statistics;
 
 mod anonymous;
+mod between;
 mod columns;
 mod compare;
 mod decider;
@@ -19,6 +20,7 @@ mod model;
 mod pool;
 mod prediction;
 mod same;
+mod samples;
 mod table;
 mod trials;
 mod units;

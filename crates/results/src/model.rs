@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use seekless_record::Interval;
 
-use crate::ranking::{Samples, TIE_RATIO};
+use crate::samples::{Samples, TIE_RATIO};
 use crate::statistics::{COVERAGE, FEWEST_SAMPLES, draw_normal, median, paired_ratios, ratio_interval};
 
 /// The degrees of freedom of the noise that the fit expects.

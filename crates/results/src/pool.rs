@@ -1,9 +1,7 @@
 //! What all sittings on a storage say together: the only estimator over sittings.
 //!
-//! `log seconds = method + sitting + what differs from sitting to sitting + noise`. The effects of each sitting are those of its
-//! own [`Model`]; samples stay in their runs. How much methods vary from sitting to sitting is estimated, for all methods
-//! together and from there for each, beginning with a prior: two or three sittings tell little of it. A sitting's weight
-//! halves with every [`HALF_LIFE_DAYS`]. Runs that began within an hour of each other are one sitting.
+//! The fit is that of `between`; samples stay in their runs. A sitting's weight halves with every [`HALF_LIFE_DAYS`]. Runs that
+//! began within an hour of each other are one sitting.
 //!
 //! Never combined: runs of different revisions of protocol or mechanisms, kernels, machines, devices or read-ahead
 //! windows, and ways of emptying the cache.
@@ -14,114 +12,15 @@ use std::collections::HashMap;
 use jiff::{SignedDuration, Timestamp};
 use seekless_record::{Contest, Entry, Run, Standing, Status, Storage, Trial, Verdict};
 
-use crate::model::{Effect, Model};
+use crate::between::{Sitting, fit};
+use crate::model::Model;
 use crate::ranking::{Judged, Over, conclude_judged, tell_other_sizes, write_down};
 use crate::same::{is_same_machine, subject};
 
 /// A sitting's weight halves after this many days.
 pub const HALF_LIFE_DAYS: f64 = 30.0;
-/// Prior standard deviation, between sittings, of the logarithm of a method's time. Measured on virtual disks: 0 to
-/// 13 %, most often 4 %.
-const BETWEEN: f64 = 0.05;
-/// How many degrees of freedom the prior counts for.
-const DEGREES_OF_PRIOR: f64 = 4.0;
-/// How many degrees of freedom the variance of all methods has in that of each.
-const DEGREES_OF_ALL: f64 = 4.0;
-/// The least that methods vary from sitting to sitting, whatever is estimated.
-const LEAST_BETWEEN: f64 = 0.005;
-/// Steps of the fit.
-const STEPS: usize = 20;
 /// Runs that began within this time are one sitting.
 pub const ONE_SITTING: SignedDuration = SignedDuration::from_hours(1);
-
-/// What one sitting says of a contest, and its weight.
-pub(crate) struct Sitting {
-    pub effects: Vec<Option<Effect>>,
-    /// 1 for one of today.
-    pub weight: f64,
-}
-
-/// What all sittings say of a contest.
-pub(crate) struct Pooled {
-    pub model: Model,
-    /// The deviation of the logarithm of a method's time from sitting to sitting, of all methods together.
-    pub deviation: f64,
-}
-
-/// Fits all sittings of a contest, which have the same entries.
-pub(crate) fn fit(sittings: &[Sitting]) -> Pooled {
-    let entries = sittings.iter().map(|sitting| sitting.effects.len()).max().unwrap_or(0);
-    let is_known = |entry: &usize| sittings.iter().any(|sitting| sitting.effects[*entry].is_some());
-    let known = (0..entries).filter(is_known).count().max(1) as f64;
-    let weights: f64 = sittings.iter().map(|sitting| sitting.weight).sum();
-    // The part of each residual's square that the fit of methods and sittings leaves.
-    let left = (1.0 - 1.0 / sittings.len() as f64) * (1.0 - 1.0 / known);
-    let mut between = vec![BETWEEN.powi(2); entries];
-    let mut of_all = BETWEEN.powi(2);
-    let mut methods = vec![0.0; entries];
-    let mut levels = vec![0.0; sittings.len()];
-    let mut precisions = vec![0.0; entries];
-    for _ in 0..STEPS {
-        let points = || {
-            sittings.iter().enumerate().flat_map(|(at, sitting)| {
-                let effects = sitting.effects.iter().enumerate();
-                effects.filter_map(move |(entry, effect)| Some((at, entry, (*effect)?, sitting.weight)))
-            })
-        };
-        let precision = |entry: usize, effect: Effect| 1.0 / (effect.variance + between[entry]);
-        let mut sums = vec![(0.0, 0.0); sittings.len()];
-        for (at, entry, effect, _) in points() {
-            let own = precision(entry, effect);
-            sums[at].0 += own * (effect.log_seconds - methods[entry]);
-            sums[at].1 += own;
-        }
-        levels = sums.iter().map(|(sum, all)| sum / all.max(f64::MIN_POSITIVE)).collect();
-        let mut sums = vec![(0.0, 0.0); entries];
-        for (at, entry, effect, weight) in points() {
-            let own = weight * precision(entry, effect);
-            sums[entry].0 += own * (effect.log_seconds - levels[at]);
-            sums[entry].1 += own;
-        }
-        methods = sums.iter().map(|(sum, all)| sum / all.max(f64::MIN_POSITIVE)).collect();
-        precisions = sums.iter().map(|(_, all)| *all).collect();
-        // What the squares of residuals are beyond what the noise within each sitting makes them.
-        let mut squares = vec![(0.0, 0.0); entries];
-        for (at, entry, effect, weight) in points() {
-            let residual = effect.log_seconds - methods[entry] - levels[at];
-            squares[entry].0 += weight * (residual * residual - left * effect.variance);
-            squares[entry].1 += weight * left;
-        }
-        let (sum, degrees) = squares
-            .iter()
-            .fold((0.0, 0.0), |all, own| (all.0 + own.0, all.1 + own.1));
-        of_all = (DEGREES_OF_PRIOR * BETWEEN.powi(2) + sum) / (DEGREES_OF_PRIOR + degrees);
-        of_all = of_all.max(LEAST_BETWEEN.powi(2));
-        let own = squares.iter().map(|(sum, degrees)| {
-            let own = (DEGREES_OF_ALL * of_all + sum) / (DEGREES_OF_ALL + degrees);
-            own.max(LEAST_BETWEEN.powi(2))
-        });
-        between = own.collect();
-    }
-    let usual_level = levels
-        .iter()
-        .zip(sittings)
-        .map(|(level, sitting)| level * sitting.weight);
-    let usual_level = usual_level.sum::<f64>() / weights.max(f64::MIN_POSITIVE);
-    let effect = |entry: usize| {
-        (precisions[entry] > 0.0).then(|| Effect {
-            log_seconds: methods[entry] + usual_level,
-            variance: 1.0 / precisions[entry],
-            between: between[entry],
-        })
-    };
-    Pooled {
-        model: Model {
-            effects: (0..entries).map(effect).collect(),
-            degrees: DEGREES_OF_PRIOR + (weights - 1.0).max(0.0) * (known - 1.0),
-        },
-        deviation: of_all.sqrt(),
-    }
-}
 
 /// A run as it is concluded from all sittings on its storages: itself and those of the others that measured the same, in the
 /// same way and on the same storage. The samples are the run's own; figures, standings and conclusions rest on all. Contests

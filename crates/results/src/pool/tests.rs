@@ -1,6 +1,7 @@
 use seekless_record::{Conclusion, DeviceId, Revision, Sittings, StorageId};
 
 use super::*;
+use crate::model::Effect;
 use crate::ranking::conclude_all;
 use crate::simulation::{self, Simulation};
 

@@ -7,8 +7,8 @@ use seekless_method::Choice;
 use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Run, Sittings, Standing, Status, Summary, Trial};
 
 use super::{PairedRatio, Samples, cpu_seconds, is_ranked, is_sound, only, stand, summarize};
+use crate::between::Pooled;
 use crate::model::Field;
-use crate::pool::Pooled;
 use crate::ranking::{effects, sentence};
 use crate::statistics::{FEWEST_SAMPLES, mean, median, median_interval, paired_ratios, ratio_interval};
 use crate::words::task;

@@ -1,0 +1,84 @@
+//! What an entry took, round by round, and two of them beside each other.
+
+use std::collections::BTreeMap;
+
+use seekless_record::{Entry, Interval, Phase, Status, Trial};
+
+use crate::statistics::{paired_ratios, ratio_interval};
+
+/// A difference of 3 % is not worth telling, and below what two runs of one tool differ by on a shared disk.
+pub const TIE_RATIO: f64 = 1.03;
+
+/// What an entry took: the seconds of its valid trials, by round.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples {
+    /// Seconds, fsync included, by round.
+    pub by_round: BTreeMap<u32, f64>,
+}
+
+impl Samples {
+    /// The seconds of an entry's valid trials that count for the ranking.
+    #[must_use]
+    pub fn of<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Self {
+        let ranked = trials.into_iter().filter(|trial| is_ranked(trial));
+        Self {
+            by_round: ranked.map(|trial| (trial.round, trial.compared_seconds())).collect(),
+        }
+    }
+
+    /// Those of an entry. One that failed or is not to be had has none, nor has the null method of earlier runs: a wrong
+    /// answer is no time, and doing nothing is no way to read.
+    pub(crate) fn of_entry(entry: &Entry, trials: &[&Trial]) -> Self {
+        let has_no_time = matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
+        if has_no_time || entry.name().ends_with("/null") {
+            return Self::default();
+        }
+        Self::of(trials.iter().copied())
+    }
+
+    /// Its rounds.
+    pub(crate) fn rounds(&self) -> usize {
+        self.by_round.len()
+    }
+
+    /// Its seconds over the other's, paired by round.
+    #[must_use]
+    pub fn over(&self, other: &Self) -> Option<PairedRatio> {
+        let ratios = paired_ratios(&self.by_round, &other.by_round);
+        Some(PairedRatio {
+            ratio: ratio_interval(&ratios)?,
+            pairs: ratios.len(),
+        })
+    }
+}
+
+/// One entry's seconds over another's.
+#[derive(Clone, Copy, Debug)]
+pub struct PairedRatio {
+    /// The median ratio and its interval.
+    pub ratio: Interval,
+    /// Rounds that both have.
+    pub pairs: usize,
+}
+
+impl PairedRatio {
+    /// Whether it is slower for certain, and by more than the width of a tie. Fewer than 6 rounds tell nothing.
+    #[must_use]
+    pub fn is_slower(self) -> bool {
+        self.ratio.coverage.is_some() && self.ratio.low > TIE_RATIO
+    }
+
+    /// Whether it is faster for certain, and by more than the width of a tie.
+    pub(crate) fn is_faster(self) -> bool {
+        self.ratio.coverage.is_some() && self.ratio.high < 1.0 && self.ratio.median < 2.0 - TIE_RATIO
+    }
+}
+
+/// Whether a trial counts for the ranking. The check of the seconds keeps damaged documents from dividing by zero.
+pub(crate) fn is_ranked(trial: &Trial) -> bool {
+    is_sound(trial) && trial.phase != Phase::Confirming
+}
+
+pub(crate) fn is_sound(trial: &Trial) -> bool {
+    trial.valid && trial.seconds.is_finite() && trial.seconds > 0.0
+}
