@@ -40,7 +40,7 @@ pub fn pool(run: &Run, others: &[Run]) -> Run {
     tell_other_sizes(&mut judged);
     for ((index, merged), (_, judged)) in all.iter().zip(&judged) {
         let contest = &mut pooled.contests[*index];
-        if merged.runs > 1 {
+        if merged.has_others {
             write_down(contest, conclude_judged(judged));
             for entry in &mut contest.entries {
                 let is_left_out = matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
@@ -128,7 +128,8 @@ struct Merged {
     sittings: Vec<Sitting>,
     /// By sitting: the methods that were not slower than its leader.
     contenders: Vec<Vec<usize>>,
-    runs: usize,
+    /// Whether another run has trials of it.
+    has_others: bool,
 }
 
 impl Merged {
@@ -139,7 +140,7 @@ impl Merged {
             trials: Vec::new(),
             sittings: Vec::new(),
             contenders: Vec::new(),
-            runs: 0,
+            has_others: false,
         };
         merged.trials = vec![Vec::new(); merged.contest.entries.len()];
         let mut rounds = 0;
@@ -155,21 +156,21 @@ impl Merged {
                     rounds = rounds.max(trial.round.saturating_add(1));
                     merged.trials[entry].push(trial);
                 }
-                merged.runs += usize::from(rounds > begin);
+                merged.has_others |= rounds > begin && !std::ptr::eq(run, other);
             }
             if rounds > first_round {
                 merged.add_sitting(first_round, together.days);
             }
         }
         // What this run dropped or had no time for is ranked by what the others say.
-        if merged.runs > 1 {
+        if merged.has_others {
             for entry in &mut merged.contest.entries {
                 if matches!(entry.status, Status::Dropped(_) | Status::Unmeasured(_)) {
                     entry.status = Status::Measured;
                 }
             }
         }
-        (merged.runs > 0).then_some(merged)
+        (rounds > 0).then_some(merged)
     }
 
     /// The rounds from this one on are those of one sitting.

@@ -159,6 +159,10 @@ mod tests {
         assert_eq!((sittings, same.contests, same.contradicted), (2, 8, 0));
         assert!(same.decided >= 7 && same.claims > 20, "{same:?}");
         assert!(same.over_leader.iter().all(|&over| over < 0.06), "{same:?}");
+        // Of one other alone, too, and not of what the sitting left out says itself.
+        let (own, sittings) = replay(&runs[0], &runs[1..2]);
+        assert_eq!((sittings, own.contests), (1, 8));
+        assert!(own.over_leader.iter().any(|&over| over > 0.0), "{own:?}");
         // One in which what was slow is fast.
         let inverse: Truth = (truth.iter())
             .map(|methods| methods.iter().map(|seconds| 1e-3 / seconds).collect())
