@@ -385,10 +385,8 @@ fn journals_of_others_and_damaged_ones_are_refused_with_what_to_do() {
     std::fs::write(&journal, vec![b'x'; 1000]).unwrap();
     refused("no journal of seekless");
     std::fs::write(&journal, &whole).unwrap();
-    std::fs::remove_file(&path).unwrap();
-    // The inode must not be used again at once.
-    let _other = file_of(folder, "other", b"");
-    std::fs::write(&path, sample(100)).unwrap();
+    // Made while the old file is there, so that it cannot get its inode.
+    std::fs::rename(file_of(folder, "newer", &sample(100)), &path).unwrap();
     refused("an older file");
     assert_eq!(std::fs::read(&path).unwrap(), sample(100));
 }
