@@ -12,7 +12,7 @@ use seekless_lab::experiment::{Experiment, filter};
 use seekless_lab::store::{Document, MeasuringLock, Store};
 use seekless_lab::trial::Stop;
 use seekless_record::{Cache, Drop, Run};
-use seekless_report::{to_csv, to_html, to_markdown};
+use seekless_report::{to_csv, to_html_as_concluded, to_markdown};
 use seekless_results::{Origin, visible};
 
 use super::report::{beside, columns, file_url};
@@ -236,7 +236,7 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
         .map(|(output, form)| output.write(form(&run)?.as_bytes()));
     let mut failed: Vec<anyhow::Error> = written.filter_map(Result::err).collect();
     let report = match (&saved, &arguments.report) {
-        (Ok(path), None) => report_beside(&run.shown, path).map_err(|error| failed.push(error)).ok(),
+        (Ok(path), None) => report_beside(&run, path).map_err(|error| failed.push(error)).ok(),
         (Err(_), None) => None,
         (_, Some(_)) => report,
     };
@@ -330,8 +330,9 @@ fn show(run: &Run, all: bool, saved: Option<&Path>, report: Option<&Path>) -> st
 }
 
 /// Writes the page of a saved run beside it.
-fn report_beside(run: &Run, saved: &Path) -> anyhow::Result<PathBuf> {
-    let written = || -> anyhow::Result<()> { beside(saved)?.write(to_html(run)?.as_bytes()) };
+fn report_beside(run: &Concluded, saved: &Path) -> anyhow::Result<PathBuf> {
+    let written =
+        || -> anyhow::Result<()> { beside(saved)?.write(to_html_as_concluded(&run.shown, &run.alone)?.as_bytes()) };
     written().context("the report was not written")?;
     let path = saved.with_extension("html");
     Ok(std::fs::canonicalize(&path).unwrap_or(path))
@@ -494,7 +495,9 @@ fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
         (&arguments.export_csv, |run| Ok(to_csv(&run.alone)?)),
         (&arguments.export_columns, |run| columns(&run.alone)),
         (&arguments.export_markdown, |run| Ok(to_markdown(&run.shown))),
-        (&arguments.report, |run| Ok(to_html(&run.shown)?)),
+        (&arguments.report, |run| {
+            Ok(to_html_as_concluded(&run.shown, &run.alone)?)
+        }),
     ];
     let mut exports: Vec<(Output, Form)> = Vec::new();
     for (path, form) in wanted {

@@ -31,9 +31,17 @@ const MOST_CONTESTS: usize = 300;
 /// # Errors
 /// [`DocumentError`] where the run cannot be written as JSON, which goes into the page whole.
 pub fn to_html(run: &Run) -> Result<String, DocumentError> {
+    to_html_as_concluded(run, run)
+}
+
+/// The page of a run as it is concluded with others. What goes into the page whole is the run alone.
+///
+/// # Errors
+/// As of [`to_html`].
+pub fn to_html_as_concluded(run: &Run, alone: &Run) -> Result<String, DocumentError> {
     let shown = Visible::first_contests(run, MOST_CONTESTS);
     let view = View::of(&shown);
-    let link = download::link(run, &view.run.id)?;
+    let link = download::link(alone, &view.run.id)?;
     let left_out = run.contests.len().saturating_sub(MOST_CONTESTS);
     Ok(page::page(&view, &link, left_out).into_string())
 }
