@@ -46,7 +46,7 @@ pub fn test() -> Result<Vec<String>> {
     built::build()?;
     let bench =
         "bench read write --size 1M --rounds 7 --methods */sync* --methods */mmap* --cache both --quiet --seed 1";
-    let exports = "--export-json measured.json --report measured.html";
+    let exports = "--export-json measured.json --report measured.html --alone";
     seekless(bench.split(' ').chain(exports.split(' ')).map(OsStr::new))?;
     let run_of_2014 = seekless_record::to_json(&synthetic::methods_2014()?)?;
     fs::write(folder().join("synthetic.json"), run_of_2014).context("cannot write the made-up run")?;
