@@ -9,14 +9,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use seekless::method::ALIASES;
 use seekless::{Method, Operation};
-use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
+use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_lab::trial::Stop;
 use seekless_lab::{Bench, Event, Kernel, Watch};
-use seekless_record::{Cache, Differ, Drop, Run, Status, Target};
+use seekless_record::{Cache, Drop, Run, Status, Target};
 use seekless_results::title;
 use tempfile::TempDir;
 
@@ -59,65 +58,38 @@ fn listed(operation: Operation) -> Vec<Method> {
 }
 
 fn plan(operation: Operation, caches: &[Cache], target: Target) -> ContestPlan {
+    let methods = listed(operation).into_iter().map(Into::into).collect();
     ContestPlan {
-        operation,
-        methods: listed(operation).into_iter().map(Into::into).collect(),
-        labels: Vec::new(),
-        commands: Vec::new(),
-        differs: vec![Differ::None],
-        read_ahead_kib: vec![None],
-        updates: None,
-        layouts: vec![Layout::Dense],
-        memory_bytes: None,
-        sizes: vec![Size::Bytes(SIZE_BYTES)],
         caches: caches.to_vec(),
         target,
-        kernel: if operation == Operation::Read {
-            Kernel::Count
-        } else {
-            Kernel::None
-        },
-        work_ns_per_kib: 0,
+        ..ContestPlan::of(operation, methods, Size::Bytes(SIZE_BYTES))
     }
 }
 
 fn run(folder: &Path, seed: u64) -> Run {
     let states = [Cache::Cold, Cache::Warm];
+    let experiment = Experiment {
+        name: "lists-2014".to_owned(),
+        about: "The Linux lists of the 2014 document".to_owned(),
+        contests: vec![
+            plan(Operation::Read, &states, Target::Fresh),
+            plan(Operation::Write, &[Cache::None], Target::Fresh),
+            plan(Operation::Write, &states, Target::Overwrite),
+            plan(Operation::Copy, &states, Target::Fresh),
+            ContestPlan {
+                layouts: vec!["832K hole, 64K data, 64K hole, 64K zeros".parse().expect("a layout")],
+                kernel: Kernel::Histogram,
+                ..plan(Operation::Read, &states, Target::Fresh)
+            },
+        ],
+        published: Vec::new(),
+        columns: Vec::new(),
+    };
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_seekless"));
     let bench = Bench {
-        name: None,
-        experiments: vec![Experiment {
-            name: "lists-2014".to_owned(),
-            about: "The Linux lists of the 2014 document".to_owned(),
-            contests: vec![
-                plan(Operation::Read, &states, Target::Fresh),
-                plan(Operation::Write, &[Cache::None], Target::Fresh),
-                plan(Operation::Write, &states, Target::Overwrite),
-                plan(Operation::Copy, &states, Target::Fresh),
-                ContestPlan {
-                    layouts: vec!["832K hole, 64K data, 64K hole, 64K zeros".parse().expect("a layout")],
-                    kernel: Kernel::Histogram,
-                    ..plan(Operation::Read, &states, Target::Fresh)
-                },
-            ],
-            published: Vec::new(),
-            columns: Vec::new(),
-        }],
-        folders: vec![folder.to_owned()],
-        other: None,
-        budget: Duration::from_mins(1),
         rounds: Some(1),
-        sizes: Vec::new(),
-        caches: Vec::new(),
-        seed,
-        work_ns_per_kib: None,
         drop: Some(Drop::File),
-        file: None,
-        first_touch: None,
-        program: PathBuf::from(env!("CARGO_BIN_EXE_seekless")),
-        checkpoint: Duration::from_mins(2),
-        earlier: Vec::new(),
-        yields: false,
-        resume: None,
+        ..Bench::new(vec![experiment], vec![folder.to_owned()], program, seed)
     };
     seekless_lab::run(&bench, &Stop::default(), &mut Silent)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))

@@ -4,14 +4,13 @@
 //! wide: they find what is broken, not what is a little worse.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use seekless::{Method, Operation};
-use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
+use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_lab::trial::Stop;
-use seekless_lab::{Bench, Event, Kernel, Watch};
+use seekless_lab::{Bench, Event, Watch};
 use seekless_record::Drop;
-use seekless_record::{Cache, Contest, Differ, Run, Target, Verdict};
+use seekless_record::{Cache, Contest, Run, Verdict};
 use seekless_results::statistics::median;
 
 /// Of equal methods at most 3.1 % of the contests end without a tie, so more than two of six come once in 1,700 runs.
@@ -30,46 +29,25 @@ impl Watch for Silent {
 fn run(folder: PathBuf) -> Run {
     let method = Method::known("read/sync,block=128K");
     let contest = ContestPlan {
-        operation: Operation::Read,
-        methods: vec![method.into(), method.into()],
-        labels: Vec::new(),
-        commands: Vec::new(),
-        differs: vec![Differ::None],
-        read_ahead_kib: vec![None],
-        updates: None,
-        layouts: vec![Layout::Dense],
-        memory_bytes: None,
-        sizes: vec![Size::Bytes(16 << 20)],
         caches: vec![Cache::Warm],
-        target: Target::Fresh,
-        kernel: Kernel::Count,
-        work_ns_per_kib: 0,
+        ..ContestPlan::of(
+            Operation::Read,
+            vec![method.into(), method.into()],
+            Size::Bytes(16 << 20),
+        )
     };
+    let experiment = Experiment {
+        name: "itself".to_owned(),
+        about: "One method under two names".to_owned(),
+        contests: vec![contest; CONTESTS],
+        published: Vec::new(),
+        columns: Vec::new(),
+    };
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_seekless"));
     let bench = Bench {
-        name: None,
-        experiments: vec![Experiment {
-            name: "itself".to_owned(),
-            about: "One method under two names".to_owned(),
-            contests: vec![contest; CONTESTS],
-            published: Vec::new(),
-            columns: Vec::new(),
-        }],
-        folders: vec![folder],
-        other: None,
-        budget: Duration::from_mins(1),
         rounds: Some(ROUNDS),
-        sizes: Vec::new(),
-        caches: Vec::new(),
-        seed: 1,
-        work_ns_per_kib: None,
         drop: Some(Drop::File),
-        file: None,
-        first_touch: None,
-        program: PathBuf::from(env!("CARGO_BIN_EXE_seekless")),
-        checkpoint: Duration::from_mins(2),
-        earlier: Vec::new(),
-        yields: false,
-        resume: None,
+        ..Bench::new(vec![experiment], vec![folder], program, 1)
     };
     seekless_lab::run(&bench, &Stop::default(), &mut Silent).expect("the temporary folder can be measured")
 }

@@ -13,7 +13,6 @@ use jiff::{SignedDuration, Timestamp};
 use seekless_record::{Contest, Entry, Run, Standing, Status, Storage, Trial, Verdict};
 
 use crate::between::{Sitting, fit};
-use crate::model::Model;
 use crate::ranking::{Judged, Over, conclude_judged, tell_other_sizes, write_down};
 use crate::same::{is_same_machine, subject};
 
@@ -50,7 +49,8 @@ pub fn pool(run: &Run, others: &[Run]) -> Run {
                 }
             }
         }
-        if let Some(conclusion) = &mut contest.conclusion {
+        // Several sittings have said so already.
+        if let Some(conclusion) = contest.conclusion.as_mut().filter(|_| merged.sittings.len() == 1) {
             conclusion.sittings = merged.over_sittings().sittings();
         }
     }
@@ -175,24 +175,24 @@ impl Merged {
 
     /// The rounds from this one on are those of one sitting.
     fn add_sitting(&mut self, first_round: u32, days: f64) {
-        let of_sitting = |trials: &'_ Vec<Trial>| -> Vec<Trial> {
-            let own = trials.iter().filter(|trial| trial.round >= first_round);
-            own.cloned().collect()
+        let judged = Judged::of(&self.contest, self.trials_since(first_round));
+        let (effects, contenders) = match judged.all() {
+            Some(field) => (field.model.effects.clone(), judged.contenders().to_vec()),
+            None => (vec![None; self.trials.len()], Vec::new()),
         };
-        let own: Vec<Vec<Trial>> = self.trials.iter().map(of_sitting).collect();
-        let judged = Judged::of(
-            &self.contest,
-            own.iter().map(|trials| trials.iter().collect()).collect(),
-        );
-        self.contenders.push(judged.contenders().to_vec());
+        self.contenders.push(contenders);
         self.sittings.push(Sitting {
-            effects: Model::fit(&judged.samples).effects,
+            effects,
             weight: 0.5_f64.powf(days / HALF_LIFE_DAYS),
         });
     }
 
-    fn trials(&self) -> Vec<Vec<&Trial>> {
-        self.trials.iter().map(|trials| trials.iter().collect()).collect()
+    /// The trials from a round on, by entry.
+    fn trials_since(&self, round: u32) -> Vec<Vec<&Trial>> {
+        let entries = self.trials.iter();
+        entries
+            .map(|trials| trials.iter().filter(|trial| trial.round >= round).collect())
+            .collect()
     }
 
     /// What all sittings say.
@@ -201,13 +201,13 @@ impl Merged {
             pooled: fit(&self.sittings),
             contenders: self.contenders.clone(),
         };
-        Judged::over_sittings(&self.contest, self.trials(), over)
+        Judged::over_sittings(&self.contest, self.trials_since(0), over)
     }
 
     /// As above, but a single sitting is judged like a single run: for its hour only.
     fn judged(&self) -> Judged<'_> {
         match self.sittings.len() {
-            1 => Judged::of(&self.contest, self.trials()),
+            1 => Judged::of(&self.contest, self.trials_since(0)),
             _ => self.over_sittings(),
         }
     }

@@ -198,6 +198,14 @@ mod tests {
     use crate::simulation::Simulation;
 
     #[test]
+    fn a_percentile_is_a_sample() {
+        let samples: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(percentile(&samples, 95), Some(95.0));
+        assert_eq!(percentile(&[2.0, 1.0], 95), Some(2.0));
+        assert_eq!(percentile(&[], 95), None);
+    }
+
+    #[test]
     fn median_is_the_middle_or_the_mean_of_the_two_in_it() {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));

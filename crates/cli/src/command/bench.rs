@@ -13,10 +13,10 @@ use seekless_lab::store::{Document, MeasuringLock, Store};
 use seekless_lab::trial::Stop;
 use seekless_record::{Cache, Drop, Run};
 use seekless_report::{to_csv, to_html_as_concluded, to_markdown};
-use seekless_results::{Origin, visible};
+use seekless_results::{Origin, pool, visible};
 
 use super::report::{beside, columns, file_url};
-use super::sittings::{self, earlier, over_sittings};
+use super::sittings::{self, earlier};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unless_failed, unless_stopped};
 use crate::keeper::Keeper;
@@ -206,11 +206,12 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
     let resumed = arguments.resume.as_deref().map(resumable).transpose()?;
     let mut bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
     let exports = exports(arguments)?;
+    read_ahead::put_back(bench.folders.iter().chain(&bench.other).chain(&bench.file));
+    let lock = measuring(caught, arguments.no_wait)?;
+    // What others measured while this one waited is known, too.
     if !arguments.alone {
         bench.earlier = known(&bench, arguments.quiet)?;
     }
-    read_ahead::put_back(bench.folders.iter().chain(&bench.other).chain(&bench.file));
-    let lock = measuring(caught, arguments.no_wait)?;
     let document = resumed.as_ref().map(|(document, _)| document);
     let mut keeper = Keeper::new(Progress::new(arguments.quiet), document);
     let run = seekless_lab::run(&bench, stop, &mut keeper);
@@ -226,7 +227,11 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
     let saved = keeper.save(&run).map(Path::to_owned);
     tell_size()?;
     let run = Concluded {
-        shown: over_sittings(&run, arguments.alone),
+        shown: if arguments.alone {
+            run.clone()
+        } else {
+            pool(&run, &bench.earlier)
+        },
         alone: run,
     };
     // The report is the last; it may be a stream.

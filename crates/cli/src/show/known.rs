@@ -7,6 +7,7 @@ use seekless_results::{View, Visible, percent, pool, short_name, sittings, title
 
 use super::page::Page;
 use super::runs::when;
+use super::units::counted;
 use super::{BOLD, DIM};
 
 /// Shows what earlier runs, the last first, conclude for the experiments of a new one.
@@ -40,14 +41,11 @@ pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result
         return Ok(());
     }
     let count = sittings(view.run).map_or(1, |sittings| sittings.count);
-    let (of, this) = if count == 1 {
-        ("sitting", "it")
-    } else {
-        ("sittings", "them")
-    };
+    let this = if count == 1 { "it" } else { "them" };
     let last = when(&last.started);
     let sentence = format!(
-        "{count} {of} on this storage, the last {last}; this run will be combined with {this} (--alone: ignore {this})."
+        "{} on this storage, the last {last}; this run will be combined with {this} (--alone: ignore {this}).",
+        counted(count.into(), "sitting")
     );
     page.labelled(BOLD, "Known", 9, &sentence)?;
     lines.iter().try_for_each(|line| page.aside(DIM, line))

@@ -78,6 +78,33 @@ pub struct ContestPlan {
     pub work_ns_per_kib: u64,
 }
 
+impl ContestPlan {
+    /// Methods of an operation that move cold files of a size from start to end. The bytes of a read are counted.
+    #[must_use]
+    pub fn of(operation: Operation, methods: Vec<Choice>, size: Size) -> Self {
+        Self {
+            operation,
+            methods,
+            labels: Vec::new(),
+            commands: Vec::new(),
+            sizes: vec![size],
+            caches: vec![Cache::Cold],
+            differs: vec![Differ::None],
+            read_ahead_kib: vec![None],
+            updates: None,
+            layouts: vec![Layout::Dense],
+            memory_bytes: None,
+            target: Target::Fresh,
+            kernel: if operation == Operation::Read {
+                Kernel::Count
+            } else {
+                Kernel::None
+            },
+            work_ns_per_kib: 0,
+        }
+    }
+}
+
 /// A file's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {

@@ -38,15 +38,16 @@ pub fn make_fragmented(path: &Path, bytes: u64, seed: u64) -> io::Result<()> {
         .create_new(true)
         .mode(0o600)
         .open(path)?;
+    let content = Generator::new(seed);
     let pieces: Vec<u64> = (0..bytes).step_by(piece_bytes(bytes) as usize).collect();
-    if cut_out(&file, bytes, &pieces, seed)? {
+    if cut_out(&file, bytes, &pieces, &content)? {
         return file.sync_all();
     }
     file.set_len(0)?;
     let mut shuffled = pieces;
     fastrand::Rng::with_seed(seed).shuffle(&mut shuffled);
     for at in shuffled {
-        write_piece(&file, at, at, bytes, seed)?;
+        write_piece(&file, at, at, bytes, &content)?;
         file.sync_data()?;
     }
     file.sync_all()
@@ -54,11 +55,11 @@ pub fn make_fragmented(path: &Path, bytes: u64, seed: u64) -> io::Result<()> {
 
 /// Writes each piece and a second one behind it, and cuts the second ones out, the last first. False where the file system
 /// cannot do that.
-fn cut_out(file: &File, bytes: u64, pieces: &[u64], seed: u64) -> io::Result<bool> {
+fn cut_out(file: &File, bytes: u64, pieces: &[u64], content: &Generator) -> io::Result<bool> {
     for &at in pieces {
-        write_piece(file, at, 2 * at, bytes, seed)?;
+        write_piece(file, at, 2 * at, bytes, content)?;
         if at + piece_bytes(bytes) < bytes {
-            write_piece(file, at, 2 * at + piece_bytes(bytes), bytes, seed)?;
+            write_piece(file, at, 2 * at + piece_bytes(bytes), bytes, content)?;
         }
     }
     file.sync_all()?;
@@ -72,9 +73,9 @@ fn cut_out(file: &File, bytes: u64, pieces: &[u64], seed: u64) -> io::Result<boo
 }
 
 /// Writes what the file shall have at `at` to where it is for now.
-fn write_piece(file: &File, at: u64, to: u64, bytes: u64, seed: u64) -> io::Result<()> {
+fn write_piece(file: &File, at: u64, to: u64, bytes: u64, content: &Generator) -> io::Result<()> {
     let mut piece = vec![0; (bytes - at).min(piece_bytes(bytes)) as usize];
-    Generator::new(seed).fill(at, &mut piece);
+    content.fill(at, &mut piece);
     file.write_all_at(&piece, to)
 }
 

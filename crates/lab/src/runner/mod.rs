@@ -72,6 +72,33 @@ pub struct Bench {
     pub resume: Option<Run>,
 }
 
+impl Bench {
+    /// What the command asks for if nothing is said: these experiments in these folders, with this program and seed.
+    #[must_use]
+    pub fn new(experiments: Vec<Experiment>, folders: Vec<PathBuf>, program: PathBuf, seed: u64) -> Self {
+        Self {
+            name: None,
+            experiments,
+            folders,
+            other: None,
+            budget: Duration::from_mins(1),
+            rounds: None,
+            sizes: Vec::new(),
+            caches: Vec::new(),
+            seed,
+            work_ns_per_kib: None,
+            drop: None,
+            file: None,
+            first_touch: None,
+            program,
+            checkpoint: Duration::from_mins(2),
+            earlier: Vec::new(),
+            yields: false,
+            resume: None,
+        }
+    }
+}
+
 /// What happens during a run, for whoever shows it.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
@@ -241,13 +268,7 @@ pub fn run(bench: &Bench, stop: &Stop, watch: &mut dyn Watch) -> Result<Run, Ben
 /// # Errors
 /// [`BenchError`] where a storage cannot be looked at.
 pub fn unmeasured(bench: &Bench) -> Result<Run, BenchError> {
-    let folders = bench.folders.iter().chain(&bench.other);
-    let places = match (&bench.file, &bench.first_touch) {
-        (Some(file), _) => vec![Place::of_file(file)?],
-        (None, Some(folder)) => vec![Place::found(folder)?],
-        (None, None) => folders.map(|folder| Place::found(folder)).collect::<Result<_, _>>()?,
-    };
-    Ok(new_run(bench, &places))
+    Ok(new_run(bench, &Place::find_all(bench)?))
 }
 
 /// A run under way.

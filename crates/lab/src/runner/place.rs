@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use seekless::cache;
+use seekless::cache::{self, CachedFile};
 use seekless::method::{CachePolicy, Choice, Operation};
 use seekless::{Availability, Method, Probe, StorageFacts};
 use seekless_record as record;
@@ -69,20 +69,38 @@ pub(super) struct Place {
 impl Place {
     /// Opens all storages that are asked for; that of the second files of comparisons is the last, where it is another.
     pub fn open_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
+        Self::all(bench, Self::of_file, Self::of_folder)
+    }
+
+    /// The same, of which nothing is read and in which nothing is made.
+    pub fn find_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
+        Self::all(bench, Self::found_file, Self::found)
+    }
+
+    fn all(
+        bench: &Bench,
+        of_file: fn(&Path) -> Result<Self, BenchError>,
+        of_folder: fn(&Path) -> Result<Self, BenchError>,
+    ) -> Result<Vec<Self>, BenchError> {
         match (&bench.file, &bench.first_touch) {
-            (Some(file), _) => Ok(vec![Self::of_file(file)?]),
+            (Some(file), _) => Ok(vec![of_file(file)?]),
             (None, Some(folder)) => Ok(vec![Self::found(folder)?]),
-            (None, None) => bench
-                .folders
-                .iter()
-                .chain(&bench.other)
-                .map(|folder| Self::of_folder(folder))
-                .collect(),
+            (None, None) => {
+                let folders = bench.folders.iter().chain(&bench.other);
+                folders.map(|folder| of_folder(folder)).collect()
+            }
         }
     }
 
+    /// A file that is not read yet.
+    fn found_file(file: &Path) -> Result<Self, BenchError> {
+        // It is a regular file, or refused.
+        CachedFile::open(file)?;
+        Ok(Self::new(file, StorageFacts::of(file)?, true))
+    }
+
     /// A folder in which nothing is made yet.
-    pub fn found(folder: &Path) -> Result<Self, BenchError> {
+    fn found(folder: &Path) -> Result<Self, BenchError> {
         let path = folder.to_owned();
         match fs::metadata(folder) {
             Err(source) => Err(BenchError::Look { path, source }),
@@ -131,7 +149,7 @@ impl Place {
         }
     }
 
-    pub fn of_file(file: &Path) -> Result<Self, BenchError> {
+    fn of_file(file: &Path) -> Result<Self, BenchError> {
         let test_file = TestFile::describe(file)?;
         if test_file.bytes == 0 {
             return Err(BenchError::Empty(file.to_owned()));

@@ -292,22 +292,8 @@ mod tests {
     use super::*;
 
     fn plan() -> ContestPlan {
-        ContestPlan {
-            operation: Operation::Read,
-            methods: vec![Method::known("read/sync").into(); 10],
-            commands: Vec::new(),
-            sizes: vec![crate::experiment::Size::Auto],
-            caches: vec![Cache::Cold],
-            labels: Vec::new(),
-            differs: vec![seekless_record::Differ::None],
-            read_ahead_kib: vec![None],
-            updates: None,
-            layouts: vec![crate::experiment::Layout::Dense],
-            memory_bytes: None,
-            target: seekless_record::Target::Fresh,
-            kernel: Kernel::Count,
-            work_ns_per_kib: 0,
-        }
+        let methods = vec![Method::known("read/sync").into(); 10];
+        ContestPlan::of(Operation::Read, methods, crate::experiment::Size::Auto)
     }
 
     const SPEEDS: Speeds = Speeds {

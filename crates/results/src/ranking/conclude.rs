@@ -25,7 +25,7 @@ pub(crate) struct Judged<'a> {
     pub trials: Vec<Vec<&'a Trial>>,
     pub samples: Vec<Samples>,
     /// Where it rests on several sittings.
-    pub pooled: Option<Over>,
+    pub over: Option<Over>,
     /// By entry: how far it is behind the leader at other sizes of the same task, on the mean of logarithms.
     behind_elsewhere: Vec<f64>,
     // Concluded once, and only where somebody asks: most who compare two entries do not.
@@ -100,7 +100,7 @@ impl<'a> Judged<'a> {
             methods,
             trials: of_entries,
             samples,
-            pooled: None,
+            over: None,
             behind_elsewhere: Vec::new(),
             all: OnceCell::new(),
             of_methods: OnceCell::new(),
@@ -111,7 +111,7 @@ impl<'a> Judged<'a> {
     /// With the trials of each entry in all sittings, whose rounds follow each other, and what these say together.
     pub fn over_sittings(contest: &'a Contest, of_entries: Vec<Vec<&'a Trial>>, over: Over) -> Self {
         Self {
-            pooled: Some(over),
+            over: Some(over),
             ..Self::of(contest, of_entries)
         }
     }
@@ -122,7 +122,7 @@ impl<'a> Judged<'a> {
     }
 
     fn field_of(&self, samples: &[Samples], may_lead: impl Fn(usize) -> bool) -> Option<Field> {
-        match &self.pooled {
+        match &self.over {
             Some(over) => Field::of_model(over.pooled.model.only(&may_lead), samples, may_lead),
             None => Field::of(samples, may_lead),
         }
@@ -159,7 +159,7 @@ impl<'a> Judged<'a> {
     /// One entry's seconds over another's.
     pub fn compare(&self, entry: usize, over: usize) -> Option<PairedRatio> {
         let paired = self.samples[entry].over(&self.samples[over])?;
-        match &self.pooled {
+        match &self.over {
             None => Some(paired),
             Some(_) => Some(PairedRatio {
                 ratio: self.all()?.ratio(entry, over)?,
@@ -258,7 +258,7 @@ impl<'a> Judged<'a> {
 
     /// The sittings it rests on, where there are several.
     pub fn sittings(&self) -> Option<Sittings> {
-        let over = self.pooled.as_ref()?;
+        let over = self.over.as_ref()?;
         let count = over.contenders.len() as u32;
         let used = self.pick().map(|pick| pick.entry).or(self.leader());
         let agree = |contenders: &&Vec<usize>| used.is_some_and(|used| contenders.contains(&used));
@@ -274,7 +274,7 @@ impl<'a> Judged<'a> {
 
     /// An entry's seconds over all sittings, with the interval that holds them with a probability of 95 %.
     fn seconds_over_sittings(&self, entry: usize) -> Option<Interval> {
-        self.pooled.as_ref()?.pooled.model.seconds(entry)
+        self.over.as_ref()?.pooled.model.seconds(entry)
     }
 
     /// The simplest of these; of those that are equally simple and need about as little processor time, the one that does best
@@ -338,17 +338,11 @@ fn sittings_for(there_are: u32, wanted: f64) -> u32 {
         .unwrap_or(MOST_SITTINGS.max(there_are + 1))
 }
 
-/// Judges the contest that has this index in its run, from the trials of the whole run.
+/// Judges a contest.
 ///
 /// Commands are ranked with the methods, but the recommendation is made among the methods alone: a program can use a
 /// method, and a command may do less with the bytes. The winner whose confirming trials are used is the recommended
 /// method, or where it is undecided the best one.
-#[must_use]
-pub fn conclude(index: usize, contest: &Contest, trials: &[Trial]) -> (Vec<Judgement>, Conclusion) {
-    conclude_judged(&Judged::new(index, contest, trials))
-}
-
-/// The same for what was sorted out already.
 pub(crate) fn conclude_judged(judged: &Judged<'_>) -> (Vec<Judgement>, Conclusion) {
     let summaries = judged.trials.iter().enumerate().map(|(entry, trials)| {
         let mut summary = summarize(trials)?;
@@ -373,7 +367,7 @@ pub(crate) fn conclude_judged(judged: &Judged<'_>) -> (Vec<Judgement>, Conclusio
             Why::Equal { within } => Some(within),
             _ => None,
         }),
-        decided_by_times: judged.decided_by_times().filter(|_| judged.pooled.is_none()),
+        decided_by_times: judged.decided_by_times().filter(|_| judged.over.is_none()),
         sittings: judged.sittings(),
         best: name(best),
         best_synchronous: name(judged.leader_where(false)),

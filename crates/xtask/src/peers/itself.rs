@@ -12,12 +12,12 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
 use seekless::{Method, Operation};
-use seekless_lab::experiment::{ContestPlan, Experiment, Layout, Size};
+use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_lab::trial::Stop;
-use seekless_lab::{Bench, Event, Kernel, Watch};
-use seekless_record::{Cache, Contest, Differ, Interval, Run, Status, Target, Verdict};
+use seekless_lab::{Bench, Event, Watch};
+use seekless_record::{Cache, Contest, Interval, Run, Status, Verdict};
 use seekless_results::ranking::Samples;
-use seekless_results::statistics::median;
+use seekless_results::statistics::{median, percentile};
 
 use crate::peers::ours::Ours;
 use crate::process::check_interrupt;
@@ -281,7 +281,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     println!("\n{}\n", score.table());
     println!("{} runs claim a difference", score.runs.in_words());
-    let (middle, high) = (median(&null).unwrap_or(f64::NAN), percentile_95(&null));
+    let (middle, high) = (
+        median(&null).unwrap_or(f64::NAN),
+        percentile(&null, 95).unwrap_or(f64::NAN),
+    );
     println!(
         "null method inside the clock, {} trials: median {:.1} microseconds, 95th percentile {:.1}",
         null.len(),
@@ -315,62 +318,30 @@ fn null_seconds(ours: &Ours, trials: u16) -> Result<Vec<f64>> {
 fn contend(arguments: &Arguments, ours: &Ours, seed: u64) -> Result<Run> {
     let contest = |(_, cache, method): (_, Cache, &str)| -> Result<ContestPlan> {
         let method: Method = method.parse()?;
+        // Nothing but its place in the list tells one from another.
+        let plan = ContestPlan::of(Operation::Read, vec![method.into(); NAMES], Size::Bytes(SIZE_BYTES));
         Ok(ContestPlan {
-            operation: Operation::Read,
-            // Nothing but its place in the list tells one from another.
-            methods: vec![method.into(); NAMES],
-            labels: Vec::new(),
-            commands: Vec::new(),
-            differs: vec![Differ::None],
-            read_ahead_kib: vec![None],
-            updates: None,
-            layouts: vec![Layout::Dense],
-            memory_bytes: None,
-            sizes: vec![Size::Bytes(SIZE_BYTES)],
             caches: vec![cache],
-            target: Target::Fresh,
-            kernel: Kernel::Count,
-            work_ns_per_kib: 0,
+            ..plan
         })
     };
+    let experiment = Experiment {
+        name: "itself".to_owned(),
+        about: "One method under sixteen names".to_owned(),
+        contests: SUBJECTS.into_iter().map(contest).collect::<Result<_>>()?,
+        published: Vec::new(),
+        columns: Vec::new(),
+    };
+    let (folders, program) = (vec![arguments.dir.clone()], ours.program().to_owned());
     let bench = Bench {
-        name: None,
-        experiments: vec![Experiment {
-            name: "itself".to_owned(),
-            about: "One method under sixteen names".to_owned(),
-            contests: SUBJECTS.into_iter().map(contest).collect::<Result<_>>()?,
-            published: Vec::new(),
-            columns: Vec::new(),
-        }],
-        folders: vec![arguments.dir.clone()],
-        other: None,
         budget: Duration::from_secs(arguments.budget),
-        rounds: None,
-        sizes: Vec::new(),
-        caches: Vec::new(),
-        seed,
-        work_ns_per_kib: None,
         drop: Some(seekless_record::Drop::File),
-        file: None,
-        first_touch: None,
-        program: ours.program().to_owned(),
-        checkpoint: Duration::from_mins(2),
-        earlier: Vec::new(),
-        yields: false,
-        resume: None,
+        ..Bench::new(vec![experiment], folders, program, seed)
     };
     let stop = Stop::default();
     let run = seekless_lab::run(&bench, &stop, &mut Interruptible(stop.clone()));
     check_interrupt()?;
     Ok(run?)
-}
-
-/// The sample that 95 % of the samples do not exceed.
-fn percentile_95(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let rank = (sorted.len() * 95).div_ceil(100);
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
@@ -426,13 +397,5 @@ mod tests {
         // Of 10 at 5 %: three or more in 1.15 % of the cases, four or more in 0.10 %. Of 400: 32 or more in 0.67 %, 33 in 0.38 %.
         assert!(!is_too_many(0, 0) && !is_too_many(3, 10) && is_too_many(4, 10));
         assert!(!is_too_many(32, 400) && is_too_many(33, 400));
-    }
-
-    #[test]
-    fn the_95th_percentile_is_a_sample() {
-        let samples: Vec<f64> = (1..=100).rev().map(f64::from).collect();
-        assert_eq!(percentile_95(&samples).to_bits(), 95.0_f64.to_bits());
-        assert_eq!(percentile_95(&[2.0, 1.0]).to_bits(), 2.0_f64.to_bits());
-        assert!(percentile_95(&[]).is_nan());
     }
 }

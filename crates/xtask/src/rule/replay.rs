@@ -34,12 +34,9 @@ pub fn run(folder: &Path) -> Result<()> {
         "---:|".repeat(9)
     );
     let mut all = Replay::default();
-    for (left_out, run) in runs.iter().enumerate() {
-        let others: Vec<Run> = (runs.iter().enumerate())
-            .filter(|(index, _)| *index != left_out)
-            .map(|(_, run)| run.clone())
-            .collect();
-        let (own, sittings) = replay(run, &others);
+    for run in &runs {
+        // It is not among its own others.
+        let (own, sittings) = replay(run, &runs);
         if own.contests > 0 {
             println!("{}", line(&run.id, &sittings.to_string(), &own));
         }
