@@ -1,5 +1,7 @@
 //! `seekless bench`: measure, show, keep.
 
+mod asked;
+
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,13 +10,14 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use seekless_lab::Bench;
-use seekless_lab::experiment::{Experiment, filter};
+use seekless_lab::experiment::Experiment;
 use seekless_lab::store::{Document, MeasuringLock, Store};
 use seekless_lab::trial::Stop;
 use seekless_record::{Cache, Drop, Run};
 use seekless_report::{to_csv, to_html_as_concluded, to_markdown};
 use seekless_results::{Origin, pool, visible};
 
+use self::asked::bench;
 use super::report::{beside, columns, file_url};
 use super::sittings::{self, earlier};
 use super::values::{Word, one_of, size_of_at_least};
@@ -350,138 +353,6 @@ fn list() -> anyhow::Result<()> {
         page.labelled(PLAIN, &format!("{name:<14}"), 15, &about)?;
     }
     Ok(())
-}
-
-/// Puts together what is asked of the lab.
-fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> {
-    let program = std::env::current_exe().context("this program's own file could not be found")?;
-    let bench = Bench {
-        name: arguments.name.clone(),
-        experiments: Vec::new(),
-        folders: arguments.folders.clone(),
-        other: arguments.other.clone(),
-        budget: arguments.budget,
-        rounds: arguments.rounds,
-        sizes: arguments.sizes.clone(),
-        caches: arguments.cache.unwrap_or_default().to_vec(),
-        seed: arguments.seed.unwrap_or_else(seed_from_clock),
-        work_ns_per_kib: arguments.work,
-        drop: arguments.drop,
-        file: arguments.file.clone(),
-        first_touch: arguments.first_touch.clone(),
-        program,
-        checkpoint: arguments.checkpoint,
-        earlier: Vec::new(),
-        yields: sittings::is_in_background(),
-        resume: None,
-    };
-    let bench = match (resumed, &arguments.like) {
-        (Some(run), _) => return resuming(bench, run),
-        (None, Some(name)) => repeating(bench, name)?,
-        (None, None) => beginning(bench, arguments)?,
-    };
-    let columns = |experiment: &Experiment| !experiment.columns.is_empty();
-    if arguments.export_columns.is_some() && !bench.experiments.iter().any(columns) {
-        bail!("--export-columns: no experiment of this run names the columns of a document, as saving-2008 does");
-    }
-    if bench.drop == Some(Drop::System) {
-        seekless::cache::drop_system().context("--drop system needs root; without it, omit --drop")?;
-    }
-    Ok(bench)
-}
-
-/// What a run measured, again: only the time, the seed and the number of rounds are new.
-fn repeating(bench: Bench, name: &OsStr) -> anyhow::Result<Bench> {
-    let document = Store::of_user()?.find(name)?;
-    let run = document.read()?;
-    let entries = run.contests.iter().flat_map(|contest| &contest.entries);
-    let is_own = document.origin == Origin::Own;
-    if let Some(command) = entries.filter(|_| !is_own).find_map(|entry| entry.command()) {
-        let (id, command) = (visible(&document.id), visible(&command.name));
-        bail!("{id}: it runs the command {command}; only commands of your own saved runs are run again");
-    }
-    let is_by_default = run.drop == Drop::File && run.contests.iter().any(|contest| contest.cold_metadata);
-    let mut bench = Bench {
-        experiments: Experiment::like(&run)?,
-        drop: (!is_by_default).then_some(run.drop),
-        ..bench
-    };
-    // The folders of others are not ours.
-    if is_own {
-        bench = in_its_places(bench, &run)?;
-    } else if bench.folders.is_empty() {
-        bench.folders.push(PathBuf::from("."));
-    }
-    Ok(bench)
-}
-
-fn beginning(mut bench: Bench, arguments: &Arguments) -> anyhow::Result<Bench> {
-    let only_reads = arguments.file.is_some() || arguments.first_touch.is_some();
-    let names: Vec<OsString> = match (arguments.experiments.is_empty(), only_reads) {
-        (false, _) => arguments.experiments.clone(),
-        (true, true) => vec!["read".into()],
-        (true, false) => ["read", "write", "copy"].map(OsString::from).to_vec(),
-    };
-    let experiments = names.iter().map(|name| find(name));
-    bench.experiments = experiments.collect::<anyhow::Result<_>>()?;
-    if !arguments.methods.is_empty() {
-        bench.experiments = filter(&bench.experiments, &arguments.methods)?;
-    }
-    if bench.folders.is_empty() {
-        bench.folders.push(PathBuf::from("."));
-    }
-    Ok(bench)
-}
-
-/// Going on with a run: all but the time and the places is the run's own.
-fn resuming(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
-    Ok(Bench {
-        seed: run.seed,
-        drop: Some(run.drop),
-        resume: Some(run.clone()),
-        ..in_its_places(bench, run)?
-    })
-}
-
-/// Where a run measured, unless other folders are given.
-fn in_its_places(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
-    let paths = run.storages.iter().map(|storage| PathBuf::from(&storage.path));
-    let mut recorded: Vec<PathBuf> = paths.collect();
-    // The storage of second files is the last.
-    let is_apart = run.contests.iter().any(|contest| contest.other_storage.is_some());
-    let recorded_other = is_apart.then(|| recorded.pop()).flatten();
-    let folders = match (bench.folders.as_slice(), recorded.as_slice()) {
-        ([], _) => recorded,
-        ([..], [file]) if file.is_file() => bail!("{}: is what {} reads: omit --dir", file.display(), run.id),
-        (given, _) => given.to_vec(),
-    };
-    let file = match folders.as_slice() {
-        [only] if only.is_file() => Some(only.clone()),
-        _ => None,
-    };
-    Ok(Bench {
-        folders,
-        other: bench.other.or(recorded_other),
-        file,
-        ..bench
-    })
-}
-
-/// An experiment by its name, or by the path of its file.
-fn find(name: &OsStr) -> anyhow::Result<Experiment> {
-    let path = Path::new(name);
-    Ok(match name.to_str() {
-        Some(word) if !word.contains('/') && path.extension().is_none_or(|extension| extension != "toml") => {
-            Experiment::builtin(word)?
-        }
-        _ => Experiment::from_file(path)?,
-    })
-}
-
-/// A seed that is short enough to be typed again.
-fn seed_from_clock() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(1, |now| now.as_micros() as u64 % 1_000_000_000)
 }
 
 /// A run as it is kept, and as all sittings conclude it.
