@@ -26,6 +26,7 @@
 //! code are in `seekless-sys`.
 
 pub mod error;
+pub mod facts;
 pub mod plan;
 pub mod update;
 
@@ -46,7 +47,7 @@ mod transfer;
 mod write;
 
 pub use chunk::Chunk;
-pub use compare::{CompareFacts, Comparer, Comparison, Part, Verdict, Which};
+pub use compare::{Comparer, Comparison, Part, Verdict, Which};
 pub use consumer::{Consumer, Sequential, sequential};
 pub use copy::Copier;
 pub use error::{Error, Result, full_text};
@@ -58,7 +59,7 @@ pub use seekless_method as method;
 pub use seekless_method::{Mechanism, Method, Operation, Options, ParseError};
 pub use storage::cache;
 pub use storage::device::{BlockDevice, DeviceKind};
-pub use storage::direct::{direct_alignment, time_direct_reads};
+pub use storage::direct::direct_alignment;
 pub use storage::extents::{ExtentSummary, extents};
 pub use storage::facts::StorageFacts;
 pub use transfer::{Destination, Transfer, Visits};

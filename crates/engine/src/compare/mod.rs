@@ -5,7 +5,6 @@
 //! `pass` goes over the rest in the method's order. A mechanism compares one stretch that is data in both.
 
 mod double_buffer;
-mod facts;
 mod io_uring;
 mod map;
 mod mmap;
@@ -20,9 +19,12 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use seekless_sys as sys;
+
 use crate::error::{Error, Result};
+use crate::facts::{FileFacts, Seeks};
+use crate::plan::{self, CompareFacts, Plan};
 use crate::setup::Setup;
-pub use facts::CompareFacts;
 use map::Map;
 use pair::Pair;
 use pass::Pass;
@@ -73,6 +75,19 @@ impl<'a> Part<'a> {
             file: None,
             start: 0,
         }
+    }
+
+    fn look(&self) -> Result<FileFacts> {
+        let opened;
+        let file = if let Some(file) = &self.file {
+            &**file
+        } else {
+            opened = File::open(self.path).map_err(|error| Error::system(self.path, "opening it", error))?;
+            &opened
+        };
+        let metadata = file.metadata();
+        let metadata = metadata.map_err(|error| Error::system(self.path, "looking at it", error))?;
+        Ok(FileFacts::of(&metadata, Some(file)))
     }
 }
 
@@ -140,6 +155,24 @@ pub struct Comparer {
 }
 
 impl Comparer {
+    /// The plan for comparing so many bytes of two files, after a look at them and at most 50 ms of measuring.
+    ///
+    /// # Errors
+    /// The system's, where a file cannot be opened or looked at.
+    pub fn plan(one: &Part<'_>, other: &Part<'_>, bytes: u64) -> Result<Plan> {
+        let mut facts = CompareFacts {
+            bytes,
+            files: [one.look()?, other.look()?],
+            seeks: None,
+            can_map: sys::guard_installed(),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        if facts.depends_on_seeks() {
+            facts.seeks = Seeks::between([one, other].map(|part| (part.path, part.start)), bytes);
+        }
+        Ok(plan::compare(&facts))
+    }
+
     /// Prepares a method for files of any size.
     ///
     /// # Errors

@@ -163,7 +163,7 @@ impl CachedFile {
     }
 }
 
-fn open_without_waiting(path: &Path) -> io::Result<File> {
+pub(crate) fn open_without_waiting(path: &Path) -> io::Result<File> {
     let opening = Opening::plain(Access::Read);
     match sys::open(path, opening)? {
         Support::Available(file) => Ok(file),

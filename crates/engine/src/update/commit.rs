@@ -9,7 +9,6 @@ use seekless_sys::{self as sys, Access};
 
 use super::grown::{cut_padding, cut_zeros, extend};
 use super::place::{Place, with_protection};
-use super::plan::PlanLimits;
 use super::planned::planned;
 use super::resolved::Updates;
 use super::target::{Going, Others, Target, exclude_others, not_exclusive, sync};
@@ -18,21 +17,9 @@ use super::watch::{Unwatched, Watch};
 use super::writes::reach;
 use super::{UpdateTarget, journal, replace};
 use crate::error::{Error, Result, UpdateErrorKind, full_text};
+use crate::plan::{PlanLimits, Safety};
 use crate::transfer::Side;
 use seekless_method::{Choice, Durability, Method, UpdateOrder};
-
-/// What becomes of the file when updating it ends early.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Safety {
-    /// Some updates are in it and some are not.
-    #[default]
-    InPlace,
-    /// What was written before is found in a journal beside it: an error undoes all, and [`super::recover`] finishes what
-    /// a crash interrupted.
-    Journal,
-    /// It is as before: the updates go to a new file that takes its name.
-    Replace,
-}
 
 /// How updates are brought into a file: by a method, or by the one that a planner chooses.
 #[derive(Clone, Copy, Debug)]

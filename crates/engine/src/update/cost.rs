@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::commit::Safety;
 use super::journal;
-use super::plan::UpdateFacts;
 use super::resolved::Updates;
 use super::writes::{Layout, Writes, reach};
 use crate::error::Result;
+use crate::plan::{PlanLimits, Safety, UpdateFacts, Work, WritingCost};
 use crate::setup::Setup;
 use crate::transfer::MEMORY_ALIGNMENT;
 use seekless_method::{CachePolicy, Durability, Method, UpdateOrder};
@@ -15,18 +14,12 @@ use seekless_method::{CachePolicy, Durability, Method, UpdateOrder};
 /// What a method makes of updates, and the time that follows from the facts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpdateCost {
-    /// Calls that write.
-    pub writes: u64,
-    /// Calls that read what lies between updates.
-    pub reads: u64,
+    /// Calls that write and read, and their bytes.
+    pub work: Work,
     /// Bytes that updates name, each once.
     pub requested_bytes: u64,
-    /// Bytes written to the file.
-    pub written_bytes: u64,
     /// Bytes written beside it for safety: the journal, or at most the copy that takes its name.
     pub safety_bytes: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
     /// What it will take.
     pub predicted: Duration,
 }
@@ -35,20 +28,13 @@ impl UpdateCost {
     /// Bytes written, those for safety among them, for each byte that updates name: what flash wears by.
     #[must_use]
     pub fn amplification(&self) -> f64 {
-        (self.written_bytes + self.safety_bytes) as f64 / self.requested_bytes.max(1) as f64
+        (self.work.written_bytes + self.safety_bytes) as f64 / self.requested_bytes.max(1) as f64
     }
 
-    /// Predicts its time by other facts.
-    pub(super) fn predict(&mut self, facts: &UpdateFacts, method: &Method, safety: Safety) {
-        let options = method.options();
-        let mut nanoseconds = nanoseconds(self, facts, options.durability());
-        if options.cache() == CachePolicy::Direct {
-            nanoseconds += waiting_ns(self, facts, options.durability());
-        }
-        if self.requested_bytes > 0 {
-            nanoseconds += safety_ns(self, facts, options.durability(), safety);
-        }
-        self.predicted = Duration::try_from_secs_f64(nanoseconds / 1e9).unwrap_or(Duration::MAX);
+    /// Whether no more is written than may be.
+    #[must_use]
+    pub fn is_within(&self, limits: &PlanLimits) -> bool {
+        limits.amplification_max.is_none_or(|most| self.amplification() <= most)
     }
 }
 
@@ -67,27 +53,32 @@ pub(super) fn safety_bytes(updates: &Updates, facts: &UpdateFacts, safety: Safet
 /// As of [`Updates::visit`].
 pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method, safety: Safety) -> Result<UpdateCost> {
     let layout = layout(updates, facts, method);
-    let mut cost = UpdateCost {
-        writes: 0,
-        reads: 0,
-        requested_bytes: updates.requested_bytes(),
-        written_bytes: 0,
-        safety_bytes: safety_bytes(updates, facts, safety)?,
-        read_bytes: 0,
-        predicted: Duration::ZERO,
-    };
+    let mut work = Work::default();
     updates.each_window(|window| {
         for write in Writes::new(window, layout) {
-            cost.writes += 1;
-            cost.written_bytes += write.length;
+            work.writes += 1;
+            work.written_bytes += write.length;
             if write.has_gaps() {
-                cost.reads += 1;
-                cost.read_bytes += write.length;
+                work.reads += 1;
+                work.read_bytes += write.length;
             }
         }
         Ok(())
     })?;
-    cost.predict(facts, method, safety);
+    let options = method.options();
+    let costs = WritingCost::predicted(&facts.costs, options.durability());
+    let is_direct = options.cache() == CachePolicy::Direct;
+    let mut cost = UpdateCost {
+        work,
+        requested_bytes: updates.requested_bytes(),
+        safety_bytes: safety_bytes(updates, facts, safety)?,
+        predicted: Duration::ZERO,
+    };
+    let mut nanoseconds = costs.nanoseconds(&work, options.durability(), facts.absent_part, is_direct);
+    if cost.requested_bytes > 0 {
+        nanoseconds += safety_ns(&cost, &costs, options.durability(), safety);
+    }
+    cost.predicted = Duration::try_from_secs_f64(nanoseconds / 1e9).unwrap_or(Duration::MAX);
     Ok(cost)
 }
 
@@ -116,18 +107,8 @@ fn layout(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Layout {
     }
 }
 
-/// What each call past the page cache waits for the device, where that is not in the facts: its answer is taken to be as
-/// far as that to a write through.
-fn waiting_ns(cost: &UpdateCost, facts: &UpdateFacts, durability: Durability) -> f64 {
-    let writes = match durability {
-        Durability::WriteThrough => 0,
-        Durability::Fsync | Durability::None => cost.writes,
-    };
-    (writes as f64 + cost.reads as f64 * (1.0 - facts.absent_part)) * facts.flush_ns
-}
-
 /// What safety takes beside the method: bytes are read and written, and files and their names brought to the device.
-fn safety_ns(cost: &UpdateCost, facts: &UpdateFacts, durability: Durability, safety: Safety) -> f64 {
+fn safety_ns(cost: &UpdateCost, costs: &WritingCost, durability: Durability, safety: Safety) -> f64 {
     let (syncs, read_bytes) = match safety {
         Safety::InPlace => return 0.0,
         // The journal, its name, and that it is gone. What was there before is read for it.
@@ -137,9 +118,7 @@ fn safety_ns(cost: &UpdateCost, facts: &UpdateFacts, durability: Durability, saf
     };
     // What is written is brought there in any case, and by fsync already counted.
     let syncs = syncs + u32::from(durability != Durability::Fsync);
-    cost.safety_bytes as f64 * facts.write_byte_ns
-        + read_bytes as f64 * facts.read_byte_ns
-        + f64::from(syncs) * facts.flush_ns
+    cost.safety_bytes as f64 * costs.byte + read_bytes as f64 * costs.read_byte + f64::from(syncs) * costs.flush
 }
 
 /// What every update pays without being asked for: a write of its own, in the order given.
@@ -153,17 +132,4 @@ pub fn naive(updates: &Updates, facts: &UpdateFacts, durability: Durability) -> 
     let plain = Method::known(NAIVE);
     let method = plain.with(durability).unwrap_or(plain);
     Ok((method, cost(updates, facts, &method, Safety::InPlace)?))
-}
-
-pub(super) fn nanoseconds(cost: &UpdateCost, facts: &UpdateFacts, durability: Durability) -> f64 {
-    let flushes = match durability {
-        Durability::None => 0,
-        Durability::Fsync => 1,
-        Durability::WriteThrough => cost.writes,
-    };
-    cost.writes as f64 * facts.write_call_ns
-        + cost.written_bytes as f64 * facts.write_byte_ns
-        + cost.reads as f64 * facts.read_call_ns
-        + cost.read_bytes as f64 * facts.read_byte_ns
-        + flushes as f64 * facts.flush_ns
 }

@@ -1,7 +1,7 @@
 //! Updating: a batch of bytes reaches places in a file that stays as it is elsewhere. One file a mechanism;
 //! `body` ties them to their rows.
 //!
-//! What is around the mechanisms: [`Batch`] collects, `writes` makes calls of it in some order, `plan` finds the order,
+//! What is around the mechanisms: [`Batch`] collects, `writes` makes calls of it in some order, [`crate::plan`] finds the order,
 //! `commit` does it safely, with a `journal` or a new file (`replace`) where that is asked for.
 //!
 //! ```
@@ -30,12 +30,9 @@
 mod ahead;
 mod attributes;
 mod batch;
-mod choice;
 mod commit;
 mod cost;
-mod facts;
 mod form;
-mod gaps;
 mod grown;
 mod io_uring;
 mod journal;
@@ -43,7 +40,6 @@ mod left;
 mod mmap;
 mod overlap;
 mod place;
-mod plan;
 mod planned;
 mod recover;
 mod replace;
@@ -59,20 +55,19 @@ mod window;
 mod writes;
 
 pub use batch::Batch;
-pub use commit::{Commit, Safety, Updated, commit, commit_watched};
+pub use commit::{Commit, Updated, commit, commit_watched};
 pub use cost::{UpdateCost, cost, naive};
-pub use facts::update_facts;
 #[cfg(fuzzing)]
 pub use form::read_journal;
 pub use journal::journal_path;
-pub use plan::{PlanLimits, UpdateFacts, UpdatePlan, plan};
-pub use planned::Look;
+pub use planned::{Look, UpdatePlan};
 pub use recover::{Recovered, recover, recover_watched};
 pub use resolved::Updates;
 pub use updater::Updater;
 pub use watch::{Step, StepKind, Watch};
 
 pub use crate::error::{BatchError, HowFar};
+pub use crate::plan::{PlanLimits, Safety, UpdateFacts};
 
 use crate::error::Result;
 use crate::setup::Setup;

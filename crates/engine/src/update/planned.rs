@@ -1,26 +1,42 @@
 //! The method that will be fastest by what writing costs beside the file, chosen when the updates are known.
 
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use super::commit::{Safety, refuse_second};
-use super::facts::{assumed_facts, call_facts, copied_bytes, update_facts};
+use seekless_sys::{self as sys, Access, Opening, Support};
+
+use super::commit::refuse_second;
+use super::cost::{UpdateCost, cost, safety_bytes};
 use super::place::Place;
-use super::plan::{PlanLimits, UpdateFacts, UpdatePlan, certain_choice, certain_plan, plan};
 use super::resolved::Updates;
-use crate::error::{Result, full_text};
-use seekless_method::{Durability, Method};
+use crate::error::{Error, Result, full_text};
+use crate::facts::{Costs, FileFacts, costs_by, has_holes};
+use crate::holes::DataRanges;
+use crate::plan::{self, Gaps, Plan, PlanLimits, Safety, UpdateFacts};
+use crate::storage::cache::open_without_waiting;
+use crate::storage::direct::direct_alignment;
+use seekless_method::{CachePolicy, Durability, Method};
+
+/// A method for a batch, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpdatePlan {
+    /// The method to use.
+    pub method: Method,
+    /// What it will cost.
+    pub cost: UpdateCost,
+    /// Why, for people.
+    pub why: String,
+}
 
 /// What a plan is made of.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// What the file is like, and what calls cost, by which times are predicted.
+    /// What the file is like, and what calls cost.
     pub facts: UpdateFacts,
-    /// Whether all costs are measured, those too that decide nothing: then the predicted time is one.
-    pub is_measured: bool,
     /// Why costs are assumed.
     pub doubt: Option<String>,
-    /// What decides: the same whether a time is to be predicted or not.
-    deciding: UpdateFacts,
 }
 
 impl Look {
@@ -31,56 +47,20 @@ impl Look {
     /// As of [`Self::assuming`].
     pub fn at(path: &Path, updates: &Updates, limits: &PlanLimits, is_predicted: bool) -> Result<Self> {
         let mut look = Self::assuming(path, limits)?;
-        if certain_choice(updates, &look.facts, limits)?.is_none() {
-            look.measure_deciding(path, limits);
-        }
-        if is_predicted {
-            look.measure_all(path, limits);
+        if is_predicted || !plan::is_certain(&updates.gaps, &look.facts, &of_file(updates, &look.facts, limits)?) {
+            look.measure(path, is_predicted || limits.durability == Durability::WriteThrough);
         }
         Ok(look)
     }
 
-    /// Looks at a file, and measures all that calls cost beside it, for updates that are not known yet: what decides is the
-    /// same as with [`Self::at`].
+    /// Looks at a file, and measures all that calls cost beside it, for updates that are not known yet.
     ///
     /// # Errors
     /// As of [`Self::assuming`].
     pub fn measured(path: &Path, limits: &PlanLimits) -> Result<Self> {
         let mut look = Self::assuming(path, limits)?;
-        look.measure_deciding(path, limits);
-        look.measure_all(path, limits);
+        look.measure(path, true);
         Ok(look)
-    }
-
-    fn measure_deciding(&mut self, path: &Path, limits: &PlanLimits) {
-        let is_through = limits.durability == Durability::WriteThrough;
-        let found = if is_through {
-            update_facts(path, limits.durability)
-        } else {
-            call_facts(path)
-        };
-        if self.take(found) {
-            self.deciding = self.facts;
-            self.is_measured = is_through;
-        }
-    }
-
-    fn measure_all(&mut self, path: &Path, limits: &PlanLimits) {
-        if !self.is_measured && self.doubt.is_none() {
-            self.is_measured = self.take(update_facts(path, limits.durability));
-        }
-    }
-
-    /// Takes what was measured, and tells whether it could be.
-    fn take(&mut self, found: Result<UpdateFacts>) -> bool {
-        match found {
-            Ok(facts) => {
-                let copied_bytes = self.facts.copied_bytes;
-                self.facts = UpdateFacts { copied_bytes, ..facts };
-            }
-            Err(error) => self.doubt = Some(full_text(&error)),
-        }
-        self.doubt.is_none()
     }
 
     /// Looks at a file, and assumes what calls cost.
@@ -89,16 +69,32 @@ impl Look {
     /// The system's; [`crate::error::UpdateErrorKind::Running`] where an update of the file is going on, whose lease a look would end.
     pub fn assuming(path: &Path, limits: &PlanLimits) -> Result<Self> {
         refuse_second(&Place::of(path)?)?;
-        let mut facts = assumed_facts(path)?;
+        let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
+        let file = open_without_waiting(path).ok();
+        let found = FileFacts::of(&metadata, file.as_ref());
+        let mut facts = UpdateFacts {
+            absent_part: 1.0 - found.resident.unwrap_or(1.0),
+            has_holes: found.is_sparse() && file.is_some_and(|file| has_holes(&file, path, found.bytes)),
+            direct_alignment: direct_alignment(path).map(|(_, offset)| u64::from(offset)),
+            ..UpdateFacts::assumed(found.bytes)
+        };
         if limits.safety == Safety::Replace {
             facts.copied_bytes = copied_bytes(path)?;
         }
-        Ok(Self {
-            facts,
-            is_measured: false,
-            doubt: None,
-            deciding: facts,
-        })
+        Ok(Self { facts, doubt: None })
+    }
+
+    /// Whether all costs are measured, those too that decide nothing: then the predicted time is one.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        self.facts.costs.is_measured()
+    }
+
+    fn measure(&mut self, path: &Path, with_device: bool) {
+        match measured_costs(path, with_device) {
+            Ok(costs) => self.facts.costs = costs,
+            Err(error) => self.doubt = Some(full_text(&error)),
+        }
     }
 
     /// The plan that follows.
@@ -106,13 +102,89 @@ impl Look {
     /// # Errors
     /// As of [`Updates::visit`].
     pub fn plan(&self, updates: &Updates, limits: &PlanLimits) -> Result<UpdatePlan> {
-        let mut planned = match certain_plan(updates, &self.deciding, limits)? {
-            Some(certain) => certain,
-            None => plan(updates, &self.deciding, limits)?,
-        };
-        planned.cost.predict(&self.facts, &planned.method, limits.safety);
-        Ok(planned)
+        followed(updates, &self.facts, limits, plan::update)
     }
+}
+
+/// What a planner says, with what it comes to by the writes that will really be made.
+fn followed(
+    updates: &Updates,
+    facts: &UpdateFacts,
+    limits: &PlanLimits,
+    by: fn(&Gaps, &UpdateFacts, &PlanLimits) -> Plan,
+) -> Result<UpdatePlan> {
+    let plan = by(&updates.gaps, facts, &of_file(updates, facts, limits)?);
+    let mut method = plan.method;
+    let mut planned = cost(updates, facts, &method, limits.safety)?;
+    if !planned.is_within(limits) && method != plan.otherwise {
+        method = plan.otherwise;
+        planned = cost(updates, facts, &method, limits.safety)?;
+    }
+    let past_cache = match method.options().cache() {
+        CachePolicy::Direct => "; past the page cache, which holds next to nothing of the file",
+        _ => "",
+    };
+    Ok(UpdatePlan {
+        method,
+        cost: planned,
+        why: plan.why + past_cache,
+    })
+}
+
+/// The limits for the file itself, beside what safety takes.
+fn of_file(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<PlanLimits> {
+    let Some(most) = limits.amplification_max else {
+        return Ok(*limits);
+    };
+    let beside = safety_bytes(updates, facts, limits.safety)? as f64 / updates.requested_bytes().max(1) as f64;
+    Ok(PlanLimits {
+        amplification_max: Some(most - beside),
+        ..*limits
+    })
+}
+
+/// What calls that write cost beside a file.
+fn measured_costs(path: &Path, with_device: bool) -> Result<Costs> {
+    let place = Place::of(path)?;
+    let failed = |error| place.system("trying what writing costs beside it", error);
+    let through = Opening {
+        access: Access::Overwrite,
+        direct: false,
+        write_through: true,
+    };
+    let folder = place.folder.metadata().map_err(failed)?;
+    costs_by(folder.dev(), with_device, || place.make_for_a_moment(through)).map_err(failed)
+}
+
+/// What a copy of a file takes: its data, or nothing where blocks are shared beside it.
+fn copied_bytes(path: &Path) -> Result<u64> {
+    let path = &Place::of(path)?.path;
+    if shares_blocks(path) {
+        return Ok(0);
+    }
+    let failed = |error| Error::system(path, "asking where it has data", error);
+    data_bytes(&File::open(path).map_err(failed)?).map_err(failed)
+}
+
+/// What is shared to find out whether blocks can be.
+const SHARED_BYTES: usize = 256 << 10;
+
+/// Whether files beside a file share their blocks, found out by a short one; not where none can be made.
+fn shares_blocks(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let tried = || -> io::Result<Support<()>> {
+        let (from, to) = (tempfile::tempfile_in(folder)?, tempfile::tempfile_in(folder)?);
+        from.write_all_at(&vec![1; SHARED_BYTES], 0)?;
+        sys::clone_file(&from, &to)
+    };
+    matches!(tried(), Ok(Support::Available(())))
+}
+
+/// How much of a file is not in holes.
+fn data_bytes(file: &File) -> io::Result<u64> {
+    let end = file.metadata()?.len();
+    let ranges = DataRanges::of(file, 0..end);
+    ranges.map(|range| range.map(|range| range.end - range.start)).sum()
 }
 
 /// The method that a plan chooses.
@@ -125,42 +197,4 @@ pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits) -> Re
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::update::Batch;
-
-    #[test]
-    fn what_is_measured_to_predict_a_time_changes_no_plan() {
-        let mut batch = Batch::new();
-        for n in 0..10_000 {
-            batch.push(n * 400, &[1; 4]).unwrap();
-        }
-        let updates = batch.resolve().unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        std::fs::write(&path, vec![0; 4_000_000]).unwrap();
-        for durability in [Durability::Fsync, Durability::WriteThrough] {
-            let limits = PlanLimits {
-                durability,
-                amplification_max: None,
-                is_exact: false,
-                safety: Safety::InPlace,
-            };
-            let plain = Look::at(&path, &updates, &limits, false).unwrap();
-            let told = Look::at(&path, &updates, &limits, true).unwrap();
-            assert_eq!((plain.is_measured, told.is_measured), (false, true));
-            let slow = Look {
-                facts: UpdateFacts {
-                    write_byte_ns: 1e4,
-                    read_call_ns: 1e9,
-                    ..told.facts
-                },
-                ..told.clone()
-            };
-            let [plain, told, slow] = [plain, told, slow].map(|look| look.plan(&updates, &limits).unwrap());
-            assert_eq!(plain.method, told.method);
-            assert_eq!((told.method, &told.why), (slow.method, &slow.why));
-            assert!(slow.cost.predicted > told.cost.predicted);
-        }
-    }
-}
+mod tests;

@@ -4,22 +4,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::gaps::Gaps;
 use super::run::Run;
 use super::spill::Spill;
 use super::window::{Unsorted, Window};
 use crate::error::{Error, Result, UpdateErrorKind};
+use crate::plan::Gaps;
 
 /// Updates by offset, of which no two overlap.
 #[derive(Debug)]
 pub struct Updates {
     windows: Windows,
     given: u64,
-    /// How many pieces are left of them, and what lies between these.
-    pub(super) pieces: u64,
+    /// The pieces that are left of them, and what lies between these.
     pub(super) gaps: Gaps,
-    requested_bytes: u64,
-    end: u64,
     /// How long their journal is, once that was asked for.
     pub(super) journal_bytes: OnceLock<u64>,
 }
@@ -63,10 +60,7 @@ impl Updates {
         Self {
             windows: Windows::InMemory(Unsorted::default().resolve(0..u64::MAX)),
             given,
-            pieces: 0,
             gaps: Gaps::none(),
-            requested_bytes: 0,
-            end: 0,
             journal_bytes: OnceLock::new(),
         }
     }
@@ -74,12 +68,7 @@ impl Updates {
     /// Takes note of a window behind those before.
     fn count(&mut self, window: &Window) {
         for piece in &window.pieces {
-            if self.pieces > 0 {
-                self.gaps.count(piece.offset - self.end);
-            }
-            self.pieces += 1;
-            self.requested_bytes += u64::from(piece.length);
-            self.end = piece.end();
+            self.gaps.count(piece.offset, u64::from(piece.length));
         }
     }
 
@@ -92,19 +81,19 @@ impl Updates {
     /// How many bytes of the file they name: each once.
     #[must_use]
     pub fn requested_bytes(&self) -> u64 {
-        self.requested_bytes
+        self.gaps.requested_bytes()
     }
 
     /// Whether there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.pieces == 0
+        self.gaps.pieces() == 0
     }
 
     /// Where the last of them ends.
     #[must_use]
     pub fn end(&self) -> u64 {
-        self.end
+        self.gaps.end()
     }
 
     /// Fails where one of them ends past the end of a file of so many bytes.
@@ -112,10 +101,10 @@ impl Updates {
     /// # Errors
     /// [`UpdateErrorKind::PastEnd`].
     pub fn require_inside(&self, path: &Path, file_bytes: u64) -> Result<()> {
-        if self.end <= file_bytes {
+        if self.end() <= file_bytes {
             return Ok(());
         }
-        let end = self.end;
+        let end = self.end();
         Err(UpdateErrorKind::PastEnd { end, file_bytes }.at(path))
     }
 

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use super::UpdateTarget;
-use super::commit::{Commit, Safety, Updated, in_place};
+use super::commit::{Commit, Updated, in_place};
 use super::place::Place;
 use super::resolved::Updates;
 use super::watch::Unwatched;
 use crate::error::{Error, Result};
+use crate::plan::Safety;
 use crate::setup::Setup;
 use seekless_method::{MechanismId, Method, Operation};
 

@@ -10,8 +10,7 @@ use std::time::Duration;
 use seekless::full_text;
 use seekless::method::Durability;
 use seekless::update::{
-    Batch, Commit, Look, PlanLimits, Recovered, Safety, Step, StepKind, Updates, Watch, commit, commit_watched,
-    recover, update_facts,
+    Batch, Commit, Look, PlanLimits, Recovered, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, recover,
 };
 
 use super::{file_of, folders, wait_until_closed};
@@ -79,7 +78,7 @@ fn files_of_the_user_whose_names_are_like_ours_stay() {
         let theirs = names.map(|name| file_of(&folder, name, b"precious"));
         commit(&path, &one_byte(), &replace()).unwrap();
         recover(&path).unwrap();
-        update_facts(&path, Durability::WriteThrough).unwrap();
+        Look::measured(&path, &LIMITS).unwrap();
         for path in &theirs {
             assert_eq!(std::fs::read(path).unwrap(), b"precious", "{}", path.display());
         }
@@ -109,10 +108,17 @@ fn a_name_that_leaves_no_room_for_that_of_a_journal_is_updated_without_one() {
             let expected: &[u8] = if is_done { b"Before" } else { b"before" };
             assert_eq!(std::fs::read(&path).unwrap(), expected);
             assert_eq!(recover(&path).unwrap(), Recovered::Nothing);
-            update_facts(&path, Durability::None).unwrap();
+            Look::measured(&path, &LIMITS).unwrap();
         }
     }
 }
+
+const LIMITS: PlanLimits = PlanLimits {
+    durability: Durability::Fsync,
+    amplification_max: None,
+    is_exact: false,
+    safety: Safety::InPlace,
+};
 
 /// Starts another update at the first write.
 struct Second<'a> {
@@ -126,10 +132,8 @@ impl Watch for Second<'_> {
         let mut refused = self.refused.lock().unwrap();
         if step.kind == StepKind::Write && refused.is_none() {
             let limits = PlanLimits {
-                durability: Durability::Fsync,
-                amplification_max: None,
-                is_exact: false,
                 safety: self.how.safety,
+                ..LIMITS
             };
             let look = Look::assuming(self.path, &limits);
             assert!(look.unwrap_err().to_string().contains("is running"));

@@ -7,8 +7,7 @@ use seekless::Method;
 use seekless::error::UpdateErrorKind;
 use seekless::method::{Durability, Hint, Operation, UpdateOrder};
 use seekless::update::{
-    Batch, PlanLimits, Recovered, Safety, Step, StepKind, UpdateFacts, Updates, Watch, commit, commit_watched, cost,
-    plan, recover,
+    Batch, Look, PlanLimits, Recovered, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, cost, recover,
 };
 
 use super::crashing::is_killed;
@@ -87,15 +86,21 @@ fn what_is_planned_is_what_is_written() {
         is_exact: false,
         safety: Safety::InPlace,
     };
-    let facts = UpdateFacts::assumed(FILE_BYTES as u64);
-    let plan = plan(&updates, &facts, &limits).unwrap();
+    let look = Look::assuming(&path, &limits).unwrap();
+    let plan = look.plan(&updates, &limits).unwrap();
     let done = commit(&path, &updates, &how(plan.method, Safety::InPlace)).unwrap();
     assert_eq!(
         (done.writes, done.written_bytes),
-        (plan.cost.writes, plan.cost.written_bytes)
+        (plan.cost.work.writes, plan.cost.work.written_bytes)
     );
-    let exact = cost(&updates, &facts, &Method::known("update/sync,gap=0"), Safety::InPlace).unwrap();
-    assert_eq!(exact.written_bytes, updates.requested_bytes());
+    let exact = cost(
+        &updates,
+        &look.facts,
+        &Method::known("update/sync,gap=0"),
+        Safety::InPlace,
+    )
+    .unwrap();
+    assert_eq!(exact.work.written_bytes, updates.requested_bytes());
 }
 
 #[test]

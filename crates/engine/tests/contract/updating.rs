@@ -63,7 +63,7 @@ fn every_method_leaves_what_a_naive_file_holds() {
                     let done = commit(&path, &updates, &how(method, Safety::InPlace))
                         .unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
                     let done = (done.writes, done.requested_bytes, done.written_bytes);
-                    let told = (told.writes, told.requested_bytes, told.written_bytes);
+                    let told = (told.work.writes, told.requested_bytes, told.work.written_bytes);
                     assert_eq!(done, told, "what {method} did of {size} bytes, and what was told");
                     assert!(
                         std::fs::read(&path).unwrap() == after,

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use seekless::facts::Seeks;
 use seekless::method::{Choice, Durability, Operation};
 use seekless::{Destination, Method, Reader, Writer, cache};
 use seekless_record::{Cache, Contest, RandomAccess, UpdatePattern};
@@ -231,7 +232,8 @@ impl Runner<'_> {
         for index in 0..self.places.len() {
             let place = &self.places[index];
             if let Some(bytes) = place.given_bytes() {
-                let (_, random_read) = direct_reads(&place.folder, bytes, self.bench.seed).unwrap_or_default();
+                let seeks = Seeks::within(&place.folder, bytes, self.bench.seed);
+                let random_read = seeks.map_or(Duration::ZERO, |seeks| seeks.apart);
                 speeds = Speeds {
                     read: 1e9,
                     random_read,
@@ -256,9 +258,9 @@ impl Runner<'_> {
             Reader::prepare(&read)?.read(&path, &Tally::new(Kernel::None))?;
             speeds.read = speeds.read.min(bytes as f64 / start.elapsed().as_secs_f64());
             let storage = &mut self.run.storages[index];
-            if let Some((sequential, random)) = direct_reads(&path, bytes, self.bench.seed) {
-                storage.alternating_ns = Some(random.as_nanos() as f64 - sequential.as_nanos() as f64);
-                speeds.random_read = speeds.random_read.max(random);
+            if let Some(seeks) = Seeks::within(&path, bytes, self.bench.seed) {
+                storage.alternating_ns = Some(seeks.apart.as_nanos() as f64 - seeks.in_a_row.as_nanos() as f64);
+                speeds.random_read = speeds.random_read.max(seeks.apart);
             }
             storage.direct_alignment_bytes = seekless::direct_alignment(&path);
             let _ = std::fs::remove_file(&path);
@@ -267,24 +269,6 @@ impl Runner<'_> {
         speeds.random_read = speeds.random_read.max(MEMORY_REQUEST);
         Ok(speeds)
     }
-}
-
-/// Reads of each kind for [`direct_reads`].
-const ALTERNATING_READS: u64 = 64;
-
-/// What a direct read of 4 KiB takes in sequence and at a random place of a file: the medians. `None` where direct I/O is
-/// not to be had.
-fn direct_reads(path: &std::path::Path, bytes: u64, seed: u64) -> Option<(Duration, Duration)> {
-    let blocks = bytes / 4096;
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let start = rng.u64(..blocks.checked_sub(ALTERNATING_READS)?);
-    let mut sequential = seekless::time_direct_reads(path, (0..ALTERNATING_READS).map(|block| (start + block) * 4096))?;
-    let mut random = seekless::time_direct_reads(path, (0..ALTERNATING_READS).map(|_| rng.u64(..blocks) * 4096))?;
-    let median = |times: &mut Vec<Duration>| {
-        times.sort();
-        times.get(times.len() / 2).copied()
-    };
-    Some((median(&mut sequential)?, median(&mut random)?))
 }
 
 #[cfg(test)]

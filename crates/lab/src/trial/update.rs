@@ -123,7 +123,7 @@ impl Updating {
     /// What was written, with the time that the planner's model gives for a method that was named.
     pub fn account(&self) -> UpdateAccount {
         let method = self.choice.method().filter(|method| is_modelled(method));
-        let look = self.look.as_ref().filter(|look| look.is_measured);
+        let look = self.look.as_ref().filter(|look| look.is_measured());
         let predicted = look.zip(method).and_then(|(look, method)| {
             let cost = |updates| cost(updates, &look.facts, method, Safety::InPlace);
             let each = self.done.iter().map(|updates| Some(cost(updates).ok()?.predicted));

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seekless::{CompareFacts, Comparer, Comparison, Method, Part, Which, full_text, plan};
+use seekless::{Comparer, Comparison, Method, Part, Which, full_text};
 
 use super::error::Error;
 use super::lines::count_newlines;
@@ -67,8 +67,8 @@ pub(super) fn compare(sides: &[Side; 2], request: &Request, equal_bytes: u64) ->
     ];
     let left = request.limit_bytes.map_or(u64::MAX, |limit| limit - equal_bytes);
     let bytes = one.bytes.min(other.bytes).min(left);
-    let facts = CompareFacts::of(&one.part(false), &other.part(false), bytes);
-    let plan = plan::compare(&facts.map_err(|error| named(error, [&one, &other]))?);
+    let plan = Comparer::plan(&one.part(false), &other.part(false), bytes);
+    let plan = plan.map_err(|error| named(error, [&one, &other]))?;
     match run(&plan.method, [&one, &other], request, equal_bytes) {
         Err(seekless::Error::Unavailable { method, reason, .. }) => {
             let why = format!("{}, but `{method}` is not available here: {reason}", plan.why);

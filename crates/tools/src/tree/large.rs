@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use seekless::method::CachePolicy;
-use seekless::{CompareFacts, Comparer, Error, Method, Part, Verdict, full_text, plan};
+use seekless::{Comparer, Error, Method, Part, Verdict, full_text};
 
 use super::{Side, What};
 use crate::handle::path_of;
@@ -101,7 +101,7 @@ fn planned<'p>(all: &'p mut Vec<Prepared>, pair: &LargePair<'_>) -> Result<&'p m
         file: Some(Arc::clone(&pair.files[side])),
         start: 0,
     });
-    let plan = plan::compare(&CompareFacts::of(&one, &other, pair.bytes)?);
+    let plan = Comparer::plan(&one, &other, pair.bytes)?;
     for method in [plan.method, plan.otherwise] {
         if let Some(index) = all.iter().position(|prepared| prepared.method == method) {
             return Ok(&mut all[index]);

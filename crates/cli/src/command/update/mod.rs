@@ -278,7 +278,7 @@ impl<'a> Job<'a> {
             },
         };
         match limits.amplification_max {
-            Some(most) if !limits.allows(&chosen.cost) => bail!(too_much(&chosen, limits.safety, most)),
+            Some(most) if !chosen.cost.is_within(limits) => bail!(too_much(&chosen, limits.safety, most)),
             _ => Ok(chosen),
         }
     }

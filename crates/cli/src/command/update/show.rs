@@ -61,11 +61,11 @@ fn show_costs(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan) -> anyhow
     };
     line("", ["writes", "read", "written", "predicted"])?;
     for (name, cost) in [("one by one", &one_by_one), ("planned", &chosen.cost)] {
-        let (read, written) = (cost.read_bytes, cost.written_bytes + cost.safety_bytes);
+        let (read, written) = (cost.work.read_bytes, cost.work.written_bytes + cost.safety_bytes);
         let predicted = seconds(cost.predicted.as_secs_f64());
         line(
             name,
-            [&cost.writes.to_string(), &bytes(read), &bytes(written), &predicted],
+            [&cost.work.writes.to_string(), &bytes(read), &bytes(written), &predicted],
         )?;
     }
     Ok(())
@@ -75,9 +75,9 @@ pub fn in_json(job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>, times
     let (updates, look) = (&job.updates, &job.look);
     let told = |cost: &UpdateCost| {
         json!({
-            "writes": cost.writes, "reads": cost.reads, "written_bytes": cost.written_bytes,
-            "safety_bytes": cost.safety_bytes, "read_bytes": cost.read_bytes, "amplification": cost.amplification(),
-            "predicted_seconds": look.is_measured.then_some(cost.predicted.as_secs_f64()),
+            "writes": cost.work.writes, "reads": cost.work.reads, "written_bytes": cost.work.written_bytes,
+            "safety_bytes": cost.safety_bytes, "read_bytes": cost.work.read_bytes, "amplification": cost.amplification(),
+            "predicted_seconds": look.is_measured().then_some(cost.predicted.as_secs_f64()),
         })
     };
     let (_, one_by_one) = naive(updates, &look.facts, chosen.method.options().durability())?;

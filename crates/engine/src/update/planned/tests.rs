@@ -1,15 +1,22 @@
 //! Tables of facts and the plans that follow.
 
 use super::*;
+use crate::facts::{Costs, Fact};
+use crate::plan::by_costs;
 use crate::update::{Batch, naive};
+use seekless_method::UpdateOrder;
 
 /// Roughly those of a virtual disk with ext4, written through.
+const COSTS: Costs = Costs {
+    write_call_ns: exactly(2_000.0),
+    write_byte_ns: exactly(1.0),
+    device_byte_ns: exactly(1.0),
+    flush_ns: exactly(150_000.0),
+    read_call_ns: exactly(1_000.0),
+    read_byte_ns: exactly(0.2),
+};
 const FACTS: UpdateFacts = UpdateFacts {
-    write_call_ns: 2_000.0,
-    write_byte_ns: 1.0,
-    flush_ns: 150_000.0,
-    read_call_ns: 1_000.0,
-    read_byte_ns: 0.2,
+    costs: COSTS,
     file_bytes: 4_000_000,
     absent_part: 0.0,
     has_holes: false,
@@ -23,6 +30,22 @@ const THROUGH: PlanLimits = PlanLimits {
     safety: Safety::InPlace,
 };
 
+const fn exactly(value: f64) -> Fact {
+    Fact::assumed(value, value, value)
+}
+
+/// The plan by these costs, and what it will cost.
+fn by(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> UpdatePlan {
+    followed(updates, facts, limits, by_costs).unwrap()
+}
+
+/// The plan, where it is the same at any costs.
+fn certain(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Option<UpdatePlan> {
+    let of_file = of_file(updates, facts, limits).unwrap();
+    let is_certain = plan::is_certain(&updates.gaps, facts, &of_file);
+    is_certain.then(|| followed(updates, facts, limits, plan::update).unwrap())
+}
+
 fn every(step: u64, count: u64) -> Updates {
     let mut batch = Batch::new();
     for n in 0..count {
@@ -33,12 +56,13 @@ fn every(step: u64, count: u64) -> Updates {
 
 #[test]
 fn the_plan_follows_from_the_facts() {
-    let free = UpdateFacts {
-        write_call_ns: 100.0,
-        flush_ns: 0.0,
-        write_byte_ns: 10.0,
-        ..FACTS
-    };
+    let with = |costs| UpdateFacts { costs, ..FACTS };
+    let free = with(Costs {
+        write_call_ns: exactly(100.0),
+        flush_ns: exactly(0.0),
+        device_byte_ns: exactly(10.0),
+        ..COSTS
+    });
     let sparse = UpdateFacts {
         file_bytes: 1 << 40,
         has_holes: true,
@@ -48,7 +72,10 @@ fn the_plan_follows_from_the_facts() {
         absent_part: 0.5,
         ..FACTS
     };
-    let slow_flush = UpdateFacts { flush_ns: 4e6, ..FACTS };
+    let slow_flush = with(Costs {
+        flush_ns: exactly(4e6),
+        ..COSTS
+    });
     let bounded = |most| PlanLimits {
         amplification_max: Some(most),
         ..THROUGH
@@ -110,7 +137,7 @@ type Case = (&'static str, Updates, UpdateFacts, PlanLimits, &'static str);
 
 fn require_plans(cases: impl IntoIterator<Item = Case>) {
     for (name, updates, facts, limits, options) in cases {
-        let plan = plan(&updates, &facts, &limits).unwrap();
+        let plan = by(&updates, &facts, &limits);
         let (cache, options) = match options.strip_prefix("direct,") {
             Some(options) => ("direct,", options),
             None => ("", options),
@@ -156,12 +183,14 @@ fn the_page_cache_is_passed_by_where_it_is_empty_and_the_end_is_not_touched() {
 
 #[test]
 fn the_reason_tells_what_decided() {
+    let cheap = FACTS;
     let slow_reads = UpdateFacts {
-        read_call_ns: 1e9,
-        flush_ns: 0.0,
+        costs: Costs {
+            read_call_ns: exactly(1e9),
+            ..COSTS
+        },
         ..FACTS
     };
-    let cheap = UpdateFacts { flush_ns: 0.0, ..FACTS };
     let fsync = |most| PlanLimits {
         durability: Durability::Fsync,
         amplification_max: most,
@@ -200,7 +229,7 @@ fn the_reason_tells_what_decided() {
         ),
     ];
     for (updates, facts, most, words) in table {
-        let why = plan(&updates, &facts, &fsync(most)).unwrap().why;
+        let why = by(&updates, &facts, &fsync(most)).why;
         assert!(why.contains(words), "{why}");
     }
 }
@@ -240,7 +269,7 @@ fn what_forbids_to_write_what_lies_between_is_named_where_the_plan_is_certain() 
             "nothing between updates is worth writing",
         ),
     ] {
-        let plan = certain_plan(updates, &facts, &limits).unwrap().unwrap();
+        let plan = certain(updates, &facts, &limits).unwrap();
         assert_eq!(plan.method.options().update_order(), UpdateOrder::Coalesce(0));
         assert!(plan.why.contains(words), "{}", plan.why);
     }
@@ -256,10 +285,10 @@ fn what_safety_writes_counts_and_leaves_less_to_the_file() {
             amplification_max: Some(most),
             ..THROUGH
         };
-        let planned = plan(&updates, &FACTS, &limits).unwrap();
+        let planned = by(&updates, &FACTS, &limits);
         let order = planned.method.options().update_order();
         let is_gap_0 = order == UpdateOrder::Coalesce(0);
-        (planned.cost.safety_bytes, is_gap_0, limits.allows(&planned.cost))
+        (planned.cost.safety_bytes, is_gap_0, planned.cost.is_within(&limits))
     };
     let journal = 64 + 8 + 200_000 + 16;
     for (safety, most, expected) in [
@@ -309,7 +338,11 @@ fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_man
     ];
     for (method, writes, written_bytes) in table {
         let cost = cost(&updates, &cold, &Method::known(method), Safety::InPlace).unwrap();
-        assert_eq!((cost.writes, cost.written_bytes), (writes, written_bytes), "{method}");
+        assert_eq!(
+            (cost.work.writes, cost.work.written_bytes),
+            (writes, written_bytes),
+            "{method}"
+        );
     }
     let one = cost(
         &every(1, 1),
@@ -318,7 +351,7 @@ fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_man
         Safety::InPlace,
     )
     .unwrap();
-    assert_eq!((one.read_bytes, one.written_bytes), (4096, 4096));
+    assert_eq!((one.work.read_bytes, one.work.written_bytes), (4096, 4096));
 }
 
 #[test]
@@ -326,13 +359,16 @@ fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
     let facts = UpdateFacts {
         file_bytes: 1 << 20,
         has_holes: true,
-        flush_ns: 1e9,
+        costs: Costs {
+            flush_ns: exactly(1e9),
+            ..COSTS
+        },
         ..FACTS
     };
     for step in [8, 1000, 4096, 5000, 100_000] {
         for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
             let limits = PlanLimits { durability, ..THROUGH };
-            let plan = plan(&every(step, 10), &facts, &limits).unwrap();
+            let plan = by(&every(step, 10), &facts, &limits);
             let order = plan.method.options().update_order();
             assert!(matches!(order, UpdateOrder::Coalesce(0..4096)), "{step}: {order:?}");
         }
@@ -342,7 +378,7 @@ fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
 #[test]
 fn what_is_certain_is_what_is_planned_by_any_costs_and_the_rest_is_not() {
     let certain = |updates: &Updates, limits: &PlanLimits| {
-        let plan = certain_plan(updates, &UpdateFacts::assumed(4_000_000), limits).unwrap();
+        let plan = certain(updates, &UpdateFacts::assumed(4_000_000), limits);
         plan.map(|plan| plan.method.options().update_order())
     };
     assert_eq!(certain(&every(400, 10_000), &THROUGH), Some(UpdateOrder::Coalesce(512)));
@@ -362,7 +398,7 @@ fn what_is_certain_is_what_is_planned_by_any_costs_and_the_rest_is_not() {
         for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
             let limits = PlanLimits { durability, ..THROUGH };
             if let Some(order) = certain(&updates, &limits) {
-                let planned = plan(&updates, &FACTS, &limits).unwrap().method.options().update_order();
+                let planned = by(&updates, &FACTS, &limits).method.options().update_order();
                 assert_eq!(planned, order, "{step} {durability:?}");
             }
         }
@@ -372,11 +408,11 @@ fn what_is_certain_is_what_is_planned_by_any_costs_and_the_rest_is_not() {
 #[test]
 fn the_planned_time_of_2008_is_a_small_part_of_the_naive_one() {
     let updates = every(400, 10_000);
-    let planned = plan(&updates, &FACTS, &THROUGH).unwrap().cost;
+    let planned = by(&updates, &FACTS, &THROUGH).cost;
     let (method, naive) = naive(&updates, &FACTS, Durability::WriteThrough).unwrap();
     assert_eq!(method.to_string(), "update/sync,block=1M,write-through,order=as-given");
-    assert_eq!((naive.writes, naive.written_bytes), (10_000, 40_000));
-    assert_eq!(planned.writes, 1);
+    assert_eq!((naive.work.writes, naive.work.written_bytes), (10_000, 40_000));
+    assert_eq!(planned.work.writes, 1);
     assert!(planned.predicted * 150 < naive.predicted, "{planned:?} {naive:?}");
 }
 
@@ -386,7 +422,7 @@ fn what_is_never_slower_by_the_facts_is_planned() {
         let updates = every(step, 500);
         for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
             let limits = PlanLimits { durability, ..THROUGH };
-            let planned = plan(&updates, &FACTS, &limits).unwrap();
+            let planned = by(&updates, &FACTS, &limits);
             for order in UpdateOrder::ALL {
                 let other = Method::known("update/sync")
                     .with(*order)
@@ -415,8 +451,8 @@ fn what_safety_takes_is_in_the_predicted_time() {
         .unwrap()
         .safety_bytes;
     assert!((200_000..201_000).contains(&journal_bytes), "{journal_bytes}");
-    let journal = journal_bytes as f64 * FACTS.write_byte_ns + 40_000.0 * FACTS.read_byte_ns;
-    let copy = 4e6 * (FACTS.write_byte_ns + FACTS.read_byte_ns);
+    let journal = journal_bytes as f64 * COSTS.write_byte_ns.value + 40_000.0 * COSTS.read_byte_ns.value;
+    let copy = 4e6 * (COSTS.write_byte_ns.value + COSTS.read_byte_ns.value);
     for (method, syncs) in [
         ("update/sync", 1.0),
         ("update/sync,fsync", 0.0),
@@ -426,16 +462,43 @@ fn what_safety_takes_is_in_the_predicted_time() {
         let close_to = |found: f64, expected: f64| (found - expected).abs() < 2.0;
         let by_journal = predicted(method, Safety::Journal) - alone;
         assert!(
-            close_to(by_journal, journal + (3.0 + syncs) * FACTS.flush_ns),
+            close_to(by_journal, journal + (3.0 + syncs) * COSTS.flush_ns.value),
             "{method} {by_journal}"
         );
         let by_replacing = predicted(method, Safety::Replace) - alone;
         assert!(
-            close_to(by_replacing, copy + (1.0 + syncs) * FACTS.flush_ns),
+            close_to(by_replacing, copy + (1.0 + syncs) * COSTS.flush_ns.value),
             "{method} {by_replacing}"
         );
     }
     let nothing = Batch::new().resolve().unwrap();
     let cost = cost(&nothing, &FACTS, &Method::known("update/sync,fsync"), Safety::Journal).unwrap();
     assert_eq!(cost.safety_bytes, 0);
+}
+
+#[test]
+fn what_is_measured_to_predict_a_time_changes_no_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, vec![0; 4_000_000]).unwrap();
+    for (step, durability) in [
+        (400, Durability::Fsync),
+        (40_000, Durability::Fsync),
+        (400, Durability::WriteThrough),
+    ] {
+        let updates = every(step, 100);
+        let limits = PlanLimits { durability, ..THROUGH };
+        let plain = Look::at(&path, &updates, &limits, false).unwrap();
+        let told = Look::at(&path, &updates, &limits, true).unwrap();
+        assert!(told.is_measured());
+        let mut slow = told.clone();
+        slow.facts.costs.device_byte_ns = exactly(1e4);
+        if durability == Durability::Fsync {
+            slow.facts.costs.flush_ns = exactly(1e9);
+        }
+        let [plain, told, slow] = [plain, told, slow].map(|look| look.plan(&updates, &limits).unwrap());
+        assert_eq!((plain.method, &plain.why), (told.method, &told.why));
+        assert_eq!((told.method, &told.why), (slow.method, &slow.why));
+        assert!(slow.cost.predicted > told.cost.predicted);
+    }
 }

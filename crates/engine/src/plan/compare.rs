@@ -1,22 +1,49 @@
-//! Which method is to be used: pure functions from what is known to a plan. No I/O here; what is known is found out by
-//! `compare::facts`.
-//!
-//! One rule for each operation, until what was measured on the storage decides.
+//! How two files are best compared.
 
-use crate::compare::CompareFacts;
 use seekless_method::Method;
 
-/// A method, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// The method to use.
-    pub method: Method,
-    /// What is to be used where that one turns out not to be available.
-    pub otherwise: Method,
-    /// Why, for people.
-    pub why: String,
+use super::Plan;
+use crate::facts::{FileFacts, Seeks};
+
+/// What a plan for comparing rests on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CompareFacts {
+    /// Bytes to be compared of each.
+    pub bytes: u64,
+    /// What the files are like.
+    pub files: [FileFacts; 2],
+    /// What reading the two in turn costs; `None` where it was not measured.
+    pub seeks: Option<Seeks>,
+    /// Whether files may be mapped in this process.
+    pub can_map: bool,
+    /// Threads that run at once.
+    pub processors: usize,
 }
 
+impl CompareFacts {
+    /// Bytes to be compared of each, less those for which neither file has blocks.
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
+        let [one, other] = self.files;
+        self.bytes.min(one.allocated_bytes.max(other.allocated_bytes))
+    }
+
+    /// Whether both are on one file system.
+    #[must_use]
+    pub fn is_one_device(&self) -> bool {
+        self.files[0].device == self.files[1].device
+    }
+
+    /// Whether what reading the two in turn costs decides, and measuring it takes less than it can save.
+    #[must_use]
+    pub fn depends_on_seeks(&self) -> bool {
+        let is_cold = |file: FileFacts| file.resident.is_some_and(|part| part < 0.5);
+        self.data_bytes() >= MEASURED_FROM_BYTES && self.is_one_device() && self.files.into_iter().all(is_cold)
+    }
+}
+
+/// Files shorter than this are not measured: that would take longer than it can save.
+const MEASURED_FROM_BYTES: u64 = 16 << 20;
 /// Less than this is read in one go: nothing else pays.
 const SMALL_BYTES: u64 = 1 << 20;
 /// Less than this is compared by one thread: making others costs more.
@@ -34,15 +61,19 @@ const THREADS_MAX: usize = 4;
 #[must_use]
 pub fn compare(facts: &CompareFacts) -> Plan {
     let plain = "compare/sync,block=128K";
-    if facts.data_bytes < SMALL_BYTES {
+    if facts.data_bytes() < SMALL_BYTES {
         return plan(plain, plain, "there is little to read".to_owned());
     }
     let threads = facts.processors.clamp(1, THREADS_MAX);
-    let threads = if facts.data_bytes < THREADED_BYTES { 1 } else { threads };
-    let resident = facts.resident.map(|part| part.unwrap_or(0.5));
+    let threads = if facts.data_bytes() < THREADED_BYTES {
+        1
+    } else {
+        threads
+    };
+    let resident = facts.files.map(|file| file.resident.unwrap_or(0.5));
     if resident.iter().all(|&part| part >= WARM_PART) {
         let read = with_threads("compare/sync,block=1M", threads);
-        if facts.is_sparse {
+        if facts.files.iter().any(FileFacts::is_sparse) {
             let why = "both files are in the page cache and have holes: mapping each piece of data would take longer";
             return plan(&read, plain, why.to_owned());
         }
@@ -57,7 +88,7 @@ pub fn compare(facts: &CompareFacts) -> Plan {
     // Through the page cache, whose read-ahead asks for more at a time than direct reads did where both were measured.
     let through_cache = with_threads("compare/sync,block=1M", threads.min(2));
     let is_cold = resident.iter().all(|&part| part <= COLD_PART);
-    match (facts.is_one_device, facts.alternating_ratio) {
+    match (facts.is_one_device(), facts.seeks.map(|seeks| seeks.ratio())) {
         (true, Some(ratio)) if ratio >= ALTERNATING_COSTS => {
             let why = format!(
                 "on this device reading two files in turn takes {ratio:.1} times as long as one after the other"
@@ -103,116 +134,108 @@ fn plan(method: &str, otherwise: &str, why: String) -> Plan {
     Plan {
         method: parse(method),
         otherwise: parse(otherwise),
+        is_certain: false,
         why,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
+    const COLD: FileFacts = FileFacts {
+        bytes: 1 << 30,
+        allocated_bytes: 1 << 30,
+        device: 1,
+        resident: Some(0.0),
+    };
     const FACTS: CompareFacts = CompareFacts {
-        data_bytes: 1 << 30,
-        resident: [Some(0.0); 2],
-        is_one_device: true,
-        alternating_ratio: Some(1.0),
-        is_sparse: false,
+        bytes: 1 << 30,
+        files: [COLD; 2],
+        seeks: Some(seeks(1)),
         can_map: true,
         processors: 2,
     };
 
+    const fn seeks(ratio: u64) -> Seeks {
+        Seeks {
+            in_a_row: Duration::from_millis(1),
+            apart: Duration::from_millis(ratio),
+        }
+    }
+
     #[test]
     fn the_plan_follows_from_the_facts() {
-        let warm = [Some(1.0), Some(0.95)];
+        let file = |resident| FileFacts { resident, ..COLD };
+        let sparse = FileFacts {
+            allocated_bytes: 1 << 29,
+            ..file(Some(1.0))
+        };
+        let with = |files| CompareFacts { files, ..FACTS };
+        let warm = with([file(Some(1.0)), file(Some(0.95))]);
+        let other_device = FileFacts { device: 2, ..COLD };
+        let threads = "compare/sync,threads=2,block=1M";
         let table = [
             (
                 "small",
-                CompareFacts {
-                    data_bytes: 1000,
-                    ..FACTS
-                },
+                CompareFacts { bytes: 1000, ..FACTS },
                 "compare/sync,block=128K",
             ),
-            (
-                "warm",
-                CompareFacts {
-                    resident: warm,
-                    ..FACTS
-                },
-                "compare/mmap,threads=2,block=8M",
-            ),
+            ("warm", warm, "compare/mmap,threads=2,block=8M"),
             (
                 "one processor",
-                CompareFacts {
-                    resident: warm,
-                    processors: 1,
-                    ..FACTS
-                },
+                CompareFacts { processors: 1, ..warm },
                 "compare/mmap,block=8M",
             ),
-            (
-                "no maps",
-                CompareFacts {
-                    resident: warm,
-                    can_map: false,
-                    ..FACTS
-                },
-                "compare/sync,threads=2,block=1M",
-            ),
-            ("cold", FACTS, "compare/sync,threads=2,block=1M"),
+            ("no maps", CompareFacts { can_map: false, ..warm }, threads),
+            ("cold", FACTS, threads),
             (
                 "seeking",
                 CompareFacts {
-                    alternating_ratio: Some(9.0),
+                    seeks: Some(seeks(9)),
                     ..FACTS
                 },
                 "compare/sync,block=1M,window=32M",
             ),
             (
                 "unmeasured",
-                CompareFacts {
-                    alternating_ratio: None,
-                    ..FACTS
-                },
+                CompareFacts { seeks: None, ..FACTS },
                 "compare/sync,block=4M",
             ),
             (
                 "two devices",
-                CompareFacts {
-                    alternating_ratio: None,
-                    is_one_device: false,
-                    ..FACTS
-                },
+                with([COLD, other_device]),
                 "compare/sync,block=1M,order=parallel",
             ),
-            (
-                "half",
-                CompareFacts {
-                    resident: [Some(1.0), Some(0.0)],
-                    ..FACTS
-                },
-                "compare/sync,threads=2,block=1M",
-            ),
-            (
-                "unknown",
-                CompareFacts {
-                    resident: [None; 2],
-                    ..FACTS
-                },
-                "compare/sync,threads=2,block=1M",
-            ),
-            (
-                "sparse",
-                CompareFacts {
-                    is_sparse: true,
-                    resident: warm,
-                    ..FACTS
-                },
-                "compare/sync,threads=2,block=1M",
-            ),
+            ("half", with([file(Some(1.0)), COLD]), threads),
+            ("unknown", with([file(None); 2]), threads),
+            ("sparse", with([sparse, file(Some(1.0))]), threads),
         ];
         for (name, facts, method) in table {
             assert_eq!(compare(&facts).method.to_string(), method, "{name}");
+        }
+    }
+
+    #[test]
+    fn only_large_cold_files_of_one_device_are_measured() {
+        let with = |files| CompareFacts { files, ..FACTS };
+        let warm = FileFacts {
+            resident: Some(1.0),
+            ..COLD
+        };
+        let elsewhere = FileFacts { device: 2, ..COLD };
+        assert!(FACTS.depends_on_seeks());
+        for facts in [
+            with([warm; 2]),
+            with([COLD, elsewhere]),
+            CompareFacts {
+                bytes: 15 << 20,
+                ..FACTS
+            },
+        ] {
+            assert!(!facts.depends_on_seeks(), "{facts:?}");
         }
     }
 }

@@ -1,0 +1,227 @@
+//! What calls that write and read cost, and their bytes: a few of them in a file without a name.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{Fact, Source};
+
+/// What calls and bytes cost on a storage, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// A call that writes, but for its bytes.
+    pub write_call_ns: Fact,
+    /// A byte that is written to the page cache.
+    pub write_byte_ns: Fact,
+    /// A byte that is written to the device.
+    pub device_byte_ns: Fact,
+    /// Bringing a few bytes to the device: a flush, or what writing through adds to a call. A device's answer to a read is
+    /// taken to be as far.
+    pub flush_ns: Fact,
+    /// A call that reads from the page cache, but for its bytes.
+    pub read_call_ns: Fact,
+    /// A byte that is read from the page cache.
+    pub read_byte_ns: Fact,
+}
+
+impl Costs {
+    /// Those of a virtual disk. The bounds are a turning disk, where calls are dear, and a flash disk that need not flush
+    /// behind a slow link, where bytes are.
+    pub const ASSUMED: Self = Self {
+        write_call_ns: Fact::assumed(300.0, 2_000.0, 20_000.0),
+        write_byte_ns: Fact::assumed(0.1, 1.0, 8.0),
+        device_byte_ns: Fact::assumed(0.1, 1.0, 8.0),
+        flush_ns: Fact::assumed(20_000.0, 200_000.0, 20e6),
+        read_call_ns: Fact::assumed(300.0, 2_000.0, 20_000.0),
+        read_byte_ns: Fact::assumed(0.1, 1.0, 8.0),
+    };
+
+    /// The same where calls and flushes cost as much as they may, and bytes as little.
+    #[must_use]
+    pub fn dear_calls(&self) -> Self {
+        self.with(|call| call.high, |byte| byte.low)
+    }
+
+    /// The same where bytes cost as much as they may, and calls and flushes as little.
+    #[must_use]
+    pub fn dear_bytes(&self) -> Self {
+        self.with(|call| call.low, |byte| byte.high)
+    }
+
+    fn with(&self, call: impl Fn(&Fact) -> f64, byte: impl Fn(&Fact) -> f64) -> Self {
+        let set = |fact: Fact, value: f64| Fact { value, ..fact };
+        Self {
+            write_call_ns: set(self.write_call_ns, call(&self.write_call_ns)),
+            write_byte_ns: set(self.write_byte_ns, byte(&self.write_byte_ns)),
+            device_byte_ns: set(self.device_byte_ns, byte(&self.device_byte_ns)),
+            flush_ns: set(self.flush_ns, call(&self.flush_ns)),
+            read_call_ns: set(self.read_call_ns, call(&self.read_call_ns)),
+            read_byte_ns: set(self.read_byte_ns, byte(&self.read_byte_ns)),
+        }
+    }
+
+    /// Whether all of them are measured, those of the device too.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        self.flush_ns.is_measured()
+    }
+}
+
+/// How long a measurement counts.
+const FRESH: Duration = Duration::from_mins(1);
+
+/// What was measured in this process, by device.
+static MEASURED: Mutex<Vec<(u64, Costs)>> = Mutex::new(Vec::new());
+
+/// The costs on a device, measured unless they were a moment ago, in some 2 ms without what the device takes, and in some
+/// 20 with it where it is no slower than a disk. `make` makes a file without a name there, open for writing and once more
+/// for writing through.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn costs_by(
+    device: u64,
+    with_device: bool,
+    make: impl FnOnce() -> io::Result<(File, File)>,
+) -> io::Result<Costs> {
+    let is_fresh = |fact: Fact| matches!(fact.source, Source::Measured(at) if at.elapsed() < FRESH);
+    let known = || MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = known().iter().find(|(of, _)| *of == device).map(|(_, costs)| *costs);
+    let mut costs = found.filter(|costs| is_fresh(costs.write_call_ns));
+    if costs.is_none_or(|costs| with_device && !is_fresh(costs.flush_ns)) {
+        let (file, through) = make()?;
+        let mut measured = match costs {
+            Some(costs) => costs,
+            None => calls(&file)?,
+        };
+        if with_device {
+            of_device(&through, &mut measured)?;
+        }
+        costs = Some(measured);
+        let mut known = known();
+        known.retain(|(of, _)| *of != device);
+        known.push((device, measured));
+    }
+    Ok(costs.unwrap_or(Costs::ASSUMED))
+}
+
+/// What the calls are tried on.
+const TRIED_BYTES: usize = 256 << 10;
+const CALLS: u32 = 16;
+/// So often each is timed.
+const ROUNDS: u32 = 3;
+/// Writing through is tried as often as fits in here, but twice at least: whoever asks for it waits for this too.
+const THROUGH_BUDGET: Duration = Duration::from_millis(5);
+const THROUGH_CALLS: usize = 8;
+
+/// What calls and bytes cost at the page cache.
+fn calls(file: &File) -> io::Result<Costs> {
+    let mut bytes = vec![1; TRIED_BYTES];
+    file.write_all_at(&bytes, 0)?;
+    let whole = timed_rounds(|_| file.write_all_at(&bytes, 0))?;
+    let whole_read = timed_rounds(|_| file.read_exact_at(&mut bytes, 0))?;
+    let places = |round: u32| (round * CALLS..(round + 1) * CALLS).map(|n| u64::from(n) * 4096);
+    let write_calls = timed_rounds(|round| places(round).try_for_each(|at| file.write_all_at(&[2; 4], at)))?;
+    let mut few = [0; 4];
+    let read_calls = timed_rounds(|round| places(round).try_for_each(|at| file.read_exact_at(&mut few, at)))?;
+    let (each_byte, each_call) = (1.0 / TRIED_BYTES as f64, 1.0 / f64::from(CALLS));
+    Ok(Costs {
+        write_call_ns: write_calls.scaled(each_call),
+        write_byte_ns: whole.scaled(each_byte),
+        read_call_ns: read_calls.scaled(each_call),
+        read_byte_ns: whole_read.scaled(each_byte),
+        ..Costs::ASSUMED
+    })
+}
+
+/// What the device adds.
+fn of_device(through: &File, costs: &mut Costs) -> io::Result<()> {
+    seekless_sys::sync(through)?;
+    let started = Instant::now();
+    let mut times = Vec::new();
+    while times.len() < 2 || (times.len() < THROUGH_CALLS && started.elapsed() < THROUGH_BUDGET) {
+        let offset = times.len() as u64 * 8192;
+        times.push(timed(|| through.write_all_at(&[3; 4], offset))?);
+    }
+    times.sort_by(f64::total_cmp);
+    let beyond_call = |time: f64| (time - costs.write_call_ns.value).max(0.0);
+    // The lower one of the two in the middle, as noise only adds to it.
+    let middle = times[(times.len() - 1) / 2];
+    let flush = Fact::between(
+        beyond_call(times[0]),
+        beyond_call(middle),
+        beyond_call(times[times.len() - 1]),
+    );
+    let bytes = vec![1; TRIED_BYTES];
+    let all = timed_rounds(|_| through.write_all_at(&bytes, 0))?;
+    let byte = (all.value - flush.low) / TRIED_BYTES as f64;
+    costs.flush_ns = flush;
+    costs.device_byte_ns = Fact::measured(byte.max(costs.write_byte_ns.value));
+    Ok(())
+}
+
+/// The nanoseconds of some rounds. The fastest counts: what else goes on only adds to them.
+fn timed_rounds(mut work: impl FnMut(u32) -> io::Result<()>) -> io::Result<Fact> {
+    let (mut least, mut most) = (f64::MAX, 0.0_f64);
+    for round in 0..ROUNDS {
+        let nanoseconds = timed(|| work(round))?;
+        (least, most) = (least.min(nanoseconds), most.max(nanoseconds));
+    }
+    Ok(Fact::between(least, least, most))
+}
+
+fn timed(work: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed().as_nanos() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_stalls_once_is_not_what_calls_cost() {
+        let stall = Duration::from_millis(50);
+        let slow_at = |slow: u32| {
+            timed_rounds(|round| {
+                if round == slow {
+                    std::thread::sleep(stall);
+                }
+                Ok(())
+            })
+        };
+        for round in 0..ROUNDS {
+            let found = slow_at(round).unwrap();
+            assert!(found.value < stall.as_nanos() as f64, "{round}");
+            assert!(found.high >= stall.as_nanos() as f64, "{round}");
+        }
+    }
+
+    #[test]
+    fn a_device_is_measured_once_and_what_is_asked_for_later_is_added() {
+        // No device has this number.
+        const DEVICE: u64 = u64::MAX - 1;
+        let mut files = 0;
+        let mut costs = |with_device| {
+            let make = || {
+                files += 1;
+                let file = tempfile::tempfile()?;
+                Ok((file.try_clone()?, file))
+            };
+            costs_by(DEVICE, with_device, make).unwrap()
+        };
+        let calls = costs(false);
+        assert!(calls.write_call_ns.is_measured() && !calls.is_measured());
+        assert_eq!(costs(false), calls);
+        let all = costs(true);
+        assert!(all.is_measured());
+        assert_eq!(all.write_call_ns, calls.write_call_ns, "what was measured stays");
+        assert_eq!((costs(true), costs(false)), (all, all));
+        assert_eq!(files, 2);
+        let refused = costs_by(DEVICE - 1, false, || Err(io::ErrorKind::StorageFull.into()));
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+}

@@ -1,0 +1,67 @@
+//! What a file is like, as the system tells.
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use seekless_sys::{self as sys, Support};
+
+/// What a file is like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FileFacts {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Bytes of its blocks.
+    pub allocated_bytes: u64,
+    /// The number of its device.
+    pub device: u64,
+    /// The part of it, as far as it has blocks, that is in the page cache, 0 to 1; `None` where that cannot be known.
+    pub resident: Option<f64>,
+}
+
+/// What `st_blocks` counts (stat(2)).
+const STAT_BLOCK_BYTES: u64 = 512;
+
+impl FileFacts {
+    /// What the system tells of a file; of one that cannot be opened, not what is in the page cache.
+    #[must_use]
+    pub fn of(metadata: &Metadata, file: Option<&File>) -> Self {
+        let found = Self {
+            bytes: metadata.len(),
+            allocated_bytes: metadata.blocks().saturating_mul(STAT_BLOCK_BYTES),
+            device: metadata.dev(),
+            resident: None,
+        };
+        let asked = file.and_then(|file| sys::residency(file).ok()?.available());
+        // Of a file with holes, what can be read from the device counts, not its length.
+        let resident = asked.map(|asked| {
+            let whole = if found.is_sparse() {
+                found.allocated_bytes
+            } else {
+                asked.total_bytes
+            };
+            if whole == 0 {
+                1.0
+            } else {
+                (asked.resident_bytes as f64 / whole as f64).min(1.0)
+            }
+        });
+        Self { resident, ..found }
+    }
+
+    /// Whether it has fewer blocks than bytes.
+    #[must_use]
+    pub fn is_sparse(&self) -> bool {
+        self.allocated_bytes < self.bytes
+    }
+}
+
+/// Whether a file with fewer blocks than bytes has holes, or may have: blocks may be missing because they are compressed.
+pub(crate) fn has_holes(file: &File, path: &Path, bytes: u64) -> bool {
+    match sys::next_hole(file, 0) {
+        Ok(Support::Available(hole)) if hole >= bytes => {
+            sys::file_system(path).is_ok_and(|found| found.may_hide_holes())
+        }
+        _ => true,
+    }
+}

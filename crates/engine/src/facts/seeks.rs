@@ -1,0 +1,192 @@
+//! What it costs a device to answer elsewhere than it answered last: single direct reads, which leave the page cache alone.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use seekless_sys::{self as sys, Access, Buffer, Opening};
+
+use crate::transfer::MEMORY_ALIGNMENT;
+
+/// What a direct read takes, at the median.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seeks {
+    /// Behind the read before.
+    pub in_a_row: Duration,
+    /// At another place.
+    pub apart: Duration,
+}
+
+/// A direct read, and for what its time counts.
+struct Read {
+    file: usize,
+    offset: u64,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    InARow,
+    Apart,
+    Nothing,
+}
+
+/// Blocks of the reads, and how many of each kind are enough to tell.
+const PAIR_BLOCK_BYTES: u64 = 16 << 10;
+const FILE_BLOCK_BYTES: u64 = 4 << 10;
+const ENOUGH: usize = 3;
+/// The time after which no more reads of two files are begun: one takes up to 15 ms where a head must move.
+const PAIR_TIME: Duration = Duration::from_millis(30);
+/// Blocks that are read of one file, and then of both in turn.
+const RUN: u64 = 4;
+const RUNS: u64 = 2;
+/// Reads of each kind within a file, and the time after which no more are begun.
+const FILE_READS: u64 = 64;
+const FILE_TIME: Duration = Duration::from_secs(1);
+
+impl Seeks {
+    /// How many times as long a read takes elsewhere.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        self.apart.as_secs_f64() / self.in_a_row.as_secs_f64().max(1e-9)
+    }
+
+    /// Of two files that are read in turn, from these offsets on for so many bytes. `None` where there is no direct I/O, or
+    /// too few reads can be made to tell.
+    pub(crate) fn between(files: [(&Path, u64); 2], bytes: u64) -> Option<Self> {
+        // Behind the starts, each run at a place of its own, away from the last one's read-ahead in the device.
+        let apart = bytes / PAIR_BLOCK_BYTES / (RUNS + 1);
+        let reads = (0..RUNS).flat_map(|run| {
+            let first = files.map(|(_, start)| start.div_ceil(PAIR_BLOCK_BYTES) + run * apart);
+            let read = move |file: usize, block: u64, counts| Read {
+                file,
+                offset: (first[file] + block) * PAIR_BLOCK_BYTES,
+                counts,
+            };
+            // The first read of a run goes to a new place.
+            let in_a_row = (0..RUN).map(move |step| {
+                let counts = if step > 0 { Counts::InARow } else { Counts::Nothing };
+                read(0, step, counts)
+            });
+            let in_turn =
+                (0..RUN).flat_map(move |step| [read(1, step, Counts::Apart), read(0, RUN + step, Counts::Apart)]);
+            in_a_row.chain(in_turn)
+        });
+        time(files.map(|(path, _)| path), PAIR_BLOCK_BYTES, PAIR_TIME, reads)
+    }
+
+    /// Within a file of so many bytes, at places drawn by a seed. `None` where there is no direct I/O, or the file is too
+    /// short.
+    #[must_use]
+    pub fn within(path: &Path, bytes: u64, seed: u64) -> Option<Self> {
+        let blocks = bytes / FILE_BLOCK_BYTES;
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let start = rng.u64(..blocks.checked_sub(FILE_READS).filter(|&left| left > 0)?);
+        let read = |block: u64, counts| Read {
+            file: 0,
+            offset: block * FILE_BLOCK_BYTES,
+            counts,
+        };
+        let in_a_row = (0..FILE_READS).map(|n| read(start + n, Counts::InARow));
+        let elsewhere = (0..FILE_READS).map(|_| read(rng.u64(..blocks), Counts::Apart));
+        time([path], FILE_BLOCK_BYTES, FILE_TIME, in_a_row.chain(elsewhere))
+    }
+}
+
+fn time<const FILES: usize>(
+    paths: [&Path; FILES],
+    block_bytes: u64,
+    limit: Duration,
+    reads: impl Iterator<Item = Read>,
+) -> Option<Seeks> {
+    let files = paths.into_iter().map(open_direct).collect::<Option<Vec<File>>>()?;
+    let mut buffer = Buffer::new(block_bytes as usize, MEMORY_ALIGNMENT).ok()?;
+    let (mut in_a_row, mut apart) = (Vec::new(), Vec::new());
+    let begin = Instant::now();
+    for read in reads {
+        if begin.elapsed() > limit {
+            break;
+        }
+        let start = Instant::now();
+        if files[read.file].read_exact_at(&mut buffer, read.offset).is_err() {
+            break;
+        }
+        match read.counts {
+            Counts::InARow => in_a_row.push(start.elapsed()),
+            Counts::Apart => apart.push(start.elapsed()),
+            Counts::Nothing => {}
+        }
+    }
+    (in_a_row.len() >= ENOUGH && apart.len() >= ENOUGH).then(|| Seeks {
+        in_a_row: median(in_a_row),
+        apart: median(apart),
+    })
+}
+
+fn open_direct(path: &Path) -> Option<File> {
+    let opening = Opening {
+        access: Access::Read,
+        direct: true,
+        write_through: false,
+    };
+    sys::open(path, opening).ok()?.available()
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What this thread alone has read from devices.
+    #[cfg(target_os = "linux")]
+    fn read_bytes() -> u64 {
+        let counters = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+        let line = counters.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+        line.unwrap().parse().unwrap()
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn two_files_are_measured_by_few_reads_past_the_page_cache() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["one", "other"].map(|name| folder.path().join(name));
+        for path in &paths {
+            std::fs::write(path, vec![1; 20 << 20]).unwrap();
+            crate::cache::drop_file(path).unwrap();
+        }
+        let resident = |path| crate::cache::resident(path).unwrap().part();
+        if paths.iter().any(|path| resident(path) != Some(0.0)) || open_direct(&paths[0]).is_none() {
+            println!(
+                "skipped: no direct I/O, or no cold files, in {}",
+                folder.path().display()
+            );
+            return;
+        }
+        let before = read_bytes();
+        let found = Seeks::between([(&paths[0], 0), (&paths[1], 0)], 20 << 20);
+        // Of each run the blocks of one file, and as many of both in turn; fewer where the device takes its time.
+        let most = RUNS * RUN * 3 * PAIR_BLOCK_BYTES;
+        let read = read_bytes() - before;
+        assert!(
+            (PAIR_BLOCK_BYTES..=most).contains(&read),
+            "{read} bytes, at most {most}"
+        );
+        assert!(found.is_none_or(|found| found.ratio() > 0.0));
+        let enough = 2 * RUN * PAIR_BLOCK_BYTES;
+        assert_eq!(found.is_some(), read >= enough, "{read} bytes");
+        for path in &paths {
+            assert_eq!(resident(path), Some(0.0), "measuring leaves files as they are");
+        }
+        assert!(Seeks::within(&paths[0], 20 << 20, 1).is_some_and(|found| found.apart > Duration::ZERO));
+        assert_eq!(
+            Seeks::within(&paths[0], FILE_BLOCK_BYTES * FILE_READS, 1),
+            None,
+            "too short"
+        );
+    }
+}

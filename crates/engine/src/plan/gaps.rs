@@ -1,0 +1,97 @@
+//! What updates make of a file: how many pieces, and the gaps between them, counted by size; and what follows from them for
+//! every order.
+
+use seekless_method::UpdateOrder;
+
+use super::update::Work;
+
+/// The pieces that updates make, and how many gaps between them are of which size: enough to judge every order in one pass
+/// over millions of them.
+#[derive(Debug)]
+pub struct Gaps {
+    pieces: u64,
+    requested_bytes: u64,
+    end: u64,
+    /// By the number of bits of the gap: how many, and their bytes.
+    by_bits: Box<[(u64, u64); 65]>,
+}
+
+impl Gaps {
+    pub(crate) fn none() -> Self {
+        Self {
+            pieces: 0,
+            requested_bytes: 0,
+            end: 0,
+            by_bits: Box::new([(0, 0); 65]),
+        }
+    }
+
+    /// Takes note of a piece behind those before.
+    pub(crate) fn count(&mut self, offset: u64, length: u64) {
+        if self.pieces > 0 {
+            let gap = offset - self.end;
+            // One that is a power of two belongs to those up to it.
+            let bits = (64 - gap.saturating_sub(1).leading_zeros()) as usize;
+            let bits = if gap == 0 { 0 } else { bits + 1 };
+            self.by_bits[bits.min(64)].0 += 1;
+            self.by_bits[bits.min(64)].1 += gap;
+        }
+        self.pieces += 1;
+        self.requested_bytes += length;
+        self.end = offset + length;
+    }
+
+    /// How many pieces there are.
+    #[must_use]
+    pub fn pieces(&self) -> u64 {
+        self.pieces
+    }
+
+    /// Their bytes.
+    #[must_use]
+    pub fn requested_bytes(&self) -> u64 {
+        self.requested_bytes
+    }
+
+    /// Where the last of them ends.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether there are gaps of no more than so many bytes, as far as sizes are told apart.
+    pub(super) fn has_up_to(&self, bytes: f64) -> bool {
+        let largest = |bits: usize| (1_u128 << (bits - 1)) as f64;
+        let mut sizes = self.by_bits.iter().enumerate().skip(1);
+        sizes.any(|(bits, &(count, _))| count > 0 && largest(bits) <= bytes)
+    }
+
+    /// What an order comes to in a file of so many bytes, but for where its blocks end.
+    pub(super) fn work(&self, order: UpdateOrder, file_bytes: u64, block_bytes: u64) -> Work {
+        let bits = match order {
+            UpdateOrder::Coalesce(0) => 0,
+            UpdateOrder::Coalesce(gap_bytes) => gap_bytes.ilog2() as usize + 1,
+            _ => 64,
+        };
+        let joined = self.by_bits[..=bits].iter();
+        let (joined, between_bytes) = joined.fold((0, 0_u64), |sum, one| (sum.0 + one.0, sum.1.saturating_add(one.1)));
+        let mut written_bytes = self.requested_bytes.saturating_add(between_bytes);
+        let mut writes = self.pieces - joined.min(self.pieces);
+        if order == UpdateOrder::Rewrite {
+            written_bytes = self.end.max(file_bytes);
+            writes = 1;
+        }
+        writes += written_bytes / block_bytes;
+        let (reads, read_bytes) = if written_bytes > self.requested_bytes {
+            (writes, written_bytes)
+        } else {
+            (0, 0)
+        };
+        Work {
+            writes,
+            written_bytes,
+            reads,
+            read_bytes,
+        }
+    }
+}
