@@ -43,7 +43,9 @@ pub use buffer::Buffer;
 pub use bytes::{MappedBytes, MappedBytesMut};
 pub use folder::{Entry, Folder, open};
 pub use guard::{guard_installed, install_guard};
-pub use machine::{effective_user, host_name, kernel_release, kill_group, page_bytes, system_name, usage};
+pub use machine::{
+    effective_user, host_name, kernel_release, kill_group, open_files_max, page_bytes, system_name, usage,
+};
 pub use map::Map;
 pub use platform::{
     Pipe, advise, allocate, clone_file, clone_path, collapse_range, copy_file_range, copy_inode_flags, copy_path_data,

@@ -62,6 +62,15 @@ pub fn kill_group(leader: u32) -> io::Result<()> {
     }
 }
 
+/// How many files this process may have open: getrlimit(2) `RLIMIT_NOFILE`.
+#[must_use]
+pub fn open_files_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit
+        .and_then(|limit| usize::try_from(limit).ok())
+        .unwrap_or(usize::MAX)
+}
+
 /// The kernel's release, "6.18.1": uname(2).
 #[must_use]
 pub fn kernel_release() -> String {

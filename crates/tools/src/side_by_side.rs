@@ -5,14 +5,11 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use seekless::plan::THREADS_OF_FILES;
 
 /// Files worked on between two words to whoever watches: enough to keep all threads busy, few enough that memory and
 /// patience last.
 pub(crate) const BATCH: usize = 2048;
-/// Files at once. Warming 10,000 small files on a virtual disk took 1.3 to 1.9 s with one thread, 0.9 with 4, 0.5 to 0.6 with
-/// 16, 0.5 to 0.9 with 64.
-const THREADS: usize = 16;
-
 /// Threads that share files. They begin with the first files that are several.
 #[derive(Default)]
 pub(crate) struct SideBySide {
@@ -23,7 +20,7 @@ impl SideBySide {
     /// What comes of each file, in their order.
     pub fn map<T: Send>(&self, files: &[PathBuf], one: impl Fn(&Path) -> T + Sync) -> Vec<T> {
         // Without threads of our own files are worked on one after the other.
-        let make = || ThreadPoolBuilder::new().num_threads(THREADS).build().ok();
+        let make = || ThreadPoolBuilder::new().num_threads(THREADS_OF_FILES).build().ok();
         let pool = (files.len() > 1).then(|| self.pool.get_or_init(make));
         match pool.and_then(Option::as_ref) {
             // A large file must not keep those beside it waiting, so threads take few at a time.

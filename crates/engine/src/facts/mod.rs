@@ -6,6 +6,7 @@
 
 mod costs;
 mod file;
+mod process;
 mod seeks;
 
 use std::time::Instant;
@@ -14,6 +15,7 @@ pub use costs::Costs;
 pub(crate) use costs::costs_by;
 pub use file::FileFacts;
 pub(crate) use file::has_holes;
+pub use process::ProcessFacts;
 pub use seeks::Seeks;
 
 /// A figure, where it comes from, and between which bounds it lies.

@@ -3,10 +3,12 @@
 //!
 //! One idea holds for all: where the answer is the same at every cost that storages have, nothing need be measured.
 
+mod batch;
 mod compare;
 mod gaps;
 mod update;
 
+pub use batch::{BATCH, BatchPlan, THREADS_OF_FILES, batch};
 pub use compare::{CompareFacts, compare};
 pub use gaps::Gaps;
 #[cfg(test)]

@@ -19,6 +19,10 @@ use crate::updates;
 pub(super) struct Speeds {
     pub read: f64,
     pub write: f64,
+    /// From the page cache.
+    pub warm_read: f64,
+    /// Reading a file and making what must be in it, to check a result.
+    pub check: f64,
     /// What a direct read of 4 KiB takes at a random place.
     pub random_read: Duration,
     pub overhead: Duration,
@@ -34,9 +38,6 @@ const USUAL_BYTES: u64 = 256 << 20;
 const OVER_BYTES: u64 = 256 << 20;
 /// What is read or written to learn the speed.
 const CALIBRATION_BYTES: u64 = 32 << 20;
-/// Bytes per second at which a file is made again and compared, and at which memory is read.
-const CHECK_SPEED: f64 = 1.5e9;
-const MEMORY_SPEED: f64 = 4e9;
 
 /// The time that a group is expected to take: the contest of one size and cache state.
 pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {
@@ -149,7 +150,7 @@ fn request_time(depth: u32, cache: Cache, durability: Durability, speeds: &Speed
 pub(super) fn trial_cost(work: &Work, speeds: &Speeds) -> Duration {
     let bytes = (work.file_bytes * u64::from(work.files)) as f64;
     let read = if work.cache == Cache::Warm {
-        bytes / MEMORY_SPEED
+        bytes / speeds.warm_read
     } else {
         bytes / speeds.read
     };
@@ -158,15 +159,15 @@ pub(super) fn trial_cost(work: &Work, speeds: &Speeds) -> Duration {
             let requests = (u64::from(random.requests)).min(work.file_bytes.div_ceil(random.block_bytes));
             let each = request_time(random.depth, work.cache, work.durability, speeds);
             let checked = if operation == Operation::Write { bytes } else { 0.0 };
-            requests as f64 * f64::from(work.files) * each.as_secs_f64() + checked / CHECK_SPEED
+            requests as f64 * f64::from(work.files) * each.as_secs_f64() + checked / speeds.check
         }
         (Operation::Read, None) => read,
-        (Operation::Write, None) => bytes / speeds.write + bytes / CHECK_SPEED,
-        (Operation::Copy, None) => read + bytes / speeds.write + bytes / CHECK_SPEED,
+        (Operation::Write, None) => bytes / speeds.write + bytes / speeds.check,
+        (Operation::Copy, None) => read + bytes / speeds.write + bytes / speeds.check,
         // Two files, in whatever order.
         (Operation::Compare, None) => read * 2.0,
         // Its file is made anew for each trial.
-        (Operation::Update, None) => 2.0 * bytes / speeds.write + bytes / CHECK_SPEED,
+        (Operation::Update, None) => 2.0 * bytes / speeds.write + bytes / speeds.check,
     };
     let updating = updating_cost(work.updates.as_ref(), (work.file_bytes, work.files), work.durability);
     speeds.overhead + Duration::from_secs_f64(seconds) + updating
@@ -219,6 +220,8 @@ impl Runner<'_> {
         let mut speeds = Speeds {
             read: f64::MAX,
             write: f64::MAX,
+            warm_read: f64::MAX,
+            check: f64::MAX,
             random_read: Duration::ZERO,
             overhead,
             limit_bytes: memory / 4,
@@ -236,6 +239,7 @@ impl Runner<'_> {
                 let random_read = seeks.map_or(Duration::ZERO, |seeks| seeks.apart);
                 speeds = Speeds {
                     read: 1e9,
+                    warm_read: self.run.lab_cost.second_touch_bytes_per_second.unwrap_or(1e9),
                     random_read,
                     limit_bytes: bytes,
                     ..speeds
@@ -246,7 +250,7 @@ impl Runner<'_> {
             let bytes = CALIBRATION_BYTES.min(place.facts.free_bytes / 8).max(1 << 20);
             let path = place.path("calibration");
             let write = Method::known("write/sync,block=1M,fsync");
-            let read = Method::known("read/sync,block=1M");
+            let mut reader = Reader::prepare(&Method::known("read/sync,block=1M"))?;
             let start = Instant::now();
             Writer::prepare(&write)?.write(&path, Destination::New, bytes, &Generator::new(self.bench.seed))?;
             let elapsed = start.elapsed();
@@ -254,9 +258,13 @@ impl Runner<'_> {
             let bytes_per_ms = bytes / elapsed.as_millis().max(1) as u64;
             self.write_bytes_per_ms = self.write_bytes_per_ms.into_iter().chain([bytes_per_ms]).min();
             cache::drop_file(&path)?;
-            let start = Instant::now();
-            Reader::prepare(&read)?.read(&path, &Tally::new(Kernel::None))?;
-            speeds.read = speeds.read.min(bytes as f64 / start.elapsed().as_secs_f64());
+            let mut read = || -> Result<f64, seekless::Error> {
+                let start = Instant::now();
+                reader.read(&path, &Tally::new(Kernel::None))?;
+                Ok(bytes as f64 / start.elapsed().as_secs_f64())
+            };
+            speeds.read = speeds.read.min(read()?);
+            speeds.warm_read = speeds.warm_read.min(read()?);
             let storage = &mut self.run.storages[index];
             if let Some(seeks) = Seeks::within(&path, bytes, self.bench.seed) {
                 storage.alternating_ns = Some(seeks.apart.as_nanos() as f64 - seeks.in_a_row.as_nanos() as f64);
@@ -265,6 +273,9 @@ impl Runner<'_> {
             storage.direct_alignment_bytes = seekless::direct_alignment(&path);
             let _ = std::fs::remove_file(&path);
         }
+        speeds.warm_read = speeds.warm_read.max(speeds.read);
+        let made = self.run.lab_cost.producer_bytes_per_second.unwrap_or(speeds.warm_read);
+        speeds.check = 1.0 / (1.0 / speeds.warm_read + 1.0 / made);
         // Where nothing is read directly, memory answers.
         speeds.random_read = speeds.random_read.max(MEMORY_REQUEST);
         Ok(speeds)
@@ -283,6 +294,8 @@ mod tests {
     const SPEEDS: Speeds = Speeds {
         read: 1e9,
         write: 1e9,
+        warm_read: 4e9,
+        check: 1.5e9,
         random_read: Duration::from_micros(100),
         overhead: Duration::from_millis(10),
         limit_bytes: 512 << 20,

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use seekless::plan::BATCH;
 use seekless_sys::{Ring, RingFlags, Support};
 
 use super::Kind;
@@ -21,8 +22,6 @@ use super::look::{compare_special, failed};
 use super::pair::{BLOCK_BYTES, Compared, Means, Opened};
 use super::queue::Shared;
 
-/// Pairs in a batch, and half the slots of a ring.
-pub(super) const BATCH: usize = 32;
 /// Bytes of a slot. Most files are not longer; of those that are, reading so much makes the system read ahead.
 const SLOT_BYTES: usize = 16 << 10;
 /// A ring does not pay for fewer pairs.
@@ -134,7 +133,7 @@ impl<'a> Bench<'a> {
             let compared = self.one(job);
             results[*piece].push((job.matched.entry, compared));
             next += 1;
-            let is_worth_it = begun.elapsed() > self.shared.scheme.patience && jobs.len() - next >= FEWEST;
+            let is_worth_it = begun.elapsed() > self.shared.plan.patience && jobs.len() - next >= FEWEST;
             if is_worth_it && let Some(mut ring) = self.take_ring() {
                 self.at_once(&mut ring, &jobs[next..], &mut results);
                 // One that could not be waited for is not used again.

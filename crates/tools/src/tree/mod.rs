@@ -38,7 +38,6 @@ mod look;
 mod pair;
 mod queue;
 mod same_size;
-mod scheme;
 mod tell;
 
 use std::ops::ControlFlow;
@@ -51,7 +50,6 @@ use serde::Serialize;
 pub use look::Attribute;
 pub use queue::compare;
 pub use same_size::{SMALLEST_BYTES, SameSize, same_size};
-pub use scheme::Scheme;
 
 /// One of the two trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -15,15 +15,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
+use seekless::facts::ProcessFacts;
+use seekless::plan::{self, BATCH, BatchPlan};
 
-use super::batch::{BATCH, Bench, Matched, Pairs, Piece};
+use super::batch::{Bench, Matched, Pairs, Piece};
 use super::folder::{Folder, Pair};
 use super::large::Large;
 use super::list::FOLDER_WEIGHT;
 use super::listing::Listing;
 use super::look::Facts;
 use super::pair::Means;
-use super::scheme::Scheme;
 use super::tell::Teller;
 use super::{Control, Difference, Kind, Options, Summary, TreeError, Watch, What};
 
@@ -33,7 +34,7 @@ const PAIRS_AHEAD: usize = 64 * BATCH;
 pub(super) struct Shared<'a> {
     roots: [&'a Path; 2],
     pub options: Options,
-    pub scheme: Scheme,
+    pub plan: BatchPlan,
     stop: &'a AtomicBool,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -76,12 +77,18 @@ pub fn compare(
     control: &Control,
     watch: &mut dyn Watch,
 ) -> Result<Summary, TreeError> {
-    compare_by(Scheme::here(), [one, other], *options, control, watch)
+    compare_by(
+        plan::batch(&ProcessFacts::here()),
+        [one, other],
+        *options,
+        control,
+        watch,
+    )
 }
 
-/// The same by a given scheme.
+/// The same by a given plan.
 pub(super) fn compare_by(
-    scheme: Scheme,
+    plan: BatchPlan,
     roots: [&Path; 2],
     options: Options,
     control: &Control,
@@ -93,7 +100,7 @@ pub(super) fn compare_by(
         let metadata = fs::metadata(path).map_err(|source| root_error(path, "looking at it", source))?;
         *kind = Facts::kind_of(&metadata);
     }
-    let shared = Shared::new(scheme, roots, options, &control.stop);
+    let shared = Shared::new(plan, roots, options, &control.stop);
     if kinds != [Kind::Folder; 2] {
         if !kinds.contains(&Kind::Folder) {
             let (one, other) = (one.to_owned(), other.to_owned());
@@ -149,11 +156,11 @@ fn open_root(path: &Path) -> Result<OwnedFd, TreeError> {
 }
 
 impl<'a> Shared<'a> {
-    fn new(scheme: Scheme, roots: [&'a Path; 2], options: Options, stop: &'a AtomicBool) -> Self {
+    fn new(plan: BatchPlan, roots: [&'a Path; 2], options: Options, stop: &'a AtomicBool) -> Self {
         Self {
             roots,
             options,
-            scheme,
+            plan,
             stop,
             queue: Mutex::default(),
             changed: Condvar::new(),
@@ -183,7 +190,7 @@ impl<'a> Shared<'a> {
 
     /// Whether so many folders are open that those which are not at work should be closed.
     pub fn is_crowded(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > self.scheme.open_folders
+        self.open.load(Ordering::Relaxed) > self.plan.open_folders
     }
 
     pub fn count_files(&self, files: u64, others: u64, bytes: u64, identical: u64) {
@@ -223,9 +230,9 @@ impl<'a> Shared<'a> {
     /// Threads that have something to do after the roots were listed.
     fn threads_for_roots(&self) -> usize {
         let queue = self.lock();
-        let most = self.scheme.threads;
+        let most = self.plan.threads;
         if queue.folders.is_empty() {
-            queue.waiting_pairs.div_ceil(self.scheme.batch).min(most)
+            queue.waiting_pairs.div_ceil(self.plan.batch).min(most)
         } else {
             most
         }
@@ -252,7 +259,7 @@ impl<'a> Shared<'a> {
                 return None;
             }
             let may_list =
-                queue.waiting_pairs < PAIRS_AHEAD && self.untold.load(Ordering::Relaxed) < self.scheme.entries_ahead;
+                queue.waiting_pairs < PAIRS_AHEAD && self.untold.load(Ordering::Relaxed) < self.plan.entries_ahead;
             if may_list && let Some(folder) = queue.folders.pop() {
                 if folder.claim() {
                     return Some(Job::List(folder));
@@ -260,7 +267,7 @@ impl<'a> Shared<'a> {
                 continue;
             }
             if queue.waiting_pairs > 0 {
-                return Some(Job::Compare(queue.take(self.scheme.batch)));
+                return Some(Job::Compare(queue.take(self.plan.batch)));
             }
             queue.waiting_threads += 1;
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -271,7 +278,7 @@ impl<'a> Shared<'a> {
     /// Says that a folder was told, which makes room for others.
     pub fn told(&self, entries: u64) {
         let before = self.untold.fetch_sub(entries + FOLDER_WEIGHT, Ordering::Relaxed);
-        if before >= self.scheme.entries_ahead {
+        if before >= self.plan.entries_ahead {
             drop(self.lock());
             self.changed.notify_all();
         }

@@ -7,8 +7,10 @@ use std::sync::atomic::Ordering;
 
 use clap::Parser;
 use rustix::process::{Resource, Rlimit};
+use seekless::facts::ProcessFacts;
+use seekless::plan;
 use seekless_results::visible;
-use seekless_tools::tree::{self, Control, Options, Scheme, Summary};
+use seekless_tools::tree::{self, Control, Options, Summary};
 
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
 use crate::command::{Failure, unless_stopped};
@@ -129,23 +131,23 @@ fn same_size(root: &Path, json: bool, control: &Control, caught: &Caught) -> Res
 }
 
 fn explain(summary: &Summary) -> std::io::Result<()> {
-    let scheme = Scheme::here();
+    let plan = plan::batch(&ProcessFacts::here());
     let mut page = Page::new(anstream::stderr().lock(), Width::of_stdout());
     let rings = if summary.rings > 0 {
         format!(
             "{} of them met files that were not in memory, and read these up to {} at once in one call of io_uring, so that \
              neighbours on the device come in one request.",
             summary.rings,
-            2 * scheme.batch
+            2 * plan.batch
         )
-    } else if scheme.has_rings {
+    } else if plan.has_rings {
         "All files were in memory, or too few for io_uring to pay.".to_owned()
     } else {
         "io_uring is not to be had here, so each thread waits for one file at a time.".to_owned()
     };
     page.note(&format!(
         "{} threads listed folders ahead and compared files in batches of {}, in the order of their inodes. {rings}",
-        scheme.threads, scheme.batch
+        plan.threads, plan.batch
     ))?;
     for (method, why, number) in &summary.large {
         page.note(&format!("{} of 8 MiB or more: {method}, as {why}.", files(*number)))?;

@@ -14,7 +14,7 @@ use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use super::super::large::{LARGE_BYTES, Large};
 use super::super::pair::{Compared, Means, Opened};
 use super::super::{Contents, Control, Difference, Kind, Options, Side, TreeError, What, compare, same_size};
-use super::{Scheme, Told, narrow, told};
+use super::{Told, here, narrow, told};
 
 fn pair() -> (tempfile::TempDir, std::path::PathBuf, std::path::PathBuf) {
     let all = tempfile::tempdir().unwrap();
@@ -45,8 +45,8 @@ fn trees_may_be_deeper_than_a_path_may_be_long() {
     nest(&one, &name, levels);
     let innermost = nest(&other, &name, levels);
     mkdirat(&innermost, c"extra", Mode::from_raw_mode(0o755)).unwrap();
-    for scheme in [Scheme::here(), narrow()] {
-        let (summary, found) = told(scheme, &one, &other, Options::default());
+    for plan in [here(), narrow()] {
+        let (summary, found) = told(plan, &one, &other, Options::default());
         let [(path, What::Difference(Difference::OnlyIn(Side::Other, Kind::Folder)))] = found.as_slice() else {
             panic!("{found:?}");
         };
@@ -72,7 +72,7 @@ fn a_folder_may_have_a_hundred_thousand_entries() {
     }
     fs::write(roots[0].join("5"), b"x").unwrap();
     fs::remove_file(roots[1].join("99999")).unwrap();
-    let (summary, found) = told(Scheme::here(), &roots[0], &roots[1], Options::default());
+    let (summary, found) = told(here(), &roots[0], &roots[1], Options::default());
     assert_eq!(summary.files, 99_999);
     let names: Vec<_> = found.iter().map(|(path, _)| path.to_str().unwrap()).collect();
     assert_eq!(names, ["5", "99999"]);
@@ -87,7 +87,7 @@ fn links_are_not_followed_but_for_the_roots() {
     symlink("elsewhere", other.join("self")).unwrap();
     let root = all.path().join("root");
     symlink(&other, &root).unwrap();
-    let (summary, found) = told(Scheme::here(), &one, &root, Options::default());
+    let (summary, found) = told(here(), &one, &root, Options::default());
     let targets = Difference::Targets(["circle/circle".into(), "elsewhere".into()]);
     assert_eq!(found, [("self".into(), What::Difference(targets))]);
     assert_eq!((summary.others, summary.folders), (2, 1));
@@ -129,7 +129,7 @@ fn devices_are_compared_by_their_numbers() {
     make(&other, "same", 3).unwrap();
     make(&one, "zero", 3).unwrap();
     make(&other, "zero", 5).unwrap();
-    let (_, found) = told(Scheme::here(), &one, &other, Options::default());
+    let (_, found) = told(here(), &one, &other, Options::default());
     let difference = Difference::Devices(Kind::CharacterDevice, [(1, 3), (1, 5)]);
     assert_eq!(found, [("zero".into(), What::Difference(difference))]);
 }
@@ -139,9 +139,9 @@ fn one_file_or_folder_on_both_sides_is_equal_unread() {
     let (_all, one, other) = pair();
     fs::write(one.join("file"), b"bytes").unwrap();
     fs::hard_link(one.join("file"), other.join("file")).unwrap();
-    let (summary, found) = told(Scheme::here(), &one, &other, Options::default());
+    let (summary, found) = told(here(), &one, &other, Options::default());
     assert_eq!((summary.identical, summary.bytes, found.len()), (1, 0, 0));
-    let (summary, found) = told(Scheme::here(), &one, &one, Options::default());
+    let (summary, found) = told(here(), &one, &one, Options::default());
     assert_eq!((summary.identical, summary.files, found.len()), (1, 0, 0));
 }
 
@@ -169,7 +169,7 @@ fn extended_attributes_are_metadata() {
         metadata: true,
         ..Options::default()
     };
-    let (_, found) = told(Scheme::here(), &one, &other, options);
+    let (_, found) = told(here(), &one, &other, options);
     let found: Vec<_> = found.iter().filter(|(path, _)| path == Path::new("file")).collect();
     let names = ["user.alone", "user.value"].map(|name| super::super::Attribute::Extended(name.into()));
     assert_eq!(
@@ -183,7 +183,7 @@ fn a_root_that_is_no_folder_is_a_difference_and_two_are_an_error() {
     let (_all, one, other) = pair();
     let file = one.join("file");
     fs::write(&file, b"").unwrap();
-    let (_, found) = told(Scheme::here(), &file, &other, Options::default());
+    let (_, found) = told(here(), &file, &other, Options::default());
     let kinds = Difference::Kinds([Kind::File, Kind::Folder]);
     assert_eq!(found, [("".into(), What::Difference(kinds))]);
     let compare = |one: &Path, other: &Path| {
@@ -283,7 +283,7 @@ fn large_files_differ_at_the_exact_byte() {
         let mut contents = vec![1; bytes];
         contents[at] = 2;
         fs::write(other.join("file"), contents).unwrap();
-        let (summary, found) = told(Scheme::here(), &one, &other, Options::default());
+        let (summary, found) = told(here(), &one, &other, Options::default());
         let contents = Difference::Contents(Contents::At(at as u64));
         assert_eq!(found, [("file".into(), What::Difference(contents))]);
         assert_eq!(summary.bytes, at as u64);

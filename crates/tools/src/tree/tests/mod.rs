@@ -1,4 +1,4 @@
-//! Trees made for the occasion, compared by many schemes and by a naive walk.
+//! Trees made for the occasion, compared by many plans and by a naive walk.
 
 mod hard;
 mod naive;
@@ -7,8 +7,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use seekless::facts::ProcessFacts;
+use seekless::plan::{self, BatchPlan};
+
 use super::queue::compare_by;
-use super::{Control, Found, Options, Scheme, Summary, Watch, What};
+use super::{Control, Found, Options, Summary, Watch, What};
 
 /// All that is told.
 #[derive(Default)]
@@ -21,20 +24,24 @@ impl Watch for Told {
     }
 }
 
+fn here() -> BatchPlan {
+    plan::batch(&ProcessFacts::here())
+}
+
 /// Few and small of everything, so that every limit is met; no patience, so that every file goes through a ring.
-fn narrow() -> Scheme {
-    Scheme {
+fn narrow() -> BatchPlan {
+    BatchPlan {
         threads: 3,
         batch: 5,
         open_folders: 1,
         entries_ahead: 1,
         patience: Duration::ZERO,
-        ..Scheme::here()
+        ..here()
     }
 }
 
-fn told(scheme: Scheme, one: &Path, other: &Path, options: Options) -> (Summary, Vec<(PathBuf, What)>) {
+fn told(plan: BatchPlan, one: &Path, other: &Path, options: Options) -> (Summary, Vec<(PathBuf, What)>) {
     let mut told = Told::default();
-    let summary = compare_by(scheme, [one, other], options, &Control::default(), &mut told).unwrap();
+    let summary = compare_by(plan, [one, other], options, &Control::default(), &mut told).unwrap();
     (summary, told.0)
 }

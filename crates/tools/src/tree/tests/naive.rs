@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::super::{Attribute, Contents, Difference, Kind, Options, Side, What};
-use super::{Scheme, narrow, told};
+use super::{here, narrow, told};
 
 /// What a tree is made of.
 #[derive(Clone, Debug)]
@@ -186,8 +186,8 @@ proptest! {
         let options = Options { metadata, brief };
         let mut expected = Vec::new();
         naive(&left, &right, Path::new(""), options, &mut expected);
-        let scheme = if is_narrow { narrow() } else { Scheme::here() };
-        let (summary, found) = told(scheme, &left, &right, options);
+        let plan = if is_narrow { narrow() } else { here() };
+        let (summary, found) = told(plan, &left, &right, options);
         prop_assert_eq!(&found, &expected);
         prop_assert_eq!((summary.differences, summary.failures), (expected.len() as u64, 0));
     }
@@ -198,8 +198,8 @@ proptest! {
         let (left, right) = (all.path().join("one"), all.path().join("other"));
         make(&left, &tree);
         make(&right, &tree);
-        let scheme = if is_narrow { narrow() } else { Scheme::here() };
-        let (_, found) = told(scheme, &left, &right, Options::default());
+        let plan = if is_narrow { narrow() } else { here() };
+        let (_, found) = told(plan, &left, &right, Options::default());
         prop_assert_eq!(found, vec![]);
     }
 }
