@@ -6,7 +6,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use seekless::{Chunk, Consumer, Destination, Method, Reader, Visits, Writer};
+use seekless::method::{Durability, Operation};
+use seekless::{Chunk, Consumer, Destination, Reader, Visits, Writer, plan};
 use seekless_record::Differ;
 
 use crate::generator::Generator;
@@ -68,9 +69,8 @@ impl TestFile {
     /// # Errors
     /// The engine's.
     pub fn describe(path: &Path) -> seekless::Result<Self> {
-        let method = Method::known("read/sync,block=1M");
         let tally = Tally::new(Kernel::Histogram);
-        let transfer = Reader::prepare(&method)?.read(path, &tally)?;
+        let transfer = Reader::prepare(&plan::usual(Operation::Read))?.read(path, &tally)?;
         Ok(Self::known(path, transfer.bytes, &tally))
     }
 
@@ -184,9 +184,10 @@ impl Overwritten {
 /// # Errors
 /// The engine's.
 pub fn write_stream(path: &Path, bytes: u64, seed: u64) -> seekless::Result<()> {
-    let method = Method::known("write/sync,block=1M,fsync");
+    let plain = plan::usual(Operation::Write);
+    let durable = plain.with(Durability::Fsync).unwrap_or(plain);
     let generator = Generator::new(seed);
-    Writer::prepare(&method)?.write(path, Destination::New, bytes, &generator)?;
+    Writer::prepare(&durable)?.write(path, Destination::New, bytes, &generator)?;
     Ok(())
 }
 

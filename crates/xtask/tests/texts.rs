@@ -1,4 +1,5 @@
-//! What the texts of the libraries may say: a library knows no option and no subcommand of the command above it.
+//! What the texts of the libraries may say: a library knows no option and no subcommand of the command above it, and no
+//! method by name but those that the planner knows.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,9 +41,19 @@ fn names_an_option(line: &str) -> bool {
             .any(|mark| line.split(mark).skip(1).any(begins_a_word))
 }
 
-/// Where libraries name options: the file, the line's number and the line.
-fn named() -> Vec<(String, usize, String)> {
-    let mut named = Vec::new();
+/// Where methods may be named: where they are chosen, and where what storages support is tried by the plainest of each kind.
+const PLACES_OF_METHODS: &[&str] = &["engine/src/plan/", "engine/src/probe/features.rs"];
+
+/// Whether a line of code names a method.
+fn names_a_method(line: &str) -> bool {
+    let is_code = !line.trim_start().starts_with("//");
+    let operations = ["\"read/", "\"write/", "\"copy/", "\"compare/", "\"update/"];
+    is_code && operations.iter().any(|operation| line.contains(operation))
+}
+
+/// Where libraries have lines of a kind: the file, the line's number and the line.
+fn found(is_meant: fn(&str) -> bool) -> Vec<(String, usize, String)> {
+    let mut found = Vec::new();
     for entry in fs::read_dir(crates()).expect("the folder of crates") {
         let entry = entry.expect("a crate");
         if ["cli", "xtask"].iter().any(|command| entry.file_name() == *command) {
@@ -52,15 +63,15 @@ fn named() -> Vec<(String, usize, String)> {
             let text = fs::read_to_string(&path).expect("a source");
             let lines = text.lines().take_while(|line| line.trim() != "#[cfg(test)]");
             let path = path.strip_prefix(crates()).expect("it is below").display().to_string();
-            named.extend(
+            found.extend(
                 (1..)
                     .zip(lines)
-                    .filter(|(_, line)| names_an_option(line))
+                    .filter(|(_, line)| is_meant(line))
                     .map(|(number, line)| (path.clone(), number, line.trim().to_owned())),
             );
         }
     }
-    named
+    found
 }
 
 fn is_excepted(exception: &(&str, &str), (path, _, line): &(String, usize, String)) -> bool {
@@ -69,7 +80,7 @@ fn is_excepted(exception: &(&str, &str), (path, _, line): &(String, usize, Strin
 
 #[test]
 fn no_text_of_a_library_names_an_option_of_the_command() {
-    let named = named();
+    let named = found(names_an_option);
     for one in &named {
         let (path, number, line) = one;
         assert!(
@@ -82,6 +93,15 @@ fn no_text_of_a_library_names_an_option_of_the_command() {
             named.iter().any(|one| is_excepted(exception, one)),
             "nothing needs the exception {exception:?} any more: remove it"
         );
+    }
+}
+
+#[test]
+fn methods_are_named_only_where_they_are_chosen() {
+    for (path, number, line) in found(names_a_method) {
+        let moves_bytes = ["engine/", "tools/", "lab/"].iter().any(|of| path.starts_with(of));
+        let may = PLACES_OF_METHODS.iter().any(|place| path.starts_with(place));
+        assert!(!moves_bytes || may, "crates/{path}:{number} names a method: {line}");
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) use update::by_costs;
 pub use update::{PlanLimits, UpdateFacts, Work, update};
 pub(crate) use update::{WritingCost, is_certain};
 
-use seekless_method::Method;
+use seekless_method::{Method, Operation};
 
 /// A method, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,4 +42,16 @@ pub enum Safety {
     Journal,
     /// It is as before: the changes go to a new file that takes its name.
     Replace,
+}
+
+/// The method of an operation where nothing is known: it works on every file system, and keeps holes.
+#[must_use]
+pub fn usual(operation: Operation) -> Method {
+    Method::known(match operation {
+        Operation::Read => "read/sync,block=1M",
+        Operation::Write => "write/sync,block=1M",
+        Operation::Copy => "copy/sync,block=1M,holes=skip",
+        Operation::Compare => "compare/sync,block=128K",
+        Operation::Update => "update/sync",
+    })
 }

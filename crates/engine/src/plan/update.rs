@@ -3,9 +3,9 @@
 //! A call that writes is like a remote call: it costs more than the bytes it carries, so neighbours share one until the
 //! bytes between them cost more than the call they save.
 
-use seekless_method::{CachePolicy, Durability, Hint, Method, Options, Platform, Setting, UpdateOrder};
+use seekless_method::{CachePolicy, Durability, Hint, Method, Operation, Options, Platform, Setting, UpdateOrder};
 
-use super::{Gaps, Plan, Safety};
+use super::{Gaps, Plan, Safety, usual};
 use crate::facts::Costs;
 
 /// What writing costs on a storage, and what the file is like.
@@ -285,7 +285,7 @@ impl Choice {
     }
 
     fn through_cache(&self, facts: &UpdateFacts, limits: &PlanLimits) -> Method {
-        let plain = Method::known("update/sync");
+        let plain = usual(Operation::Update);
         let is_scattered = self.work.writes > 1 && self.work.written_bytes / self.work.writes < SHORT_BYTES;
         let hint = if Platform::HERE == Platform::Linux && facts.absent_part > 0.01 && is_scattered {
             Hint::WillNeed

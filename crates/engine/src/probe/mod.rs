@@ -18,6 +18,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 use crate::compare::{Comparer, Verdict};
 use crate::copy::Copier;
 use crate::error::{Error, Result, full_text};
+use crate::plan;
 use crate::read::Reader;
 use crate::storage::cache::{self, Resident};
 use crate::transfer::{Destination, Transfer};
@@ -100,7 +101,7 @@ impl Probe {
         };
         let _ = fs::remove_file(&probe.source);
         let _ = fs::remove_file(&probe.sparse);
-        probe.fill(&probe.source, &Method::known("write/sync"))?;
+        probe.fill(&probe.source, &plan::usual(Operation::Write))?;
         Ok(probe)
     }
 
@@ -194,7 +195,7 @@ impl Probe {
 
     /// Compares the file with its like.
     fn compare(&self, method: &Method) -> Result<Option<String>> {
-        self.fill(&self.target, &Method::known("write/sync"))?;
+        self.fill(&self.target, &plan::usual(Operation::Write))?;
         let past_cache = method.options().cache() != CachePolicy::Cached;
         if past_cache {
             cache::drop_file(&self.target)?;
@@ -212,7 +213,7 @@ impl Probe {
 
     /// Updates a few places of a file.
     fn update(&self, method: &Method) -> Result<Option<String>> {
-        self.fill(&self.target, &Method::known("write/sync"))?;
+        self.fill(&self.target, &plan::usual(Operation::Write))?;
         let mut batch = Batch::new();
         for offset in (0..PROBE_BYTES - 4).step_by(PROBE_BYTES as usize / 7) {
             batch.push(offset, b"seek")?;

@@ -6,10 +6,10 @@ use super::journal;
 use super::resolved::Updates;
 use super::writes::{Layout, Writes, reach};
 use crate::error::Result;
-use crate::plan::{PlanLimits, Safety, UpdateFacts, Work, WritingCost};
+use crate::plan::{self, PlanLimits, Safety, UpdateFacts, Work, WritingCost};
 use crate::setup::Setup;
 use crate::transfer::MEMORY_ALIGNMENT;
-use seekless_method::{CachePolicy, Durability, Method, UpdateOrder};
+use seekless_method::{CachePolicy, Durability, Method, Operation, UpdateOrder};
 
 /// What a method makes of updates, and the time that follows from the facts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,15 +121,13 @@ fn safety_ns(cost: &UpdateCost, costs: &WritingCost, durability: Durability, saf
     cost.safety_bytes as f64 * costs.byte + read_bytes as f64 * costs.read_byte + f64::from(syncs) * costs.flush
 }
 
-/// What every update pays without being asked for: a write of its own, in the order given.
-const NAIVE: &str = "update/sync,order=as-given";
-
 /// What the batch costs when every update is a write of its own, in the order given.
 ///
 /// # Errors
 /// As of [`Updates::visit`].
 pub fn naive(updates: &Updates, facts: &UpdateFacts, durability: Durability) -> Result<(Method, UpdateCost)> {
-    let plain = Method::known(NAIVE);
-    let method = plain.with(durability).unwrap_or(plain);
+    let plain = plan::usual(Operation::Update);
+    let as_given = plain.with(UpdateOrder::AsGiven);
+    let method = as_given.and_then(|as_given| as_given.with(durability)).unwrap_or(plain);
     Ok((method, cost(updates, facts, &method, Safety::InPlace)?))
 }

@@ -26,8 +26,9 @@ use super::watch::{Step, StepKind, Watch};
 use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Beside, Error, NotAlone, Other, Result, UpdateErrorKind};
+use crate::plan;
 use crate::transfer::Side;
-use seekless_method::Method;
+use seekless_method::{Method, Operation};
 
 pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit<Method>, watch: &dyn Watch) -> Result<Updated> {
     refuse_second(place)?;
@@ -136,9 +137,6 @@ fn update(
     })
 }
 
-/// How the file is copied where it cannot be shared: as sparse as it is.
-const COPYING: &str = "copy/sync,block=1M,holes=skip";
-
 /// Shares the blocks where the file system can, and copies them elsewhere; the bytes copied.
 fn copy((from, old_path): (&File, &Path), new: &NewFile<'_>) -> Result<u64> {
     let failed = |error: io::Error| Error::system(&new.path, "copying the file to it", error);
@@ -147,7 +145,7 @@ fn copy((from, old_path): (&File, &Path), new: &NewFile<'_>) -> Result<u64> {
         Support::Unavailable(_) => {
             let (source, target) = (from.try_clone().map_err(failed)?, new.file.try_clone().map_err(failed)?);
             let copied =
-                Copier::prepare(&Method::known(COPYING))?.copy_open((source, old_path), (target, &new.path))?;
+                Copier::prepare(&plan::usual(Operation::Copy))?.copy_open((source, old_path), (target, &new.path))?;
             Ok(copied.bytes - copied.hole_bytes)
         }
     }

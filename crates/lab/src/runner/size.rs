@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use seekless::facts::Seeks;
 use seekless::method::{Choice, Durability, Operation};
-use seekless::{Destination, Method, Reader, Writer, cache};
+use seekless::{Method, Reader, cache, plan};
 use seekless_record::{Cache, Contest, RandomAccess, UpdatePattern};
 use seekless_results::planned_trials;
 
 use super::{BenchError, Event, Runner};
 use crate::experiment::ContestPlan;
-use crate::generator::Generator;
 use crate::kernel::{Kernel, Tally};
+use crate::testfile::write_stream;
 use crate::updates;
 
 /// How fast the slowest of the storages is, roughly: enough to choose a size by.
@@ -249,10 +249,9 @@ impl Runner<'_> {
             speeds.limit_bytes = speeds.limit_bytes.min(place.facts.free_bytes / 4);
             let bytes = CALIBRATION_BYTES.min(place.facts.free_bytes / 8).max(1 << 20);
             let path = place.path("calibration");
-            let write = Method::known("write/sync,block=1M,fsync");
-            let mut reader = Reader::prepare(&Method::known("read/sync,block=1M"))?;
+            let mut reader = Reader::prepare(&plan::usual(Operation::Read))?;
             let start = Instant::now();
-            Writer::prepare(&write)?.write(&path, Destination::New, bytes, &Generator::new(self.bench.seed))?;
+            write_stream(&path, bytes, self.bench.seed)?;
             let elapsed = start.elapsed();
             speeds.write = speeds.write.min(bytes as f64 / elapsed.as_secs_f64());
             let bytes_per_ms = bytes / elapsed.as_millis().max(1) as u64;
