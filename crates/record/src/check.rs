@@ -87,6 +87,7 @@ impl Visitor for Fields {
             "trials" => 1_000_000,
             // Of pairs of methods that differ in one option.
             "effects" => 100_000,
+            "segment_seconds" => 1_000,
             // What is read one by one: experiments, storages, contests, entries of one, warnings, facts.
             _ => 10_000,
         };
@@ -112,6 +113,9 @@ fn contest(contest: &Contest, run: &Run) -> Checked {
     if contest.random.is_some() && !matches!(contest.operation, Operation::Read | Operation::Write) {
         return problem("random", "must be of the operation `read` or `write`");
     }
+    if contest.sustained && contest.operation != Operation::Write {
+        return problem("sustained", "must be of the operation `write`");
+    }
     match contest.updates {
         Some(updates) if updates.bytes == 0 || updates.every_bytes < updates.bytes => {
             problem("updates", "they are empty or overlap")
@@ -127,6 +131,9 @@ fn trial(trial: &Trial, run: &Run) -> Checked {
     // Ratios of it stay numbers that can be written.
     if trial.seconds != 0.0 && trial.seconds < LEAST_TIMED {
         return problem("seconds", format!("is {:e}, less than clocks measure", trial.seconds));
+    }
+    if trial.segment_seconds.is_some() && !run.contests[trial.contest].sustained {
+        return problem("segment_seconds", "must be of a contest that is sustained");
     }
     if trial.valid == trial.invalid.is_some() {
         return problem(

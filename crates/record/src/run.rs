@@ -140,6 +140,10 @@ pub struct Contest {
     pub read_ahead_kib: Option<u64>,
     /// The updates; `None` for other operations.
     pub updates: Option<UpdatePattern>,
+    /// Whether each trial writes its files one after the other until a bound is reached, to see how long the device keeps
+    /// its rate: never ranked. `files` is then the most there can be.
+    #[serde(default)]
+    pub sustained: bool,
     /// The requests of a trial at random places; `None` where files are read or written from their start to their end.
     pub random: Option<RandomAccess>,
     /// How the files that are read are laid out, as in `1023M hole, 1M data`; `None` where they are data throughout.

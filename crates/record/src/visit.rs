@@ -269,7 +269,8 @@ fields! {
         size_bytes work_ns_per_kib read_ahead_kib memory_bytes => COUNT;
         files => FILES;
         updates random mode entries conclusion => PARTS;
-        [operation storage other_storage size_chosen cache cold_metadata target differ shared_blocks holes_skipped durability]
+        [operation storage other_storage size_chosen cache cold_metadata target differ sustained shared_blocks holes_skipped
+            durability]
     }
     UpdatePattern {
         bytes every_bytes => COUNT;
@@ -321,7 +322,7 @@ fields! {
         cpu_seconds_difference => SECONDS_DIFFERENCE;
     }
     Trial {
-        at_seconds seconds fsync_seconds setup_seconds user_seconds system_seconds => SECONDS;
+        at_seconds seconds fsync_seconds setup_seconds user_seconds system_seconds segment_seconds => SECONDS;
         bytes compared_bytes calls hole_bytes source_bytes sink_bytes extents checked_bytes peak_memory_bytes voluntary_switches
             involuntary_switches minor_faults major_faults => COUNT;
         resident_before resident_after => PART;

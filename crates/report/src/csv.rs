@@ -74,6 +74,8 @@ const COLUMNS: &[&[Column]] = &[
     columns!(random "random_" "": block_bytes depth),
     columns!(latency "" "": requests),
     columns!(latency "latency_" "": mean_ns p50_ns p90_ns p99_ns p99_9_ns max_ns),
+    columns!(contest: sustained),
+    columns!(trial: segment_seconds),
 ];
 
 /// All trials of a run, in the order they happened, under a line of column names.
@@ -119,6 +121,13 @@ trait Figure {
 impl<T: Figure> Figure for Option<T> {
     fn text(&self) -> String {
         self.as_ref().map_or_else(String::new, T::text)
+    }
+}
+
+/// A blank between the items of a list.
+impl Figure for Vec<f64> {
+    fn text(&self) -> String {
+        self.iter().map(Figure::text).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use seekless_record::{Interval, Latency, Machine, Run, Status, Storage};
-use seekless_results::{ContestView, Position, Row, SYSTEM_HEADS, View, Visible, mode_words, rate_in};
+use seekless_results::{
+    ContestView, Position, RateStretch, Row, SYSTEM_HEADS, View, Visible, binary_bytes, mode_words, rate, rate_in,
+};
 
 /// The run as a page: machine, storages, a table and a recommendation for each contest, warnings.
 ///
@@ -116,6 +118,11 @@ fn section(page: &mut String, view: &ContestView<'_>) {
     if let Some(conclusion) = &contest.conclusion {
         let _ = write!(page, "\n**{}**\n", escaped(&conclusion.sentence));
     }
+    if let Some(sustained) = &view.sustained {
+        page.push('\n');
+        let heads = ["written up to", "#rate", "#slowest file"];
+        table(page, &heads, sustained.stretches(STRETCHES).iter().map(stretch));
+    }
     if let Some(rates) = view.confirmed() {
         let told = |rate: f64| rate_in(contest, rate);
         let (median, low, high) = (told(rates.median), told(rates.low), told(rates.high));
@@ -134,6 +141,17 @@ fn section(page: &mut String, view: &ContestView<'_>) {
     if view.asks_for_system {
         system(page, view);
     }
+}
+
+/// Lines for the rate of a sustained write.
+const STRETCHES: usize = 20;
+
+fn stretch(stretch: &RateStretch) -> Vec<String> {
+    let rates = [stretch.bytes_per_second, stretch.slowest_bytes_per_second];
+    [binary_bytes(stretch.to_bytes)]
+        .into_iter()
+        .chain(rates.map(rate))
+        .collect()
 }
 
 /// Which contests have it, a heading, which begins with `#` above figures, and its cell in a row.

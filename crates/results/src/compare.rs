@@ -76,7 +76,7 @@ impl Answer {
             contests: times.len(),
             faster: count(Change::Faster),
             slower: count(Change::Slower),
-            too_few_rounds: contests.len() - times.len(),
+            too_few_rounds: contests.iter().filter(|contest| contest.sustained.is_none()).count() - times.len(),
         }
     }
 }
@@ -92,6 +92,9 @@ impl Comparison {
             slower,
             too_few_rounds,
         } = &self.answer;
+        if self.contests.iter().all(|contest| contest.sustained.is_some()) {
+            return "A sustained write is not ranked; what each run showed stands below.".to_owned();
+        }
         let Some(time) = time else {
             return "Undecided: in no contest does a method have 6 rounds in both runs.".to_owned();
         };
@@ -140,6 +143,9 @@ pub struct ContestChange {
     pub recommended: [Option<String>; 2],
     /// The fastest, before and now.
     pub best: [Option<String>; 2],
+    /// What became of the rate before and now, a sentence each, where it is a sustained write: nothing is recommended then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sustained: Option<[String; 2]>,
     /// What was not to be had in the first run, or not part of it, and was measured in the second.
     pub new: Vec<Availability>,
     /// What was measured in the first run and not in the second.
@@ -372,6 +378,14 @@ impl<'a> Side<'a> {
     fn concluded(&self, what: fn(&Conclusion) -> &Option<String>) -> Option<String> {
         what(self.contest.conclusion.as_ref()?).clone()
     }
+
+    fn sentence(&self) -> String {
+        let conclusion = self.contest.conclusion.as_ref();
+        conclusion.map_or_else(
+            || "nothing was concluded".to_owned(),
+            |conclusion| conclusion.sentence.clone(),
+        )
+    }
 }
 
 fn contest([first, second]: &[(&Run, Trials<'_>); 2], (one, other): (usize, usize)) -> ContestChange {
@@ -402,6 +416,7 @@ fn contest([first, second]: &[(&Run, Trials<'_>); 2], (one, other): (usize, usiz
         reference: reference.map(|(entry, _)| before.judged.name(entry)),
         recommended: [0, 1].map(|side: usize| sides[side].concluded(|conclusion| &conclusion.recommended)),
         best: [0, 1].map(|side: usize| sides[side].concluded(|conclusion| &conclusion.best)),
+        sustained: now.contest.sustained.then(|| sides.each_ref().map(Side::sentence)),
         new: only_in(now, before),
         gone: only_in(before, now),
     }

@@ -50,9 +50,9 @@ pub struct Group {
     pub contests: Vec<usize>,
     /// How long it is expected to take.
     pub expected: Duration,
-    /// For how many rounds there are files, if each is read once; then the order of the rounds is a Latin square, because
-    /// the rounds are few.
-    pub rounds_of_files: Option<u32>,
+    /// How many rounds there can be: those for which there are files, if each is read once, and one of a sustained write. The
+    /// order of the rounds is then a Latin square, because they are few.
+    pub round_limit: Option<u32>,
     rounds: u32,
     /// How long its rounds took, after those that a recommendation needs.
     spent: Duration,
@@ -275,7 +275,7 @@ impl Decider {
             Phase::Confirming => group.winners(run),
             _ => group.active(run),
         };
-        if group.rounds_of_files.is_some() {
+        if group.round_limit.is_some() {
             fastrand::Rng::with_seed(self.seed).shuffle(&mut order);
             order = latin_row(&order, group.rounds);
         } else {
@@ -370,6 +370,7 @@ impl Group {
                 Some(group) => group.contests.push(index),
                 None => groups.push(Self {
                     contests: vec![index],
+                    round_limit: contest.sustained.then_some(1),
                     ..Self::default()
                 }),
             }
@@ -387,7 +388,8 @@ impl Group {
         }
         groups.retain(|group| {
             let had_turn = group.active(run).iter().all(|entry| measured.contains(entry));
-            !(had_turn && group.is_confirmed() && group.is_settled(run))
+            let is_last_round = group.round_limit == Some(group.rounds);
+            !(had_turn && (is_last_round || (group.is_confirmed() && group.is_settled(run))))
         });
         groups
     }
@@ -403,7 +405,7 @@ impl Group {
 
     /// The most rounds of a step, where files are left for measuring the winners again.
     fn most_rounds(&self, phase: Phase, most: u32) -> u32 {
-        most.min(match (self.rounds_of_files, phase) {
+        most.min(match (self.round_limit, phase) {
             (None, _) => u32::MAX,
             (Some(all), Phase::Confirming) => all,
             (Some(all), _) => all.saturating_sub(CONFIRMING_ROUNDS).max(DECIDING_ROUNDS.min(all)),

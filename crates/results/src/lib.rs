@@ -21,6 +21,7 @@ mod pool;
 mod prediction;
 mod same;
 mod samples;
+mod sustained;
 mod table;
 mod trials;
 mod units;
@@ -34,10 +35,10 @@ pub use compare::{Answer, Availability, Change, Comparison, ContestChange, Metho
 pub use decider::{CONFIRMING_ROUNDS, Decider, Group, Next, Turn, conclude_now, contending_time, planned_trials};
 pub use kind::DeviceKind;
 pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, pool};
-pub use ranking::percent;
 pub use same::{NotComparable, fingerprint, objections};
+pub use sustained::{RateStretch, Sustained, has_settled};
 pub use table::{Origin, Place, Ranked, Ranking, first_two_numbers, size_class, table};
-pub use units::{bytes, iops, rate, sound, three_digits};
+pub use units::{binary_bytes, bytes, iops, percent, rate, sound, three_digits};
 pub use view::{
     ContestView, Position, PublishedRow, Row, SYSTEM_HEADS, SystemRow, View, Visible, mode_words, rate_of, series,
     sittings, visible,

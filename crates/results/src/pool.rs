@@ -28,7 +28,8 @@ pub const ONE_SITTING: SignedDuration = SignedDuration::from_hours(1);
 pub fn pool(run: &Run, others: &[Run]) -> Run {
     let mut pooled = run.clone();
     let sittings = sittings(run, others);
-    let contests = 0..run.contests.len();
+    // Each sustained write leaves the device in another state than it found it in.
+    let contests = (0..run.contests.len()).filter(|&index| !run.contests[index].sustained);
     let all: Vec<(usize, Merged)> = contests
         .filter_map(|index| Some((index, Merged::of(run, index, &sittings)?)))
         .collect();

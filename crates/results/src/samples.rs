@@ -17,10 +17,13 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// The seconds of an entry's valid trials that count for the ranking.
+    /// The seconds of an entry's valid trials that count for the ranking. Those of a sustained write never do: it ends when it
+    /// will.
     #[must_use]
     pub fn of<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Self {
-        let ranked = trials.into_iter().filter(|trial| is_ranked(trial));
+        let ranked = trials
+            .into_iter()
+            .filter(|trial| is_ranked(trial) && trial.segment_seconds.is_none());
         Self {
             by_round: ranked.map(|trial| (trial.round, trial.compared_seconds())).collect(),
         }

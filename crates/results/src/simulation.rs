@@ -90,6 +90,7 @@ pub fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
         differ: Differ::None,
         read_ahead_kib: None,
         updates: None,
+        sustained: false,
         random: None,
         layout: None,
         memory_bytes: None,

@@ -22,6 +22,24 @@ pub fn bytes(bytes: u64) -> String {
     scaled(bytes as f64)
 }
 
+/// Bytes of a file or a part of it, in powers of 1024, three digits.
+#[must_use]
+pub fn binary_bytes(bytes: f64) -> String {
+    let mib = bytes / f64::from(1 << 20);
+    if mib >= 1024.0 {
+        format!("{} GiB", three_digits(mib / 1024.0))
+    } else {
+        format!("{} MiB", three_digits(mib))
+    }
+}
+
+/// A bound in per cent: never less than it is, and never 0, for it is one of 95 %.
+#[must_use]
+pub fn percent(part: f64) -> String {
+    // The subtraction keeps a bound of exactly 2 %, which f64 holds a little above, from being called 3 %.
+    format!("{:.0} %", (part * 100.0 - 1e-9).ceil().max(1.0))
+}
+
 fn scaled(bytes: f64) -> String {
     let (value, unit) = match bytes {
         bytes if bytes >= 1e12 => (bytes / 1e12, "TB"),

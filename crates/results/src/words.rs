@@ -10,7 +10,11 @@ use seekless_record::{Cache, Contest, Differ, Entry, RandomAccess, Run, Status, 
 #[must_use]
 pub fn title(contest: &Contest) -> String {
     let has_durability = has_target(contest) && contest.durability != Durability::None;
+    let all_bytes = contest.size_bytes.saturating_mul(u64::from(contest.files));
     let words = [
+        contest
+            .sustained
+            .then(|| format!("{} sustained in ", format_size(all_bytes))),
         (contest.files > 1).then(|| format!("{} x ", contest.files)),
         Some(format_size(contest.size_bytes)),
         Some(format!(", {}", state_words(contest.cache, contest.target))),
@@ -176,7 +180,7 @@ pub fn task(contest: &Contest) -> impl PartialEq {
     (
         (&contest.experiment, contest.operation, contest.storage, contest.target),
         (&contest.kernel, contest.durability, contest.work_ns_per_kib),
-        (contest.shared_blocks, pair_words(contest)),
+        (contest.shared_blocks, contest.sustained, pair_words(contest)),
     )
 }
 
@@ -191,7 +195,12 @@ pub fn description(contest: &Contest) -> impl Eq + Hash {
             contest.files,
         ),
         (contest.cache, contest.cold_metadata, contest.target, &contest.kernel),
-        (contest.work_ns_per_kib, contest.durability, contest.updates),
+        (
+            contest.work_ns_per_kib,
+            contest.durability,
+            contest.updates,
+            contest.sustained,
+        ),
         (contest.differ, contest.read_ahead_kib, contest.other_storage.is_some()),
         (&contest.layout, contest.memory_bytes, contest.random),
     )

@@ -75,6 +75,10 @@ fn show_change(page: &mut Page<'_>, contest: &ContestChange, all: bool) -> io::R
     asides.extend(told_apart("now measured", &contest.new, "was", all));
     asides.extend(told_apart("no longer measured", &contest.gone, "is", all));
     asides.iter().try_for_each(|aside| page.aside(DIM, aside))?;
+    if let Some([before, now]) = &contest.sustained {
+        page.say(PLAIN, &format!("Before: {}", visible(before)))?;
+        return page.say(PLAIN, &format!("Now: {}", visible(now)));
+    }
     for (word, [before, now]) in [("Recommended", &contest.recommended), ("Fastest", &contest.best)] {
         let name = |method: &Option<String>| method.as_deref().map_or("undecided".into(), visible).into_owned();
         let text = if before == now {

@@ -5,7 +5,7 @@ use std::io;
 use anstyle::Style;
 use seekless::Operation;
 use seekless_record::{Contest, Entry, Interval, Latency, Status};
-use seekless_results::{ContestView, Position, Row, is_told_in_times, rate_in, short_name};
+use seekless_results::{ContestView, Position, Row, binary_bytes, is_told_in_times, rate, rate_in, short_name};
 
 use super::page::Page;
 use super::table::{TableRow, TextTable};
@@ -43,10 +43,35 @@ pub fn show_contest(page: &mut Page<'_>, view: &ContestView<'_>, all: bool) -> i
     if let Some(conclusion) = &view.contest.conclusion {
         page.say(PLAIN, &conclusion.sentence)?;
     }
+    show_stretches(page, view)?;
     for line in findings(view, all) {
         page.aside(DIM, &line)?;
     }
     Ok(())
+}
+
+/// Lines for the rate of a sustained write.
+const STRETCHES: usize = 10;
+
+/// The rate of a sustained write over what was written.
+fn show_stretches(page: &mut Page<'_>, view: &ContestView<'_>) -> io::Result<()> {
+    let Some(sustained) = &view.sustained else {
+        return Ok(());
+    };
+    let stretches = sustained.stretches(STRETCHES);
+    let rates = stretches.iter().map(|stretch| stretch.bytes_per_second);
+    let best = rates.fold(f64::MIN_POSITIVE, f64::max);
+    let rows = stretches.iter().map(|stretch| TableRow {
+        name: format!("up to {}", binary_bytes(stretch.to_bytes)),
+        cells: vec![
+            rate(stretch.bytes_per_second),
+            rate(stretch.slowest_bytes_per_second),
+            String::new(),
+        ],
+        part: stretch.bytes_per_second / best,
+        ..TableRow::default()
+    });
+    TextTable::new(Some("written"), &["rate", "slowest file", ""], rows).print_ranking(page)
 }
 
 /// A heading, and what stands below it.

@@ -91,7 +91,8 @@ const INDENT: usize = 9;
 
 /// The contests of one description on all storages: side by side, or one after the other.
 fn show_group(page: &mut Page<'_>, run: &Run, group: &[&ContestView<'_>], all: bool) -> io::Result<()> {
-    let is_side_by_side = group.len() > 1 && show_side_by_side(page, run, group, all)?;
+    let is_ranked = group.iter().all(|contest| contest.sustained.is_none());
+    let is_side_by_side = is_ranked && group.len() > 1 && show_side_by_side(page, run, group, all)?;
     for contest in group {
         if !is_side_by_side {
             writeln!(page)?;

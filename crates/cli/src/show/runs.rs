@@ -125,7 +125,7 @@ fn what_and_where(run: &Run) -> String {
     format!("{experiments}: {storages}; {} {}", machine.system, machine.kernel)
 }
 
-/// What was recommended for each operation: that of the largest files, cold before warm.
+/// What was recommended for each operation: that of the largest files, cold before warm; and what sustained writes showed.
 fn verdicts(run: &Run) -> Vec<String> {
     let mut operations = Vec::new();
     for contest in &run.contests {
@@ -135,7 +135,10 @@ fn verdicts(run: &Run) -> Vec<String> {
     }
     let weight = |contest: &&Contest| (contest.size_bytes, contest.cache == Cache::Cold);
     let verdict = |operation: Operation| {
-        let contests = run.contests.iter().filter(|contest| contest.operation == operation);
+        let contests = run
+            .contests
+            .iter()
+            .filter(|contest| contest.operation == operation && !contest.sustained);
         let contest = contests.rev().max_by_key(weight)?;
         let recommended = contest.conclusion.as_ref()?.recommended.as_deref();
         Some(format!(
@@ -143,7 +146,9 @@ fn verdicts(run: &Run) -> Vec<String> {
             recommended.map_or("undecided", without_operation)
         ))
     };
-    operations.into_iter().filter_map(verdict).collect()
+    let sustained = run.contests.iter().filter(|contest| contest.sustained);
+    let sentences = sustained.filter_map(|contest| Some(contest.conclusion.as_ref()?.sentence.clone()));
+    operations.into_iter().filter_map(verdict).chain(sentences).collect()
 }
 
 fn without_operation(method: &str) -> &str {

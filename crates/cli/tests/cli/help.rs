@@ -45,6 +45,7 @@ fn the_list_names_every_built_in_experiment() {
             "compare",
             "update",
             "random",
+            "sustained",
             "holes-2003",
             "saving-2008",
             "preload-2009",

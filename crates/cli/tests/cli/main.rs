@@ -30,6 +30,7 @@ mod resume;
 mod runs;
 mod sittings;
 mod storage;
+mod sustained;
 mod system;
 mod trees;
 mod turns;

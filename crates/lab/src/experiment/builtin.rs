@@ -14,6 +14,7 @@ pub(super) const TEXTS: &[(&str, &str)] = texts![
     "compare",
     "update",
     "random",
+    "sustained",
     "holes-2003",
     "saving-2008",
     "preload-2009",

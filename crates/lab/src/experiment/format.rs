@@ -4,9 +4,9 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use seekless::method::{Choice, parse_size};
+use seekless::method::{AccessPattern, Choice, parse_size};
 use seekless::{Method, Operation};
-use seekless_record::{Cache, Differ, Target};
+use seekless_record::{Cache, Command, Differ, Target};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -51,6 +51,7 @@ struct ContestText {
     layout: Option<Words>,
     memory: Option<Spanned<String>>,
     target: Option<Spanned<String>>,
+    sustained: Option<Spanned<bool>>,
     updates: Option<Spanned<UpdatesText>>,
     kernel: Option<Spanned<String>>,
     work: Option<Spanned<u64>>,
@@ -141,6 +142,7 @@ fn contest(text: &ContestText) -> Checked<ContestPlan> {
     let commands = commands(operation, &text.command)?;
     let methods = methods(operation, text)?;
     let differs = differs(operation, &methods, text.differ.as_ref())?;
+    let sustained = sustained(text.sustained.as_ref(), target, &methods, &commands)?;
     let caches = caches(operation, target, text.cache.as_ref())?;
     Ok(ContestPlan {
         operation,
@@ -155,6 +157,7 @@ fn contest(text: &ContestText) -> Checked<ContestPlan> {
         read_ahead_kib: read_ahead_kib(text.read_ahead_kib.as_ref())?,
         updates: updates(operation, text.updates.as_ref())?,
         target,
+        sustained,
         kernel: kernel(operation, text.kernel.as_ref())?,
         work_ns_per_kib: work(operation, text.work.as_ref())?,
     })
@@ -314,6 +317,23 @@ fn target(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Targe
             problem(word, format!("a {operation} has no target"))
         }
         Some(word) => one_of(word, "target", &Target::ALL.map(|target| (target.name(), target))),
+    }
+}
+
+/// What a sustained write leaves behind is not what it found, so there is no second method to compare it with.
+fn sustained(text: Option<&Spanned<bool>>, target: Target, methods: &[Choice], commands: &[Command]) -> Checked<bool> {
+    let Some(text) = text.filter(|text| *text.get_ref()) else {
+        return Ok(false);
+    };
+    let writes_on = |method: &Method| {
+        method.operation() == Operation::Write && method.options().access() == AccessPattern::Sequential
+    };
+    match methods {
+        [only] if commands.is_empty() && target == Target::Fresh && only.method().is_some_and(writes_on) => Ok(true),
+        _ => problem(
+            text,
+            "what is sustained is one method that writes fresh files from start to end",
+        ),
     }
 }
 

@@ -73,7 +73,7 @@ fn plan(contest: &Contest) -> Result<ContestPlan, ExperimentError> {
         methods: Vec::new(),
         labels: Vec::new(),
         commands: Vec::new(),
-        sizes: vec![Size::Bytes(contest.size_bytes)],
+        sizes: vec![Size::Bytes(size(contest))],
         caches: vec![contest.cache],
         differs: vec![contest.differ],
         read_ahead_kib: vec![contest.read_ahead_kib],
@@ -81,9 +81,19 @@ fn plan(contest: &Contest) -> Result<ContestPlan, ExperimentError> {
         layouts: vec![layout],
         memory_bytes: contest.memory_bytes,
         target: contest.target,
+        sustained: contest.sustained,
         kernel: Kernel::named(&contest.kernel).ok_or_else(|| unknown(&contest.kernel))?,
         work_ns_per_kib: contest.work_ns_per_kib,
     })
+}
+
+/// The size that an experiment gives for a contest: of each of its files, or of a sustained write in all.
+fn size(contest: &Contest) -> u64 {
+    if contest.sustained {
+        contest.size_bytes.saturating_mul(u64::from(contest.files))
+    } else {
+        contest.size_bytes
+    }
 }
 
 /// Adds what a contest measured, each once.
@@ -134,6 +144,15 @@ mod tests {
         assert_eq!(methods[0], "copy/reflink");
         assert_eq!((methods.len(), plans.len()), (3, 2));
         assert_eq!(plans[1].sizes, [Size::Bytes(5 << 20)]);
+    }
+
+    #[test]
+    fn a_sustained_write_is_as_large_again() {
+        let mut run = simulation::run(&[("write/sync", 0.1)], 1);
+        (run.contests[0].sustained, run.contests[0].files) = (true, 64);
+        let plan = &Experiment::like(&run).unwrap()[0].contests[0];
+        assert!(plan.sustained);
+        assert_eq!(plan.sizes, [Size::Bytes(4 << 30)]);
     }
 
     #[test]

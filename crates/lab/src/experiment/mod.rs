@@ -72,6 +72,8 @@ pub struct ContestPlan {
     pub memory_bytes: Option<u64>,
     /// What a write or copy is made to.
     pub target: Target,
+    /// Whether the sizes are what is written in all, in files one after the other, to see how long the device keeps its rate.
+    pub sustained: bool,
     /// What is done with the bytes of a read; [`Kernel::None`] for other operations.
     pub kernel: Kernel,
     /// Extra work of the consumer or producer, in nanoseconds per KiB.
@@ -95,6 +97,7 @@ impl ContestPlan {
             layouts: vec![Layout::Dense],
             memory_bytes: None,
             target: Target::Fresh,
+            sustained: false,
             kernel: if operation == Operation::Read {
                 Kernel::Count
             } else {

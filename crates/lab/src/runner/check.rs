@@ -63,7 +63,7 @@ impl Runner<'_> {
                 && updated.is_none()
                 && matches!(contest.differ, Differ::None | Differ::Last | Differ::Itself),
         };
-        let result = self.check_result(contest, files, report, self.part_to_check(trial));
+        let result = self.check_result(contest, files, report, self.part_to_check(contest, trial));
         trial.checked_bytes = result.as_ref().ok().copied().flatten();
         let wrong = result
             .err()
@@ -79,9 +79,10 @@ impl Runner<'_> {
         }
     }
 
-    /// How much of what a trial wrote is checked: all of it as long as little is known of a method, and of the winners.
-    fn part_to_check(&self, trial: &Trial) -> Part {
-        if trial.round < ROUNDS_CHECKED_WHOLLY || trial.phase == Phase::Confirming {
+    /// How much of what a trial wrote is checked: all of it as long as little is known of a method, and of the winners. Reading all
+    /// of a sustained write would take as long as writing it.
+    fn part_to_check(&self, contest: &Contest, trial: &Trial) -> Part {
+        if !contest.sustained && (trial.round < ROUNDS_CHECKED_WHOLLY || trial.phase == Phase::Confirming) {
             Part::Whole
         } else {
             Part::Sample(self.bench.seed.wrapping_add(self.run.trials.len() as u64))
@@ -116,9 +117,13 @@ impl Runner<'_> {
                 let held = self.places[contest.storage].overwritten(contest).iter();
                 held.map(|file| told(file.check(part))).sum()
             }
-            Operation::Write => targets
-                .map(|(_, path)| told(check_updated(path, contest.size_bytes, seed, &BTreeMap::new(), part)))
-                .sum(),
+            Operation::Write => {
+                let check = |(index, path): (u64, &PathBuf)| {
+                    let seed = seed.wrapping_add(if contest.sustained { index } else { 0 });
+                    told(check_updated(path, contest.size_bytes, seed, &BTreeMap::new(), part))
+                };
+                targets.map(check).sum()
+            }
             Operation::Update => {
                 let Some(pattern) = &contest.updates else {
                     return Ok(None);

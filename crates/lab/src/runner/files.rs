@@ -7,7 +7,7 @@ use seekless_record::{Contest, Differ, Run};
 use seekless_results::contending_time;
 
 use super::needs::{MadeFiles, made_files, needs_source};
-use super::size::{Speeds, choose_size, files_per_trial, group_cost};
+use super::size::{SUSTAINED_BYTES, Speeds, choose_size, choose_sustained, files_per_trial, group_cost};
 use super::{Bench, BenchError, Event, Runner};
 use crate::cgroup;
 use crate::experiment::{ContestPlan, Layout, Size};
@@ -33,16 +33,21 @@ impl Runner<'_> {
         for (name, plan) in plans {
             let laid_out = laid_out(plan);
             let caches = self.caches_of(plan);
-            let known = known_size(self.bench, name, plan).filter(|bytes| (1..=speeds.limit_bytes).contains(bytes));
-            let auto = known.unwrap_or_else(|| choose_size(plan, &caches, share, speeds));
-            if laid_out.iter().any(|(_, bytes)| bytes.is_none()) {
+            let (auto, choice) = if plan.sustained {
+                let (auto, most) = (choose_sustained(share, speeds), format_size(SUSTAINED_BYTES));
+                let why = format!("as the budget and a quarter of free space allow, up to {most}");
+                (auto, format!("writes at most {}, {why}", format_size(auto)))
+            } else {
+                let known = known_size(self.bench, name, plan).filter(|bytes| (1..=speeds.limit_bytes).contains(bytes));
+                let auto = known.unwrap_or_else(|| choose_size(plan, &caches, share, speeds));
                 let why = match known {
                     Some(_) => "as in the first run on this storage, so that results can be combined",
                     None => "the largest that the budget and a quarter of free space and memory allow",
                 };
-                self.run
-                    .choices
-                    .push(format!("{name}: files of {}, {why}", format_size(auto)));
+                (auto, format!("files of {}, {why}", format_size(auto)))
+            };
+            if laid_out.iter().any(|(_, bytes)| bytes.is_none()) {
+                self.run.choices.push(format!("{name}: {choice}"));
             }
             let chosen = laid_out
                 .into_iter()

@@ -1,5 +1,7 @@
 //! What is measured in the same rounds, and planning it: contests, their entries, and what is not to be had.
 
+use std::time::Duration;
+
 use seekless::Method;
 use seekless::method::{AccessPattern, Choice, Durability, Operation, format_size};
 use seekless_record::{Cache, Contest, Differ, Drop, Entry, RandomAccess, Status, Subject};
@@ -7,7 +9,7 @@ use seekless_results::{Decider, Group, has_small_files, planned_trials};
 
 use super::files::{laid_out, memory_allowed, memory_for, read_bytes};
 use super::first_touch::FirstTouch;
-use super::size::{Speeds, Work, files_per_trial, requests, trial_cost};
+use super::size::{Speeds, Work, files_per_trial, requests, sustained_files, trial_cost};
 use super::{BenchError, Runner, needs_folder};
 use crate::experiment::{ContestPlan, Layout, Size};
 use crate::read_ahead::ReadAhead;
@@ -44,13 +46,23 @@ impl Runner<'_> {
             for (layout, bytes) in sizes {
                 for description in self.descriptions(plan, &layout, bytes, &speeds) {
                     let mut group = self.group(experiment, plan, &description);
-                    let trial = trial_cost(&Work::of(&self.run.contests[group.contests[0]]), &speeds);
-                    group.expected = trial * planned_trials(group.active(&self.run).len()) as u32;
+                    group.expected = self.expected(&group, &speeds, planned_trials(group.active(&self.run).len()));
                     groups.push(group);
                 }
             }
         }
         Ok(groups)
+    }
+
+    /// What so many trials of a group take. A sustained write is one on each storage, and ends with the budget.
+    pub(super) fn expected(&self, group: &Group, speeds: &Speeds, trials: usize) -> Duration {
+        let contest = &self.run.contests[group.contests[0]];
+        let trial = trial_cost(&Work::of(contest), speeds);
+        if !contest.sustained {
+            return trial * trials as u32;
+        }
+        let longest = self.bench.rounds.map_or(self.bench.budget, |_| Duration::MAX);
+        trial.min(longest) * group.contests.len() as u32
     }
 
     /// What is ranked on its own among files of a size.
@@ -61,8 +73,14 @@ impl Runner<'_> {
                 for &read_ahead_kib in &plan.read_ahead_kib {
                     for (durability, random) in kinds(plan) {
                         let read_bytes = read_bytes(plan, durability, differ, bytes);
+                        let files = if plan.sustained {
+                            sustained_files(bytes)
+                        } else {
+                            (bytes, files_per_trial(plan, durability, bytes))
+                        };
                         descriptions.push(Description {
                             bytes,
+                            files,
                             layout: layout.clone(),
                             read_bytes,
                             memory_bytes: (cache == Cache::Over).then(|| memory_allowed(plan, read_bytes)),
@@ -132,8 +150,10 @@ impl Runner<'_> {
     /// Makes the contests of one description, one for each storage.
     fn group(&mut self, experiment: &str, plan: &ContestPlan, description: &Description) -> Group {
         let (bytes, durability) = (description.bytes, description.durability);
+        let (size_bytes, files) = description.files;
         let mut group = Group::default();
-        group.rounds_of_files = self.places[0].first_touch.as_ref().map(FirstTouch::rounds);
+        group.round_limit = self.places[0].first_touch.as_ref().map(FirstTouch::rounds);
+        group.round_limit = group.round_limit.or(plan.sustained.then_some(1));
         let random = description.random.map(|random| (random.block_bytes, random.depth));
         let same = |choice: &&Choice| kind(choice) == (durability, random);
         let methods: Vec<Choice> = plan.methods.iter().filter(same).copied().collect();
@@ -155,12 +175,9 @@ impl Runner<'_> {
                 other_storage: self
                     .other_place()
                     .filter(|_| plan.operation == Operation::Compare && description.differ != Differ::Itself),
-                size_bytes: bytes,
+                size_bytes,
                 size_chosen: !laid_out(plan).iter().any(|(_, own)| *own == Some(bytes)),
-                files: match self.places[storage].given() {
-                    Some((_, files)) => files,
-                    None => files_per_trial(plan, durability, bytes),
-                },
+                files: self.places[storage].given().map_or(files, |(_, files)| files),
                 cache: description.cache,
                 cold_metadata: false,
                 target: plan.target,
@@ -169,6 +186,7 @@ impl Runner<'_> {
                 differ: description.differ,
                 read_ahead_kib: description.read_ahead_kib,
                 updates: plan.updates,
+                sustained: plan.sustained,
                 random: description.random,
                 layout: (description.layout != Layout::Dense).then(|| description.layout.to_string()),
                 memory_bytes: description.memory_bytes,
@@ -235,7 +253,10 @@ impl Runner<'_> {
 
 /// What tells one contest of a plan from another, on one storage.
 struct Description {
+    /// As asked for, or chosen.
     bytes: u64,
+    /// The size of each file, and how many a trial has.
+    files: (u64, u32),
     layout: Layout,
     /// Of all files of a trial.
     read_bytes: u64,

@@ -47,11 +47,19 @@ impl Runner<'_> {
                 });
             }
         }
-        // However fast trials are, they only write as long as there is time.
+        // However fast trials are, they only write as long as there is time. A sustained write looks at the time itself, and may
+        // be faster than was found.
         if let Some((budget, bytes_per_ms)) = budget.zip(self.write_bytes_per_ms) {
             let most = budget.as_millis() as u64 * bytes_per_ms * self.places.len() as u64;
+            let contests = reached.iter().flat_map(|group| &group.contests);
+            let sustained = contests
+                .map(|&contest| &self.run.contests[contest])
+                .filter(|contest| contest.sustained);
+            let sustained_bytes: u64 = sustained
+                .map(|contest| writers(contest) as u64 * written_bytes(contest))
+                .sum();
             expected_write_bytes = expected_write_bytes.min(most);
-            write_bytes = write_bytes.min(2 * most);
+            write_bytes = (write_bytes - sustained_bytes).min(2 * most) + sustained_bytes;
         }
         self.write_limit_bytes = Some(write_bytes);
         let expected = budget.unwrap_or(needed);
@@ -87,6 +95,7 @@ impl Runner<'_> {
             let active = group.active(&self.run).len();
             let writers = writers(contest).min(active);
             let trials = match self.bench.rounds {
+                _ if contest.sustained => writers as u64,
                 Some(rounds) => writers as u64 * u64::from(rounds + CONFIRMING_ROUNDS),
                 // As many as fit into its part of the budget, were all twice as fast as expected.
                 None => planned_trials(writers) as u64 * 2,
@@ -121,6 +130,7 @@ impl Runner<'_> {
         for (group, contest) in self.writing(groups, storage) {
             let trials = match (writers(contest).min(group.active(&self.run).len()), self.bench.rounds) {
                 (0, _) => 0,
+                (writers, _) if contest.sustained => writers as u64,
                 (writers, None) => planned_trials(writers) as u64,
                 (writers, Some(rounds)) => writers as u64 * u64::from(rounds + rounds.min(CONFIRMING_ROUNDS)),
             };

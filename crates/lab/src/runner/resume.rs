@@ -8,7 +8,6 @@ use seekless_record::{Cache, Contest, Ended, Machine, Run, Storage};
 use seekless_results::{Group, planned_trials};
 
 use super::place::Place;
-use super::size::{Work, trial_cost};
 use super::{Bench, BenchError, Runner};
 use crate::layout::Layout;
 
@@ -161,7 +160,6 @@ impl Runner<'_> {
         }
         let speeds = self.calibrate()?;
         for group in &mut groups {
-            let contest = &self.run.contests[group.contests[0]];
             let done = self
                 .run
                 .trials
@@ -171,7 +169,7 @@ impl Runner<'_> {
             let trials = planned_trials(group.active(&self.run).len())
                 .saturating_sub(done)
                 .max(FEWEST_TRIALS);
-            group.expected = trial_cost(&Work::of(contest), &speeds) * trials as u32;
+            group.expected = self.expected(group, &speeds, trials);
         }
         Ok(groups)
     }

@@ -28,6 +28,8 @@ pub(super) struct Speeds {
     pub overhead: Duration,
     /// No test file is larger than this.
     pub limit_bytes: u64,
+    /// No sustained write is larger than this, where it is not asked for.
+    pub sustained_bytes: u64,
 }
 
 /// What auto chooses from.
@@ -41,7 +43,11 @@ const CALIBRATION_BYTES: u64 = 32 << 20;
 
 /// The time that a group is expected to take: the contest of one size and cache state.
 pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {
-    let trials = planned_trials(plan.methods.len() + plan.commands.len());
+    let trials = if plan.sustained {
+        1
+    } else {
+        planned_trials(plan.methods.len() + plan.commands.len())
+    };
     let durability = plan.methods.first().map_or(Durability::None, Choice::durability);
     let work = Work {
         operation: plan.operation,
@@ -116,6 +122,33 @@ pub(super) fn choose_size(plan: &ContestPlan, caches: &[Cache], share: Option<Du
     };
     let chosen = LADDER.into_iter().find(fits).unwrap_or(smallest).max(smallest);
     chosen.min(speeds.limit_bytes.max(1 << 20))
+}
+
+/// What a sustained write has at most where nobody asks for more. Many a cache of an SSD is smaller, and no SSD wears by it: one
+/// of 240 GB is made for a thousand times as much.
+pub(super) const SUSTAINED_BYTES: u64 = 32 << 30;
+
+/// How many times faster than the first bytes the next may be written: here 1.5 GB/s after 0.3.
+const FASTER_LATER: f64 = 4.0;
+
+/// The bytes of a sustained write in a share of the time: a power of two, so that runs at different hours write the same. If the
+/// disk is no faster than was found, the time ends it, with a quarter of its files.
+pub(super) fn choose_sustained(share: Option<Duration>, speeds: &Speeds) -> u64 {
+    let in_time =
+        |bytes: u64| share.is_none_or(|share| bytes as f64 / speeds.write <= FASTER_LATER * share.as_secs_f64());
+    let powers = (20..=SUSTAINED_BYTES.ilog2()).rev().map(|power| 1 << power);
+    let mut fitting = powers.filter(|&bytes| bytes <= speeds.sustained_bytes && in_time(bytes));
+    fitting.next().unwrap_or(MIB)
+}
+
+const MIB: u64 = 1 << 20;
+
+/// The files of a sustained write of so many bytes: the size of each, a power of two, and how many. Some hundreds of at least
+/// 32 MiB show where the rate changes, and take long enough to be timed; of less there are at least 64.
+pub(super) fn sustained_files(bytes: u64) -> (u64, u32) {
+    let one_of = |files: u64| 1_u64 << (bytes / files).max(1).ilog2();
+    let size: u64 = one_of(256).max(32 * MIB).min(one_of(64)).max(MIB).min(bytes.max(1));
+    (size, (bytes / size) as u32)
 }
 
 /// What the requests of a trial at random places should take together: thousands of them where a device answers in a tenth
@@ -225,6 +258,7 @@ impl Runner<'_> {
             random_read: Duration::ZERO,
             overhead,
             limit_bytes: memory / 4,
+            sustained_bytes: SUSTAINED_BYTES,
         };
         let made = self.places.iter().filter(|place| place.given_bytes().is_none()).count() as u64;
         if made > 0 {
@@ -247,6 +281,7 @@ impl Runner<'_> {
                 continue;
             }
             speeds.limit_bytes = speeds.limit_bytes.min(place.facts.free_bytes / 4);
+            speeds.sustained_bytes = speeds.sustained_bytes.min(place.facts.free_bytes / 4);
             let bytes = CALIBRATION_BYTES.min(place.facts.free_bytes / 8).max(1 << 20);
             let path = place.path("calibration");
             let mut reader = Reader::prepare(&plan::usual(Operation::Read))?;
@@ -298,6 +333,7 @@ mod tests {
         random_read: Duration::from_micros(100),
         overhead: Duration::from_millis(10),
         limit_bytes: 512 << 20,
+        sustained_bytes: 20 << 30,
     };
 
     fn chosen(seconds: u64, caches: &[Cache]) -> u64 {
@@ -334,6 +370,30 @@ mod tests {
         assert_eq!(made(100, 32, Durability::None), 16_384);
         assert_eq!([2, 60].map(|each| made(each, 1, Durability::WriteThrough)), [4096; 2]);
         assert_eq!(requests(1, Cache::Warm, Durability::None, &SPEEDS), 16_384);
+    }
+
+    #[test]
+    fn a_sustained_write_fits_into_time_and_space_and_the_same_bytes_make_the_same_files() {
+        let chosen = |seconds| choose_sustained(Some(Duration::from_secs(seconds)), &SPEEDS);
+        assert_eq!([1, 600].map(chosen), [2 << 30, 16 << 30]);
+        assert_eq!(choose_sustained(None, &SPEEDS), 16 << 30);
+        for (bytes, size, files) in [
+            (1 << 40, 4 << 30, 256),
+            (32 << 30, 128 * MIB, 256),
+            (2 << 30, 32 * MIB, 64),
+            (64 * MIB, MIB, 64),
+            (100_000, 100_000, 1),
+        ] {
+            assert_eq!(sustained_files(bytes), (size, files), "{bytes}");
+        }
+        for bytes in (1..200).map(|step| step * 1_234_567_891) {
+            let (size, files) = sustained_files(bytes);
+            let all = size * u64::from(files);
+            assert!(
+                (64..512).contains(&files) && all <= bytes && sustained_files(all) == (size, files),
+                "{bytes}"
+            );
+        }
     }
 
     #[test]

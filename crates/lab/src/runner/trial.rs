@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seekless::method::{Choice, Durability, Operation};
+use seekless::method::{Choice, Durability, Operation, format_size};
 use seekless::{Visits, full_text};
 use seekless_record::{Cache, Contest, DeviceUse, Differ, Drop, Entry, Phase, Status, Subject, Target, Trial};
-use seekless_results::{Decider, Turn, title};
+use seekless_results::{Decider, Turn, has_settled, title};
 
 use super::apart::Apart;
 use super::check::{STRAY_PART, WRONG, mode_of};
@@ -22,7 +22,7 @@ use crate::kernel::Kernel;
 use crate::read_ahead::ReadAhead;
 use crate::testfile::{OtherFile, TestFile, write_stream};
 use crate::trial::account;
-use crate::trial::{Action, Child, Content, Drawing, Job, LaunchError, Outcome, Report, Spec};
+use crate::trial::{Action, Bounds, Child, Content, Drawing, Job, LaunchError, Outcome, Report, Spec};
 
 /// The files of one trial.
 pub(super) struct Files {
@@ -94,7 +94,7 @@ impl Runner<'_> {
         }
         let at_seconds = self.measured_seconds();
         self.count_written(&description, measured);
-        let files = match self.files(turn, &description) {
+        let mut files = match self.files(turn, &description) {
             Ok(Some(files)) => files,
             Ok(None) => return Ok(()),
             Err(BenchError::Layout { why, .. }) => {
@@ -134,6 +134,10 @@ impl Runner<'_> {
                         .then(|| description.size_bytes * u64::from(description.files)),
                     ..report.trial.clone()
                 };
+                if let Some(seconds) = &trial.segment_seconds {
+                    files.targets.truncate(seconds.len());
+                    self.tell_end(&description, seconds);
+                }
                 let found = self.check(&description, measured, &files, &report, &mut trial);
                 if files.are_changed() {
                     (trial.valid, trial.invalid) = (false, Some("a file changed while it was read".to_owned()));
@@ -212,6 +216,23 @@ impl Runner<'_> {
             let mode = &mut self.run.contests[trial.contest].mode;
             *mode = mode.or_else(|| report.answers.first().and_then(mode_of));
         }
+    }
+
+    /// Says why a sustained write ended early.
+    fn tell_end(&mut self, contest: &Contest, seconds: &[f64]) {
+        if seconds.len() >= contest.files as usize {
+            return;
+        }
+        let why = if contest.size_chosen && has_settled(seconds) {
+            "its rate had fallen and settled"
+        } else {
+            "there was no more time or free space"
+        };
+        let written = format_size(contest.size_bytes * seconds.len() as u64);
+        let name = &contest.experiment;
+        self.run
+            .choices
+            .push(format!("{name}: ended after {written}, because {why}"));
     }
 
     /// Takes an entry out of the running.
@@ -321,6 +342,12 @@ impl Runner<'_> {
             cgroup: group.as_ref().map(|group| group.path().into()),
             sync_target: contest.operation == Operation::Copy && contest.durability == Durability::Fsync,
             rehearse: contest.cache == Cache::Over,
+            sustained: contest.sustained.then(|| Bounds {
+                seconds: self.left().map(|left| left.as_secs_f64()),
+                free_bytes: place.facts.free_bytes / 10,
+                // Who asks for a size wants all of it.
+                settles: contest.size_chosen,
+            }),
         };
         let child = Child::start(&self.bench.program, &spec, self.stop)?;
         let cache = match contest.cache {

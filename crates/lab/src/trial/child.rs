@@ -10,13 +10,14 @@ use seekless::{
     Comparer, Consumer, Copier, Destination, Producer, Reader, Transfer, Verdict, Visits, Writer, full_text,
 };
 use seekless_record::{Latency, Target, Trial};
+use seekless_results::has_settled;
 use seekless_sys as sys;
 
 use super::command::{run_judging, succeed, sync_file};
 use super::counters::{Counters, combined};
 use super::launch::{GO, READY};
 use super::update::Updating;
-use super::{Action, Compared, Content, Found, Job, Outcome, Report, Spec};
+use super::{Action, Bounds, Compared, Content, Found, Job, Outcome, Report, Spec};
 use crate::generator::Generator;
 use crate::kernel::{Answer, Tally};
 use crate::work::{Busy, UnchangedBlock};
@@ -130,18 +131,26 @@ fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
             })
         }
         Action::Write(method, content, target) => {
-            let inner: Box<dyn Producer> = match *content {
-                Content::Stream(seed) => Box::new(Generator::new(seed)),
-                Content::Block(seed) => Box::new(UnchangedBlock::new(seed)),
+            let content = *content;
+            // Each file of a sustained write has bytes of its own: some devices keep equal blocks once.
+            let producer = move |segment: u64| -> Box<dyn Producer> {
+                match content {
+                    Content::Stream(seed) => Box::new(Generator::new(seed.wrapping_add(segment))),
+                    Content::Block(seed) => Box::new(UnchangedBlock::new(seed)),
+                }
             };
-            let producer = Busy { inner, ns_per_kib };
+            let inner = producer(0);
+            let mut busy = Busy { inner, ns_per_kib };
             let mut writer = Writer::prepare_for(method, longest)?;
             let destination = destination(*target);
-            Box::new(move |job, visits, _| {
+            Box::new(move |job, visits, done| {
                 let target = Path::new(&job.target);
+                if !done.segment_seconds.is_empty() {
+                    busy.inner = producer(done.segment_seconds.len() as u64);
+                }
                 Ok(match visits {
-                    None => writer.write(target, destination, job.bytes, &producer)?,
-                    Some(visits) => writer.visit(target, visits, &producer)?,
+                    None => writer.write(target, destination, job.bytes, &busy)?,
+                    Some(visits) => writer.visit(target, visits, &busy)?,
                 })
             })
         }
@@ -207,6 +216,8 @@ struct Done {
     transfer: Transfer,
     answers: Vec<Answer>,
     compared: Vec<Compared>,
+    /// What each job took, where it is a sustained write.
+    segment_seconds: Vec<f64>,
 }
 
 impl Prepared<'_> {
@@ -230,7 +241,14 @@ impl Prepared<'_> {
             compared: Vec::with_capacity(spec.jobs.len()),
             ..Done::default()
         };
+        let begin = Instant::now();
         for (index, job) in spec.jobs.iter().enumerate() {
+            if let Some(bounds) = spec.sustained
+                && is_over(bounds, &done.segment_seconds, begin.elapsed().as_secs_f64(), job)?
+            {
+                break;
+            }
+            let start = Instant::now();
             let transfer = match self {
                 Self::Update(updating) => updating.run(job)?,
                 Self::Other(run) => run(job, visits.get(index), &mut done)?,
@@ -239,9 +257,21 @@ impl Prepared<'_> {
             done.transfer.hole_bytes += transfer.hole_bytes;
             done.transfer.calls += transfer.calls;
             done.transfer.fsync += transfer.fsync;
+            if spec.sustained.is_some() {
+                done.segment_seconds.push(start.elapsed().as_secs_f64());
+            }
         }
         Ok(done)
     }
+}
+
+/// Whether a sustained write ends before this job: files so far took these seconds each, and all of them `elapsed`.
+fn is_over(bounds: Bounds, so_far: &[f64], elapsed: f64, next: &Job) -> io::Result<bool> {
+    let Some(last) = so_far.last() else { return Ok(false) };
+    let folder = Path::new(&next.target).parent().unwrap_or(Path::new("."));
+    let left_bytes = sys::file_system(folder)?.free_bytes.saturating_sub(next.bytes);
+    let is_late = bounds.seconds.is_some_and(|seconds| elapsed + last > seconds);
+    Ok(is_late || left_bytes < bounds.free_bytes || (bounds.settles && has_settled(so_far)))
 }
 
 /// Removes what a rehearsal made, where the trial makes it anew.
@@ -285,6 +315,7 @@ fn measure(spec: &Spec, prepared: &mut Prepared<'_>, visits: &[Visits], setup: D
             Prepared::Other(_) => None,
         },
         latency: Latency::of(visits.iter().flat_map(Visits::latencies_ns).collect()),
+        segment_seconds: spec.sustained.map(|_| done.segment_seconds),
         ..Trial::default()
     };
     Ok(Report {

@@ -45,6 +45,19 @@ pub struct Spec {
     pub sync_target: bool,
     /// Whether everything is done once before the clock (the cache state `over`).
     pub rehearse: bool,
+    /// Where jobs are the files of a sustained write: when it ends before the last of them.
+    pub sustained: Option<Bounds>,
+}
+
+/// What ends a sustained write before its last file.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// No file begins that would end later, in seconds, if it takes as long as the one before; `None` for no limit.
+    pub seconds: Option<f64>,
+    /// No file begins that would leave less free space, in bytes.
+    pub free_bytes: u64,
+    /// Whether it ends when the rate has fallen and settled.
+    pub settles: bool,
 }
 
 /// The work of a trial.

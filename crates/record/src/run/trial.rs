@@ -65,6 +65,9 @@ pub struct Trial {
     pub updated: Option<UpdateAccount>,
     /// How long its requests took; `None` where they were not timed: only those at random places are.
     pub latency: Option<Latency>,
+    /// What each file of a sustained write took, its fsync included, in seconds; `None` for other trials. Each has
+    /// [`super::Contest::size_bytes`].
+    pub segment_seconds: Option<Vec<f64>>,
     /// Bytes of what it made that were read back and compared afterwards: all of them, or a sample; `None` where it made
     /// nothing and its answer was checked, and before version 3.
     pub checked_bytes: Option<u64>,

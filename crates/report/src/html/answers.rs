@@ -15,7 +15,8 @@ use super::words::{breaking, heading, speed, times, times_with_bounds};
 
 /// The section.
 pub(super) fn answers(view: &View<'_>) -> Markup {
-    let sizes: BTreeSet<u64> = view.run.contests.iter().map(|contest| contest.size_bytes).collect();
+    let ranked = view.run.contests.iter().filter(|contest| !contest.sustained);
+    let sizes: BTreeSet<u64> = ranked.map(|contest| contest.size_bytes).collect();
     html! {
         section id="answers" {
             h2 { "Answers by task, kind and size" }

@@ -71,11 +71,16 @@ fn changed(contest: &ContestChange) -> Markup {
         h3 { (title) }
         (table(&title, &heads, None, &rows))
         @if let Some(reference) = &contest.reference { p.aside { "The reference is " (name(reference)) "." } }
-        @for (word, [before, now]) in [("Recommended", &contest.recommended), ("Fastest", &contest.best)] {
-            @let [before, now] = [before.as_ref(), now.as_ref()];
-            p {
-                (word) ": "
-                @if before == now { "as before, " (decided(now)) } @else { "now " (decided(now)) ", before " (decided(before)) }
+        @if let Some([before, now]) = &contest.sustained {
+            p { "Before: " (visible(before)) }
+            p { "Now: " (visible(now)) }
+        } @else {
+            @for (word, [before, now]) in [("Recommended", &contest.recommended), ("Fastest", &contest.best)] {
+                @let [before, now] = [before.as_ref(), now.as_ref()];
+                p {
+                    (word) ": "
+                    @if before == now { "as before, " (decided(now)) } @else { "now " (decided(now)) ", before " (decided(before)) }
+                }
             }
         }
         (only("Measured in the second run only", &contest.new))

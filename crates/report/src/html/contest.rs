@@ -6,7 +6,7 @@ use seekless_record::{Conclusion, Contest, Interval};
 use seekless_results::{ContestView, SYSTEM_HEADS, View, mode_words, pair_words, series, short_name, state_words};
 
 use super::words::{breaking, heading, speed};
-use super::{drift, heatmap, latency, pairs, published, ranked, tables};
+use super::{drift, heatmap, latency, pairs, published, ranked, sustained, tables};
 
 /// An operation with at most so many contests has them all unfolded.
 const MOST_UNFOLDED: usize = 4;
@@ -51,6 +51,7 @@ fn summary(contest: &ContestView<'_>) -> Markup {
         span.winner {
             @match contest.recommended() {
                 Some(method) => { span.m { (breaking(&short_name(method, contest.contest))) } },
+                None if contest.contest.sustained => {},
                 None => { "undecided" },
             }
         }
@@ -61,8 +62,9 @@ fn body(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
     let conclusion = contest.contest.conclusion.as_ref();
     html! {
         @if let Some(conclusion) = conclusion { (said(contest, conclusion)) }
-        (ranked::ranked(contest))
+        @if contest.sustained.is_none() { (ranked::ranked(contest)) }
         (latency::latency(contest))
+        (sustained::sustained(contest))
         (heatmap::by_block(contest))
         (drift::drift(view, contest))
         details open[contest.contest.entries.len() <= 24] {

@@ -17,6 +17,7 @@ mod pairs;
 mod plot;
 mod published;
 mod ranked;
+mod sustained;
 mod tables;
 mod words;
 

@@ -26,7 +26,7 @@ pub(super) fn page(view: &View<'_>, link: &Markup, left_out: usize) -> Markup {
         main {
             (recommendations(view))
             (notes(run, left_out))
-            (answers::answers(view))
+            @if has_answers(view) { (answers::answers(view)) }
             (columns::columns(view))
             (published::sources(view))
             @for operation in view.operations() { (contest::operation(view, operation)) }
@@ -86,7 +86,7 @@ fn head(view: &View<'_>) -> Markup {
             @if let Some(sittings) = &view.sittings { p.facts { (sittings) } }
             nav aria-label="Parts of this page" {
                 a href="#recommendations" { "Use" }
-                a href="#answers" { "Answers" }
+                @if has_answers(view) { a href="#answers" { "Answers" } }
                 @if !view.columns.is_empty() { a href="#columns" { "By size" } }
                 @if !run.published.is_empty() { a href="#published" { "Published" } }
                 @for operation in view.operations() {
@@ -180,12 +180,14 @@ fn card(contest: &ContestView<'_>, with_sentence: bool) -> Markup {
         let confirmed = contest.confirmed().map(|rates| rates.median);
         confirmed.or_else(|| rate_of(contest.entry(method)?))
     });
+    let is_open = recommended.is_none() && contest.sustained.is_none();
     html! {
-        li.card.open[recommended.is_none()] {
+        li.card.open[is_open] {
             a.task href={"#contest-" (contest.index)} { (contest.title) }
             p.use {
                 @match recommended {
                     Some(method) => { span.m { (breaking(method)) } },
+                    None if contest.sustained.is_some() => { "How long the rate lasts" },
                     None => {
                         @if leader.is_none() { "Nothing measured yet" } @else { "Undecided" }
                         @if let Some(leader) = leader { span.leader { span.m { (breaking(&short_name(leader, contest.contest))) } " leads" } }
@@ -196,6 +198,11 @@ fn card(contest: &ContestView<'_>, with_sentence: bool) -> Markup {
             @if with_sentence { @if let Some(conclusion) = conclusion { p.sentence { (conclusion.sentence) } } }
         }
     }
+}
+
+/// Whether not all contests are sustained writes, of which nothing is best.
+fn has_answers(view: &View<'_>) -> bool {
+    view.contests.is_empty() || view.contests.iter().any(|contest| contest.sustained.is_none())
 }
 
 fn notes(run: &Run, left_out: usize) -> Markup {

@@ -121,7 +121,7 @@ fn the_rows_of_a_latin_square_are_balanced() {
 fn rounds_end_with_the_files_that_are_read_once_and_some_are_kept_for_the_winners() {
     for (files, contending) in [(6, 6), (10, 6), (14, 8), (40, 34)] {
         let (mut run, mut groups) = contests(1, Duration::from_mins(1));
-        groups[0].rounds_of_files = Some(files);
+        groups[0].round_limit = Some(files);
         let mut decider = decider_for(&run, groups, 100_000);
         // Too noisy to be decided.
         fastrand::seed(3);
@@ -135,6 +135,20 @@ fn rounds_end_with_the_files_that_are_read_once_and_some_are_kept_for_the_winner
         };
         assert_eq!(of_phase(false), contending, "{files}");
         assert_eq!(of_phase(true), (files - contending).min(CONFIRMING_ROUNDS), "{files}");
+    }
+}
+
+#[test]
+fn a_sustained_write_has_one_round_and_is_not_resumed_when_that_is_done() {
+    for rounds in [None, Some(5)] {
+        let (mut run, mut groups) = contests(1, Duration::from_mins(1));
+        run.contests[0].sustained = true;
+        groups[0].round_limit = Some(1);
+        let mut decider = Decider::new(&run, groups, rounds, Duration::from_mins(10), 1);
+        assert_eq!(Group::remaining(&mut run).len(), 1);
+        measure(&mut run, &mut decider, |_, _| 1.0, f64::MAX);
+        assert_eq!(count(&run, 0, 0), 1);
+        assert!(Group::remaining(&mut run).is_empty());
     }
 }
 

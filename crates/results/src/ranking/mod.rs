@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 pub(crate) use conclude::{Judged, Over, conclude_judged, tell_other_sizes, write_down};
 pub use conclude::{Judgement, conclude_all};
 use seekless_record::{DeviceUse, Latency, Phase, Standing, Summary, SystemUse, Trial, Verdict};
-pub use sentence::percent;
 
 use crate::model::Field;
 pub use crate::samples::{PairedRatio, Samples, TIE_RATIO};

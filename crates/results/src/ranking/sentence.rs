@@ -6,6 +6,8 @@ use super::TIE_RATIO;
 use super::conclude::{CHEAP, Judged, Why};
 use super::effects::Effect;
 use crate::statistics::FEWEST_SAMPLES;
+use crate::sustained::Sustained;
+use crate::units::percent;
 
 /// The smallest difference in processor use that is told: five points of one processor.
 const CPU_POINTS_TOLD: f64 = 5.0;
@@ -14,6 +16,9 @@ const CPU_POINTS_TOLD: f64 = 5.0;
 const PESSIMISATIONS_TOLD: usize = 2;
 
 pub(super) fn sentence(judged: &Judged<'_>, best: Option<usize>, effects: &[Effect]) -> String {
+    if let Some(sustained) = judged.trials.iter().flatten().copied().find_map(Sustained::of) {
+        return sustained.sentence();
+    }
     let Some(pick) = judged.pick() else {
         return too_few(judged, best);
     };
@@ -107,13 +112,6 @@ fn behind(judged: &Judged<'_>, costs_at_most: f64) -> String {
         return format!("the best{over}");
     }
     format!("at most {} slower than the best{over}", percent(costs_at_most))
-}
-
-/// A bound in per cent: never less than it is, and never 0, for it is one of 95 %.
-#[must_use]
-pub fn percent(part: f64) -> String {
-    // The subtraction keeps a bound of exactly 2 %, which f64 holds a little above, from being called 3 %.
-    format!("{:.0} %", (part * 100.0 - 1e-9).ceil().max(1.0))
 }
 
 /// The nearest of the other methods, which all are slower.

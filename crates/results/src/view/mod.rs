@@ -23,6 +23,7 @@ pub use visible::{Visible, visible};
 
 use crate::columns::{Table, tables};
 use crate::ranking::{PairedRatio, Samples};
+use crate::sustained::Sustained;
 use crate::trials::Trials;
 use crate::units::sound;
 use crate::words::{is_told_in_times, place, short_name, title, title_in, why_missing};
@@ -67,6 +68,8 @@ pub struct ContestView<'a> {
     pub system: Vec<SystemRow>,
     /// Whether the experiment is about what the whole system did.
     pub asks_for_system: bool,
+    /// What became of the rate, where it is a sustained write.
+    pub sustained: Option<Sustained<'a>>,
     /// By entry.
     trials: Vec<Vec<&'a Trial>>,
 }
@@ -174,6 +177,7 @@ impl<'a> ContestView<'a> {
             published: Vec::new(),
             system: Vec::new(),
             asks_for_system: asks_for_system(run, contest),
+            sustained: trials.iter().flatten().copied().find_map(Sustained::of),
             trials,
         };
         view.published = published::published(run, &view);

@@ -67,6 +67,7 @@ impl Ours {
             cgroup: None,
             sync_target: false,
             rehearse: false,
+            sustained: None,
         };
         let child = Child::start(&self.program, &spec, &self.stop)?;
         prepare()?;

@@ -38,6 +38,27 @@ fn what_is_left_out_has_its_default() {
 }
 
 #[test]
+fn a_sustained_write_has_one_method_and_nothing_beside() {
+    let write = |methods: &str, rest: &str| {
+        with(&format!(
+            "operation = \"write\"\nsustained = true\nmethods = [{methods}]\n{rest}"
+        ))
+    };
+    assert!(parsed(&write("\"write/sync,direct,fsync\"", "")).contests[0].sustained);
+    let command = "[[contest.command]]\nname = \"dd\"\nargv = [\"dd\", \"of={target}\"]";
+    for (methods, rest) in [
+        ("\"write/sync\", \"write/mmap\"", ""),
+        ("\"write/sync\"", "target = \"overwrite\""),
+        ("\"write/sync,access=random\"", ""),
+        ("\"write/sync\"", command),
+    ] {
+        let error = refused(&write(methods, rest));
+        assert!(error.contains("line 5") || error.contains(":5:"), "{error}");
+        assert!(error.contains("one method that writes fresh files"), "{error}");
+    }
+}
+
+#[test]
 fn everything_is_read() {
     let text = with(
         r#"operation = "copy"
