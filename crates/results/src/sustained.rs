@@ -94,7 +94,7 @@ impl<'a> Sustained<'a> {
         let all = self.stretch(0..self.seconds.len());
         if stretches.len() < FEWEST {
             return format!(
-                "Wrote {} at {} on the mean, which was too short to tell how the rate changes: write more, or allow more time.",
+                "Wrote {} at {} on average, which was too short to tell how the rate changes: write more, or allow more time.",
                 binary_bytes(all.to_bytes),
                 rate(all.bytes_per_second),
             );
@@ -189,7 +189,7 @@ fn unsteady(stretches: &[RateStretch], all: &RateStretch) -> String {
     let rates: Vec<f64> = stretches.iter().map(|stretch| stretch.bytes_per_second).collect();
     let [slow, fast] = [10, 90].map(|part| rate(percentile(&rates, part).unwrap_or(f64::NAN)));
     let (written, mean) = (binary_bytes(all.to_bytes), rate(all.bytes_per_second));
-    format!("Unsteady over {written}: mostly {slow} to {fast}, {mean} on the mean.")
+    format!("Unsteady over {written}: mostly {slow} to {fast}, {mean} on average.")
 }
 
 /// What is to be known beside levels.
