@@ -119,8 +119,7 @@ impl Folder {
     /// # Errors
     /// The system's; `ELOOP` for a link.
     pub fn open_plain(&self, name: &OsStr, access: Access) -> io::Result<File> {
-        let opened = self.open_file(name, Opening::plain(access))?;
-        opened.available().ok_or_else(|| io::ErrorKind::Unsupported.into())
+        self.open_file(name, Opening::plain(access))?.required()
     }
 
     /// Makes a file for reading and writing with a mode, less the umask.

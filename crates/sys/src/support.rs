@@ -25,6 +25,17 @@ impl<T> Support<T> {
         }
     }
 
+    /// The value, or an error with the reason why there is none.
+    ///
+    /// # Errors
+    /// Where it is unavailable.
+    pub fn required(self) -> io::Result<T> {
+        match self {
+            Self::Available(value) => Ok(value),
+            Self::Unavailable(reason) => Err(io::Error::other(reason)),
+        }
+    }
+
     /// Changes the value, keeping the reason where there is none.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Support<U> {
         match self {

@@ -164,11 +164,7 @@ impl CachedFile {
 }
 
 pub(crate) fn open_without_waiting(path: &Path) -> io::Result<File> {
-    let opening = Opening::plain(Access::Read);
-    match sys::open(path, opening)? {
-        Support::Available(file) => Ok(file),
-        Support::Unavailable(reason) => Err(io::Error::other(reason)),
-    }
+    sys::open(path, Opening::plain(Access::Read))?.required()
 }
 
 /// What a file is warmed by at a time: large enough that calls are few, small enough to break off soon.

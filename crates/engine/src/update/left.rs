@@ -5,9 +5,9 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-use seekless_sys::{self as sys, Access, Opening};
+use seekless_sys::{self as sys, Access};
 
-use super::place::{Place, is_name_of_empty, open_plainly};
+use super::place::{Place, is_name_of_empty};
 use super::state::State;
 use super::watch::{Step, StepKind, Watch};
 use crate::error::{Error, Other, Result, UpdateErrorKind};
@@ -110,6 +110,5 @@ fn is_abandoned(place: &Place, name: &OsStr) -> bool {
 }
 
 fn open_to_read(place: &Place, name: &OsStr) -> io::Result<File> {
-    let how = Opening::plain(Access::Read);
-    open_plainly(&place.folder, name, how)
+    place.folder.open_plain(name, Access::Read)
 }

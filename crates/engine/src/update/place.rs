@@ -53,7 +53,7 @@ impl Place {
     }
 
     pub fn open(&self, access: Access) -> io::Result<File> {
-        plainly(self.open_as(Opening::plain(access))?)
+        self.open_as(Opening::plain(access))?.required()
     }
 
     /// Opens the file. Opening it for writing waits for others' leases, but not as long as the kernel would.
@@ -101,15 +101,12 @@ impl Place {
     /// Makes an empty file beside it that is gone when it is closed, and opens it once more.
     pub fn make_for_a_moment(&self, how: Opening) -> io::Result<(File, File)> {
         if let Support::Available((file, path)) = sys::unnamed_file(&self.folder)? {
-            return match sys::open(&path, how)? {
-                Support::Available(again) => Ok((file, again)),
-                Support::Unavailable(reason) => Err(io::Error::other(reason)),
-            };
+            return Ok((file, sys::open(&path, how)?.required()?));
         }
         let (file, name) = self.make_beside()?;
-        let again = open_plainly(&self.folder, &name, how);
+        let again = self.folder.open_file(&name, how);
         self.folder.remove_file(&name)?;
-        let again = again?;
+        let again = again?.required()?;
         let (made, opened) = (file.metadata()?, again.metadata()?);
         if (made.dev(), made.ino()) != (opened.dev(), opened.ino()) {
             return Err(io::Error::other("another process replaced the temporary file"));
@@ -143,18 +140,6 @@ pub(super) fn is_name_of_empty(name: &OsStr) -> bool {
         .and_then(|name| name.strip_prefix(".seekless-")?.split_once('-'));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
-}
-
-/// Opens a file that needs no support of the file system.
-pub(super) fn open_plainly(folder: &Folder, name: &OsStr, how: Opening) -> io::Result<File> {
-    plainly(folder.open_file(name, how)?)
-}
-
-fn plainly(opened: Support<File>) -> io::Result<File> {
-    match opened {
-        Support::Available(file) => Ok(file),
-        Support::Unavailable(reason) => Err(io::Error::other(reason)),
-    }
 }
 
 /// The error of opening a file for writing, with the flag that keeps it from being changed where there is one.

@@ -8,13 +8,13 @@ use std::io::{self, BufReader, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use seekless_sys::{self as sys, Access, Opening};
+use seekless_sys::{self as sys, Access};
 
 use super::commit::{lock, refuse_second};
 use super::form::{Header, Read, Record};
 use super::journal::{can_have_none, journal_name, read_or_zeros, remove};
 use super::left;
-use super::place::{Place, open_plainly, with_protection};
+use super::place::{Place, with_protection};
 use super::watch::{Step, StepKind, Unwatched, Watch};
 use crate::error::{Doubt, Error, RecoverError, Result};
 
@@ -82,8 +82,7 @@ fn open_trusted(place: &Place, file: &File) -> Result<Option<File>> {
         }
         Ok(_) => {}
     }
-    let how = Opening::plain(Access::Read);
-    let journal = open_plainly(&place.folder, &name, how).map_err(failed)?;
+    let journal = place.folder.open_plain(&name, Access::Read).map_err(failed)?;
     let looked = journal.metadata().and_then(|found| Ok((found, file.metadata()?)));
     let (found, owned) = looked.map_err(failed)?;
     if !found.is_file() {
