@@ -27,6 +27,7 @@
 
 pub mod error;
 pub mod facts;
+pub mod files;
 pub mod plan;
 pub mod update;
 

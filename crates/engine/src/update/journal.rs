@@ -22,6 +22,7 @@ use super::target::Going;
 use super::watch::{Step, StepKind, Watch};
 use super::writes::{Layout, Writes};
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
+use crate::files::read_full;
 use crate::transfer::Side;
 use seekless_method::{Method, UpdateOrder};
 
@@ -190,15 +191,7 @@ fn fill((journal, path): (&File, &Path), header: &Header, side: &Side<'_>, updat
 }
 
 pub(super) fn read_or_zeros(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-    let mut done = 0;
-    while done < bytes.len() {
-        match file.read_at(&mut bytes[done..], offset + done as u64) {
-            Ok(0) => break,
-            Ok(read) => done += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+    let done = read_full(file, bytes, offset)?;
     bytes[done..].fill(0);
     Ok(())
 }

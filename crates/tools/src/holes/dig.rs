@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use seekless::DataRanges;
+use seekless::files::read_some;
 use seekless_sys::MappedBytes;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -255,14 +256,11 @@ fn digest(held: &Held<'_>, how: Dig) -> Result<Option<[u8; 32]>> {
     let mut digest = Sha256::new();
     let mut offset = 0;
     loop {
-        match held.file.read_at(&mut buffer, offset) {
-            Ok(0) => return Ok(Some(digest.finalize().into())),
-            Ok(read) => {
-                digest.update(&buffer[..read]);
-                offset += read as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(held.failed("reading it", error)),
+        let read = read_some(&held.file, &mut buffer, offset).map_err(|error| held.failed("reading it", error))?;
+        if read == 0 {
+            return Ok(Some(digest.finalize().into()));
         }
+        digest.update(&buffer[..read]);
+        offset += read as u64;
     }
 }

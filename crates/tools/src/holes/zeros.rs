@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 use rayon::prelude::*;
+use seekless::files::read_full;
 use seekless_sys::{Advice, Buffer, MappedBytes};
 
 /// What a thread takes at a time, and what it reads at a time: a huge page. Copying into it is cheaper than mapping, which
@@ -166,7 +166,7 @@ impl Runs {
     fn read(&mut self, file: &File, buffer: &mut [u8], piece: &Range<u64>, evict: bool) -> io::Result<()> {
         for start in piece.clone().step_by(buffer.len()) {
             let wanted = (piece.end - start).min(buffer.len() as u64) as usize;
-            let length = read_whole(file, &mut buffer[..wanted], start)?;
+            let length = read_full(file, &mut buffer[..wanted], start)?;
             self.look(MappedBytes::from(&buffer[..length]), start);
             let is_zeros = self
                 .found
@@ -228,20 +228,6 @@ fn zero_runs(bytes: MappedBytes<'_>, block_bytes: usize, mut run: impl FnMut(Ran
         }
         at = end + block_bytes;
     }
-}
-
-/// Reads until the buffer is full or the file ends, and gives how much there was.
-fn read_whole(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut done = 0;
-    while done < buffer.len() {
-        match file.read_at(&mut buffer[done..], offset + done as u64) {
-            Ok(0) => break,
-            Ok(read) => done += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(done)
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Mode, OFlags, openat};
+use seekless::files::{read_full, read_some};
 
 use super::large::{LARGE_BYTES, Large, LargePair};
 use super::look::{Facts, both, compare_metadata, failed};
@@ -91,7 +91,7 @@ impl Opened {
         for side in Side::BOTH {
             let at = side as usize;
             lengths[at] =
-                read_at(&self.files[at], &mut buffers[at], 0).map_err(|error| failed(side, "reading", error))?;
+                read_some(&self.files[at], &mut buffers[at], 0).map_err(|error| failed(side, "reading", error))?;
         }
         Ok(lengths)
     }
@@ -184,7 +184,7 @@ impl Opened {
             let mut lengths = [0; 2];
             for side in Side::BOTH {
                 let index = side as usize;
-                let read = fill_at(&self.files[index], &mut buffers[index], at);
+                let read = read_full(&self.files[index], &mut buffers[index], at);
                 lengths[index] = read.map_err(|error| Some(failed(side, "reading", error)))?;
             }
             let (one, other) = (&buffers[0][..lengths[0]], &buffers[1][..lengths[1]]);
@@ -225,25 +225,4 @@ fn end(sizes: [u64; 2]) -> Option<Contents> {
 
 fn first_difference(one: &[u8], other: &[u8]) -> Option<usize> {
     one.iter().zip(other).position(|(one, other)| one != other)
-}
-
-fn read_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-    loop {
-        match file.read_at(buffer, at) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            other => return other,
-        }
-    }
-}
-
-/// Reads until the buffer is full or the file ends.
-fn fill_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-    let mut length = 0;
-    while length < buffer.len() {
-        match read_at(file, &mut buffer[length..], at + length as u64)? {
-            0 => break,
-            more => length += more,
-        }
-    }
-    Ok(length)
 }

@@ -1,0 +1,5 @@
+//! Files as they are, whatever the method.
+
+mod read;
+
+pub use read::{read_full, read_some};

@@ -1,0 +1,33 @@
+//! Reading a file where no method was asked for.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Reads once: pread(2), again where a signal interrupted it.
+///
+/// # Errors
+/// The system's.
+pub fn read_some(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    loop {
+        match file.read_at(buffer, offset) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// Reads until the buffer is full or the file ends, and gives how much there was.
+///
+/// # Errors
+/// The system's.
+pub fn read_full(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match read_some(file, &mut buffer[done..], offset + done as u64)? {
+            0 => break,
+            read => done += read,
+        }
+    }
+    Ok(done)
+}
