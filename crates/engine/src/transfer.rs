@@ -6,6 +6,7 @@ mod visits;
 
 use std::fs::{File, Metadata};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 
 use crate::Producer;
 use crate::error::{Action, CopyError, Error, Result, UpdateErrorKind, WriteError};
+use crate::files::{Stretch, stretches};
 use seekless_method::{CachePolicy, Durability, Method, Preallocate};
 
 /// What was done.
@@ -193,6 +195,12 @@ impl<'a> Side<'a> {
         self.file
             .metadata()
             .map_err(|error| self.failed("looking at it", error))
+    }
+
+    /// Where it has data and holes within a range, in order, as [`stretches`] tells it.
+    pub fn stretches(&self, within: Range<u64>, alignment: u64) -> impl Iterator<Item = Result<Stretch>> {
+        let asked = stretches(&self.file, within, alignment, || self.count_call());
+        asked.map(|stretch| stretch.map_err(|(action, error)| self.failed(action, error)))
     }
 
     /// Gives a target its size or its blocks, those from an offset on, as the method says.

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use seekless::cache::{self, CachedFile, Resident};
+use seekless::files::allocated_bytes;
 use seekless_record::{Cache, Drop};
-
-use crate::layout::allocated_bytes;
 
 /// Whether files are in the state that is claimed.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,13 +3,12 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 
 use seekless_sys::{self as sys, Extent, Support};
 
 use super::pair::Pair;
 use crate::error::Result;
-use crate::holes::{end_of_data, next_data};
+use crate::files::{Stretch, allocated_bytes};
 
 /// Files shorter than this are read, whatever they share: that is quicker than asking.
 const SHARED_FROM_BYTES: u64 = 128 << 10;
@@ -56,11 +55,16 @@ impl Map {
     }
 
     /// The stretches of the two, in order.
-    pub fn runs<'a>(&'a self, pair: &'a Pair<'a>) -> Runs<'a> {
+    pub fn runs<'a>(&'a self, pair: &'a Pair<'a>) -> Runs<'a, impl Iterator<Item = Result<Stretch>>> {
+        let coming = [0, 1].map(|file| {
+            let asks = self.holes && may_have_holes(pair, file);
+            asks.then(|| pair.sides[file].stretches(pair.place(file, &(0..pair.bytes)), 1))
+        });
         Runs {
             pair,
             at: 0,
-            known: [0, 1].map(|file| Stretch::start(self.holes && may_have_holes(pair, file))),
+            known: [(true, 0); 2],
+            coming,
             shared: &self.shared,
             hasher: DefaultHasher::new(),
         }
@@ -70,36 +74,22 @@ impl Map {
 /// Whether a file has fewer blocks than bytes; else asking where its holes are is in vain.
 fn may_have_holes(pair: &Pair<'_>, file: usize) -> bool {
     let metadata = pair.metadata(file);
-    metadata.blocks().saturating_mul(512) < metadata.len()
-}
-
-/// A run of data or a hole of one file, in offsets of the pair.
-#[derive(Clone, Copy)]
-struct Stretch {
-    is_data: bool,
-    until: u64,
-}
-
-impl Stretch {
-    /// Nothing is known yet, or all of the file counts as data.
-    fn start(ask: bool) -> Self {
-        Self {
-            is_data: true,
-            until: if ask { 0 } else { u64::MAX },
-        }
-    }
+    allocated_bytes(metadata) < metadata.len()
 }
 
 /// The stretches of two files, each as long as it can be said in one word.
-pub(super) struct Runs<'a> {
+pub(super) struct Runs<'a, I> {
     pair: &'a Pair<'a>,
     at: u64,
-    known: [Stretch; 2],
+    /// Of each file, whether there is data, and the offset of the pair until which that is known.
+    known: [(bool, u64); 2],
+    /// What comes behind that; all of the file counts as data where nothing does.
+    coming: [Option<I>; 2],
     shared: &'a [Range<u64>],
     hasher: DefaultHasher,
 }
 
-impl Runs<'_> {
+impl<I: Iterator<Item = Result<Stretch>>> Runs<'_, I> {
     /// A number that differs where what was said so far differs.
     pub fn signature(&self) -> u64 {
         self.hasher.finish()
@@ -111,13 +101,19 @@ impl Runs<'_> {
             return Ok(None);
         }
         for file in 0..2 {
-            if self.known[file].until <= at {
-                self.known[file] = ask(self.pair, file, at, self.known[file])?;
+            if self.known[file].1 <= at {
+                let start = self.pair.starts[file];
+                let next = self.coming[file].as_mut().and_then(Iterator::next).transpose()?;
+                self.known[file] = match next {
+                    Some(Stretch::Data(range)) => (true, range.end - start),
+                    Some(Stretch::Hole(range)) => (false, range.end - start),
+                    None => (true, u64::MAX),
+                };
             }
         }
-        let [one, other] = self.known;
-        let mut until = one.until.min(other.until).min(self.pair.bytes);
-        let kind = match (one.is_data, other.is_data) {
+        let [(one_is_data, one_until), (other_is_data, other_until)] = self.known;
+        let mut until = one_until.min(other_until).min(self.pair.bytes);
+        let kind = match (one_is_data, other_is_data) {
             (true, true) => {
                 let (kind, end) = self.data_or_shared(at);
                 until = until.min(end);
@@ -144,26 +140,6 @@ impl Runs<'_> {
             None => (Kind::Data, u64::MAX),
         }
     }
-}
-
-/// Asks whether there is data or a hole at an offset of the pair, and until where.
-fn ask(pair: &Pair<'_>, file: usize, at: u64, last: Stretch) -> Result<Stretch> {
-    let (side, start) = (&pair.sides[file], pair.starts[file]);
-    // Behind a hole there is data: that was the answer to the last question.
-    if last.is_data || last.until != at {
-        let data = next_data(side, start + at)? - start;
-        if data > at {
-            return Ok(Stretch {
-                is_data: false,
-                until: data,
-            });
-        }
-    }
-    let end = end_of_data(side, start + at)?;
-    Ok(Stretch {
-        is_data: true,
-        until: end.unwrap_or(u64::MAX) - start,
-    })
 }
 
 /// The ranges in which both files have the same extents, and nothing about these is in doubt.

@@ -10,6 +10,7 @@ use super::CompareBytes;
 use super::map::{Kind, Map};
 use super::pair::Pair;
 use crate::error::Result;
+use crate::files::allocated_bytes;
 use crate::transfer::MEMORY_ALIGNMENT;
 use seekless_method::{Differ, Order};
 
@@ -202,7 +203,7 @@ impl<'a> Pass<'a> {
     /// Whether a file whose holes are where the map says could not have as many blocks as it has.
     fn has_too_many_blocks(&self, file: usize) -> bool {
         let metadata = self.pair.metadata(file);
-        let allocated = metadata.blocks().saturating_mul(512);
+        let allocated = allocated_bytes(metadata);
         let most = metadata.len().saturating_sub(self.claimed_bytes[file]);
         self.claimed_bytes[file] > 0 && allocated > most + most / 8 + OVERHEAD_BYTES
     }

@@ -7,7 +7,7 @@ use seekless_sys::{self as sys, Buffer, Support};
 
 use super::CopyBytes;
 use crate::error::Result;
-use crate::holes::{Stretch, Stretches};
+use crate::files::Stretch;
 use crate::transfer::{MEMORY_ALIGNMENT, Side};
 
 /// What was not copied.
@@ -34,9 +34,8 @@ pub(super) fn copy_data(
         zeros: None,
     };
     let alignment = source.alignment.max(target.alignment);
-    let mut stretches = Stretches::of(source, alignment);
-    while let Some(stretch) = stretches.next()? {
-        match stretch {
+    for stretch in source.stretches(0..source.bytes, alignment) {
+        match stretch? {
             Stretch::Data(range) => mechanism.copy(source, target, range)?,
             Stretch::Hole(range) => {
                 skipped.hole_bytes += range.end - range.start;
@@ -45,9 +44,8 @@ pub(super) fn copy_data(
         }
     }
     if mechanism.spills() {
-        let mut stretches = Stretches::of(source, alignment);
-        while let Some(stretch) = stretches.next()? {
-            if let Stretch::Hole(range) = stretch {
+        for stretch in source.stretches(0..source.bytes, alignment) {
+            if let Stretch::Hole(range) = stretch? {
                 skipped.freed |= free(target, &range)?;
             }
         }

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use seekless_sys::{self as sys, Support};
 
+use crate::files::allocated_bytes;
+
 /// What a file is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FileFacts {
@@ -19,16 +21,13 @@ pub struct FileFacts {
     pub resident: Option<f64>,
 }
 
-/// What `st_blocks` counts (stat(2)).
-const STAT_BLOCK_BYTES: u64 = 512;
-
 impl FileFacts {
     /// What the system tells of a file; of one that cannot be opened, not what is in the page cache.
     #[must_use]
     pub fn of(metadata: &Metadata, file: Option<&File>) -> Self {
         let found = Self {
             bytes: metadata.len(),
-            allocated_bytes: metadata.blocks().saturating_mul(STAT_BLOCK_BYTES),
+            allocated_bytes: allocated_bytes(metadata),
             device: metadata.dev(),
             resident: None,
         };

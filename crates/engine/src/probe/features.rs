@@ -5,15 +5,15 @@
 
 use std::fs::{self, File};
 use std::ops::ControlFlow;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::{Availability, Probe, incompressible, reason};
 use crate::error::{Error, Result};
+use crate::files::{self, extents};
 use crate::storage::cache::{CachedFile, Resident};
-use crate::storage::extents::extents;
 use seekless_method::Method;
 
 /// A feature of a storage, and whether it works there.
@@ -342,7 +342,7 @@ fn write_lease(bench: &Bench) -> Attempt {
 }
 
 fn allocated_bytes(file: &File) -> std::result::Result<u64, String> {
-    Ok(file.metadata().map_err(said)?.blocks() * SECTOR_BYTES)
+    Ok(files::allocated_bytes(&file.metadata().map_err(said)?))
 }
 
 fn done(answer: std::io::Result<Support<()>>) -> Attempt {

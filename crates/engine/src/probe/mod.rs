@@ -9,7 +9,7 @@ mod features;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::ops::{ControlFlow, Range};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,6 +18,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 use crate::compare::{Comparer, Verdict};
 use crate::copy::Copier;
 use crate::error::{Error, Result, full_text};
+use crate::files;
 use crate::plan;
 use crate::read::Reader;
 use crate::storage::cache::{self, Resident};
@@ -334,7 +335,7 @@ fn why_holes_are_not_skipped(method: &Method, transfer: Transfer) -> Option<Stri
 
 fn allocated_bytes(path: &Path) -> Result<u64> {
     let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
-    Ok(metadata.blocks() * 512)
+    Ok(files::allocated_bytes(&metadata))
 }
 
 /// How often a write that seems to use the page cache is tried, and how long apart.

@@ -19,7 +19,7 @@ pub(crate) use posix_aio::slot as aio_slot;
 use crate::Consumer;
 use crate::consumer::Delivered;
 use crate::error::{Error, Result};
-use crate::holes::{Stretch, Stretches};
+use crate::files::Stretch;
 use crate::setup::Setup;
 use crate::transfer::{Side, Transfer, Visits};
 use seekless_method::{AccessPattern, MechanismId, Method, Operation, ReadMechanism};
@@ -150,9 +150,8 @@ fn feed(mechanism: &mut dyn ReadSource, source: &Side<'_>, consumer: &dyn Consum
     if !source.method.options().holes_skipped() {
         return mechanism.read(source, 0..source.bytes, consumer);
     }
-    let mut stretches = Stretches::of(source, source.alignment);
-    while let Some(stretch) = stretches.next()? {
-        let stopped = match stretch {
+    for stretch in source.stretches(0..source.bytes, source.alignment) {
+        let stopped = match stretch? {
             Stretch::Data(range) => mechanism.read(source, range, consumer)?,
             Stretch::Hole(range) => consumer.zeros(range.start, range.end - range.start).is_break(),
         };

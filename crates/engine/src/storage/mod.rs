@@ -3,6 +3,5 @@
 pub mod cache;
 pub(crate) mod device;
 pub(crate) mod direct;
-pub(crate) mod extents;
 pub(crate) mod facts;
 mod mount;

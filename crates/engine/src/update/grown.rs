@@ -7,7 +7,7 @@ use seekless_sys::{self as sys, Buffer, Support};
 
 use super::target::{Going, exclude_others};
 use crate::error::Result;
-use crate::holes::{end_of_data, next_data};
+use crate::files::Stretch;
 use crate::transfer::{MEMORY_ALIGNMENT, Side};
 use seekless_method::Preallocate;
 
@@ -106,11 +106,12 @@ pub(super) fn cut(
     }
     let buffer = Buffer::new(LOOKED_AT_BYTES, MEMORY_ALIGNMENT);
     let mut buffer = buffer.map_err(|error| side.failed("making a buffer", error))?;
-    let mut at = next_data(side, end)?;
     let length = side.metadata()?.len();
-    while at < length {
-        let until = end_of_data(side, at)?.unwrap_or(length).min(length);
-        while at < until {
+    let mut at = end;
+    for stretch in side.stretches(end..length, 1) {
+        let Stretch::Data(range) = stretch? else { continue };
+        at = at.max(range.start);
+        while at < range.end {
             let from = at - at % side.alignment;
             side.count_call();
             let read = side.file.read_at(&mut buffer, from);
@@ -122,7 +123,6 @@ pub(super) fn cut(
             }
             at += found.len() as u64;
         }
-        at = next_data(side, at)?;
     }
     let is_cut = sys::holds_write_lease(&side.file) && side.metadata()?.len() == length;
     if is_cut {

@@ -17,7 +17,7 @@ use super::target::Target;
 use super::writes::Write;
 use super::{PrepareUpdate, UpdateTarget};
 use crate::error::{Error, Result};
-use crate::holes::{end_of_data, next_data};
+use crate::files::Stretch;
 use crate::read::require_guard;
 use crate::setup::Setup;
 use crate::transfer::Side;
@@ -98,14 +98,14 @@ fn fill_holes(target: &Target<'_>, block_bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// The first hole at or behind an offset; none where the system does not tell, or where others filled it meanwhile.
+/// The first hole at or behind an offset; none where there is none, or where the system does not tell.
 fn hole_from(side: &Side<'_>, offset: u64) -> Result<Option<Range<u64>>> {
-    let start = end_of_data(side, offset)?.unwrap_or(offset);
-    if start == u64::MAX {
-        return Ok(None);
+    for stretch in side.stretches(offset..side.bytes, 1) {
+        if let Stretch::Hole(hole) = stretch? {
+            return Ok(Some(hole));
+        }
     }
-    let hole = start..next_data(side, start)?;
-    Ok(Some(hole).filter(|hole| !hole.is_empty()))
+    Ok(None)
 }
 
 /// Fails where others made the file shorter meanwhile: what was stored behind its end is not in it.

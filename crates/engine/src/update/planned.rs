@@ -13,7 +13,7 @@ use super::place::Place;
 use super::resolved::Updates;
 use crate::error::{Error, Result, full_text};
 use crate::facts::{Costs, FileFacts, costs_by, has_holes};
-use crate::holes::DataRanges;
+use crate::files::data_ranges;
 use crate::plan::{self, Gaps, Plan, PlanLimits, Safety, UpdateFacts};
 use crate::storage::cache::open_without_waiting;
 use crate::storage::direct::direct_alignment;
@@ -183,7 +183,7 @@ fn shares_blocks(path: &Path) -> bool {
 /// How much of a file is not in holes.
 fn data_bytes(file: &File) -> io::Result<u64> {
     let end = file.metadata()?.len();
-    let ranges = DataRanges::of(file, 0..end);
+    let ranges = data_ranges(file, 0..end);
     ranges.map(|range| range.map(|range| range.end - range.start)).sum()
 }
 

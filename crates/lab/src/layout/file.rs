@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io;
 use std::ops::{ControlFlow, Range};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use seekless::files::{allocated_bytes, data_ranges};
 use seekless::method::format_size;
-use seekless::{Chunk, Consumer, DataRanges};
+use seekless::{Chunk, Consumer};
 use seekless_sys::{self as sys, Support};
 
 use super::fragments::verify_fragmented;
@@ -77,7 +78,7 @@ pub fn verify(path: &Path, pieces: &Layout) -> io::Result<Result<(), String>> {
     if let Support::Unavailable(reason) = sys::next_hole(&file, 0)? {
         return Ok(Err(reason.to_owned()));
     }
-    let found: Vec<_> = DataRanges::of(&file, 0..pieces.bytes()).collect::<io::Result<_>>()?;
+    let found: Vec<_> = data_ranges(&file, 0..pieces.bytes()).collect::<io::Result<_>>()?;
     let wished = pieces.allocated();
     if let Some(wrong) = first_difference(&wished, &found) {
         return Ok(Err(wrong));
@@ -93,11 +94,6 @@ pub fn verify(path: &Path, pieces: &Layout) -> io::Result<Result<(), String>> {
         )));
     }
     Ok(Ok(()))
-}
-
-/// What a file takes on its device, by stat(2).
-pub fn allocated_bytes(metadata: &std::fs::Metadata) -> u64 {
-    metadata.blocks() * 512
 }
 
 /// What is not as it was wished, in the order of the file.

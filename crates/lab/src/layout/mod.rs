@@ -7,7 +7,7 @@ mod file;
 mod fragments;
 mod text;
 
-pub use file::{allocated_bytes, lay_out, try_holes, verify};
+pub use file::{lay_out, try_holes, verify};
 pub use fragments::{make_fragmented, try_fragments};
 
 use std::ops::Range;

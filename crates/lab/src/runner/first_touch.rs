@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use seekless::cache::CachedFile;
+use seekless::files::allocated_bytes;
 use seekless::method::Operation;
 use seekless_results::CONFIRMING_ROUNDS;
 use walkdir::WalkDir;
 
 use super::size::by_size;
 use super::{Bench, BenchError};
-use crate::layout::allocated_bytes;
 use crate::testfile::TestFile;
 use crate::trial::Stop;
 

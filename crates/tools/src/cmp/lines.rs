@@ -2,11 +2,9 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
 
 use memchr::memchr_iter;
-use rustix::fs::SeekFrom;
-use rustix::io::Errno;
+use seekless::files::{allocated_bytes, data_ranges, read_some};
 
 const BLOCK_BYTES: usize = 128 << 10;
 
@@ -14,28 +12,23 @@ const BLOCK_BYTES: usize = 128 << 10;
 /// shorter by now. Holes, which are zeros, are not read, except for their last byte.
 pub(super) fn count_newlines(file: &File, start: u64, len: u64) -> io::Result<(u64, Option<u8>)> {
     let mut buffer = vec![0; BLOCK_BYTES];
-    let (mut newlines, mut last_byte, mut offset) = (0, None, start);
-    let is_sparse = file.metadata()?.blocks().saturating_mul(512) < len;
-    while offset < start + len {
-        if is_sparse {
-            let data = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
-                Ok(data) => data,
-                // There is no data any more.
-                Err(Errno::NXIO) => u64::MAX,
-                Err(_) => offset,
-            };
-            offset = data.clamp(offset, start + len - 1);
-        }
-        let wanted = (start + len - offset).min(BLOCK_BYTES as u64) as usize;
-        match file.read_at(&mut buffer[..wanted], offset) {
-            Ok(0) => break,
-            Ok(read) => {
-                newlines += memchr_iter(b'\n', &buffer[..read]).count() as u64;
-                last_byte = Some(buffer[read - 1]);
-                offset += read as u64;
+    let (mut newlines, mut last_byte, mut offset, end) = (0, None, start, start + len);
+    let is_sparse = allocated_bytes(&file.metadata()?) < len;
+    let known_data = is_sparse.then(|| data_ranges(file, start..end)).into_iter().flatten();
+    let last = if is_sparse { end.saturating_sub(1) } else { start };
+    for data in known_data.chain([Ok(last..end)]) {
+        // What cannot be told of may be data.
+        let data = data.unwrap_or(offset..end);
+        offset = offset.max(data.start);
+        while offset < data.end {
+            let wanted = (data.end - offset).min(BLOCK_BYTES as u64) as usize;
+            let read = read_some(file, &mut buffer[..wanted], offset)?;
+            if read == 0 {
+                return Ok((newlines, last_byte));
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            newlines += memchr_iter(b'\n', &buffer[..read]).count() as u64;
+            last_byte = Some(buffer[read - 1]);
+            offset += read as u64;
         }
     }
     Ok((newlines, last_byte))
@@ -44,6 +37,7 @@ pub(super) fn count_newlines(file: &File, start: u64, len: u64) -> io::Result<(u
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::os::unix::fs::FileExt;
 
     use proptest::prelude::*;
 

@@ -7,8 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
-use seekless::DataRanges;
-use seekless::files::read_some;
+use seekless::files::{allocated_bytes, data_ranges, read_some};
 use seekless_sys::MappedBytes;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -68,7 +67,7 @@ pub fn dig(path: &Path, how: Dig, stop: &Stop) -> Result<Dug> {
 fn look(path: &Path, how: Dig, stop: &Stop) -> Result<Dug> {
     let metadata = require_regular(path)?;
     let file = File::open(path).map_err(|error| Error::system(path, "opening it", error))?;
-    let allocated = std::os::unix::fs::MetadataExt::blocks(&metadata) * super::SECTOR_BYTES;
+    let allocated = allocated_bytes(&metadata);
     let mut dug = Dug {
         path: path.to_owned(),
         bytes: metadata.len(),
@@ -89,13 +88,7 @@ fn look(path: &Path, how: Dig, stop: &Stop) -> Result<Dug> {
         Ok(())
     };
     zeros
-        .find(
-            &file,
-            dug.bytes,
-            DataRanges::of(&file, 0..dug.bytes),
-            &go_on,
-            &mut count,
-        )
+        .find(&file, dug.bytes, data_ranges(&file, 0..dug.bytes), &go_on, &mut count)
         .map_err(failed)?;
     (dug.holes, dug.zero_bytes) = (counted.holes, counted.bytes);
     Ok(dug)
@@ -139,7 +132,7 @@ pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop) -> Result<Dug> {
     };
     let go_on = || !stop.is_stopped() && held.is_alone();
     let scan = |run: &mut dyn FnMut(Range<u64>) -> io::Result<()>| {
-        let data = DataRanges::of(&held.file, 0..bytes);
+        let data = data_ranges(&held.file, 0..bytes);
         let scanned = zeros.find(&held.file, bytes, data, &go_on, run);
         scanned.map_err(|error| held.failed("looking for zeros in it", error))
     };

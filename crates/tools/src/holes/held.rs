@@ -9,11 +9,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use seekless::files;
 use seekless_sys::{self as sys, Access, Opening, Support};
 
+use super::Result;
 use super::error::{Error, OPENING};
 use super::holders::holders;
-use super::{Result, SECTOR_BYTES};
 
 /// A file under a write lease.
 pub(super) struct Held<'a> {
@@ -115,7 +116,7 @@ impl<'a> Held<'a> {
 
     /// What the file takes before anything was done.
     pub fn allocated_before_bytes(&self) -> u64 {
-        self.metadata.blocks() * SECTOR_BYTES
+        files::allocated_bytes(&self.metadata)
     }
 
     /// Whether all of the file is on its device, so that the file system knows what it takes: blocks are found late by
@@ -138,7 +139,7 @@ impl<'a> Held<'a> {
                 what: format!("its size was {} bytes and is {}", self.metadata.len(), metadata.len()),
             });
         }
-        Ok(metadata.blocks() * SECTOR_BYTES)
+        Ok(files::allocated_bytes(&metadata))
     }
 
     /// Makes a hole of whole blocks.

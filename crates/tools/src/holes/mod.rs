@@ -38,9 +38,6 @@ pub use show::{Shown, show};
 /// The result of these jobs.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The unit in which `st_blocks` counts (stat(2)).
-const SECTOR_BYTES: u64 = 512;
-
 /// Ends a job from outside.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);

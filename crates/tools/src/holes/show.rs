@@ -1,17 +1,16 @@
 //! Showing what a file consists of. Nothing is changed.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless::DataRanges;
+use seekless::files::{allocated_bytes, data_ranges};
 use seekless_sys::{self as sys, Support};
 use serde::Serialize;
 
 use super::held::{block_bytes, require_regular};
 use super::map::tell_hole;
 use super::zeros::Zeros;
-use super::{Error, Kind, Result, SECTOR_BYTES, Stop, Stretch};
+use super::{Error, Kind, Result, Stop, Stretch};
 
 /// What a file consists of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -57,7 +56,7 @@ pub fn show(path: &Path, with_zeros: bool, stop: &Stop, tell: &mut dyn FnMut(&St
     let mut shown = Shown {
         path: path.to_owned(),
         bytes,
-        allocated_bytes: metadata.blocks() * SECTOR_BYTES,
+        allocated_bytes: allocated_bytes(&metadata),
         extents: found.as_ref().map(|found| found.len() as u64),
         is_known: sys::next_hole(&file, 0).map_or(bytes == 0, |hole| hole.available().is_some()),
         ..Shown::default()
@@ -69,7 +68,7 @@ pub fn show(path: &Path, with_zeros: bool, stop: &Stop, tell: &mut dyn FnMut(&St
             shown.count(&stretch);
             tell(&stretch);
         };
-        for data in DataRanges::of(&file, 0..bytes) {
+        for data in data_ranges(&file, 0..bytes) {
             let range = data.map_err(failed("asking for holes"))?;
             tell_hole(at..range.start, &mut extents, &mut count);
             at = range.end;
@@ -110,7 +109,7 @@ fn zero_bytes(file: &File, path: &Path, bytes: u64, stop: &Stop) -> Result<u64> 
     };
     let go_on = || !stop.is_stopped();
     zeros
-        .find(file, bytes, DataRanges::of(file, 0..bytes), &go_on, &mut count)
+        .find(file, bytes, data_ranges(file, 0..bytes), &go_on, &mut count)
         .map_err(failed)?;
     Ok(found)
 }

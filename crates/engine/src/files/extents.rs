@@ -1,6 +1,7 @@
 //! How a file lies on its device, as far as the file system tells.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use seekless_sys::{self as sys, Support};
@@ -37,4 +38,10 @@ pub fn extents(path: &Path) -> Result<Option<ExtentSummary>> {
         allocated_bytes: found.iter().map(|extent| extent.length).sum(),
         shared_bytes: shared.sum(),
     }))
+}
+
+/// What a file takes on its file system: `st_blocks`, which counts 512 bytes whatever the block (stat(2)).
+#[must_use]
+pub fn allocated_bytes(metadata: &Metadata) -> u64 {
+    metadata.blocks().saturating_mul(512)
 }
