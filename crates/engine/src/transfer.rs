@@ -7,7 +7,6 @@ mod visits;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +19,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 
 use crate::Producer;
 use crate::error::{Action, CopyError, Error, Result, UpdateErrorKind, WriteError};
-use crate::files::{Stretch, stretches};
+use crate::files::{Identity, Stretch, require_regular, stat_regular, stretches};
 use seekless_method::{CachePolicy, Durability, Method, Preallocate};
 
 /// What was done.
@@ -70,9 +69,6 @@ pub(crate) struct Side<'a> {
 impl<'a> Side<'a> {
     /// Opens a source as the method says.
     pub fn open_source(path: &'a Path, method: &'a Method) -> Result<Self> {
-        // Before it is opened: opening some devices does something.
-        let metadata = std::fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
-        require_regular(path, &metadata)?;
         let mut side = Self::open(path, method, Access::Read)?;
         side.bytes = side.metadata()?.len();
         Ok(side)
@@ -103,11 +99,7 @@ impl<'a> Side<'a> {
     pub fn open_target(path: &'a Path, method: &'a Method, destination: Destination, bytes: u64) -> Result<Self> {
         let access = match destination {
             Destination::New => Access::CreateNew,
-            Destination::Overwrite => {
-                let metadata = std::fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
-                require_regular(path, &metadata)?;
-                Access::Overwrite
-            }
+            Destination::Overwrite => Access::Overwrite,
         };
         let mut side = Self::open(path, method, access)?;
         side.bytes = bytes;
@@ -115,6 +107,9 @@ impl<'a> Side<'a> {
     }
 
     fn open(path: &'a Path, method: &'a Method, access: Access) -> Result<Self> {
+        if access != Access::CreateNew {
+            stat_regular(path)?;
+        }
         Self::open_by(path, method, access, |how| sys::open(path, how))
     }
 
@@ -267,9 +262,10 @@ impl<'a> Side<'a> {
     /// Removes a target that this operation made, after it failed: a new file is whole or not there. What stands under
     /// the name meanwhile and is not ours stays.
     pub fn remove_failed(&self) {
-        let same = |found: &Metadata, ours: &Metadata| (found.dev(), found.ino()) == (ours.dev(), ours.ino());
-        let is_ours = std::fs::symlink_metadata(self.path)
-            .is_ok_and(|found| self.metadata().is_ok_and(|ours| same(&found, &ours)));
+        let is_ours = std::fs::symlink_metadata(self.path).is_ok_and(|found| {
+            self.metadata()
+                .is_ok_and(|ours| Identity::of(&found) == Identity::of(&ours))
+        });
         if is_ours && let Err(error) = std::fs::remove_file(self.path) {
             tracing::warn!(path = %self.path.display(), %error, "what failed to be written could not be removed");
         }
@@ -382,30 +378,12 @@ fn unavailable(path: &Path, method: &Method, reason: &str) -> Error {
     }
 }
 
-/// Fails for anything that is no regular file: opening a FIFO would wait, reading a device would not end.
-pub(crate) fn require_regular(path: &Path, metadata: &Metadata) -> Result<()> {
-    let kind = metadata.file_type();
-    let kind = match () {
-        () if kind.is_file() => return Ok(()),
-        () if kind.is_dir() => "a directory",
-        () if kind.is_fifo() => "a FIFO",
-        () if kind.is_socket() => "a socket",
-        () if kind.is_block_device() || kind.is_char_device() => "a device",
-        () => "not a regular file",
-    };
-    Err(Error::NotRegular {
-        path: path.to_owned(),
-        kind,
-    })
-}
-
 /// Fails where the source is the file that a path names.
 pub(crate) fn require_distinct(source: &Side<'_>, target: &Path) -> Result<()> {
     let Ok(other) = std::fs::metadata(target) else {
         return Ok(());
     };
-    let one = source.metadata()?;
-    if (one.dev(), one.ino()) == (other.dev(), other.ino()) {
+    if Identity::of(&source.metadata()?) == Identity::of(&other) {
         let path = target.to_owned();
         return Err(CopyError::SameFile { path }.into());
     }

@@ -187,7 +187,8 @@ impl<'a> Job<'a> {
         if !which.recursive
             && let Some(folder) = which.paths.iter().find(|path| path.is_dir())
         {
-            bail!("{}: is a folder; say -r to take all files in it", visible_path(folder));
+            let shown = visible_path(folder);
+            bail!("{shown}: is a directory; say -r to take all files in it");
         }
         expect_wishes()?;
         let stop = Stop::default();

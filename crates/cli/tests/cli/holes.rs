@@ -228,7 +228,7 @@ fn folders_need_a_word_and_are_summed_up() {
     }
     fs::hard_link(place.path("one"), place.path("again")).unwrap();
     let sentence = place.run(&["holes", "dig", "."]).refused();
-    assert!(sentence.contains("is a folder; say -r"), "{sentence}");
+    assert!(sentence.contains("is a directory; say -r"), "{sentence}");
     let dug = place.run(&["holes", "dig", "-r", "."]).succeeded().stdout;
     assert!(
         dug.contains("Together  2 files: 2 holes, 200 kB in total") && dug.contains("1 additional hard link"),
@@ -269,7 +269,7 @@ fn ranges_and_kinds_that_make_no_sense_are_refused() {
         (&["punch", "file", "-1", "1"], "unexpected argument"),
         (&["punch", "file", "x", "1"], "invalid value 'x'"),
         (&["punch", "missing", "0", "1"], "missing: looking at it failed"),
-        (&["punch", ".", "0", "1"], "is a folder"),
+        (&["punch", ".", "0", "1"], "is a directory"),
         (&["dig", "/dev/null"], "is a device"),
         (&["show", "missing"], "missing: cannot stat"),
         (&["fill"], "required"),

@@ -11,6 +11,7 @@ use seekless_sys::{self as sys, MappedBytes};
 
 use super::{Part, Verdict, Which};
 use crate::error::Result;
+use crate::files::Identity;
 use crate::transfer::Side;
 use seekless_method::{Differ, Method};
 
@@ -80,7 +81,7 @@ impl<'a> Pair<'a> {
 
     /// Whether both have one `st_dev` and `st_ino`, which is not always one file.
     pub fn has_one_inode(&self) -> bool {
-        self.has_one_device_number() && self.metadata[0].ino() == self.metadata[1].ino()
+        Identity::of(&self.metadata[0]) == Identity::of(&self.metadata[1])
     }
 
     /// Whether both have one `st_dev`. That does not make them files of one file system: an overlay gives it to those of

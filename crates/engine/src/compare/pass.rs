@@ -2,7 +2,6 @@
 //! passed over, and the map is tried at some places and looked at again afterwards.
 
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 
 use seekless_sys::{Buffer, MappedBytes};
 
@@ -10,7 +9,7 @@ use super::CompareBytes;
 use super::map::{Kind, Map};
 use super::pair::Pair;
 use crate::error::Result;
-use crate::files::allocated_bytes;
+use crate::files::{Stamp, allocated_bytes};
 use crate::transfer::MEMORY_ALIGNMENT;
 use seekless_method::{Differ, Order};
 
@@ -192,8 +191,7 @@ impl<'a> Pass<'a> {
         // Last, so that whatever changed while the map was read is seen.
         for file in 0..2 {
             let (before, now) = (self.pair.metadata(file), self.pair.sides[file].metadata()?);
-            let times = |m: &std::fs::Metadata| (m.ctime(), m.ctime_nsec(), m.mtime(), m.mtime_nsec());
-            if times(before) != times(&now) {
+            if Stamp::of(before) != Stamp::of(&now) {
                 return Ok(true);
             }
         }

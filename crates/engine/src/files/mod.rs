@@ -1,10 +1,16 @@
-//! Files as they are, whatever the method: where they have data and holes, and reading them where no method was asked for.
+//! Files as they are, whatever the method: what kind they are of, which file it is and whether it was changed, where it has data
+//! and holes, and reading it where no method was asked for.
 
 mod extents;
 mod holes;
+mod identity;
+mod kind;
 mod read;
 
 pub use extents::{ExtentSummary, allocated_bytes, extents};
 pub use holes::data_ranges;
 pub(crate) use holes::{Stretch, stretches};
+pub use identity::{Identity, Stamp};
+pub use kind::kind_of;
+pub(crate) use kind::{require_regular, stat_regular};
 pub use read::{read_full, read_some};

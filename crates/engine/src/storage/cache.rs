@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use seekless_sys::{self as sys, Access, Opening, Support};
 
 use crate::error::{Error, Result};
-use crate::transfer::require_regular;
+use crate::files::{require_regular, stat_regular};
 
 /// How much of a file is in the page cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +66,7 @@ impl CachedFile {
     /// # Errors
     /// [`Error::NotRegular`], and the system's errors of opening.
     pub fn open(path: &Path) -> Result<Self> {
-        let metadata = std::fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
-        require_regular(path, &metadata)?;
+        stat_regular(path)?;
         let file = open_without_waiting(path).map_err(|error| Error::system(path, "opening it", error))?;
         let metadata = file
             .metadata()

@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use seekless_sys::{self as sys, Access, Folder, Opening, Support};
 
 use super::watch::{Step, StepKind, Watch};
 use crate::error::{Error, Result, UpdateErrorKind};
-use crate::transfer::require_regular;
+use crate::files::{Identity, stat_regular};
 
 pub(super) struct Place {
     /// Without links, to tell.
@@ -34,8 +33,7 @@ impl Place {
         let failed = |error| Error::system(path, "looking at it", error);
         // First by the kernel: it does not follow a link that another user planted in a folder open to all
         // (/proc/sys/fs/protected_symlinks).
-        let found = fs::metadata(path).map_err(failed)?;
-        require_regular(path, &found)?;
+        let found = stat_regular(path)?;
         let path = fs::canonicalize(path).map_err(failed)?;
         let name = path.file_name().unwrap_or_default().to_owned();
         let folder = Folder::open(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
@@ -107,8 +105,7 @@ impl Place {
         let again = self.folder.open_file(&name, how);
         self.folder.remove_file(&name)?;
         let again = again?.required()?;
-        let (made, opened) = (file.metadata()?, again.metadata()?);
-        if (made.dev(), made.ino()) != (opened.dev(), opened.ino()) {
+        if Identity::of(&file.metadata()?) != Identity::of(&again.metadata()?) {
             return Err(io::Error::other("another process replaced the temporary file"));
         }
         Ok((file, again))

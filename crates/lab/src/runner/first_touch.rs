@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use seekless::cache::CachedFile;
-use seekless::files::allocated_bytes;
+use seekless::files::{Identity, Stamp, allocated_bytes};
 use seekless::method::Operation;
 use seekless_results::CONFIRMING_ROUNDS;
 use walkdir::WalkDir;
@@ -41,8 +41,7 @@ const BYTES_PER_MS: u64 = 200_000;
 pub(super) struct UserFile {
     path: PathBuf,
     bytes: u64,
-    id: (u64, u64),
-    times: [i64; 4],
+    stamp: Stamp,
 }
 
 impl UserFile {
@@ -50,30 +49,15 @@ impl UserFile {
         Self {
             path: path.to_owned(),
             bytes: metadata.len(),
-            id: id(metadata),
-            times: times(metadata),
+            stamp: Stamp::of(metadata),
         }
     }
 
     /// Whether it is the same file with the same content, as far as the system tells.
     fn is_unchanged(&self) -> bool {
         let now = std::fs::symlink_metadata(&self.path);
-        now.is_ok_and(|now| (now.len(), id(&now), times(&now)) == (self.bytes, self.id, self.times))
+        now.is_ok_and(|now| Stamp::of(&now) == self.stamp)
     }
-}
-
-fn id(metadata: &Metadata) -> (u64, u64) {
-    (metadata.dev(), metadata.ino())
-}
-
-/// What changes with the content or the metadata of a file.
-fn times(metadata: &Metadata) -> [i64; 4] {
-    [
-        metadata.mtime(),
-        metadata.mtime_nsec(),
-        metadata.ctime(),
-        metadata.ctime_nsec(),
-    ]
 }
 
 /// Why files are left out, and how many.
@@ -240,7 +224,7 @@ fn find(folder: &Path, is_enough: impl Fn() -> bool) -> (Vec<UserFile>, LeftOut)
             continue;
         };
         let metadata = file.metadata();
-        let is_first_name = metadata.nlink() < 2 || linked.insert(id(metadata));
+        let is_first_name = metadata.nlink() < 2 || linked.insert(Identity::of(metadata));
         if metadata.len() == 0 || !is_first_name {
             continue;
         }

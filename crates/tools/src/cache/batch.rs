@@ -5,9 +5,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use seekless::cache::{CachedFile, Resident};
+use seekless::files::Identity;
 use seekless::full_text;
 
-use super::selection::{Found, Id, Root, Selection, id_of, is_sure};
+use super::selection::{Found, Root, Selection, is_sure};
 use super::{Control, FileState, Total, Watch};
 use crate::side_by_side::{BATCH, SideBySide};
 
@@ -45,12 +46,12 @@ struct Job<'a> {
     control: &'a Control<'a>,
     side_by_side: SideBySide,
     /// Files with several names that were met.
-    names: HashSet<Id>,
+    names: HashSet<Identity>,
 }
 
 /// A file that was acted on.
 struct Done {
-    id: Id,
+    id: Identity,
     has_more_names: bool,
     state: FileState,
 }
@@ -108,7 +109,7 @@ impl Job<'_> {
         let acted = CachedFile::open(path).and_then(|file| Ok(((self.act)(&file)?, file)));
         let (acted, file) = acted.map_err(|error| (path.to_owned(), reason_of(error)))?;
         Ok(Done {
-            id: id_of(file.metadata()),
+            id: Identity::of(file.metadata()),
             has_more_names: file.metadata().nlink() > 1,
             state: FileState {
                 path: path.to_owned(),

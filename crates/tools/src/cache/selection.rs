@@ -1,18 +1,19 @@
 //! Which files a job is about: the paths that were named, and the walk through those that are folders.
 
 use std::collections::HashSet;
-use std::fs::{self, FileType, Metadata};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use seekless::files::{Identity, kind_of};
 use walkdir::{DirEntry, WalkDir};
 
 /// Files and folders that were named, found good before anything is touched.
 #[derive(Debug)]
 pub struct Selection {
     roots: Vec<Root>,
-    ids: HashSet<Id>,
+    ids: HashSet<Identity>,
     other_file_systems: bool,
 }
 
@@ -24,14 +25,7 @@ pub(crate) struct Root {
     device: u64,
 }
 
-/// Device and inode: two files with different ones are different. With the same they are one only where [`is_sure`] says so.
-pub(crate) type Id = (u64, u64);
-
-pub(crate) fn id_of(metadata: &Metadata) -> Id {
-    (metadata.dev(), metadata.ino())
-}
-
-/// Whether the file system of a path gives no two files one [`Id`]. FUSE may, where it shows files of several others.
+/// Whether the file system of a path gives no two files one [`Identity`]. FUSE may, where it shows files of several others.
 pub(crate) fn is_sure(path: &Path) -> bool {
     seekless_sys::file_system(path).is_ok_and(|found| found.inodes_identify)
 }
@@ -78,10 +72,11 @@ impl Selection {
                 Ok(metadata) => metadata,
                 Err(source) => return Err(SelectionError::Look { path, source }),
             };
-            if let Some(kind) = special_kind(metadata.file_type()) {
+            if !metadata.is_file() && !metadata.is_dir() {
+                let kind = kind_of(metadata.file_type());
                 return Err(SelectionError::Kind { path, kind });
             }
-            if selection.ids.insert(id_of(&metadata)) || !is_sure(&path) {
+            if selection.ids.insert(Identity::of(&metadata)) || !is_sure(&path) {
                 selection.roots.push(Root {
                     path,
                     is_folder: metadata.is_dir(),
@@ -97,7 +92,7 @@ impl Selection {
     }
 
     /// Whether a file was named itself: then it is not counted with a folder that it is in.
-    pub(crate) fn is_named(&self, id: Id, path: &Path) -> bool {
+    pub(crate) fn is_named(&self, id: Identity, path: &Path) -> bool {
         self.ids.contains(&id) && is_sure(path)
     }
 
@@ -140,7 +135,7 @@ impl Selection {
     fn skips(&self, root: &Root, entry: &DirEntry) -> Option<Found> {
         // One that cannot be looked at will say so when it is listed.
         let metadata = entry.metadata().ok()?;
-        if self.is_named(id_of(&metadata), entry.path()) {
+        if self.is_named(Identity::of(&metadata), entry.path()) {
             return Some(Found::Repeated);
         }
         (metadata.dev() != root.device && !self.other_file_systems).then_some(Found::OtherFileSystem)
@@ -171,14 +166,4 @@ fn failure(error: &walkdir::Error) -> Found {
         None => error.to_string(),
     };
     Found::Failed(path, reason)
-}
-
-/// What a file that has no pages to ask for is.
-fn special_kind(kind: FileType) -> Option<&'static str> {
-    match () {
-        () if kind.is_file() || kind.is_dir() => None,
-        () if kind.is_fifo() => Some("a FIFO"),
-        () if kind.is_socket() => Some("a socket"),
-        () => Some("a device"),
-    }
 }

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use seekless::files::Identity;
 use seekless_sys as sys;
 
 use super::Request;
@@ -150,10 +151,10 @@ impl Side {
         let (Bytes::File(one), Bytes::File(two)) = (&self.bytes, &other.bytes) else {
             return false;
         };
-        let number = |side: &Self| side.metadata.as_ref().map(|metadata| (metadata.dev(), metadata.ino()));
+        let identity = |side: &Self| side.metadata.as_ref().map(Identity::of);
         // Pipes and devices have numbers of the kernel's own.
         let is_sure = |file: &File| self.regular_bytes().is_none() || sys::inodes_identify(file).unwrap_or(false);
-        number(self) == number(other) && self.position == other.position && is_sure(one) && is_sure(two)
+        identity(self) == identity(other) && self.position == other.position && is_sure(one) && is_sure(two)
     }
 }
 

@@ -6,9 +6,11 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use seekless::files::Identity;
+
 use super::zeros::PIECE_BYTES;
 use super::{Selection, Stop};
-use crate::cache::selection::{Found, id_of, is_sure};
+use crate::cache::selection::{Found, is_sure};
 use crate::side_by_side::{BATCH, SideBySide};
 
 /// What of folders was not worked on.
@@ -80,7 +82,7 @@ fn files(
                     // What cannot be looked at says so when it is opened.
                     let metadata = fs::metadata(&path).ok().filter(|_| root.is_folder);
                     let is_repeated = metadata.as_ref().is_some_and(|metadata| {
-                        let id = id_of(metadata);
+                        let id = Identity::of(metadata);
                         selection.is_named(id, &path)
                             || (metadata.nlink() > 1 && !several_names.insert(id) && is_sure(&path))
                     });

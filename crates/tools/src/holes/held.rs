@@ -5,11 +5,11 @@
 //! else changed anything.
 
 use std::fs::{self, File, FileTimes, Metadata, TryLockError};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use seekless::files;
+use seekless::files::{self, Stamp, kind_of};
 use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::Result;
@@ -24,22 +24,6 @@ pub(super) struct Held<'a> {
     pub metadata: Metadata,
     /// As our last call left the file; `None` once another changed it.
     left: Mutex<Option<Stamp>>,
-}
-
-/// What changes with every change of an inode, whoever makes it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
 }
 
 /// From this size on it is asked first who is at a file: asking takes milliseconds, in which a small file is done.
@@ -226,17 +210,12 @@ pub(super) fn block_bytes(path: &Path) -> Result<u64> {
 /// What a path names, if that is a regular file.
 pub(super) fn require_regular(path: &Path) -> Result<Metadata> {
     let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
-    let kind = metadata.file_type();
-    let kind = match () {
-        () if kind.is_file() => return Ok(metadata),
-        () if kind.is_dir() => "a folder",
-        () if kind.is_fifo() => "a FIFO",
-        () if kind.is_socket() => "a socket",
-        () => "a device",
-    };
+    if metadata.is_file() {
+        return Ok(metadata);
+    }
     Err(Error::Kind {
         path: path.to_owned(),
-        kind,
+        kind: kind_of(metadata.file_type()),
     })
 }
 

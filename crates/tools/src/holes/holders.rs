@@ -1,7 +1,8 @@
 //! Who has a file open, for messages: what `/proc` shows of other processes to this user.
 
 use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
+
+use seekless::files::Identity;
 
 /// More names than this help nobody.
 const MOST: usize = 3;
@@ -27,6 +28,6 @@ fn has_open(process: u32, file: &Metadata) -> bool {
     };
     descriptors.flatten().any(|entry| {
         let found = fs::metadata(entry.path());
-        found.is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()))
+        found.is_ok_and(|found| Identity::of(&found) == Identity::of(file))
     })
 }

@@ -382,7 +382,7 @@ fn a_file_in_use_is_left_alone_and_the_user_named() {
 fn what_is_no_regular_file_is_refused_by_its_kind() {
     let folder = tempfile::tempdir().unwrap();
     for (path, kind) in [
-        (folder.path(), "a folder"),
+        (folder.path(), "a directory"),
         (Path::new("/dev/null"), "a device"),
         (&folder.path().join("missing"), "looking at it failed"),
     ] {

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use seekless::files::Identity;
 use serde::Serialize;
 use walkdir::WalkDir;
 
@@ -127,8 +129,7 @@ fn groups(
         });
         match looked {
             Ok((entry, Some(metadata))) if metadata.len() >= SMALLEST_BYTES => {
-                use std::os::unix::fs::MetadataExt;
-                let is_new = metadata.nlink() == 1 || met.insert((metadata.dev(), metadata.ino()));
+                let is_new = metadata.nlink() == 1 || met.insert(Identity::of(&metadata));
                 if is_new || !is_sure(entry.path()) {
                     result.files += 1;
                     groups.entry(metadata.len()).or_default().push(entry.into_path());

@@ -1,0 +1,46 @@
+//! Which file it is, and whether it was changed.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+
+/// `st_dev` and `st_ino`: two files with different ones are different. With the same they are one only where their file system
+/// gives no two files the same ([`seekless_sys::inodes_identify`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    /// Of a file that was looked at.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        }
+    }
+}
+
+/// Which file it is, its size and its times: equal stamps are of one unchanged file, as far as stat(2) tells. Whoever changes
+/// its bytes or its metadata changes `st_ctime`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    identity: Identity,
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// Of a file that was looked at.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> Self {
+        Self {
+            identity: Identity::of(metadata),
+            bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}

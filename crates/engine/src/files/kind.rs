@@ -1,0 +1,37 @@
+//! What kind of file a path names.
+
+use std::fs::{self, FileType, Metadata};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// The words for a kind of file, as in `a FIFO`.
+#[must_use]
+pub fn kind_of(kind: FileType) -> &'static str {
+    match () {
+        () if kind.is_file() => "a regular file",
+        () if kind.is_dir() => "a directory",
+        () if kind.is_fifo() => "a FIFO",
+        () if kind.is_socket() => "a socket",
+        () if kind.is_block_device() || kind.is_char_device() => "a device",
+        () => "not a regular file",
+    }
+}
+
+/// Fails for anything that is not a regular file: opening a FIFO would wait, reading a device would not end.
+pub(crate) fn require_regular(path: &Path, metadata: &Metadata) -> Result<()> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    Err(Error::NotRegular {
+        path: path.to_owned(),
+        kind: kind_of(metadata.file_type()),
+    })
+}
+
+/// Looks at a regular file before it is opened: opening some devices does something.
+pub(crate) fn stat_regular(path: &Path) -> Result<Metadata> {
+    let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
+    require_regular(path, &metadata).map(|()| metadata)
+}
