@@ -97,6 +97,15 @@ pub struct Extent {
     pub flags: ExtentFlags,
 }
 
+/// Against whom a lease is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseKind {
+    /// Whoever opens the file: `F_WRLCK`.
+    Exclusive,
+    /// Who opens it for writing, taken by a file that is open for reading only: `F_RDLCK`.
+    AgainstWriters,
+}
+
 /// The `FIEMAP_EXTENT_*` bits of one extent (linux/fiemap.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExtentFlags(pub u32);

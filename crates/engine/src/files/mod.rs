@@ -1,13 +1,17 @@
-//! Files as they are, whatever the method: what kind they are of, which file it is and whether it was changed, where it has data
-//! and holes, and reading it where no method was asked for.
+//! Files before their bytes are moved: what kind they are of, which file it is and whether it was changed, where it has data
+//! and holes, and holding it so that nobody else changes it.
+//!
+//! Not here: methods, and opening files as these say, which is `transfer`'s business.
 
 mod extents;
+mod hold;
 mod holes;
 mod identity;
 mod kind;
 mod read;
 
 pub use extents::{ExtentSummary, allocated_bytes, extents};
+pub use hold::{Lease, lock};
 pub use holes::data_ranges;
 pub(crate) use holes::{Stretch, stretches};
 pub use identity::{Identity, Stamp};

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Access, Opening, Support};
+use seekless_sys::{self as sys, Access, LeaseKind, Opening, Support};
 
 use super::{Availability, Probe, incompressible, reason};
 use crate::error::{Error, Result};
@@ -330,7 +330,7 @@ fn write_lease(bench: &Bench) -> Attempt {
     let opening = Opening::plain(Access::Overwrite);
     match sys::open(&bench.one, opening).map_err(said)? {
         Support::Available(file) => {
-            done(sys::take_write_lease(&file))?;
+            done(sys::take_lease(&file, LeaseKind::Exclusive))?;
             if sys::leases_bind_all_writers(&file).map_err(said)? {
                 Ok(())
             } else {

@@ -1,6 +1,6 @@
 //! Bringing updates into a file: alone, in place or through a journal, and saying exactly how far it went.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use super::watch::{Unwatched, Watch};
 use super::writes::reach;
 use super::{UpdateTarget, journal, replace};
 use crate::error::{Error, Result, UpdateErrorKind, full_text};
+use crate::files;
 use crate::plan::{PlanLimits, Safety};
 use crate::transfer::Side;
 use seekless_method::{Choice, Durability, Method, UpdateOrder};
@@ -281,14 +282,8 @@ fn running(place: &Place) -> Error {
 
 /// Fails where another update of the file is going on, or the name is another file's by now.
 pub(super) fn lock(file: &File, place: &Place) -> Result<()> {
-    let started = Instant::now();
-    loop {
-        match file.try_lock() {
-            Ok(()) => break,
-            Err(TryLockError::WouldBlock) if started.elapsed() < LINGERING => std::thread::sleep(LINGERING / 50),
-            Err(TryLockError::WouldBlock) => return Err(running(place)),
-            Err(TryLockError::Error(error)) => return Err(place.system("locking it", error)),
-        }
+    if !files::lock(file, LINGERING).map_err(|error| place.system("locking it", error))? {
+        return Err(running(place));
     }
     let found = file.metadata().map_err(|error| place.system("looking at it", error))?;
     place.require_is(&found)
@@ -303,6 +298,6 @@ fn keep_others_out(side: &Side<'_>, commit: &Commit<Method>) -> Result<Others> {
     if commit.is_unsafe {
         return Ok(Others::Nobody);
     }
-    exclude_others(side).map_err(|why| not_exclusive(side, why))?;
-    Ok(Others::UntilLeaseEnds)
+    let lease = exclude_others(side).map_err(|why| not_exclusive(side, why))?;
+    Ok(Others::UntilLeaseEnds(lease))
 }

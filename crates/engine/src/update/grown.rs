@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use seekless_sys::{self as sys, Buffer, Support};
+use seekless_sys::{self as sys, Buffer, LeaseKind, Support};
 
 use super::target::{Going, exclude_others};
 use crate::error::Result;
@@ -41,15 +41,14 @@ pub(super) fn reach_size(side: &Side<'_>, going: &Going<'_>) -> Result<()> {
     let Support::Unavailable(reason) = extended else {
         return Ok(());
     };
-    let was_held = sys::holds_write_lease(&side.file);
-    if let Err(why) = exclude_others(side) {
-        return Err(side.unavailable(&format!("{reason}, and others may append while its size is set: {why}")));
-    }
+    let was_held = sys::holds_lease(&side.file, LeaseKind::Exclusive);
+    let lease = exclude_others(side)
+        .map_err(|why| side.unavailable(&format!("{reason}, and others may append while its size is set: {why}")))?;
     if is_short()? {
         side.resize(side.bytes)?;
     }
     if !was_held {
-        sys::end_lease(&side.file);
+        lease.end();
     }
     Ok(())
 }
@@ -101,9 +100,9 @@ pub(super) fn cut(
             Ok(false)
         };
     }
-    if exclude_others(side).is_err() {
+    let Ok(lease) = exclude_others(side) else {
         return Ok(false);
-    }
+    };
     let buffer = Buffer::new(LOOKED_AT_BYTES, MEMORY_ALIGNMENT);
     let mut buffer = buffer.map_err(|error| side.failed("making a buffer", error))?;
     let length = side.metadata()?.len();
@@ -118,16 +117,16 @@ pub(super) fn cut(
             let read = read.map_err(|error| side.failed_at("reading what is behind its end", at, error))?;
             let found = buffer[..read].get((at - from) as usize..).unwrap_or_default();
             if found.is_empty() || !is_ours(at, found)? {
-                sys::end_lease(&side.file);
+                lease.end();
                 return Ok(false);
             }
             at += found.len() as u64;
         }
     }
-    let is_cut = sys::holds_write_lease(&side.file) && side.metadata()?.len() == length;
+    let is_cut = lease.stands() && side.metadata()?.len() == length;
     if is_cut {
         side.resize(end)?;
     }
-    sys::end_lease(&side.file);
+    lease.end();
     Ok(is_cut)
 }

@@ -10,6 +10,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use seekless_sys::{self as sys, Access, Opening, Support};
 
@@ -26,15 +27,15 @@ use super::watch::{Step, StepKind, Watch};
 use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Beside, Error, NotAlone, Other, Result, UpdateErrorKind};
+use crate::files::Lease;
 use crate::plan;
 use crate::transfer::Side;
 use seekless_method::{Method, Operation};
 
 pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit<Method>, watch: &dyn Watch) -> Result<Updated> {
     refuse_second(place)?;
-    let old = place
-        .open(Access::Read)
-        .map_err(|error| place.system("opening it", error))?;
+    let old = place.open(Access::Read).map(Arc::new);
+    let old = old.map_err(|error| place.system("opening it", error))?;
     lock(&old, place)?;
     // Whoever may not write to it may not replace it either. Behind the lock: it would end the lease of another
     // replacement; and closed again, or there would be none for this one.
@@ -49,7 +50,7 @@ pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit<Method>,
     if !commit.grows {
         updates.require_inside(&place.path, before.found.len())?;
     }
-    let is_held = keep_writers_out(&old, place, commit)?;
+    let lease = keep_writers_out(&old, place, commit)?;
     let new = NewFile::make(place, &before.found, watch)?;
     let prepared = attributes::keep_flags(&old, &new.file, &place.path);
     let made = prepared
@@ -63,7 +64,8 @@ pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit<Method>,
         });
     let done = made.map_err(|cause| unmade(place, cause))?;
     let now = State::of(&old).map_err(|error| place.system("looking at it", error))?;
-    if is_held && !sys::holds_read_lease(&old) {
+    let is_opened = || lease.as_ref().is_some_and(|lease| !lease.stands());
+    if is_opened() {
         return Err(place.failed(UpdateErrorKind::Opened));
     }
     // The time of the last change tells of owner, mode, attributes and names too.
@@ -76,7 +78,7 @@ pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit<Method>,
     // nothing: the exchange set it.
     let is_old = place.folder.entry(&new.name).is_ok_and(|entry| entry.is(&before.found));
     let is_unchanged = State::of(&old).is_ok_and(|after| after.is(&before));
-    if !is_old || !is_unchanged || (is_held && !sys::holds_read_lease(&old)) {
+    if !is_old || !is_unchanged || is_opened() {
         return Err(new.give_back(watch));
     }
     synced.map_err(|error| {
@@ -105,17 +107,15 @@ fn unmade(place: &Place, cause: Error) -> Error {
 }
 
 /// Keeps out those who would write to the old file while the new one is made of it: what they write would be lost. Who has
-/// it open for reading goes on with the old one. Whether there is a lease that tells of them; where the system has none,
+/// it open for reading goes on with the old one. The lease that tells of them; where the system has none,
 /// only times and size tell that the file was written to.
-fn keep_writers_out(old: &File, place: &Place, commit: &Commit<Method>) -> Result<bool> {
-    let source = match sys::take_read_lease(old) {
-        Ok(Support::Available(())) => return Ok(true),
-        Ok(Support::Unavailable(_)) => return Ok(false),
-        Err(_) if commit.is_unsafe => return Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => NotAlone::OpenForWriting,
-        Err(error) => error.into(),
-    };
-    Err(place.failed(UpdateErrorKind::HasWriters(source)))
+fn keep_writers_out(old: &Arc<File>, place: &Place, commit: &Commit<Method>) -> Result<Option<Lease>> {
+    match Lease::against_writers(old) {
+        Ok(lease) => Ok(Some(lease)),
+        Err(NotAlone::Unavailable(_)) => Ok(None),
+        Err(_) if commit.is_unsafe => Ok(None),
+        Err(why) => Err(place.failed(UpdateErrorKind::HasWriters(why))),
+    }
 }
 
 fn update(

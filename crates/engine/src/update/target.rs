@@ -6,22 +6,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use seekless_sys::{self as sys, Support};
+use seekless_sys as sys;
 
 use super::resolved::Updates;
 use super::watch::{Step, StepKind, Watch};
 use super::window::Window;
 use super::writes::{Layout, Write, Writes};
 use crate::error::{Error, HowFar, NotAlone, Result, UpdateErrorKind, full_text};
+use crate::files::Lease;
 use crate::transfer::Side;
 
 /// Who else may write to the file between reading a gap and writing it back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Others {
     /// Nobody: it is ours alone, or the user answers for it.
     Nobody,
     /// Nobody while the lease stands.
-    UntilLeaseEnds,
+    UntilLeaseEnds(Lease),
     /// Anybody: only what updates name is written.
     Anybody,
 }
@@ -31,7 +32,6 @@ pub(crate) struct Going<'a> {
     pub watch: &'a dyn Watch,
     others: Others,
     pub bytes_before: u64,
-    lease_ended: AtomicBool,
     has_begun: AtomicBool,
     has_grown: AtomicBool,
     /// Whether others had made the file longer before the update did.
@@ -51,7 +51,6 @@ impl<'a> Going<'a> {
             bytes_before,
             has_grown: AtomicBool::new(false),
             others_grew: AtomicBool::new(false),
-            lease_ended: AtomicBool::new(false),
             has_begun: AtomicBool::new(false),
             done: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
@@ -80,7 +79,7 @@ impl<'a> Going<'a> {
 
     /// Whether nobody else has the file, or the user answers for it.
     pub fn is_alone(&self) -> bool {
-        self.others == Others::Nobody
+        matches!(self.others, Others::Nobody)
     }
 
     /// How many writes are done, and their bytes.
@@ -190,20 +189,17 @@ impl<'a> Target<'a> {
     /// Whether what lies between updates may be read to be written back. Not once others wait for the file: it is theirs as
     /// soon as what was read before is written ([`Target::let_others_in`]), and only what updates name is written then.
     pub fn may_fill_gaps(&self) -> bool {
-        match self.going.others {
+        match &self.going.others {
             Others::Nobody => true,
             Others::Anybody => false,
-            Others::UntilLeaseEnds => {
-                !self.going.lease_ended.load(Ordering::Relaxed) && sys::holds_write_lease(&self.side.file)
-            }
+            Others::UntilLeaseEnds(lease) => lease.stands(),
         }
     }
 
     /// Lets those go on who wait for the file. To be called when nothing that was read between updates is to be written.
     pub fn let_others_in(&self) {
-        let has_lease = self.going.others == Others::UntilLeaseEnds;
-        if has_lease && !self.going.lease_ended.swap(true, Ordering::Relaxed) {
-            sys::end_lease(&self.side.file);
+        if let Others::UntilLeaseEnds(lease) = &self.going.others {
+            lease.end();
         }
     }
 
@@ -318,15 +314,7 @@ pub(super) fn not_exclusive(side: &Side<'_>, source: NotAlone) -> Error {
 }
 
 /// Takes a lease by which nobody else opens the file, wherever they are; why there is none.
-pub(super) fn exclude_others(side: &Side<'_>) -> std::result::Result<(), NotAlone> {
+pub(super) fn exclude_others(side: &Side<'_>) -> std::result::Result<Lease, NotAlone> {
     side.count_calls(2);
-    if !sys::leases_bind_all_writers(&side.file)? {
-        return Err(NotAlone::Elsewhere);
-    }
-    match sys::take_write_lease(&side.file) {
-        Ok(Support::Available(())) => Ok(()),
-        Ok(Support::Unavailable(reason)) => Err(NotAlone::Unavailable(reason)),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(NotAlone::Open),
-        Err(error) => Err(error.into()),
-    }
+    Lease::exclusive(&side.file)
 }

@@ -199,8 +199,8 @@ fn sizes(block_bytes: u64) -> Vec<u64> {
 fn wait_until_closed(path: &Path) {
     let started = std::time::Instant::now();
     let file = std::fs::File::options().write(true).open(path).unwrap();
-    while matches!(seekless_sys::take_write_lease(&file), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
-    {
+    let leased = || seekless_sys::take_lease(&file, seekless_sys::LeaseKind::Exclusive);
+    while matches!(leased(), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock) {
         assert!(started.elapsed().as_secs() < 20, "{} stays open", path.display());
         std::thread::sleep(std::time::Duration::from_millis(1));
     }

@@ -98,7 +98,7 @@ fn a_lease_that_ends_in_a_moment_is_waited_for() {
     for folder in folders() {
         let path = file_of(&folder, "file", b"before");
         let held = File::options().read(true).write(true).open(&path).unwrap();
-        match sys::take_write_lease(&held) {
+        match sys::take_lease(&held, sys::LeaseKind::Exclusive) {
             Ok(Support::Available(())) => {}
             other => {
                 println!("skipped: {}: no lease: {other:?}", folder.path().display());

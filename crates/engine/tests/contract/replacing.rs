@@ -32,7 +32,10 @@ fn replace() -> Commit {
 
 pub fn has_leases(path: &Path) -> bool {
     let file = File::open(path).unwrap();
-    let found = seekless_sys::take_read_lease(&file).unwrap().available().is_some();
+    let found = seekless_sys::take_lease(&file, seekless_sys::LeaseKind::AgainstWriters)
+        .unwrap()
+        .available()
+        .is_some();
     if !found {
         println!("skipped: no leases here");
     }

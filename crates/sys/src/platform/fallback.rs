@@ -14,7 +14,8 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, RawMode, StatVfsMountFlags};
 use crate::folder::Folder;
 use crate::support::Support;
 use crate::types::{
-    Advice, Alignment, ExtendedAttributes, Extent, FileSystem, MapAdvice, Memory, Opening, ProcessIo, Residency,
+    Advice, Alignment, ExtendedAttributes, Extent, FileSystem, LeaseKind, MapAdvice, Memory, Opening, ProcessIo,
+    Residency,
 };
 
 const MISSING: &str = "not used on this system";
@@ -228,24 +229,13 @@ pub fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<(
 }
 
 /// `Unavailable`: Linux only.
-pub fn take_write_lease(_file: &File) -> io::Result<Support<()>> {
+pub fn take_lease(_file: &File, _kind: LeaseKind) -> io::Result<Support<()>> {
     Ok(Support::Unavailable(MISSING))
 }
 
 /// Never: there is none to take.
 #[must_use]
-pub fn holds_write_lease(_file: &File) -> bool {
-    false
-}
-
-/// `Unavailable`: Linux only.
-pub fn take_read_lease(_file: &File) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
-/// Never: there is none to take.
-#[must_use]
-pub fn holds_read_lease(_file: &File) -> bool {
+pub fn holds_lease(_file: &File, _kind: LeaseKind) -> bool {
     false
 }
 

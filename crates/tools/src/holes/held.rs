@@ -4,12 +4,14 @@
 //! is ever set here: a file that a change would take privileges from is left alone. Times are set back only where nobody
 //! else changed anything.
 
-use std::fs::{self, File, FileTimes, Metadata, TryLockError};
+use std::fs::{self, File, FileTimes, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use seekless::files::{self, Stamp, kind_of};
+use seekless::error::NotAlone;
+use seekless::files::{self, Lease, Stamp, kind_of};
 use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::Result;
@@ -18,7 +20,8 @@ use super::holders::holders;
 
 /// A file under a write lease.
 pub(super) struct Held<'a> {
-    pub file: File,
+    pub file: Arc<File>,
+    lease: Lease,
     pub path: &'a Path,
     /// As it was before anything was done.
     pub metadata: Metadata,
@@ -41,39 +44,28 @@ impl<'a> Held<'a> {
         let how = Opening::plain(Access::Overwrite);
         let failed = |action| move |error| Error::system(path, action, error);
         let file = match sys::open(path, how) {
-            Ok(Support::Available(file)) => file,
+            Ok(Support::Available(file)) => Arc::new(file),
             Ok(Support::Unavailable(reason)) => return Err(unavailable(path, reason)),
             // A lease of another who keeps no lock.
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(in_use(path)),
             Err(error) => return Err(unopened(path, error)),
         };
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
+        if !files::lock(&file, Duration::ZERO).map_err(failed("locking it"))? {
+            drop(file);
+            return Err(in_use(path));
+        }
+        let lease = match Lease::exclusive(&file) {
+            Ok(lease) => lease,
+            Err(why) => {
                 drop(file);
-                return Err(in_use(path));
+                return Err(not_alone(path, why));
             }
-            Err(TryLockError::Error(error)) => return Err(failed("locking it")(error)),
-        }
-        match sys::take_write_lease(&file) {
-            Ok(Support::Available(())) => {}
-            Ok(Support::Unavailable(reason)) => return Err(unavailable(path, reason)),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                drop(file);
-                return Err(in_use(path));
-            }
-            Err(error) => return Err(failed("taking a lease of it, which its owner and root may,")(error)),
-        }
-        if !sys::leases_bind_all_writers(&file).map_err(failed("asking for its file system"))? {
-            return Err(unavailable(
-                path,
-                "a lease here does not keep out those who write on another machine or behind the mount",
-            ));
-        }
+        };
         let metadata = file.metadata().map_err(failed("looking at it"))?;
         Ok(Self {
             left: Mutex::new(Some(Stamp::of(&metadata))),
             file,
+            lease,
             path,
             metadata,
         })
@@ -81,7 +73,7 @@ impl<'a> Held<'a> {
 
     /// Whether nobody wants to open the file.
     pub fn is_alone(&self) -> bool {
-        sys::holds_write_lease(&self.file)
+        self.lease.stands()
     }
 
     pub fn require_alone(&self) -> Result<()> {
@@ -229,6 +221,19 @@ fn unopened(path: &Path, error: std::io::Error) -> Error {
             }
         }
         _ => Error::system(path, OPENING, error),
+    }
+}
+
+/// Why others cannot be kept out.
+fn not_alone(path: &Path, why: NotAlone) -> Error {
+    match why {
+        NotAlone::Unavailable(reason) => unavailable(path, reason),
+        NotAlone::Elsewhere => unavailable(
+            path,
+            "a lease here does not keep out those who write on another machine or behind the mount",
+        ),
+        NotAlone::System(error) => Error::system(path, "taking a lease of it, which its owner and root may,", error),
+        _ => in_use(path),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Holes against a naive model, on the temporary folder and each of the folders of `SEEKLESS_TEST_DIRS`.
 
 use std::fs::{self, File, FileTimes, OpenOptions};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -8,6 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
+use seekless::error::UpdateErrorKind;
+use seekless::update::{Batch, Commit, Safety, Step, StepKind, Watch, commit, commit_watched};
 use tempfile::TempDir;
 
 use super::dig::dig_held;
@@ -376,6 +379,52 @@ fn a_file_in_use_is_left_alone_and_the_user_named() {
         (after.blocks(), after.mtime_nsec(), after.ctime_nsec())
     );
     assert!(dig(&path, Dig::default(), &Stop::default()).is_ok());
+}
+
+/// Tries to punch a file whenever an update is about to write to it.
+struct Punching<'a>(&'a Path);
+
+impl Watch for Punching<'_> {
+    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+        if step.kind == StepKind::Write {
+            let refused = punch(self.0, 0, 10).unwrap_err();
+            assert!(matches!(refused, Error::InUse { .. }), "{refused}");
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn an_update_and_a_job_here_refuse_each_others_file() {
+    let mut batch = Batch::new();
+    batch.push(10, b"updated").unwrap();
+    batch.push(5000, b"updated").unwrap();
+    let updates = batch.resolve().unwrap();
+    for folder in folders() {
+        if !has_holes(folder.path()) {
+            continue;
+        }
+        let path = folder.path().join("file");
+        fs::write(&path, vec![0; 100_000]).unwrap();
+        for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
+            let how = Commit {
+                method: "update/sync,gap=16K".parse().unwrap(),
+                safety,
+                grows: false,
+                is_unsafe: false,
+            };
+            let held = Held::open(&path).unwrap();
+            let refused = commit(&path, &updates, &how).unwrap_err();
+            assert!(
+                matches!(refused.update_kind(), Some(UpdateErrorKind::Running)),
+                "{refused}"
+            );
+            drop(held);
+            // To open a file ends the lease on it. An update in place can go on without one.
+            let done = commit_watched(&path, &updates, &how, &Punching(&path));
+            assert_eq!(done.is_ok(), safety != Safety::Replace, "{done:?}");
+        }
+    }
 }
 
 #[test]

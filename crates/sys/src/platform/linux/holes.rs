@@ -10,6 +10,7 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 
 use crate::support::{ABSENT, Support, attempt};
+use crate::types::LeaseKind;
 
 /// Where the first hole at or after `offset` begins; what lies behind the end of the file counts as one: lseek(2)
 /// `SEEK_HOLE`.
@@ -60,37 +61,24 @@ pub fn collapse_range(file: &File, offset: u64, len: u64) -> io::Result<Support<
     })
 }
 
-/// Takes a lease that nobody else may open the file against without this process being told: fcntl(2) `F_SETLEASE` with
-/// `F_WRLCK`. It ends when the file is closed.
-///
-/// Who opens it meanwhile waits, until the lease ends or `/proc/sys/fs/lease-break-time` is over. The kernel's notice is
-/// `SIGURG`, which does nothing where nobody asked for it; the usual one, `SIGIO`, would end the process. Ask
-/// [`holds_write_lease`].
-///
-/// # Errors
-/// `WouldBlock` where somebody else has the file open or mapped for longer than a moment (40 ms); `PermissionDenied` where it is another user's.
-pub fn take_write_lease(file: &File) -> io::Result<Support<()>> {
-    take_lease(file, libc::F_WRLCK)
-}
-
-/// The same against those who would open the file for writing only, by a file that is open for reading only: fcntl(2)
-/// `F_SETLEASE` with `F_RDLCK`. Ask [`holds_read_lease`].
-///
-/// # Errors
-/// `WouldBlock` where somebody has the file open for writing; `PermissionDenied` where it is another user's.
-pub fn take_read_lease(file: &File) -> io::Result<Support<()>> {
-    take_lease(file, libc::F_RDLCK)
-}
-
 /// Who starts a program shares every open file with it until that runs: only who has a file open longer than this does.
 const PASSING: Duration = Duration::from_millis(40);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Asks for a lease, waiting a moment for those who are about to close the file.
-fn take_lease(file: &File, kind: libc::c_int) -> io::Result<Support<()>> {
+/// Takes a lease, so that nobody gets at the open file against whom it is without this process being told: fcntl(2)
+/// `F_SETLEASE`. It ends when the file is closed.
+///
+/// Who opens it meanwhile waits, until the lease ends or `/proc/sys/fs/lease-break-time` is over. The kernel's notice is
+/// `SIGURG`, which does nothing where nobody asked for it; the usual one, `SIGIO`, would end the process. Ask
+/// [`holds_lease`].
+///
+/// # Errors
+/// `WouldBlock` where somebody against whom it is has the file open, or mapped, for longer than a moment (40 ms);
+/// `PermissionDenied` where it is another user's.
+pub fn take_lease(file: &File, kind: LeaseKind) -> io::Result<Support<()>> {
     let started = Instant::now();
     loop {
-        match ask_for_lease(file, kind) {
+        match ask_for_lease(file, fcntl_kind(kind)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && started.elapsed() < PASSING => {
                 std::thread::sleep(PAUSE);
             }
@@ -118,21 +106,18 @@ fn ask_for_lease(file: &File, kind: libc::c_int) -> io::Result<Support<()>> {
 /// `F_SETSIG` of fcntl(2), which the libc crate lacks for some systems: which signal tells that a lease is to end.
 const F_SETSIG: libc::c_int = 10;
 
-/// Whether a lease by [`take_write_lease`] stands, and nobody waits for its end: fcntl(2) `F_GETLEASE`.
+/// Whether a lease by [`take_lease`] stands, and nobody waits for its end: fcntl(2) `F_GETLEASE`.
 #[must_use]
-pub fn holds_write_lease(file: &File) -> bool {
-    lease(file) == libc::F_WRLCK
-}
-
-/// The same of a lease by [`take_read_lease`].
-#[must_use]
-pub fn holds_read_lease(file: &File) -> bool {
-    lease(file) == libc::F_RDLCK
-}
-
-fn lease(file: &File) -> libc::c_int {
+pub fn holds_lease(file: &File, kind: LeaseKind) -> bool {
     // SAFETY: F_GETLEASE takes nothing; `file` keeps the descriptor open.
-    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) }
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) == fcntl_kind(kind) }
+}
+
+fn fcntl_kind(kind: LeaseKind) -> libc::c_int {
+    match kind {
+        LeaseKind::Exclusive => libc::F_WRLCK,
+        LeaseKind::AgainstWriters => libc::F_RDLCK,
+    }
 }
 
 /// Gives a lease back, so that those who wait for the file go on: fcntl(2) `F_SETLEASE` with `F_UNLCK`.
@@ -236,7 +221,7 @@ mod tests {
     fn a_lease_is_refused_while_another_has_the_file_open() {
         let named = tempfile::NamedTempFile::new().unwrap();
         let second = File::options().read(true).write(true).open(named.path()).unwrap();
-        let refused = take_write_lease(&second);
+        let refused = take_lease(&second, LeaseKind::Exclusive);
         if let Ok(Support::Unavailable(reason)) = refused {
             println!("skipped: {reason}");
             return;
@@ -244,11 +229,14 @@ mod tests {
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let first = named.into_file();
         drop(second);
-        assert!(!holds_write_lease(&first));
-        assert_eq!(take_write_lease(&first).unwrap(), Support::Available(()));
-        assert!(holds_write_lease(&first));
+        assert!(!holds_lease(&first, LeaseKind::Exclusive));
+        assert_eq!(
+            take_lease(&first, LeaseKind::Exclusive).unwrap(),
+            Support::Available(())
+        );
+        assert!(holds_lease(&first, LeaseKind::Exclusive));
         end_lease(&first);
-        assert!(!holds_write_lease(&first));
+        assert!(!holds_lease(&first, LeaseKind::Exclusive));
     }
 
     #[test]
@@ -272,19 +260,22 @@ mod tests {
     fn a_read_lease_is_refused_to_a_file_open_for_writing_and_ends_when_one_is_opened() {
         let named = tempfile::NamedTempFile::new().unwrap();
         let reader = File::open(named.path()).unwrap();
-        let refused = take_read_lease(&reader);
+        let refused = take_lease(&reader, LeaseKind::AgainstWriters);
         if let Ok(Support::Unavailable(reason)) = refused {
             println!("skipped: {reason}");
             return;
         }
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let path = named.into_temp_path();
-        assert_eq!(take_read_lease(&reader).unwrap(), Support::Available(()));
+        assert_eq!(
+            take_lease(&reader, LeaseKind::AgainstWriters).unwrap(),
+            Support::Available(())
+        );
         drop(File::open(&path).unwrap());
-        assert!(holds_read_lease(&reader), "readers are welcome");
+        assert!(holds_lease(&reader, LeaseKind::AgainstWriters), "readers are welcome");
         let writer = std::thread::spawn(move || File::options().write(true).open(&path).map(drop));
         let started = Instant::now();
-        while holds_read_lease(&reader) {
+        while holds_lease(&reader, LeaseKind::AgainstWriters) {
             assert!(started.elapsed().as_secs() < 20, "nobody was told");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -298,13 +289,13 @@ mod tests {
         let path = named.path().to_owned();
         let second = named.into_temp_path();
         let file = File::options().read(true).write(true).open(&second).unwrap();
-        if !matches!(take_write_lease(&file), Ok(Support::Available(()))) {
+        if !matches!(take_lease(&file, LeaseKind::Exclusive), Ok(Support::Available(()))) {
             println!("skipped: no leases here");
             return;
         }
         let other = std::thread::spawn(move || File::open(path).map(drop));
         let started = Instant::now();
-        while holds_write_lease(&file) {
+        while holds_lease(&file, LeaseKind::Exclusive) {
             assert!(started.elapsed().as_secs() < 20, "nobody was told");
             std::thread::sleep(Duration::from_millis(1));
         }

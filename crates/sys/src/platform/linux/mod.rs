@@ -22,8 +22,7 @@ pub use folder::{extended_attributes_at, list_folder};
 
 pub use crate::attributes::{extended_attributes, remove_extended_attribute, set_extended_attribute};
 pub use holes::{
-    collapse_range, end_lease, has_capabilities, holds_read_lease, holds_write_lease, is_locked, next_data, next_hole,
-    punch_hole, take_read_lease, take_write_lease,
+    collapse_range, end_lease, has_capabilities, holds_lease, is_locked, next_data, next_hole, punch_hole, take_lease,
 };
 pub use machine::{
     die_with_parent, file_system, inodes_identify, leases_bind_all_writers, lower_priority, memory, process_io,

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::folder::Folder;
 use crate::support::{ABSENT, Support, attempt};
-use crate::types::{Alignment, Opening};
+use crate::types::{Alignment, LeaseKind, Opening};
 
 /// Opens a file in a folder (openat(2)), never leaking it into child processes nor waiting for another end; `direct` is
 /// fcntl(2) `F_NOCACHE`. A new one gets `mode`, less the umask.
@@ -142,24 +142,13 @@ pub fn collapse_range(_file: &File, _offset: u64, _len: u64) -> io::Result<Suppo
 }
 
 /// `Unavailable`: Linux only.
-pub fn take_write_lease(_file: &File) -> io::Result<Support<()>> {
+pub fn take_lease(_file: &File, _kind: LeaseKind) -> io::Result<Support<()>> {
     Ok(Support::Unavailable("leases exist on Linux only"))
 }
 
 /// Never: there is none to take.
 #[must_use]
-pub fn holds_write_lease(_file: &File) -> bool {
-    false
-}
-
-/// `Unavailable`: Linux only.
-pub fn take_read_lease(_file: &File) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("leases exist on Linux only"))
-}
-
-/// Never: there is none to take.
-#[must_use]
-pub fn holds_read_lease(_file: &File) -> bool {
+pub fn holds_lease(_file: &File, _kind: LeaseKind) -> bool {
     false
 }
 

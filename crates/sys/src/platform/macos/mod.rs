@@ -16,9 +16,9 @@ pub use copy::{
     sendfile,
 };
 pub use file::{
-    allocate, collapse_range, direct_alignment, end_lease, extend, file_system_uuid, has_capabilities,
-    holds_read_lease, holds_write_lease, is_locked, name_file, next_data, next_hole, protection, punch_hole,
-    read_at_dontcache, sync, sync_file_system, take_read_lease, take_write_lease, unnamed_file, write_at_dontcache,
+    allocate, collapse_range, direct_alignment, end_lease, extend, file_system_uuid, has_capabilities, holds_lease,
+    is_locked, name_file, next_data, next_hole, protection, punch_hole, read_at_dontcache, sync, sync_file_system,
+    take_lease, unnamed_file, write_at_dontcache,
 };
 pub use folder::{extended_attributes_at, list_folder};
 
