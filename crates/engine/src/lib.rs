@@ -36,7 +36,6 @@ mod chunk;
 mod compare;
 mod consumer;
 mod copy;
-mod in_flight;
 mod pool;
 mod probe;
 mod producer;

@@ -4,11 +4,13 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use seekless_sys as sys;
+use seekless_sys::{self as sys, Support};
 
 use crate::error::{Error, Result};
-use crate::transfer::MEMORY_ALIGNMENT;
 use seekless_method::{Method, Platform};
+
+/// The alignment of memory for any direct I/O seen so far; what a device asks for beyond it is refused by name.
+pub(crate) const MEMORY_ALIGNMENT: usize = 4096;
 
 /// What a mechanism prepares from: the method, and its block as long as the file needs it.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +44,7 @@ impl Setup {
     }
 
     /// The blocks that a range is cut into: the offset of each and its length.
-    pub fn blocks(&self, range: Range<u64>) -> impl Iterator<Item = (u64, usize)> + use<> {
+    pub fn blocks(&self, range: Range<u64>) -> impl Iterator<Item = (u64, usize)> + Clone + use<> {
         let (end, block_bytes) = (range.end, self.block_bytes);
         let offsets = range.step_by(block_bytes);
         offsets.map(move |offset| (offset, (block_bytes as u64).min(end - offset) as usize))
@@ -50,6 +52,18 @@ impl Setup {
 
     pub fn buffer(&self) -> Result<sys::Buffer> {
         sys::Buffer::new(self.block_bytes, MEMORY_ALIGNMENT).map_err(|error| self.failed("making a buffer", error))
+    }
+
+    /// A ring with a registered buffer for each request in flight.
+    pub fn ring(&self) -> Result<sys::Ring> {
+        let depth = self.method.options().depth().unwrap_or(1);
+        match sys::Ring::new(depth, self.block_bytes, MEMORY_ALIGNMENT) {
+            Ok(Support::Available(ring)) => Ok(ring),
+            Ok(Support::Unavailable(reason)) => Err(self.unavailable(reason)),
+            // The buffers of this method are more than the user may lock: a limit, not a failure.
+            Err(error) if error.kind() == io::ErrorKind::OutOfMemory => Err(self.unavailable(&error.to_string())),
+            Err(error) => Err(self.failed("making a ring", error)),
+        }
     }
 
     /// An error of the preparation, which knows no path yet.

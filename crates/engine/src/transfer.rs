@@ -2,6 +2,8 @@
 //! account of what was done.
 
 mod blocks;
+mod flight;
+mod pipe;
 mod visits;
 
 use std::fs::{File, Metadata};
@@ -12,7 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) use visits::Blocks;
+pub(crate) use flight::Flight;
+#[cfg(test)]
+pub(crate) use pipe::tests::in_time;
+pub(crate) use pipe::{DoubleBuffer, Filling, Helper, Pipe, Taking};
 pub use visits::Visits;
 
 use seekless_sys::{self as sys, Access, Opening, Support};
@@ -20,6 +25,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 use crate::Producer;
 use crate::error::{Action, CopyError, Error, Result, UpdateErrorKind, WriteError};
 use crate::files::{Identity, Stretch, require_regular, stat_regular, stretches};
+use crate::setup::MEMORY_ALIGNMENT;
 use seekless_method::{CachePolicy, Durability, Method, Preallocate};
 
 /// What was done.
@@ -48,9 +54,6 @@ pub enum Destination {
     /// It exists and is written over, from its start; it has the new size in the end.
     Overwrite,
 }
-
-/// The alignment of memory for any direct I/O seen so far; what a device asks for beyond it is refused by name.
-pub(crate) const MEMORY_ALIGNMENT: usize = 4096;
 
 /// A file with the method that is at work on it: one side of an operation.
 pub(crate) struct Side<'a> {
@@ -329,6 +332,7 @@ impl<'a> Side<'a> {
         }
     }
 
+    #[cold]
     pub fn failed(&self, action: impl Into<Action>, source: io::Error) -> Error {
         Error::System {
             path: self.path.to_owned(),
@@ -360,6 +364,7 @@ impl<'a> Side<'a> {
         self.failed_at(action, offset, error)
     }
 
+    #[cold]
     pub fn resized(&self, found_bytes: u64) -> Error {
         Error::Resized {
             path: self.path.to_owned(),

@@ -2,10 +2,8 @@
 //! in turn, or one for each.
 
 use std::ops::Range;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use rayon::ThreadPool;
-use seekless_sys::Buffer;
 
 use super::pair::Pair;
 use super::sync::preload_blocks;
@@ -14,164 +12,152 @@ use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::pool::pool;
 use crate::setup::Setup;
+use crate::transfer::{Filling, Pipe, Taking};
 use seekless_method::Order;
-
-/// Buffers of each file: one is filled while one is compared.
-const BUFFERS: usize = 2;
 
 pub(super) const PREPARE: PrepareCompare = |setup| {
     let is_parallel = setup.method.options().order() == Order::Parallel;
-    let mut prepared = DoubleBuffer {
+    Ok(Box::new(DoubleBuffer {
         setup,
         pool: pool(&setup, if is_parallel { 2 } else { 1 })?,
-        buffers: [Vec::new(), Vec::new()],
-    };
-    prepared.fill_up()?;
-    Ok(Box::new(prepared))
+        pipes: [Pipe::new(setup)?, Pipe::new(setup)?],
+    }))
 };
 
 struct DoubleBuffer {
     setup: Setup,
     pool: ThreadPool,
-    buffers: [Vec<Buffer>; 2],
+    /// One for each file.
+    pipes: [Pipe; 2],
 }
 
-/// The reading side of one file: empty buffers come in, full ones or an error go out.
+/// The reading side of one file.
 struct Reading<'a> {
     file: usize,
     ahead: Ahead<'a>,
-    empty: Receiver<Buffer>,
-    full: SyncSender<Result<Buffer>>,
-}
-
-/// The comparing side of one file: the other ends of the same.
-struct Comparing {
-    empty: SyncSender<Buffer>,
-    full: Receiver<Result<Buffer>>,
-    /// Buffers that are wanted no more.
-    left: Vec<Buffer>,
-}
-
-impl DoubleBuffer {
-    /// Makes the buffers that are missing: a comparison that ended early left some behind.
-    fn fill_up(&mut self) -> Result<()> {
-        for buffers in &mut self.buffers {
-            while buffers.len() < BUFFERS {
-                buffers.push(self.setup.buffer()?);
-            }
-        }
-        Ok(())
-    }
-
-    /// The two sides of one file, with as many empty buffers on their way as there are blocks for.
-    fn sides<'a>(&mut self, pair: &'a Pair<'a>, file: usize, range: &Range<u64>) -> Result<(Reading<'a>, Comparing)> {
-        let ahead = Ahead::within(&pair.sides[file], pair.place(file, range))?;
-        let (give_back, empty) = sync_channel(BUFFERS);
-        let (hand_over, full) = sync_channel(BUFFERS);
-        let mut left = std::mem::take(&mut self.buffers[file]);
-        let blocks = (range.end - range.start).div_ceil(self.setup.block_bytes as u64);
-        for buffer in left.drain(..(blocks as usize).min(BUFFERS)) {
-            // The channel has room for all, and its other end is here.
-            let _ = give_back.send(buffer);
-        }
-        let reading = Reading {
-            file,
-            ahead,
-            empty,
-            full: hand_over,
-        };
-        let comparing = Comparing {
-            empty: give_back,
-            full,
-            left,
-        };
-        Ok((reading, comparing))
-    }
+    filling: Filling<'a>,
 }
 
 impl CompareBytes for DoubleBuffer {
     fn preload(&mut self, pair: &Pair<'_>, file: usize, range: Range<u64>) -> Result<()> {
-        self.fill_up()?;
-        preload_blocks(pair, file, range, &mut self.buffers[0][0])
+        let (mut filling, mut taking) = self.pipes[0].ends()?;
+        filling.fill(|buffer| preload_blocks(pair, file, range, buffer));
+        if let Some(buffer) = taking.take()? {
+            taking.give_back(buffer);
+        }
+        Ok(())
     }
 
     fn compare(&mut self, pair: &Pair<'_>, range: Range<u64>, newlines: &mut u64) -> Result<Option<u64>> {
-        self.fill_up()?;
-        let block_bytes = self.setup.block_bytes;
-        let (first, one) = self.sides(pair, 0, &range)?;
-        let (second, other) = self.sides(pair, 1, &range)?;
-        let mut comparing = [one, other];
-        let is_parallel = self.setup.method.options().order() == Order::Parallel;
-        let blocks = &Blocks { range, block_bytes };
-        self.pool.in_place_scope(|scope| {
-            if is_parallel {
-                scope.spawn(move |_| fill(pair, blocks, &mut [first]));
-                scope.spawn(move |_| fill(pair, blocks, &mut [second]));
+        let [first, second] = &mut self.pipes;
+        let (one, take_one) = ends(pair, 0, first, &range)?;
+        let (other, take_other) = ends(pair, 1, second, &range)?;
+        let blocks = self.setup.blocks(range);
+        let has_thread_for_each = self.pool.current_num_threads() > 1;
+        self.pool.in_place_scope(move |scope| {
+            let (to_fill, also_to_fill) = (blocks.clone(), blocks.clone());
+            if has_thread_for_each {
+                scope.spawn(move |_| fill(pair, to_fill, &mut [one]));
+                scope.spawn(move |_| fill(pair, also_to_fill, &mut [other]));
             } else {
-                scope.spawn(move |_| fill(pair, blocks, &mut [first, second]));
+                scope.spawn(move |_| fill(pair, to_fill, &mut [one, other]));
             }
-            let found = consume(pair, blocks, &mut comparing, newlines);
-            // A reading side that is still at work finds nobody listening, and ends.
-            self.buffers = comparing.map(|side| side.left);
-            found
+            compare_filled(pair, blocks, [take_one, take_other], newlines)
         })
     }
 }
 
-/// A stretch cut into blocks.
-struct Blocks {
-    range: Range<u64>,
-    block_bytes: usize,
+/// The two ends of one file's pipe.
+fn ends<'a>(pair: &'a Pair<'a>, file: usize, pipe: &'a mut Pipe, range: &Range<u64>) -> Result<(Reading<'a>, Taking)> {
+    let ahead = Ahead::within(&pair.sides[file], pair.place(file, range))?;
+    let (filling, taking) = pipe.ends()?;
+    Ok((Reading { file, ahead, filling }, taking))
 }
 
-impl Blocks {
-    /// Where each block begins, and its length.
-    fn each(&self) -> impl Iterator<Item = (u64, usize)> {
-        let Range { start, end } = self.range;
-        let starts = (start..end).step_by(self.block_bytes);
-        starts.map(move |at| (at, (self.block_bytes as u64).min(end - at) as usize))
-    }
-}
-
-/// Fills empty buffers of the files in turn until the end, an error, or nobody listens any more.
-fn fill(pair: &Pair<'_>, blocks: &Blocks, files: &mut [Reading<'_>]) {
-    for (at, length) in blocks.each() {
-        for reading in &mut *files {
-            let Ok(mut buffer) = reading.empty.recv() else { return };
-            let hinted = reading.ahead.reading_at(pair.starts[reading.file] + at);
-            let read = hinted.and_then(|()| pair.read(reading.file, &mut buffer, at, length));
-            let failed = read.is_err();
-            if reading.full.send(read.map(|()| buffer)).is_err() || failed {
+/// Fills buffers of the files in turn.
+fn fill(pair: &Pair<'_>, blocks: impl Iterator<Item = (u64, usize)>, files: &mut [Reading<'_>]) {
+    for (at, length) in blocks {
+        for Reading { file, ahead, filling } in &mut *files {
+            let goes_on = filling.fill(|buffer| {
+                ahead.reading_at(pair.starts[*file] + at)?;
+                pair.read(*file, buffer, at, length)
+            });
+            if !goes_on {
                 return;
             }
         }
     }
 }
 
-/// Compares full buffers and gives them back while there are blocks left to fill.
-fn consume(pair: &Pair<'_>, blocks: &Blocks, files: &mut [Comparing; 2], newlines: &mut u64) -> Result<Option<u64>> {
-    let mut to_fill = blocks.each().skip(BUFFERS);
-    for (at, length) in blocks.each() {
+fn compare_filled(
+    pair: &Pair<'_>,
+    blocks: impl Iterator<Item = (u64, usize)>,
+    mut files: [Taking; 2],
+    newlines: &mut u64,
+) -> Result<Option<u64>> {
+    for (at, length) in blocks {
         // The reading side goes away before the end only after an error, which comes first.
-        let next = |file: usize| {
-            files[file]
-                .full
-                .recv()
-                .unwrap_or_else(|_| Err(pair.sides[file].resized(at)))
-        };
-        let (one, other) = (next(0)?, next(1)?);
-        let found = pair.difference(&one[..length], &other[..length], newlines);
-        let is_wanted = to_fill.next().is_some();
-        for (side, buffer) in files.iter_mut().zip([one, other]) {
-            if is_wanted {
-                let _ = side.empty.send(buffer);
-            } else {
-                side.left.push(buffer);
-            }
+        let mut take = |file: usize| files[file].take()?.ok_or_else(|| pair.sides[file].resized(at));
+        let buffers = [take(0)?, take(1)?];
+        let [one, other] = buffers.each_ref().map(|buffer| &buffer[..length]);
+        let found = pair.difference(one, other, newlines);
+        for (file, buffer) in files.iter().zip(buffers) {
+            file.give_back(buffer);
         }
         if let Some(found) = found {
             return Ok(Some(at + found));
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+    use crate::compare::Part;
+    use crate::error::Error;
+    use crate::transfer::in_time;
+    use seekless_method::Method;
+
+    const BLOCK: u64 = 4096;
+    const BLOCKS: u64 = 5;
+
+    #[test]
+    fn whichever_file_ends_or_differs_at_whichever_block_both_reading_sides_end_and_the_next_two_are_compared() {
+        in_time(|| {
+            let folder = tempfile::tempdir().unwrap();
+            let paths = ["one", "other"].map(|name| folder.path().join(name));
+            let bytes = vec![7; (BLOCK * BLOCKS) as usize];
+            for order in ["order=alternate", "order=parallel"] {
+                let method: Method = format!("compare/double-buffer,block=4K,{order}").parse().unwrap();
+                let mut mechanism = PREPARE(Setup::new(&method, BLOCK * BLOCKS)).unwrap();
+                for (file, block) in (0..2).flat_map(|file| (0..BLOCKS).map(move |block| (file, block))) {
+                    let case = format!("{order}, file {file}, block {block}");
+                    let mut compare_changed = |change: &dyn Fn()| {
+                        for path in &paths {
+                            fs::write(path, &bytes).unwrap();
+                        }
+                        let parts = paths.each_ref().map(|path| Part::whole(path));
+                        let pair = Pair::open(parts.each_ref(), &method, None).unwrap();
+                        change();
+                        mechanism.compare(&pair, 0..pair.bytes, &mut 0)
+                    };
+                    let changed = || File::options().write(true).open(&paths[file]).unwrap();
+                    let shrunk = compare_changed(&|| changed().set_len(block * BLOCK).unwrap());
+                    let Err(Error::Resized { path, found_bytes, .. }) = shrunk else {
+                        panic!("{case}: {shrunk:?}")
+                    };
+                    assert_eq!((path, found_bytes), (paths[file].clone(), block * BLOCK), "{case}");
+                    let differing = compare_changed(&|| {
+                        changed().write_all_at(b"!", block * BLOCK + 9).unwrap();
+                    });
+                    assert_eq!(differing.unwrap(), Some(block * BLOCK + 9), "{case}");
+                    assert_eq!(compare_changed(&|| ()).unwrap(), None, "{case}");
+                }
+            }
+        });
+    }
 }

@@ -10,7 +10,7 @@ use super::map::{Kind, Map};
 use super::pair::Pair;
 use crate::error::Result;
 use crate::files::{Stamp, allocated_bytes};
-use crate::transfer::MEMORY_ALIGNMENT;
+use crate::setup::MEMORY_ALIGNMENT;
 use seekless_method::{Differ, Order};
 
 /// What is read at a time where one file has a hole and the other data.

@@ -8,7 +8,8 @@ use seekless_sys::{self as sys, Buffer, Support};
 use super::CopyBytes;
 use crate::error::Result;
 use crate::files::Stretch;
-use crate::transfer::{MEMORY_ALIGNMENT, Side};
+use crate::setup::MEMORY_ALIGNMENT;
+use crate::transfer::Side;
 
 /// What was not copied.
 #[derive(Default)]

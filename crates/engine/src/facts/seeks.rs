@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, Access, Buffer, Opening};
 
-use crate::transfer::MEMORY_ALIGNMENT;
+use crate::setup::MEMORY_ALIGNMENT;
 
 /// What a direct read takes, at the median.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

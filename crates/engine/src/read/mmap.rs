@@ -7,8 +7,8 @@ use seekless_sys::{Map, MapAdvice, MapMode};
 use super::{PrepareRead, ReadSource, Stopped};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::setup::Setup;
-use crate::transfer::{MEMORY_ALIGNMENT, Side};
+use crate::setup::{MEMORY_ALIGNMENT, Setup};
+use crate::transfer::Side;
 use crate::{Chunk, Consumer};
 use seekless_method::Hint;
 

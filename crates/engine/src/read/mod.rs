@@ -10,11 +10,10 @@ mod threads;
 use std::ops::Range;
 use std::path::Path;
 
-pub(crate) use io_uring::{flags as ring_flags, ring};
 pub(crate) use mmap::{
     STEP_BYTES, fault as map_fault, map_source, page_bytes, place_in_map, require_guard, steps, windows,
 };
-pub(crate) use posix_aio::slot as aio_slot;
+pub(crate) use posix_aio::{InFlight as AioInFlight, slot as aio_slot};
 
 use crate::Consumer;
 use crate::consumer::Delivered;

@@ -12,7 +12,6 @@ use seekless_sys::{Aio, Support};
 use super::{PrepareRead, ReadSource, Stopped};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::in_flight::{Draining, InFlight, drain_slots};
 use crate::setup::Setup;
 use crate::transfer::Side;
 use crate::{Chunk, Consumer};
@@ -20,7 +19,6 @@ use crate::{Chunk, Consumer};
 pub(super) const PREPARE: PrepareRead = |setup| {
     Ok(Box::new(PosixAio {
         slots: [slot(&setup)?, slot(&setup)?],
-        started: None,
         setup,
     }))
 };
@@ -46,63 +44,67 @@ fn start_thread(aio: &mut Aio) -> std::io::Result<()> {
 struct PosixAio {
     setup: Setup,
     slots: [Aio; 2],
-    /// When the request that is on its way began, where requests are timed.
-    started: Option<Instant>,
 }
 
-impl PosixAio {
-    fn start(&mut self, slot: usize, source: &Side<'_>, (offset, length): (u64, usize)) -> Result<()> {
-        let asked = source.request_bytes(length);
-        source.count_call();
-        self.started = source.request_start();
-        let started = self.slots[slot].start_read(&source.file, offset, asked);
-        started.map_err(|error| source.failed_at("starting to read", offset, error))
-    }
+/// The requests of one operation. Dropping them, also in a panic, waits for the one in flight: nothing moves afterwards, and
+/// the next file finds the buffers free.
+pub(crate) struct InFlight<'a>(pub &'a mut [Aio; 2]);
 
-    /// Waits for a block; what a short answer left out is read at once.
-    fn finish(&mut self, slot: usize, source: &Side<'_>, offset: u64, length: usize) -> Result<()> {
-        source.count_call();
-        let read = self.slots[slot]
-            .wait()
-            .map_err(|error| source.failed_at("reading", offset, error))?;
-        source.read_rest(self.slots[slot].buffer_mut(), offset, read, length)?;
-        source.request_done(self.started);
-        Ok(())
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        for slot in &mut *self.0 {
+            // Waiting for one that has nothing on its way is refused, and harmless.
+            let _ = slot.wait();
+        }
     }
 }
 
-impl InFlight for PosixAio {
-    fn drain(&mut self) {
-        drain_slots(&mut self.slots);
-    }
+/// Starts to read a block. Gives the time, where requests are timed.
+fn start(slot: &mut Aio, source: &Side<'_>, (offset, length): (u64, usize)) -> Result<Option<Instant>> {
+    let asked = source.request_bytes(length);
+    source.count_call();
+    let began = source.request_start();
+    let started = slot.start_read(&source.file, offset, asked);
+    started.map_err(|error| source.failed_at("starting to read", offset, error))?;
+    Ok(began)
+}
+
+/// Waits for a block; what a short answer left out is read at once.
+fn finish(slot: &mut Aio, source: &Side<'_>, (offset, length): (u64, usize)) -> Result<()> {
+    source.count_call();
+    let read = slot.wait();
+    let read = read.map_err(|error| source.failed_at("reading", offset, error))?;
+    source.read_rest(slot.buffer_mut(), offset, read, length)
 }
 
 impl ReadSource for PosixAio {
     fn read(&mut self, source: &Side<'_>, range: Range<u64>, consumer: &dyn Consumer) -> Result<Stopped> {
-        let mut this = Draining(self);
         let mut ahead = Ahead::within(source, range.clone())?;
-        let mut blocks = source.blocks(this.setup.block_bytes, range);
-        let mut slot = 0;
+        let mut blocks = source.blocks(self.setup.block_bytes, range);
+        let slots = InFlight(&mut self.slots);
+        let [mut this, mut other] = slots.0.each_mut();
         let mut current = blocks.next();
+        let mut began = None;
         if let Some(first) = current {
             ahead.reading_at(first.0)?;
-            this.start(slot, source, first)?;
+            began = start(this, source, first)?;
         }
-        while let Some((offset, length)) = current {
-            let finished = this.finish(slot, source, offset, length);
-            let next = blocks.next();
-            if let Some(next) = next.filter(|_| finished.is_ok()) {
+        while let Some(block) = current {
+            finish(this, source, block)?;
+            source.request_done(began);
+            current = blocks.next();
+            if let Some(next) = current {
                 ahead.reading_at(next.0)?;
-                this.start(1 - slot, source, next)?;
+                began = start(other, source, next)?;
             }
-            finished?;
+            let (offset, length) = block;
             if consumer
-                .data(offset, Chunk::Memory(&this.slots[slot].buffer()[..length]))
+                .data(offset, Chunk::Memory(&this.buffer()[..length]))
                 .is_break()
             {
                 return Ok(true);
             }
-            (current, slot) = (next, 1 - slot);
+            std::mem::swap(&mut this, &mut other);
         }
         Ok(false)
     }

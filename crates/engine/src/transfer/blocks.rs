@@ -10,11 +10,6 @@ use crate::error::Result;
 use seekless_method::CachePolicy;
 
 impl Side<'_> {
-    /// How many bytes of the block at `offset` belong to the file.
-    pub fn length_at(&self, offset: u64, block_bytes: usize) -> usize {
-        (block_bytes as u64).min(self.bytes.saturating_sub(offset)) as usize
-    }
-
     /// The length to ask for: aligned where I/O is direct (a read takes the short answer, a write is cut off later).
     pub fn request_bytes(&self, length: usize) -> usize {
         (length as u64).next_multiple_of(self.alignment) as usize

@@ -7,8 +7,7 @@ use super::resolved::Updates;
 use super::writes::{Layout, Writes, reach};
 use crate::error::Result;
 use crate::plan::{self, PlanLimits, Safety, UpdateFacts, Work, WritingCost};
-use crate::setup::Setup;
-use crate::transfer::MEMORY_ALIGNMENT;
+use crate::setup::{MEMORY_ALIGNMENT, Setup};
 use seekless_method::{CachePolicy, Durability, Method, Operation, UpdateOrder};
 
 /// What a method makes of updates, and the time that follows from the facts.

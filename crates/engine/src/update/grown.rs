@@ -8,7 +8,8 @@ use seekless_sys::{self as sys, Buffer, LeaseKind, Support};
 use super::target::{Going, exclude_others};
 use crate::error::Result;
 use crate::files::Stretch;
-use crate::transfer::{MEMORY_ALIGNMENT, Side};
+use crate::setup::MEMORY_ALIGNMENT;
+use crate::transfer::Side;
 use seekless_method::Preallocate;
 
 /// Makes the file as long as it will be, or gives it its blocks, as the method says.

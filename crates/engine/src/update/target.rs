@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use seekless_sys as sys;
@@ -290,10 +290,6 @@ impl<'a> Target<'a> {
         }
         buffer[done..].fill(0);
         Ok(())
-    }
-
-    pub fn file(&self) -> &Arc<std::fs::File> {
-        &self.side.file
     }
 }
 

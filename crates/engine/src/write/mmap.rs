@@ -9,7 +9,8 @@ use super::{PrepareWrite, WriteTarget};
 use crate::Producer;
 use crate::error::Result;
 use crate::read::{map_fault, require_guard, windows};
-use crate::transfer::{MEMORY_ALIGNMENT, Side};
+use crate::setup::MEMORY_ALIGNMENT;
+use crate::transfer::Side;
 
 /// What is produced at once: it stays in the first-level cache on its way into the map.
 const STEP_BYTES: usize = 32 << 10;

@@ -7,8 +7,7 @@ use seekless_sys::Aio;
 use super::{PrepareWrite, WriteTarget};
 use crate::Producer;
 use crate::error::Result;
-use crate::in_flight::{Draining, InFlight, drain_slots};
-use crate::read::aio_slot;
+use crate::read::{AioInFlight, aio_slot};
 use crate::setup::Setup;
 use crate::transfer::Side;
 
@@ -33,22 +32,16 @@ struct Block {
     started: Option<Instant>,
 }
 
-impl InFlight for PosixAio {
-    fn drain(&mut self) {
-        drain_slots(&mut self.slots);
-    }
-}
-
 impl WriteTarget for PosixAio {
     fn write(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()> {
-        let mut this = Draining(self);
+        let slots = AioInFlight(&mut self.slots);
         let mut in_flight: Option<Block> = None;
         let mut slot = 0;
-        for (offset, length) in target.blocks(this.setup.block_bytes, 0..target.bytes) {
-            target.produce(producer, offset, &mut this.slots[slot].buffer_mut()[..length])?;
+        for (offset, length) in target.blocks(self.setup.block_bytes, 0..target.bytes) {
+            target.produce(producer, offset, &mut slots.0[slot].buffer_mut()[..length])?;
             // One request at a time, so that blocks arrive in order and a growing file has no holes.
             if let Some(block) = in_flight.take() {
-                this.finish(target, block)?;
+                finish(&mut slots.0[block.slot], target, block)?;
             }
             target.count_call();
             in_flight = Some(Block {
@@ -57,24 +50,21 @@ impl WriteTarget for PosixAio {
                 length,
                 started: target.request_start(),
             });
-            let started = this.slots[slot].start_write(&target.file, offset, target.request_bytes(length));
+            let started = slots.0[slot].start_write(&target.file, offset, target.request_bytes(length));
             started.map_err(|error| target.failed_at("starting to write", offset, error))?;
             slot = 1 - slot;
         }
-        in_flight.map_or(Ok(()), |block| this.finish(target, block))
+        in_flight.map_or(Ok(()), |block| finish(&mut slots.0[block.slot], target, block))
     }
 }
 
-impl PosixAio {
-    /// Waits for a block; what a short answer left out is written at once.
-    fn finish(&mut self, target: &Side<'_>, block: Block) -> Result<()> {
-        target.count_call();
-        let slot = &mut self.slots[block.slot];
-        let written = slot
-            .wait()
-            .map_err(|error| target.failed_at("writing", block.offset, error))?;
-        target.write_rest(slot.buffer(), block.offset, written, block.length)?;
-        target.request_done(block.started);
-        Ok(())
-    }
+/// Waits for a block; what a short answer left out is written at once.
+fn finish(slot: &mut Aio, target: &Side<'_>, block: Block) -> Result<()> {
+    target.count_call();
+    let written = slot
+        .wait()
+        .map_err(|error| target.failed_at("writing", block.offset, error))?;
+    target.write_rest(slot.buffer(), block.offset, written, block.length)?;
+    target.request_done(block.started);
+    Ok(())
 }

@@ -1,0 +1,184 @@
+//! What answers of a ring may be: short, late, errors; skipped aloud where there is no `io_uring`.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use super::*;
+use crate::error::Error;
+use crate::setup::Setup;
+use seekless_method::Method;
+
+const BLOCK: usize = 128 << 10;
+
+fn method() -> Method {
+    "read/io_uring,depth=4,block=128K".parse().unwrap()
+}
+
+fn ring() -> Option<Ring> {
+    let ring = Setup::new(&method(), u64::MAX >> 1).ring();
+    ring.inspect_err(|error| println!("skipped: {error}")).ok()
+}
+
+fn side(file: impl Into<OwnedFd>, method: &Method, bytes: u64) -> Side<'_> {
+    Side {
+        file: Arc::new(File::from(file.into())),
+        path: Path::new("file"),
+        method,
+        bytes,
+        alignment: 1,
+        visits: None,
+        calls: AtomicU64::new(0),
+    }
+}
+
+fn content(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at % 251) as u8).collect()
+}
+
+fn file_of(bytes: usize) -> File {
+    let file = tempfile::tempfile().unwrap();
+    file.write_all_at(&content(bytes), 0).unwrap();
+    file
+}
+
+#[test]
+fn a_short_read_is_asked_for_its_rest() {
+    let Some(mut ring) = ring() else { return };
+    let method = method();
+    let (reader, mut writer) = io::pipe().unwrap();
+    let source = side(reader, &method, 5000);
+    let mut flight = Flight::new(&mut ring, &source);
+    let slot = flight.free_slot().unwrap();
+    flight.read(slot, &source, 0, 5000).unwrap();
+    assert_ne!(flight.free_slot(), Some(slot));
+    for (part, done) in [(0..2000, 2000), (2000..2001, 2001)] {
+        writer.write_all(&content(5000)[part]).unwrap();
+        assert_eq!(flight.wait().unwrap(), slot);
+        let request = *flight.request(slot);
+        assert_eq!(
+            (request.done, request.is_whole(), request.is_at_end()),
+            (done, false, false)
+        );
+        flight.request_rest(slot).unwrap();
+    }
+    writer.write_all(&content(5000)[2001..]).unwrap();
+    assert_eq!(flight.wait_whole().unwrap(), Some(slot));
+    assert_eq!(flight.bytes(slot), content(5000));
+    assert_eq!(flight.wait_whole().unwrap(), None);
+}
+
+#[test]
+fn a_short_write_is_asked_for_its_rest_and_frees_its_slot_when_whole() {
+    let Some(mut ring) = ring() else { return };
+    let method = method();
+    // Holds half a block.
+    let (mut reader, writer) = io::pipe().unwrap();
+    let target = side(writer, &method, BLOCK as u64);
+    let written = std::thread::scope(|scope| {
+        let mut flight = Flight::new(&mut ring, &target);
+        let slot = flight.free_slot().unwrap();
+        flight.buffer_mut(slot).copy_from_slice(&content(BLOCK));
+        flight.write(slot, &target, 0, BLOCK).unwrap();
+        flight.submit().unwrap();
+        let read = scope.spawn(move || {
+            let mut read = vec![0; BLOCK];
+            reader.read_exact(&mut read).unwrap();
+            read
+        });
+        assert_eq!(flight.wait_whole().unwrap(), Some(slot));
+        assert_eq!(flight.free_slot(), Some(slot));
+        read.join().unwrap()
+    });
+    assert_eq!(written, content(BLOCK));
+}
+
+#[test]
+fn a_file_that_ends_early_is_an_error_that_says_where() {
+    let Some(mut ring) = ring() else { return };
+    let method = method();
+    for (alignment, requests) in [(1, 2), (512, 1)] {
+        let mut source = side(file_of(5000), &method, 9000);
+        source.alignment = alignment;
+        let mut flight = Flight::new(&mut ring, &source);
+        flight.read(0, &source, 4096, 4904).unwrap();
+        let error = flight.wait_whole().unwrap_err();
+        let Error::Resized { found_bytes, .. } = error else {
+            panic!("{error}")
+        };
+        assert_eq!(found_bytes, 5000);
+        drop(flight);
+        // Direct I/O ends elsewhere than between its units only at the file's end: it is not asked again.
+        assert_eq!(source.calls(), requests);
+        // Who wants to go on behind the end can.
+        let mut flight = Flight::new(&mut ring, &source);
+        flight.read(0, &source, 4096, 4904).unwrap();
+        while !flight.request(0).is_at_end() {
+            flight.wait().unwrap();
+            assert_eq!(flight.request(0).done, 904);
+            if !flight.request(0).is_at_end() {
+                flight.request_rest(0).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn an_error_says_what_failed_and_where_and_leaves_nothing_in_flight() {
+    let Some(mut ring) = ring() else { return };
+    let method = method();
+    let good = side(file_of(3 * BLOCK), &method, 3 * BLOCK as u64);
+    let folder = tempfile::tempdir().unwrap();
+    let only_written = side(File::create(folder.path().join("file")).unwrap(), &method, 0);
+    let only_read = side(File::open("/dev/null").unwrap(), &method, 0);
+    for action in ["looking", "writing"] {
+        let mut flight = Flight::new(&mut ring, &good);
+        flight.reading = "looking";
+        for n in 0..3 {
+            flight.read(n, &good, u64::from(n) * BLOCK as u64, BLOCK).unwrap();
+        }
+        match action {
+            "writing" => flight.write(3, &only_read, 77, 100).unwrap(),
+            _ => flight.read(3, &only_written, 77, 100).unwrap(),
+        }
+        let error = loop {
+            match flight.wait_whole() {
+                Ok(slot) => assert_ne!(slot, None),
+                Err(error) => break error,
+            }
+        };
+        let begin = format!("file: {action} at byte 77 failed");
+        assert!(error.to_string().starts_with(&begin), "{error}");
+        drop(flight);
+        assert_eq!(ring.in_flight(), 0);
+    }
+}
+
+#[test]
+fn what_is_in_flight_in_a_panic_is_waited_for() {
+    let Some(mut ring) = ring() else { return };
+    let method = method();
+    let (reader, mut writer) = io::pipe().unwrap();
+    let source = side(reader, &method, 9);
+    let late = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        writer.write_all(b"too late.").unwrap();
+    });
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let mut flight = Flight::new(&mut ring, &source);
+        flight.read(0, &source, 0, 9).unwrap();
+        flight.submit().unwrap();
+        std::panic::resume_unwind(Box::new("as asked"));
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(ring.in_flight(), 0);
+    assert_eq!(&ring.buffer(0)[..9], b"too late.");
+    assert_eq!(source.calls(), ring.calls());
+    late.join().unwrap();
+}
