@@ -7,6 +7,13 @@ use crate::bytes::MappedBytes;
 const PIECE_BYTES: usize = 4096;
 static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
+/// Where two runs of bytes differ first, as far as both go, by memcmp(3).
+#[must_use]
+pub fn first_difference(one: &[u8], other: &[u8]) -> Option<usize> {
+    let common = one.len().min(other.len());
+    MappedBytes::from(&one[..common]).mismatch(&MappedBytes::from(&other[..common]))
+}
+
 impl MappedBytes<'_> {
     /// Where the first byte is that differs from `other`'s, by memcmp(3).
     ///
@@ -110,6 +117,11 @@ mod tests {
                 let (a, b) = (MappedBytes::from(&one[..]), MappedBytes::from(&other[..]));
                 let mut newlines = 0;
                 assert_eq!(a.mismatch(&b), found);
+                assert_eq!(first_difference(&one, &other), found);
+                assert_eq!(
+                    first_difference(&one, &other[..length / 2]),
+                    found.filter(|&at| at < length / 2)
+                );
                 assert_eq!(a.mismatch_bytewise(&b), found);
                 assert_eq!(a.mismatch_linewise(&b, &mut newlines), found);
                 assert_eq!(newlines, lines);

@@ -41,6 +41,7 @@ mod platform;
 pub use aio::Aio;
 pub use buffer::Buffer;
 pub use bytes::{MappedBytes, MappedBytesMut};
+pub use difference::first_difference;
 pub use folder::{Entry, Folder, open};
 pub use guard::{guard_installed, install_guard};
 pub use machine::{

@@ -1,10 +1,10 @@
 //! The first difference of two streams.
 
 use memchr::memchr_iter;
+use seekless_sys as sys;
 
 use super::error::Error;
 use super::lockstep::{Lockstep, Step};
-use super::mismatch::mismatch;
 use super::{Difference, End, Verdict};
 
 /// What two streams came to, and how much of them is equal.
@@ -26,7 +26,7 @@ pub(super) fn first_difference(streams: &mut Lockstep<'_>, counts_lines: bool) -
     };
     let verdict = loop {
         match streams.next()? {
-            Step::Bytes(one, other) => match mismatch(one, other) {
+            Step::Bytes(one, other) => match sys::first_difference(one, other) {
                 None => {
                     pass(one, &mut newlines);
                     equal_bytes += one.len() as u64;

@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
+use seekless_sys::first_difference;
+
 use super::error::Error;
 use super::lockstep::{Lockstep, Step};
-use super::mismatch::mismatch;
 use super::row::Rows;
 use super::{End, Verdict};
 
@@ -80,7 +81,7 @@ fn write(out: &mut dyn Write, text: &mut Vec<u8>, failed: &mut Option<io::Error>
 fn push_differences(one: &[u8], other: &[u8], offset: u64, rows: &mut Rows, text: &mut Vec<u8>) -> u64 {
     let mut differences = 0;
     let mut start = 0;
-    while let Some(equal) = mismatch(&one[start..], &other[start..]) {
+    while let Some(equal) = first_difference(&one[start..], &other[start..]) {
         start += equal;
         // Where one byte differs, the next ones often do.
         let mut equal_since = 0;

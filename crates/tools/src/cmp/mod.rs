@@ -23,7 +23,6 @@ mod large;
 mod lines;
 mod list;
 mod lockstep;
-mod mismatch;
 mod row;
 mod side;
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Mode, OFlags, openat};
 use seekless::files::{read_full, read_some};
+use seekless_sys::first_difference;
 
 use super::large::{LARGE_BYTES, Large, LargePair};
 use super::look::{Facts, both, compare_metadata, failed};
@@ -108,8 +109,8 @@ impl Opened {
         let [one, other] = heads;
         let common = one.len().min(other.len());
         let sizes = [self.facts[0].bytes, self.facts[1].bytes];
-        let contents = if one[..common] != other[..common] {
-            Ok(first_difference(one, other).map(|offset| Contents::At(offset as u64)))
+        let contents = if let Some(offset) = first_difference(one, other) {
+            Ok(Some(Contents::At(offset as u64)))
         } else if sizes == [one.len() as u64, other.len() as u64] {
             compared.bytes += common as u64;
             Ok(end(sizes))
@@ -189,8 +190,8 @@ impl Opened {
             }
             let (one, other) = (&buffers[0][..lengths[0]], &buffers[1][..lengths[1]]);
             let common = lengths[0].min(lengths[1]);
-            if one[..common] != other[..common] {
-                return Ok(first_difference(one, other).map(|offset| Contents::At(at + offset as u64)));
+            if let Some(offset) = first_difference(one, other) {
+                return Ok(Some(Contents::At(at + offset as u64)));
             }
             at += common as u64;
             match lengths[0].cmp(&lengths[1]) {
@@ -221,8 +222,4 @@ fn end(sizes: [u64; 2]) -> Option<Contents> {
         std::cmp::Ordering::Greater => Some(Contents::Ends(Side::Other, sizes[1])),
         std::cmp::Ordering::Equal => None,
     }
-}
-
-fn first_difference(one: &[u8], other: &[u8]) -> Option<usize> {
-    one.iter().zip(other).position(|(one, other)| one != other)
 }
