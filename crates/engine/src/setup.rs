@@ -7,7 +7,7 @@ use std::path::Path;
 use seekless_sys::{self as sys, Support};
 
 use crate::error::{Error, Result};
-use seekless_method::{Method, Platform};
+use seekless_method::{Method, Operation, Platform};
 
 /// The alignment of memory for any direct I/O seen so far; what a device asks for beyond it is refused by name.
 pub(crate) const MEMORY_ALIGNMENT: usize = 4096;
@@ -82,5 +82,43 @@ impl Setup {
             method: self.method,
             reason: reason.to_owned(),
         }
+    }
+}
+
+/// Makes a mechanism's buffers, rings and threads, outside any clock.
+pub(crate) type Prepare<M> = fn(Setup) -> Result<Box<M>>;
+
+/// A mechanism with its buffers, rings and threads, made for files of up to so many bytes.
+pub(crate) struct Prepared<M: ?Sized> {
+    pub method: Method,
+    make: Prepare<M>,
+    longest_file_bytes: u64,
+    mechanism: Box<M>,
+}
+
+impl<M: ?Sized> Prepared<M> {
+    /// Makes it outside any clock. `make` is missing for a method of another operation than the one that is wanted.
+    pub fn new(method: &Method, wanted: Operation, make: Option<Prepare<M>>, longest_file_bytes: u64) -> Result<Self> {
+        let make = make.ok_or(Error::WrongOperation {
+            method: *method,
+            wanted: wanted.name(),
+        })?;
+        let setup = Setup::new(method, longest_file_bytes);
+        setup.require_here()?;
+        Ok(Self {
+            method: *method,
+            make,
+            longest_file_bytes,
+            mechanism: make(setup)?,
+        })
+    }
+
+    /// The mechanism, made anew where a file is longer than those that it was made for.
+    pub fn for_bytes(&mut self, bytes: u64) -> Result<&mut M> {
+        if bytes > self.longest_file_bytes {
+            self.mechanism = (self.make)(Setup::new(&self.method, bytes))?;
+            self.longest_file_bytes = bytes;
+        }
+        Ok(&mut self.mechanism)
     }
 }

@@ -24,14 +24,13 @@ use seekless_sys as sys;
 use crate::error::{Error, Result};
 use crate::facts::{FileFacts, Seeks};
 use crate::plan::{self, CompareFacts, Plan};
-use crate::setup::Setup;
+use crate::setup::{Prepare, Prepared};
 use map::Map;
 use pair::Pair;
 use pass::Pass;
 use seekless_method::{CompareMechanism, MechanismId, Method, Operation};
 
-/// Makes a mechanism's buffers, rings and threads, outside any clock.
-pub(crate) type PrepareCompare = fn(Setup) -> Result<Box<dyn CompareBytes>>;
+pub(crate) type PrepareCompare = Prepare<dyn CompareBytes>;
 
 /// The bodies of the mechanisms.
 fn body(mechanism: CompareMechanism) -> PrepareCompare {
@@ -148,11 +147,7 @@ pub struct Comparison {
 /// assert_eq!(comparison.verdict, Verdict::Differ { offset: 10 });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Comparer {
-    method: Method,
-    longest_file_bytes: u64,
-    mechanism: Box<dyn CompareBytes>,
-}
+pub struct Comparer(Prepared<dyn CompareBytes>);
 
 impl Comparer {
     /// The plan for comparing so many bytes of two files, after a look at them and at most 50 ms of measuring.
@@ -188,11 +183,11 @@ impl Comparer {
     /// # Errors
     /// As [`Comparer::prepare`].
     pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
-        Ok(Self {
-            method: *method,
-            longest_file_bytes,
-            mechanism: prepare(method, longest_file_bytes)?,
-        })
+        let make = match method.mechanism().id {
+            MechanismId::Compare(mechanism) => Some(body(mechanism)),
+            _ => None,
+        };
+        Prepared::new(method, Operation::Compare, make, longest_file_bytes).map(Self)
     }
 
     /// Compares two regular files as they are, from end to end.
@@ -221,12 +216,10 @@ impl Comparer {
             calls: 0,
             newlines: None,
         };
-        let pair = Pair::open([one, other], &self.method, limit_bytes)?;
-        if pair.longest_bytes() > self.longest_file_bytes {
-            self.mechanism = prepare(&self.method, pair.longest_bytes())?;
-            self.longest_file_bytes = pair.longest_bytes();
-        }
-        if !self.method.options().identity_ignored() && pair.is_one_file()? {
+        let method = self.0.method;
+        let pair = Pair::open([one, other], &method, limit_bytes)?;
+        let mechanism = self.0.for_bytes(pair.longest_bytes())?;
+        if !method.options().identity_ignored() && pair.is_one_file()? {
             return Ok(Comparison {
                 bytes: pair.bytes,
                 unread_bytes: pair.bytes,
@@ -234,11 +227,11 @@ impl Comparer {
                 ..nothing
             });
         }
-        let mut pass = Pass::new(&pair, &mut *self.mechanism);
+        let mut pass = Pass::new(&pair, mechanism);
         let mut found = pass.run(&Map::of(&pair)?)?;
         if found.is_none() && pass.must_look_again()? {
             tracing::debug!(one = %one.path.display(), other = %other.path.display(), "the map of holes changed or was wrong");
-            pass = Pass::new(&pair, &mut *self.mechanism);
+            pass = Pass::new(&pair, mechanism);
             found = pass.run(&Map::without_holes())?;
         }
         let (unread_bytes, newlines) = (pass.unread_bytes(), pass.newlines());
@@ -250,16 +243,4 @@ impl Comparer {
             newlines,
         })
     }
-}
-
-fn prepare(method: &Method, longest_file_bytes: u64) -> Result<Box<dyn CompareBytes>> {
-    let MechanismId::Compare(mechanism) = method.mechanism().id else {
-        return Err(Error::WrongOperation {
-            method: *method,
-            wanted: Operation::Compare.name(),
-        });
-    };
-    let setup = Setup::new(method, longest_file_bytes);
-    setup.require_here()?;
-    body(mechanism)(setup)
 }

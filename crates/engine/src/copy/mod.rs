@@ -17,14 +17,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
-use crate::setup::Setup;
+use crate::error::Result;
+use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, Side, Transfer, require_distinct};
 use seekless_method::{CopyMechanism, Durability, MechanismId, Method, Operation};
 use sparse::{Skipped, copy_data};
 
-/// Makes a mechanism's buffers, rings and threads, outside any clock.
-pub(crate) type PrepareCopy = fn(Setup) -> Result<Box<dyn CopyBytes>>;
+pub(crate) type PrepareCopy = Prepare<dyn CopyBytes>;
 
 /// The bodies of the mechanisms.
 fn body(mechanism: CopyMechanism) -> PrepareCopy {
@@ -67,18 +66,13 @@ pub(crate) trait CopyBytes: Send {
 /// assert_eq!(std::fs::read(&target)?, b"bytes");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Copier {
-    method: Method,
-    prepare: PrepareCopy,
-    longest_file_bytes: u64,
-    mechanism: Box<dyn CopyBytes>,
-}
+pub struct Copier(Prepared<dyn CopyBytes>);
 
 impl Copier {
     /// Prepares a method for files of any size.
     ///
     /// # Errors
-    /// [`Error::WrongOperation`] for a method that does not copy, [`Error::Unavailable`] where the system lacks it, and
+    /// [`Error::WrongOperation`](crate::Error::WrongOperation) for a method that does not copy, [`Error::Unavailable`](crate::Error::Unavailable) where the system lacks it, and
     /// the system's error where there is no memory.
     pub fn prepare(method: &Method) -> Result<Self> {
         Self::prepare_for(method, u64::MAX >> 1)
@@ -90,22 +84,11 @@ impl Copier {
     /// # Errors
     /// As [`Copier::prepare`].
     pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
-        let MechanismId::Copy(mechanism) = method.mechanism().id else {
-            return Err(Error::WrongOperation {
-                method: *method,
-                wanted: Operation::Copy.name(),
-            });
+        let make = match method.mechanism().id {
+            MechanismId::Copy(mechanism) => Some(body(mechanism)),
+            _ => None,
         };
-        let setup = Setup::new(method, longest_file_bytes);
-        setup.require_here()?;
-        let prepare = body(mechanism);
-        let mechanism = prepare(setup)?;
-        Ok(Self {
-            method: *method,
-            prepare,
-            longest_file_bytes,
-            mechanism,
-        })
+        Prepared::new(method, Operation::Copy, make, longest_file_bytes).map(Self)
     }
 
     /// Opens the source, opens or makes the target, copies the bytes, and closes both. Mode, owner and times are not
@@ -116,23 +99,21 @@ impl Copier {
     /// file system cannot punch. Else it is as with [`Reader::read`](crate::Reader::read).
     ///
     /// # Errors
-    /// Every [`Error`]. After an error a new target is gone, and one that was written over holds whatever was written
+    /// Every [`Error`](crate::Error). After an error a new target is gone, and one that was written over holds whatever was written
     /// until then; after a failed fsync nothing may be assumed written. The name of a new file is durable only when its
     /// folder has been synced as well, which is the caller's business.
     pub fn copy(&mut self, source: &Path, target: &Path, destination: Destination) -> Result<Transfer> {
-        let source = Side::open_source(source, &self.method)?;
-        if self.method.mechanism().id == MechanismId::Copy(CopyMechanism::Clonefile) {
+        let method = self.0.method;
+        let source = Side::open_source(source, &method)?;
+        if method.mechanism().id == MechanismId::Copy(CopyMechanism::Clonefile) {
             return clonefile::clone(&source, target, destination);
         }
-        if source.bytes > self.longest_file_bytes {
-            self.mechanism = (self.prepare)(Setup::new(&self.method, source.bytes))?;
-            self.longest_file_bytes = source.bytes;
-        }
+        let mechanism = self.0.for_bytes(source.bytes)?;
         require_distinct(&source, target)?;
-        let target = Side::open_target(target, &self.method, destination, source.bytes)?;
+        let target = Side::open_target(target, &method, destination, source.bytes)?;
         // Again: the name may stand for another file by now.
-        let copied = require_distinct(&source, target.path)
-            .and_then(|()| fill(&mut *self.mechanism, &source, &target, destination));
+        let copied =
+            require_distinct(&source, target.path).and_then(|()| fill(mechanism, &source, &target, destination));
         if copied.is_err() && destination == Destination::New {
             target.remove_failed();
         }
@@ -144,10 +125,11 @@ impl Copier {
 
     /// Copies an open file into a new one that is open as well, by a method that reads and writes through the page cache.
     pub(crate) fn copy_open(&mut self, source: (File, &Path), target: (File, &Path)) -> Result<Transfer> {
-        let source = Side::of_open_source(Arc::new(source.0), source.1, &self.method)?;
-        let mut target = Side::of_open_source(Arc::new(target.0), target.1, &self.method)?;
+        let method = self.0.method;
+        let source = Side::of_open_source(Arc::new(source.0), source.1, &method)?;
+        let mut target = Side::of_open_source(Arc::new(target.0), target.1, &method)?;
         target.bytes = source.bytes;
-        fill(&mut *self.mechanism, &source, &target, Destination::New)
+        fill(self.0.for_bytes(source.bytes)?, &source, &target, Destination::New)
     }
 }
 

@@ -17,14 +17,13 @@ pub(crate) use posix_aio::{InFlight as AioInFlight, slot as aio_slot};
 
 use crate::Consumer;
 use crate::consumer::Delivered;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files::Stretch;
-use crate::setup::Setup;
+use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Side, Transfer, Visits};
 use seekless_method::{AccessPattern, MechanismId, Method, Operation, ReadMechanism};
 
-/// Makes a mechanism's buffers, rings and threads, outside any clock.
-pub(crate) type PrepareRead = fn(Setup) -> Result<Box<dyn ReadSource>>;
+pub(crate) type PrepareRead = Prepare<dyn ReadSource>;
 
 /// The bodies of the mechanisms.
 fn body(mechanism: ReadMechanism) -> PrepareRead {
@@ -48,18 +47,13 @@ pub(crate) trait ReadSource: Send {
 pub(crate) type Stopped = bool;
 
 /// Reads files by one method. Buffers, rings and threads are made once, before the first read.
-pub struct Reader {
-    method: Method,
-    prepare: PrepareRead,
-    longest_file_bytes: u64,
-    mechanism: Box<dyn ReadSource>,
-}
+pub struct Reader(Prepared<dyn ReadSource>);
 
 impl Reader {
     /// Prepares a method for files of any size.
     ///
     /// # Errors
-    /// [`Error::WrongOperation`] for a method that does not read, [`Error::Unavailable`] where the system lacks it, and
+    /// [`Error::WrongOperation`](crate::Error::WrongOperation) for a method that does not read, [`Error::Unavailable`](crate::Error::Unavailable) where the system lacks it, and
     /// the system's error where there is no memory.
     pub fn prepare(method: &Method) -> Result<Self> {
         Self::prepare_for(method, u64::MAX >> 1)
@@ -71,22 +65,11 @@ impl Reader {
     /// # Errors
     /// As [`Reader::prepare`].
     pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
-        let MechanismId::Read(mechanism) = method.mechanism().id else {
-            return Err(Error::WrongOperation {
-                method: *method,
-                wanted: Operation::Read.name(),
-            });
+        let make = match method.mechanism().id {
+            MechanismId::Read(mechanism) => Some(body(mechanism)),
+            _ => None,
         };
-        let setup = Setup::new(method, longest_file_bytes);
-        setup.require_here()?;
-        let prepare = body(mechanism);
-        let mechanism = prepare(setup)?;
-        Ok(Self {
-            method: *method,
-            prepare,
-            longest_file_bytes,
-            mechanism,
-        })
+        Prepared::new(method, Operation::Read, make, longest_file_bytes).map(Self)
     }
 
     /// Opens a file, feeds it whole to the consumer, and closes it. The size is the one it has when it is opened: what
@@ -102,7 +85,7 @@ impl Reader {
     /// order.
     ///
     /// # Errors
-    /// Every [`Error`]; [`Error::Resized`] where the file became shorter meanwhile: then what the consumer saw is not
+    /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) where the file became shorter meanwhile: then what the consumer saw is not
     /// the file.
     pub fn read(&mut self, path: &Path, consumer: &dyn Consumer) -> Result<Transfer> {
         self.read_or_visit(path, None, consumer)
@@ -112,26 +95,24 @@ impl Reader {
     /// and the block and the file's size are those that the blocks were drawn for. The consumer takes them in any order.
     ///
     /// # Errors
-    /// Every [`Error`]; [`Error::Resized`] where the file has another size.
+    /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) where the file has another size.
     pub fn visit(&mut self, path: &Path, visits: &Visits, consumer: &dyn Consumer) -> Result<Transfer> {
         self.read_or_visit(path, Some(visits), consumer)
     }
 
     fn read_or_visit(&mut self, path: &Path, drawn: Option<&Visits>, consumer: &dyn Consumer) -> Result<Transfer> {
-        let mut source = Side::open_source(path, &self.method)?;
-        if self.method.options().access() == AccessPattern::Random && consumer.needs_order() {
+        let method = self.0.method;
+        let mut source = Side::open_source(path, &method)?;
+        if method.options().access() == AccessPattern::Random && consumer.needs_order() {
             return Err(source.unavailable("it hands over blocks out of order, and this consumer needs them in order"));
         }
         if let Some(visits) = drawn {
             visits.begin(&source)?;
         }
         source.visits = drawn;
-        if source.bytes > self.longest_file_bytes {
-            self.mechanism = (self.prepare)(Setup::new(&self.method, source.bytes))?;
-            self.longest_file_bytes = source.bytes;
-        }
+        let mechanism = self.0.for_bytes(source.bytes)?;
         let delivered = Delivered::to(consumer);
-        let stopped = feed(&mut *self.mechanism, &source, &delivered)?;
+        let stopped = feed(mechanism, &source, &delivered)?;
         Ok(Transfer {
             bytes: delivered.bytes(),
             hole_bytes: delivered.hole_bytes(),

@@ -70,12 +70,11 @@ pub use crate::error::{BatchError, HowFar};
 pub use crate::plan::{PlanLimits, Safety, UpdateFacts};
 
 use crate::error::Result;
-use crate::setup::Setup;
+use crate::setup::Prepare;
 use seekless_method::UpdateMechanism;
 use target::Target;
 
-/// Makes a mechanism's buffers and rings.
-pub(crate) type PrepareUpdate = fn(Setup) -> Result<Box<dyn UpdateTarget>>;
+pub(crate) type PrepareUpdate = Prepare<dyn UpdateTarget>;
 
 /// The bodies of the mechanisms.
 fn body(mechanism: UpdateMechanism) -> PrepareUpdate {

@@ -12,13 +12,12 @@ use std::time::Duration;
 pub(crate) use mmap::map_target;
 
 use crate::Producer;
-use crate::error::{Error, Result};
-use crate::setup::Setup;
+use crate::error::Result;
+use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, Side, Transfer, Visits};
 use seekless_method::{MechanismId, Method, Operation, WriteMechanism};
 
-/// Makes a mechanism's buffers, rings and threads, outside any clock.
-pub(crate) type PrepareWrite = fn(Setup) -> Result<Box<dyn WriteTarget>>;
+pub(crate) type PrepareWrite = Prepare<dyn WriteTarget>;
 
 /// The bodies of the mechanisms.
 fn body(mechanism: WriteMechanism) -> PrepareWrite {
@@ -55,18 +54,13 @@ pub(crate) trait WriteTarget: Send {
 /// assert_eq!(std::fs::read(&path)?[255..257], [255, 0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Writer {
-    method: Method,
-    prepare: PrepareWrite,
-    longest_file_bytes: u64,
-    mechanism: Box<dyn WriteTarget>,
-}
+pub struct Writer(Prepared<dyn WriteTarget>);
 
 impl Writer {
     /// Prepares a method for files of any size.
     ///
     /// # Errors
-    /// [`Error::WrongOperation`] for a method that does not write, [`Error::Unavailable`] where the system lacks it,
+    /// [`Error::WrongOperation`](crate::Error::WrongOperation) for a method that does not write, [`Error::Unavailable`](crate::Error::Unavailable) where the system lacks it,
     /// and the system's error where there is no memory.
     pub fn prepare(method: &Method) -> Result<Self> {
         Self::prepare_for(method, u64::MAX >> 1)
@@ -78,22 +72,11 @@ impl Writer {
     /// # Errors
     /// As [`Writer::prepare`].
     pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
-        let MechanismId::Write(mechanism) = method.mechanism().id else {
-            return Err(Error::WrongOperation {
-                method: *method,
-                wanted: Operation::Write.name(),
-            });
+        let make = match method.mechanism().id {
+            MechanismId::Write(mechanism) => Some(body(mechanism)),
+            _ => None,
         };
-        let setup = Setup::new(method, longest_file_bytes);
-        setup.require_here()?;
-        let prepare = body(mechanism);
-        let mechanism = prepare(setup)?;
-        Ok(Self {
-            method: *method,
-            prepare,
-            longest_file_bytes,
-            mechanism,
-        })
+        Prepared::new(method, Operation::Write, make, longest_file_bytes).map(Self)
     }
 
     /// Opens or makes a file, writes `bytes` bytes from the producer, and closes it. In the end the file has exactly
@@ -102,7 +85,7 @@ impl Writer {
     /// A method with `access=random` writes all blocks in an order of its own.
     ///
     /// # Errors
-    /// Every [`Error`]. After an error a new file is gone, and one that was written over holds whatever was written until
+    /// Every [`Error`](crate::Error). After an error a new file is gone, and one that was written over holds whatever was written until
     /// then; after a failed fsync nothing may be assumed written. The name of a new file is durable only when its folder
     /// has been synced as well, which is the caller's business.
     pub fn write(
@@ -112,12 +95,10 @@ impl Writer {
         bytes: u64,
         producer: &dyn Producer,
     ) -> Result<Transfer> {
-        if bytes > self.longest_file_bytes {
-            self.mechanism = (self.prepare)(Setup::new(&self.method, bytes))?;
-            self.longest_file_bytes = bytes;
-        }
-        let target = Side::open_target(path, &self.method, destination, bytes)?;
-        let written = fill(&mut *self.mechanism, &target, producer);
+        let method = self.0.method;
+        let mechanism = self.0.for_bytes(bytes)?;
+        let target = Side::open_target(path, &method, destination, bytes)?;
+        let written = fill(mechanism, &target, producer);
         if written.is_err() && destination == Destination::New {
             target.remove_failed();
         }
@@ -134,17 +115,14 @@ impl Writer {
     /// `access=random`, and the block and the file's size are those that the blocks were drawn for.
     ///
     /// # Errors
-    /// Every [`Error`]; [`Error::Resized`] where the file has another size. After an error some of the blocks may be written.
+    /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) where the file has another size. After an error some of the blocks may be written.
     pub fn visit(&mut self, path: &Path, visits: &Visits, producer: &dyn Producer) -> Result<Transfer> {
-        let mut target = Side::open_target(path, &self.method, Destination::Overwrite, 0)?;
+        let method = self.0.method;
+        let mut target = Side::open_target(path, &method, Destination::Overwrite, 0)?;
         target.bytes = target.metadata()?.len();
         visits.begin(&target)?;
-        if target.bytes > self.longest_file_bytes {
-            self.mechanism = (self.prepare)(Setup::new(&self.method, target.bytes))?;
-            self.longest_file_bytes = target.bytes;
-        }
         target.visits = Some(visits);
-        let fsync = fill(&mut *self.mechanism, &target, producer)?;
+        let fsync = fill(self.0.for_bytes(target.bytes)?, &target, producer)?;
         Ok(Transfer {
             bytes: visits.bytes(),
             calls: target.calls(),
