@@ -28,6 +28,9 @@ mod stdio;
 mod support;
 mod types;
 
+#[cfg(not(target_os = "linux"))]
+#[path = "platform/linux_only.rs"]
+mod linux_only;
 #[cfg(target_os = "linux")]
 #[path = "platform/linux/mod.rs"]
 mod platform;

@@ -4,18 +4,24 @@
 
 use std::convert::Infallible;
 use std::ffi::{CStr, OsStr};
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, RawMode, StatVfsMountFlags};
 
-use crate::folder::Folder;
 use crate::support::Support;
 use crate::types::{
-    Advice, Alignment, ExtendedAttributes, Extent, FileSystem, LeaseKind, MapAdvice, Memory, Opening, ProcessIo,
-    Residency,
+    Advice, Alignment, ExtendedAttributes, FileSystem, MapAdvice, Memory, Opening, ProcessIo, Residency,
+};
+
+pub(crate) use crate::linux_only::peak_memory_bytes;
+pub use crate::linux_only::{
+    collapse_range, copy_file_range, die_with_parent, end_lease, extend, extended_attributes_at, extents,
+    extents_as_known, file_system_uuid, has_capabilities, holds_lease, is_locked, is_one_address_space,
+    leases_bind_all_writers, name_file, next_data, next_hole, punch_hole, read_at_dontcache, readahead,
+    sync_file_system, take_lease, unnamed_file, unwritten_bytes, write_at_dontcache,
 };
 
 const MISSING: &str = "not used on this system";
@@ -23,19 +29,9 @@ const MISSING: &str = "not used on this system";
 /// getrusage(2) counts `ru_maxrss` in KiB on the BSDs.
 pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1024;
 
-/// `Unavailable`: a process is not told of its parent's end here.
-pub fn die_with_parent() -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("processes do not end with their parent here"))
-}
-
 /// `Unavailable`: priorities are left as they are.
 pub fn lower_priority() -> io::Result<Support<()>> {
     Ok(Support::Unavailable(MISSING))
-}
-
-/// getrusage(2) is all there is.
-pub(crate) fn peak_memory_bytes() -> Option<u64> {
-    None
 }
 
 /// Memory is not set aside for maps on FreeBSD, so mmap(2) has no flag against it.
@@ -68,13 +64,6 @@ pub fn direct_alignment(_file: &File) -> io::Result<Support<Alignment>> {
     Ok(Support::Unavailable("direct I/O is not used on this system"))
 }
 
-/// `Unavailable`: implemented on Linux only.
-pub fn file_system_uuid(_file: &File) -> io::Result<Support<Vec<u8>>> {
-    Ok(Support::Unavailable(
-        "reading a file system's UUID is not implemented on this system",
-    ))
-}
-
 /// Tells how `len` bytes from `offset` (0: to the end) will be used: `posix_fadvise(2)`, on FreeBSD.
 #[cfg(target_os = "freebsd")]
 pub fn advise(file: &File, advice: Advice, offset: u64, len: u64) -> io::Result<Support<()>> {
@@ -97,11 +86,6 @@ pub fn advise(_file: &File, _advice: Advice, _offset: u64, _len: u64) -> io::Res
     Ok(Support::Unavailable(MISSING))
 }
 
-/// `Unavailable`: Linux only.
-pub fn readahead(_file: &File, _offset: u64, _len: usize) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
 /// `Unavailable`: macOS only.
 pub fn enable_read_ahead(_file: &File) -> io::Result<Support<()>> {
     Ok(Support::Unavailable(MISSING))
@@ -117,40 +101,9 @@ pub fn allocate(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>
     Ok(Support::Unavailable(MISSING))
 }
 
-/// `Unavailable`: no call makes a file longer that could not make it shorter.
-pub fn extend(_file: &File, _bytes: u64) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("there is no call that only makes a file longer"))
-}
-
 /// Brings the file's data and metadata to the device: fsync(2).
 pub fn sync(file: &File) -> io::Result<()> {
     Ok(rustix::io::retry_on_intr(|| rustix::fs::fsync(file))?)
-}
-
-/// `Unavailable`: Linux only.
-pub fn sync_file_system(_file: &File) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
-/// `Unavailable`: Linux only.
-pub fn read_at_dontcache(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::Result<Support<usize>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
-/// `Unavailable`: Linux only.
-pub fn write_at_dontcache(_file: &File, _bytes: &[u8], _offset: u64) -> io::Result<Support<usize>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
-/// `Unavailable`: Linux only.
-pub fn copy_file_range(
-    _src: &File,
-    _src_offset: u64,
-    _dst: &File,
-    _dst_offset: u64,
-    _len: usize,
-) -> io::Result<Support<usize>> {
-    Ok(Support::Unavailable(MISSING))
 }
 
 /// `Unavailable`: writes to sockets only on the BSDs.
@@ -178,11 +131,6 @@ pub fn residency(_file: &File) -> io::Result<Support<Residency>> {
     Ok(Support::Unavailable("what is cached cannot be told on this system"))
 }
 
-/// `Unavailable`: Linux only.
-pub fn unwritten_bytes(_file: &File) -> io::Result<Support<u64>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
 /// Drops the file's clean pages from the cache, where [`advise`] is available. The caller has synced the file.
 pub fn drop_from_cache(file: &File) -> io::Result<Support<()>> {
     advise(file, Advice::DontNeed, 0, 0)
@@ -191,71 +139,6 @@ pub fn drop_from_cache(file: &File) -> io::Result<Support<()>> {
 /// `Unavailable`: Linux only.
 pub fn drop_system_caches() -> io::Result<Support<()>> {
     Ok(Support::Unavailable(MISSING))
-}
-
-/// `Unavailable`: Linux only.
-pub fn extents(_file: &File) -> io::Result<Support<Vec<Extent>>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
-/// `Unavailable`: Linux only.
-pub fn extents_as_known(_file: &File) -> io::Result<Support<Vec<Extent>>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
-/// No: where data lies is not told here.
-pub fn is_one_address_space(_file: &File) -> io::Result<bool> {
-    Ok(false)
-}
-
-/// `Unavailable`: Linux only.
-pub fn next_hole(_file: &File, _offset: u64) -> io::Result<Support<u64>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
-/// `Unavailable`: Linux only.
-pub fn next_data(_file: &File, _offset: u64) -> io::Result<Support<Option<u64>>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
-/// `Unavailable`: Linux only.
-pub fn collapse_range(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
-/// `Unavailable`: Linux only.
-pub fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
-/// `Unavailable`: Linux only.
-pub fn take_lease(_file: &File, _kind: LeaseKind) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
-/// Never: there is none to take.
-#[must_use]
-pub fn holds_lease(_file: &File, _kind: LeaseKind) -> bool {
-    false
-}
-
-/// Nothing: there is none to end.
-pub fn end_lease(_file: &File) {}
-
-/// Not told: who asks opens the file and tries.
-#[must_use]
-pub fn is_locked(_file: &Metadata) -> bool {
-    false
-}
-
-/// `Unavailable`: Linux only.
-pub fn unnamed_file(_folder: &Folder) -> io::Result<Support<(File, PathBuf)>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
-/// Never called: there is no file without a name.
-pub fn name_file(_unnamed: &Path, _folder: &Folder, _name: &OsStr) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// `Unavailable`, as extended attributes are.
@@ -271,12 +154,6 @@ pub fn remove_extended_attribute(_file: BorrowedFd<'_>, _name: &CStr) -> io::Res
 /// Nothing to copy: flags of inodes are known on Linux only.
 pub fn copy_inode_flags(_from: &File, _to: &File) -> io::Result<()> {
     Ok(())
-}
-
-/// No: files have capabilities on Linux only.
-#[must_use]
-pub fn has_capabilities(_file: &File) -> bool {
-    false
 }
 
 /// The file system behind `path`: statvfs(3), which does not tell its type.
@@ -295,11 +172,6 @@ pub fn file_system(path: &Path) -> io::Result<FileSystem> {
 
 /// No: what the file system is cannot be told.
 pub fn inodes_identify(_file: impl AsFd) -> io::Result<bool> {
-    Ok(false)
-}
-
-/// No: there are no leases here.
-pub fn leases_bind_all_writers(_file: impl AsFd) -> io::Result<bool> {
     Ok(false)
 }
 
@@ -391,10 +263,5 @@ pub fn protection(_path: &Path) -> io::Result<Support<Option<&'static str>>> {
 
 /// `Unavailable`: those of other systems have other names and calls.
 pub fn extended_attributes(_file: BorrowedFd<'_>) -> io::Result<Support<ExtendedAttributes>> {
-    Ok(Support::Unavailable(MISSING))
-}
-
-/// `Unavailable`, as above.
-pub fn extended_attributes_at(_folder: BorrowedFd<'_>, _name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
     Ok(Support::Unavailable(MISSING))
 }

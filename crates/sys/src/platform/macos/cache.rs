@@ -16,11 +16,6 @@ pub fn advise(_file: &File, _advice: Advice, _offset: u64, _len: u64) -> io::Res
     Ok(Support::Unavailable("macOS has no posix_fadvise"))
 }
 
-/// `Unavailable`: there is no readahead(2); see [`read_advice`].
-pub fn readahead(_file: &File, _offset: u64, _len: usize) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("readahead exists on Linux only"))
-}
-
 /// Switches the system's own read-ahead on, which `F_NOCACHE` switches off: fcntl(2) `F_RDAHEAD`.
 pub fn enable_read_ahead(file: &File) -> io::Result<Support<()>> {
     // SAFETY: F_RDAHEAD takes an integer; `file` keeps the descriptor open.
@@ -48,13 +43,6 @@ pub fn residency(file: &File) -> io::Result<Support<Residency>> {
         total_bytes,
         source: ResidencySource::Mincore,
     }))
-}
-
-/// `Unavailable`: Linux only.
-pub fn unwritten_bytes(_file: &File) -> io::Result<Support<u64>> {
-    Ok(Support::Unavailable(
-        "the kernel does not tell what is to be written back",
-    ))
 }
 
 /// Drops the file's pages from the cache: msync(2) `MS_INVALIDATE` over a map. The caller has synced the file.

@@ -10,21 +10,9 @@ use std::path::Path;
 use rustix::io::Errno;
 
 use crate::support::{ABSENT, ABSENT_FOR_PAIR, Support, attempt};
-use crate::types::Extent;
 
 /// sys/clonefile.h: a symbolic link is cloned, not followed.
 const CLONE_NOFOLLOW: u32 = 1;
-
-/// `Unavailable`: there is no `copy_file_range(2)`.
-pub fn copy_file_range(
-    _src: &File,
-    _src_offset: u64,
-    _dst: &File,
-    _dst_offset: u64,
-    _len: usize,
-) -> io::Result<Support<usize>> {
-    Ok(Support::Unavailable("macOS has no copy_file_range"))
-}
 
 /// `Unavailable`: sendfile(2) writes to sockets only.
 pub fn sendfile(_src: &File, _src_offset: u64, _dst: &File, _len: usize) -> io::Result<Support<usize>> {
@@ -63,21 +51,6 @@ pub fn copy_path_data(src: &File, dst: &File) -> io::Result<Support<()>> {
         };
         if result < 0 { Err(last_errno()) } else { Ok(()) }
     })
-}
-
-/// `Unavailable`: there is no FIEMAP.
-pub fn extents(_file: &File) -> io::Result<Support<Vec<Extent>>> {
-    Ok(Support::Unavailable("macOS does not tell where data lies"))
-}
-
-/// `Unavailable`: there is no FIEMAP.
-pub fn extents_as_known(_file: &File) -> io::Result<Support<Vec<Extent>>> {
-    Ok(Support::Unavailable("macOS does not tell where data lies"))
-}
-
-/// No: where data lies is not told here.
-pub fn is_one_address_space(_file: &File) -> io::Result<bool> {
-    Ok(false)
 }
 
 fn last_errno() -> Errno {

@@ -1,18 +1,17 @@
 //! Opening files, allocating, and syncs that reach the device.
 
 use std::ffi::OsStr;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::macos::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, RawMode, RenameFlags};
 use rustix::io::Errno;
 
-use crate::folder::Folder;
 use crate::support::{ABSENT, Support, attempt};
-use crate::types::{Alignment, LeaseKind, Opening};
+use crate::types::{Alignment, Opening};
 
 /// Opens a file in a folder (openat(2)), never leaking it into child processes nor waiting for another end; `direct` is
 /// fcntl(2) `F_NOCACHE`. A new one gets `mode`, less the umask.
@@ -63,13 +62,6 @@ pub fn direct_alignment(_file: &File) -> io::Result<Support<Alignment>> {
     Ok(Support::Unavailable("uncached I/O demands no alignment on macOS"))
 }
 
-/// `Unavailable`: not implemented on macOS.
-pub fn file_system_uuid(_file: &File) -> io::Result<Support<Vec<u8>>> {
-    Ok(Support::Unavailable(
-        "reading a file system's UUID is not implemented on macOS",
-    ))
-}
-
 /// Allocates blocks of a range behind the file's end, in one piece if possible: fcntl(2) `F_PREALLOCATE`.
 ///
 /// The file's size stays as it is, and so do its holes.
@@ -100,11 +92,6 @@ fn preallocate(file: &File, flags: libc::c_uint, len: libc::off_t) -> rustix::io
     }
 }
 
-/// `Unavailable`: no call makes a file longer that could not make it shorter.
-pub fn extend(_file: &File, _bytes: u64) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("there is no call that only makes a file longer"))
-}
-
 /// Brings the file to the device and out of its write cache: fcntl(2) `F_FULLFSYNC`, or fsync(2) where the file system
 /// does not have that. Plain fsync(2) stops at the device's cache here.
 pub fn sync(file: &File) -> io::Result<()> {
@@ -114,79 +101,4 @@ pub fn sync(file: &File) -> io::Result<()> {
         }
         other => Ok(other?),
     }
-}
-
-/// `Unavailable`: there is no syncfs(2).
-pub fn sync_file_system(_file: &File) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("macOS cannot sync one file system"))
-}
-
-/// `Unavailable`: not written for this system yet.
-pub fn next_hole(_file: &File, _offset: u64) -> io::Result<Support<u64>> {
-    Ok(Support::Unavailable("holes are not looked for on macOS yet"))
-}
-
-/// `Unavailable`: not written for this system yet.
-pub fn next_data(_file: &File, _offset: u64) -> io::Result<Support<Option<u64>>> {
-    Ok(Support::Unavailable("holes are not looked for on macOS yet"))
-}
-
-/// `Unavailable`: not written for this system yet.
-pub fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("holes are not punched on macOS yet"))
-}
-
-/// `Unavailable`: Linux only.
-pub fn collapse_range(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("ranges are cut out of files on Linux only"))
-}
-
-/// `Unavailable`: Linux only.
-pub fn take_lease(_file: &File, _kind: LeaseKind) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("leases exist on Linux only"))
-}
-
-/// Never: there is none to take.
-#[must_use]
-pub fn holds_lease(_file: &File, _kind: LeaseKind) -> bool {
-    false
-}
-
-/// Nothing: there is none to end.
-pub fn end_lease(_file: &File) {}
-
-/// Not told: who asks opens the file and tries.
-#[must_use]
-pub fn is_locked(_file: &Metadata) -> bool {
-    false
-}
-
-/// `Unavailable`: Linux only.
-pub fn unnamed_file(_folder: &Folder) -> io::Result<Support<(File, PathBuf)>> {
-    Ok(Support::Unavailable("files without a name exist on Linux only"))
-}
-
-/// Never called: there is no file without a name.
-pub fn name_file(_unnamed: &Path, _folder: &Folder, _name: &OsStr) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// No: files have capabilities on Linux only.
-#[must_use]
-pub fn has_capabilities(_file: &File) -> bool {
-    false
-}
-
-/// `Unavailable`: there is no `RWF_DONTCACHE`.
-pub fn read_at_dontcache(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::Result<Support<usize>> {
-    Ok(Support::Unavailable(
-        "uncached reads through the cache exist on Linux only",
-    ))
-}
-
-/// `Unavailable`: there is no `RWF_DONTCACHE`.
-pub fn write_at_dontcache(_file: &File, _bytes: &[u8], _offset: u64) -> io::Result<Support<usize>> {
-    Ok(Support::Unavailable(
-        "uncached writes through the cache exist on Linux only",
-    ))
 }

@@ -6,9 +6,6 @@ use std::os::fd::BorrowedFd;
 
 use rustix::fs::{Dir, FileType};
 
-use crate::support::Support;
-use crate::types::ExtendedAttributes;
-
 /// Tells every entry of an open folder with its inode and type, from the beginning, but for `.` and `..`: readdir(3).
 pub fn list_folder(folder: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, FileType)) -> io::Result<()> {
     for entry in Dir::read_from(folder)? {
@@ -19,11 +16,4 @@ pub fn list_folder(folder: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, File
         }
     }
     Ok(())
-}
-
-/// `Unavailable`: there is no call relative to a folder.
-pub fn extended_attributes_at(_folder: BorrowedFd<'_>, _name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
-    Ok(Support::Unavailable(
-        "those of links and devices cannot be asked for here",
-    ))
 }

@@ -16,21 +16,11 @@ use crate::types::{FileSystem, MapAdvice, Memory, ProcessIo};
 /// getrusage(2) counts `ru_maxrss` in bytes here.
 pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1;
 
-/// `Unavailable`: a process is not told of its parent's end here.
-pub fn die_with_parent() -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("processes do not end with their parent here"))
-}
-
 /// Gives this process, and those that it starts, the lowest priority for processors: setpriority(2).
 pub fn lower_priority() -> io::Result<Support<()>> {
     const LOWEST_PRIORITY: i32 = 19;
     rustix::process::setpriority_process(None, LOWEST_PRIORITY)?;
     Ok(Support::Available(()))
-}
-
-/// getrusage(2) is all there is.
-pub(crate) fn peak_memory_bytes() -> Option<u64> {
-    None
 }
 
 /// The flag of mmap(2) for memory that is not set aside: zero pages for a whole file must not fail for want of swap.
@@ -63,11 +53,6 @@ pub fn inodes_identify(file: impl AsFd) -> io::Result<bool> {
 
 fn is_known_to_identify(type_name: &[u8]) -> bool {
     type_name.starts_with(b"apfs\0") || type_name.starts_with(b"hfs\0")
-}
-
-/// No: there are no leases here.
-pub fn leases_bind_all_writers(_file: impl AsFd) -> io::Result<bool> {
-    Ok(false)
 }
 
 /// Bytes moved so far by this process: `proc_pid_rusage` (libproc.h).

@@ -8,19 +8,10 @@ mod file;
 mod folder;
 mod machine;
 
-pub use cache::{
-    advise, drop_from_cache, drop_system_caches, enable_read_ahead, read_advice, readahead, residency, unwritten_bytes,
-};
-pub use copy::{
-    Pipe, clone_file, clone_path, copy_file_range, copy_path_data, extents, extents_as_known, is_one_address_space,
-    sendfile,
-};
-pub use file::{
-    allocate, collapse_range, direct_alignment, end_lease, extend, file_system_uuid, has_capabilities, holds_lease,
-    is_locked, name_file, next_data, next_hole, protection, punch_hole, read_at_dontcache, sync, sync_file_system,
-    take_lease, unnamed_file, write_at_dontcache,
-};
-pub use folder::{extended_attributes_at, list_folder};
+pub use cache::{advise, drop_from_cache, drop_system_caches, enable_read_ahead, read_advice, residency};
+pub use copy::{Pipe, clone_file, clone_path, copy_path_data, sendfile};
+pub use file::{allocate, direct_alignment, protection, sync};
+pub use folder::list_folder;
 
 /// Nothing to copy: flags of inodes are known on Linux only.
 pub fn copy_inode_flags(_from: &std::fs::File, _to: &std::fs::File) -> std::io::Result<()> {
@@ -28,11 +19,14 @@ pub fn copy_inode_flags(_from: &std::fs::File, _to: &std::fs::File) -> std::io::
 }
 
 pub use crate::attributes::{extended_attributes, remove_extended_attribute, set_extended_attribute};
-pub use machine::{
-    die_with_parent, file_system, inodes_identify, leases_bind_all_writers, lower_priority, memory, process_io,
+pub(crate) use crate::linux_only::peak_memory_bytes;
+pub use crate::linux_only::{
+    collapse_range, copy_file_range, die_with_parent, end_lease, extend, extended_attributes_at, extents,
+    extents_as_known, file_system_uuid, has_capabilities, holds_lease, is_locked, is_one_address_space,
+    leases_bind_all_writers, name_file, next_data, next_hole, punch_hole, read_at_dontcache, readahead,
+    sync_file_system, take_lease, unnamed_file, unwritten_bytes, write_at_dontcache,
 };
+pub use machine::{file_system, inodes_identify, lower_priority, memory, process_io};
 
 pub(crate) use file::{exchange, open_at};
-pub(crate) use machine::{
-    MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location, peak_memory_bytes, prefer_huge_pages,
-};
+pub(crate) use machine::{MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location, prefer_huge_pages};
