@@ -1,7 +1,7 @@
 //! Holes, and keeping others out while they are made: lseek(2), fallocate(2), fcntl(2) leases, flock(2).
 
 use std::fs::{self, File, Metadata};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
@@ -130,8 +130,21 @@ pub fn end_lease(file: &File) {
 /// would end that one's lease. `false` where nothing is told.
 #[must_use]
 pub fn is_locked(file: &Metadata) -> bool {
-    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-    locks.lines().any(|line| is_lock_of(line, file))
+    // The kernel tells the list page by page, and a lock that ends between two pages hides another one.
+    (0..LOOKS_AT_LOCKS).any(|_| {
+        let locks = locks().unwrap_or_default();
+        locks.lines().any(|line| is_lock_of(line, file))
+    })
+}
+
+/// How often the list is read before a lock that is not in it does not exist.
+const LOOKS_AT_LOCKS: u32 = 3;
+
+/// The list of locks, a page in each read: what reads less gets less at a time than the kernel can tell at once.
+fn locks() -> io::Result<String> {
+    let mut locks = Vec::with_capacity(64 << 10);
+    File::open("/proc/locks")?.read_to_end(&mut locks)?;
+    Ok(String::from_utf8_lossy(&locks).into_owned())
 }
 
 /// A line as in `2: FLOCK  ADVISORY  WRITE 4711 fd:01:1234 0 EOF`.
@@ -301,5 +314,30 @@ mod tests {
         }
         end_lease(&file);
         other.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_found_while_others_come_and_go() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let held = tempfile::tempfile().unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let others = [(); 3].map(|()| tempfile::tempfile().unwrap());
+                while !is_over.load(Ordering::Relaxed) {
+                    for other in &others {
+                        other.lock().unwrap();
+                    }
+                    for other in &others {
+                        other.unlock().unwrap();
+                    }
+                }
+            });
+            held.lock().unwrap();
+            let metadata = held.metadata().unwrap();
+            let missed = (0..500).filter(|_| !is_locked(&metadata)).count();
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(missed, 0);
+        });
     }
 }
