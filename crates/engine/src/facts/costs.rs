@@ -89,22 +89,19 @@ pub(crate) fn costs_by(
     let is_fresh = |fact: Fact| matches!(fact.source, Source::Measured(at) if at.elapsed() < FRESH);
     let known = || MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
     let found = known().iter().find(|(of, _)| *of == device).map(|(_, costs)| *costs);
-    let mut costs = found.filter(|costs| is_fresh(costs.write_call_ns));
-    if costs.is_none_or(|costs| with_device && !is_fresh(costs.flush_ns)) {
-        let (file, through) = make()?;
-        let mut measured = match costs {
-            Some(costs) => costs,
-            None => calls(&file)?,
-        };
-        if with_device {
-            of_device(&through, &mut measured)?;
-        }
-        costs = Some(measured);
-        let mut known = known();
-        known.retain(|(of, _)| *of != device);
-        known.push((device, measured));
+    let fresh = found.filter(|costs| is_fresh(costs.write_call_ns));
+    if let Some(costs) = fresh.filter(|costs| !with_device || is_fresh(costs.flush_ns)) {
+        return Ok(costs);
     }
-    Ok(costs.unwrap_or(Costs::ASSUMED))
+    let (file, through) = make()?;
+    let mut costs = fresh.map_or_else(|| calls(&file), Ok)?;
+    if with_device {
+        of_device(&through, &mut costs)?;
+    }
+    let mut known = known();
+    known.retain(|(of, _)| *of != device);
+    known.push((device, costs));
+    Ok(costs)
 }
 
 /// What the calls are tried on.

@@ -134,7 +134,6 @@ fn plan(method: &str, otherwise: &str, why: String) -> Plan {
     Plan {
         method: parse(method),
         otherwise: parse(otherwise),
-        is_certain: false,
         why,
     }
 }

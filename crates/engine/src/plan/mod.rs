@@ -25,8 +25,6 @@ pub struct Plan {
     pub method: Method,
     /// What is to be used where that one turns out not to be available, or to write more than it may.
     pub otherwise: Method,
-    /// Whether it is the same at every cost that storages have.
-    pub is_certain: bool,
     /// Why, for people.
     pub why: String,
 }

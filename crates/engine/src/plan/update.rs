@@ -155,7 +155,7 @@ pub fn update(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Plan {
             UpdateOrder::Rewrite => "the whole file is worth writing at once, whatever a write costs",
             _ => "neighbours up to the gap are worth sharing a write, whatever it costs",
         };
-        return choice.plan(gaps, &facts, limits, true, why.to_owned());
+        return choice.plan(gaps, &facts, limits, why.to_owned());
     }
     by_costs(gaps, facts, limits)
 }
@@ -170,7 +170,7 @@ pub(crate) fn is_certain(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) 
 /// The method that is fastest by these costs.
 pub(crate) fn by_costs(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Plan {
     let choice = Choice::of(gaps, facts, limits);
-    choice.plan(gaps, facts, limits, false, choice.why(gaps, facts, limits))
+    choice.plan(gaps, facts, limits, choice.why(gaps, facts, limits))
 }
 
 /// The smallest gap that is tried beside none, and the largest, as powers of two.
@@ -267,7 +267,7 @@ impl Choice {
             && end.next_multiple_of(alignment) <= facts.file_bytes
     }
 
-    fn plan(&self, gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits, is_certain: bool, why: String) -> Plan {
+    fn plan(&self, gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits, why: String) -> Plan {
         let otherwise = self.through_cache(facts, limits);
         let block = Setting::block_bytes(DIRECT_BLOCK_BYTES);
         let direct = Options::default().with(CachePolicy::Direct).with(block);
@@ -276,12 +276,7 @@ impl Choice {
         let method = direct
             .filter(|_| self.is_direct(gaps, facts, limits))
             .unwrap_or(otherwise);
-        Plan {
-            method,
-            otherwise,
-            is_certain,
-            why,
-        }
+        Plan { method, otherwise, why }
     }
 
     fn through_cache(&self, facts: &UpdateFacts, limits: &PlanLimits) -> Method {
