@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) use flight::Flight;
+pub(crate) use flight::{Flight, OnRing};
 #[cfg(test)]
 pub(crate) use pipe::tests::in_time;
 pub(crate) use pipe::{DoubleBuffer, Filling, Helper, Pipe, Taking};

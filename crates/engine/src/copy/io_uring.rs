@@ -2,27 +2,14 @@
 
 use std::ops::Range;
 
-use seekless_sys::Ring;
-
 use super::{CopyBytes, PrepareCopy};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::setup::Setup;
-use crate::transfer::{Flight, Side};
+use crate::transfer::{Flight, OnRing, Side};
 
-pub(super) const PREPARE: PrepareCopy = |setup| {
-    Ok(Box::new(IoUring {
-        ring: setup.ring()?,
-        setup,
-    }))
-};
+pub(super) const PREPARE: PrepareCopy = |setup| Ok(Box::new(OnRing::new(setup)?));
 
-struct IoUring {
-    setup: Setup,
-    ring: Ring,
-}
-
-impl CopyBytes for IoUring {
+impl CopyBytes for OnRing {
     fn copy(&mut self, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
         let mut ahead = Ahead::within(source, range.clone())?;
         let mut left = self.setup.blocks(range);

@@ -3,28 +3,15 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use seekless_sys::Ring;
-
 use super::{PrepareRead, ReadSource, Stopped};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::setup::Setup;
-use crate::transfer::{Flight, Side};
+use crate::transfer::{Flight, OnRing, Side};
 use crate::{Chunk, Consumer};
 
-pub(super) const PREPARE: PrepareRead = |setup| {
-    Ok(Box::new(IoUring {
-        ring: setup.ring()?,
-        setup,
-    }))
-};
+pub(super) const PREPARE: PrepareRead = |setup| Ok(Box::new(OnRing::new(setup)?));
 
-struct IoUring {
-    setup: Setup,
-    ring: Ring,
-}
-
-impl ReadSource for IoUring {
+impl ReadSource for OnRing {
     /// A slot is filled again as soon as its block was handed over: at once if the consumer takes blocks in any order, so
     /// that a late request delays no other; else in its turn.
     fn read(&mut self, source: &Side<'_>, range: Range<u64>, consumer: &dyn Consumer) -> Result<Stopped> {

@@ -1,26 +1,13 @@
 //! `write/io_uring,depth=N`: N writes in flight through one ring, from registered buffers.
 
-use seekless_sys::Ring;
-
 use super::{PrepareWrite, WriteTarget};
 use crate::Producer;
 use crate::error::Result;
-use crate::setup::Setup;
-use crate::transfer::{Flight, Side};
+use crate::transfer::{Flight, OnRing, Side};
 
-pub(super) const PREPARE: PrepareWrite = |setup| {
-    Ok(Box::new(IoUring {
-        ring: setup.ring()?,
-        setup,
-    }))
-};
+pub(super) const PREPARE: PrepareWrite = |setup| Ok(Box::new(OnRing::new(setup)?));
 
-struct IoUring {
-    setup: Setup,
-    ring: Ring,
-}
-
-impl WriteTarget for IoUring {
+impl WriteTarget for OnRing {
     fn write(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()> {
         let mut left = target.blocks(self.setup.block_bytes, 0..target.bytes);
         let mut flight = Flight::new(&mut self.ring, target);
