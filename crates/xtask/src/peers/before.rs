@@ -1,9 +1,11 @@
 //! Seekless beside itself at an earlier revision: is a change of structure neutral in time?
 //!
-//! Whole processes on warm files, old and new in alternation, in an order that is drawn anew each round. A case is neutral
-//! where the interval of the paired ratio, new over old, ends at [`NEUTRAL`] or below. One that does not fails.
+//! Whole processes, old and new in alternation, in an order that is drawn anew each round. A case is neutral where the
+//! interval of the paired ratio, new over old, ends at [`NEUTRAL`] or below. One that does not fails. What runs cold is run
+//! after `drop_caches`, which needs root.
 
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -11,7 +13,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
-use rustix::fs::syncfs;
+use rustix::fs::{Advice, fadvise, syncfs};
 use seekless_results::statistics::median;
 
 use crate::built::{beside, cargo_command, root};
@@ -20,6 +22,7 @@ use crate::peers::cases::Start;
 use crate::peers::report::in_words;
 use crate::peers::statistics::median_interval;
 use crate::peers::tree::make_trees;
+use crate::peers::update::Workload;
 use crate::process::{capture, check_interrupt, run as run_program};
 
 /// The largest ratio, new over old, that counts as no change.
@@ -58,41 +61,89 @@ struct Case {
     name: &'static str,
     of: fn(&Programs) -> &Path,
     words: &'static [&'static str],
-    files: &'static [&'static str],
+    before: Before,
 }
 
-const CASES: [Case; 5] = [
+/// What is brought about before each trial.
+enum Before {
+    /// These files are in the page cache.
+    Warm(&'static [&'static str]),
+    /// These are there in single pages, as what was written in small pieces is.
+    SinglePages(&'static [&'static str]),
+    /// The trees are there, and whatever was read by the trial before is still in memory.
+    Trees,
+    /// The same, and nothing is in memory.
+    ColdTrees,
+    /// This file is a copy of that.
+    Copied(&'static str, &'static str),
+}
+
+const CASES: [Case; 9] = [
     Case {
         name: "warm read, sync",
         of: once,
         words: &["read/sync,block=128K", "file"],
-        files: &["file"],
+        before: Before::Warm(&["file"]),
     },
     Case {
         name: "warm read, mmap",
         of: once,
         words: &["read/mmap", "file"],
-        files: &["file"],
+        before: Before::Warm(&["file"]),
     },
     Case {
         name: "warm copy, sync",
         of: once,
         words: &["copy/sync,block=128K", "file", "target"],
-        files: &["file"],
+        before: Before::Warm(&["file"]),
     },
     Case {
         name: "compare",
         of: seekless,
         words: &["cmp", "-s", "one", "other"],
-        files: &["one", "other"],
+        before: Before::Warm(&["one", "other"]),
+    },
+    Case {
+        name: "compare, single pages",
+        of: seekless,
+        words: &["cmp", "-s", "one", "other"],
+        before: Before::SinglePages(&["one", "other"]),
     },
     Case {
         name: "tree",
         of: seekless,
         words: &["cmp", "-r", "trees/one", "trees/other"],
-        files: &[],
+        before: Before::Trees,
+    },
+    Case {
+        name: "tree, cold",
+        of: seekless,
+        words: &["cmp", "-r", "trees/one", "trees/other"],
+        before: Before::ColdTrees,
+    },
+    Case {
+        name: "update of 4 MB",
+        of: seekless,
+        words: &["update", "target", "--from", UPDATES, "--durability", "through"],
+        before: Before::Copied("target", "1000000.integers"),
+    },
+    Case {
+        name: "dig",
+        of: seekless,
+        words: &["holes", "dig", "target"],
+        before: Before::Copied("target", "zeros"),
     },
 ];
+
+/// Integers of the file that is updated, and the updates.
+const INTEGERS: u32 = 1_000_000;
+const UPDATES: &str = "1000000.updates";
+
+impl Case {
+    fn needs(&self, name: &str) -> bool {
+        self.words.contains(&name) || matches!(self.before, Before::Copied(_, from) if from == name)
+    }
+}
 
 fn once(programs: &Programs) -> &Path {
     &programs.once
@@ -194,10 +245,7 @@ fn measure(
         for which in order {
             check_interrupt()?;
             let _ = fs::remove_file(folder.join("target"));
-            syncfs(File::open(folder)?)?;
-            for file in case.files {
-                prepare(Start::Warm, &folder.join(file))?;
-            }
+            case.before.bring_about(folder)?;
             let taken = time(case, folder, programs[which])?;
             if round > 0 {
                 seconds[which].push(taken);
@@ -207,12 +255,61 @@ fn measure(
     Ok(seconds)
 }
 
+impl Before {
+    fn bring_about(&self, folder: &Path) -> Result<()> {
+        syncfs(File::open(folder)?)?;
+        match self {
+            Self::Warm(files) => files
+                .iter()
+                .try_for_each(|file| prepare(Start::Warm, &folder.join(file))),
+            Self::SinglePages(files) => files.iter().try_for_each(|file| load_single_pages(&folder.join(file))),
+            Self::Trees => Ok(()),
+            Self::ColdTrees => {
+                fs::write("/proc/sys/vm/drop_caches", "3").context("cannot drop the system's caches, which root may")
+            }
+            Self::Copied(target, from) => {
+                let paths = [from, target].map(|name| folder.join(name));
+                run_program(
+                    Command::new("cp")
+                        .args(["--reflink=never", "--sparse=never"])
+                        .args(paths),
+                )?;
+                Ok(syncfs(File::open(folder)?)?)
+            }
+        }
+    }
+}
+
+/// Brings a file into the page cache page by page.
+fn load_single_pages(path: &Path) -> Result<()> {
+    prepare(Start::Cold, path)?;
+    let file = File::open(path)?;
+    fadvise(&file, 0, None, Advice::Random)?;
+    let mut page = vec![0; rustix::param::page_size()];
+    let mut at = 0;
+    while let read @ 1.. = file.read_at(&mut page, at)? {
+        at += read as u64;
+    }
+    Ok(())
+}
+
 /// Makes what a case needs, unless another case has.
 fn make(case: &Case, folder: &Path, arguments: &Arguments, random: &mut fastrand::Rng) -> Result<()> {
     let bytes = arguments.mib << 20;
-    let file = |name: &str| Some(folder.join(name)).filter(|path| case.files.contains(&name) && !path.exists());
+    let file = |name: &str| Some(folder.join(name)).filter(|path| case.needs(name) && !path.exists());
     if let Some(path) = file("file") {
         make_file(&path, bytes)?;
+    }
+    if file(UPDATES).is_some() {
+        Workload::make(folder, INTEGERS, random.u64(..))?;
+    }
+    if let Some(path) = file("zeros") {
+        let zeros = vec![0; 64 << 10];
+        make_file(&path, bytes)?;
+        let file = File::options().write(true).open(path)?;
+        (0..bytes)
+            .step_by(2 * zeros.len())
+            .try_for_each(|at| file.write_all_at(&zeros, at))?;
     }
     if let Some(path) = file("one") {
         make_file(&path, 2 * bytes)?;
@@ -224,7 +321,7 @@ fn make(case: &Case, folder: &Path, arguments: &Arguments, random: &mut fastrand
         )?;
     }
     let trees = folder.join("trees");
-    if case.files.is_empty() && !trees.exists() {
+    if matches!(case.before, Before::Trees | Before::ColdTrees) && !trees.exists() {
         make_trees(&trees, arguments.files, random)?;
     }
     Ok(())

@@ -20,7 +20,8 @@ use crate::filesystems::{FileSystem, Matrix};
 use crate::peers::cases::Start;
 use crate::peers::ours::Ours;
 use crate::peers::report::in_words;
-use workload::{Seconds, Workload};
+use workload::Seconds;
+pub use workload::Workload;
 
 /// The most that the planned update may take of the naive one's time.
 const GOALS: [(Start, f64); 2] = [(Start::Warm, 1.0 / 150.0), (Start::Cold, 1.0 / 100.0)];
