@@ -19,16 +19,14 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use seekless_sys as sys;
-
 use crate::error::{Error, Result};
-use crate::facts::{FileFacts, Seeks};
-use crate::plan::{self, CompareFacts, Plan};
+use crate::facts::{Facts, FileFacts, ProcessFacts, Seeks};
+use crate::plan::{self, Plan, Request};
 use crate::setup::{Prepare, Prepared};
 use map::Map;
 use pair::Pair;
 use pass::Pass;
-use seekless_method::{CompareMechanism, MechanismId, Method, Operation};
+use seekless_method::{CompareMechanism, Durability, MechanismId, Method, Operation};
 
 pub(crate) type PrepareCompare = Prepare<dyn CompareBytes>;
 
@@ -76,14 +74,17 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn look(&self) -> Result<FileFacts> {
-        let opened;
-        let file = if let Some(file) = &self.file {
-            &**file
-        } else {
-            opened = File::open(self.path).map_err(|error| Error::system(self.path, "opening it", error))?;
-            &opened
-        };
+    fn open(&self) -> Result<Arc<File>> {
+        match &self.file {
+            Some(file) => Ok(Arc::clone(file)),
+            None => {
+                let opened = File::open(self.path).map_err(|error| Error::system(self.path, "opening it", error))?;
+                Ok(Arc::new(opened))
+            }
+        }
+    }
+
+    fn look(&self, file: &File) -> Result<FileFacts> {
         let metadata = file.metadata();
         let metadata = metadata.map_err(|error| Error::system(self.path, "looking at it", error))?;
         Ok(FileFacts::of(&metadata, Some(file)))
@@ -150,22 +151,27 @@ pub struct Comparison {
 pub struct Comparer(Prepared<dyn CompareBytes>);
 
 impl Comparer {
-    /// The plan for comparing so many bytes of two files, after a look at them and at most 50 ms of measuring.
+    /// The plan for comparing so many bytes of two files, after a look at them, and at most 50 ms of measuring where that
+    /// decides, or where a time is to be predicted.
     ///
     /// # Errors
     /// The system's, where a file cannot be opened or looked at.
-    pub fn plan(one: &Part<'_>, other: &Part<'_>, bytes: u64) -> Result<Plan> {
-        let mut facts = CompareFacts {
+    pub fn plan(one: &Part<'_>, other: &Part<'_>, bytes: u64, is_predicted: bool) -> Result<Plan> {
+        let request = Request {
             bytes,
-            files: [one.look()?, other.look()?],
-            seeks: None,
-            can_map: sys::guard_installed(),
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            durability: Durability::None,
         };
-        if facts.depends_on_seeks() {
+        let files = [one.open()?, other.open()?];
+        let found = [one.look(&files[0])?, other.look(&files[1])?];
+        let mut facts = Facts::assumed(found, ProcessFacts::without_rings());
+        if is_predicted {
+            facts.claims(one.path);
+            facts.measure_reading(one.path, &files[0]);
+        }
+        if plan::depends_on_seeks(&request, &facts) {
             facts.seeks = Seeks::between([one, other].map(|part| (part.path, part.start)), bytes);
         }
-        Ok(plan::compare(&facts))
+        Ok(plan::compare(&request, &facts))
     }
 
     /// Prepares a method for files of any size.

@@ -18,6 +18,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::facts::{Facts, shares_blocks};
+use crate::files::{folder_of, open_to_look};
+use crate::plan::{self, Plan, Request};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, Side, Transfer, require_distinct};
 use seekless_method::{CopyMechanism, Durability, MechanismId, Method, Operation};
@@ -69,6 +72,35 @@ pub(crate) trait CopyBytes: Send {
 pub struct Copier(Prepared<dyn CopyBytes>);
 
 impl Copier {
+    /// The plan for copying a file to a new one, after a look at it and at the folder of the new one, and at most 100 ms of
+    /// measuring both where that decides, or where a time is to be predicted.
+    ///
+    /// # Errors
+    /// As of [`Reader::plan`](crate::Reader::plan) and [`Writer::plan`](crate::Writer::plan).
+    pub fn plan(source: &Path, target: &Path, durability: Durability, is_predicted: bool) -> Result<Plan> {
+        let file = open_to_look(source)?;
+        let folder = folder_of(target);
+        let of_target = Facts::of_new_file(folder)?;
+        let mut facts = Facts {
+            free_bytes: of_target.free_bytes,
+            ..Facts::of(source, &file)?
+        };
+        facts.files[1] = of_target.files[1];
+        let request = Request {
+            bytes: facts.files[0].bytes,
+            durability,
+        };
+        let [source_device, target_device] = facts.files.map(|file| file.device);
+        facts.can_share = source_device == target_device && shares_blocks(folder);
+        let plan = plan::copy(&request, &facts);
+        if plan.is_certain && !is_predicted {
+            return Ok(plan);
+        }
+        facts.measure_writing(folder);
+        facts.measure_reading(source, &file);
+        Ok(plan::copy(&request, &facts))
+    }
+
     /// Prepares a method for files of any size.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! What calls that write and read cost, and their bytes: a few of them in a file without a name.
+//! What a storage and its machine take for each thing that methods do, in nanoseconds; and measuring what writing takes, by a
+//! few calls in a file without a name. What memory and reads of the device take is measured in `memory` and `device`.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::{Fact, Source};
 
-/// What calls and bytes cost on a storage, in nanoseconds.
+/// What calls, bytes and waiting cost on a storage, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// A call that writes, but for its bytes.
@@ -24,6 +25,16 @@ pub struct Costs {
     pub read_call_ns: Fact,
     /// A byte that is read from the page cache.
     pub read_byte_ns: Fact,
+    /// A byte that is written where the page cache has no page yet.
+    pub fill_byte_ns: Fact,
+    /// A byte of each of two buffers that is compared.
+    pub compare_byte_ns: Fact,
+    /// A byte of a file in the page cache that is mapped in windows, and compared there.
+    pub map_byte_ns: Fact,
+    /// Waiting for the device to answer a read behind the one before, but for its bytes.
+    pub wait_ns: Fact,
+    /// A byte that is read from the device, in large requests.
+    pub fetch_byte_ns: Fact,
 }
 
 impl Costs {
@@ -36,6 +47,13 @@ impl Costs {
         flush_ns: Fact::assumed(20_000.0, 200_000.0, 20e6),
         read_call_ns: Fact::assumed(300.0, 2_000.0, 20_000.0),
         read_byte_ns: Fact::assumed(0.1, 1.0, 8.0),
+        // From large pages on bare metal to the first touch of a page that a virtual machine never had.
+        fill_byte_ns: Fact::assumed(0.1, 0.5, 4.0),
+        compare_byte_ns: Fact::assumed(0.02, 0.05, 0.3),
+        map_byte_ns: Fact::assumed(0.05, 0.15, 1.0),
+        // From a file system in memory to a server far away, and from several flash disks to a turning one.
+        wait_ns: Fact::assumed(2_000.0, 150_000.0, 20e6),
+        fetch_byte_ns: Fact::assumed(0.05, 2.0, 20.0),
     };
 
     /// The same where calls and flushes cost as much as they may, and bytes as little.
@@ -59,6 +77,7 @@ impl Costs {
             flush_ns: set(self.flush_ns, call(&self.flush_ns)),
             read_call_ns: set(self.read_call_ns, call(&self.read_call_ns)),
             read_byte_ns: set(self.read_byte_ns, byte(&self.read_byte_ns)),
+            ..*self
         }
     }
 
@@ -70,7 +89,7 @@ impl Costs {
 }
 
 /// How long a measurement counts.
-const FRESH: Duration = Duration::from_mins(1);
+pub(super) const FRESH: Duration = Duration::from_mins(1);
 
 /// What was measured in this process, by device.
 static MEASURED: Mutex<Vec<(u64, Costs)>> = Mutex::new(Vec::new());
@@ -116,7 +135,7 @@ const THROUGH_CALLS: usize = 8;
 /// What calls and bytes cost at the page cache.
 fn calls(file: &File) -> io::Result<Costs> {
     let mut bytes = vec![1; TRIED_BYTES];
-    file.write_all_at(&bytes, 0)?;
+    let filled = timed_rounds(|round| file.write_all_at(&bytes, u64::from(round) * TRIED_BYTES as u64))?;
     let whole = timed_rounds(|_| file.write_all_at(&bytes, 0))?;
     let whole_read = timed_rounds(|_| file.read_exact_at(&mut bytes, 0))?;
     let places = |round: u32| (round * CALLS..(round + 1) * CALLS).map(|n| u64::from(n) * 4096);
@@ -129,6 +148,7 @@ fn calls(file: &File) -> io::Result<Costs> {
         write_byte_ns: whole.scaled(each_byte),
         read_call_ns: read_calls.scaled(each_call),
         read_byte_ns: whole_read.scaled(each_byte),
+        fill_byte_ns: filled.scaled(each_byte),
         ..Costs::ASSUMED
     })
 }
@@ -160,7 +180,7 @@ fn of_device(through: &File, costs: &mut Costs) -> io::Result<()> {
 }
 
 /// The nanoseconds of some rounds. The fastest counts: what else goes on only adds to them.
-fn timed_rounds(mut work: impl FnMut(u32) -> io::Result<()>) -> io::Result<Fact> {
+pub(super) fn timed_rounds(mut work: impl FnMut(u32) -> io::Result<()>) -> io::Result<Fact> {
     let (mut least, mut most) = (f64::MAX, 0.0_f64);
     for round in 0..ROUNDS {
         let nanoseconds = timed(|| work(round))?;
@@ -169,7 +189,7 @@ fn timed_rounds(mut work: impl FnMut(u32) -> io::Result<()>) -> io::Result<Fact>
     Ok(Fact::between(least, least, most))
 }
 
-fn timed(work: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
+pub(super) fn timed(work: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
     let start = Instant::now();
     work()?;
     Ok(start.elapsed().as_nanos() as f64)

@@ -1,7 +1,8 @@
 //! What a file is like, as the system tells.
 
 use std::fs::{File, Metadata};
-use std::os::unix::fs::MetadataExt;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use seekless_sys::{self as sys, Support};
@@ -19,6 +20,8 @@ pub struct FileFacts {
     pub device: u64,
     /// The part of it, as far as it has blocks, that is in the page cache, 0 to 1; `None` where that cannot be known.
     pub resident: Option<f64>,
+    /// What offsets and lengths of direct I/O are multiples of; `None` where it was not asked, or there is none to tell.
+    pub direct_alignment: Option<u64>,
 }
 
 impl FileFacts {
@@ -30,6 +33,7 @@ impl FileFacts {
             allocated_bytes: allocated_bytes(metadata),
             device: metadata.dev(),
             resident: None,
+            direct_alignment: None,
         };
         let asked = file.and_then(|file| sys::residency(file).ok()?.available());
         // Of a file with holes, what can be read from the device counts, not its length.
@@ -48,6 +52,22 @@ impl FileFacts {
         Self { resident, ..found }
     }
 
+    /// The same with what direct I/O asks for, by the open file.
+    #[must_use]
+    pub fn with_alignment(self, file: &File) -> Self {
+        let asked = sys::direct_alignment(file).ok().and_then(Support::available);
+        Self {
+            direct_alignment: asked.map(|asked| u64::from(asked.offset_bytes)),
+            ..self
+        }
+    }
+
+    /// The part of it that is in the page cache; half of it where that cannot be known.
+    #[must_use]
+    pub fn resident_part(&self) -> f64 {
+        self.resident.unwrap_or(0.5)
+    }
+
     /// Whether it has fewer blocks than bytes.
     #[must_use]
     pub fn is_sparse(&self) -> bool {
@@ -63,4 +83,17 @@ pub(crate) fn has_holes(file: &File, path: &Path, bytes: u64) -> bool {
         }
         _ => true,
     }
+}
+
+/// What is shared to find out whether blocks can be.
+const SHARED_BYTES: usize = 256 << 10;
+
+/// Whether files in a folder can share their blocks, found out by a short file; not where none can be made.
+pub(crate) fn shares_blocks(folder: &Path) -> bool {
+    let tried = || -> io::Result<Support<()>> {
+        let (from, to) = (tempfile::tempfile_in(folder)?, tempfile::tempfile_in(folder)?);
+        from.write_all_at(&vec![1; SHARED_BYTES], 0)?;
+        sys::clone_file(&from, &to)
+    };
+    matches!(tried(), Ok(Support::Available(())))
 }

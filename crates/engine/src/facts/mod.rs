@@ -1,22 +1,168 @@
 //! What is known before a plan is made: what calls and bytes cost on a storage, and what its files are like. Nothing else
 //! measures for a plan.
 //!
-//! A measurement takes at most 50 ms where the device is no slower than a disk, and holds for a minute of the process. What
-//! cannot be measured, or need not be, is assumed between bounds that hold for the storages there are.
+//! A measurement takes at most 50 ms and 8 MiB where the device is no slower than a disk, and holds for a minute of the
+//! process. What cannot be measured, or need not be, is assumed between bounds that hold for the storages there are. What was
+//! measured beats what the system claims, and that beats what is assumed.
 
 mod costs;
+mod device;
 mod file;
+mod memory;
 mod process;
 mod seeks;
 
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Instant;
+
+use seekless_sys::{self as sys, Access, Folder, Opening, Support};
+
+use crate::error::{Error, Result};
+use crate::files::number_text;
 
 pub use costs::Costs;
 pub(crate) use costs::costs_by;
 pub use file::FileFacts;
-pub(crate) use file::has_holes;
+pub(crate) use file::{has_holes, shares_blocks};
 pub use process::ProcessFacts;
 pub use seeks::Seeks;
+
+/// What the plan of a read, a write, a copy or a comparison rests on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Facts {
+    /// What calls, bytes and waiting cost.
+    pub costs: Costs,
+    /// What the file is like, and the one that it is copied to or compared with; the same twice where there is one.
+    pub files: [FileFacts; 2],
+    /// What reading the two in turn costs; `None` where it was not measured.
+    pub seeks: Option<Seeks>,
+    /// What this process may have.
+    pub process: ProcessFacts,
+    /// What the kernel reads ahead of a sequential reader.
+    pub read_ahead_bytes: u64,
+    /// Memory that can be had without swapping.
+    pub memory_bytes: u64,
+    /// Space that is free where is written.
+    pub free_bytes: u64,
+    /// Whether a copy can share the blocks of its source.
+    pub can_share: bool,
+}
+
+/// What the kernel reads ahead unless it was told otherwise.
+const READ_AHEAD_BYTES: u64 = 128 << 10;
+
+impl Facts {
+    /// What is taken where nothing is known but what the files are like, and what the process may have.
+    #[must_use]
+    pub fn assumed(files: [FileFacts; 2], process: ProcessFacts) -> Self {
+        Self {
+            costs: Costs::ASSUMED,
+            files,
+            seeks: None,
+            process,
+            read_ahead_bytes: READ_AHEAD_BYTES,
+            memory_bytes: u64::MAX,
+            free_bytes: u64::MAX,
+            can_share: false,
+        }
+    }
+
+    /// What the system tells of an open file, its device and this machine.
+    ///
+    /// # Errors
+    /// The system's, where the file cannot be looked at.
+    pub(crate) fn of(path: &Path, file: &File) -> Result<Self> {
+        let metadata = file.metadata();
+        let metadata = metadata.map_err(|error| Error::system(path, "looking at it", error))?;
+        let found = FileFacts::of(&metadata, Some(file)).with_alignment(file);
+        let mut facts = Self::assumed([found; 2], ProcessFacts::without_rings());
+        facts.claims(path);
+        Ok(facts)
+    }
+
+    /// The same of a file that is to be made in a folder, told by one without a name where there can be such a one.
+    ///
+    /// # Errors
+    /// The system's, where the folder cannot be looked at.
+    pub(crate) fn of_new_file(folder: &Path) -> Result<Self> {
+        let metadata = fs::metadata(folder);
+        let metadata = metadata.map_err(|error| Error::system(folder, "looking at it", error))?;
+        let mut found = FileFacts {
+            bytes: 0,
+            allocated_bytes: 0,
+            device: metadata.dev(),
+            resident: None,
+            direct_alignment: None,
+        };
+        let made = Folder::open(folder).and_then(|folder| sys::unnamed_file(&folder));
+        if let Ok(Support::Available((file, _))) = made {
+            found = found.with_alignment(&file);
+        }
+        let mut facts = Self::assumed([found; 2], ProcessFacts::without_rings());
+        facts.claims(folder);
+        Ok(facts)
+    }
+
+    /// Adds what the system tells of the device behind a path, and of this machine's memory.
+    pub(crate) fn claims(&mut self, path: &Path) {
+        // A profile of the storage would come first, here and in what is measured below.
+        let device = number_text(self.files[0].device);
+        let told = fs::read_to_string(format!("/sys/class/bdi/{device}/read_ahead_kb"));
+        if let Some(kib) = told.ok().and_then(|text| text.trim().parse::<u64>().ok()) {
+            self.read_ahead_bytes = kib << 10;
+        }
+        if let Ok(Support::Available(memory)) = sys::memory() {
+            self.memory_bytes = memory.available_bytes;
+        }
+        if let Ok(system) = sys::file_system(path) {
+            self.free_bytes = system.free_bytes;
+        }
+    }
+
+    /// Measures what reading so many bytes of the first file costs: of the page cache, of the device, or both. What cannot be
+    /// measured stays assumed.
+    pub(crate) fn measure_reading(&mut self, path: &Path, file: &File) {
+        let found = self.files[0];
+        let resident = found.resident_part();
+        if resident > 0.0 && memory::measure(file, found, &mut self.costs).is_err() {
+            tracing::debug!(path = %path.display(), "what memory costs is assumed");
+        }
+        if resident < 1.0 {
+            device::measure(path, found.bytes, &mut self.costs);
+        }
+    }
+
+    /// Measures what writing costs in a folder, by a file without a name there. What cannot be measured stays assumed.
+    pub(crate) fn measure_writing(&mut self, folder: &Path) {
+        let through = Opening {
+            access: Access::Overwrite,
+            direct: false,
+            write_through: true,
+        };
+        let measured = || {
+            let folder = Folder::open(folder)?;
+            let device = folder.metadata()?.dev();
+            costs_by(device, true, || {
+                let (file, path) = sys::unnamed_file(&folder)?.required()?;
+                Ok((file, sys::open(&path, through)?.required()?))
+            })
+        };
+        match measured() {
+            Ok(costs) => {
+                self.costs = Costs {
+                    compare_byte_ns: self.costs.compare_byte_ns,
+                    map_byte_ns: self.costs.map_byte_ns,
+                    wait_ns: self.costs.wait_ns,
+                    fetch_byte_ns: self.costs.fetch_byte_ns,
+                    ..costs
+                }
+            }
+            Err(error) => tracing::debug!(folder = %folder.display(), %error, "what writing costs is assumed"),
+        }
+    }
+}
 
 /// A figure, where it comes from, and between which bounds it lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,6 +182,8 @@ pub struct Fact {
 pub enum Source {
     /// Measured, and when.
     Measured(Instant),
+    /// The system says so.
+    Claimed,
     /// It holds for most storages.
     Assumed,
 }
@@ -49,6 +197,17 @@ impl Fact {
             low,
             high,
             source: Source::Assumed,
+        }
+    }
+
+    /// A figure that the system tells.
+    #[must_use]
+    pub const fn claimed(value: f64) -> Self {
+        Self {
+            value,
+            low: value,
+            high: value,
+            source: Source::Claimed,
         }
     }
 

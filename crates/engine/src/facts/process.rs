@@ -9,6 +9,10 @@ pub struct ProcessFacts {
     pub open_files_max: usize,
     /// Whether `io_uring` is to be had.
     pub has_rings: bool,
+    /// Whether files may be mapped: [`crate::allow_mapping`].
+    pub can_map: bool,
+    /// Threads that run at once.
+    pub processors: usize,
 }
 
 impl ProcessFacts {
@@ -16,8 +20,19 @@ impl ProcessFacts {
     #[must_use]
     pub fn here() -> Self {
         Self {
-            open_files_max: sys::open_files_max(),
             has_rings: matches!(Ring::new(1, 1, 1), Ok(Support::Available(_))),
+            ..Self::without_rings()
+        }
+    }
+
+    /// The same without trying whether there is `io_uring`, which takes longer than all the rest.
+    #[must_use]
+    pub fn without_rings() -> Self {
+        Self {
+            open_files_max: sys::open_files_max(),
+            has_rings: false,
+            can_map: sys::guard_installed(),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
 }

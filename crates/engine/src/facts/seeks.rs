@@ -124,7 +124,7 @@ fn time<const FILES: usize>(
     })
 }
 
-fn open_direct(path: &Path) -> Option<File> {
+pub(super) fn open_direct(path: &Path) -> Option<File> {
     let opening = Opening {
         access: Access::Read,
         direct: true,

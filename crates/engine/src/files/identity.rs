@@ -44,3 +44,21 @@ impl Stamp {
         }
     }
 }
+
+/// A device number as the kernel writes it in text. How it is put together is Linux's own (makedev(3)).
+pub(crate) fn number_text(number: u64) -> String {
+    let major = ((number >> 8) & 0xfff) | ((number >> 32) & !0xfff);
+    let minor = (number & 0xff) | ((number >> 12) & !0xff);
+    format!("{major}:{minor}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_numbers_are_taken_apart_as_linux_puts_them_together() {
+        assert_eq!(number_text(0xfe00), "254:0");
+        assert_eq!(number_text(0x0010_0801), "8:257");
+    }
+}

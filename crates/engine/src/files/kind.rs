@@ -1,8 +1,10 @@
 //! What kind of file a path names.
 
-use std::fs::{self, FileType, Metadata};
+use std::fs::{self, File, FileType, Metadata};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+
+use seekless_sys::{self as sys, Access, Opening};
 
 use crate::error::{Error, Result};
 
@@ -34,4 +36,21 @@ pub(crate) fn require_regular(path: &Path, metadata: &Metadata) -> Result<()> {
 pub(crate) fn stat_regular(path: &Path) -> Result<Metadata> {
     let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
     require_regular(path, &metadata).map(|()| metadata)
+}
+
+/// Opens a regular file to look at it. Never waits: what is not a regular file is refused, even if it became a FIFO a moment
+/// ago.
+pub(crate) fn open_to_look(path: &Path) -> Result<File> {
+    stat_regular(path)?;
+    let opened = sys::open(path, Opening::plain(Access::Read)).and_then(sys::Support::required);
+    opened.map_err(|error| Error::system(path, "opening it", error))
+}
+
+/// The folder that a file is in, or is to be.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => Path::new("/"),
+    }
 }

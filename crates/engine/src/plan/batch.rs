@@ -29,6 +29,11 @@ pub const THREADS_OF_FILES: usize = 16;
 /// Threads where `io_uring` reads for them, and where it does not.
 const THREADS: usize = 16;
 const THREADS_WITHOUT_RINGS: usize = 32;
+/// From this size on what preparing a method costs is small beside reading. Below, the threads that read small files read these
+/// too.
+pub const LARGE_BYTES: u64 = 8 << 20;
+/// A file in memory takes 10 microseconds.
+const PATIENCE: Duration = Duration::from_micros(100);
 /// Descriptors that are the program's own.
 const OWN_FILES: usize = 64;
 
@@ -49,7 +54,6 @@ pub fn batch(facts: &ProcessFacts) -> BatchPlan {
         batch,
         open_folders,
         entries_ahead: 1 << 18,
-        // 10 microseconds are enough for one that is in memory.
-        patience: Duration::from_micros(100),
+        patience: PATIENCE,
     }
 }

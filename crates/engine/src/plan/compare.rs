@@ -1,51 +1,33 @@
 //! How two files are best compared.
 
-use seekless_method::Method;
+use seekless_method::{CompareMechanism, MechanismId, Method, Operation};
 
-use super::Plan;
-use crate::facts::{FileFacts, Seeks};
+use super::cost::{Amounts, Of};
+use super::{NamedFact, Plan, Request, SMALL_BYTES, Unit, method, read, residency, usual};
+use crate::facts::{Fact, Facts, FileFacts};
 
-/// What a plan for comparing rests on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CompareFacts {
-    /// Bytes to be compared of each.
-    pub bytes: u64,
-    /// What the files are like.
-    pub files: [FileFacts; 2],
-    /// What reading the two in turn costs; `None` where it was not measured.
-    pub seeks: Option<Seeks>,
-    /// Whether files may be mapped in this process.
-    pub can_map: bool,
-    /// Threads that run at once.
-    pub processors: usize,
+/// Of two larger files so much is read side by side before a method is chosen: a difference near the start costs only these
+/// reads, and up to this size reading takes no longer than preparing a method.
+pub const FIRST_LOOK_BYTES: u64 = 64 << 10;
+
+/// Bytes to be compared of each, less those for which neither file has blocks.
+fn data_bytes(request: &Request, facts: &Facts) -> u64 {
+    let [one, other] = facts.files;
+    request.bytes.min(one.allocated_bytes.max(other.allocated_bytes))
 }
 
-impl CompareFacts {
-    /// Bytes to be compared of each, less those for which neither file has blocks.
-    #[must_use]
-    pub fn data_bytes(&self) -> u64 {
-        let [one, other] = self.files;
-        self.bytes.min(one.allocated_bytes.max(other.allocated_bytes))
-    }
+fn is_one_device(facts: &Facts) -> bool {
+    facts.files[0].device == facts.files[1].device
+}
 
-    /// Whether both are on one file system.
-    #[must_use]
-    pub fn is_one_device(&self) -> bool {
-        self.files[0].device == self.files[1].device
-    }
-
-    /// Whether what reading the two in turn costs decides, and measuring it takes less than it can save.
-    #[must_use]
-    pub fn depends_on_seeks(&self) -> bool {
-        let is_cold = |file: FileFacts| file.resident.is_some_and(|part| part < 0.5);
-        self.data_bytes() >= MEASURED_FROM_BYTES && self.is_one_device() && self.files.into_iter().all(is_cold)
-    }
+/// Whether what reading the two in turn costs decides, and measuring it takes less than it can save.
+pub(crate) fn depends_on_seeks(request: &Request, facts: &Facts) -> bool {
+    let is_cold = |file: FileFacts| file.resident.is_some_and(|part| part < 0.5);
+    data_bytes(request, facts) >= MEASURED_FROM_BYTES && is_one_device(facts) && facts.files.into_iter().all(is_cold)
 }
 
 /// Files shorter than this are not measured: that would take longer than it can save.
 const MEASURED_FROM_BYTES: u64 = 16 << 20;
-/// Less than this is read in one go: nothing else pays.
-const SMALL_BYTES: u64 = 1 << 20;
 /// Less than this is compared by one thread: making others costs more.
 const THREADED_BYTES: u64 = 8 << 20;
 /// From here on a file counts as being in the page cache.
@@ -56,47 +38,87 @@ const COLD_PART: f64 = 0.1;
 const ALTERNATING_COSTS: f64 = 2.0;
 /// Two threads are enough for memory; more only wait for each other.
 const THREADS_MAX: usize = 4;
+const THREADS_THAT_COUNT: u32 = 2;
 
-/// The plan for comparing two files or parts of them.
+/// The plan for comparing two files or parts of them. It rests on rules, which were measured; what it will take follows from
+/// the costs.
 #[must_use]
-pub fn compare(facts: &CompareFacts) -> Plan {
-    let plain = "compare/sync,block=128K";
-    if facts.data_bytes() < SMALL_BYTES {
-        return plan(plain, plain, "there is little to read".to_owned());
+pub fn compare(request: &Request, facts: &Facts) -> Plan {
+    let (method, otherwise, why) = chosen(request, facts);
+    let amounts = amounts(request, facts, &method);
+    let seeks = facts.seeks.map(|seeks| NamedFact {
+        name: "reading the two in turn, beside one after the other",
+        unit: Unit::Times,
+        fact: Fact::measured(seeks.ratio()),
+    });
+    Plan {
+        method,
+        otherwise,
+        predicted: amounts.predicted(&facts.costs),
+        is_certain: facts.seeks.is_some() || !depends_on_seeks(request, facts),
+        why,
+        facts: residency(facts)
+            .into_iter()
+            .chain(seeks)
+            .chain(amounts.facts(&facts.costs))
+            .collect(),
     }
-    let threads = facts.processors.clamp(1, THREADS_MAX);
-    let threads = if facts.data_bytes() < THREADED_BYTES {
+}
+
+/// What comparing takes by a method.
+fn amounts(request: &Request, facts: &Facts, method: &Method) -> Amounts {
+    let bytes = data_bytes(request, facts);
+    let in_memory = if method.mechanism().id == MechanismId::Compare(CompareMechanism::Mmap) {
+        Amounts::of([(Of::MappedBytes, 2.0 * bytes as f64)])
+    } else {
+        let both = read::from_cache(bytes, method).times(2.0);
+        both.and(Amounts::of([(Of::ComparedBytes, bytes as f64)]))
+    };
+    let from_device = |file| read::from_device(bytes, facts, file);
+    let threads = method.options().threads().min(THREADS_THAT_COUNT);
+    let in_memory = in_memory.times(1.0 / f64::from(threads));
+    in_memory.and(from_device(0)).and(from_device(1))
+}
+
+/// The method, what is to be used otherwise, and why.
+fn chosen(request: &Request, facts: &Facts) -> (Method, Method, String) {
+    let plain = usual(Operation::Compare);
+    let data_bytes = data_bytes(request, facts);
+    if data_bytes < SMALL_BYTES {
+        return (plain, plain, "there is little to read".to_owned());
+    }
+    let threads = if data_bytes < THREADED_BYTES {
         1
     } else {
-        threads
+        facts.process.processors.clamp(1, THREADS_MAX)
     };
-    let resident = facts.files.map(|file| file.resident.unwrap_or(0.5));
+    let resident = facts.files.map(|file| file.resident_part());
     if resident.iter().all(|&part| part >= WARM_PART) {
         let read = with_threads("compare/sync,block=1M", threads);
         if facts.files.iter().any(FileFacts::is_sparse) {
             let why = "both files are in the page cache and have holes: mapping each piece of data would take longer";
-            return plan(&read, plain, why.to_owned());
+            return (read, plain, why.to_owned());
         }
-        if !facts.can_map {
+        if !facts.process.can_map {
             let why = "both files are in the page cache; maps are not allowed in this process";
-            return plan(&read, plain, why.to_owned());
+            return (read, plain, why.to_owned());
         }
         let mapped = with_threads("compare/mmap,block=8M", threads);
         let why = "both files are in the page cache, where maps in windows save a copy of the bytes";
-        return plan(&mapped, &read, why.to_owned());
+        return (mapped, read, why.to_owned());
     }
     // Through the page cache, whose read-ahead asks for more at a time than direct reads did where both were measured.
     let through_cache = with_threads("compare/sync,block=1M", threads.min(2));
     let is_cold = resident.iter().all(|&part| part <= COLD_PART);
-    match (facts.is_one_device(), facts.seeks.map(|seeks| seeks.ratio())) {
+    match (is_one_device(facts), facts.seeks.map(|seeks| seeks.ratio())) {
         (true, Some(ratio)) if ratio >= ALTERNATING_COSTS => {
             let why = format!(
                 "on this device reading two files in turn takes {ratio:.1} times as long as one after the other"
             );
-            plan("compare/sync,block=1M,window=32M", plain, why)
+            (method("compare/sync,block=1M,window=32M"), plain, why)
         }
-        _ if !is_cold => plan(
-            &through_cache,
+        _ if !is_cold => (
+            through_cache,
             plain,
             "the files are partly in the page cache".to_owned(),
         ),
@@ -104,37 +126,25 @@ pub fn compare(facts: &CompareFacts) -> Plan {
             let why = format!(
                 "neither file is in the page cache, and reading the two in turn costs nothing here ({ratio:.1} times)"
             );
-            plan(&through_cache, plain, why)
+            (through_cache, plain, why)
         }
         (true, None) => {
             let why = "neither file is in the page cache, and what reading two in turn costs was not measured: large blocks \
                        need few turns";
-            plan("compare/sync,block=4M", plain, why.to_owned())
+            (method("compare/sync,block=4M"), plain, why.to_owned())
         }
         (false, _) => {
             let why = "neither file is in the page cache, and they are on two devices, which are read at once";
-            plan("compare/sync,block=1M,order=parallel", plain, why.to_owned())
+            (method("compare/sync,block=1M,order=parallel"), plain, why.to_owned())
         }
     }
 }
 
-fn with_threads(method: &str, threads: usize) -> String {
+fn with_threads(text: &str, threads: usize) -> Method {
     if threads > 1 {
-        format!("{method},threads={threads}")
+        method(&format!("{text},threads={threads}"))
     } else {
-        method.to_owned()
-    }
-}
-
-fn plan(method: &str, otherwise: &str, why: String) -> Plan {
-    let parse = |text: &str| {
-        text.parse::<Method>()
-            .unwrap_or_else(|error| panic!("a plan names a method that is none: {error}"))
-    };
-    Plan {
-        method: parse(method),
-        otherwise: parse(otherwise),
-        why,
+        method(text)
     }
 }
 
@@ -142,21 +152,41 @@ fn plan(method: &str, otherwise: &str, why: String) -> Plan {
 mod tests {
     use std::time::Duration;
 
+    use seekless_method::Durability;
+
     use super::*;
+    use crate::facts::{Costs, ProcessFacts, Seeks};
 
     const COLD: FileFacts = FileFacts {
         bytes: 1 << 30,
         allocated_bytes: 1 << 30,
         device: 1,
         resident: Some(0.0),
+        direct_alignment: None,
     };
-    const FACTS: CompareFacts = CompareFacts {
-        bytes: 1 << 30,
-        files: [COLD; 2],
-        seeks: Some(seeks(1)),
+    const PROCESS: ProcessFacts = ProcessFacts {
+        open_files_max: 1024,
+        has_rings: false,
         can_map: true,
         processors: 2,
     };
+    const FACTS: Facts = Facts {
+        costs: Costs::ASSUMED,
+        files: [COLD; 2],
+        seeks: Some(seeks(1)),
+        process: PROCESS,
+        read_ahead_bytes: 128 << 10,
+        memory_bytes: u64::MAX,
+        free_bytes: u64::MAX,
+        can_share: false,
+    };
+
+    fn request(bytes: u64) -> Request {
+        Request {
+            bytes,
+            durability: Durability::None,
+        }
+    }
 
     const fn seeks(ratio: u64) -> Seeks {
         Seeks {
@@ -172,37 +202,44 @@ mod tests {
             allocated_bytes: 1 << 29,
             ..file(Some(1.0))
         };
-        let with = |files| CompareFacts { files, ..FACTS };
+        let with = |files| Facts { files, ..FACTS };
         let warm = with([file(Some(1.0)), file(Some(0.95))]);
         let other_device = FileFacts { device: 2, ..COLD };
         let threads = "compare/sync,threads=2,block=1M";
         let table = [
-            (
-                "small",
-                CompareFacts { bytes: 1000, ..FACTS },
-                "compare/sync,block=128K",
-            ),
             ("warm", warm, "compare/mmap,threads=2,block=8M"),
             (
                 "one processor",
-                CompareFacts { processors: 1, ..warm },
+                Facts {
+                    process: ProcessFacts {
+                        processors: 1,
+                        ..PROCESS
+                    },
+                    ..warm
+                },
                 "compare/mmap,block=8M",
             ),
-            ("no maps", CompareFacts { can_map: false, ..warm }, threads),
+            (
+                "no maps",
+                Facts {
+                    process: ProcessFacts {
+                        can_map: false,
+                        ..PROCESS
+                    },
+                    ..warm
+                },
+                threads,
+            ),
             ("cold", FACTS, threads),
             (
                 "seeking",
-                CompareFacts {
+                Facts {
                     seeks: Some(seeks(9)),
                     ..FACTS
                 },
                 "compare/sync,block=1M,window=32M",
             ),
-            (
-                "unmeasured",
-                CompareFacts { seeks: None, ..FACTS },
-                "compare/sync,block=4M",
-            ),
+            ("unmeasured", Facts { seeks: None, ..FACTS }, "compare/sync,block=4M"),
             (
                 "two devices",
                 with([COLD, other_device]),
@@ -213,28 +250,28 @@ mod tests {
             ("sparse", with([sparse, file(Some(1.0))]), threads),
         ];
         for (name, facts, method) in table {
-            assert_eq!(compare(&facts).method.to_string(), method, "{name}");
+            assert_eq!(compare(&request(1 << 30), &facts).method.to_string(), method, "{name}");
         }
+        let small = compare(&request(1000), &FACTS);
+        assert_eq!(small.method.to_string(), "compare/sync,block=128K");
     }
 
     #[test]
     fn only_large_cold_files_of_one_device_are_measured() {
-        let with = |files| CompareFacts { files, ..FACTS };
+        let with = |files| Facts { files, ..FACTS };
         let warm = FileFacts {
             resident: Some(1.0),
             ..COLD
         };
         let elsewhere = FileFacts { device: 2, ..COLD };
-        assert!(FACTS.depends_on_seeks());
-        for facts in [
-            with([warm; 2]),
-            with([COLD, elsewhere]),
-            CompareFacts {
-                bytes: 15 << 20,
-                ..FACTS
-            },
+        let large = request(1 << 30);
+        assert!(depends_on_seeks(&large, &FACTS));
+        for (request, facts) in [
+            (large, with([warm; 2])),
+            (large, with([COLD, elsewhere])),
+            (request(15 << 20), FACTS),
         ] {
-            assert!(!facts.depends_on_seeks(), "{facts:?}");
+            assert!(!depends_on_seeks(&request, &facts), "{facts:?}");
         }
     }
 }

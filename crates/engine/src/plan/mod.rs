@@ -1,32 +1,169 @@
-//! Which method is to be used: pure functions, a file for each operation, from what is asked for and what is known
-//! ([`crate::facts`]) to a plan. No I/O here, and no clock.
+//! Which method is to be used: pure functions, a file for each operation, from what is asked for ([`Request`]) and what is
+//! known ([`crate::facts`]) to a [`Plan`]. No I/O here, and no clock. What a method takes is said in one place, `cost`.
 //!
 //! One idea holds for all: where the answer is the same at every cost that storages have, nothing need be measured.
 
 mod batch;
 mod compare;
+mod copy;
+mod cost;
 mod gaps;
+mod read;
+mod scan;
+#[cfg(test)]
+mod tests;
 mod update;
+mod write;
 
-pub use batch::{BATCH, BatchPlan, THREADS_OF_FILES, batch};
-pub use compare::{CompareFacts, compare};
+use std::time::Duration;
+
+pub use batch::{BATCH, BatchPlan, LARGE_BYTES, THREADS_OF_FILES, batch};
+pub(crate) use compare::depends_on_seeks;
+pub use compare::{FIRST_LOOK_BYTES, compare};
+pub use copy::copy;
+pub(crate) use cost::Amounts;
 pub use gaps::Gaps;
+pub use read::read;
+pub use scan::{SCAN, ScanPlan};
 #[cfg(test)]
 pub(crate) use update::by_costs;
 pub use update::{PlanLimits, UpdateFacts, Work, update};
-pub(crate) use update::{WritingCost, is_certain};
+pub(crate) use update::{amounts, amounts_of_safety, is_certain};
+pub use write::write;
 
-use seekless_method::{Method, Operation};
+use seekless_method::{Durability, Method, Operation};
 
-/// A method, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use crate::facts::{Fact, Facts};
+
+/// What is asked for, of one file or of a pair; what becomes of a file that is updated is asked for by [`PlanLimits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Bytes to be read, written, copied, or compared of each.
+    pub bytes: u64,
+    /// What is on the device in the end, where something is written.
+    pub durability: Durability,
+}
+
+/// A method, what it will take, and why it is used.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The method to use.
     pub method: Method,
     /// What is to be used where that one turns out not to be available, or to write more than it may.
     pub otherwise: Method,
+    /// What the method will take by what is known: no more than an order of magnitude where that is assumed.
+    pub predicted: Predicted,
+    /// Whether the method is the same wherever the facts lie between their bounds: then there is nothing to measure.
+    pub is_certain: bool,
     /// Why, for people.
     pub why: String,
+    /// The facts that decide and predict.
+    pub facts: Vec<NamedFact>,
+}
+
+/// A time, and the bounds that follow from those of the facts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Predicted {
+    /// The least.
+    pub low: Duration,
+    /// The most likely.
+    pub value: Duration,
+    /// The most.
+    pub high: Duration,
+}
+
+/// A fact, and what it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NamedFact {
+    /// What it is, for people.
+    pub name: &'static str,
+    /// What it is counted in.
+    pub unit: Unit,
+    /// The fact.
+    pub fact: Fact,
+}
+
+/// What facts are counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Nanoseconds for each byte.
+    NanosecondsPerByte,
+    /// A part of the whole, 0 to 1.
+    Part,
+    /// How many times as much.
+    Times,
+}
+
+/// A method that may be planned, what it takes, and why it would be used.
+struct Candidate {
+    method: Method,
+    amounts: Amounts,
+    why: &'static str,
+}
+
+/// A method must take so many times less to be used instead of a safer one: what the model leaves out is no more than that.
+const CLEARLY: f64 = 1.25;
+
+/// The plan of those that may be, from the safest on, by the costs: each but the first is used only where it takes clearly less
+/// time than those before. The first is what is to be used otherwise.
+fn choose(candidates: &[Candidate], facts: &Facts) -> Plan {
+    let mut weight = 1.0;
+    let weighted = candidates.iter().map(|candidate| {
+        let weighted = candidate.amounts.times(weight);
+        weight *= CLEARLY;
+        weighted
+    });
+    let weighted: Vec<Amounts> = weighted.collect();
+    let mut best = 0;
+    for (index, amounts) in weighted.iter().enumerate() {
+        if amounts.nanoseconds(&facts.costs) < weighted[best].nanoseconds(&facts.costs) {
+            best = index;
+        }
+    }
+    let is_certain = weighted
+        .iter()
+        .all(|other| weighted[best].is_never_slower(other, &facts.costs));
+    let Candidate { method, amounts, why } = &candidates[best];
+    let all = candidates.iter().map(|candidate| candidate.amounts);
+    let used = all.fold(Amounts::default(), Amounts::and).facts(&facts.costs);
+    Plan {
+        method: *method,
+        otherwise: candidates[0].method,
+        predicted: amounts.predicted(&facts.costs),
+        is_certain,
+        why: (*why).to_owned(),
+        facts: residency(facts).into_iter().chain(used).collect(),
+    }
+}
+
+const RESIDENT: &str = "part of the file in the page cache";
+
+/// What is in the page cache of the files, where that is known.
+fn residency(facts: &Facts) -> Vec<NamedFact> {
+    let [one, other] = facts.files;
+    let all = [Some(one), (other != one).then_some(other)].into_iter().flatten();
+    all.filter_map(|file| {
+        Some(NamedFact {
+            name: RESIDENT,
+            unit: Unit::Part,
+            fact: Fact::claimed(file.resident?),
+        })
+    })
+    .collect()
+}
+
+/// Less than this is moved or compared in one go: nothing else pays.
+const SMALL_BYTES: u64 = 1 << 20;
+/// Of files in the page cache, bytes that are there are not worth passing it by: from this part that is not there on, they are.
+const DIRECT_FROM_ABSENT: f64 = 0.9;
+/// Buffers may take this part of the memory that is available.
+const BUFFERS_PART: u64 = 8;
+
+/// Whether the page cache can be passed by with buffers of so many bytes.
+fn can_be_direct(facts: &Facts, file: usize, buffer_bytes: u64) -> bool {
+    facts.files[file].direct_alignment.is_some() && buffer_bytes <= facts.memory_bytes / BUFFERS_PART
 }
 
 /// What becomes of a file when changing it ends early.
@@ -52,4 +189,10 @@ pub fn usual(operation: Operation) -> Method {
         Operation::Compare => "compare/sync,block=128K",
         Operation::Update => "update/sync",
     })
+}
+
+/// The method that a text in here names.
+fn method(text: &str) -> Method {
+    text.parse()
+        .unwrap_or_else(|error| panic!("a plan names a method that is none: {error}"))
 }

@@ -5,8 +5,9 @@
 
 use seekless_method::{CachePolicy, Durability, Hint, Method, Operation, Options, Platform, Setting, UpdateOrder};
 
-use super::{Gaps, Plan, Safety, usual};
-use crate::facts::Costs;
+use super::cost::{Amounts, Of};
+use super::{Gaps, NamedFact, Plan, RESIDENT, Safety, Unit, usual};
+use crate::facts::{Costs, Fact};
 
 /// What writing costs on a storage, and what the file is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,73 +69,44 @@ pub struct Work {
     pub read_bytes: u64,
 }
 
-/// What calls and bytes of one durability cost, in nanoseconds.
-#[derive(Clone, Copy)]
-pub(crate) struct WritingCost {
-    pub call: f64,
-    pub byte: f64,
-    pub flush: f64,
-    pub read_call: f64,
-    pub read_byte: f64,
+/// What some work takes. What is not in memory waits for the device at each read, and past the page cache everything does: some
+/// device's answer to a read is taken to be as far as that to a write.
+pub(crate) fn amounts(work: &Work, durability: Durability, absent_part: f64, is_direct: bool) -> Amounts {
+    let waiting_part = if is_direct { 1.0 } else { absent_part };
+    let direct_writes = if is_direct { work.writes } else { 0 };
+    let flushes = match durability {
+        Durability::WriteThrough => work.writes,
+        Durability::Fsync => 1 + direct_writes,
+        Durability::None => direct_writes,
+    };
+    Amounts::of([
+        (Of::WriteCalls, work.writes as f64),
+        (bytes_of(durability != Durability::None), work.written_bytes as f64),
+        (Of::ReadCalls, work.reads as f64),
+        (Of::ReadBytes, work.read_bytes as f64),
+        (Of::Flushes, flushes as f64 + waiting_part * work.reads as f64),
+    ])
 }
 
-impl WritingCost {
-    /// What decides. The flush at the end takes longest to measure and is the same in every order, and so is bringing what
-    /// was written to the device.
-    fn deciding(costs: &Costs, durability: Durability) -> Self {
-        let is_through = durability == Durability::WriteThrough;
-        Self::of(costs, is_through, if is_through { costs.flush_ns.value } else { 0.0 })
-    }
+/// What safety takes beside the file: bytes written and read, and files and names brought to the device.
+pub(crate) fn amounts_of_safety(written_bytes: u64, read_bytes: u64, syncs: u32, durability: Durability) -> Amounts {
+    Amounts::of([
+        (bytes_of(durability != Durability::None), written_bytes as f64),
+        (Of::ReadBytes, read_bytes as f64),
+        (Of::Flushes, f64::from(syncs)),
+    ])
+}
 
-    /// What it will take.
-    pub fn predicted(costs: &Costs, durability: Durability) -> Self {
-        Self::of(costs, durability != Durability::None, costs.flush_ns.value)
-    }
+fn bytes_of(at_device: bool) -> Of {
+    if at_device { Of::DeviceBytes } else { Of::WrittenBytes }
+}
 
-    fn of(costs: &Costs, at_device: bool, flush: f64) -> Self {
-        let byte = if at_device {
-            costs.device_byte_ns
-        } else {
-            costs.write_byte_ns
-        };
-        Self {
-            call: costs.write_call_ns.value,
-            byte: byte.value,
-            flush,
-            read_call: costs.read_call_ns.value,
-            read_byte: costs.read_byte_ns.value,
-        }
-    }
-
-    /// What each write costs beside its bytes.
-    fn each_write(&self, durability: Durability) -> f64 {
-        match durability {
-            Durability::WriteThrough => self.call + self.flush,
-            Durability::None | Durability::Fsync => self.call,
-        }
-    }
-
-    /// The nanoseconds of some work. What is not in memory waits for the device at each read, and past the page cache
-    /// everything does: some device's answer to a read is taken to be as far as that to a write.
-    pub fn nanoseconds(&self, work: &Work, durability: Durability, absent_part: f64, is_direct: bool) -> f64 {
-        let waiting_part = if is_direct { 1.0 } else { absent_part };
-        let flushes = match durability {
-            Durability::WriteThrough => 0,
-            Durability::Fsync => 1 + if is_direct { work.writes } else { 0 },
-            Durability::None => {
-                if is_direct {
-                    work.writes
-                } else {
-                    0
-                }
-            }
-        };
-        work.writes as f64 * self.each_write(durability)
-            + work.written_bytes as f64 * self.byte
-            + work.reads as f64 * (self.read_call + waiting_part * self.flush)
-            + work.read_bytes as f64 * self.read_byte
-            + flushes as f64 * self.flush
-    }
+/// What decides. The flush at the end takes longest to measure and is the same in every order, and so is bringing what was
+/// written to the device.
+fn deciding(work: &Work, durability: Durability) -> Amounts {
+    let is_through = durability == Durability::WriteThrough;
+    let decided_by = if is_through { durability } else { Durability::None };
+    amounts(work, decided_by, 0.0, false)
 }
 
 /// The method that will be fastest by the facts, within the limits. Where it is the same whatever calls and bytes cost on
@@ -142,22 +114,22 @@ impl WritingCost {
 /// the page cache, as past it whole blocks of the device are written, which may be more than the limits allow.
 #[must_use]
 pub fn update(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Plan {
-    if is_certain(gaps, facts, limits) {
-        let facts = UpdateFacts {
-            costs: Costs::ASSUMED,
-            ..*facts
-        };
-        let choice = Choice::of(gaps, &facts, limits);
-        let why = match choice.order {
-            UpdateOrder::Coalesce(0) => choice
-                .restriction(&facts, limits)
-                .unwrap_or("nothing between updates is worth writing, whatever a write costs"),
-            UpdateOrder::Rewrite => "the whole file is worth writing at once, whatever a write costs",
-            _ => "neighbours up to the gap are worth sharing a write, whatever it costs",
-        };
-        return choice.plan(gaps, &facts, limits, why.to_owned());
+    if !is_certain(gaps, facts, limits) {
+        return by_costs(gaps, facts, limits);
     }
-    by_costs(gaps, facts, limits)
+    let at_any_costs = UpdateFacts {
+        costs: Costs::ASSUMED,
+        ..*facts
+    };
+    let choice = Choice::of(gaps, &at_any_costs, limits);
+    let why = match choice.order {
+        UpdateOrder::Coalesce(0) => choice
+            .restriction(facts, limits)
+            .unwrap_or("nothing between updates is worth writing, whatever a write costs"),
+        UpdateOrder::Rewrite => "the whole file is worth writing at once, whatever a write costs",
+        _ => "neighbours up to the gap are worth sharing a write, whatever it costs",
+    };
+    choice.plan(gaps, facts, limits, why.to_owned(), true)
 }
 
 /// Whether the order is the same whatever calls and bytes cost on today's storages. Of the facts only what they tell of the
@@ -170,7 +142,7 @@ pub(crate) fn is_certain(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) 
 /// The method that is fastest by these costs.
 pub(crate) fn by_costs(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Plan {
     let choice = Choice::of(gaps, facts, limits);
-    choice.plan(gaps, facts, limits, choice.why(gaps, facts, limits))
+    choice.plan(gaps, facts, limits, choice.why(gaps, facts, limits), false)
 }
 
 /// The smallest gap that is tried beside none, and the largest, as powers of two.
@@ -207,7 +179,6 @@ struct Choice {
 
 impl Choice {
     fn of(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Self {
-        let costs = WritingCost::deciding(&facts.costs, limits.durability);
         let mut best = (Self::nothing(), f64::MAX);
         // The best of those that the bound rules out.
         let mut ruled_out = f64::MAX;
@@ -220,7 +191,7 @@ impl Choice {
                 let work = gaps.work(order, facts.file_bytes, block_bytes);
                 let first_bytes = block_bytes.min(gaps.end());
                 let first = first_bytes as f64 * (TOUCH_BYTE_NS + facts.absent_part * ABSENT_BYTE_NS);
-                let nanoseconds = costs.nanoseconds(&work, limits.durability, 0.0, false) + first;
+                let nanoseconds = deciding(&work, limits.durability).nanoseconds(&facts.costs) + first;
                 let amplification = work.written_bytes as f64 / gaps.requested_bytes().max(1) as f64;
                 if !exact && limits.amplification_max.is_some_and(|most| amplification > most) {
                     ruled_out = ruled_out.min(nanoseconds);
@@ -267,7 +238,7 @@ impl Choice {
             && end.next_multiple_of(alignment) <= facts.file_bytes
     }
 
-    fn plan(&self, gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits, why: String) -> Plan {
+    fn plan(&self, gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits, why: String, is_certain: bool) -> Plan {
         let otherwise = self.through_cache(facts, limits);
         let block = Setting::block_bytes(DIRECT_BLOCK_BYTES);
         let direct = Options::default().with(CachePolicy::Direct).with(block);
@@ -276,7 +247,21 @@ impl Choice {
         let method = direct
             .filter(|_| self.is_direct(gaps, facts, limits))
             .unwrap_or(otherwise);
-        Plan { method, otherwise, why }
+        let is_direct = method != otherwise;
+        let amounts = amounts(&self.work, limits.durability, facts.absent_part, is_direct);
+        let resident = NamedFact {
+            name: RESIDENT,
+            unit: Unit::Part,
+            fact: Fact::claimed(1.0 - facts.absent_part),
+        };
+        Plan {
+            method,
+            otherwise,
+            predicted: amounts.predicted(&facts.costs),
+            is_certain,
+            why,
+            facts: std::iter::once(resident).chain(amounts.facts(&facts.costs)).collect(),
+        }
     }
 
     fn through_cache(&self, facts: &UpdateFacts, limits: &PlanLimits) -> Method {
@@ -307,9 +292,17 @@ impl Choice {
     }
 
     fn why(&self, gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> String {
-        let costs = WritingCost::deciding(&facts.costs, limits.durability);
-        let each = costs.each_write(limits.durability);
-        let worth = each / (costs.byte + costs.read_byte).max(1e-3);
+        let of_one = |writes, bytes| {
+            let work = Work {
+                writes,
+                written_bytes: bytes,
+                read_bytes: bytes,
+                ..Work::default()
+            };
+            deciding(&work, limits.durability).nanoseconds(&facts.costs)
+        };
+        let each = of_one(1, 0);
+        let worth = each / of_one(0, 1).max(1e-3);
         let measured = format!(
             "a write costs {:.1} µs here, as much as {worth:.0} bytes more",
             each / 1e3

@@ -18,10 +18,12 @@ pub(crate) use posix_aio::{InFlight as AioInFlight, slot as aio_slot};
 use crate::Consumer;
 use crate::consumer::Delivered;
 use crate::error::Result;
-use crate::files::Stretch;
+use crate::facts::Facts;
+use crate::files::{Stretch, open_to_look};
+use crate::plan::{self, Plan, Request};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Side, Transfer, Visits};
-use seekless_method::{AccessPattern, MechanismId, Method, Operation, ReadMechanism};
+use seekless_method::{AccessPattern, Durability, MechanismId, Method, Operation, ReadMechanism};
 
 pub(crate) type PrepareRead = Prepare<dyn ReadSource>;
 
@@ -50,6 +52,26 @@ pub(crate) type Stopped = bool;
 pub struct Reader(Prepared<dyn ReadSource>);
 
 impl Reader {
+    /// The plan for reading a file from end to end, after a look at it, and at most 50 ms and 8 MiB of measuring where that
+    /// decides, or where a time is to be predicted.
+    ///
+    /// # Errors
+    /// [`Error::NotRegular`](crate::Error::NotRegular), and the system's errors of opening and looking.
+    pub fn plan(path: &Path, is_predicted: bool) -> Result<Plan> {
+        let file = open_to_look(path)?;
+        let mut facts = Facts::of(path, &file)?;
+        let request = Request {
+            bytes: facts.files[0].bytes,
+            durability: Durability::None,
+        };
+        let plan = plan::read(&request, &facts);
+        if plan.is_certain && !is_predicted {
+            return Ok(plan);
+        }
+        facts.measure_reading(path, &file);
+        Ok(plan::read(&request, &facts))
+    }
+
     /// Prepares a method for files of any size.
     ///
     /// # Errors

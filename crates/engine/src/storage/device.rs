@@ -6,7 +6,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::mount::{Mount, Mounts, number_text};
+use super::mount::{Mount, Mounts};
+use crate::files::number_text;
 
 /// A block device, with what it claims of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use seekless_sys as sys;
 
 use super::device::{BlockDevice, Devices};
-use super::mount::{Mount, Mounts, number_text};
+use super::mount::{Mount, Mounts};
 use crate::error::{Error, Result};
+use crate::files::number_text;
 
 /// What a storage says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

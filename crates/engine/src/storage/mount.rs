@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use crate::files::number_text;
+
 /// A line of mountinfo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mount {
@@ -99,13 +101,6 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A device number as the kernel writes it in text. How it is put together is Linux's own (makedev(3)).
-pub(crate) fn number_text(number: u64) -> String {
-    let major = ((number >> 8) & 0xfff) | ((number >> 32) & !0xfff);
-    let minor = (number & 0xff) | ((number >> 12) & !0xff);
-    format!("{major}:{minor}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,11 +147,5 @@ no line of it
     #[test]
     fn a_backslash_without_digits_is_itself() {
         assert_eq!(unescaped(b"a\\134b\\x\\08"), b"a\\b\\x\\08");
-    }
-
-    #[test]
-    fn device_numbers_are_taken_apart_as_linux_puts_them_together() {
-        assert_eq!(number_text(0xfe00), "254:0");
-        assert_eq!(number_text(0x0010_0801), "8:257");
     }
 }

@@ -1,12 +1,10 @@
 //! What a method makes of updates, counted by the writes that it will really make, and the time that follows from the facts.
 
-use std::time::Duration;
-
 use super::journal;
 use super::resolved::Updates;
 use super::writes::{Layout, Writes, reach};
 use crate::error::Result;
-use crate::plan::{self, PlanLimits, Safety, UpdateFacts, Work, WritingCost};
+use crate::plan::{self, Amounts, PlanLimits, Predicted, Safety, UpdateFacts, Work};
 use crate::setup::{MEMORY_ALIGNMENT, Setup};
 use seekless_method::{CachePolicy, Durability, Method, Operation, UpdateOrder};
 
@@ -20,7 +18,7 @@ pub struct UpdateCost {
     /// Bytes written beside it for safety: the journal, or at most the copy that takes its name.
     pub safety_bytes: u64,
     /// What it will take.
-    pub predicted: Duration,
+    pub predicted: Predicted,
 }
 
 impl UpdateCost {
@@ -51,6 +49,16 @@ pub(super) fn safety_bytes(updates: &Updates, facts: &UpdateFacts, safety: Safet
 /// # Errors
 /// As of [`Updates::visit`].
 pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method, safety: Safety) -> Result<UpdateCost> {
+    Ok(counted(updates, facts, method, safety)?.0)
+}
+
+/// The same, with what it is made of.
+pub(super) fn counted(
+    updates: &Updates,
+    facts: &UpdateFacts,
+    method: &Method,
+    safety: Safety,
+) -> Result<(UpdateCost, Amounts)> {
     let layout = layout(updates, facts, method);
     let mut work = Work::default();
     updates.each_window(|window| {
@@ -65,20 +73,35 @@ pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method, safety: Saf
         Ok(())
     })?;
     let options = method.options();
-    let costs = WritingCost::predicted(&facts.costs, options.durability());
     let is_direct = options.cache() == CachePolicy::Direct;
-    let mut cost = UpdateCost {
-        work,
-        requested_bytes: updates.requested_bytes(),
-        safety_bytes: safety_bytes(updates, facts, safety)?,
-        predicted: Duration::ZERO,
+    let requested_bytes = updates.requested_bytes();
+    let safety_bytes = safety_bytes(updates, facts, safety)?;
+    let mut amounts = plan::amounts(&work, options.durability(), facts.absent_part, is_direct);
+    // What safety takes beside the method: bytes are read and written, and files and their names brought to the device.
+    let (syncs, read_bytes) = match safety {
+        // The journal, its name, and that it is gone. What was there before is read for it.
+        Safety::Journal => (3, requested_bytes),
+        // Its name.
+        Safety::Replace => (1, safety_bytes),
+        Safety::InPlace => (0, 0),
     };
-    let mut nanoseconds = costs.nanoseconds(&work, options.durability(), facts.absent_part, is_direct);
-    if cost.requested_bytes > 0 {
-        nanoseconds += safety_ns(&cost, &costs, options.durability(), safety);
+    if safety != Safety::InPlace && requested_bytes > 0 {
+        // What is written is brought there in any case, and by fsync already counted.
+        let syncs = syncs + u32::from(options.durability() != Durability::Fsync);
+        amounts = amounts.and(plan::amounts_of_safety(
+            safety_bytes,
+            read_bytes,
+            syncs,
+            options.durability(),
+        ));
     }
-    cost.predicted = Duration::try_from_secs_f64(nanoseconds / 1e9).unwrap_or(Duration::MAX);
-    Ok(cost)
+    let cost = UpdateCost {
+        work,
+        requested_bytes,
+        safety_bytes,
+        predicted: amounts.predicted(&facts.costs),
+    };
+    Ok((cost, amounts))
 }
 
 fn layout(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Layout {
@@ -104,20 +127,6 @@ fn layout(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Layout {
         alignment,
         end: updates.end().max(facts.file_bytes),
     }
-}
-
-/// What safety takes beside the method: bytes are read and written, and files and their names brought to the device.
-fn safety_ns(cost: &UpdateCost, costs: &WritingCost, durability: Durability, safety: Safety) -> f64 {
-    let (syncs, read_bytes) = match safety {
-        Safety::InPlace => return 0.0,
-        // The journal, its name, and that it is gone. What was there before is read for it.
-        Safety::Journal => (3, cost.requested_bytes),
-        // Its name.
-        Safety::Replace => (1, cost.safety_bytes),
-    };
-    // What is written is brought there in any case, and by fsync already counted.
-    let syncs = syncs + u32::from(durability != Durability::Fsync);
-    cost.safety_bytes as f64 * costs.byte + read_bytes as f64 * costs.read_byte + f64::from(syncs) * costs.flush
 }
 
 /// What the batch costs when every update is a write of its own, in the order given.

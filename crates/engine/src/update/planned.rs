@@ -2,32 +2,29 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use seekless_sys::{self as sys, Access, Opening, Support};
+use seekless_sys::{Access, Opening};
 
 use super::commit::refuse_second;
-use super::cost::{UpdateCost, cost, safety_bytes};
+use super::cost::{UpdateCost, cost, counted, safety_bytes};
 use super::place::Place;
 use super::resolved::Updates;
 use crate::error::{Error, Result, full_text};
-use crate::facts::{Costs, FileFacts, costs_by, has_holes};
+use crate::facts::{Costs, FileFacts, costs_by, has_holes, shares_blocks};
 use crate::files::data_ranges;
 use crate::plan::{self, Gaps, Plan, PlanLimits, Safety, UpdateFacts};
 use crate::storage::cache::open_without_waiting;
-use crate::storage::direct::direct_alignment;
 use seekless_method::{CachePolicy, Durability, Method};
 
-/// A method for a batch, and why.
+/// A plan for a batch, and what it comes to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpdatePlan {
-    /// The method to use.
-    pub method: Method,
-    /// What it will cost.
+    /// The plan, whose time is that of the cost.
+    pub plan: Plan,
+    /// What it will cost, counted by the writes that will really be made.
     pub cost: UpdateCost,
-    /// Why, for people.
-    pub why: String,
 }
 
 /// What a plan is made of.
@@ -71,11 +68,14 @@ impl Look {
         refuse_second(&Place::of(path)?)?;
         let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
         let file = open_without_waiting(path).ok();
-        let found = FileFacts::of(&metadata, file.as_ref());
+        let mut found = FileFacts::of(&metadata, file.as_ref());
+        if let Some(file) = &file {
+            found = found.with_alignment(file);
+        }
         let mut facts = UpdateFacts {
             absent_part: 1.0 - found.resident.unwrap_or(1.0),
             has_holes: found.is_sparse() && file.is_some_and(|file| has_holes(&file, path, found.bytes)),
-            direct_alignment: direct_alignment(path).map(|(_, offset)| u64::from(offset)),
+            direct_alignment: found.direct_alignment,
             ..UpdateFacts::assumed(found.bytes)
         };
         if limits.safety == Safety::Replace {
@@ -104,6 +104,23 @@ impl Look {
     pub fn plan(&self, updates: &Updates, limits: &PlanLimits) -> Result<UpdatePlan> {
         followed(updates, &self.facts, limits, plan::update)
     }
+
+    /// What a method comes to that was asked for by name.
+    ///
+    /// # Errors
+    /// As of [`Updates::visit`].
+    pub fn of_method(&self, method: Method, updates: &Updates, limits: &PlanLimits) -> Result<UpdatePlan> {
+        let (cost, amounts) = counted(updates, &self.facts, &method, limits.safety)?;
+        let plan = Plan {
+            method,
+            otherwise: method,
+            predicted: cost.predicted,
+            is_certain: true,
+            why: "it was asked for".to_owned(),
+            facts: amounts.facts(&self.facts.costs).collect(),
+        };
+        Ok(UpdatePlan { plan, cost })
+    }
 }
 
 /// What a planner says, with what it comes to by the writes that will really be made.
@@ -113,22 +130,17 @@ fn followed(
     limits: &PlanLimits,
     by: fn(&Gaps, &UpdateFacts, &PlanLimits) -> Plan,
 ) -> Result<UpdatePlan> {
-    let plan = by(&updates.gaps, facts, &of_file(updates, facts, limits)?);
-    let mut method = plan.method;
-    let mut planned = cost(updates, facts, &method, limits.safety)?;
-    if !planned.is_within(limits) && method != plan.otherwise {
-        method = plan.otherwise;
-        planned = cost(updates, facts, &method, limits.safety)?;
+    let mut plan = by(&updates.gaps, facts, &of_file(updates, facts, limits)?);
+    let mut planned = cost(updates, facts, &plan.method, limits.safety)?;
+    if !planned.is_within(limits) && plan.method != plan.otherwise {
+        plan.method = plan.otherwise;
+        planned = cost(updates, facts, &plan.method, limits.safety)?;
     }
-    let past_cache = match method.options().cache() {
-        CachePolicy::Direct => "; past the page cache, which holds next to nothing of the file",
-        _ => "",
-    };
-    Ok(UpdatePlan {
-        method,
-        cost: planned,
-        why: plan.why + past_cache,
-    })
+    if plan.method.options().cache() == CachePolicy::Direct {
+        plan.why += "; past the page cache, which holds next to nothing of the file";
+    }
+    plan.predicted = planned.predicted;
+    Ok(UpdatePlan { plan, cost: planned })
 }
 
 /// The limits for the file itself, beside what safety takes.
@@ -159,25 +171,11 @@ fn measured_costs(path: &Path, with_device: bool) -> Result<Costs> {
 /// What a copy of a file takes: its data, or nothing where blocks are shared beside it.
 fn copied_bytes(path: &Path) -> Result<u64> {
     let path = &Place::of(path)?.path;
-    if shares_blocks(path) {
+    if shares_blocks(path.parent().unwrap_or(Path::new("/"))) {
         return Ok(0);
     }
     let failed = |error| Error::system(path, "asking where it has data", error);
     data_bytes(&File::open(path).map_err(failed)?).map_err(failed)
-}
-
-/// What is shared to find out whether blocks can be.
-const SHARED_BYTES: usize = 256 << 10;
-
-/// Whether files beside a file share their blocks, found out by a short one; not where none can be made.
-fn shares_blocks(path: &Path) -> bool {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let tried = || -> io::Result<Support<()>> {
-        let (from, to) = (tempfile::tempfile_in(folder)?, tempfile::tempfile_in(folder)?);
-        from.write_all_at(&vec![1; SHARED_BYTES], 0)?;
-        sys::clone_file(&from, &to)
-    };
-    matches!(tried(), Ok(Support::Available(())))
 }
 
 /// How much of a file is not in holes.
@@ -193,7 +191,7 @@ pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits) -> Re
     if let Some(doubt) = &look.doubt {
         tracing::debug!(path = %path.display(), doubt, "what writing costs is assumed");
     }
-    Ok(look.plan(updates, limits)?.method)
+    Ok(look.plan(updates, limits)?.plan.method)
 }
 
 #[cfg(test)]

@@ -13,9 +13,12 @@ pub(crate) use mmap::map_target;
 
 use crate::Producer;
 use crate::error::Result;
+use crate::facts::Facts;
+use crate::files::folder_of;
+use crate::plan::{self, Plan, Request};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, Side, Transfer, Visits};
-use seekless_method::{MechanismId, Method, Operation, WriteMechanism};
+use seekless_method::{Durability, MechanismId, Method, Operation, WriteMechanism};
 
 pub(crate) type PrepareWrite = Prepare<dyn WriteTarget>;
 
@@ -57,6 +60,23 @@ pub(crate) trait WriteTarget: Send {
 pub struct Writer(Prepared<dyn WriteTarget>);
 
 impl Writer {
+    /// The plan for writing so many bytes to a file, which need not be there, after a look at its folder, and at most 50 ms
+    /// of measuring there where that decides, or where a time is to be predicted.
+    ///
+    /// # Errors
+    /// The system's, where no file can be made in the folder to look at.
+    pub fn plan(path: &Path, bytes: u64, durability: Durability, is_predicted: bool) -> Result<Plan> {
+        let folder = folder_of(path);
+        let mut facts = Facts::of_new_file(folder)?;
+        let request = Request { bytes, durability };
+        let plan = plan::write(&request, &facts);
+        if plan.is_certain && !is_predicted {
+            return Ok(plan);
+        }
+        facts.measure_writing(folder);
+        Ok(plan::write(&request, &facts))
+    }
+
     /// Prepares a method for files of any size.
     ///
     /// # Errors

@@ -88,7 +88,7 @@ fn what_is_planned_is_what_is_written() {
     };
     let look = Look::assuming(&path, &limits).unwrap();
     let plan = look.plan(&updates, &limits).unwrap();
-    let done = commit(&path, &updates, &how(plan.method, Safety::InPlace)).unwrap();
+    let done = commit(&path, &updates, &how(plan.plan.method, Safety::InPlace)).unwrap();
     assert_eq!(
         (done.writes, done.written_bytes),
         (plan.cost.work.writes, plan.cost.work.written_bytes)

@@ -219,7 +219,7 @@ fn what_is_not_in_memory_is_updated_past_the_page_cache_where_the_files_end_is_n
         for (bytes, reaches_end) in [(1 << 20, false), ((1 << 20) - 300, true)] {
             let (path, updates, after) = cold(folder.path(), bytes, reaches_end);
             let look = Look::assuming(&path, &LIMITS).unwrap();
-            let method = look.plan(&updates, &LIMITS).unwrap().method;
+            let method = look.plan(&updates, &LIMITS).unwrap().plan.method;
             let is_direct = method.options().cache() == CachePolicy::Direct;
             let may_be = look.facts.absent_part > 0.99 && look.facts.direct_alignment.is_some();
             assert_eq!(is_direct, may_be && !reaches_end, "{method}, {:?}", look.facts);
@@ -256,7 +256,7 @@ fn who_opens_a_file_while_it_is_updated_past_the_page_cache_does_not_end_the_upd
     let folder = &folders()[0];
     let (path, updates, after) = cold(folder.path(), 30 << 20, false);
     let look = Look::assuming(&path, &LIMITS).unwrap();
-    let method = look.plan(&updates, &LIMITS).unwrap().method;
+    let method = look.plan(&updates, &LIMITS).unwrap().plan.method;
     if method.options().cache() != CachePolicy::Direct {
         println!("skipped: it is planned as {method}");
         return;

@@ -109,10 +109,10 @@ impl Updating {
             Some(look) => look.plan(updates, &limits)?,
             None => Look::assuming(Path::new(&job.target), &limits)?.plan(updates, &limits)?,
         };
-        self.account.planned.get_or_insert_with(|| plan.method.to_string());
-        *self.account.predicted_seconds.get_or_insert_default() += plan.cost.predicted.as_secs_f64();
+        self.account.planned.get_or_insert_with(|| plan.plan.method.to_string());
+        *self.account.predicted_seconds.get_or_insert_default() += plan.cost.predicted.value.as_secs_f64();
         let how = Commit {
-            method: plan.method.into(),
+            method: plan.plan.method.into(),
             safety: Safety::InPlace,
             grows: false,
             is_unsafe: false,
@@ -126,7 +126,10 @@ impl Updating {
         let look = self.look.as_ref().filter(|look| look.is_measured());
         let predicted = look.zip(method).and_then(|(look, method)| {
             let cost = |updates| cost(updates, &look.facts, method, Safety::InPlace);
-            let each = self.done.iter().map(|updates| Some(cost(updates).ok()?.predicted));
+            let each = self
+                .done
+                .iter()
+                .map(|updates| Some(cost(updates).ok()?.predicted.value));
             Some(each.sum::<Option<Duration>>()?.as_secs_f64())
         });
         UpdateAccount {

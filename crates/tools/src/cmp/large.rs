@@ -67,7 +67,7 @@ pub(super) fn compare(sides: &[Side; 2], request: &Request, equal_bytes: u64) ->
     ];
     let left = request.limit_bytes.map_or(u64::MAX, |limit| limit - equal_bytes);
     let bytes = one.bytes.min(other.bytes).min(left);
-    let plan = Comparer::plan(&one.part(false), &other.part(false), bytes);
+    let plan = Comparer::plan(&one.part(false), &other.part(false), bytes, false);
     let plan = plan.map_err(|error| named(error, [&one, &other]))?;
     match run(&plan.method, [&one, &other], request, equal_bytes) {
         Err(seekless::Error::Unavailable { method, reason, .. }) => {

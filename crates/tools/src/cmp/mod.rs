@@ -30,6 +30,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use seekless::Method;
+use seekless::plan::FIRST_LOOK_BYTES;
 
 pub use amount::parse_amount;
 pub use error::{Error, reason};
@@ -165,10 +166,6 @@ impl Way {
         }
     }
 }
-
-/// Files up to this size are read as streams, and of larger ones so much is, before a method is chosen: a difference
-/// near the start of cold files costs only these reads.
-const FIRST_LOOK_BYTES: u64 = 64 << 10;
 
 /// Compares. Rows go to `out`, except for a last part that may be left in the outcome.
 ///

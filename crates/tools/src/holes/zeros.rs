@@ -7,17 +7,11 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 use seekless::files::read_full;
+use seekless::plan::SCAN;
 use seekless_sys::{Advice, Buffer, MappedBytes};
 
-/// What a thread takes at a time, and what it reads at a time: a huge page. Copying into it is cheaper than mapping, which
-/// several threads of a process wait for each other to do; with 256K it took 1.15 times as long as with 1M, with 2M 0.95.
-pub(super) const PIECE_BYTES: u64 = 8 << 20;
-const BUFFER_BYTES: usize = 2 << 20;
+pub(super) const PIECE_BYTES: u64 = SCAN.piece_bytes;
 const BUFFER_ALIGNMENT: usize = 4096;
-/// Bytes and pieces between two words to the caller, so that a list of runs stays short whatever the file.
-const BATCH_BYTES: u64 = 256 << 20;
-const BATCH_PIECES: usize = 4096;
-
 thread_local! {
     /// What a thread reads into, kept from file to file.
     static BUFFER: RefCell<Option<Buffer>> = const { RefCell::new(None) };
@@ -53,7 +47,7 @@ impl Zeros {
         while pieces.peek().is_some() && go_on() {
             let mut batch = Vec::new();
             let mut batch_bytes = 0;
-            while batch.len() < BATCH_PIECES && batch_bytes < BATCH_BYTES {
+            while batch.len() < SCAN.batch_pieces && batch_bytes < SCAN.batch_bytes {
                 let Some(piece) = pieces.next() else { break };
                 let piece = piece?;
                 batch_bytes += piece.end - piece.start;
@@ -90,7 +84,7 @@ impl Zeros {
     }
 
     fn with_buffer(&self, read: impl FnOnce(&mut [u8]) -> io::Result<()>) -> io::Result<()> {
-        let wanted = BUFFER_BYTES.next_multiple_of(self.block_bytes as usize);
+        let wanted = SCAN.buffer_bytes.next_multiple_of(self.block_bytes as usize);
         BUFFER.with_borrow_mut(|kept| {
             let buffer = match kept.take() {
                 Some(buffer) if buffer.len() == wanted => buffer,
@@ -131,7 +125,7 @@ impl<'a> Telling<'a> {
     }
 
     fn tell_if_long(&mut self) -> io::Result<()> {
-        if self.last.end - self.last.start < BATCH_BYTES.max(self.min_bytes) {
+        if self.last.end - self.last.start < SCAN.batch_bytes.max(self.min_bytes) {
             return Ok(());
         }
         self.tell()

@@ -12,8 +12,7 @@ use seekless::{Comparer, Error, Method, Part, Verdict, full_text};
 use super::{Side, What};
 use crate::handle::path_of;
 
-/// From this size on what preparing costs is small beside reading. Below, the threads that read small files read these too.
-pub(super) const LARGE_BYTES: u64 = 8 << 20;
+pub(super) use seekless::plan::LARGE_BYTES;
 /// After so many bytes it is looked whether to stop.
 const PIECE_BYTES: u64 = 256 << 20;
 
@@ -101,7 +100,7 @@ fn planned<'p>(all: &'p mut Vec<Prepared>, pair: &LargePair<'_>) -> Result<&'p m
         file: Some(Arc::clone(&pair.files[side])),
         start: 0,
     });
-    let plan = Comparer::plan(&one, &other, pair.bytes)?;
+    let plan = Comparer::plan(&one, &other, pair.bytes, false)?;
     for method in [plan.method, plan.otherwise] {
         if let Some(index) = all.iter().position(|prepared| prepared.method == method) {
             return Ok(&mut all[index]);

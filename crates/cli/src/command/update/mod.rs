@@ -13,7 +13,7 @@ use clap::Args;
 use seekless::method::{Choice, Durability, Method, Operation};
 use seekless::update::{
     Batch, Commit, Look, PlanLimits, Recovered, Safety, Step, StepKind, UpdatePlan, Updated, Updates, Watch,
-    commit_watched, cost, recover,
+    commit_watched, recover,
 };
 use seekless_tools::update::read_updates;
 use serde::Serialize;
@@ -162,7 +162,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     if let Some(doubt) = &job.look.doubt {
         let doubt = format!("; these costs are assumed, as they could not be measured ({doubt})");
-        chosen.why.push_str(&doubt);
+        chosen.plan.why.push_str(&doubt);
     }
     let told = if arguments.json {
         in_json(&job, &chosen, done.as_ref(), &times).and_then(|value| Ok(write!(page, "{}", json_text(&value)?)?))
@@ -271,11 +271,7 @@ impl<'a> Job<'a> {
         let limits = &self.limits;
         let chosen = match self.choice {
             Choice::Plan(_) => self.look.plan(&self.updates, limits)?,
-            Choice::Method(method) => UpdatePlan {
-                method,
-                cost: cost(&self.updates, &self.look.facts, &method, limits.safety)?,
-                why: "as you say".to_owned(),
-            },
+            Choice::Method(method) => self.look.of_method(method, &self.updates, limits)?,
         };
         match limits.amplification_max {
             Some(most) if !chosen.cost.is_within(limits) => bail!(too_much(&chosen, limits.safety, most)),
@@ -295,13 +291,13 @@ impl<'a> Job<'a> {
             };
             commit_watched(&arguments.file, updates, &how, watch)
         };
-        let done = attempt(chosen.method, &self.updates);
+        let done = attempt(chosen.plan.method, &self.updates);
         match done.as_ref().err().and_then(seekless::Error::not_exclusive) {
             Some(reason) if self.choice.method().is_none() => {
                 self.limits.is_exact = true;
                 *chosen = self.choose()?;
-                chosen.why = format!("{}: nobody else can be kept out ({reason})", chosen.why);
-                Ok(attempt(chosen.method, &self.updates)?)
+                chosen.plan.why = format!("{}: nobody else can be kept out ({reason})", chosen.plan.why);
+                Ok(attempt(chosen.plan.method, &self.updates)?)
             }
             _ => Ok(done?),
         }
@@ -310,7 +306,7 @@ impl<'a> Job<'a> {
 
 /// Why nothing is written where the bound cannot be kept.
 fn too_much(chosen: &UpdatePlan, safety: Safety, most: f64) -> String {
-    let (method, cost) = (&chosen.method, &chosen.cost);
+    let (method, cost) = (&chosen.plan.method, &chosen.cost);
     let all = cost.amplification();
     let beside = cost.safety_bytes as f64 / cost.requested_bytes.max(1) as f64;
     let (of_these, instead) = match safety {

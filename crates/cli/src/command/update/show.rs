@@ -42,7 +42,7 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
         }
     }
     if arguments.explain || done.is_none() {
-        page.say(PLAIN, &format!("{}: {}.", chosen.method, chosen.why))?;
+        page.say(PLAIN, &format!("{}: {}.", chosen.plan.method, chosen.plan.why))?;
         if let Some(spilled) = updates.spilled_bytes() {
             let spilled = bytes(spilled);
             let text =
@@ -55,14 +55,14 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
 
 /// What the updates would take, one by one and as planned.
 fn show_costs(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan) -> anyhow::Result<()> {
-    let (_, one_by_one) = naive(&job.updates, &job.look.facts, chosen.method.options().durability())?;
+    let (_, one_by_one) = naive(&job.updates, &job.look.facts, chosen.plan.method.options().durability())?;
     let mut line = |name: &str, [writes, read, written, predicted]: [&str; 4]| {
         writeln!(page, "{name:<12}{writes:>12}{read:>12}{written:>12}{predicted:>12}")
     };
     line("", ["writes", "read", "written", "predicted"])?;
     for (name, cost) in [("one by one", &one_by_one), ("planned", &chosen.cost)] {
         let (read, written) = (cost.work.read_bytes, cost.work.written_bytes + cost.safety_bytes);
-        let predicted = seconds(cost.predicted.as_secs_f64());
+        let predicted = seconds(cost.predicted.value.as_secs_f64());
         line(
             name,
             [&cost.work.writes.to_string(), &bytes(read), &bytes(written), &predicted],
@@ -77,14 +77,14 @@ pub fn in_json(job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>, times
         json!({
             "writes": cost.work.writes, "reads": cost.work.reads, "written_bytes": cost.work.written_bytes,
             "safety_bytes": cost.safety_bytes, "read_bytes": cost.work.read_bytes, "amplification": cost.amplification(),
-            "predicted_seconds": look.is_measured().then_some(cost.predicted.as_secs_f64()),
+            "predicted_seconds": look.is_measured().then_some(cost.predicted.value.as_secs_f64()),
         })
     };
-    let (_, one_by_one) = naive(updates, &look.facts, chosen.method.options().durability())?;
+    let (_, one_by_one) = naive(updates, &look.facts, chosen.plan.method.options().durability())?;
     let object = json!({
         "updates": updates.given(), "requested_bytes": updates.requested_bytes(),
         "spilled_bytes": updates.spilled_bytes(),
-        "method": chosen.method.to_string(), "why": chosen.why,
+        "method": chosen.plan.method.to_string(), "why": chosen.plan.why,
         "one_by_one": told(&one_by_one), "planned": told(&chosen.cost),
         "done": done.map(|done| json!({
             "writes": done.writes, "written_bytes": done.written_bytes, "journal_bytes": done.journal_bytes,

@@ -14,6 +14,7 @@ const COSTS: Costs = Costs {
     flush_ns: exactly(150_000.0),
     read_call_ns: exactly(1_000.0),
     read_byte_ns: exactly(0.2),
+    ..Costs::ASSUMED
 };
 const FACTS: UpdateFacts = UpdateFacts {
     costs: COSTS,
@@ -143,7 +144,7 @@ fn require_plans(cases: impl IntoIterator<Item = Case>) {
             None => ("", options),
         };
         let text = format!("update/sync,{cache}block={}", options.replace('|', "write-through,"));
-        assert_eq!(plan.method.to_string(), text, "{name}: {}", plan.why);
+        assert_eq!(plan.plan.method.to_string(), text, "{name}: {}", plan.plan.why);
         assert!(
             plan.cost.amplification() <= limits.amplification_max.unwrap_or(f64::MAX),
             "{name}"
@@ -229,7 +230,7 @@ fn the_reason_tells_what_decided() {
         ),
     ];
     for (updates, facts, most, words) in table {
-        let why = by(&updates, &facts, &fsync(most)).why;
+        let why = by(&updates, &facts, &fsync(most)).plan.why;
         assert!(why.contains(words), "{why}");
     }
 }
@@ -270,8 +271,8 @@ fn what_forbids_to_write_what_lies_between_is_named_where_the_plan_is_certain() 
         ),
     ] {
         let plan = certain(updates, &facts, &limits).unwrap();
-        assert_eq!(plan.method.options().update_order(), UpdateOrder::Coalesce(0));
-        assert!(plan.why.contains(words), "{}", plan.why);
+        assert_eq!(plan.plan.method.options().update_order(), UpdateOrder::Coalesce(0));
+        assert!(plan.plan.why.contains(words), "{}", plan.plan.why);
     }
 }
 
@@ -286,7 +287,7 @@ fn what_safety_writes_counts_and_leaves_less_to_the_file() {
             ..THROUGH
         };
         let planned = by(&updates, &FACTS, &limits);
-        let order = planned.method.options().update_order();
+        let order = planned.plan.method.options().update_order();
         let is_gap_0 = order == UpdateOrder::Coalesce(0);
         (planned.cost.safety_bytes, is_gap_0, planned.cost.is_within(&limits))
     };
@@ -369,7 +370,7 @@ fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
         for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
             let limits = PlanLimits { durability, ..THROUGH };
             let plan = by(&every(step, 10), &facts, &limits);
-            let order = plan.method.options().update_order();
+            let order = plan.plan.method.options().update_order();
             assert!(matches!(order, UpdateOrder::Coalesce(0..4096)), "{step}: {order:?}");
         }
     }
@@ -379,7 +380,7 @@ fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
 fn what_is_certain_is_what_is_planned_by_any_costs_and_the_rest_is_not() {
     let certain = |updates: &Updates, limits: &PlanLimits| {
         let plan = certain(updates, &UpdateFacts::assumed(4_000_000), limits);
-        plan.map(|plan| plan.method.options().update_order())
+        plan.map(|plan| plan.plan.method.options().update_order())
     };
     assert_eq!(certain(&every(400, 10_000), &THROUGH), Some(UpdateOrder::Coalesce(512)));
     assert_eq!(certain(&every(1 << 40, 100), &THROUGH), Some(UpdateOrder::Coalesce(0)));
@@ -398,7 +399,7 @@ fn what_is_certain_is_what_is_planned_by_any_costs_and_the_rest_is_not() {
         for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
             let limits = PlanLimits { durability, ..THROUGH };
             if let Some(order) = certain(&updates, &limits) {
-                let planned = by(&updates, &FACTS, &limits).method.options().update_order();
+                let planned = by(&updates, &FACTS, &limits).plan.method.options().update_order();
                 assert_eq!(planned, order, "{step} {durability:?}");
             }
         }
@@ -413,7 +414,10 @@ fn the_planned_time_of_2008_is_a_small_part_of_the_naive_one() {
     assert_eq!(method.to_string(), "update/sync,block=1M,write-through,order=as-given");
     assert_eq!((naive.work.writes, naive.work.written_bytes), (10_000, 40_000));
     assert_eq!(planned.work.writes, 1);
-    assert!(planned.predicted * 150 < naive.predicted, "{planned:?} {naive:?}");
+    assert!(
+        planned.predicted.value * 150 < naive.predicted.value,
+        "{planned:?} {naive:?}"
+    );
 }
 
 #[test]
@@ -431,7 +435,7 @@ fn what_is_never_slower_by_the_facts_is_planned() {
                     .unwrap();
                 let other = cost(&updates, &FACTS, &other, Safety::InPlace).unwrap().predicted;
                 assert!(
-                    planned.cost.predicted <= other.mul_f64(1.05),
+                    planned.cost.predicted.value <= other.value.mul_f64(1.05),
                     "{step} {durability:?} {order:?}"
                 );
             }
@@ -444,7 +448,7 @@ fn what_safety_takes_is_in_the_predicted_time() {
     let updates = every(400, 10_000);
     let predicted = |method: &'static str, safety| {
         let cost = cost(&updates, &FACTS, &Method::known(method), safety).unwrap();
-        cost.predicted.as_nanos() as f64
+        cost.predicted.value.as_nanos() as f64
     };
     // 40 kB that change, each with its offset and length, and what was there before.
     let journal_bytes = cost(&updates, &FACTS, &Method::known("update/sync"), Safety::Journal)
@@ -497,8 +501,8 @@ fn what_is_measured_to_predict_a_time_changes_no_plan() {
             slow.facts.costs.flush_ns = exactly(1e9);
         }
         let [plain, told, slow] = [plain, told, slow].map(|look| look.plan(&updates, &limits).unwrap());
-        assert_eq!((plain.method, &plain.why), (told.method, &told.why));
-        assert_eq!((told.method, &told.why), (slow.method, &slow.why));
-        assert!(slow.cost.predicted > told.cost.predicted);
+        assert_eq!((plain.plan.method, &plain.plan.why), (told.plan.method, &told.plan.why));
+        assert_eq!((told.plan.method, &told.plan.why), (slow.plan.method, &slow.plan.why));
+        assert!(slow.cost.predicted.value > told.cost.predicted.value);
     }
 }

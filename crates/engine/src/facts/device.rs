@@ -1,0 +1,73 @@
+//! What reading from a device costs: direct reads of the very file, which leave the page cache alone.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use seekless_sys::Buffer;
+
+use super::costs::{FRESH, timed};
+use super::seeks::open_direct;
+use super::{Costs, Fact};
+use crate::setup::MEMORY_ALIGNMENT;
+
+/// Short reads, one behind the other, for what waiting takes; and long ones for what bytes take: together less than 8 MiB.
+const SHORT_BYTES: usize = 16 << 10;
+const SHORT_READS: u64 = 8;
+const LONG_BYTES: usize = 1 << 20;
+const LONG_READS: u64 = 7;
+/// The times after which no more reads of each kind are begun: a turning disk takes some 10 ms for one.
+const SHORT_TIME: Duration = Duration::from_millis(10);
+const TIME: Duration = Duration::from_millis(40);
+
+/// What was measured in this process, by device.
+static MEASURED: Mutex<Vec<(u64, Instant, [Fact; 2])>> = Mutex::new(Vec::new());
+
+/// Adds what reads cost on the device of a file of so many bytes to `costs`. Nothing where there is no direct I/O.
+pub(super) fn measure(path: &Path, bytes: u64, costs: &mut Costs) {
+    let Some(file) = open_direct(path) else { return };
+    let Ok(device) = file.metadata().map(|found| found.dev()) else {
+        return;
+    };
+    let mut known = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
+    known.retain(|(_, at, _)| at.elapsed() < FRESH);
+    let found = known.iter().find(|(of, ..)| *of == device).map(|(.., found)| *found);
+    let Some(found) = found.or_else(|| of_file(&file, bytes)) else {
+        return;
+    };
+    [costs.wait_ns, costs.fetch_byte_ns] = found;
+    known.retain(|(of, ..)| *of != device);
+    known.push((device, Instant::now(), found));
+}
+
+fn of_file(file: &File, bytes: u64) -> Option<[Fact; 2]> {
+    // In the middle, where neither the head of a file nor its end is.
+    let start = (bytes / 2).next_multiple_of(LONG_BYTES as u64);
+    let begin = Instant::now();
+    let read = |block_bytes: usize, start: u64, count: u64, limit: Duration| {
+        let mut buffer = Buffer::new(block_bytes, MEMORY_ALIGNMENT).ok()?;
+        buffer.fill(0);
+        let mut times = Vec::new();
+        for n in 0..count {
+            if n > 1 && begin.elapsed() > limit {
+                break;
+            }
+            let at = start + n * block_bytes as u64;
+            times.push(timed(|| file.read_exact_at(&mut buffer, at)).ok()?);
+        }
+        // The first goes to a new place.
+        times.remove(0);
+        times.sort_by(f64::total_cmp);
+        Some((times[0], times[(times.len() - 1) / 2], times[times.len() - 1]))
+    };
+    let short = read(SHORT_BYTES, start, SHORT_READS, SHORT_TIME)?;
+    let long = read(LONG_BYTES, start + LONG_BYTES as u64, LONG_READS, TIME)?;
+    // What both take beside their bytes is the wait: the two lengths tell one from the other.
+    let more_bytes = (LONG_BYTES - SHORT_BYTES) as f64;
+    let byte = |long: f64| ((long - short.1) / more_bytes).max(1e-3);
+    let fetch = Fact::between(byte(long.0), byte(long.1), byte(long.2));
+    let wait = |short: f64| (short - SHORT_BYTES as f64 * fetch.value).max(0.0);
+    Some([Fact::between(wait(short.0), wait(short.1), wait(short.2)), fetch])
+}

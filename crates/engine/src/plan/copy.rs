@@ -1,0 +1,59 @@
+//! How a file is best copied.
+
+use seekless_method::{Durability, Operation};
+
+use super::cost::{Amounts, Of};
+use super::{
+    Candidate, DIRECT_FROM_ABSENT, Plan, Request, SMALL_BYTES, can_be_direct, choose, method, read, usual, write,
+};
+use crate::facts::Facts;
+
+/// The plan for copying a file to a new one. Where blocks can be shared they are; else the page cache is passed by where
+/// the copy is waited for and the source is not in memory either.
+#[must_use]
+pub fn copy(request: &Request, facts: &Facts) -> Plan {
+    let usual = usual(Operation::Copy);
+    let usual = usual.with(request.durability).unwrap_or(usual);
+    // Holes are skipped.
+    let data = Request {
+        bytes: request.bytes.min(facts.files[0].allocated_bytes),
+        ..*request
+    };
+    let read_usual = super::usual(Operation::Read);
+    let cached = Candidate {
+        method: usual,
+        amounts: read::through_cache(data.bytes, facts, 0, &read_usual).and(write::through_cache(&data, &usual)),
+        why: match request.durability {
+            _ if data.bytes < SMALL_BYTES => "there is little to copy",
+            Durability::None => "nothing waits for the device that is written to",
+            _ => "passing the page cache by would not be clearly faster",
+        },
+    };
+    let mut candidates = vec![cached];
+    let is_cold = facts.files[0].resident_part() <= 1.0 - DIRECT_FROM_ABSENT;
+    let direct = method("copy/sync,direct,block=1M,holes=skip");
+    let direct = direct.with(request.durability).unwrap_or(direct);
+    let block_bytes = direct.options().block_bytes().unwrap_or(0);
+    let can_be_direct = (0..2).all(|file| can_be_direct(facts, file, block_bytes));
+    if request.durability != Durability::None && is_cold && data.bytes >= SMALL_BYTES && can_be_direct {
+        candidates.push(Candidate {
+            method: direct,
+            amounts: read::past_cache(data.bytes, &direct, false).and(write::past_cache(&data, &direct)),
+            why: "the copy is waited for on the device and its source is not in the page cache, which would only take time",
+        });
+    }
+    let share = method("copy/reflink");
+    if facts.can_share && request.durability != Durability::WriteThrough && data.bytes >= SMALL_BYTES {
+        let flushes = if request.durability == Durability::Fsync {
+            1.0
+        } else {
+            0.0
+        };
+        candidates.push(Candidate {
+            method: share.with(request.durability).unwrap_or(share),
+            amounts: Amounts::of([(Of::WriteCalls, 1.0), (Of::Flushes, flushes)]),
+            why: "the copy can share the blocks of its source",
+        });
+    }
+    choose(&candidates, facts)
+}

@@ -1,0 +1,74 @@
+//! How a file is best read from end to end.
+
+use seekless_method::{Method, Operation};
+
+use super::cost::{Amounts, Of};
+use super::{Candidate, DIRECT_FROM_ABSENT, Plan, Request, can_be_direct, choose, method, usual};
+use crate::facts::Facts;
+
+/// From here on trying what reading past the page cache takes costs a part of what it can save: up to 8 MiB are read for it.
+const DIRECT_FROM_BYTES: u64 = 128 << 20;
+
+/// The plan for reading a file once. Of what passes the page cache by, nothing is there for the next reader: so that must be
+/// clearly faster.
+#[must_use]
+pub fn read(request: &Request, facts: &Facts) -> Plan {
+    let usual = usual(Operation::Read);
+    let is_cold = facts.files[0].resident_part() <= 1.0 - DIRECT_FROM_ABSENT;
+    let cached = Candidate {
+        method: usual,
+        amounts: through_cache(request.bytes, facts, 0, &usual),
+        why: match () {
+            () if request.bytes < super::SMALL_BYTES => "there is little to read",
+            () if !is_cold => "the file is in the page cache, or part of it",
+            () => "passing the page cache by would not be clearly faster",
+        },
+    };
+    let mut candidates = vec![cached];
+    let mut direct = |text: &str, depth: u64, why| {
+        let method = method(text);
+        let block_bytes = method.options().block_bytes().unwrap_or(0);
+        if request.bytes >= DIRECT_FROM_BYTES && is_cold && can_be_direct(facts, 0, depth * block_bytes) {
+            let amounts = past_cache(request.bytes, &method, depth > 1);
+            candidates.push(Candidate { method, amounts, why });
+        }
+    };
+    let why =
+        "next to nothing of the file is in the page cache, and direct reads wait less for the device than read-ahead";
+    direct("read/sync,direct,block=4M", 1, why);
+    let why =
+        "next to nothing of the file is in the page cache, and the device is faster with several requests at once";
+    direct("read/io_uring,depth=8,direct,block=512K", 8, why);
+    choose(&candidates, facts)
+}
+
+/// What reading so many bytes of one of the files takes through the page cache.
+pub(super) fn through_cache(bytes: u64, facts: &Facts, file: usize, method: &Method) -> Amounts {
+    from_cache(bytes, method).and(from_device(bytes, facts, file))
+}
+
+/// Reading from the page cache.
+pub(super) fn from_cache(bytes: u64, method: &Method) -> Amounts {
+    let block_bytes = method.options().block_bytes().unwrap_or(bytes).max(1);
+    let calls = bytes.div_ceil(block_bytes) as f64;
+    Amounts::of([(Of::ReadCalls, calls), (Of::ReadBytes, bytes as f64)])
+}
+
+/// Bringing what is not there into the page cache, by the kernel's read-ahead.
+pub(super) fn from_device(bytes: u64, facts: &Facts, file: usize) -> Amounts {
+    let found = &facts.files[file];
+    let absent_bytes = bytes.min(found.allocated_bytes) as f64 * (1.0 - found.resident_part());
+    let windows = absent_bytes / facts.read_ahead_bytes.max(4096) as f64;
+    Amounts::of([(Of::FetchedBytes, absent_bytes), (Of::Waits, 0.5 * windows)])
+}
+
+/// What it takes past it, waiting for each block, or for the first of several in flight.
+pub(super) fn past_cache(bytes: u64, method: &Method, is_in_flight: bool) -> Amounts {
+    let block_bytes = method.options().block_bytes().unwrap_or(bytes).max(1);
+    let calls = bytes.div_ceil(block_bytes) as f64;
+    Amounts::of([
+        (Of::ReadCalls, calls),
+        (Of::FetchedBytes, bytes as f64),
+        (Of::Waits, if is_in_flight { 1.0 } else { calls }),
+    ])
+}

@@ -1,0 +1,77 @@
+//! How a file is best written from end to end.
+
+use seekless_method::{Durability, Method, Operation, Preallocate};
+
+use super::cost::{Amounts, Of};
+use super::{Candidate, Plan, Request, SMALL_BYTES, can_be_direct, choose, method, usual};
+use crate::facts::Facts;
+
+/// Where less than so many times the bytes is free, all blocks are asked for first: a full disk fails at once then, and not
+/// after minutes.
+const SPARE: u64 = 2;
+
+/// The plan for writing a file. Without durability nothing waits for the device, so the page cache takes it all.
+#[must_use]
+pub fn write(request: &Request, facts: &Facts) -> Plan {
+    let usual = wanted(usual(Operation::Write), request, facts);
+    let cached = Candidate {
+        method: usual,
+        amounts: through_cache(request, &usual),
+        why: match request.durability {
+            _ if request.bytes < SMALL_BYTES => "there is little to write",
+            Durability::None => "nothing waits for the device",
+            _ => "passing the page cache by would not be clearly faster",
+        },
+    };
+    let mut candidates = vec![cached];
+    let direct = wanted(method("write/sync,direct,block=4M"), request, facts);
+    let block_bytes = direct.options().block_bytes().unwrap_or(0);
+    if request.durability != Durability::None && request.bytes >= SMALL_BYTES && can_be_direct(facts, 1, block_bytes) {
+        candidates.push(Candidate {
+            method: direct,
+            amounts: past_cache(request, &direct),
+            why: "all of it is waited for on the device, so a copy in the page cache only takes time",
+        });
+    }
+    choose(&candidates, facts)
+}
+
+/// The method with the durability that is asked for, and all blocks first where the disk is nearly full.
+fn wanted(method: Method, request: &Request, facts: &Facts) -> Method {
+    let durable = method.with(request.durability).unwrap_or(method);
+    if request.bytes.saturating_mul(SPARE) < facts.free_bytes || request.bytes == 0 {
+        return durable;
+    }
+    durable.with(Preallocate::Allocate).unwrap_or(durable)
+}
+
+/// What writing takes through the page cache, all in new pages.
+pub(super) fn through_cache(request: &Request, method: &Method) -> Amounts {
+    let bytes = request.bytes as f64;
+    let calls = request
+        .bytes
+        .div_ceil(method.options().block_bytes().unwrap_or(1 << 20)) as f64;
+    let (device_bytes, flushes) = match request.durability {
+        Durability::None => (0.0, 0.0),
+        Durability::Fsync => (bytes, 1.0),
+        Durability::WriteThrough => (bytes, calls),
+    };
+    Amounts::of([
+        (Of::WriteCalls, calls),
+        (Of::FilledBytes, bytes),
+        (Of::DeviceBytes, device_bytes),
+        (Of::Flushes, flushes),
+    ])
+}
+
+/// What it takes past it: each call waits, and what is there in the end is flushed once.
+pub(super) fn past_cache(request: &Request, method: &Method) -> Amounts {
+    let calls = request
+        .bytes
+        .div_ceil(method.options().block_bytes().unwrap_or(4 << 20)) as f64;
+    Amounts::of([
+        (Of::WriteCalls, calls),
+        (Of::DeviceBytes, request.bytes as f64),
+        (Of::Flushes, calls + 1.0),
+    ])
+}
