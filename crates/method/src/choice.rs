@@ -11,24 +11,48 @@ use crate::{Durability, Method, Operation, ParseError};
 const PLANNED: &str = "planned";
 
 /// What a planner is asked for: the fastest method of an operation with this durability. Its text is
-/// `update/planned[,DURABILITY]`: updating has the only planner that chooses among methods.
+/// `OPERATION/planned[,DURABILITY]`, as in `update/planned,fsync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
+    /// What is to be done.
+    pub operation: Operation,
     /// What the method has to promise.
     pub durability: Durability,
 }
 
 impl Plan {
-    /// The operation.
+    /// What a plan of an operation can be asked to promise; what reads promises nothing.
     #[must_use]
-    pub fn operation(&self) -> Operation {
-        Operation::Update
+    pub fn durabilities(operation: Operation) -> &'static [Durability] {
+        match operation {
+            Operation::Read | Operation::Compare => &[Durability::None],
+            Operation::Write | Operation::Copy => &[Durability::None, Durability::Fsync],
+            Operation::Update => Durability::ALL,
+        }
+    }
+
+    fn promises(self) -> impl Iterator<Item = Durability> + use<> {
+        let all = Self::durabilities(self.operation).iter().copied();
+        all.filter(|&durability| durability != Durability::None)
+    }
+
+    fn refusal(self, option: &str) -> ParseError {
+        let taken: Vec<&str> = self.promises().map(Durability::name).collect();
+        ParseError::NotTaken {
+            mechanism: format!("{}/{PLANNED}", self.operation),
+            option: option.to_owned(),
+            taken: if taken.is_empty() {
+                "no option".to_owned()
+            } else {
+                taken.join(", ")
+            },
+        }
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{PLANNED}", self.operation())?;
+        write!(f, "{}/{PLANNED}", self.operation)?;
         match self.durability {
             Durability::None => Ok(()),
             durability => write!(f, ",{durability}"),
@@ -51,7 +75,7 @@ impl Choice {
     pub fn operation(&self) -> Operation {
         match self {
             Self::Method(method) => method.operation(),
-            Self::Plan(plan) => plan.operation(),
+            Self::Plan(plan) => plan.operation,
         }
     }
 
@@ -67,12 +91,15 @@ impl Choice {
     /// The same with another durability.
     ///
     /// # Errors
-    /// [`ParseError`] where the mechanism does not take it.
+    /// [`ParseError`] where the mechanism, or a plan of the operation, does not take it.
     pub fn with_durability(&self, durability: Durability) -> Result<Self, ParseError> {
-        Ok(match self {
-            Self::Method(method) => Self::Method(method.with(durability)?),
-            Self::Plan(_) => Self::Plan(Plan { durability }),
-        })
+        match self {
+            Self::Method(method) => Ok(Self::Method(method.with(durability)?)),
+            Self::Plan(plan) if Plan::durabilities(plan.operation).contains(&durability) => {
+                Ok(Self::Plan(Plan { durability, ..*plan }))
+            }
+            Self::Plan(plan) => Err(plan.refusal(durability.name())),
+        }
     }
 
     /// Whether work on the bytes is known to overlap moving them.
@@ -121,28 +148,23 @@ impl FromStr for Choice {
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut parts = text.split(',');
-        let plan = Plan {
+        let head = parts
+            .next()
+            .and_then(|head| head.strip_suffix(PLANNED)?.strip_suffix('/'));
+        let Some(operation) = head.and_then(|head| Operation::ALL.into_iter().find(|known| known.name() == head))
+        else {
+            return text.parse().map(Self::Method);
+        };
+        let mut plan = Plan {
+            operation,
             durability: Durability::None,
         };
-        if parts.next() != Some(&plan.to_string()) {
-            return text.parse().map(Self::Method);
-        }
-        let mut durability = Durability::None;
         for option in parts.filter(|option| !option.is_empty()) {
-            let known = Durability::ALL.iter().filter(|known| **known != Durability::None);
-            durability =
-                *known
-                    .into_iter()
-                    .find(|known| known.name() == option)
-                    .ok_or_else(|| ParseError::NotTaken {
-                        mechanism: plan.to_string(),
-                        option: option.to_owned(),
-                        taken: [Durability::Fsync, Durability::WriteThrough]
-                            .map(Durability::name)
-                            .join(", "),
-                    })?;
+            let mut promised = plan.promises();
+            let found = promised.find(|known| known.name() == option);
+            plan.durability = found.ok_or_else(|| plan.refusal(option))?;
         }
-        Ok(Self::Plan(Plan { durability }))
+        Ok(Self::Plan(plan))
     }
 }
 
@@ -169,7 +191,12 @@ mod tests {
 
     #[test]
     fn a_plan_is_told_from_a_method_and_prints_as_it_is_read() {
-        for text in ["update/planned", "update/planned,fsync", "update/planned,write-through"] {
+        for text in [
+            "read/planned",
+            "copy/planned,fsync",
+            "compare/planned",
+            "update/planned,write-through",
+        ] {
             let choice: Choice = text.parse().unwrap();
             assert!(matches!(choice, Choice::Plan(_)), "{text}");
             assert_eq!(choice.to_string(), text);
@@ -183,6 +210,13 @@ mod tests {
             refused,
             "update/planned does not take direct; it takes fsync, write-through"
         );
-        assert!("read/planned".parse::<Choice>().is_err());
+        let refused = "read/planned,fsync".parse::<Choice>().unwrap_err().to_string();
+        assert_eq!(refused, "read/planned does not take fsync; it takes no option");
+        let plan = "write/planned".parse::<Choice>().unwrap();
+        assert_eq!(
+            plan.with_durability(Durability::Fsync).unwrap().to_string(),
+            "write/planned,fsync"
+        );
+        assert!(plan.with_durability(Durability::WriteThrough).is_err());
     }
 }

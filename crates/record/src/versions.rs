@@ -1,5 +1,7 @@
 //! Reading and writing documents: bounded, versioned, strict.
 
+use serde_json::Value;
+
 use crate::Run;
 use crate::check::{Problem, check};
 use crate::visit::{Place, Text, Visitor};
@@ -8,8 +10,9 @@ use crate::visit::{Place, Text, Visitor};
 ///
 /// Version 2 has updating: a contest's updates, what a trial of it wrote, and the columns of documents. Version 3 knows a
 /// storage by its [`StorageId`](crate::StorageId), names the revision that measured, tells methods, plans and commands
-/// apart, and calls what finds the first difference `differ`, where methods had `kernel` before.
-pub const CURRENT_VERSION: u32 = 3;
+/// apart, and calls what finds the first difference `differ`, where methods had `kernel` before. Version 4 has plans of every
+/// operation: what was planned and predicted belongs to the trial, and not to what an update wrote.
+pub const CURRENT_VERSION: u32 = 4;
 
 /// The largest document that is read, in bytes: a run of hours has some 100,000 trials of about 700 bytes each.
 pub const MAX_DOCUMENT_BYTES: usize = 256 << 20;
@@ -62,14 +65,33 @@ pub fn from_json(text: &[u8]) -> Result<Run, DocumentError> {
     match version {
         None => Err(DocumentError::NoVersion),
         Some(found) if found > u64::from(CURRENT_VERSION) => Err(DocumentError::Newer { found }),
-        Some(_) => {
-            let mut run: Run = serde_json::from_slice(text)?;
+        Some(found) => {
+            let mut run: Run = if found < 4 {
+                let mut document = serde_json::from_slice(text)?;
+                plans_to_trials(&mut document);
+                serde_json::from_value(document)?
+            } else {
+                serde_json::from_slice(text)?
+            };
             if run.version < 3 {
                 run.visit(&mut DifferWasKernel);
             }
             check(&mut run)?;
             run.version = CURRENT_VERSION;
             Ok(run)
+        }
+    }
+}
+
+/// Moves what was planned of an update from its account to its trial.
+fn plans_to_trials(document: &mut Value) {
+    let trials = document.get_mut("trials").and_then(Value::as_array_mut);
+    for trial in trials.into_iter().flatten().filter_map(Value::as_object_mut) {
+        for name in ["planned", "predicted_seconds"] {
+            let account = trial.get_mut("updated").and_then(Value::as_object_mut);
+            if let Some(moved) = account.and_then(|account| account.remove(name)) {
+                trial.insert(name.to_owned(), moved);
+            }
         }
     }
 }
@@ -140,7 +162,7 @@ mod tests {
     #[test]
     fn an_older_document_is_read_in_the_newest_form() {
         let text = to_json(&run()).unwrap();
-        let older = text.replacen("\"version\": 3", "\"version\": 1", 1);
+        let older = text.replacen("\"version\": 4", "\"version\": 1", 1);
         let older = older.replacen(",\n  \"columns\": []", "", 1);
         assert!(!older.contains("columns"));
         assert_eq!(from_json(older.as_bytes()).unwrap(), run());
@@ -159,15 +181,19 @@ mod tests {
             let run = from_json(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             let written = to_json(&run).unwrap();
             assert_eq!(from_json(written.as_bytes()).unwrap(), run, "{}", path.display());
-            let document: serde_json::Value = serde_json::from_slice(&text).unwrap();
+            let document: Value = serde_json::from_slice(&text).unwrap();
             *versions.entry(document["version"].as_u64().unwrap()).or_insert(0) += 1;
             let entries = run.contests.iter().flat_map(|contest| &contest.entries);
             methods.extend(entries.map(|entry| entry.name().into_owned()));
+            for trial in run.trials.iter().filter(|trial| trial.invalid.is_none()) {
+                let entry = &run.contests[trial.contest].entries[trial.entry];
+                let is_planned = matches!(entry.subject, crate::Subject::Plan(_));
+                assert_eq!(trial.planned.is_some(), is_planned, "{}", path.display());
+            }
         }
-        assert!(
-            (1..=u64::from(CURRENT_VERSION)).all(|version| versions.get(&version) >= Some(&6)),
-            "{versions:?}"
-        );
+        let enough = |version| if version < u64::from(CURRENT_VERSION) { 6 } else { 2 };
+        let is_kept = |version: u64| versions.get(&version) >= Some(&enough(version));
+        assert!((1..=u64::from(CURRENT_VERSION)).all(is_kept), "{versions:?}");
         for method in [
             "read/null",
             "write/null",
@@ -182,10 +208,10 @@ mod tests {
     #[test]
     fn newer_foreign_and_misspelt_documents_are_named_for_what_they_are() {
         let text = to_json(&run()).unwrap();
-        let version = |version: u32| text.replacen("\"version\": 3", &format!("\"version\": {version}"), 1);
+        let version = |version: u32| text.replacen("\"version\": 4", &format!("\"version\": {version}"), 1);
         assert!(matches!(
-            from_json(version(4).as_bytes()),
-            Err(DocumentError::Newer { found: 4 })
+            from_json(version(5).as_bytes()),
+            Err(DocumentError::Newer { found: 5 })
         ));
         assert!(matches!(from_json(b"{}"), Err(DocumentError::NoVersion)));
         assert!(matches!(from_json(b"[1]"), Err(DocumentError::Damaged(_))));

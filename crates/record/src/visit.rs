@@ -322,11 +322,13 @@ fields! {
         cpu_seconds_difference => SECONDS_DIFFERENCE;
     }
     Trial {
-        at_seconds seconds fsync_seconds setup_seconds user_seconds system_seconds segment_seconds => SECONDS;
+        at_seconds seconds fsync_seconds setup_seconds user_seconds system_seconds segment_seconds
+            predicted_seconds => SECONDS;
         bytes compared_bytes calls hole_bytes source_bytes sink_bytes extents checked_bytes peak_memory_bytes voluntary_switches
             involuntary_switches minor_faults major_faults => COUNT;
         resident_before resident_after => PART;
         invalid => Text::Invalid;
+        planned => Text::Method;
         device system updated latency => PARTS;
         [contest entry round phase valid]
     }
@@ -341,8 +343,6 @@ fields! {
     }
     UpdateAccount {
         writes requested_bytes written_bytes => COUNT;
-        planned => Text::Method;
-        predicted_seconds => SECONDS;
     }
     LabCost {
         null_seconds => SECONDS;

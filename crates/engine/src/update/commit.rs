@@ -18,9 +18,9 @@ use super::writes::reach;
 use super::{UpdateTarget, journal, replace};
 use crate::error::{Error, Result, UpdateErrorKind, full_text};
 use crate::files;
-use crate::plan::{PlanLimits, Safety};
+use crate::plan::{PlanLimits, Safety, usual};
 use crate::transfer::Side;
-use seekless_method::{Choice, Durability, Method, UpdateOrder};
+use seekless_method::{Choice, Durability, Method, Operation, UpdateOrder};
 
 /// How updates are brought into a file: by a method, or by the one that a planner chooses.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +106,8 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     };
     let plan = match commit.method {
         Choice::Method(method) => return by(method),
-        Choice::Plan(plan) => plan,
+        Choice::Plan(plan) if plan.operation == Operation::Update => plan,
+        Choice::Plan(plan) => return by(usual(plan.operation)),
     };
     let by_plan = |is_exact| -> Result<Updated> {
         let limits = PlanLimits {

@@ -13,6 +13,7 @@ pub(super) const TEXTS: &[(&str, &str)] = texts![
     "copy",
     "compare",
     "update",
+    "plan",
     "random",
     "sustained",
     "holes-2003",

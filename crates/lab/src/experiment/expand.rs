@@ -1,7 +1,7 @@
 //! From the names of an experiment to methods: names, 2014 names, globs, and the blocks of a contest.
 
 use globset::{Glob, GlobMatcher};
-use seekless::method::{ALIASES, AccessPattern, Choice, Durability, MECHANISMS, Plan, Setting, variants};
+use seekless::method::{ALIASES, AccessPattern, Choice, MECHANISMS, Plan, Setting, variants};
 use seekless::{Method, Operation};
 
 use super::error::{did_you_mean, nearest};
@@ -58,13 +58,13 @@ fn exact(name: &str, operation: Operation) -> Result<Choice, String> {
 fn matching(pattern: &str, operation: Operation) -> Result<Vec<Choice>, String> {
     let glob = glob(pattern).map_err(|message| format!("`{pattern}` is no glob: {message}"))?;
     let ranked = MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation);
-    let plans = Durability::ALL
+    let plans = Plan::durabilities(operation)
         .iter()
-        .map(|&durability| Choice::Plan(Plan { durability }));
+        .map(|&durability| Choice::Plan(Plan { operation, durability }));
     let found: Vec<Choice> = ranked
         .flat_map(variants)
         .map(Choice::Method)
-        .chain(plans.filter(|plan| plan.operation() == operation))
+        .chain(plans)
         .filter(|choice| glob.is_match(choice.to_string()))
         .filter(|choice| pattern.contains("access") || !is_random(choice))
         .collect();

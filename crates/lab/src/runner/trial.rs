@@ -487,14 +487,12 @@ fn action(contest: &Contest, entry: &Entry, seed: u64) -> Result<Action, String>
             contest.operation
         ));
     }
-    Ok(match (contest.operation, choice) {
-        (Operation::Read, Choice::Method(method)) => {
-            Action::Read(method, Kernel::named(&contest.kernel).unwrap_or_default())
-        }
-        (Operation::Write, Choice::Method(method)) => Action::Write(method, Content::Stream(seed), contest.target),
-        (Operation::Copy, Choice::Method(method)) => Action::Copy(method, contest.target),
-        (Operation::Compare, Choice::Method(method)) => Action::Compare(method),
-        (_, choice) => {
+    Ok(match contest.operation {
+        Operation::Read => Action::Read(choice, Kernel::named(&contest.kernel).unwrap_or_default()),
+        Operation::Write => Action::Write(choice, Content::Stream(seed), contest.target),
+        Operation::Copy => Action::Copy(choice, contest.target),
+        Operation::Compare => Action::Compare(choice),
+        Operation::Update => {
             let updates = contest.updates.ok_or("its contest says nothing of updates")?;
             Action::Update(choice, updates, seed)
         }

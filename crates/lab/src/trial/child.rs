@@ -6,10 +6,12 @@ use std::path::Path;
 use std::process::{self, ExitStatus};
 use std::time::{Duration, Instant};
 
+use seekless::method::{Choice, Plan};
 use seekless::{
-    Comparer, Consumer, Copier, Destination, Producer, Reader, Transfer, Verdict, Visits, Writer, full_text,
+    Comparer, Consumer, Copier, Destination, Method, Operation, Part, Producer, Reader, Transfer, Verdict, Visits,
+    Writer, full_text,
 };
-use seekless_record::{Latency, Target, Trial};
+use seekless_record::{Command, Latency, Target, Trial};
 use seekless_results::has_settled;
 use seekless_sys as sys;
 
@@ -63,11 +65,12 @@ fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> Result<Repo
     let mut prepared = prepare(spec)?;
     let setup = start.elapsed();
     if spec.rehearse {
+        prepared.look(spec)?;
         prepared.run_all(spec, &visits)?;
         remove_fresh_targets(spec)?;
     }
     wait_for_go()?;
-    let setup = prepared.look(spec, setup);
+    let setup = setup + prepared.look(spec)?;
     measure(spec, &mut prepared, &visits, setup)
 }
 
@@ -101,20 +104,46 @@ fn outcome_of(error: &TrialError) -> Outcome {
 enum Prepared<'a> {
     Update(Box<Updating>),
     Other(Work<'a>),
+    /// It is planned when the files are in their cache state, and then prepared.
+    Planned(Plan, Option<(Work<'a>, Planned)>),
+}
+
+/// What was planned.
+struct Planned {
+    method: Method,
+    predicted_seconds: f64,
 }
 
 /// What is done with the files of a job: with blocks of them, where some were drawn.
 type Work<'a> = Box<dyn FnMut(&Job, Option<&Visits>, &mut Done) -> Result<Transfer, TrialError> + 'a>;
 
 fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
+    let choice = match &spec.action {
+        Action::Update(choice, pattern, seed) => {
+            let updating = Updating::prepare(choice, pattern, *seed, spec)?;
+            return Ok(Prepared::Update(Box::new(updating)));
+        }
+        Action::Read(choice, _) | Action::Write(choice, ..) | Action::Copy(choice, _) | Action::Compare(choice) => {
+            choice
+        }
+        Action::Command(command) => return Ok(Prepared::Other(prepare_command(command, spec)?)),
+        Action::Nothing => return Ok(Prepared::Other(Box::new(|_, _, _| Ok(Transfer::default())))),
+    };
+    Ok(match choice {
+        Choice::Method(method) => Prepared::Other(prepare_method(spec, method)?),
+        Choice::Plan(plan) => Prepared::Planned(*plan, None),
+    })
+}
+
+fn prepare_method<'a>(spec: &'a Spec, method: &Method) -> Result<Work<'a>, TrialError> {
     let longest = spec.jobs.iter().map(|job| job.bytes).max().unwrap_or(0);
     let destination = |target: Target| match target {
         Target::Fresh => Destination::New,
         Target::Overwrite => Destination::Overwrite,
     };
     let ns_per_kib = spec.work_ns_per_kib;
-    Ok(Prepared::Other(match &spec.action {
-        Action::Read(method, kernel) => {
+    Ok(match &spec.action {
+        Action::Read(_, kernel) => {
             let mut reader = Reader::prepare_for(method, longest)?;
             Box::new(move |job, visits, done| {
                 let tally = Tally::new(*kernel);
@@ -130,7 +159,7 @@ fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
                 Ok(transfer)
             })
         }
-        Action::Write(method, content, target) => {
+        Action::Write(_, content, target) => {
             let content = *content;
             // Each file of a sustained write has bytes of its own: some devices keep equal blocks once.
             let producer = move |segment: u64| -> Box<dyn Producer> {
@@ -154,12 +183,13 @@ fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
                 })
             })
         }
-        Action::Copy(method, target) => {
+        Action::Copy(_, target) => {
             let mut copier = Copier::prepare_for(method, longest)?;
             let destination = destination(*target);
             Box::new(move |job, _, _| Ok(copier.copy(Path::new(&job.source), Path::new(&job.target), destination)?))
         }
-        Action::Compare(method) => {
+        // Where it is something else that was asked for, the method is none that compares.
+        _ => {
             let mut comparer = Comparer::prepare_for(method, longest)?;
             Box::new(move |job, _, done| {
                 let comparison = comparer.compare(Path::new(&job.source), Path::new(&job.other))?;
@@ -179,34 +209,30 @@ fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
                 })
             })
         }
-        Action::Update(method, pattern, seed) => {
-            let updating = Updating::prepare(method, pattern, *seed, spec)?;
-            return Ok(Prepared::Update(Box::new(updating)));
+    })
+}
+
+fn prepare_command<'a>(command: &'a Command, spec: &'a Spec) -> Result<Work<'a>, TrialError> {
+    for job in spec.jobs.iter().filter(|_| !command.before.is_empty()) {
+        succeed(&command.before, job)?;
+        // What it made must not be on its way to the device while the clock runs.
+        let target = Path::new(&job.target);
+        if target.exists() {
+            sync_file(target)?;
         }
-        Action::Nothing => Box::new(|_, _, _| Ok(Transfer::default())),
-        Action::Command(command) => {
-            for job in spec.jobs.iter().filter(|_| !command.before.is_empty()) {
-                succeed(&command.before, job)?;
-                // What it made must not be on its way to the device while the clock runs.
-                let target = Path::new(&job.target);
-                if target.exists() {
-                    sync_file(target)?;
-                }
-            }
-            Box::new(|job, _, done| {
-                done.compared.extend(run_judging(command, job)?);
-                let fsync = if spec.sync_target {
-                    sync_file(Path::new(&job.target))?
-                } else {
-                    Duration::ZERO
-                };
-                Ok(Transfer {
-                    bytes: job.bytes,
-                    fsync,
-                    ..Transfer::default()
-                })
-            })
-        }
+    }
+    Ok(Box::new(|job, _, done| {
+        done.compared.extend(run_judging(command, job)?);
+        let fsync = if spec.sync_target {
+            sync_file(Path::new(&job.target))?
+        } else {
+            Duration::ZERO
+        };
+        Ok(Transfer {
+            bytes: job.bytes,
+            fsync,
+            ..Transfer::default()
+        })
     }))
 }
 
@@ -220,18 +246,32 @@ struct Done {
     segment_seconds: Vec<f64>,
 }
 
-impl Prepared<'_> {
-    /// Learns what must be known just before the clock. What a plan needs belongs to its set-up.
-    fn look(&mut self, spec: &Spec, setup: Duration) -> Duration {
-        let Self::Update(updating) = self else {
-            return setup;
-        };
+impl<'a> Prepared<'a> {
+    /// Learns what must be known just before the clock, and plans: that belongs to the set-up, and is what is returned.
+    fn look(&mut self, spec: &'a Spec) -> Result<Duration, TrialError> {
         let start = Instant::now();
-        updating.look(&spec.jobs);
-        if updating.plans() {
-            setup + start.elapsed()
-        } else {
-            setup
+        match self {
+            Self::Update(updating) => {
+                updating.look(&spec.jobs);
+                if !updating.plans() {
+                    return Ok(Duration::ZERO);
+                }
+            }
+            Self::Planned(plan, planned) => {
+                let found = planned_for(spec, *plan)?;
+                *planned = Some((prepare_method(spec, &found.method)?, found));
+            }
+            Self::Other(_) => return Ok(Duration::ZERO),
+        }
+        Ok(start.elapsed())
+    }
+
+    /// The method that was planned, and the seconds that were predicted.
+    fn planned(&self) -> (Option<String>, Option<f64>) {
+        match self {
+            Self::Update(updating) => updating.planned(),
+            Self::Planned(_, Some((_, planned))) => (Some(planned.method.to_string()), Some(planned.predicted_seconds)),
+            Self::Planned(_, None) | Self::Other(_) => (None, None),
         }
     }
 
@@ -251,7 +291,8 @@ impl Prepared<'_> {
             let start = Instant::now();
             let transfer = match self {
                 Self::Update(updating) => updating.run(job)?,
-                Self::Other(run) => run(job, visits.get(index), &mut done)?,
+                Self::Other(run) | Self::Planned(_, Some((run, _))) => run(job, visits.get(index), &mut done)?,
+                Self::Planned(_, None) => return Err(io::Error::other("nothing was planned").into()),
             };
             done.transfer.bytes += transfer.bytes;
             done.transfer.hole_bytes += transfer.hole_bytes;
@@ -263,6 +304,25 @@ impl Prepared<'_> {
         }
         Ok(done)
     }
+}
+
+/// The plan for the files of a trial, which are alike: for the first of them, and its time as often as there are.
+fn planned_for(spec: &Spec, plan: Plan) -> Result<Planned, TrialError> {
+    let nothing = io::Error::other("there are no files to plan for");
+    let job = spec.jobs.first().ok_or(nothing)?;
+    let [source, other, target] = [&job.source, &job.other, &job.target].map(Path::new);
+    let found = match plan.operation {
+        Operation::Read => Reader::plan(source, true)?,
+        Operation::Write => Writer::plan(target, job.bytes, plan.durability, true)?,
+        Operation::Copy => Copier::plan(source, target, plan.durability, true)?,
+        Operation::Compare | Operation::Update => {
+            Comparer::plan(&Part::whole(source), &Part::whole(other), job.bytes, true)?
+        }
+    };
+    Ok(Planned {
+        method: found.method,
+        predicted_seconds: found.predicted.value.as_secs_f64() * spec.jobs.len() as f64,
+    })
 }
 
 /// Whether a sustained write ends before this job: files so far took these seconds each, and all of them `elapsed`.
@@ -288,6 +348,7 @@ fn measure(spec: &Spec, prepared: &mut Prepared<'_>, visits: &[Visits], setup: D
     let done = prepared.run_all(spec, visits)?;
     let elapsed = start.elapsed();
     let after = Counters::now(spec);
+    let (planned, predicted_seconds) = prepared.planned();
     let is_command = matches!(spec.action, Action::Command(_));
     let (used, used_before) = (after.usage, before.usage);
     let io = after.io.zip(before.io);
@@ -312,8 +373,10 @@ fn measure(spec: &Spec, prepared: &mut Prepared<'_>, visits: &[Visits], setup: D
         system: after.system.since(before.system, elapsed.as_secs_f64()),
         updated: match prepared {
             Prepared::Update(updating) => Some(updating.account()),
-            Prepared::Other(_) => None,
+            Prepared::Other(_) | Prepared::Planned(..) => None,
         },
+        planned,
+        predicted_seconds,
         latency: Latency::of(visits.iter().flat_map(Visits::latencies_ns).collect()),
         segment_seconds: spec.sustained.map(|_| done.segment_seconds),
         ..Trial::default()

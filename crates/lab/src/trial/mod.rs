@@ -15,8 +15,8 @@ mod update;
 
 use std::ffi::OsString;
 
+use seekless::Visits;
 use seekless::method::Choice;
-use seekless::{Method, Visits};
 use seekless_record::{Command, Target, Trial, UpdatePattern};
 use serde::{Deserialize, Serialize};
 
@@ -63,15 +63,15 @@ pub struct Bounds {
 /// The work of a trial.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub enum Action {
-    /// A method of reading, with a kernel.
-    Read(Method, Kernel),
-    /// A method of writing, and what is written.
-    Write(Method, Content, Target),
-    /// A method of copying.
-    Copy(Method, Target),
-    /// A method of comparing.
-    Compare(Method),
-    /// A method or plan of updating, the updates, and the seed by which they are drawn.
+    /// Reading, with a kernel.
+    Read(Choice, Kernel),
+    /// Writing, and what is written.
+    Write(Choice, Content, Target),
+    /// Copying.
+    Copy(Choice, Target),
+    /// Comparing.
+    Compare(Choice),
+    /// Updating, the updates, and the seed by which they are drawn.
     Update(Choice, UpdatePattern, u64),
     /// Nothing, so that the cost of measuring is known.
     #[default]

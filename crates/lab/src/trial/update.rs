@@ -30,6 +30,8 @@ pub(super) struct Updating {
     /// Kept, since freeing them is not the method's work.
     done: Vec<Updates>,
     account: UpdateAccount,
+    planned: Option<String>,
+    predicted_seconds: Option<f64>,
 }
 
 impl Updating {
@@ -56,6 +58,8 @@ impl Updating {
             done: Vec::with_capacity(given.len()),
             given,
             account: UpdateAccount::default(),
+            planned: None,
+            predicted_seconds: None,
         })
     }
 
@@ -109,8 +113,8 @@ impl Updating {
             Some(look) => look.plan(updates, &limits)?,
             None => Look::assuming(Path::new(&job.target), &limits)?.plan(updates, &limits)?,
         };
-        self.account.planned.get_or_insert_with(|| plan.plan.method.to_string());
-        *self.account.predicted_seconds.get_or_insert_default() += plan.cost.predicted.value.as_secs_f64();
+        self.planned.get_or_insert_with(|| plan.plan.method.to_string());
+        *self.predicted_seconds.get_or_insert_default() += plan.cost.predicted.value.as_secs_f64();
         let how = Commit {
             method: plan.plan.method.into(),
             safety: Safety::InPlace,
@@ -120,8 +124,13 @@ impl Updating {
         Ok(commit(Path::new(&job.target), updates, &how)?)
     }
 
-    /// What was written, with the time that the planner's model gives for a method that was named.
+    /// What was written.
     pub fn account(&self) -> UpdateAccount {
+        self.account
+    }
+
+    /// The method that was planned, and the seconds that the planner's model gives for it, or for the one that was named.
+    pub fn planned(&self) -> (Option<String>, Option<f64>) {
         let method = self.choice.method().filter(|method| is_modelled(method));
         let look = self.look.as_ref().filter(|look| look.is_measured());
         let predicted = look.zip(method).and_then(|(look, method)| {
@@ -132,10 +141,7 @@ impl Updating {
                 .map(|updates| Some(cost(updates).ok()?.predicted.value));
             Some(each.sum::<Option<Duration>>()?.as_secs_f64())
         });
-        UpdateAccount {
-            predicted_seconds: self.account.predicted_seconds.or(predicted),
-            ..self.account.clone()
-        }
+        (self.planned.clone(), self.predicted_seconds.or(predicted))
     }
 }
 

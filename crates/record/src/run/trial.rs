@@ -63,6 +63,11 @@ pub struct Trial {
     pub extents: Option<u64>,
     /// What an update wrote; `None` for other operations.
     pub updated: Option<UpdateAccount>,
+    /// The method that the planner chose; `None` for a method that was named.
+    pub planned: Option<String>,
+    /// The seconds that the planner's model gave from what was known just before the clock; `None` for a method that it
+    /// does not know.
+    pub predicted_seconds: Option<f64>,
     /// How long its requests took; `None` where they were not timed: only those at random places are.
     pub latency: Option<Latency>,
     /// What each file of a sustained write took, its fsync included, in seconds; `None` for other trials. Each has

@@ -16,8 +16,8 @@ pub struct UpdatePattern {
     pub draw: Draw,
 }
 
-/// What a trial of updating wrote, and what was predicted of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// What a trial of updating wrote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateAccount {
     /// Writes to the files.
@@ -26,9 +26,4 @@ pub struct UpdateAccount {
     pub requested_bytes: u64,
     /// Bytes written to the files.
     pub written_bytes: u64,
-    /// The method that the planner chose; `None` for a method that was named.
-    pub planned: Option<String>,
-    /// The seconds that the planner's model gave from what calls cost just before; `None` for a method that it does not
-    /// know.
-    pub predicted_seconds: Option<f64>,
 }

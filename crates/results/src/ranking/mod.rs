@@ -109,7 +109,7 @@ pub fn summarize(trials: &[&Trial]) -> Option<Summary> {
             let updated = trial.updated.as_ref()?;
             Some(updated.written_bytes as f64 / updated.requested_bytes.max(1) as f64)
         }),
-        predicted_seconds: known(&|trial| trial.updated.as_ref()?.predicted_seconds),
+        predicted_seconds: known(&|trial| trial.predicted_seconds),
         planned: usual_plan(&ranked),
         latency: latency(&ranked),
         system: system(&ranked),
@@ -157,9 +157,7 @@ fn system(trials: &[&Trial]) -> Option<SystemUse> {
 /// The method that was planned most often.
 fn usual_plan(trials: &[&Trial]) -> Option<String> {
     let mut plans: BTreeMap<&String, u32> = BTreeMap::new();
-    let planned = trials
-        .iter()
-        .filter_map(|trial| trial.updated.as_ref()?.planned.as_ref());
+    let planned = trials.iter().filter_map(|trial| trial.planned.as_ref());
     planned.for_each(|plan| *plans.entry(plan).or_default() += 1);
     plans
         .into_iter()

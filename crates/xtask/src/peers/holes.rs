@@ -106,7 +106,7 @@ fn reading<'a>(ours: &'a Ours, folder: &Path) -> Result<Case<'a>> {
     let histogram = |method: &'static str| {
         let path = path.clone();
         move || {
-            let action = Action::Read(Method::known(method), Kernel::Histogram);
+            let action = Action::Read(Method::known(method).into(), Kernel::Histogram);
             let report = ours.trial(action, job(&path, &path, HOLE_BYTES), || Ok(()))?;
             let Some(Answer::Histogram(counts)) = report.answers.first() else {
                 anyhow::bail!("{method} gave no histogram")
@@ -141,7 +141,7 @@ fn copying<'a>(ours: &'a Ours, folder: &Path) -> Result<Case<'a>> {
     let (from, to) = (source.clone(), target.clone());
     let ours_copies = move || {
         remove(&to)?;
-        let action = Action::Copy(Method::known(COPY), Target::Fresh);
+        let action = Action::Copy(Method::known(COPY).into(), Target::Fresh);
         let report = ours.trial(action, job(&from, &to, SPARSE_BYTES), || Ok(()))?;
         check_copy(ours, &from, &to)?;
         Ok(report.trial.seconds)

@@ -40,8 +40,8 @@ impl Ours {
         let method: Method = case.method().parse()?;
         let action = match method.operation() {
             // fio looks at nothing that it reads, and changes nothing that it writes.
-            Operation::Read => Action::Read(method, Kernel::None),
-            Operation::Write => Action::Write(method, Content::Block(bytes), Target::Fresh),
+            Operation::Read => Action::Read(method.into(), Kernel::None),
+            Operation::Write => Action::Write(method.into(), Content::Block(bytes), Target::Fresh),
             Operation::Copy | Operation::Compare | Operation::Update => bail!("fio does not {}", method.operation()),
         };
         let report = self.trial(action, job(file, file, bytes), prepare)?;
