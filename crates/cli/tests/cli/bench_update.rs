@@ -89,14 +89,14 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
         assert_eq!(trial.bytes, contest.size_bytes * u64::from(contest.files));
         assert!(updated.written_bytes >= updated.requested_bytes, "{method}");
         assert_eq!(
-            updated.planned.is_some(),
+            trial.planned.is_some(),
             method.starts_with("update/planned"),
             "{method}"
         );
         let has_model = ["update/sync", "update/planned"]
             .iter()
             .any(|model| method.starts_with(model));
-        assert_eq!(updated.predicted_seconds.is_some(), has_model, "{method}");
+        assert_eq!(trial.predicted_seconds.is_some(), has_model, "{method}");
         let draw = contest.updates.unwrap().draw;
         match draw {
             Draw::Ascending | Draw::Shuffled => {
