@@ -127,7 +127,7 @@ pub(crate) fn costs_by(
 const TRIED_BYTES: usize = 256 << 10;
 const CALLS: u32 = 16;
 /// So often each is timed.
-const ROUNDS: u32 = 3;
+pub(super) const ROUNDS: u32 = 3;
 /// Writing through is tried as often as fits in here, but twice at least: whoever asks for it waits for this too.
 const THROUGH_BUDGET: Duration = Duration::from_millis(5);
 const THROUGH_CALLS: usize = 8;
@@ -173,9 +173,9 @@ fn of_device(through: &File, costs: &mut Costs) -> io::Result<()> {
     );
     let bytes = vec![1; TRIED_BYTES];
     let all = timed_rounds(|_| through.write_all_at(&bytes, 0))?;
-    let byte = (all.value - flush.low) / TRIED_BYTES as f64;
+    let byte = |time: f64| ((time - flush.low) / TRIED_BYTES as f64).max(costs.write_byte_ns.value);
     costs.flush_ns = flush;
-    costs.device_byte_ns = Fact::measured(byte.max(costs.write_byte_ns.value));
+    costs.device_byte_ns = Fact::between(byte(all.low), byte(all.value), byte(all.high));
     Ok(())
 }
 

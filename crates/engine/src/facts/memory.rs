@@ -1,5 +1,5 @@
-//! What bytes of a file in the page cache cost: some are read, compared and mapped. Where next to nothing of the file is
-//! there, that is assumed, so that measuring brings nothing in.
+//! What bytes in the page cache cost: some are written, read, compared and mapped. Of a file that is there, its own; else those
+//! of a file without a name, so that measuring brings nothing in.
 
 use std::fs::File;
 use std::io;
@@ -9,63 +9,85 @@ use std::time::Instant;
 
 use seekless_sys::{self as sys, Buffer, Map, MapMode};
 
-use super::costs::{FRESH, timed_rounds};
+use super::costs::{FRESH, ROUNDS, timed_rounds};
 use super::{Costs, Fact, FileFacts};
 use crate::setup::MEMORY_ALIGNMENT;
 
-/// What is read and mapped at a time, and where each of the rounds begins. All of it takes some 2 ms.
-const TRIED_BYTES: usize = 1 << 20;
-const WINDOW_BYTES: u64 = 4 << 20;
-
-/// What was measured in this process, and when.
-static MEASURED: Mutex<Option<(Instant, [Fact; 3])>> = Mutex::new(None);
-
+/// What is read and compared in each round, and what is mapped. All of it takes some 3 ms.
+const TRIED_BYTES: u64 = 1 << 20;
+const WINDOW_BYTES: u64 = 2 << 20;
+/// The length of the file without a name.
+const OWN_BYTES: u64 = ROUNDS as u64 * WINDOW_BYTES;
 /// From this part on a file counts as being in the page cache.
 const WARM_PART: f64 = 0.9;
 
-/// Adds what bytes of a file in the page cache cost to `costs`. Nothing where it is not there, or too short to tell.
+/// What reading, comparing and mapping a byte costs, and filling a new page where that was measured, too.
+type Measured = ([Fact; 3], Option<Fact>);
+
+/// What was measured in this process, whether of a file in the page cache, and when.
+static MEASURED: Mutex<Vec<(bool, Instant, Measured)>> = Mutex::new(Vec::new());
+
+/// Adds what bytes in the page cache cost to `costs`, by a file where it is there.
 pub(super) fn measure(file: &File, found: FileFacts, costs: &mut Costs) -> io::Result<()> {
-    if found.resident_part() < WARM_PART || found.bytes < WINDOW_BYTES {
-        return Ok(());
-    }
-    let bytes = found.bytes;
+    let is_warm = found.resident_part() >= WARM_PART && found.bytes >= OWN_BYTES && !found.is_sparse();
     let mut known = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = match known.filter(|(at, _)| at.elapsed() < FRESH) {
-        Some((_, found)) => found,
+    known.retain(|(_, at, _)| at.elapsed() < FRESH);
+    let found_before = known.iter().find(|(of_warm, ..)| *of_warm == is_warm);
+    let (measured, filled) = match found_before {
+        Some((.., measured)) => *measured,
         None => {
-            let found = of_file(file, bytes)?;
-            *known = Some((Instant::now(), found));
-            found
+            let measured = if is_warm {
+                (of_file(file, found.bytes)?, None)
+            } else {
+                of_own_file()?
+            };
+            known.push((is_warm, Instant::now(), measured));
+            measured
         }
     };
-    [costs.read_byte_ns, costs.compare_byte_ns, costs.map_byte_ns] = found;
+    [costs.read_byte_ns, costs.compare_byte_ns, costs.map_byte_ns] = measured;
+    // What was measured where is written counts more.
+    if let Some(filled) = filled.filter(|_| !costs.fill_byte_ns.is_measured()) {
+        costs.fill_byte_ns = filled;
+    }
     Ok(())
 }
 
+fn of_own_file() -> io::Result<Measured> {
+    let file = tempfile::tempfile()?;
+    let bytes = vec![1; WINDOW_BYTES as usize];
+    let filled = timed_rounds(|round| file.write_all_at(&bytes, u64::from(round) * WINDOW_BYTES))?;
+    Ok((
+        of_file(&file, OWN_BYTES)?,
+        Some(filled.scaled(1.0 / WINDOW_BYTES as f64)),
+    ))
+}
+
 fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 3]> {
-    let new = || Buffer::new(TRIED_BYTES, MEMORY_ALIGNMENT);
+    let new = || Buffer::new(TRIED_BYTES as usize, MEMORY_ALIGNMENT);
     let (mut buffer, mut other) = (new()?, new()?);
     // The first touch of memory is not what reading costs.
-    (buffer.fill(1), other.fill(1));
-    let place = |round: u32| u64::from(round) * TRIED_BYTES as u64 % (bytes - TRIED_BYTES as u64);
+    buffer.fill(1);
+    // Apart, so that each round has bytes that the processor has not seen before.
+    let step = bytes / u64::from(ROUNDS) / WINDOW_BYTES * WINDOW_BYTES;
+    let place = |round: u32| u64::from(round) * step;
     let read = timed_rounds(|round| file.read_exact_at(&mut buffer, place(round)))?;
     other.copy_from_slice(&buffer);
     let compared = timed_rounds(|_| {
-        let found = sys::first_difference(&buffer, &other);
-        std::hint::black_box(found);
+        std::hint::black_box(sys::first_difference(&buffer, &other));
         Ok(())
     })?;
     let each_byte = 1.0 / TRIED_BYTES as f64;
+    let window = 0..WINDOW_BYTES as usize;
     let mapped = if sys::guard_installed() {
-        let window_bytes = WINDOW_BYTES as usize;
-        let map = || Map::new(file, 0, window_bytes, MapMode::Read);
-        let mapped = timed_rounds(|_| {
+        // The second map is of bytes that the processor has by then, so that all of the time counts for one.
+        timed_rounds(|round| {
+            let map = || Map::new(file, place(round), window.end, MapMode::Read);
             let (one, other) = (map()?, map()?);
-            let found = one.bytes(0..window_bytes).mismatch(&other.bytes(0..window_bytes));
-            std::hint::black_box(found);
+            std::hint::black_box(one.bytes(window.clone()).mismatch(&other.bytes(window.clone())));
             Ok(())
-        })?;
-        mapped.scaled(0.5 / window_bytes as f64)
+        })?
+        .scaled(1.0 / WINDOW_BYTES as f64)
     } else {
         Costs::ASSUMED.map_byte_ns
     };

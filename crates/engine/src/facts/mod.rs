@@ -125,11 +125,10 @@ impl Facts {
     /// measured stays assumed.
     pub(crate) fn measure_reading(&mut self, path: &Path, file: &File) {
         let found = self.files[0];
-        let resident = found.resident_part();
-        if resident > 0.0 && memory::measure(file, found, &mut self.costs).is_err() {
-            tracing::debug!(path = %path.display(), "what memory costs is assumed");
+        if let Err(error) = memory::measure(file, found, &mut self.costs) {
+            tracing::debug!(%error, "what memory costs is assumed");
         }
-        if resident < 1.0 {
+        if found.resident_part() < 1.0 {
             device::measure(path, found.bytes, &mut self.costs);
         }
     }

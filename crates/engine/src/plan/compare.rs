@@ -71,8 +71,10 @@ fn amounts(request: &Request, facts: &Facts, method: &Method) -> Amounts {
     let in_memory = if method.mechanism().id == MechanismId::Compare(CompareMechanism::Mmap) {
         Amounts::of([(Of::MappedBytes, 2.0 * bytes as f64)])
     } else {
-        let both = read::from_cache(bytes, method).times(2.0);
-        both.and(Amounts::of([(Of::ComparedBytes, bytes as f64)]))
+        let both = [0, 1].map(|file| read::from_cache(bytes, facts, file, method));
+        both[0]
+            .and(both[1])
+            .and(Amounts::of([(Of::ComparedBytes, bytes as f64)]))
     };
     let from_device = |file| read::from_device(bytes, facts, file);
     let threads = method.options().threads().min(THREADS_THAT_COUNT);

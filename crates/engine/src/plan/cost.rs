@@ -6,8 +6,9 @@
 //! decided exactly, cost by cost.
 //!
 //! Oversimplified, on purpose:
-//! - what goes on at once is added up, where one hides the other: reading ahead and copying from the page cache. Of methods that
-//!   keep several requests in flight only the first wait counts;
+//! - what goes on at once is added up, where one hides the other: reading ahead and copying from the page cache. Filling the
+//!   page cache with what is read costs as much as with what is written;
+//! - of methods that keep several requests in flight only the first wait counts;
 //! - the kernel's read-ahead waits once for each of its windows, and half of that is hidden;
 //! - a device has one rate, and one wait for a request behind the one before. What moves its head elsewhere is told by
 //!   [`crate::facts::Seeks`] alone, and what other processes do, not at all;

@@ -44,20 +44,29 @@ pub fn read(request: &Request, facts: &Facts) -> Plan {
 
 /// What reading so many bytes of one of the files takes through the page cache.
 pub(super) fn through_cache(bytes: u64, facts: &Facts, file: usize, method: &Method) -> Amounts {
-    from_cache(bytes, method).and(from_device(bytes, facts, file))
+    from_cache(bytes, facts, file, method).and(from_device(bytes, facts, file))
 }
 
-/// Reading from the page cache.
-pub(super) fn from_cache(bytes: u64, method: &Method) -> Amounts {
+/// What the processor does of it: filling the page cache with what is not there, and copying from it.
+pub(super) fn from_cache(bytes: u64, facts: &Facts, file: usize, method: &Method) -> Amounts {
     let block_bytes = method.options().block_bytes().unwrap_or(bytes).max(1);
     let calls = bytes.div_ceil(block_bytes) as f64;
-    Amounts::of([(Of::ReadCalls, calls), (Of::ReadBytes, bytes as f64)])
+    Amounts::of([
+        (Of::ReadCalls, calls),
+        (Of::ReadBytes, bytes as f64),
+        (Of::FilledBytes, absent_bytes(bytes, facts, file)),
+    ])
 }
 
-/// Bringing what is not there into the page cache, by the kernel's read-ahead.
-pub(super) fn from_device(bytes: u64, facts: &Facts, file: usize) -> Amounts {
+/// Bytes of a file that are not in the page cache.
+pub(super) fn absent_bytes(bytes: u64, facts: &Facts, file: usize) -> f64 {
     let found = &facts.files[file];
-    let absent_bytes = bytes.min(found.allocated_bytes) as f64 * (1.0 - found.resident_part());
+    bytes.min(found.allocated_bytes) as f64 * (1.0 - found.resident_part())
+}
+
+/// What the device does of it, by the kernel's read-ahead.
+pub(super) fn from_device(bytes: u64, facts: &Facts, file: usize) -> Amounts {
+    let absent_bytes = absent_bytes(bytes, facts, file);
     let windows = absent_bytes / facts.read_ahead_bytes.max(4096) as f64;
     Amounts::of([(Of::FetchedBytes, absent_bytes), (Of::Waits, 0.5 * windows)])
 }
