@@ -75,13 +75,11 @@ impl<'a> Part<'a> {
     }
 
     fn open(&self) -> Result<Arc<File>> {
-        match &self.file {
-            Some(file) => Ok(Arc::clone(file)),
-            None => {
-                let opened = File::open(self.path).map_err(|error| Error::system(self.path, "opening it", error))?;
-                Ok(Arc::new(opened))
-            }
+        if let Some(file) = &self.file {
+            return Ok(Arc::clone(file));
         }
+        let opened = File::open(self.path).map_err(|error| Error::system(self.path, "opening it", error))?;
+        Ok(Arc::new(opened))
     }
 
     fn look(&self, file: &File) -> Result<FileFacts> {

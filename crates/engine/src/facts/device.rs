@@ -33,13 +33,14 @@ pub(super) fn measure(path: &Path, bytes: u64, costs: &mut Costs) {
     };
     let mut known = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
     known.retain(|(_, at, _)| at.elapsed() < FRESH);
-    let found = known.iter().find(|(of, ..)| *of == device).map(|(.., found)| *found);
-    let Some(found) = found.or_else(|| of_file(&file, bytes)) else {
-        return;
-    };
-    [costs.wait_ns, costs.fetch_byte_ns] = found;
-    known.retain(|(of, ..)| *of != device);
-    known.push((device, Instant::now(), found));
+    if !known.iter().any(|(of, ..)| *of == device)
+        && let Some(found) = of_file(&file, bytes)
+    {
+        known.push((device, Instant::now(), found));
+    }
+    if let Some((.., found)) = known.iter().find(|(of, ..)| *of == device) {
+        [costs.wait_ns, costs.fetch_byte_ns] = *found;
+    }
 }
 
 fn of_file(file: &File, bytes: u64) -> Option<[Fact; 2]> {
@@ -70,4 +71,42 @@ fn of_file(file: &File, bytes: u64) -> Option<[Fact; 2]> {
     let fetch = Fact::between(byte(long.0), byte(long.1), byte(long.2));
     let wait = |short: f64| (short - SHORT_BYTES as f64 * fetch.value).max(0.0);
     Some([Fact::between(wait(short.0), wait(short.1), wait(short.2)), fetch])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::seeks::tests::{are_cold, read_bytes};
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_device_is_measured_by_little_and_past_the_page_cache() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let bytes = 32 << 20;
+        std::fs::write(&path, vec![1; bytes]).unwrap();
+        if !are_cold(&[&path]) {
+            return;
+        }
+        let before = read_bytes();
+        let file = open_direct(&path).unwrap();
+        let [wait, fetch] = of_file(&file, bytes as u64).unwrap();
+        let read = read_bytes() - before;
+        assert!((2 * LONG_BYTES as u64..8 << 20).contains(&read), "{read} bytes");
+        for fact in [wait, fetch] {
+            assert!(
+                fact.low <= fact.value && fact.value <= fact.high && fact.is_measured(),
+                "{fact:?}"
+            );
+        }
+        assert!(fetch.value > 0.0);
+        assert_eq!(crate::cache::resident(&path).unwrap().part(), Some(0.0));
+        let short = folder.path().join("short");
+        std::fs::write(&short, vec![1; LONG_BYTES]).unwrap();
+        assert_eq!(
+            of_file(&open_direct(&short).unwrap(), LONG_BYTES as u64),
+            None,
+            "too short to tell"
+        );
+    }
 }

@@ -32,18 +32,16 @@ pub(super) fn measure(file: &File, found: FileFacts, costs: &mut Costs) -> io::R
     let is_warm = found.resident_part() >= WARM_PART && found.bytes >= OWN_BYTES && !found.is_sparse();
     let mut known = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
     known.retain(|(_, at, _)| at.elapsed() < FRESH);
-    let found_before = known.iter().find(|(of_warm, ..)| *of_warm == is_warm);
-    let (measured, filled) = match found_before {
-        Some((.., measured)) => *measured,
-        None => {
-            let measured = if is_warm {
-                (of_file(file, found.bytes)?, None)
-            } else {
-                of_own_file()?
-            };
-            known.push((is_warm, Instant::now(), measured));
-            measured
-        }
+    if !known.iter().any(|(of_warm, ..)| *of_warm == is_warm) {
+        let measured = if is_warm {
+            (of_file(file, found.bytes)?, None)
+        } else {
+            of_own_file()?
+        };
+        known.push((is_warm, Instant::now(), measured));
+    }
+    let Some((.., (measured, filled))) = known.iter().find(|(of_warm, ..)| *of_warm == is_warm).copied() else {
+        return Ok(());
     };
     [costs.read_byte_ns, costs.compare_byte_ns, costs.map_byte_ns] = measured;
     // What was measured where is written counts more.
@@ -92,4 +90,40 @@ fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 3]> {
         Costs::ASSUMED.map_byte_ns
     };
     Ok([read.scaled(each_byte), compared.scaled(each_byte), mapped])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_measured_without_bringing_a_file_into_the_page_cache() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, vec![1; 2 * OWN_BYTES as usize]).unwrap();
+        let resident = crate::cache::drop_file(&path).unwrap().part();
+        let file = File::open(&path).unwrap();
+        let of = |resident| {
+            let found = FileFacts {
+                resident,
+                ..FileFacts::of(&file.metadata().unwrap(), None)
+            };
+            let mut costs = Costs::ASSUMED;
+            measure(&file, found, &mut costs).unwrap();
+            costs
+        };
+        let cold = of(Some(0.0));
+        assert!(
+            cold.read_byte_ns.is_measured() && cold.compare_byte_ns.is_measured() && cold.fill_byte_ns.is_measured()
+        );
+        assert_eq!(
+            crate::cache::resident(&path).unwrap().part(),
+            resident,
+            "measuring leaves files as they are"
+        );
+        assert_eq!(of(Some(0.0)), cold, "measured once");
+        let warm = of(Some(1.0));
+        assert!(warm.read_byte_ns.is_measured() && !warm.fill_byte_ns.is_measured());
+        assert!(warm.read_byte_ns.value > 0.0 && warm.compare_byte_ns.value > 0.0);
+    }
 }

@@ -139,15 +139,27 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// What this thread alone has read from devices.
     #[cfg(target_os = "linux")]
-    fn read_bytes() -> u64 {
+    pub fn read_bytes() -> u64 {
         let counters = std::fs::read_to_string("/proc/thread-self/io").unwrap();
         let line = counters.lines().find_map(|line| line.strip_prefix("read_bytes: "));
         line.unwrap().parse().unwrap()
+    }
+
+    /// Drops files from the page cache; whether they are gone from there, and can be read past it.
+    pub fn are_cold(paths: &[&Path]) -> bool {
+        for path in paths {
+            let resident = crate::cache::drop_file(path).unwrap();
+            if resident.part() != Some(0.0) || open_direct(path).is_none() {
+                println!("skipped: no direct I/O, or no cold files, at {}", path.display());
+                return false;
+            }
+        }
+        true
     }
 
     #[test]
@@ -157,14 +169,9 @@ mod tests {
         let paths = ["one", "other"].map(|name| folder.path().join(name));
         for path in &paths {
             std::fs::write(path, vec![1; 20 << 20]).unwrap();
-            crate::cache::drop_file(path).unwrap();
         }
         let resident = |path| crate::cache::resident(path).unwrap().part();
-        if paths.iter().any(|path| resident(path) != Some(0.0)) || open_direct(&paths[0]).is_none() {
-            println!(
-                "skipped: no direct I/O, or no cold files, in {}",
-                folder.path().display()
-            );
+        if !are_cold(&[&paths[0], &paths[1]]) {
             return;
         }
         let before = read_bytes();

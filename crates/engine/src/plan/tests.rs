@@ -1,1 +1,368 @@
+//! What is planned on the storages there are; and what holds for every plan, whatever the facts.
 
+use std::time::Duration;
+
+use proptest::prelude::*;
+use seekless_method::Durability;
+
+use super::*;
+use crate::facts::{Costs, FileFacts, ProcessFacts, Seeks};
+
+const GIB: u64 = 1 << 30;
+const COLD: FileFacts = FileFacts {
+    bytes: GIB,
+    allocated_bytes: GIB,
+    device: 1,
+    resident: Some(0.0),
+    direct_alignment: Some(512),
+};
+const WARM: FileFacts = FileFacts {
+    resident: Some(1.0),
+    ..COLD
+};
+
+/// A tenth more or less.
+const fn about(value: f64) -> Fact {
+    Fact::assumed(value * 0.9, value, value * 1.1)
+}
+
+/// A storage with these answers: the wait for a read in microseconds, a byte read and a byte written in nanoseconds, a flush in
+/// microseconds.
+const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> Facts {
+    Facts {
+        costs: Costs {
+            write_call_ns: about(700.0),
+            write_byte_ns: about(0.1),
+            device_byte_ns: about(device_ns),
+            flush_ns: about(flush_us * 1e3),
+            read_call_ns: about(500.0),
+            read_byte_ns: about(0.1),
+            fill_byte_ns: about(0.3),
+            compare_byte_ns: about(0.05),
+            map_byte_ns: about(0.06),
+            wait_ns: about(wait_us * 1e3),
+            fetch_byte_ns: about(fetch_ns),
+        },
+        files: [COLD; 2],
+        seeks: Some(Seeks {
+            in_a_row: Duration::from_micros(100),
+            apart: Duration::from_micros(100),
+        }),
+        process: ProcessFacts {
+            open_files_max: 1024,
+            has_rings: true,
+            can_map: true,
+            processors: 4,
+        },
+        read_ahead_bytes: 128 << 10,
+        memory_bytes: 16 * GIB,
+        free_bytes: 1024 * GIB,
+        can_share: false,
+    }
+}
+
+const TURNING: Facts = Facts {
+    seeks: Some(Seeks {
+        in_a_row: Duration::from_micros(200),
+        apart: Duration::from_millis(8),
+    }),
+    ..storage(300.0, 6.0, 6.0, 10_000.0)
+};
+const SATA: Facts = storage(80.0, 1.9, 2.0, 1_000.0);
+const NVME: Facts = storage(70.0, 0.3, 0.4, 20.0);
+const TMPFS: Facts = Facts {
+    files: [FileFacts {
+        direct_alignment: None,
+        ..WARM
+    }; 2],
+    ..storage(1.0, 0.1, 0.1, 0.5)
+};
+const NETWORK: Facts = Facts {
+    files: [FileFacts {
+        direct_alignment: None,
+        ..COLD
+    }; 2],
+    ..storage(1_000.0, 9.0, 9.0, 3_000.0)
+};
+const THROTTLED: Facts = storage(700.0, 8.0, 8.0, 2_000.0);
+/// Shingled: writing is slow, and a flush slower.
+const SHINGLED: Facts = Facts {
+    seeks: TURNING.seeks,
+    ..storage(300.0, 6.0, 25.0, 60_000.0)
+};
+const NEARLY_FULL: Facts = Facts {
+    free_bytes: GIB + (GIB >> 1),
+    ..SATA
+};
+const TINY_MEMORY: Facts = Facts {
+    memory_bytes: 16 << 20,
+    ..NVME
+};
+const ONE_PROCESSOR: Facts = Facts {
+    files: [WARM; 2],
+    process: ProcessFacts {
+        processors: 1,
+        ..NVME.process
+    },
+    ..NVME
+};
+
+const OPERATIONS: [&str; 6] = ["read", "write", "write durably", "copy", "copy durably", "compare"];
+
+/// The plan of an operation for so many bytes.
+fn plan_of(operation: &str, bytes: u64, facts: &Facts) -> Plan {
+    let durability = if operation.ends_with("durably") {
+        Durability::Fsync
+    } else {
+        Durability::None
+    };
+    let request = Request { bytes, durability };
+    match operation {
+        "read" => read(&request, facts),
+        "compare" => compare(&request, facts),
+        _ if operation.starts_with("copy") => copy(&request, facts),
+        _ => write(&request, facts),
+    }
+}
+
+#[test]
+fn plans_follow_from_the_storage() {
+    const CACHED: [&str; 5] = [
+        "read/sync,block=1M",
+        "write/sync,block=1M",
+        "write/sync,block=1M,fsync",
+        "copy/sync,block=1M,holes=skip",
+        "copy/sync,block=1M,fsync,holes=skip",
+    ];
+    const DIRECT_READ: &str = "read/sync,direct,block=4M";
+    const DIRECT_WRITE: &str = "write/sync,direct,block=4M,fsync";
+    const DIRECT_COPY: &str = "copy/sync,direct,block=1M,fsync,holes=skip";
+    const IN_TURN: &str = "compare/sync,threads=2,block=1M";
+    let [read, write, durable_write, copy, durable_copy] = CACHED;
+    let shared = Facts {
+        can_share: true,
+        ..SATA
+    };
+    let far = Facts {
+        read_ahead_bytes: 8 << 20,
+        ..THROTTLED
+    };
+    let (full, full_durable) = (
+        "write/sync,block=1M,preallocate=allocate",
+        "write/sync,block=1M,preallocate=allocate,fsync",
+    );
+    let one_by_one = "compare/sync,block=1M,window=32M";
+    let (mapped, mapped_alone) = ("compare/mmap,threads=4,block=8M", "compare/mmap,block=8M");
+    let table = [
+        (
+            "turning",
+            TURNING,
+            [read, write, durable_write, copy, durable_copy, one_by_one],
+        ),
+        (
+            "SATA",
+            SATA,
+            [DIRECT_READ, write, durable_write, copy, durable_copy, IN_TURN],
+        ),
+        (
+            "NVMe",
+            NVME,
+            [DIRECT_READ, write, DIRECT_WRITE, copy, DIRECT_COPY, IN_TURN],
+        ),
+        ("tmpfs", TMPFS, [read, write, durable_write, copy, durable_copy, mapped]),
+        (
+            "network",
+            NETWORK,
+            [read, write, durable_write, copy, durable_copy, IN_TURN],
+        ),
+        (
+            "throttled",
+            THROTTLED,
+            [DIRECT_READ, write, durable_write, copy, durable_copy, IN_TURN],
+        ),
+        (
+            "that reads far ahead",
+            far,
+            [read, write, durable_write, copy, durable_copy, IN_TURN],
+        ),
+        (
+            "shingled",
+            SHINGLED,
+            [read, write, durable_write, copy, durable_copy, one_by_one],
+        ),
+        (
+            "nearly full",
+            NEARLY_FULL,
+            [DIRECT_READ, full, full_durable, copy, durable_copy, IN_TURN],
+        ),
+        (
+            "tiny memory",
+            TINY_MEMORY,
+            [read, write, durable_write, copy, DIRECT_COPY, IN_TURN],
+        ),
+        (
+            "one processor",
+            ONE_PROCESSOR,
+            [read, write, DIRECT_WRITE, copy, durable_copy, mapped_alone],
+        ),
+        (
+            "that shares blocks",
+            shared,
+            [
+                DIRECT_READ,
+                write,
+                durable_write,
+                "copy/reflink",
+                "copy/reflink,fsync",
+                IN_TURN,
+            ],
+        ),
+    ];
+    for (name, facts, methods) in table {
+        for (operation, method) in OPERATIONS.into_iter().zip(methods) {
+            let plan = plan_of(operation, GIB, &facts);
+            assert_eq!(plan.method.to_string(), method, "{name}: {operation}: {}", plan.why);
+        }
+    }
+}
+
+#[test]
+fn updates_follow_from_the_storage() {
+    let mut gaps = Gaps::none();
+    for n in 0..10_000 {
+        gaps.count(n * 100_000, 4);
+    }
+    let limits = PlanLimits {
+        durability: Durability::WriteThrough,
+        amplification_max: None,
+        is_exact: false,
+        safety: Safety::InPlace,
+    };
+    for (name, storage, order) in [
+        ("turning", TURNING, "gap=128K"),
+        ("SATA", SATA, "gap=128K"),
+        ("NVMe", NVME, "gap=0"),
+        ("tmpfs", TMPFS, "gap=0"),
+        ("network", NETWORK, "gap=128K"),
+        ("shingled", SHINGLED, "gap=128K"),
+    ] {
+        let facts = UpdateFacts {
+            costs: storage.costs,
+            ..UpdateFacts::assumed(GIB)
+        };
+        let plan = update(&gaps, &facts, &limits);
+        let method = plan.method.to_string();
+        assert!(method.ends_with(order) && !plan.is_certain, "{name}: {method}");
+    }
+}
+
+#[test]
+fn batches_follow_from_what_the_process_may_have() {
+    let with = |open_files_max, has_rings| {
+        let plan = batch(&ProcessFacts {
+            open_files_max,
+            has_rings,
+            ..NVME.process
+        });
+        (plan.threads, plan.batch)
+    };
+    assert_eq!(with(1 << 20, true), (16, BATCH));
+    assert_eq!(with(1 << 20, false), (32, BATCH), "each waits for a file of its own");
+    assert_eq!(with(64, true), (16, 1));
+}
+
+#[test]
+fn small_files_and_those_in_memory_need_no_measuring() {
+    let assumed = |file| Facts {
+        files: [file; 2],
+        ..Facts::assumed([file; 2], NVME.process)
+    };
+    for operation in OPERATIONS {
+        assert!(plan_of(operation, 1 << 19, &assumed(COLD)).is_certain, "{operation}");
+    }
+    for operation in ["read", "copy", "compare"] {
+        assert!(plan_of(operation, GIB, &assumed(WARM)).is_certain, "{operation}");
+    }
+    for operation in ["read", "write durably", "copy durably", "compare"] {
+        assert!(!plan_of(operation, GIB, &assumed(COLD)).is_certain, "{operation}");
+    }
+}
+
+/// Costs of which each lies somewhere between bounds, at the parts that are given.
+fn costs_at(bounds: &Costs, parts: &[f64]) -> Costs {
+    let mut parts = parts.iter();
+    let mut at = |fact: Fact| Fact {
+        value: fact.low + (fact.high - fact.low) * parts.next().expect("one for each"),
+        ..fact
+    };
+    Costs {
+        write_call_ns: at(bounds.write_call_ns),
+        write_byte_ns: at(bounds.write_byte_ns),
+        device_byte_ns: at(bounds.device_byte_ns),
+        flush_ns: at(bounds.flush_ns),
+        read_call_ns: at(bounds.read_call_ns),
+        read_byte_ns: at(bounds.read_byte_ns),
+        fill_byte_ns: at(bounds.fill_byte_ns),
+        compare_byte_ns: at(bounds.compare_byte_ns),
+        map_byte_ns: at(bounds.map_byte_ns),
+        wait_ns: at(bounds.wait_ns),
+        fetch_byte_ns: at(bounds.fetch_byte_ns),
+    }
+}
+
+fn storages() -> impl Strategy<Value = Facts> {
+    let resident = prop_oneof![Just(None), (0.0..=1.0).prop_map(Some)];
+    let of = prop::sample::select(vec![
+        TURNING,
+        SATA,
+        NVME,
+        TMPFS,
+        NETWORK,
+        THROTTLED,
+        SHINGLED,
+        TINY_MEMORY,
+    ]);
+    (of, resident, any::<bool>(), any::<bool>()).prop_map(|(mut facts, resident, can_share, is_measured)| {
+        facts.files[0].resident = resident;
+        facts.can_share = can_share;
+        if !is_measured {
+            facts.costs = Costs::ASSUMED;
+        }
+        facts
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_certain_plan_is_the_same_wherever_the_facts_lie(
+        facts in storages(),
+        operation in prop::sample::select(OPERATIONS.to_vec()),
+        bytes in 0..GIB,
+        parts in prop::collection::vec(0.0..=1.0, 11),
+    ) {
+        let plan = plan_of(operation, bytes, &facts);
+        prop_assert!(plan.predicted.low <= plan.predicted.value && plan.predicted.value <= plan.predicted.high);
+        let costs = costs_at(&facts.costs, &parts);
+        let elsewhere = plan_of(operation, bytes, &Facts { costs, ..facts });
+        if plan.is_certain {
+            prop_assert_eq!(plan.method, elsewhere.method);
+        }
+        if plan.method == elsewhere.method {
+            let time = elsewhere.predicted.value;
+            prop_assert!(plan.predicted.low <= time && time <= plan.predicted.high, "{:?}", time);
+        }
+    }
+
+    #[test]
+    fn more_bytes_take_no_less_time_by_the_same_method(
+        facts in storages(),
+        operation in prop::sample::select(OPERATIONS.to_vec()),
+        bytes in 0..GIB,
+        more in 0..GIB,
+    ) {
+        let (less, more) = (plan_of(operation, bytes, &facts), plan_of(operation, bytes + more, &facts));
+        if less.method == more.method {
+            prop_assert!(less.predicted.value <= more.predicted.value);
+        }
+    }
+}
