@@ -3,6 +3,7 @@
 mod cache;
 mod comparison;
 mod contest;
+mod explain;
 mod holes;
 mod known;
 mod methods;
@@ -22,6 +23,7 @@ use anstyle::{AnsiColor, Style};
 
 pub use cache::{Format, Lines};
 pub use comparison::show_comparison;
+pub use explain::{explained, tell_why};
 pub use holes::{HoleLines, Picture};
 pub use known::show_known;
 pub use methods::{list_methods, method_json, methods_json, methods_page};

@@ -136,6 +136,17 @@ fn cmp_explains_how_it_compared() {
             "{words}: {stderr}"
         );
     }
+    place.file("large", &vec![1; 2 * MIB]);
+    place.file("same", &vec![1; 2 * MIB]);
+    let (_, _, stderr) = run(&place, "--explain large same");
+    for part in [
+        "  predicted ",
+        ", took ",
+        ": 100 %, from the system",
+        " ns per byte, measured ",
+    ] {
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
     assert_eq!(run(&place, "--method compare/sync /dev/null one").0, Some(2));
     assert_eq!(run(&place, "--method read/sync one other").0, Some(2));
     assert_eq!(run(&place, "--method nonsense one other").0, Some(2));

@@ -130,7 +130,16 @@ fn what_is_told_is_what_is_done_whatever_is_asked() {
         integers(&place);
         let asked = [&THROUGH[..], &["--safety", safety]].concat();
         let dry = json(&place.run(&[&asked[..], &["--dry-run"]].concat()).succeeded());
-        let told = json(&place.run(&[&asked[..], &["--explain"]].concat()).succeeded());
+        let explained = place.run(&[&asked[..], &["--explain"]].concat()).succeeded();
+        for part in [
+            "seekless update: update/sync,",
+            "predicted ",
+            "took ",
+            "flushing the device: ",
+        ] {
+            assert!(explained.stderr.contains(part), "{part}: {}", explained.stderr);
+        }
+        let told = json(&explained);
         let plain = json(&place.run(&asked).succeeded());
         for one in [&dry, &told] {
             assert_eq!((&one["method"], &one["why"]), (&plain["method"], &plain["why"]));
@@ -382,7 +391,7 @@ fn a_folder_that_takes_no_file_is_no_reason_not_to_write_in_place() {
     let ended = place
         .run(&["update", path.to_str().unwrap(), "--from", "good", "--explain"])
         .succeeded();
-    assert!(ended.stdout.contains("assumed"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("these costs are assumed"), "{}", ended.stderr);
     assert_eq!(fs::read(&path).unwrap()[..2], [b'x', 7]);
 }
 

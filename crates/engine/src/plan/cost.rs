@@ -31,7 +31,7 @@ pub(crate) enum Of {
     WriteCalls,
     /// Bytes written to pages that are in the page cache.
     WrittenBytes,
-    /// Bytes written to pages that are not.
+    /// Bytes for which the page cache gets new pages.
     FilledBytes,
     /// Bytes written to the device.
     DeviceBytes,
@@ -56,7 +56,7 @@ fn all(costs: &Costs) -> [(&'static str, Unit, Fact); 11] {
         ("a call that writes", Nanoseconds, costs.write_call_ns),
         ("writing to the page cache", NanosecondsPerByte, costs.write_byte_ns),
         (
-            "writing new pages of the page cache",
+            "filling new pages of the page cache",
             NanosecondsPerByte,
             costs.fill_byte_ns,
         ),

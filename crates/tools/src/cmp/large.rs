@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use seekless::{Comparer, Comparison, Method, Part, Which, full_text};
 
@@ -67,23 +68,22 @@ pub(super) fn compare(sides: &[Side; 2], request: &Request, equal_bytes: u64) ->
     ];
     let left = request.limit_bytes.map_or(u64::MAX, |limit| limit - equal_bytes);
     let bytes = one.bytes.min(other.bytes).min(left);
-    let plan = Comparer::plan(&one.part(false), &other.part(false), bytes, false);
+    let plan = Comparer::plan(&one.part(false), &other.part(false), bytes, request.is_predicted);
     let plan = plan.map_err(|error| named(error, [&one, &other]))?;
+    let started = Instant::now();
     match run(&plan.method, [&one, &other], request, equal_bytes) {
         Err(seekless::Error::Unavailable { method, reason, .. }) => {
             let why = format!("{}, but `{method}` is not available here: {reason}", plan.why);
             compare_by(&plan.otherwise, &why, sides, request, equal_bytes)
         }
         result => {
+            let took = started.elapsed();
             let comparison = result.map_err(|error| named(error, [&one, &other]))?;
-            outcome(
-                &comparison,
-                &plan.method,
-                &plan.why,
-                [&one, &other],
-                request,
-                equal_bytes,
-            )
+            let way = Way {
+                planned: Some((plan.clone(), took)),
+                ..Way::new(&plan.method.to_string(), &plan.why)
+            };
+            outcome(&comparison, way, [&one, &other], request, equal_bytes)
         }
     }
 }
@@ -102,7 +102,8 @@ pub(super) fn compare_by(
     ];
     let comparison = run(method, [&one, &other], request, equal_bytes);
     let comparison = comparison.map_err(|error| named(error, [&one, &other]))?;
-    outcome(&comparison, method, why, [&one, &other], request, equal_bytes)
+    let way = Way::new(&method.to_string(), why);
+    outcome(&comparison, way, [&one, &other], request, equal_bytes)
 }
 
 fn run(
@@ -121,8 +122,7 @@ fn run(
 
 fn outcome(
     comparison: &Comparison,
-    method: &Method,
-    why: &str,
+    way: Way,
     [one, other]: [&Opened<'_>; 2],
     request: &Request,
     equal_bytes: u64,
@@ -158,7 +158,7 @@ fn outcome(
         verdict,
         compared_bytes: all_equal_bytes,
         unread_bytes: comparison.unread_bytes,
-        way: Way::new(&method.to_string(), why),
+        way,
         rows: Vec::new(),
     })
 }

@@ -28,9 +28,10 @@ mod side;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::time::Duration;
 
 use seekless::Method;
-use seekless::plan::FIRST_LOOK_BYTES;
+use seekless::plan::{FIRST_LOOK_BYTES, Plan};
 
 pub use amount::parse_amount;
 pub use error::{Error, reason};
@@ -60,6 +61,8 @@ pub struct Request {
     pub method: Option<Method>,
     /// Called before a method is chosen or run: there the program may allow maps, which small files need not wait for.
     pub before_method: fn(),
+    /// Whether the time that a planned method takes is to be predicted, for which up to 50 ms are spent on measuring.
+    pub is_predicted: bool,
 }
 
 impl Request {
@@ -75,6 +78,7 @@ impl Request {
             follow_links: true,
             method: None,
             before_method: || {},
+            is_predicted: false,
         }
     }
 }
@@ -150,12 +154,14 @@ pub struct Outcome {
 }
 
 /// How files were compared, for who asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Way {
     /// The method, or a word for what needs none.
     pub method: String,
     /// Why.
     pub why: String,
+    /// The plan that was carried out, where there was one, and the time that its method took.
+    pub planned: Option<(Plan, Duration)>,
 }
 
 impl Way {
@@ -163,6 +169,7 @@ impl Way {
         Self {
             method: method.to_owned(),
             why: why.to_owned(),
+            planned: None,
         }
     }
 }

@@ -126,6 +126,7 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     }
     // This program owns its signals. Where the handler cannot be had, no method is chosen that maps files.
     request.before_method = || drop(seekless::allow_mapping());
+    request.is_predicted = arguments.has(Flag::Explain);
     let mut out = Output;
     let result = compare(&request, &mut out);
     let exit_code = match &result {

@@ -8,7 +8,7 @@ use seekless_tools::cmp::{Difference, End, Error, Outcome, Verdict, octal_digits
 use serde_json::{Value, json};
 
 use super::options::{Arguments, Flag};
-use crate::show::{json_line, with_path};
+use crate::show::{explained, json_line, with_path};
 
 /// The result in words, for standard output. `is_seen` is whether anybody reads that.
 pub(super) fn words(arguments: &Arguments, outcome: &Outcome, is_seen: bool) -> Vec<u8> {
@@ -88,11 +88,15 @@ pub(super) fn explanation(outcome: &Outcome, prefix: &OsStr) -> Vec<u8> {
         unread => format!(", {unread} of them unread"),
     };
     let way = &outcome.way;
-    let text = format!(
-        ": {}: {}; {} bytes compared{unread}",
-        way.method, way.why, outcome.compared_bytes
+    let why = format!("{}; {} bytes compared{unread}", way.why, outcome.compared_bytes);
+    let planned = way.planned.as_ref();
+    let text = explained(
+        &way.method,
+        &why,
+        planned.map(|(plan, _)| plan),
+        planned.map(|(_, took)| *took),
     );
-    line(&[prefix.as_bytes(), text.as_bytes()])
+    [prefix.as_bytes(), b": ", text.as_bytes()].concat()
 }
 
 /// The result for programs.

@@ -6,7 +6,7 @@ mod show;
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -22,7 +22,7 @@ use self::names::written_out;
 use self::show::{in_json, show, show_recovered};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unwritten};
-use crate::show::{Page, json_text, visible_path};
+use crate::show::{Page, explained, json_text, tell_why, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Changes many places of a file in few writes.
@@ -71,7 +71,7 @@ pub struct Arguments {
     /// Where updates go that do not fit [default: $TMPDIR, or /var/tmp]
     #[arg(long, value_name = "FOLDER")]
     spill: Option<PathBuf>,
-    /// Say why it is written so
+    /// Say on standard error why it is written so, what that was to take and took, and the facts behind it
     #[arg(long)]
     explain: bool,
     /// Change nothing; show what it would take, one by one and as planned
@@ -163,6 +163,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(doubt) = &job.look.doubt {
         let doubt = format!("; these costs are assumed, as they could not be measured ({doubt})");
         chosen.plan.why.push_str(&doubt);
+    }
+    if arguments.explain {
+        let (plan, took) = (&chosen.plan, done.is_some().then_some(times.write));
+        let took = took.map(Duration::from_secs_f64);
+        tell_why(
+            "update",
+            &explained(&plan.method.to_string(), &plan.why, Some(plan), took),
+        );
     }
     let told = if arguments.json {
         in_json(&job, &chosen, done.as_ref(), &times).and_then(|value| Ok(write!(page, "{}", json_text(&value)?)?))

@@ -41,8 +41,10 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
             writeln!(page, "Of what is written, {what} {beside}.")?;
         }
     }
-    if arguments.explain || done.is_none() {
+    if done.is_none() {
         page.say(PLAIN, &format!("{}: {}.", chosen.plan.method, chosen.plan.why))?;
+    }
+    if arguments.explain || done.is_none() {
         if let Some(spilled) = updates.spilled_bytes() {
             let spilled = bytes(spilled);
             let text =

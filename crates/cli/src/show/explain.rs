@@ -1,0 +1,139 @@
+//! Why a job was done the way it was, for `--explain`: one shape for every command.
+
+use std::io::Write;
+use std::time::Duration;
+
+use seekless::facts::{Fact, Source};
+use seekless::plan::{NamedFact, Plan, Predicted, Unit};
+
+use super::seconds;
+
+/// What is known of how a job was done.
+#[derive(Debug)]
+pub struct Explanation<'a> {
+    /// The method, or a word for what needs none.
+    pub method: &'a str,
+    /// Why.
+    pub why: &'a str,
+    /// What it was to take, where that was asked.
+    pub predicted: Option<Predicted>,
+    /// What it took, where it was done.
+    pub took: Option<Duration>,
+    /// What both rest on.
+    pub facts: &'a [NamedFact],
+}
+
+/// The explanation of a plan that was carried out in so much time.
+#[must_use]
+pub fn explained(method: &str, why: &str, plan: Option<&Plan>, took: Option<Duration>) -> String {
+    Explanation {
+        method,
+        why,
+        predicted: plan.map(|plan| plan.predicted),
+        took,
+        facts: plan.map_or(&[], |plan| &plan.facts),
+    }
+    .to_text()
+}
+
+/// Writes an explanation to standard error.
+pub fn tell_why(command: &str, explanation: &str) {
+    // Nobody is left to be told where this fails.
+    let _ = write!(anstream::stderr(), "seekless {command}: {explanation}");
+}
+
+impl Explanation<'_> {
+    /// Lines: the method and why, the predicted time beside the real one, and the facts, each with its source.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{}: {}\n", self.method, self.why);
+        let shown = |time: Duration| seconds(time.as_secs_f64());
+        let predicted = self.predicted.map(|Predicted { low, value, high }| {
+            format!("predicted {} ({} to {})", shown(value), shown(low), shown(high))
+        });
+        let took = self.took.map(|took| format!("took {}", shown(took)));
+        let times: Vec<String> = predicted.into_iter().chain(took).collect();
+        if !times.is_empty() {
+            text += &format!("  {}\n", times.join(", "));
+        }
+        for NamedFact { name, unit, fact } in self.facts {
+            text += &format!("  {name}: {}\n", fact_text(*unit, fact));
+        }
+        text
+    }
+}
+
+/// A fact with its bounds where it has any, and where it comes from.
+fn fact_text(unit: Unit, fact: &Fact) -> String {
+    let shown = |value: f64| match unit {
+        Unit::Nanoseconds => seconds(value / 1e9),
+        Unit::NanosecondsPerByte => format!("{value:.3}"),
+        Unit::Part => format!("{:.0}", value * 100.0),
+        Unit::Times => format!("{value:.1}"),
+        Unit::Count => format!("{value:.0}"),
+    };
+    let unit = match unit {
+        Unit::NanosecondsPerByte => " ns per byte",
+        Unit::Part => " %",
+        Unit::Times => " times",
+        Unit::Nanoseconds | Unit::Count => "",
+    };
+    let bounds = if fact.low < fact.high {
+        format!(" ({} to {})", shown(fact.low), shown(fact.high))
+    } else {
+        String::new()
+    };
+    let source = match fact.source {
+        Source::Measured(at) => format!("measured {} ago", seconds(at.elapsed().as_secs_f64())),
+        Source::Claimed => "from the system".to_owned(),
+        Source::Assumed => "assumed".to_owned(),
+    };
+    format!("{}{bounds}{unit}, {source}", shown(fact.value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_have_bounds_units_and_sources() {
+        let facts = [
+            NamedFact {
+                name: "part of the file in the page cache",
+                unit: Unit::Part,
+                fact: Fact::claimed(0.5),
+            },
+            NamedFact {
+                name: "reading from the device",
+                unit: Unit::NanosecondsPerByte,
+                fact: Fact::assumed(0.05, 2.0, 20.0),
+            },
+            NamedFact {
+                name: "flushing the device",
+                unit: Unit::Nanoseconds,
+                fact: Fact::measured(1.5e6),
+            },
+        ];
+        let milliseconds = Duration::from_millis;
+        let explanation = Explanation {
+            method: "some/method",
+            why: "it is the fastest",
+            predicted: Some(Predicted {
+                low: milliseconds(1),
+                value: milliseconds(2),
+                high: milliseconds(3000),
+            }),
+            took: Some(milliseconds(4)),
+            facts: &facts,
+        };
+        let text = explanation.to_text();
+        let (text, age) = text.split_once("measured ").unwrap();
+        assert_eq!(
+            text,
+            "some/method: it is the fastest\n  predicted 2.0 ms (1.0 ms to 3.00 s), took 4.0 ms\n  part of the file in the \
+             page cache: 50 %, from the system\n  reading from the device: 2.000 (0.050 to 20.000) ns per byte, assumed\n  flushing the device: 1.5 ms, "
+        );
+        assert!(age.ends_with(" ago\n"), "{age}");
+        assert_eq!(explained("identity", "one file", None, None), "identity: one file\n");
+    }
+}
