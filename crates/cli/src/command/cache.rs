@@ -5,17 +5,19 @@ use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
-use seekless::{StorageFacts, cache as system};
+use seekless::plan::{Scan, THREADS_OF_FILES};
+use seekless::{Operation, StorageFacts, cache as system};
 use seekless_results::bytes;
 use seekless_tools::cache::{self, Control, FileState, Selection, Total, Watch};
 use serde_json::json;
 
 use super::{Failure, unless_stopped};
-use crate::show::{Format, Lines, PLAIN, Page, Width, files, json_line, plural, progress_bar, visible_path};
+use crate::show::{Format, Lines, PLAIN, Page, Width, files, json_line, plural, progress_bar, tell_scan, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Shows what of files is in the page cache, drops it or fills it.
@@ -66,7 +68,7 @@ Examples:
         #[arg(value_name = "PATH", required_unless_present = "system", conflicts_with = "system")]
         paths: Vec<PathBuf>,
         /// All clean pages of the system, of all files, and what it knows of folders (needs root)
-        #[arg(long, conflicts_with_all = ["all", "top", "all_file_systems"])]
+        #[arg(long, conflicts_with_all = ["all", "top", "all_file_systems", "explain"])]
         system: bool,
         #[command(flatten)]
         common: Common,
@@ -113,6 +115,9 @@ struct Common {
     /// Hide progress
     #[arg(long, short)]
     quiet: bool,
+    /// Say on standard error how it was done, what that was to take and took, and the facts behind it
+    #[arg(long)]
+    explain: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -128,6 +133,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// What the three have in common.
 struct Job<'a> {
+    paths: &'a [PathBuf],
     common: &'a Common,
     selection: Selection,
     control: Control<'static>,
@@ -135,12 +141,13 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    fn new(paths: &[PathBuf], common: &'a Common) -> anyhow::Result<Self> {
+    fn new(paths: &'a [PathBuf], common: &'a Common) -> anyhow::Result<Self> {
         let selection = Selection::new(paths, common.all_file_systems)?;
         let control = Control::default();
         let stop = control.stop.clone();
         let caught = on_signal(move |_| stop.store(true, Ordering::Relaxed))?;
         Ok(Self {
+            paths,
             common,
             selection,
             control,
@@ -150,7 +157,14 @@ impl<'a> Job<'a> {
 
     fn show(&self) -> Result<(), Failure> {
         let work = |lines: &mut Lines<'_>| cache::show(&self.selection, &self.control, lines);
+        let started = Instant::now();
         let sum = self.with_lines(&self.bar("{spinner} {msg}"), None, work, |_| None)?;
+        self.explain(
+            "the kernel is asked what it holds of each file",
+            sum.files,
+            None,
+            started,
+        );
         self.end(sum.failed == 0)
     }
 
@@ -170,7 +184,9 @@ impl<'a> Job<'a> {
             Some(sentence + ".")
         };
         let work = |lines: &mut Lines<'_>| cache::drop(&self.selection, &self.control, lines);
+        let started = Instant::now();
         let sum = self.with_lines(&self.bar("{spinner} {msg} dropped"), None, work, words)?;
+        self.explain("the kernel is asked to forget each file", sum.files, None, started);
         self.end(sum.failed + sum.unknown_files + sum.resident_files == 0)
     }
 
@@ -179,6 +195,7 @@ impl<'a> Job<'a> {
         if !is_forced {
             require_memory(&before)?;
         }
+        let started = Instant::now();
         let template = "{bar:16.cyan/dim} {decimal_bytes} of {decimal_total_bytes}, {eta} left, {msg}";
         let bar = self.bar(template);
         bar.set_length(before.bytes);
@@ -212,6 +229,12 @@ impl<'a> Job<'a> {
             Some(sentence + ".")
         };
         let sum = self.with_lines(&bar, Some(before.files), work, words)?;
+        self.explain(
+            "each file that is not whole in memory is read",
+            before.files,
+            Some(&before),
+            started,
+        );
         self.end(sum.failed + sum.unknown_files + sum.partial_files == 0)
     }
 
@@ -271,6 +294,23 @@ impl<'a> Job<'a> {
             page.note("Stopped: these are the files until then.")?;
         }
         Ok(())
+    }
+
+    /// Explains what was done with so many files; `read` are those that were read, as they were before.
+    fn explain(&self, why: &str, files: u64, read: Option<&Total>, started: Instant) {
+        let Some(path) = self.common.explain.then(|| self.paths.first()).flatten() else {
+            return;
+        };
+        let part = |of: &Total| of.resident_bytes as f64 / of.cacheable_bytes.max(1) as f64;
+        let scan = Scan {
+            operation: Operation::Read,
+            files,
+            bytes: read.map_or(0, |read| read.bytes),
+            resident: read.filter(|read| read.unknown_files == 0).map(part),
+            threads: THREADS_OF_FILES,
+        };
+        let method = if read.is_some() { "read" } else { "ask" };
+        tell_scan("cache", path, &scan, [method, why], started.elapsed());
     }
 
     fn end(&self, is_all_done: bool) -> Result<(), Failure> {

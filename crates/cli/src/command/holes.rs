@@ -1,17 +1,22 @@
 //! `seekless holes`: what of files is holes, and making and filling them.
 
+use std::cell::Cell;
 use std::io::BufWriter;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use seekless::Operation;
 use seekless::method::parse_size;
+use seekless::plan::{SCAN, Scan};
+use seekless_results::bytes;
 use seekless_tools::holes::{self, Dig, Selection, Stop};
 use signal_hook::consts::SIGIO;
 
 use super::{Failure, unless_failed, unless_stopped, unwritten};
-use crate::show::{HoleLines, Page, Picture, Width, visible_path};
+use crate::show::{HoleLines, Page, Picture, Width, tell_scan, visible_path};
 use crate::signals::{Caught, on_signal, survive};
 
 /// Shows holes of files, makes them where zeros are, punches and fills them.
@@ -68,6 +73,9 @@ struct Show {
     /// Each stretch of data and each hole
     #[arg(long)]
     map: bool,
+    /// Say on standard error how it was scanned, what that was to take and took, and the facts behind it
+    #[arg(long, requires = "scan")]
+    explain: bool,
 }
 
 /// Makes holes of zeros that take space.
@@ -92,6 +100,9 @@ struct DigArguments {
     /// Read all of a file before and after, and compare digests (SHA-256)
     #[arg(long, conflicts_with = "dry_run")]
     verify: bool,
+    /// Say on standard error how zeros were found, what that was to take and took, and the facts behind it
+    #[arg(long)]
+    explain: bool,
 }
 
 /// Makes a hole of a part of a file: what was there is gone, and reads as zeros.
@@ -142,7 +153,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 let shown = holes::show(path, show.scan, stop, &mut |stretch| picture.add(stretch))?;
                 Ok((shown, picture))
             };
-            Job::new(&show.which)?.run(None, work, |lines, (shown, picture)| lines.shown(&shown, picture))
+            let scanned = Scanned::default();
+            let done = Job::new(&show.which)?.run(None, work, |lines, (shown, picture)| {
+                scanned.count(shown.data_bytes);
+                lines.shown(&shown, picture)
+            });
+            scanned.explain(show.explain, &show.which);
+            done
         }
         Action::Dig(dig) => {
             let how = Dig {
@@ -152,7 +169,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             };
             let done = (!dig.dry_run).then_some("dug");
             let work = |path: &Path, stop: &Stop| holes::dig(path, how, stop);
-            Job::new(&dig.which)?.run(done, work, |lines, dug| lines.dug(&dug, how))
+            let scanned = Scanned::default();
+            let done = Job::new(&dig.which)?.run(done, work, |lines, dug| {
+                scanned.count(dug.allocated_before_bytes.min(dug.bytes));
+                lines.dug(&dug, how)
+            });
+            scanned.explain(dig.explain, &dig.which);
+            done
         }
         Action::Fill(fill) => {
             let work = |path: &Path, _: &Stop| holes::fill(path);
@@ -165,6 +188,49 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let done = format!("{}: the hole is punched", visible_path(&punch.file));
             Ok(told.with_context(|| unwritten(Some(&done)))?)
         }
+    }
+}
+
+/// What was scanned for zeros, since when.
+struct Scanned {
+    started: Instant,
+    files: Cell<u64>,
+    bytes: Cell<u64>,
+}
+
+impl Default for Scanned {
+    fn default() -> Self {
+        Self {
+            started: Instant::now(),
+            files: Cell::default(),
+            bytes: Cell::default(),
+        }
+    }
+}
+
+impl Scanned {
+    fn count(&self, bytes: u64) {
+        self.files.set(self.files.get() + 1);
+        self.bytes.set(self.bytes.get() + bytes);
+    }
+
+    fn explain(&self, is_wanted: bool, which: &Which) {
+        let Some(path) = is_wanted.then(|| which.paths.first()).flatten() else {
+            return;
+        };
+        let scan = Scan {
+            operation: Operation::Read,
+            files: self.files.get(),
+            bytes: self.bytes.get(),
+            resident: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        let why = format!(
+            "data is read {} at a time, which costs less than mapping it, and pieces of {} of a longer file are shared out",
+            bytes(SCAN.buffer_bytes as u64),
+            bytes(SCAN.piece_bytes)
+        );
+        tell_scan("holes", path, &scan, ["scan", &why], self.started.elapsed());
     }
 }
 

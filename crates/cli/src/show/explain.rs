@@ -1,12 +1,14 @@
 //! Why a job was done the way it was, for `--explain`: one shape for every command.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
+use seekless::Reader;
 use seekless::facts::{Fact, Source};
-use seekless::plan::{NamedFact, Plan, Predicted, Unit};
+use seekless::plan::{NamedFact, Plan, Predicted, Scan, Unit};
 
-use super::seconds;
+use super::{files, seconds};
 
 /// What is known of how a job was done.
 #[derive(Debug)]
@@ -42,24 +44,30 @@ pub fn tell_why(command: &str, explanation: &str) {
     let _ = write!(anstream::stderr(), "seekless {command}: {explanation}");
 }
 
+/// Explains a job that went through many files at or below a path.
+pub fn tell_scan(command: &str, path: &Path, scan: &Scan, [method, why]: [&str; 2], took: Duration) {
+    let plan = Reader::plan_many(path, scan).ok();
+    let planned = plan.as_ref().map_or("", |plan| &plan.why);
+    let why = format!("{why}; {planned}; {}", files(scan.files));
+    tell_why(command, &explained(method, &why, plan.as_ref(), Some(took)));
+}
+
 impl Explanation<'_> {
     /// Lines: the method and why, the predicted time beside the real one, and the facts, each with its source.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let mut text = format!("{}: {}\n", self.method, self.why);
         let shown = |time: Duration| seconds(time.as_secs_f64());
         let predicted = self.predicted.map(|Predicted { low, value, high }| {
             format!("predicted {} ({} to {})", shown(value), shown(low), shown(high))
         });
         let took = self.took.map(|took| format!("took {}", shown(took)));
         let times: Vec<String> = predicted.into_iter().chain(took).collect();
-        if !times.is_empty() {
-            text += &format!("  {}\n", times.join(", "));
-        }
-        for NamedFact { name, unit, fact } in self.facts {
-            text += &format!("  {name}: {}\n", fact_text(*unit, fact));
-        }
-        text
+        let times = (!times.is_empty()).then(|| times.join(", "));
+        let facts = self.facts.iter();
+        let facts = facts.map(|NamedFact { name, unit, fact }| format!("{name}: {}", fact_text(*unit, fact)));
+        let mut lines = vec![format!("{}: {}", self.method, self.why)];
+        lines.extend(times.into_iter().chain(facts));
+        lines.join("\n  ") + "\n"
     }
 }
 

@@ -23,7 +23,7 @@ use anstyle::{AnsiColor, Style};
 
 pub use cache::{Format, Lines};
 pub use comparison::show_comparison;
-pub use explain::{explained, tell_why};
+pub use explain::{explained, tell_scan, tell_why};
 pub use holes::{HoleLines, Picture};
 pub use known::show_known;
 pub use methods::{list_methods, method_json, methods_json, methods_page};

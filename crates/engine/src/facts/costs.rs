@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,8 @@ pub struct Costs {
     pub compare_byte_ns: Fact,
     /// A byte of a file in the page cache that is mapped in windows, and compared there.
     pub map_byte_ns: Fact,
+    /// Opening a file whose name is known to the kernel, and closing it.
+    pub open_ns: Fact,
     /// Waiting for the device to answer a read behind the one before, but for its bytes.
     pub wait_ns: Fact,
     /// A byte that is read from the device, in large requests.
@@ -51,6 +54,7 @@ impl Costs {
         fill_byte_ns: Fact::assumed(0.1, 0.5, 4.0),
         compare_byte_ns: Fact::assumed(0.02, 0.05, 0.3),
         map_byte_ns: Fact::assumed(0.05, 0.15, 1.0),
+        open_ns: Fact::assumed(1_000.0, 4_000.0, 50_000.0),
         // From a file system in memory to a server far away, and from several flash disks to a turning one.
         wait_ns: Fact::assumed(2_000.0, 150_000.0, 20e6),
         fetch_byte_ns: Fact::assumed(0.05, 2.0, 20.0),
@@ -151,6 +155,13 @@ fn calls(file: &File) -> io::Result<Costs> {
         fill_byte_ns: filled.scaled(each_byte),
         ..Costs::ASSUMED
     })
+}
+
+/// Adds what opening takes, by opening a path itself.
+pub(super) fn of_opening(path: &Path, costs: &mut Costs) -> io::Result<()> {
+    let opened = timed_rounds(|_| (0..CALLS).try_for_each(|_| File::open(path).map(drop)))?;
+    costs.open_ns = opened.scaled(1.0 / f64::from(CALLS));
+    Ok(())
 }
 
 /// What the device adds.

@@ -20,7 +20,7 @@ use std::time::Instant;
 use seekless_sys::{self as sys, Access, Folder, Opening, Support};
 
 use crate::error::{Error, Result};
-use crate::files::number_text;
+use crate::files::{folder_of, number_text};
 
 pub use costs::Costs;
 pub(crate) use costs::costs_by;
@@ -79,6 +79,25 @@ impl Facts {
         let found = FileFacts::of(&metadata, Some(file)).with_alignment(file);
         let mut facts = Self::assumed([found; 2], ProcessFacts::without_rings());
         facts.claims(path);
+        Ok(facts)
+    }
+
+    /// What opening and reading many files at or below a path costs, measured but for the device.
+    ///
+    /// # Errors
+    /// The system's, where the path cannot be looked at.
+    pub(crate) fn of_many(path: &Path) -> Result<Self> {
+        let failed = |error| Error::system(path, "looking at it", error);
+        // Of a file its folder is opened: opening a FIFO would wait.
+        let folder = if path.is_dir() { path } else { folder_of(path) };
+        let opened = File::open(folder).map_err(failed)?;
+        let found = FileFacts::of(&opened.metadata().map_err(failed)?, None);
+        let mut facts = Self::assumed([found; 2], ProcessFacts::without_rings());
+        facts.claims(folder);
+        let costs = &mut facts.costs;
+        if let Err(error) = costs::of_opening(folder, costs).and_then(|()| memory::measure(&opened, found, costs)) {
+            tracing::debug!(%error, "what memory costs is assumed");
+        }
         Ok(facts)
     }
 

@@ -41,6 +41,8 @@ pub(crate) enum Of {
     ComparedBytes,
     /// Bytes mapped, and compared there.
     MappedBytes,
+    /// Files opened and closed.
+    Opens,
     /// Waits for the device's answer to a read.
     Waits,
     /// Bytes read from the device.
@@ -48,7 +50,7 @@ pub(crate) enum Of {
 }
 
 /// The costs, and what they are called.
-fn all(costs: &Costs) -> [(&'static str, Unit, Fact); 11] {
+fn all(costs: &Costs) -> [(&'static str, Unit, Fact); 12] {
     use Unit::{Nanoseconds, NanosecondsPerByte};
     [
         ("a call that reads", Nanoseconds, costs.read_call_ns),
@@ -64,6 +66,7 @@ fn all(costs: &Costs) -> [(&'static str, Unit, Fact); 11] {
         ("flushing the device", Nanoseconds, costs.flush_ns),
         ("comparing in memory", NanosecondsPerByte, costs.compare_byte_ns),
         ("comparing in mapped memory", NanosecondsPerByte, costs.map_byte_ns),
+        ("opening a file", Nanoseconds, costs.open_ns),
         ("waiting for a read of the device", Nanoseconds, costs.wait_ns),
         ("reading from the device", NanosecondsPerByte, costs.fetch_byte_ns),
     ]
@@ -71,12 +74,12 @@ fn all(costs: &Costs) -> [(&'static str, Unit, Fact); 11] {
 
 /// How much a method does of each of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Amounts([f64; 11]);
+pub(crate) struct Amounts([f64; 12]);
 
 impl Amounts {
     /// So much of these, and nothing of others.
     pub fn of<const N: usize>(amounts: [(Of, f64); N]) -> Self {
-        let mut all = [0.0; 11];
+        let mut all = [0.0; 12];
         for (of, amount) in amounts {
             all[of as usize] += amount;
         }

@@ -24,7 +24,7 @@ pub use copy::copy;
 pub(crate) use cost::Amounts;
 pub use gaps::Gaps;
 pub use read::read;
-pub use scan::{SCAN, ScanPlan};
+pub use scan::{SCAN, Scan, ScanPlan, scan};
 #[cfg(test)]
 pub(crate) use update::by_costs;
 pub use update::{PlanLimits, UpdateFacts, Work, update};

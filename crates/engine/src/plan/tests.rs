@@ -40,6 +40,7 @@ const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> 
             fill_byte_ns: about(0.3),
             compare_byte_ns: about(0.05),
             map_byte_ns: about(0.06),
+            open_ns: about(3_000.0),
             wait_ns: about(wait_us * 1e3),
             fetch_byte_ns: about(fetch_ns),
         },
@@ -272,6 +273,34 @@ fn batches_follow_from_what_the_process_may_have() {
 }
 
 #[test]
+fn many_files_take_longer_where_the_device_is_waited_for() {
+    let many = |resident, threads| Scan {
+        operation: Operation::Read,
+        files: 10_000,
+        bytes: 10_000 << 14,
+        resident,
+        threads,
+    };
+    for (name, facts) in [("turning", TURNING), ("NVMe", NVME), ("network", NETWORK)] {
+        let time = |resident, threads| scan(&many(resident, threads), &facts).predicted;
+        let (warm, cold, unknown) = (time(Some(1.0), 16), time(Some(0.0), 16), time(None, 16));
+        assert!(warm.value < cold.value, "{name}");
+        assert_eq!((unknown.low, unknown.high), (warm.low, cold.high), "{name}");
+        assert!(
+            cold.value < time(Some(0.0), 1).value,
+            "{name}: threads wait side by side"
+        );
+        assert_eq!(time(Some(1.0), 16), time(Some(1.0), 4), "{name}: four processors");
+    }
+    let compared = Scan {
+        operation: Operation::Compare,
+        ..many(Some(1.0), 16)
+    };
+    let read = scan(&many(Some(1.0), 16), &NVME);
+    assert!(scan(&compared, &NVME).predicted.value > read.predicted.value * 2);
+}
+
+#[test]
 fn small_files_and_those_in_memory_need_no_measuring() {
     let assumed = |file| Facts {
         files: [file; 2],
@@ -305,6 +334,7 @@ fn costs_at(bounds: &Costs, parts: &[f64]) -> Costs {
         fill_byte_ns: at(bounds.fill_byte_ns),
         compare_byte_ns: at(bounds.compare_byte_ns),
         map_byte_ns: at(bounds.map_byte_ns),
+        open_ns: at(bounds.open_ns),
         wait_ns: at(bounds.wait_ns),
         fetch_byte_ns: at(bounds.fetch_byte_ns),
     }
@@ -338,7 +368,7 @@ proptest! {
         facts in storages(),
         operation in prop::sample::select(OPERATIONS.to_vec()),
         bytes in 0..GIB,
-        parts in prop::collection::vec(0.0..=1.0, 11),
+        parts in prop::collection::vec(0.0..=1.0, 12),
     ) {
         let plan = plan_of(operation, bytes, &facts);
         prop_assert!(plan.predicted.low <= plan.predicted.value && plan.predicted.value <= plan.predicted.high);

@@ -20,7 +20,7 @@ use crate::consumer::Delivered;
 use crate::error::Result;
 use crate::facts::Facts;
 use crate::files::{Stretch, open_to_look};
-use crate::plan::{self, Plan, Request};
+use crate::plan::{self, Plan, Request, Scan};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Side, Transfer, Visits};
 use seekless_method::{AccessPattern, Durability, MechanismId, Method, Operation, ReadMechanism};
@@ -70,6 +70,14 @@ impl Reader {
         }
         facts.measure_reading(path, &file);
         Ok(plan::read(&request, &facts))
+    }
+
+    /// What going through many files at or below a path will take, after some ms of measuring what memory costs.
+    ///
+    /// # Errors
+    /// The system's, where the path cannot be opened and looked at.
+    pub fn plan_many(path: &Path, many: &Scan) -> Result<Plan> {
+        Ok(plan::scan(many, &Facts::of_many(path)?))
     }
 
     /// Prepares a method for files of any size.

@@ -4,17 +4,19 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use rustix::process::{Resource, Rlimit};
 use seekless::facts::ProcessFacts;
-use seekless::plan;
-use seekless_results::visible;
+use seekless::plan::{self, Scan};
+use seekless::{Operation, Reader};
+use seekless_results::{bytes, visible};
 use seekless_tools::tree::{self, Control, Options, Summary};
 
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
 use crate::command::{Failure, unless_stopped};
-use crate::show::{Differences, Form, Page, Width, files, show_same_size, visible_path};
+use crate::show::{Differences, Form, explained, files, show_same_size, tell_why, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Compares two trees: names, types, contents, targets of symbolic links.
@@ -107,10 +109,11 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], control: &Control, caught: 
         Box::new(anstream::stdout().lock())
     };
     let mut differences = Differences::new(BufWriter::new(plain), roots, form);
+    let started = Instant::now();
     let summary = tree::compare(roots[0], roots[1], &options, control, &mut differences)?;
     differences.finish(&summary)?;
     if arguments.explain {
-        explain(&summary)?;
+        explain(roots[0], &summary, started.elapsed());
     }
     unless_stopped(caught)?;
     Ok(match (summary.failures, summary.differences) {
@@ -130,27 +133,35 @@ fn same_size(root: &Path, json: bool, control: &Control, caught: &Caught) -> Res
     Ok(ExitCode::from(if result.failures > 0 { EXIT_TROUBLE } else { 0 }))
 }
 
-fn explain(summary: &Summary) -> std::io::Result<()> {
-    let plan = plan::batch(&ProcessFacts::here());
-    let mut page = Page::new(anstream::stderr().lock(), Width::of_stdout());
+fn explain(root: &Path, summary: &Summary, took: Duration) {
+    let batch = plan::batch(&ProcessFacts::here());
     let rings = if summary.rings > 0 {
         format!(
             "{} of them met files that were not in memory, and read these up to {} at once in one call of io_uring, so that \
-             neighbours on the device come in one request.",
+             neighbours on the device come in one request",
             summary.rings,
-            2 * plan.batch
+            2 * batch.batch
         )
-    } else if plan.has_rings {
-        "All files were in memory, or too few for io_uring to pay.".to_owned()
+    } else if batch.has_rings {
+        "all files were in memory, or too few for io_uring to pay".to_owned()
     } else {
-        "io_uring is not to be had here, so each thread waits for one file at a time.".to_owned()
+        "io_uring is not to be had here, so each thread waits for one file at a time".to_owned()
     };
-    page.note(&format!(
-        "{} threads listed folders ahead and compared files in batches of {}, in the order of their inodes. {rings}",
-        plan.threads, plan.batch
-    ))?;
+    let why = format!(
+        "{} threads listed folders ahead and compared files in batches of {}, in the order of their inodes; {rings}",
+        batch.threads, batch.batch
+    );
+    let scan = Scan {
+        operation: Operation::Compare,
+        files: summary.files,
+        bytes: summary.bytes,
+        resident: None,
+        threads: batch.threads,
+    };
+    let plan = Reader::plan_many(root, &scan).ok();
+    tell_why("cmp", &explained("batches", &why, plan.as_ref(), Some(took)));
     for (method, why, number) in &summary.large {
-        page.note(&format!("{} of 8 MiB or more: {method}, as {why}.", files(*number)))?;
+        let why = format!("{why}; {} of {} or more", files(*number), bytes(plan::LARGE_BYTES));
+        tell_why("cmp", &explained(method, &why, None, None));
     }
-    Ok(())
 }

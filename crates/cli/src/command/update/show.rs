@@ -44,13 +44,10 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
     if done.is_none() {
         page.say(PLAIN, &format!("{}: {}.", chosen.plan.method, chosen.plan.why))?;
     }
-    if arguments.explain || done.is_none() {
-        if let Some(spilled) = updates.spilled_bytes() {
-            let spilled = bytes(spilled);
-            let text =
-                format!("The updates did not fit into memory (--memory) and were sorted on the disk: {spilled}.");
-            page.say(PLAIN, &text)?;
-        }
+    if let Some(spilled) = updates.spilled_bytes().filter(|_| arguments.explain || done.is_none()) {
+        let spilled = bytes(spilled);
+        let text = format!("The updates did not fit into memory (--memory) and were sorted on the disk: {spilled}.");
+        page.say(PLAIN, &text)?;
     }
     Ok(())
 }
