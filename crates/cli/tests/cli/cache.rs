@@ -36,6 +36,42 @@ fn is_memory(place: &Place) -> bool {
 }
 
 #[test]
+fn explaining_says_what_it_was_to_take_and_took() {
+    let place = Place::new();
+    place.file("file", &vec![1; 1_000_000]);
+    let why = [("show", "what it holds"), ("drop", "to forget"), ("warm", "is read")];
+    for (action, why) in why {
+        let ended = place.run(&["cache", action, "file", "--explain", "--json"]);
+        let lines: Vec<&str> = ended.stderr.lines().collect();
+        assert!(
+            lines[0].starts_with("seekless cache: ") && lines[0].contains(why),
+            "{}",
+            ended.stderr
+        );
+        assert!(
+            lines[1].starts_with("  predicted ") && lines[1].contains(", took "),
+            "{}",
+            ended.stderr
+        );
+        assert!(
+            lines.iter().any(|line| line.starts_with("  opening a file: ")),
+            "{}",
+            ended.stderr
+        );
+        assert!(!objects(&ended).is_empty(), "standard output stays what it is");
+    }
+    let scanned = place
+        .run(&["holes", "dig", "--dry-run", "file", "--explain"])
+        .succeeded();
+    assert!(
+        scanned.stderr.starts_with("seekless holes: scan: "),
+        "{}",
+        scanned.stderr
+    );
+    assert!(scanned.stderr.contains("\n  predicted "), "{}", scanned.stderr);
+}
+
+#[test]
 fn a_file_is_dropped_warmed_and_shown() {
     let place = Place::new();
     if is_memory(&place) {

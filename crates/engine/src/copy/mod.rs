@@ -90,8 +90,7 @@ impl Copier {
             bytes: facts.files[0].bytes,
             durability,
         };
-        let [source_device, target_device] = facts.files.map(|file| file.device);
-        facts.can_share = source_device == target_device && shares_blocks(folder);
+        facts.can_share = plan::depends_on_sharing(&request, &facts) && shares_blocks(folder);
         let plan = plan::copy(&request, &facts);
         if plan.is_certain && !is_predicted {
             return Ok(plan);

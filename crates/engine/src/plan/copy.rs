@@ -8,17 +8,29 @@ use super::{
 };
 use crate::facts::Facts;
 
+/// Whether it decides that blocks can be shared, which is found out by making two short files.
+pub(crate) fn depends_on_sharing(request: &Request, facts: &Facts) -> bool {
+    let [source, target] = facts.files;
+    // Blocks that are shared are not written through.
+    let is_durable = request.durability == Durability::WriteThrough;
+    data_of(request, facts).bytes >= SMALL_BYTES && source.device == target.device && !is_durable
+}
+
+/// What is copied of a file: holes are skipped.
+fn data_of(request: &Request, facts: &Facts) -> Request {
+    Request {
+        bytes: request.bytes.min(facts.files[0].allocated_bytes),
+        ..*request
+    }
+}
+
 /// The plan for copying a file to a new one. Where blocks can be shared they are; else the page cache is passed by where
 /// the copy is waited for and the source is not in memory either.
 #[must_use]
 pub fn copy(request: &Request, facts: &Facts) -> Plan {
     let usual = usual(Operation::Copy);
     let usual = usual.with(request.durability).unwrap_or(usual);
-    // Holes are skipped.
-    let data = Request {
-        bytes: request.bytes.min(facts.files[0].allocated_bytes),
-        ..*request
-    };
+    let data = data_of(request, facts);
     let read_usual = super::usual(Operation::Read);
     let cached = Candidate {
         method: usual,
@@ -43,7 +55,7 @@ pub fn copy(request: &Request, facts: &Facts) -> Plan {
         });
     }
     let share = method("copy/reflink");
-    if facts.can_share && request.durability != Durability::WriteThrough && data.bytes >= SMALL_BYTES {
+    if facts.can_share && depends_on_sharing(request, facts) {
         let flushes = if request.durability == Durability::Fsync {
             1.0
         } else {

@@ -21,10 +21,11 @@ pub use batch::{BATCH, BatchPlan, LARGE_BYTES, THREADS_OF_FILES, batch};
 pub(crate) use compare::depends_on_seeks;
 pub use compare::{FIRST_LOOK_BYTES, compare};
 pub use copy::copy;
+pub(crate) use copy::depends_on_sharing;
 pub(crate) use cost::Amounts;
 pub use gaps::Gaps;
 pub use read::read;
-pub use scan::{SCAN, Scan, ScanPlan, scan};
+pub use scan::{SCAN, Scan, ScanPlan, WARMED_BYTES, scan};
 #[cfg(test)]
 pub(crate) use update::by_costs;
 pub use update::{PlanLimits, UpdateFacts, Work, update};

@@ -70,6 +70,9 @@ fn amounts(scan: &Scan, resident: f64, facts: &Facts) -> Amounts {
     by_processors.times(1.0 / side_by_side).and(by_device)
 }
 
+/// What a file is brought into the page cache by at a time: large enough that calls are few, small enough to break off soon.
+pub const WARMED_BYTES: u64 = 1 << 20;
+
 /// How files are gone through by threads that share the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanPlan {

@@ -22,6 +22,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 
 use crate::error::{Error, Result};
 use crate::files::{require_regular, stat_regular};
+use crate::plan::WARMED_BYTES;
 
 /// How much of a file is in the page cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +132,7 @@ impl CachedFile {
             let _ = watch(size);
             return Ok(before);
         }
-        let mut buffer = vec![0; size.clamp(1, PIECE_BYTES) as usize];
+        let mut buffer = vec![0; size.clamp(1, WARMED_BYTES) as usize];
         let mut rest = &self.file;
         loop {
             match rest.read(&mut buffer) {
@@ -165,9 +166,6 @@ impl CachedFile {
 pub(crate) fn open_without_waiting(path: &Path) -> io::Result<File> {
     sys::open(path, Opening::plain(Access::Read))?.required()
 }
-
-/// What a file is warmed by at a time: large enough that calls are few, small enough to break off soon.
-const PIECE_BYTES: u64 = 1 << 20;
 
 /// How much of a file is in the page cache, by cachestat(2), or mincore(2) where that has no answer.
 ///

@@ -10,6 +10,7 @@ mod crashing;
 mod marks;
 mod others;
 mod pairs;
+mod planning;
 mod reading;
 mod recovering;
 mod refusing;

@@ -1,0 +1,76 @@
+//! Plans made for real files: their methods do what is asked for, and looking leaves the files as they were.
+
+use std::ops::ControlFlow;
+
+use seekless::method::Durability;
+use seekless::plan::Plan;
+use seekless::{Comparer, Copier, Destination, Part, Reader, Verdict, Writer, cache, sequential};
+
+use super::{file_of, folders, sample};
+
+/// The method of a plan, or the other one where it is not available.
+fn either<P>(plan: &Plan, prepare: impl Fn(&seekless::Method) -> seekless::Result<P>) -> P {
+    assert!(plan.predicted.low <= plan.predicted.value && plan.predicted.value <= plan.predicted.high);
+    assert!(!plan.facts.is_empty() && !plan.why.is_empty(), "{plan:?}");
+    prepare(&plan.method).or_else(|_| prepare(&plan.otherwise)).unwrap()
+}
+
+#[test]
+fn what_is_planned_does_what_is_asked_for() {
+    for folder in folders() {
+        let bytes = sample(3_000_001);
+        let source = file_of(&folder, "source", &bytes);
+        let target = folder.path().join("target");
+        let before = cache::resident(&source).unwrap();
+        for is_predicted in [false, true] {
+            let plan = Reader::plan(&source, is_predicted).unwrap();
+            let mut read = Vec::new();
+            let consumer = sequential(|_offset, part| {
+                read.extend_from_slice(part);
+                ControlFlow::Continue(())
+            });
+            either(&plan, Reader::prepare).read(&source, &consumer).unwrap();
+            drop(consumer);
+            assert!(read == bytes, "{}", plan.method);
+            for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
+                let size = bytes.len() as u64;
+                let plan = Writer::plan(&target, size, durability, is_predicted).unwrap();
+                assert_eq!(plan.method.options().durability(), durability);
+                let produce = |offset: u64, part: &mut [u8]| {
+                    part.copy_from_slice(&bytes[offset as usize..][..part.len()]);
+                    Ok(())
+                };
+                let mut writer = either(&plan, Writer::prepare);
+                writer.write(&target, Destination::New, size, &produce).unwrap();
+                assert!(std::fs::read(&target).unwrap() == bytes, "{}", plan.method);
+                std::fs::remove_file(&target).unwrap();
+                let plan = Copier::plan(&source, &target, durability, is_predicted).unwrap();
+                assert_eq!(plan.method.options().durability(), durability);
+                either(&plan, Copier::prepare)
+                    .copy(&source, &target, Destination::New)
+                    .unwrap();
+                let (one, other) = (Part::whole(&source), Part::whole(&target));
+                let plan = Comparer::plan(&one, &other, size, is_predicted).unwrap();
+                let compared = either(&plan, Comparer::prepare).compare(&source, &target).unwrap();
+                assert_eq!(compared.verdict, Verdict::Equal, "{}", plan.method);
+                std::fs::remove_file(&target).unwrap();
+            }
+        }
+        assert_eq!(cache::resident(&source).unwrap(), before);
+        let left = std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 1, "measuring leaves no files");
+    }
+}
+
+#[test]
+fn what_is_not_there_cannot_be_planned_for() {
+    for folder in folders() {
+        let missing = folder.path().join("missing/file");
+        let source = file_of(&folder, "source", b"bytes");
+        assert!(Reader::plan(&missing, true).is_err());
+        assert!(Reader::plan(folder.path(), true).is_err(), "a folder");
+        assert!(Writer::plan(&missing, 1, Durability::None, true).is_err());
+        assert!(Copier::plan(&source, &missing, Durability::None, true).is_err());
+        assert!(Comparer::plan(&Part::whole(&source), &Part::whole(&missing), 1, true).is_err());
+    }
+}
