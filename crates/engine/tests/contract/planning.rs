@@ -30,7 +30,6 @@ fn what_is_planned_does_what_is_asked_for() {
                 ControlFlow::Continue(())
             });
             either(&plan, Reader::prepare).read(&source, &consumer).unwrap();
-            drop(consumer);
             assert!(read == bytes, "{}", plan.method);
             for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
                 let size = bytes.len() as u64;
