@@ -19,8 +19,8 @@ const SHORT_READS: u64 = 8;
 const LONG_BYTES: usize = 1 << 20;
 const LONG_READS: u64 = 7;
 /// The times after which no more reads of each kind are begun: a turning disk takes some 10 ms for one.
-const SHORT_TIME: Duration = Duration::from_millis(10);
-const TIME: Duration = Duration::from_millis(40);
+const SHORT_TIME: Duration = Duration::from_millis(5);
+const TIME: Duration = Duration::from_millis(20);
 
 /// What was measured in this process, by device.
 static MEASURED: Mutex<Vec<(u64, Instant, [Fact; 2])>> = Mutex::new(Vec::new());

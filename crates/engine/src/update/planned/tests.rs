@@ -1,5 +1,7 @@
 //! Tables of facts and the plans that follow.
 
+mod predicted;
+
 use super::*;
 use crate::facts::{Costs, Fact};
 use crate::plan::by_costs;
@@ -277,36 +279,6 @@ fn what_forbids_to_write_what_lies_between_is_named_where_the_plan_is_certain() 
 }
 
 #[test]
-fn what_safety_writes_counts_and_leaves_less_to_the_file() {
-    // 12 bytes and twice the four that change for each of 10,000, what frames them, and at most the 4,000,000 of a copy.
-    let updates = every(400, 10_000);
-    let planned = |safety, most| {
-        let limits = PlanLimits {
-            safety,
-            amplification_max: Some(most),
-            ..THROUGH
-        };
-        let planned = by(&updates, &FACTS, &limits);
-        let order = planned.plan.method.options().update_order();
-        let is_gap_0 = order == UpdateOrder::Coalesce(0);
-        (planned.cost.safety_bytes, is_gap_0, planned.cost.is_within(&limits))
-    };
-    let journal = 64 + 8 + 200_000 + 16;
-    for (safety, most, expected) in [
-        (Safety::InPlace, 100.0, (0, false, true)),
-        (Safety::InPlace, 1.0, (0, true, true)),
-        (Safety::Journal, 106.0, (journal, false, true)),
-        (Safety::Journal, 104.0, (journal, true, true)),
-        (Safety::Journal, 6.0, (journal, true, false)),
-        (Safety::Replace, 200.0, (4_000_000, false, true)),
-        (Safety::Replace, 190.0, (4_000_000, true, true)),
-        (Safety::Replace, 100.0, (4_000_000, true, false)),
-    ] {
-        assert_eq!(planned(safety, most), expected, "{safety:?} {most}");
-    }
-}
-
-#[test]
 fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_many() {
     let cold = UpdateFacts {
         absent_part: 1.0,
@@ -403,106 +375,5 @@ fn what_is_certain_is_what_is_planned_by_any_costs_and_the_rest_is_not() {
                 assert_eq!(planned, order, "{step} {durability:?}");
             }
         }
-    }
-}
-
-#[test]
-fn the_planned_time_of_2008_is_a_small_part_of_the_naive_one() {
-    let updates = every(400, 10_000);
-    let planned = by(&updates, &FACTS, &THROUGH).cost;
-    let (method, naive) = naive(&updates, &FACTS, Durability::WriteThrough).unwrap();
-    assert_eq!(method.to_string(), "update/sync,block=1M,write-through,order=as-given");
-    assert_eq!((naive.work.writes, naive.work.written_bytes), (10_000, 40_000));
-    assert_eq!(planned.work.writes, 1);
-    assert!(
-        planned.predicted.value * 150 < naive.predicted.value,
-        "{planned:?} {naive:?}"
-    );
-}
-
-#[test]
-fn what_is_never_slower_by_the_facts_is_planned() {
-    for step in [4, 5, 40, 400, 4000, 40_000] {
-        let updates = every(step, 500);
-        for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
-            let limits = PlanLimits { durability, ..THROUGH };
-            let planned = by(&updates, &FACTS, &limits);
-            for order in UpdateOrder::ALL {
-                let other = Method::known("update/sync")
-                    .with(*order)
-                    .unwrap()
-                    .with(durability)
-                    .unwrap();
-                let other = cost(&updates, &FACTS, &other, Safety::InPlace).unwrap().predicted;
-                assert!(
-                    planned.cost.predicted.value <= other.value.mul_f64(1.05),
-                    "{step} {durability:?} {order:?}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn what_safety_takes_is_in_the_predicted_time() {
-    let updates = every(400, 10_000);
-    let predicted = |method: &'static str, safety| {
-        let cost = cost(&updates, &FACTS, &Method::known(method), safety).unwrap();
-        cost.predicted.value.as_nanos() as f64
-    };
-    // 40 kB that change, each with its offset and length, and what was there before.
-    let journal_bytes = cost(&updates, &FACTS, &Method::known("update/sync"), Safety::Journal)
-        .unwrap()
-        .safety_bytes;
-    assert!((200_000..201_000).contains(&journal_bytes), "{journal_bytes}");
-    let journal = journal_bytes as f64 * COSTS.write_byte_ns.value + 40_000.0 * COSTS.read_byte_ns.value;
-    let copy = 4e6 * (COSTS.write_byte_ns.value + COSTS.read_byte_ns.value);
-    for (method, syncs) in [
-        ("update/sync", 1.0),
-        ("update/sync,fsync", 0.0),
-        ("update/sync,write-through", 1.0),
-    ] {
-        let alone = predicted(method, Safety::InPlace);
-        let close_to = |found: f64, expected: f64| (found - expected).abs() < 2.0;
-        let by_journal = predicted(method, Safety::Journal) - alone;
-        assert!(
-            close_to(by_journal, journal + (3.0 + syncs) * COSTS.flush_ns.value),
-            "{method} {by_journal}"
-        );
-        let by_replacing = predicted(method, Safety::Replace) - alone;
-        assert!(
-            close_to(by_replacing, copy + (1.0 + syncs) * COSTS.flush_ns.value),
-            "{method} {by_replacing}"
-        );
-    }
-    let nothing = Batch::new().resolve().unwrap();
-    let cost = cost(&nothing, &FACTS, &Method::known("update/sync,fsync"), Safety::Journal).unwrap();
-    assert_eq!(cost.safety_bytes, 0);
-}
-
-#[test]
-fn what_is_measured_to_predict_a_time_changes_no_plan() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("file");
-    fs::write(&path, vec![0; 4_000_000]).unwrap();
-    for (step, durability) in [
-        (400, Durability::Fsync),
-        (40_000, Durability::Fsync),
-        (400, Durability::WriteThrough),
-    ] {
-        let updates = every(step, 100);
-        let limits = PlanLimits { durability, ..THROUGH };
-        let plain = Look::at(&path, &updates, &limits, false).unwrap();
-        let told = Look::at(&path, &updates, &limits, true).unwrap();
-        assert!(told.is_measured());
-        let mut slow = told.clone();
-        slow.facts.costs.device_byte_ns = exactly(1e4);
-        if durability == Durability::Fsync {
-            slow.facts.costs.flush_ns = exactly(1e9);
-        }
-        let [plain, told, slow] = [plain, told, slow].map(|look| look.plan(&updates, &limits).unwrap());
-        assert_eq!((plain.plan.method, &plain.plan.why), (told.plan.method, &told.plan.why));
-        assert_eq!((told.plan.method, &told.plan.why), (slow.plan.method, &slow.plan.why));
-        assert!(slow.cost.predicted.value > told.cost.predicted.value);
     }
 }
