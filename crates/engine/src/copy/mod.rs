@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::facts::{Facts, shares_blocks};
-use crate::files::{folder_of, open_to_look};
+use crate::files::{folder_of, open_regular};
 use crate::plan::{self, Plan, Request};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, Side, Transfer, require_distinct};
@@ -78,12 +78,12 @@ impl Copier {
     /// # Errors
     /// As of [`Reader::plan`](crate::Reader::plan) and [`Writer::plan`](crate::Writer::plan).
     pub fn plan(source: &Path, target: &Path, durability: Durability, is_predicted: bool) -> Result<Plan> {
-        let file = open_to_look(source)?;
+        let (file, metadata) = open_regular(source)?;
         let folder = folder_of(target);
         let of_target = Facts::of_new_file(folder)?;
         let mut facts = Facts {
             free_bytes: of_target.free_bytes,
-            ..Facts::of(source, &file)?
+            ..Facts::of(source, &file, &metadata)
         };
         facts.files[1] = of_target.files[1];
         let request = Request {

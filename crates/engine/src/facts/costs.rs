@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::kept::FRESH;
 use super::{Fact, Source};
 
 /// What calls, bytes and waiting cost on a storage, in nanoseconds.
@@ -91,9 +92,6 @@ impl Costs {
         self.flush_ns.is_measured()
     }
 }
-
-/// How long a measurement counts.
-pub(super) const FRESH: Duration = Duration::from_mins(1);
 
 /// What was measured in this process, by device.
 static MEASURED: Mutex<Vec<(u64, Costs)>> = Mutex::new(Vec::new());

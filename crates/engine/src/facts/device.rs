@@ -1,14 +1,15 @@
 //! What reading from a device costs: direct reads of the very file, which leave the page cache alone.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use seekless_sys::Buffer;
 
-use super::costs::{FRESH, timed};
+use super::costs::timed;
+use super::kept::Kept;
 use super::seeks::open_direct;
 use super::{Costs, Fact};
 use crate::setup::MEMORY_ALIGNMENT;
@@ -22,33 +23,23 @@ const LONG_READS: u64 = 7;
 const SHORT_TIME: Duration = Duration::from_millis(5);
 const TIME: Duration = Duration::from_millis(20);
 
-/// What was measured in this process, by device.
-static MEASURED: Mutex<Vec<(u64, Instant, [Fact; 2])>> = Mutex::new(Vec::new());
+/// By the device.
+static MEASURED: Kept<u64, [Fact; 2]> = Kept::nothing();
 
-/// Adds what reads cost on the device of a file of so many bytes to `costs`. Nothing where there is no direct I/O.
-pub(super) fn measure(path: &Path, bytes: u64, costs: &mut Costs) {
-    let Some(file) = open_direct(path) else { return };
-    let Ok(device) = file.metadata().map(|found| found.dev()) else {
-        return;
-    };
-    let mut known = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
-    known.retain(|(_, at, _)| at.elapsed() < FRESH);
-    if !known.iter().any(|(of, ..)| *of == device)
-        && let Some(found) = of_file(&file, bytes)
-    {
-        known.push((device, Instant::now(), found));
-    }
-    if let Some((.., found)) = known.iter().find(|(of, ..)| *of == device) {
-        [costs.wait_ns, costs.fetch_byte_ns] = *found;
-    }
+/// Adds what reads cost on the device of a file of so many bytes to `costs`.
+pub(super) fn measure(path: &Path, bytes: u64, costs: &mut Costs) -> io::Result<()> {
+    let file = open_direct(path).ok_or(io::ErrorKind::Unsupported)?;
+    let device = file.metadata()?.dev();
+    [costs.wait_ns, costs.fetch_byte_ns] = MEASURED.get_or(device, || of_file(&file, bytes))?;
+    Ok(())
 }
 
-fn of_file(file: &File, bytes: u64) -> Option<[Fact; 2]> {
+fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 2]> {
     // In the middle, where neither the head of a file nor its end is.
     let start = (bytes / 2).next_multiple_of(LONG_BYTES as u64);
     let begin = Instant::now();
     let read = |block_bytes: usize, start: u64, count: u64, limit: Duration| {
-        let mut buffer = Buffer::new(block_bytes, MEMORY_ALIGNMENT).ok()?;
+        let mut buffer = Buffer::new(block_bytes, MEMORY_ALIGNMENT)?;
         buffer.fill(0);
         let mut times = Vec::new();
         for n in 0..count {
@@ -56,12 +47,12 @@ fn of_file(file: &File, bytes: u64) -> Option<[Fact; 2]> {
                 break;
             }
             let at = start + n * block_bytes as u64;
-            times.push(timed(|| file.read_exact_at(&mut buffer, at)).ok()?);
+            times.push(timed(|| file.read_exact_at(&mut buffer, at))?);
         }
         // The first goes to a new place.
         times.remove(0);
         times.sort_by(f64::total_cmp);
-        Some((times[0], times[(times.len() - 1) / 2], times[times.len() - 1]))
+        Ok::<_, io::Error>((times[0], times[(times.len() - 1) / 2], times[times.len() - 1]))
     };
     let short = read(SHORT_BYTES, start, SHORT_READS, SHORT_TIME)?;
     let long = read(LONG_BYTES, start + LONG_BYTES as u64, LONG_READS, TIME)?;
@@ -70,7 +61,7 @@ fn of_file(file: &File, bytes: u64) -> Option<[Fact; 2]> {
     let byte = |long: f64| ((long - short.1) / more_bytes).max(1e-3);
     let fetch = Fact::between(byte(long.0), byte(long.1), byte(long.2));
     let wait = |short: f64| (short - SHORT_BYTES as f64 * fetch.value).max(0.0);
-    Some([Fact::between(wait(short.0), wait(short.1), wait(short.2)), fetch])
+    Ok([Fact::between(wait(short.0), wait(short.1), wait(short.2)), fetch])
 }
 
 #[cfg(test)]
@@ -103,9 +94,8 @@ mod tests {
         assert_eq!(crate::cache::resident(&path).unwrap().part(), Some(0.0));
         let short = folder.path().join("short");
         std::fs::write(&short, vec![1; LONG_BYTES]).unwrap();
-        assert_eq!(
-            of_file(&open_direct(&short).unwrap(), LONG_BYTES as u64),
-            None,
+        assert!(
+            of_file(&open_direct(&short).unwrap(), LONG_BYTES as u64).is_err(),
             "too short to tell"
         );
     }

@@ -4,12 +4,11 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 use seekless_sys::{self as sys, Buffer, Map, MapMode};
 
-use super::costs::{FRESH, ROUNDS, timed_rounds};
+use super::costs::{ROUNDS, timed_rounds};
+use super::kept::Kept;
 use super::{Costs, Fact, FileFacts};
 use crate::setup::MEMORY_ALIGNMENT;
 
@@ -24,25 +23,19 @@ const WARM_PART: f64 = 0.9;
 /// What reading, comparing and mapping a byte costs, and filling a new page where that was measured, too.
 type Measured = ([Fact; 3], Option<Fact>);
 
-/// What was measured in this process, whether of a file in the page cache, and when.
-static MEASURED: Mutex<Vec<(bool, Instant, Measured)>> = Mutex::new(Vec::new());
+/// By whether it was measured of a file in the page cache.
+static MEASURED: Kept<bool, Measured> = Kept::nothing();
 
 /// Adds what bytes in the page cache cost to `costs`, by a file where it is there.
 pub(super) fn measure(file: &File, found: FileFacts, costs: &mut Costs) -> io::Result<()> {
     let is_warm = found.resident_part() >= WARM_PART && found.bytes >= OWN_BYTES && !found.is_sparse();
-    let mut known = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
-    known.retain(|(_, at, _)| at.elapsed() < FRESH);
-    if !known.iter().any(|(of_warm, ..)| *of_warm == is_warm) {
-        let measured = if is_warm {
-            (of_file(file, found.bytes)?, None)
+    let (measured, filled) = MEASURED.get_or(is_warm, || {
+        if is_warm {
+            Ok((of_file(file, found.bytes)?, None))
         } else {
-            of_own_file()?
-        };
-        known.push((is_warm, Instant::now(), measured));
-    }
-    let Some((.., (measured, filled))) = known.iter().find(|(of_warm, ..)| *of_warm == is_warm).copied() else {
-        return Ok(());
-    };
+            of_own_file()
+        }
+    })?;
     [costs.read_byte_ns, costs.compare_byte_ns, costs.map_byte_ns] = measured;
     // What was measured where is written counts more.
     if let Some(filled) = filled.filter(|_| !costs.fill_byte_ns.is_measured()) {

@@ -8,11 +8,12 @@
 mod costs;
 mod device;
 mod file;
+mod kept;
 mod memory;
 mod process;
 mod seeks;
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
@@ -70,16 +71,11 @@ impl Facts {
     }
 
     /// What the system tells of an open file, its device and this machine.
-    ///
-    /// # Errors
-    /// The system's, where the file cannot be looked at.
-    pub(crate) fn of(path: &Path, file: &File) -> Result<Self> {
-        let metadata = file.metadata();
-        let metadata = metadata.map_err(|error| Error::system(path, "looking at it", error))?;
-        let found = FileFacts::of(&metadata, Some(file)).with_alignment(file);
+    pub(crate) fn of(path: &Path, file: &File, metadata: &Metadata) -> Self {
+        let found = FileFacts::of(metadata, Some(file)).with_alignment(file);
         let mut facts = Self::assumed([found; 2], ProcessFacts::without_rings());
         facts.claims(path);
-        Ok(facts)
+        facts
     }
 
     /// What opening and reading many files at or below a path costs, measured but for the device.
@@ -140,19 +136,23 @@ impl Facts {
         }
     }
 
-    /// Measures what reading so many bytes of the first file costs: of the page cache, of the device, or both. What cannot be
+    /// Measures what reading the first file costs: of the page cache, and of the device where not all is there. What cannot be
     /// measured stays assumed.
     pub(crate) fn measure_reading(&mut self, path: &Path, file: &File) {
         let found = self.files[0];
-        if let Err(error) = memory::measure(file, found, &mut self.costs) {
-            tracing::debug!(%error, "what memory costs is assumed");
-        }
-        if found.resident_part() < 1.0 {
-            device::measure(path, found.bytes, &mut self.costs);
+        let of_memory = memory::measure(file, found, &mut self.costs);
+        let of_device = if found.resident_part() < 1.0 {
+            device::measure(path, found.bytes, &mut self.costs)
+        } else {
+            Ok(())
+        };
+        if let Err(error) = of_memory.and(of_device) {
+            tracing::debug!(path = %path.display(), %error, "what reading costs is assumed");
         }
     }
 
-    /// Measures what writing costs in a folder, by a file without a name there. What cannot be measured stays assumed.
+    /// Measures what writing costs in a folder, by a file without a name there: before reading, which may tell more of the
+    /// page cache. What cannot be measured stays assumed.
     pub(crate) fn measure_writing(&mut self, folder: &Path) {
         let through = Opening {
             access: Access::Overwrite,
@@ -168,15 +168,7 @@ impl Facts {
             })
         };
         match measured() {
-            Ok(costs) => {
-                self.costs = Costs {
-                    compare_byte_ns: self.costs.compare_byte_ns,
-                    map_byte_ns: self.costs.map_byte_ns,
-                    wait_ns: self.costs.wait_ns,
-                    fetch_byte_ns: self.costs.fetch_byte_ns,
-                    ..costs
-                }
-            }
+            Ok(costs) => self.costs = costs,
             Err(error) => tracing::debug!(folder = %folder.display(), %error, "what writing costs is assumed"),
         }
     }

@@ -1,6 +1,7 @@
 //! What kind of file a path names.
 
 use std::fs::{self, File, FileType, Metadata};
+use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -38,12 +39,18 @@ pub(crate) fn stat_regular(path: &Path) -> Result<Metadata> {
     require_regular(path, &metadata).map(|()| metadata)
 }
 
-/// Opens a regular file to look at it. Never waits: what is not a regular file is refused, even if it became a FIFO a moment
-/// ago.
-pub(crate) fn open_to_look(path: &Path) -> Result<File> {
+/// Opens a regular file. Never waits: what is not a regular file is refused, even if it became a FIFO a moment ago.
+pub(crate) fn open_regular(path: &Path) -> Result<(File, Metadata)> {
     stat_regular(path)?;
-    let opened = sys::open(path, Opening::plain(Access::Read)).and_then(sys::Support::required);
-    opened.map_err(|error| Error::system(path, "opening it", error))
+    let opened = open_without_waiting(path).map_err(|error| Error::system(path, "opening it", error))?;
+    let metadata = opened.metadata();
+    let metadata = metadata.map_err(|error| Error::system(path, "looking at it", error))?;
+    require_regular(path, &metadata)?;
+    Ok((opened, metadata))
+}
+
+pub(crate) fn open_without_waiting(path: &Path) -> io::Result<File> {
+    sys::open(path, Opening::plain(Access::Read))?.required()
 }
 
 /// The folder that a file is in, or is to be.

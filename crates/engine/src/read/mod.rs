@@ -19,7 +19,7 @@ use crate::Consumer;
 use crate::consumer::Delivered;
 use crate::error::Result;
 use crate::facts::Facts;
-use crate::files::{Stretch, open_to_look};
+use crate::files::{Stretch, open_regular};
 use crate::plan::{self, Plan, Request, Scan};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Side, Transfer, Visits};
@@ -58,8 +58,8 @@ impl Reader {
     /// # Errors
     /// [`Error::NotRegular`](crate::Error::NotRegular), and the system's errors of opening and looking.
     pub fn plan(path: &Path, is_predicted: bool) -> Result<Plan> {
-        let file = open_to_look(path)?;
-        let mut facts = Facts::of(path, &file)?;
+        let (file, metadata) = open_regular(path)?;
+        let mut facts = Facts::of(path, &file, &metadata);
         let request = Request {
             bytes: facts.files[0].bytes,
             durability: Durability::None,

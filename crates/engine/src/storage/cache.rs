@@ -18,10 +18,10 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Access, Opening, Support};
+use seekless_sys::{self as sys, Support};
 
 use crate::error::{Error, Result};
-use crate::files::{require_regular, stat_regular};
+use crate::files::open_regular;
 use crate::plan::WARMED_BYTES;
 
 /// How much of a file is in the page cache.
@@ -67,12 +67,7 @@ impl CachedFile {
     /// # Errors
     /// [`Error::NotRegular`], and the system's errors of opening.
     pub fn open(path: &Path) -> Result<Self> {
-        stat_regular(path)?;
-        let file = open_without_waiting(path).map_err(|error| Error::system(path, "opening it", error))?;
-        let metadata = file
-            .metadata()
-            .map_err(|error| Error::system(path, "looking at it", error))?;
-        require_regular(path, &metadata)?;
+        let (file, metadata) = open_regular(path)?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -161,10 +156,6 @@ impl CachedFile {
             Err(error) => Err(Error::system(&self.path, "dropping it from the page cache", error)),
         }
     }
-}
-
-pub(crate) fn open_without_waiting(path: &Path) -> io::Result<File> {
-    sys::open(path, Opening::plain(Access::Read))?.required()
 }
 
 /// How much of a file is in the page cache, by cachestat(2), or mincore(2) where that has no answer.

@@ -13,9 +13,8 @@ use super::place::Place;
 use super::resolved::Updates;
 use crate::error::{Error, Result, full_text};
 use crate::facts::{Costs, FileFacts, costs_by, has_holes, shares_blocks};
-use crate::files::data_ranges;
+use crate::files::{data_ranges, open_without_waiting};
 use crate::plan::{self, Gaps, Plan, PlanLimits, Safety, UpdateFacts};
-use crate::storage::cache::open_without_waiting;
 use seekless_method::{CachePolicy, Durability, Method};
 
 /// A plan for a batch, and what it comes to.
