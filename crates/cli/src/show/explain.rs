@@ -8,40 +8,34 @@ use seekless::Reader;
 use seekless::facts::{Fact, Source};
 use seekless::plan::{NamedFact, Plan, Predicted, Scan, Unit};
 
-use super::{files, seconds};
+use super::{files, seconds, visible_lines};
 
-/// What is known of how a job was done.
-#[derive(Debug)]
-pub struct Explanation<'a> {
-    /// The method, or a word for what needs none.
-    pub method: &'a str,
-    /// Why.
-    pub why: &'a str,
-    /// What it was to take, where that was asked.
-    pub predicted: Option<Predicted>,
-    /// What it took, where it was done.
-    pub took: Option<Duration>,
-    /// What both rest on.
-    pub facts: &'a [NamedFact],
-}
-
-/// The explanation of a plan that was carried out in so much time.
+/// Lines: the method, or a word for what needs none, and why; the predicted time beside the real one; and the facts, each with
+/// its source.
 #[must_use]
 pub fn explained(method: &str, why: &str, plan: Option<&Plan>, took: Option<Duration>) -> String {
-    Explanation {
-        method,
-        why,
-        predicted: plan.map(|plan| plan.predicted),
-        took,
-        facts: plan.map_or(&[], |plan| &plan.facts),
-    }
-    .to_text()
+    let shown = |time: Duration| seconds(time.as_secs_f64());
+    let predicted = plan.map(|plan| {
+        let Predicted { low, value, high } = plan.predicted;
+        format!("predicted {} ({} to {})", shown(value), shown(low), shown(high))
+    });
+    let took = took.map(|took| format!("took {}", shown(took)));
+    let times: Vec<String> = predicted.into_iter().chain(took).collect();
+    let mut lines = vec![format!("{method}: {why}")];
+    lines.extend((!times.is_empty()).then(|| times.join(", ")));
+    let facts = plan.into_iter().flat_map(|plan| &plan.facts);
+    lines.extend(facts.map(|NamedFact { name, unit, fact }| format!("{name}: {}", fact_text(*unit, fact))));
+    lines.join("\n  ") + "\n"
 }
 
 /// Writes an explanation to standard error.
 pub fn tell_why(command: &str, explanation: &str) {
     // Nobody is left to be told where this fails.
-    let _ = write!(anstream::stderr(), "seekless {command}: {explanation}");
+    let _ = writeln!(
+        anstream::stderr(),
+        "seekless {command}: {}",
+        visible_lines(explanation.trim_end())
+    );
 }
 
 /// Explains a job that went through many files at or below a path.
@@ -52,25 +46,6 @@ pub fn tell_scan(command: &str, path: &Path, scan: &Scan, [method, why]: [&str; 
     tell_why(command, &explained(method, &why, plan.as_ref(), Some(took)));
 }
 
-impl Explanation<'_> {
-    /// Lines: the method and why, the predicted time beside the real one, and the facts, each with its source.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        let shown = |time: Duration| seconds(time.as_secs_f64());
-        let predicted = self.predicted.map(|Predicted { low, value, high }| {
-            format!("predicted {} ({} to {})", shown(value), shown(low), shown(high))
-        });
-        let took = self.took.map(|took| format!("took {}", shown(took)));
-        let times: Vec<String> = predicted.into_iter().chain(took).collect();
-        let times = (!times.is_empty()).then(|| times.join(", "));
-        let facts = self.facts.iter();
-        let facts = facts.map(|NamedFact { name, unit, fact }| format!("{name}: {}", fact_text(*unit, fact)));
-        let mut lines = vec![format!("{}: {}", self.method, self.why)];
-        lines.extend(times.into_iter().chain(facts));
-        lines.join("\n  ") + "\n"
-    }
-}
-
 /// A fact with its bounds where it has any, and where it comes from.
 fn fact_text(unit: Unit, fact: &Fact) -> String {
     let shown = |value: f64| match unit {
@@ -78,13 +53,12 @@ fn fact_text(unit: Unit, fact: &Fact) -> String {
         Unit::NanosecondsPerByte => format!("{value:.3}"),
         Unit::Part => format!("{:.0}", value * 100.0),
         Unit::Times => format!("{value:.1}"),
-        Unit::Count => format!("{value:.0}"),
     };
     let unit = match unit {
         Unit::NanosecondsPerByte => " ns per byte",
         Unit::Part => " %",
         Unit::Times => " times",
-        Unit::Nanoseconds | Unit::Count => "",
+        Unit::Nanoseconds => "",
     };
     let bounds = if fact.low < fact.high {
         format!(" ({} to {})", shown(fact.low), shown(fact.high))
@@ -101,11 +75,13 @@ fn fact_text(unit: Unit, fact: &Fact) -> String {
 
 #[cfg(test)]
 mod tests {
+    use seekless::Method;
+
     use super::*;
 
     #[test]
     fn facts_have_bounds_units_and_sources() {
-        let facts = [
+        let facts = vec![
             NamedFact {
                 name: "part of the file in the page cache",
                 unit: Unit::Part,
@@ -123,18 +99,20 @@ mod tests {
             },
         ];
         let milliseconds = Duration::from_millis;
-        let explanation = Explanation {
-            method: "some/method",
-            why: "it is the fastest",
-            predicted: Some(Predicted {
+        let method = Method::known("read/sync");
+        let plan = Plan {
+            method,
+            otherwise: method,
+            predicted: Predicted {
                 low: milliseconds(1),
                 value: milliseconds(2),
                 high: milliseconds(3000),
-            }),
-            took: Some(milliseconds(4)),
-            facts: &facts,
+            },
+            is_certain: true,
+            why: String::new(),
+            facts,
         };
-        let text = explanation.to_text();
+        let text = explained("some/method", "it is the fastest", Some(&plan), Some(milliseconds(4)));
         let (text, age) = text.split_once("measured ").unwrap();
         assert_eq!(
             text,

@@ -95,8 +95,6 @@ pub enum Unit {
     Part,
     /// How many times as much.
     Times,
-    /// So many of them.
-    Count,
 }
 
 /// A method that may be planned, what it takes, and why it would be used.
