@@ -25,6 +25,7 @@
 //! Not here: measuring (the crate `seekless-lab`) and jobs such as comparing trees of files. All system calls that need unsafe
 //! code are in `seekless-sys`.
 
+pub mod batch;
 pub mod error;
 pub mod facts;
 pub mod files;

@@ -57,8 +57,8 @@ pub use platform::{
     extended_attributes, extended_attributes_at, extents, extents_as_known, file_system, file_system_uuid,
     has_capabilities, holds_lease, inodes_identify, is_locked, is_one_address_space, leases_bind_all_writers,
     list_folder, lower_priority, memory, name_file, next_data, next_hole, process_io, protection, punch_hole,
-    read_advice, read_at_dontcache, readahead, remove_extended_attribute, residency, sendfile, set_extended_attribute,
-    sync, sync_file_system, take_lease, unnamed_file, unwritten_bytes, write_at_dontcache,
+    read_advice, read_at_dontcache, read_at_nowait, readahead, remove_extended_attribute, residency, sendfile,
+    set_extended_attribute, sync, sync_file_system, take_lease, unnamed_file, unwritten_bytes, write_at_dontcache,
 };
 pub use ring::Ring;
 pub use stdio::{Locking, Stdio, StdioEnd, StdioFailure};

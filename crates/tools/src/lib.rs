@@ -8,7 +8,6 @@
 pub mod cache;
 pub mod cmp;
 pub mod holes;
-mod side_by_side;
 pub mod tree;
 pub mod update;
 

@@ -17,7 +17,8 @@ mod write;
 
 use std::time::Duration;
 
-pub use batch::{BATCH, BatchPlan, LARGE_BYTES, THREADS_OF_FILES, batch};
+pub use batch::{BATCH, BatchPlan, FILES_AHEAD, LARGE_BYTES, THREADS_OF_FILES, batch};
+pub(crate) use batch::{FEWEST_FOR_RING, HEAD_BYTES, READ_BYTES};
 pub(crate) use compare::depends_on_seeks;
 pub use compare::{FIRST_LOOK_BYTES, compare};
 pub use copy::copy;

@@ -47,6 +47,11 @@ pub fn read_at_dontcache(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::R
     ))
 }
 
+/// `Unavailable`: there is no `RWF_NOWAIT`.
+pub fn read_at_nowait(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::Result<Support<Option<usize>>> {
+    Ok(Support::Unavailable("reads that do not wait exist on Linux only"))
+}
+
 /// `Unavailable`: there is no `RWF_DONTCACHE`.
 pub fn write_at_dontcache(_file: &File, _bytes: &[u8], _offset: u64) -> io::Result<Support<usize>> {
     Ok(Support::Unavailable(

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use seekless::batch::Threads;
 use seekless::cache::{CachedFile, Resident};
 use seekless::files::Identity;
 use seekless::full_text;
+use seekless::plan::FILES_AHEAD;
 
 use super::selection::{Found, Root, Selection, is_sure};
 use super::{Control, FileState, Total, Watch};
-use crate::side_by_side::{BATCH, SideBySide};
 
 /// What became of a file.
 pub(super) struct Acted {
@@ -27,7 +28,7 @@ pub(super) fn run(selection: &Selection, act: Act<'_>, control: &Control<'_>, wa
         selection,
         act,
         control,
-        side_by_side: SideBySide::default(),
+        threads: Threads::default(),
         names: HashSet::new(),
     };
     let mut totals = Vec::new();
@@ -44,7 +45,7 @@ struct Job<'a> {
     selection: &'a Selection,
     act: Act<'a>,
     control: &'a Control<'a>,
-    side_by_side: SideBySide,
+    threads: Threads,
     /// Files with several names that were met.
     names: HashSet<Identity>,
 }
@@ -67,7 +68,7 @@ impl Job<'_> {
             ..Total::default()
         };
         let mut walk = self.selection.walk(root);
-        let mut files = Vec::with_capacity(BATCH);
+        let mut files = Vec::with_capacity(FILES_AHEAD);
         loop {
             let mut is_end = true;
             for found in walk.by_ref() {
@@ -82,7 +83,7 @@ impl Job<'_> {
                         watch.failed(&path, &reason);
                     }
                 }
-                if files.len() == BATCH {
+                if files.len() == FILES_AHEAD {
                     is_end = false;
                     break;
                 }
@@ -102,7 +103,7 @@ impl Job<'_> {
     /// What became of the files, in their order; nothing of those that were not begun when all was stopped.
     fn act_on(&self, files: &[PathBuf], is_named: bool) -> Vec<Option<Outcome>> {
         let one = |path: &Path| (!self.control.is_stopped()).then(|| self.one(path, is_named));
-        self.side_by_side.map(files, one)
+        self.threads.map(files, one)
     }
 
     fn one(&self, path: &Path, is_named: bool) -> Outcome {

@@ -6,12 +6,13 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use seekless::batch::Threads;
 use seekless::files::Identity;
+use seekless::plan::FILES_AHEAD;
 
 use super::zeros::PIECE_BYTES;
 use super::{Selection, Stop};
 use crate::cache::selection::{Found, is_sure};
-use crate::side_by_side::{BATCH, SideBySide};
 
 /// What of folders was not worked on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,9 +34,9 @@ pub fn each_file<T: Send>(
     mut tell: impl FnMut(&Path, T) -> ControlFlow<()>,
     failed: &mut dyn FnMut(PathBuf, String),
 ) -> Left {
-    let side_by_side = SideBySide::default();
+    let threads = Threads::default();
     let mut work_on = |paths: Vec<PathBuf>| {
-        let done = side_by_side.map(&paths, |path| (!stop.is_stopped()).then(|| work(path)));
+        let done = threads.map(&paths, |path| (!stop.is_stopped()).then(|| work(path)));
         for (path, done) in paths.iter().zip(done) {
             // All that was done is told, whoever stopped the rest.
             if let Some(done) = done {
@@ -51,7 +52,7 @@ pub fn each_file<T: Send>(
     let mut take = |path: PathBuf, is_small: bool| {
         if is_small {
             waiting.push(path);
-            if waiting.len() < BATCH {
+            if waiting.len() < FILES_AHEAD {
                 return ControlFlow::Continue(());
             }
             return work_on(std::mem::take(&mut waiting));

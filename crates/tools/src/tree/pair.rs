@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Mode, OFlags, openat};
-use seekless::files::{read_full, read_some};
+use seekless::files::read_full;
 use seekless_sys::first_difference;
 
 use super::large::{LARGE_BYTES, Large, LargePair};
@@ -17,7 +17,7 @@ use super::look::{Facts, both, compare_metadata, failed};
 use super::{Contents, Difference, Kind, Options, Side, What};
 
 /// Bytes of a read: few files are longer, and two such buffers stay in a processor's second cache.
-pub(super) const BLOCK_BYTES: usize = 128 << 10;
+const BLOCK_BYTES: usize = 128 << 10;
 
 /// What was a regular file when it was listed may be something else by now: then opening must not wait for a writer, take a
 /// terminal or follow a link.
@@ -84,17 +84,6 @@ impl Opened {
             files: files.map(|file| Arc::new(File::from(file))),
             facts,
         })
-    }
-
-    /// Reads the beginnings of both to the buffers.
-    pub fn read_heads(&self, buffers: &mut [Vec<u8>; 2]) -> Result<[usize; 2], What> {
-        let mut lengths = [0; 2];
-        for side in Side::BOTH {
-            let at = side as usize;
-            lengths[at] =
-                read_some(&self.files[at], &mut buffers[at], 0).map_err(|error| failed(side, "reading", error))?;
-        }
-        Ok(lengths)
     }
 
     /// Compares, after the beginnings of both were read: all of them, as a rule.

@@ -250,6 +250,7 @@ impl<'a> Shared<'a> {
                 Job::Compare(pieces) => bench.run(&pieces),
             }
         }
+        self.rings.fetch_add(usize::from(bench.has_ring()), Ordering::Relaxed);
     }
 
     fn next(&self) -> Option<Job> {

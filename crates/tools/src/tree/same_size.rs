@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use seekless::batch::{Each, Failed, Heads};
+use seekless::facts::ProcessFacts;
 use seekless::files::Identity;
+use seekless::plan;
 use serde::Serialize;
 use walkdir::WalkDir;
 
@@ -56,54 +59,73 @@ pub fn same_size(root: &Path, control: &Control, failed: &mut dyn FnMut(&Path, &
     })?;
     let mut result = SameSize::default();
     let groups = groups(root, control, &mut result, failed);
-    let large = Large::default();
-    let means = Means {
-        options: Options::default(),
-        large: &large,
-        stop: &control.stop,
+    let groups = groups.values().filter(|paths| paths.len() > 1);
+    result.sizes = groups.clone().count() as u64;
+    let mut pairs = Pairs {
+        means: Means {
+            options: Options::default(),
+            large: &Large::default(),
+            stop: &control.stop,
+        },
+        rest: [Vec::new(), Vec::new()],
+        result,
+        failed,
     };
-    let mut buffers = [Vec::new(), Vec::new()];
-    for (_, paths) in groups.into_iter().filter(|(_, paths)| paths.len() > 1) {
-        result.sizes += 1;
-        for other in &paths[1..] {
-            if control.stop.load(Ordering::Relaxed) {
-                result.is_stopped = true;
-                return Ok(result);
-            }
-            let mut compared = Compared::default();
-            match open([&paths[0], other]) {
-                Ok(pair) => pair.compare(
-                    [&[], &[]],
-                    &|| [paths[0].clone(), other.clone()],
-                    &mut buffers,
-                    &means,
-                    &mut compared,
-                ),
-                Err((path, error)) => {
-                    result.failures += 1;
-                    failed(&path, &format!("opening failed: {error}"));
-                    continue;
-                }
-            }
-            let mut failure = None;
-            for what in &compared.found {
-                if let What::Failed { side, action, reason } = what {
-                    let path = if *side as usize == 0 { &paths[0] } else { other };
-                    failure = Some((path, format!("{action} failed: {reason}")));
-                }
-            }
-            if let Some((path, reason)) = failure {
-                result.failures += 1;
-                failed(path, &reason);
-                continue;
-            }
-            result.pairs += 1;
-            result.equal_pairs += u64::from(compared.found.is_empty());
-            result.bytes += compared.bytes;
-        }
-    }
+    let of_first = groups.flat_map(|paths| paths[1..].iter().map(|other| [&*paths[0], other]));
+    Heads::new(&plan::batch(&ProcessFacts::here())).read(of_first, &mut pairs);
+    let mut result = pairs.result;
     result.is_stopped = control.stop.load(Ordering::Relaxed);
     Ok(result)
+}
+
+/// The pairs that are compared.
+struct Pairs<'a> {
+    means: Means<'a>,
+    rest: [Vec<u8>; 2],
+    result: SameSize,
+    failed: &'a mut dyn FnMut(&Path, &str),
+}
+
+impl<'a> Each<2> for Pairs<'a> {
+    type Item = [&'a Path; 2];
+    type Opened = ([&'a Path; 2], Opened);
+
+    fn open(&mut self, paths: [&'a Path; 2]) -> Option<Self::Opened> {
+        if self.means.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let opened = open(paths).map_err(|(path, error)| self.fail(path, "opening", &error.to_string()));
+        Some((paths, opened.ok()?))
+    }
+
+    fn files((_, opened): &Self::Opened) -> &[Arc<File>; 2] {
+        &opened.files
+    }
+
+    fn take(&mut self, (paths, opened): Self::Opened, heads: Result<[&[u8]; 2], Failed>) {
+        let heads = match heads {
+            Ok(heads) => heads,
+            Err((side, error)) => return self.fail(paths[side], "reading", &error.to_string()),
+        };
+        let mut compared = Compared::default();
+        let owned = || paths.map(Path::to_owned);
+        opened.compare(heads, &owned, &mut self.rest, &self.means, &mut compared);
+        for what in &compared.found {
+            if let What::Failed { side, action, reason } = what {
+                return self.fail(paths[*side as usize], action, reason);
+            }
+        }
+        self.result.pairs += 1;
+        self.result.equal_pairs += u64::from(compared.found.is_empty());
+        self.result.bytes += compared.bytes;
+    }
+}
+
+impl Pairs<'_> {
+    fn fail(&mut self, path: &Path, action: &str, reason: &str) {
+        self.result.failures += 1;
+        (self.failed)(path, &format!("{action} failed: {reason}"));
+    }
 }
 
 /// The large files by their sizes, in the order of the walk.
@@ -145,9 +167,9 @@ fn groups(
     groups
 }
 
-fn open(paths: [&Path; 2]) -> Result<Opened, (PathBuf, std::io::Error)> {
-    let one = |path: &Path| {
-        let with_path = |error| (path.to_owned(), error);
+fn open<'a>(paths: [&'a Path; 2]) -> Result<Opened, (&'a Path, std::io::Error)> {
+    let one = |path: &'a Path| {
+        let with_path = |error| (path, error);
         let file = File::open(path).map_err(with_path)?;
         let facts = Facts::of(&file).map_err(|error| with_path(error.into()))?;
         if facts.kind != Kind::File {

@@ -256,6 +256,19 @@ pub fn read_at_dontcache(file: &File, bytes: &mut [u8], offset: u64) -> io::Resu
     })
 }
 
+/// Reads what is in the page cache at once: preadv2(2) with `RWF_NOWAIT`, which may give less than there is. `None` where it
+/// would have to wait for the device.
+pub fn read_at_nowait(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<Support<Option<usize>>> {
+    attempt(
+        ABSENT,
+        "the kernel or file system has no reads that do not wait",
+        || match rustix::io::preadv2(file, &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::NOWAIT) {
+            Err(Errno::AGAIN) => Ok(None),
+            read => read.map(Some),
+        },
+    )
+}
+
 /// Writes through the page cache and out of it again: pwritev2(2) with `RWF_DONTCACHE`. Gives the bytes written.
 ///
 /// Pages that were in the cache before stay there: an overwrite was seen to leave everything resident on ext4.
@@ -345,6 +358,23 @@ mod tests {
         let mut buffer = crate::Buffer::new(128 << 10, alignment.memory_bytes as usize).unwrap();
         assert_eq!(direct.read_at(&mut buffer, 0).unwrap(), content.len());
         assert_eq!(buffer[..content.len()], content);
+    }
+
+    #[test]
+    fn a_read_that_does_not_wait_gives_what_is_in_memory_and_nothing_else() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[7; 10_000], 0).unwrap();
+        let mut bytes = vec![0; 20_000];
+        match read_at_nowait(&file, &mut bytes, 0).unwrap() {
+            Support::Unavailable(reason) => println!("skipped: {reason}"),
+            Support::Available(read) => {
+                assert_eq!(read, Some(10_000));
+                assert_eq!(bytes[..10_000], [7; 10_000]);
+                sync(&file).unwrap();
+                crate::drop_from_cache(&file).unwrap();
+                assert_eq!(read_at_nowait(&file, &mut bytes, 0).unwrap(), Support::Available(None));
+            }
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub use copy::{clone_file, clone_path, copy_file_range, copy_path_data, sendfile
 pub use extents::{extents, extents_as_known, is_one_address_space};
 pub use file::{
     allocate, copy_inode_flags, direct_alignment, extend, file_system_uuid, name_file, protection, read_at_dontcache,
-    sync, sync_file_system, unnamed_file, write_at_dontcache,
+    read_at_nowait, sync, sync_file_system, unnamed_file, write_at_dontcache,
 };
 pub use folder::{extended_attributes_at, list_folder};
 

@@ -23,7 +23,7 @@ pub(crate) use crate::linux_only::peak_memory_bytes;
 pub use crate::linux_only::{
     collapse_range, copy_file_range, die_with_parent, end_lease, extend, extended_attributes_at, extents,
     extents_as_known, file_system_uuid, has_capabilities, holds_lease, is_locked, is_one_address_space,
-    leases_bind_all_writers, name_file, next_data, next_hole, punch_hole, read_at_dontcache, readahead,
+    leases_bind_all_writers, name_file, next_data, next_hole, punch_hole, read_at_dontcache, read_at_nowait, readahead,
     sync_file_system, take_lease, unnamed_file, unwritten_bytes, write_at_dontcache,
 };
 pub use machine::{file_system, inodes_identify, lower_priority, memory, process_io};

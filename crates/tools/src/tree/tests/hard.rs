@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+use seekless::files::read_some;
 
 use super::super::large::{LARGE_BYTES, Large};
 use super::super::pair::{Compared, Means, Opened};
@@ -212,7 +213,7 @@ fn after(bytes: usize, change: impl FnOnce(&Path)) -> Vec<What> {
         stop: &AtomicBool::new(false),
     };
     let mut buffers = [vec![0; 1 << 16], vec![0; 1 << 16]];
-    let lengths = opened.read_heads(&mut buffers).unwrap();
+    let lengths = [0, 1].map(|side: usize| read_some(&opened.files[side], &mut buffers[side], 0).unwrap());
     let heads = [&buffers[0][..lengths[0]], &buffers[1][..lengths[1]]];
     let paths = || [one.join("file"), other.join("file")];
     opened.compare(heads, &paths, &mut [Vec::new(), Vec::new()], &means, &mut compared);

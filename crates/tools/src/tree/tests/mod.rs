@@ -28,13 +28,14 @@ fn here() -> BatchPlan {
     plan::batch(&ProcessFacts::here())
 }
 
-/// Few and small of everything, so that every limit is met; no patience, so that every file goes through a ring.
+/// Few and small of everything, so that every limit is met; nothing counts as resident, so that every file goes through a ring.
 fn narrow() -> BatchPlan {
     BatchPlan {
         threads: 3,
         batch: 5,
         open_folders: 1,
         entries_ahead: 1,
+        asks_not_to_wait: false,
         patience: Duration::ZERO,
         ..here()
     }

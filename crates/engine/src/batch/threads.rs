@@ -1,22 +1,20 @@
-//! Small files, several at once: opening and reading cold ones is waiting for the device.
+//! Several files at once, a thread each: for what waits for the device in other calls than reads.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use seekless::plan::THREADS_OF_FILES;
 
-/// Files worked on between two words to whoever watches: enough to keep all threads busy, few enough that memory and
-/// patience last.
-pub(crate) const BATCH: usize = 2048;
+use crate::plan::THREADS_OF_FILES;
+
 /// Threads that share files. They begin with the first files that are several.
 #[derive(Default)]
-pub(crate) struct SideBySide {
+pub struct Threads {
     pool: OnceLock<Option<ThreadPool>>,
 }
 
-impl SideBySide {
+impl Threads {
     /// What comes of each file, in their order.
     pub fn map<T: Send>(&self, files: &[PathBuf], one: impl Fn(&Path) -> T + Sync) -> Vec<T> {
         // Without threads of our own files are worked on one after the other.

@@ -1,0 +1,185 @@
+//! The beginnings of small files, of one or several that belong together.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use seekless_sys::{self as sys, Ring, RingFlags, Support};
+
+use crate::files::read_some;
+use crate::plan::{BatchPlan, FEWEST_FOR_RING, HEAD_BYTES, READ_BYTES};
+
+/// Which file of a group could not be read, and the system's reason.
+pub type Failed = (usize, io::Error);
+
+/// What is done with each group of `N` files: 1 where files stand for themselves, 2 for pairs.
+pub trait Each<const N: usize> {
+    /// What leads to the files.
+    type Item;
+    /// The open files, and what is known of them.
+    type Opened;
+
+    /// Opens the files of a group; `None` where there is nothing to read.
+    fn open(&mut self, item: Self::Item) -> Option<Self::Opened>;
+
+    /// The files that are read.
+    fn files(opened: &Self::Opened) -> &[Arc<File>; N];
+
+    /// Takes the beginning of each file: all of a small one, as a rule, and something of any that is not empty.
+    fn take(&mut self, opened: Self::Opened, heads: Result<[&[u8]; N], Failed>);
+}
+
+/// Reads the beginnings of many small files, in one thread.
+pub struct Heads<const N: usize> {
+    plan: BatchPlan,
+    buffers: [Vec<u8>; N],
+    ring: Lazy,
+}
+
+/// A ring, made when it is first needed.
+enum Lazy {
+    Unmade,
+    Made(Box<Ring>),
+    /// The system does not let it, as in sandboxes, or may not lock more memory.
+    Missing,
+}
+
+/// What came of reads that do not wait.
+enum Asked<const N: usize> {
+    Read([usize; N]),
+    Cold,
+    /// The file system has no such reads.
+    Untold,
+}
+
+impl<const N: usize> Heads<N> {
+    /// Makes the buffers.
+    #[must_use]
+    pub fn new(plan: &BatchPlan) -> Self {
+        Self {
+            plan: plan.clone(),
+            buffers: std::array::from_fn(|_| vec![0; READ_BYTES]),
+            ring: if plan.has_rings { Lazy::Unmade } else { Lazy::Missing },
+        }
+    }
+
+    /// Whether files were not in memory, and a ring was made for them.
+    #[must_use]
+    pub fn has_ring(&self) -> bool {
+        matches!(self.ring, Lazy::Made(_))
+    }
+
+    /// Opens and reads all, in their order but for those that are not in memory.
+    pub fn read<E: Each<N>>(&mut self, items: impl IntoIterator<Item = E::Item>, each: &mut E) {
+        let mut items = items.into_iter();
+        while let Some(item) = items.next() {
+            let Some(opened) = each.open(item) else { continue };
+            let mut cold = Vec::new();
+            match self.read_resident(E::files(&opened)) {
+                Asked::Read(lengths) => {
+                    each.take(opened, Ok(self.heads(lengths)));
+                    continue;
+                }
+                Asked::Cold => cold.push(opened),
+                Asked::Untold => {
+                    let started = Instant::now();
+                    let read = self.read_waiting(E::files(&opened));
+                    let has_waited = started.elapsed() > self.plan.patience;
+                    each.take(opened, read.map(|lengths| self.heads(lengths)));
+                    if !has_waited {
+                        continue;
+                    }
+                }
+            }
+            // Those that follow are not asked: a read that would have to wait begins a request of its own.
+            let room = self.plan.batch - cold.len();
+            cold.extend(items.by_ref().filter_map(|item| each.open(item)).take(room));
+            self.read_cold(cold, each);
+        }
+    }
+
+    fn heads(&self, lengths: [usize; N]) -> [&[u8]; N] {
+        std::array::from_fn(|file| &self.buffers[file][..lengths[file]])
+    }
+
+    /// Reads the files of a group that is in memory.
+    fn read_resident(&mut self, files: &[Arc<File>; N]) -> Asked<N> {
+        if !self.plan.asks_not_to_wait {
+            return Asked::Untold;
+        }
+        let mut lengths = [0; N];
+        for (index, (file, buffer)) in files.iter().zip(&mut self.buffers).enumerate() {
+            match sys::read_at_nowait(file, buffer, 0) {
+                Ok(Support::Available(Some(length))) => lengths[index] = length,
+                Ok(Support::Available(None)) => return Asked::Cold,
+                // A read that may wait tells why it fails.
+                Ok(Support::Unavailable(_)) | Err(_) => return Asked::Untold,
+            }
+        }
+        Asked::Read(lengths)
+    }
+
+    fn read_waiting(&mut self, files: &[Arc<File>; N]) -> Result<[usize; N], Failed> {
+        let mut lengths = [0; N];
+        for (index, (file, buffer)) in files.iter().zip(&mut self.buffers).enumerate() {
+            lengths[index] = read_some(file, buffer, 0).map_err(|error| (index, error))?;
+        }
+        Ok(lengths)
+    }
+
+    /// Reads all in one call, or one after the other where there is no ring.
+    fn read_cold<E: Each<N>>(&mut self, groups: Vec<E::Opened>, each: &mut E) {
+        let mut ring = (groups.len() >= FEWEST_FOR_RING).then(|| self.take_ring()).flatten();
+        let lengths = ring
+            .as_mut()
+            .map_or_else(Vec::new, |ring| read_all(ring, groups.iter().flat_map(E::files)));
+        for (group, opened) in groups.into_iter().enumerate() {
+            let first = group * N;
+            let read = lengths.get(first..first + N);
+            let read: Option<&[Option<usize>]> = read.filter(|read| read.iter().all(Option::is_some));
+            if let (Some(ring), Some(read)) = (&ring, read) {
+                let head = |file: usize| &ring.buffer((first + file) as u32)[..read[file].unwrap_or(0)];
+                each.take(opened, Ok(std::array::from_fn(head)));
+            } else {
+                let read = self.read_waiting(E::files(&opened));
+                each.take(opened, read.map(|lengths| self.heads(lengths)));
+            }
+        }
+        // One that could not be waited for is not used again.
+        if let Some(ring) = ring.filter(|ring| ring.in_flight() == 0) {
+            self.ring = Lazy::Made(ring);
+        }
+    }
+
+    fn take_ring(&mut self) -> Option<Box<Ring>> {
+        match std::mem::replace(&mut self.ring, Lazy::Missing) {
+            Lazy::Made(ring) => Some(ring),
+            Lazy::Missing => None,
+            Lazy::Unmade => {
+                let made = Ring::new((N * self.plan.batch) as u32, HEAD_BYTES, 1);
+                made.ok()?.available().map(Box::new)
+            }
+        }
+    }
+}
+
+/// The lengths of what was read to the slots, one for each file; `None` where that failed. Whoever reads such a file again
+/// gets the system's reason.
+fn read_all<'f>(ring: &mut Ring, files: impl Iterator<Item = &'f Arc<File>>) -> Vec<Option<usize>> {
+    let mut lengths = vec![None; ring.depth() as usize];
+    for (slot, file) in files.enumerate() {
+        let queued = ring.submit_read(slot as u32, file, 0, 0, HEAD_BYTES, RingFlags::default());
+        if queued.is_err() {
+            break;
+        }
+    }
+    while ring.in_flight() > 0 {
+        let Ok(completed) = ring.wait() else { break };
+        lengths[completed.slot as usize] = completed.result.ok();
+    }
+    lengths
+}
+
+#[cfg(test)]
+mod tests;
