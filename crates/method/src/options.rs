@@ -423,6 +423,12 @@ impl Setting {
         Self(OptionId::Depth, count.into().map(|count| Value::Number(count.into())))
     }
 
+    /// Threads that share the work.
+    #[must_use]
+    pub fn threads(count: impl Into<Option<u32>>) -> Self {
+        Self(OptionId::Threads, count.into().map(|count| Value::Number(count.into())))
+    }
+
     /// Whether holes are skipped.
     #[must_use]
     pub fn holes_skipped(are_skipped: bool) -> Self {

@@ -8,6 +8,7 @@ mod compare;
 mod copy;
 mod cost;
 mod gaps;
+mod lines;
 mod read;
 mod scan;
 #[cfg(test)]

@@ -1,57 +1,49 @@
 //! The first difference of two streams.
 
-use memchr::memchr_iter;
 use seekless_sys as sys;
 
 use super::error::Error;
+use super::lines::Lines;
 use super::lockstep::{Lockstep, Step};
 use super::{Difference, End, Verdict};
 
-/// What two streams came to, and how much of them is equal.
+/// What two streams came to, and how much of them is equal, with its lines where they are asked for.
 pub(super) struct Found {
     pub(super) verdict: Verdict,
     pub(super) equal_bytes: u64,
+    pub(super) lines: Option<Lines>,
 }
 
-/// Reads until the first difference. Newlines are counted on the way where asked for, because a stream cannot be read
-/// again.
+/// Reads until the first difference. Lines are counted on the way where asked for, because a stream cannot be read again.
 pub(super) fn first_difference(streams: &mut Lockstep<'_>, counts_lines: bool) -> Result<Found, Error> {
-    let (mut equal_bytes, mut newlines, mut last_byte) = (0, 0, None);
-    let mut pass = |equal: &[u8], newlines: &mut u64| {
-        if counts_lines {
-            *newlines += memchr_iter(b'\n', equal).count() as u64;
+    let mut equal_bytes = 0;
+    let mut lines = counts_lines.then(Lines::default);
+    let mut pass = |equal: &[u8]| {
+        if let Some(lines) = &mut lines {
+            lines.pass(equal);
         }
-        last_byte = equal.last().copied().or(last_byte);
-        last_byte
+        equal_bytes += equal.len() as u64;
     };
     let verdict = loop {
         match streams.next()? {
             Step::Bytes(one, other) => match sys::first_difference(one, other) {
-                None => {
-                    pass(one, &mut newlines);
-                    equal_bytes += one.len() as u64;
-                }
+                None => pass(one),
                 Some(index) => {
-                    pass(&one[..index], &mut newlines);
-                    equal_bytes += index as u64;
+                    pass(&one[..index]);
                     break Verdict::Differ(Difference {
                         offset: equal_bytes,
-                        newlines: counts_lines.then_some(newlines),
+                        newlines: lines.map(|lines| lines.newlines),
                         bytes: [one[index], other[index]],
                     });
                 }
             },
             Step::End => break Verdict::Equal,
-            Step::Ended(side) => {
-                let last_byte = pass(&[], &mut newlines);
-                break Verdict::Ended(End {
-                    side,
-                    offset: equal_bytes,
-                    newlines: counts_lines.then_some(newlines),
-                    is_within_line: last_byte.is_some_and(|byte| byte != b'\n'),
-                });
-            }
+            Step::Ended(side) => break Verdict::Ended(End::new(side, equal_bytes, lines)),
         }
     };
-    Ok(Found { verdict, equal_bytes })
+    Ok(Found {
+        verdict,
+        equal_bytes,
+        lines,
+    })
 }

@@ -6,13 +6,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use seekless::cache::memory;
+use seekless::files::allocated_bytes;
+use seekless::method::CachePolicy;
+use seekless::plan::Plan;
 use seekless::{Comparer, Comparison, Method, Part, Which, full_text};
 
 use super::error::Error;
-use super::lines::count_newlines;
+use super::lines::Lines;
 use super::side::Side;
-use super::{Difference, End, Outcome, Request, Verdict, Wanted, Way};
+use super::{Difference, End, Outcome, Verdict, Way};
 use crate::handle::path_of;
+
+/// Asking what memory holds takes as long as reading some hundred KiB of less than this again.
+const REREAD_BYTES: u64 = 16 << 20;
 
 /// A file for the engine: open, and a path to open it again, as direct methods must.
 struct Opened<'a> {
@@ -60,141 +67,161 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// Compares what is behind the bytes that are known to be equal, by the plan's method.
-pub(super) fn compare(sides: &[Side; 2], request: &Request, equal_bytes: u64) -> Result<Outcome, Error> {
-    let [one, other] = [
-        Opened::new(&sides[0], equal_bytes)?,
-        Opened::new(&sides[1], equal_bytes)?,
-    ];
-    let left = request.limit_bytes.map_or(u64::MAX, |limit| limit - equal_bytes);
-    let bytes = one.bytes.min(other.bytes).min(left);
-    let plan = Comparer::plan(&one.part(false), &other.part(false), bytes, request.is_predicted);
-    let plan = plan.map_err(|error| named(error, [&one, &other]))?;
-    let started = Instant::now();
-    match run(&plan.method, [&one, &other], request, equal_bytes) {
-        Err(seekless::Error::Unavailable { method, reason, .. }) => {
-            let why = format!("{}, but `{method}` is not available here: {reason}", plan.why);
-            compare_by(&plan.otherwise, &why, sides, request, equal_bytes)
+/// What is compared of two files, behind the bytes that are known to be equal.
+pub(super) struct Rest<'a> {
+    sides: [Opened<'a>; 2],
+    limit_bytes: Option<u64>,
+    equal_bytes: u64,
+    lines: Option<Lines>,
+}
+
+impl<'a> Rest<'a> {
+    /// Of regular files. `lines` are those of the equal bytes, where they are asked for.
+    pub fn new(
+        sides: &'a [Side; 2],
+        limit_bytes: Option<u64>,
+        equal_bytes: u64,
+        lines: Option<Lines>,
+    ) -> Result<Self, Error> {
+        let [one, other] = sides;
+        Ok(Self {
+            sides: [Opened::new(one, equal_bytes)?, Opened::new(other, equal_bytes)?],
+            limit_bytes: limit_bytes.map(|limit| limit - equal_bytes),
+            equal_bytes,
+            lines,
+        })
+    }
+
+    /// Compares by the plan's method.
+    pub fn compare(&self, is_predicted: bool) -> Result<Outcome, Error> {
+        self.compare_by_plan(self.plan(is_predicted, || {
+            memory().map_or(u64::MAX, |memory| memory.available_bytes)
+        })?)
+    }
+
+    /// Compares by this method.
+    pub fn compare_by(&self, method: &Method, why: &str) -> Result<Outcome, Error> {
+        self.outcome(self.run(method), Way::new(&method.to_string(), why))
+    }
+
+    fn plan(&self, is_predicted: bool, memory_bytes: impl FnOnce() -> u64) -> Result<Plan, Error> {
+        let [one, other] = &self.sides;
+        let bytes = one.bytes.min(other.bytes).min(self.limit_bytes.unwrap_or(u64::MAX));
+        let plan = Comparer::plan(&one.part(false), &other.part(false), bytes, is_predicted);
+        let plan = plan.map_err(|error| self.named(error))?;
+        if self.lines.is_none() || bytes < REREAD_BYTES {
+            return Ok(plan);
         }
-        result => {
-            let took = started.elapsed();
-            let comparison = result.map_err(|error| named(error, [&one, &other]))?;
-            let way = Way {
-                planned: Some((plan.clone(), took)),
-                ..Way::new(&plan.method.to_string(), &plan.why)
-            };
-            outcome(&comparison, way, [&one, &other], request, equal_bytes)
+        let metadata = one.file.metadata().map_err(|error| one.failed(0, error))?;
+        Ok(plan.counting_lines(bytes.min(allocated_bytes(&metadata)), memory_bytes()))
+    }
+
+    fn compare_by_plan(&self, plan: Plan) -> Result<Outcome, Error> {
+        let started = Instant::now();
+        match self.run(&plan.method) {
+            Err(seekless::Error::Unavailable { method, reason, .. }) => {
+                let why = format!("{}, but `{method}` is not available here: {reason}", plan.why);
+                self.compare_by(&plan.otherwise, &why)
+            }
+            comparison => {
+                let way = Way::new(&plan.method.to_string(), &plan.why);
+                let planned = Some((plan, started.elapsed()));
+                self.outcome(comparison, Way { planned, ..way })
+            }
+        }
+    }
+
+    fn run(&self, method: &Method) -> seekless::Result<Comparison> {
+        let [one, other] = &self.sides;
+        // A descriptor that is open already reads through the page cache.
+        let by_path = method.options().cache() != CachePolicy::Cached;
+        let longest = (one.start + one.bytes).max(other.start + other.bytes);
+        let mut comparer = Comparer::prepare_for(method, longest)?;
+        comparer.compare_parts(&one.part(by_path), &other.part(by_path), self.limit_bytes)
+    }
+
+    fn outcome(&self, comparison: seekless::Result<Comparison>, way: Way) -> Result<Outcome, Error> {
+        let comparison = comparison.map_err(|error| self.named(error))?;
+        Ok(Outcome {
+            verdict: self.verdict(&comparison)?,
+            compared_bytes: self.equal_bytes + comparison.bytes,
+            unread_bytes: comparison.unread_bytes,
+            way,
+            rows: Vec::new(),
+        })
+    }
+
+    fn verdict(&self, comparison: &Comparison) -> Result<Verdict, Error> {
+        let [one, other] = &self.sides;
+        Ok(match comparison.verdict {
+            seekless::Verdict::Equal => Verdict::Equal,
+            seekless::Verdict::Differ { offset } => Verdict::Differ(Difference {
+                offset: self.equal_bytes + offset,
+                newlines: self.all_lines(comparison)?.map(|lines| lines.newlines),
+                bytes: [one.byte_at(offset)?, other.byte_at(offset)?],
+            }),
+            seekless::Verdict::Ended { side, offset } => Verdict::Ended(End::new(
+                usize::from(side == Which::Other),
+                self.equal_bytes + offset,
+                self.all_lines(comparison)?,
+            )),
+        })
+    }
+
+    /// The lines of all that is equal, counted in the file where the method has not.
+    fn all_lines(&self, comparison: &Comparison) -> Result<Option<Lines>, Error> {
+        let one = &self.sides[0];
+        let Some(mut lines) = self.lines else { return Ok(None) };
+        match (comparison.newlines, comparison.bytes.checked_sub(1)) {
+            (_, None) => {}
+            (Some(newlines), Some(last)) => {
+                lines.newlines += newlines;
+                lines.last_byte = Some(one.byte_at(last)?);
+            }
+            (None, Some(_)) => {
+                let passed = lines.pass_file(one.file, one.start, comparison.bytes);
+                passed.map_err(|error| one.failed(one.start, error))?;
+            }
+        }
+        Ok(Some(lines))
+    }
+
+    /// The engine's error with the name that the user knows.
+    fn named(&self, error: seekless::Error) -> Error {
+        let name = |path: &Path| {
+            let side = self.sides.iter().find(|side| side.path == path);
+            side.map_or_else(|| path.into(), |side| side.side.name.clone())
+        };
+        match error {
+            seekless::Error::Resized {
+                path,
+                expected_bytes,
+                found_bytes,
+                ..
+            } => Error::Changed {
+                name: name(&path),
+                expected_bytes,
+                found_bytes,
+            },
+            seekless::Error::System {
+                path, action, source, ..
+            } => Error::Method {
+                name: name(&path),
+                reason: format!("{} ({action})", super::reason(&source)),
+            },
+            seekless::Error::Unavailable {
+                path, method, reason, ..
+            } => Error::Method {
+                name: name(&path),
+                reason: format!("`{method}` is not available here: {reason}"),
+            },
+            other => Error::Method {
+                name: self.sides[0].side.name.clone(),
+                reason: full_text(&other),
+            },
         }
     }
 }
 
-/// Compares by this method.
-pub(super) fn compare_by(
-    method: &Method,
-    why: &str,
-    sides: &[Side; 2],
-    request: &Request,
-    equal_bytes: u64,
-) -> Result<Outcome, Error> {
-    let [one, other] = [
-        Opened::new(&sides[0], equal_bytes)?,
-        Opened::new(&sides[1], equal_bytes)?,
-    ];
-    let comparison = run(method, [&one, &other], request, equal_bytes);
-    let comparison = comparison.map_err(|error| named(error, [&one, &other]))?;
-    let way = Way::new(&method.to_string(), why);
-    outcome(&comparison, way, [&one, &other], request, equal_bytes)
-}
-
-fn run(
-    method: &Method,
-    [one, other]: [&Opened<'_>; 2],
-    request: &Request,
-    equal_bytes: u64,
-) -> seekless::Result<Comparison> {
-    let limit_bytes = request.limit_bytes.map(|limit| limit.saturating_sub(equal_bytes));
-    // A descriptor that is open already reads through the page cache.
-    let by_path = method.options().cache() != seekless::method::CachePolicy::Cached;
-    let longest = (one.start + one.bytes).max(other.start + other.bytes);
-    let mut comparer = Comparer::prepare_for(method, longest)?;
-    comparer.compare_parts(&one.part(by_path), &other.part(by_path), limit_bytes)
-}
-
-fn outcome(
-    comparison: &Comparison,
-    way: Way,
-    [one, other]: [&Opened<'_>; 2],
-    request: &Request,
-    equal_bytes: u64,
-) -> Result<Outcome, Error> {
-    let all_equal_bytes = equal_bytes + comparison.bytes;
-    let counted = || -> Result<(Option<u64>, bool), Error> {
-        if request.wanted != Wanted::Difference {
-            return Ok((None, false));
-        }
-        let start = one.start - equal_bytes;
-        let counted = count_newlines(one.file, start, all_equal_bytes);
-        let (newlines, last) = counted.map_err(|source| one.failed(start, source))?;
-        Ok((Some(newlines), last.is_some_and(|byte| byte != b'\n')))
-    };
-    let verdict = match comparison.verdict {
-        seekless::Verdict::Equal => Verdict::Equal,
-        seekless::Verdict::Differ { offset } => Verdict::Differ(Difference {
-            offset: equal_bytes + offset,
-            newlines: counted()?.0,
-            bytes: [one.byte_at(offset)?, other.byte_at(offset)?],
-        }),
-        seekless::Verdict::Ended { side, offset } => {
-            let (newlines, is_within_line) = counted()?;
-            Verdict::Ended(End {
-                side: usize::from(side == Which::Other),
-                offset: equal_bytes + offset,
-                newlines,
-                is_within_line,
-            })
-        }
-    };
-    Ok(Outcome {
-        verdict,
-        compared_bytes: all_equal_bytes,
-        unread_bytes: comparison.unread_bytes,
-        way,
-        rows: Vec::new(),
-    })
-}
-
-/// The engine's error with the name that the user knows.
-fn named(error: seekless::Error, sides: [&Opened<'_>; 2]) -> Error {
-    let name = |path: &Path| {
-        let side = sides.into_iter().find(|side| side.path == path);
-        side.map_or_else(|| path.into(), |side| side.side.name.clone())
-    };
-    match error {
-        seekless::Error::Resized {
-            path,
-            expected_bytes,
-            found_bytes,
-            ..
-        } => Error::Changed {
-            name: name(&path),
-            expected_bytes,
-            found_bytes,
-        },
-        seekless::Error::System {
-            path, action, source, ..
-        } => Error::Method {
-            name: name(&path),
-            reason: format!("{} ({action})", super::reason(&source)),
-        },
-        seekless::Error::Unavailable {
-            path, method, reason, ..
-        } => Error::Method {
-            name: name(&path),
-            reason: format!("`{method}` is not available here: {reason}"),
-        },
-        other => Error::Method {
-            name: sides[0].side.name.clone(),
-            reason: full_text(&other),
-        },
-    }
-}
+#[cfg(test)]
+mod tests;

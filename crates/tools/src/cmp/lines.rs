@@ -1,4 +1,4 @@
-//! Newlines of a file's part that is known to be equal, counted afterwards.
+//! Lines of the part that is equal: the one count of newlines, for streams as they pass and for files afterwards.
 
 use std::fs::File;
 use std::io;
@@ -8,30 +8,48 @@ use seekless::files::{allocated_bytes, data_ranges, read_some};
 
 const BLOCK_BYTES: usize = 128 << 10;
 
-/// How many newlines are in the `len` bytes from `start`, and the last byte. Counts what is there where the file is
-/// shorter by now. Holes, which are zeros, are not read, except for their last byte.
-pub(super) fn count_newlines(file: &File, start: u64, len: u64) -> io::Result<(u64, Option<u8>)> {
-    let mut buffer = vec![0; BLOCK_BYTES];
-    let (mut newlines, mut last_byte, mut offset, end) = (0, None, start, start + len);
-    let is_sparse = allocated_bytes(&file.metadata()?) < len;
-    let known_data = is_sparse.then(|| data_ranges(file, start..end)).into_iter().flatten();
-    let last = if is_sparse { end.saturating_sub(1) } else { start };
-    for data in known_data.chain([Ok(last..end)]) {
-        // What cannot be told of may be data.
-        let data = data.unwrap_or(offset..end);
-        offset = offset.max(data.start);
-        while offset < data.end {
-            let wanted = (data.end - offset).min(BLOCK_BYTES as u64) as usize;
-            let read = read_some(file, &mut buffer[..wanted], offset)?;
-            if read == 0 {
-                return Ok((newlines, last_byte));
-            }
-            newlines += memchr_iter(b'\n', &buffer[..read]).count() as u64;
-            last_byte = Some(buffer[read - 1]);
-            offset += read as u64;
-        }
+/// What is known of the lines of an equal part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lines {
+    pub newlines: u64,
+    pub last_byte: Option<u8>,
+}
+
+impl Lines {
+    pub fn is_within_line(&self) -> bool {
+        self.last_byte.is_some_and(|byte| byte != b'\n')
     }
-    Ok((newlines, last_byte))
+
+    /// The part goes on with these bytes.
+    pub fn pass(&mut self, equal: &[u8]) {
+        self.newlines += memchr_iter(b'\n', equal).count() as u64;
+        self.last_byte = equal.last().copied().or(self.last_byte);
+    }
+
+    /// The part goes on with the `len` bytes of a file from `start`, or those that are there where it is shorter by now. Holes,
+    /// which are zeros, are not read, except for their last byte.
+    pub fn pass_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<()> {
+        let mut buffer = vec![0; BLOCK_BYTES];
+        let (mut offset, end) = (start, start + len);
+        let is_sparse = allocated_bytes(&file.metadata()?) < len;
+        let known_data = is_sparse.then(|| data_ranges(file, start..end)).into_iter().flatten();
+        let last = if is_sparse { end.saturating_sub(1) } else { start };
+        for data in known_data.chain([Ok(last..end)]) {
+            // What cannot be told of may be data.
+            let data = data.unwrap_or(offset..end);
+            offset = offset.max(data.start);
+            while offset < data.end {
+                let wanted = (data.end - offset).min(BLOCK_BYTES as u64) as usize;
+                let read = read_some(file, &mut buffer[..wanted], offset)?;
+                if read == 0 {
+                    return Ok(());
+                }
+                self.pass(&buffer[..read]);
+                offset += read as u64;
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -42,6 +60,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn count_newlines(file: &File, start: u64, len: u64) -> io::Result<(u64, Option<u8>)> {
+        let mut lines = Lines::default();
+        lines.pass_file(file, start, len)?;
+        Ok((lines.newlines, lines.last_byte))
+    }
 
     #[test]
     fn holes_are_passed_over_and_end_with_a_zero() {

@@ -46,12 +46,7 @@ pub(super) fn list(
     if has_written || text.len() > HELD_BACK_BYTES {
         write(out, &mut text, &mut failed)?;
     }
-    let end = end.map(|side| End {
-        side,
-        offset,
-        newlines: None,
-        is_within_line: false,
-    });
+    let end = end.map(|side| End::new(side, offset, None));
     if let Some(source) = failed {
         return Err(Error::Write { source, end });
     }

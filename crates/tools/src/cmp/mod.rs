@@ -36,6 +36,8 @@ use seekless::plan::{FIRST_LOOK_BYTES, Plan};
 pub use amount::parse_amount;
 pub use error::{Error, reason};
 use first::first_difference;
+use large::Rest;
+use lines::Lines;
 use list::list;
 use lockstep::Lockstep;
 use row::Rows;
@@ -138,6 +140,17 @@ pub struct End {
     pub is_within_line: bool,
 }
 
+impl End {
+    fn new(side: usize, offset: u64, lines: Option<Lines>) -> Self {
+        Self {
+            side,
+            offset,
+            newlines: lines.map(|lines| lines.newlines),
+            is_within_line: lines.is_some_and(|lines| lines.is_within_line()),
+        }
+    }
+}
+
 /// What came of it, and how.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -200,11 +213,12 @@ pub fn compare(request: &Request, out: &mut dyn Write) -> Result<Outcome, Error>
             ..read(verdict, compared_bytes)
         });
     }
+    let counts_lines = request.wanted == Wanted::Difference;
     if let Some(method) = request.method {
         (request.before_method)();
-        return large::compare_by(&method, "it was asked for", &sides, request, 0);
+        let rest = Rest::new(&sides, request.limit_bytes, 0, counts_lines.then(Lines::default))?;
+        return rest.compare_by(&method, "it was asked for");
     }
-    let counts_lines = request.wanted == Wanted::Difference;
     let is_large = |side: &Side| side.regular().is_some_and(|(.., bytes)| bytes > FIRST_LOOK_BYTES);
     if limit_bytes <= FIRST_LOOK_BYTES || !sides.iter().all(is_large) {
         let found = first_difference(&mut Lockstep::new(&mut sides, limit_bytes), counts_lines)?;
@@ -215,7 +229,7 @@ pub fn compare(request: &Request, out: &mut dyn Write) -> Result<Outcome, Error>
         return Ok(read(found.verdict, found.equal_bytes));
     }
     (request.before_method)();
-    large::compare(&sides, request, found.equal_bytes)
+    Rest::new(&sides, request.limit_bytes, found.equal_bytes, found.lines)?.compare(request.is_predicted)
 }
 
 fn read(verdict: Verdict, compared_bytes: u64) -> Outcome {

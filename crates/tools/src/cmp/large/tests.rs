@@ -1,0 +1,80 @@
+//! Lines of files that memory holds and of files that it does not.
+
+use std::fs;
+
+use super::super::side::{Opened as OpenedSides, open};
+use super::super::{Request, Wanted};
+use super::*;
+
+/// Bytes that this thread has read, from wherever.
+fn read_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/thread-self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok())
+}
+
+fn text(bytes: usize) -> Vec<u8> {
+    (0..bytes)
+        .map(|at| if at % 1009 < 2 { b'\n' } else { (at / 7) as u8 })
+        .collect()
+}
+
+#[test]
+fn lines_are_counted_on_the_way_where_memory_holds_no_second_reading() {
+    let directory = tempfile::tempdir().unwrap();
+    let names = ["one", "other"].map(|name| directory.path().join(name));
+    let bytes = REREAD_BYTES as usize + 4_000_000;
+    let content = text(bytes);
+    for (differs_at, end) in [
+        (Some(bytes - 1), bytes),
+        (Some(bytes / 2), bytes),
+        (None, bytes - 12_345),
+    ] {
+        let mut other = content[..end].to_vec();
+        if let Some(at) = differs_at {
+            other[at] ^= 1;
+        }
+        let equal = &content[..differs_at.unwrap_or(end)];
+        let newlines = equal.iter().fold(0, |count, &byte| count + u64::from(byte == b'\n'));
+        fs::write(&names[0], &content).unwrap();
+        fs::write(&names[1], &other).unwrap();
+        let request = Request::new([(&names[0]).into(), (&names[1]).into()], Wanted::Difference);
+        let OpenedSides::Two(sides) = open(&request, true).unwrap() else {
+            panic!()
+        };
+        for (memory_bytes, is_on_the_way) in [(1, true), (u64::MAX, false)] {
+            let rest = Rest::new(&sides, None, 0, Some(Lines::default())).unwrap();
+            let plan = rest.plan(false, || memory_bytes).unwrap();
+            let before = read_bytes();
+            assert_eq!(plan.why.contains("counted on the way"), is_on_the_way, "{}", plan.why);
+            let outcome = rest.compare_by_plan(plan).unwrap();
+            let (offset, counted) = match outcome.verdict {
+                Verdict::Differ(difference) => (difference.offset, difference.newlines),
+                Verdict::Ended(end) => {
+                    assert_eq!(end.is_within_line, equal.last() != Some(&b'\n'));
+                    (end.offset, end.newlines)
+                }
+                other => panic!("{other:?}"),
+            };
+            assert_eq!((offset, counted), (equal.len() as u64, Some(newlines)));
+            if is_on_the_way && let (Some(before), Some(after)) = (before, read_bytes()) {
+                // Both once, to the end of a block; a third reading would be as much again as half of that.
+                let read = after - before;
+                assert!(read < 2 * (equal.len() as u64 + (4 << 20)), "{read} bytes read");
+            }
+        }
+    }
+}
+
+#[test]
+fn short_files_do_not_ask_for_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = directory.path().join("one");
+    fs::write(&name, text(200_000)).unwrap();
+    fs::write(directory.path().join("other"), text(200_001)).unwrap();
+    let request = Request::new([name.into(), directory.path().join("other").into()], Wanted::Difference);
+    let OpenedSides::Two(sides) = open(&request, true).unwrap() else {
+        panic!()
+    };
+    let rest = Rest::new(&sides, None, 0, Some(Lines::default())).unwrap();
+    rest.plan(false, || panic!("it was asked for")).unwrap();
+}
