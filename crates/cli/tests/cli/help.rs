@@ -44,6 +44,7 @@ fn the_list_names_every_built_in_experiment() {
             "copy",
             "compare",
             "update",
+            "plan",
             "random",
             "sustained",
             "holes-2003",
