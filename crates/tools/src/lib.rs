@@ -11,5 +11,6 @@ pub mod holes;
 mod side_by_side;
 pub mod tree;
 pub mod update;
+pub mod walk;
 
 mod handle;

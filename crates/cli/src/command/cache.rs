@@ -13,7 +13,8 @@ use indicatif::ProgressBar;
 use seekless::plan::{Scan, THREADS_OF_FILES};
 use seekless::{Operation, StorageFacts, cache as system};
 use seekless_results::bytes;
-use seekless_tools::cache::{self, Control, FileState, Selection, Total, Watch};
+use seekless_tools::cache::{self, Control, FileState, Total, Watch};
+use seekless_tools::walk::Selection;
 use serde_json::json;
 
 use super::{Failure, unless_stopped};

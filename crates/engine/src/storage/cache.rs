@@ -69,6 +69,14 @@ impl CachedFile {
     pub fn open(path: &Path) -> Result<Self> {
         stat_regular(path)?;
         let file = open_without_waiting(path).map_err(|error| Error::system(path, "opening it", error))?;
+        Self::of(file, path)
+    }
+
+    /// Takes a file that is open for reading; errors call it `path`.
+    ///
+    /// # Errors
+    /// [`Error::NotRegular`], and the system's errors of looking at it.
+    pub fn of(file: File, path: &Path) -> Result<Self> {
         let metadata = file
             .metadata()
             .map_err(|error| Error::system(path, "looking at it", error))?;
@@ -78,6 +86,12 @@ impl CachedFile {
             file,
             metadata,
         })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
     /// What the system told about the file when it was opened.

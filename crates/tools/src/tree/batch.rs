@@ -15,12 +15,12 @@ use std::time::Instant;
 use seekless::plan::BATCH;
 use seekless_sys::{Ring, RingFlags, Support};
 
-use super::Kind;
+use super::Side;
 use super::folder::{Folder, Pair};
-use super::listing::{Name, Names};
 use super::look::{compare_special, failed};
 use super::pair::{BLOCK_BYTES, Compared, Means, Opened};
 use super::queue::Shared;
+use crate::walk::{Kind, Name, Names};
 
 /// Bytes of a slot. Most files are not longer; of those that are, reading so much makes the system read ahead.
 const SLOT_BYTES: usize = 16 << 10;
@@ -104,7 +104,7 @@ impl<'a> Bench<'a> {
         let mut jobs = Vec::with_capacity(BATCH);
         for piece in pieces {
             let mut done = Vec::new();
-            match piece.pairs.folder.pair(&self.shared.open) {
+            match piece.pairs.folder.handles() {
                 Ok(folders) => jobs.extend(piece.pairs.matched[piece.range.clone()].iter().map(|matched| {
                     let job = Job {
                         piece,
@@ -115,7 +115,7 @@ impl<'a> Bench<'a> {
                 })),
                 Err((side, error)) => {
                     for matched in &piece.pairs.matched[piece.range.clone()] {
-                        let found = vec![failed(side, "opening its folder again", error)];
+                        let found = vec![failed(Side::BOTH[side], "opening its folder again", error)];
                         let compared = Compared {
                             found,
                             ..Compared::default()
@@ -251,7 +251,7 @@ impl<'a> Bench<'a> {
             let matched = all.find(|matched| matched.entry == entry);
             matched.map_or_else(Box::default, |matched| Box::from(pairs.names.bytes(matched.name)))
         };
-        pairs.folder.release(piece.range.len(), self.shared.is_crowded());
+        pairs.folder.release(piece.range.len());
         pairs.folder.update(|state| {
             for entry in &finished {
                 state.is_waited_for[*entry as usize] = false;

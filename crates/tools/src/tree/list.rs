@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::batch::Matched;
-use super::folder::Folder;
-use super::listing::{Listing, merge};
-use super::look::{Facts, compare_metadata, failed};
+use super::folder::{Folder, Progress};
+use super::look::{compare_metadata, failed};
 use super::queue::Shared;
-use super::{Difference, Kind, Side, What};
+use super::{Difference, Side, What};
+use crate::walk::{Facts, Kind, Listing, merge};
 
 /// What a folder takes beside its entries, in entries.
 pub(super) const FOLDER_WEIGHT: u64 = 8;
@@ -37,7 +37,7 @@ impl Shared<'_> {
         self.untold
             .fetch_add(u64::from(last) + FOLDER_WEIGHT, Ordering::Relaxed);
         folder.keep(pairs.len());
-        folder.release(1, self.is_crowded());
+        folder.release(1);
         folder.update(|state| {
             state.is_listed = true;
             state.last = last;
@@ -61,7 +61,8 @@ impl Shared<'_> {
     }
 
     fn open_and_list(&self, folder: &Arc<Folder>, found: &mut Vec<What>) -> Option<[Listing; 2]> {
-        let (pair, facts) = folder.open(&self.open, found)?;
+        let mut fail = |side: usize, action, error| found.push(failed(Side::BOTH[side], action, error));
+        let (pair, facts) = folder.open(&mut fail)?;
         let folders = pair.borrowed();
         if self.options.metadata {
             compare_metadata(&facts, folders, found);
@@ -81,7 +82,7 @@ impl Shared<'_> {
             }
         };
         if listed.is_none() {
-            folder.release(1, false);
+            folder.release(1);
         }
         listed
     }
@@ -110,7 +111,9 @@ fn sort_out(folder: &Arc<Folder>, one: &Listing, other: &Listing) -> SortedOut {
                 (one.name(left), Difference::Kinds([left.kind, right.kind]))
             }
             (Some(left), Some(_)) if left.kind == Kind::Folder => {
-                sorted.children.push((entry, folder.child(one.c_str(left))));
+                sorted
+                    .children
+                    .push((entry, folder.child(one.c_str(left), Progress::default())));
                 continue;
             }
             (Some(left), Some(_)) => {

@@ -33,7 +33,6 @@ mod batch;
 mod folder;
 mod large;
 mod list;
-mod listing;
 mod look;
 mod pair;
 mod queue;
@@ -47,6 +46,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 
+pub use crate::walk::Kind;
 pub use look::Attribute;
 pub use queue::compare;
 pub use same_size::{SMALLEST_BYTES, SameSize, same_size};
@@ -64,28 +64,6 @@ pub enum Side {
 impl Side {
     /// Both, in this order.
     pub const BOTH: [Self; 2] = [Self::One, Self::Other];
-}
-
-/// What an entry of a folder is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A regular file.
-    File,
-    /// A folder.
-    Folder,
-    /// A symbolic link.
-    Link,
-    /// A FIFO.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A character device.
-    CharacterDevice,
-    /// A block device.
-    BlockDevice,
-    /// What this program has no word for.
-    Unknown,
 }
 
 /// What is compared beside types and contents, and what need not be found out.
@@ -215,22 +193,6 @@ pub enum TreeError {
         /// The second.
         other: PathBuf,
     },
-}
-
-impl From<rustix::fs::FileType> for Kind {
-    fn from(kind: rustix::fs::FileType) -> Self {
-        use rustix::fs::FileType;
-        match kind {
-            FileType::RegularFile => Self::File,
-            FileType::Directory => Self::Folder,
-            FileType::Symlink => Self::Link,
-            FileType::Fifo => Self::Fifo,
-            FileType::Socket => Self::Socket,
-            FileType::CharacterDevice => Self::CharacterDevice,
-            FileType::BlockDevice => Self::BlockDevice,
-            FileType::Unknown => Self::Unknown,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,22 +1,18 @@
 //! How often large files of one size are equal, in one tree: the question that decides whether comparing files pays that
 //! are to be found equal or different.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use seekless::files::Identity;
+use rustix::fs::OFlags;
 use serde::Serialize;
-use walkdir::WalkDir;
 
-use super::look::Facts;
 use super::pair::{Compared, Means, Opened};
-use super::{Control, Kind, Options, TreeError, What};
-use crate::cache::selection::is_sure;
+use super::{Control, Options, TreeError, What};
 use crate::tree::large::Large;
+use crate::walk::{Facts, FileAt, Found, Kind, Selection};
 
 /// Smaller files are not asked about.
 pub const SMALLEST_BYTES: u64 = 1 << 20;
@@ -63,18 +59,19 @@ pub fn same_size(root: &Path, control: &Control, failed: &mut dyn FnMut(&Path, &
         stop: &control.stop,
     };
     let mut buffers = [Vec::new(), Vec::new()];
-    for (_, paths) in groups.into_iter().filter(|(_, paths)| paths.len() > 1) {
+    for (_, files) in groups.into_iter().filter(|(_, files)| files.len() > 1) {
         result.sizes += 1;
-        for other in &paths[1..] {
+        for other in &files[1..] {
             if control.stop.load(Ordering::Relaxed) {
                 result.is_stopped = true;
                 return Ok(result);
             }
             let mut compared = Compared::default();
-            match open([&paths[0], other]) {
+            let paths = [files[0].path(), other.path()];
+            match open([&files[0], other]) {
                 Ok(pair) => pair.compare(
                     [&[], &[]],
-                    &|| [paths[0].clone(), other.clone()],
+                    &|| paths.map(Path::to_owned),
                     &mut buffers,
                     &means,
                     &mut compared,
@@ -88,8 +85,7 @@ pub fn same_size(root: &Path, control: &Control, failed: &mut dyn FnMut(&Path, &
             let mut failure = None;
             for what in &compared.found {
                 if let What::Failed { side, action, reason } = what {
-                    let path = if *side as usize == 0 { &paths[0] } else { other };
-                    failure = Some((path, format!("{action} failed: {reason}")));
+                    failure = Some((paths[*side as usize], format!("{action} failed: {reason}")));
                 }
             }
             if let Some((path, reason)) = failure {
@@ -106,56 +102,60 @@ pub fn same_size(root: &Path, control: &Control, failed: &mut dyn FnMut(&Path, &
     Ok(result)
 }
 
-/// The large files by their sizes, in the order of the walk.
+/// The large files by their sizes, in the order of their names, depth first.
 fn groups(
     root: &Path,
     control: &Control,
     result: &mut SameSize,
     failed: &mut dyn FnMut(&Path, &str),
-) -> BTreeMap<u64, Vec<PathBuf>> {
-    let mut groups: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
-    let mut met = std::collections::HashSet::new();
-    for entry in WalkDir::new(root).follow_root_links(true).sort_by_file_name() {
+) -> BTreeMap<u64, Vec<FileAt>> {
+    let mut groups: BTreeMap<u64, Vec<(FileAt, Facts)>> = BTreeMap::new();
+    // What is neither a file nor a directory has no files.
+    let selection = Selection::new([root], true).ok();
+    let walks = selection
+        .iter()
+        .flat_map(|selection| selection.roots().iter().map(|root| selection.walk(root)));
+    for found in walks.flatten() {
         if control.stop.load(Ordering::Relaxed) {
             break;
         }
-        let looked = entry.and_then(|entry| {
-            entry
-                .file_type()
-                .is_file()
-                .then(|| entry.metadata())
-                .transpose()
-                .map(|found| (entry, found))
-        });
-        match looked {
-            Ok((entry, Some(metadata))) if metadata.len() >= SMALLEST_BYTES => {
-                let is_new = metadata.nlink() == 1 || met.insert(Identity::of(&metadata));
-                if is_new || !is_sure(entry.path()) {
-                    result.files += 1;
-                    groups.entry(metadata.len()).or_default().push(entry.into_path());
+        let mut fail = |path: &Path, reason: &str| {
+            result.failures += 1;
+            failed(path, reason);
+        };
+        match found {
+            Found::File(file) => match file.facts() {
+                Ok(facts) if facts.bytes >= SMALLEST_BYTES => {
+                    groups.entry(facts.bytes).or_default().push((file, facts))
                 }
-            }
-            Ok(_) => {}
-            Err(error) => {
-                result.failures += 1;
-                failed(error.path().unwrap_or(root), &format!("listing failed: {error}"));
-            }
+                Ok(_) => {}
+                Err((action, error)) => fail(file.path(), &format!("{action} failed: {error}")),
+            },
+            Found::Failed(path, reason) => fail(&path, &reason),
+            _ => {}
         }
     }
-    groups
+    let once = |(bytes, mut files): (u64, Vec<(FileAt, Facts)>)| {
+        files.sort_by(|one, other| one.0.path().cmp(other.0.path()));
+        let mut met = HashSet::new();
+        files.retain(|(file, facts)| facts.names == 1 || met.insert(facts.id()) || !file.is_sure(facts));
+        result.files += files.len() as u64;
+        (bytes, files.into_iter().map(|(file, _)| file).collect())
+    };
+    groups.into_iter().map(once).collect()
 }
 
-fn open(paths: [&Path; 2]) -> Result<Opened, (PathBuf, std::io::Error)> {
-    let one = |path: &Path| {
-        let with_path = |error| (path.to_owned(), error);
-        let file = File::open(path).map_err(with_path)?;
-        let facts = Facts::of(&file).map_err(|error| with_path(error.into()))?;
+fn open(files: [&FileAt; 2]) -> Result<Opened, (PathBuf, std::io::Error)> {
+    let one = |file: &FileAt| {
+        let with_path = |error| (file.path().to_owned(), error);
+        let opened = file.open(OFlags::RDONLY).map_err(|(_, error)| with_path(error))?;
+        let facts = Facts::of(&opened).map_err(|error| with_path(error.into()))?;
         if facts.kind != Kind::File {
             return Err(with_path(std::io::Error::other("it is no regular file any more")));
         }
-        Ok((Arc::new(file), facts))
+        Ok((Arc::new(opened), facts))
     };
-    let ((first, first_facts), (second, second_facts)) = (one(paths[0])?, one(paths[1])?);
+    let ((first, first_facts), (second, second_facts)) = (one(files[0])?, one(files[1])?);
     Ok(Opened {
         files: [first, second],
         facts: [first_facts, second_facts],

@@ -1,34 +1,35 @@
-//! What is in a folder: names, inodes and types in two allocations, however many entries there are.
+//! What is in a directory: names, inodes and types in two allocations, however many entries there are.
 
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::{FileType, SeekFrom};
+use rustix::io::Errno;
 
-use super::Kind;
+use super::{Facts, Kind};
 
-/// The entries of a folder, sorted by the bytes of their names.
+/// Entries of a directory: those of a call in the order of the system, or all, sorted by the bytes of their names.
 #[derive(Default)]
-pub(super) struct Listing {
+pub(crate) struct Listing {
     names: Names,
     entries: Vec<Entry>,
 }
 
 /// Names one after the other, each ended by a zero byte.
 #[derive(Default)]
-pub(super) struct Names(Vec<u8>);
+pub(crate) struct Names(Vec<u8>);
 
 /// Where a name is.
 #[derive(Clone, Copy)]
-pub(super) struct Name {
+pub(crate) struct Name {
     start: u32,
     length: u16,
 }
 
 /// 16 bytes for each.
 #[derive(Clone, Copy)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub inode: u64,
     start: u32,
     length: u16,
@@ -73,38 +74,54 @@ impl Names {
 }
 
 impl Listing {
-    /// Lists an open folder. Types come from the folder itself; where it does not know them, each entry is looked at.
-    pub fn of(folder: BorrowedFd<'_>) -> io::Result<Self> {
+    /// Lists an open directory. Types come from the directory itself; where it does not know them, each entry is looked at.
+    pub fn of(directory: BorrowedFd<'_>) -> io::Result<Self> {
         let mut listing = Self::default();
+        rustix::fs::seek(directory, SeekFrom::Start(0))?;
+        while listing.add_some(directory)?.is_some() {}
+        let Self { names, entries } = &mut listing;
+        entries.sort_unstable_by(|one, other| names.bytes(one.name()).cmp(names.bytes(other.name())));
+        entries.dedup_by(|one, other| names.bytes(one.name()) == names.bytes(other.name()));
+        Ok(listing)
+    }
+
+    /// Adds what the system gives at a call, in its order, from where the last call on these handles ended. Gives where the
+    /// next goes on; `None` at the end.
+    pub fn add_some(&mut self, directory: BorrowedFd<'_>) -> io::Result<Option<u64>> {
         let mut failed = None;
-        seekless_sys::list_folder(folder, &mut |name, inode, kind| {
+        let next = seekless_sys::list_entries(directory, &mut |name, inode, kind| {
             if failed.is_some() {
                 return;
             }
             let kind = match kind {
-                FileType::Unknown => match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-                    Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                FileType::Unknown => match Facts::at(directory, name) {
+                    Ok(facts) => facts.kind,
                     // Gone since it was listed; what is gone is not there.
-                    Err(rustix::io::Errno::NOENT) => return,
+                    Err(Errno::NOENT) => return,
                     Err(error) => {
                         failed = Some(error.into());
                         return;
                     }
                 },
-                known => known,
+                known => known.into(),
             };
-            match listing.names.push(name) {
-                Some(name) => listing.entries.push(Entry::new(inode, name, kind.into())),
+            match self.names.push(name) {
+                Some(name) => self.entries.push(Entry::new(inode, name, kind)),
                 None => failed = Some(io::Error::other("the names in it take more than 4 GiB")),
             }
         })?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        let Self { names, entries } = &mut listing;
-        entries.sort_unstable_by(|one, other| names.bytes(one.name()).cmp(names.bytes(other.name())));
-        entries.dedup_by(|one, other| names.bytes(one.name()) == names.bytes(other.name()));
-        Ok(listing)
+        failed.map_or(Ok(next), Err)
+    }
+
+    /// Makes room for other entries, in the same memory.
+    pub fn clear(&mut self) {
+        self.names.0.clear();
+        self.entries.clear();
+    }
+
+    /// The entry of a number.
+    pub fn get(&self, index: usize) -> Option<Entry> {
+        self.entries.get(index).copied()
     }
 
     pub fn name(&self, entry: &Entry) -> &[u8] {
@@ -121,11 +138,11 @@ impl Listing {
     }
 }
 
-/// A name that is in one folder, the other, or both; `None` is the side that lacks it.
-pub(super) type Met<'a> = (Option<&'a Entry>, Option<&'a Entry>);
+/// A name that is in one directory, the other, or both; `None` is the side that lacks it.
+pub(crate) type Met<'a> = (Option<&'a Entry>, Option<&'a Entry>);
 
-/// Goes through two folders at once, in the order of their names.
-pub(super) fn merge<'a>(one: &'a Listing, other: &'a Listing) -> impl Iterator<Item = Met<'a>> {
+/// Goes through two directories at once, in the order of their names.
+pub(crate) fn merge<'a>(one: &'a Listing, other: &'a Listing) -> impl Iterator<Item = Met<'a>> {
     let (mut left, mut right) = (one.entries.as_slice(), other.entries.as_slice());
     std::iter::from_fn(move || {
         let order = match (left.first(), right.first()) {
