@@ -53,6 +53,11 @@ impl Limit {
         Arc::new(Self { open, most })
     }
 
+    #[cfg(test)]
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
     fn is_exceeded(&self) -> bool {
         self.open.load(Ordering::Relaxed) > self.most
     }
@@ -92,7 +97,6 @@ impl<const TREES: usize, T> Directory<TREES, T> {
             let handles = Handles::new(directories, limit);
             state.open = Arc::downgrade(&handles);
             state.kept = Some(handles);
-            state.needed = 1;
         }
         Arc::new(root)
     }
@@ -182,7 +186,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
     pub fn release(&self, fewer: usize) {
         let mut state = self.lock();
         state.needed = state.needed.saturating_sub(fewer);
-        if state.needed == 0 || (self.parent.is_some() && self.limit.is_exceeded()) {
+        if self.parent.is_some() && (state.needed == 0 || self.limit.is_exceeded()) {
             let kept = state.kept.take();
             // Closing is a system call that nobody need wait for.
             drop(state);

@@ -119,6 +119,11 @@ impl Listing {
         self.entries.clear();
     }
 
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The entry of a number.
     pub fn get(&self, index: usize) -> Option<Entry> {
         self.entries.get(index).copied()

@@ -24,3 +24,6 @@ pub(crate) use listing::{Listing, Name, Names, merge};
 pub(crate) use one::{Found, Walk, open_root};
 pub(crate) use selection::{Root, is_sure};
 pub use selection::{Selection, SelectionError};
+
+#[cfg(test)]
+mod tests;

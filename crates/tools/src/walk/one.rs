@@ -59,14 +59,25 @@ const MOST_OPEN: usize = 4096;
 impl<'a> Walk<'a> {
     pub(super) fn new(selection: &'a Selection, root: &'a Root) -> Self {
         let spare = seekless_sys::open_files_max().saturating_sub(OWN_FILES);
+        Self::within(selection, root, &Limit::new((spare / 2).clamp(1, MOST_OPEN)))
+    }
+
+    /// The same with another limit of open directories.
+    pub(super) fn within(selection: &'a Selection, root: &'a Root, limit: &Arc<Limit>) -> Self {
         Self {
             selection,
             root,
             is_begun: false,
-            limit: Limit::new((spare / 2).clamp(1, MOST_OPEN)),
+            limit: Arc::clone(limit),
             levels: Vec::new(),
             path: root.path.as_os_str().as_bytes().to_vec(),
         }
+    }
+
+    /// Entries that were listed and did not come yet.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.levels.iter().map(|level| level.entries.len() - level.next).sum()
     }
 
     fn begin(&mut self) -> Option<Found> {
