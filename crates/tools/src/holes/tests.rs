@@ -45,7 +45,7 @@ fn named(path: &Path) -> FileAt {
 fn stretches(path: &Path) -> (Shown, Vec<Stretch>) {
     let mut found = Vec::new();
     let shown = show(&named(path), true, &Stop::default(), &mut |stretch| {
-        found.push(stretch.clone())
+        found.push(stretch.clone());
     })
     .unwrap();
     (shown, found)

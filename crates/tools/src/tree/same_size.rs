@@ -126,7 +126,7 @@ fn groups(
         match found {
             Found::File(file) => match file.facts() {
                 Ok(facts) if facts.bytes >= SMALLEST_BYTES => {
-                    groups.entry(facts.bytes).or_default().push((file, facts))
+                    groups.entry(facts.bytes).or_default().push((file, facts));
                 }
                 Ok(_) => {}
                 Err((action, error)) => fail(file.path(), &format!("{action} failed: {error}")),

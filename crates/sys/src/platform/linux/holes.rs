@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn a_lock_is_seen_without_opening_the_file() {
         let named = tempfile::NamedTempFile::new().unwrap();
-        let is_locked = |file: &fs::Metadata| super::is_locked(file.dev(), file.ino());
+        let is_locked = |file: &fs::Metadata| is_locked(file.dev(), file.ino());
         let found = || is_locked(&fs::metadata(named.path()).unwrap());
         assert!(!found());
         named.as_file().lock().unwrap();
