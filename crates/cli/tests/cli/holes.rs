@@ -244,7 +244,7 @@ fn a_file_is_dug_and_filled_by_a_path_that_is_too_long_for_the_system() {
     if !has_holes(&place) {
         return;
     }
-    place.deep_file(&[0; 100_000]);
+    place.deep_file(&vec![0; 100_000]);
     let dug = place.run(&["holes", "dig", "--verify", "-r", "."]).succeeded().stdout;
     assert!(dug.contains("1 hole of 100 kB"), "{dug}");
     let shown = place.run(&["holes", "show", "--scan", "-r", "."]).succeeded().stdout;
