@@ -28,6 +28,8 @@ pub(super) struct State {
     pub is_listed: bool,
     /// The number of the last entry.
     pub last: u32,
+    /// The name behind which the rest is to be listed, once all this is told: very large directories are taken in parts.
+    pub rest: Option<Box<[u8]>>,
     /// Which entries are waited for; empty where none is.
     pub is_waited_for: Vec<bool>,
     pub waited_for: usize,

@@ -14,6 +14,8 @@ use super::{Facts, Kind};
 pub(crate) struct Listing {
     names: Names,
     entries: Vec<Entry>,
+    /// Whether entries of later names were left out.
+    is_cut: bool,
 }
 
 /// Names one after the other, each ended by a zero byte.
@@ -74,23 +76,62 @@ impl Names {
 }
 
 impl Listing {
-    /// Lists an open directory. Types come from the directory itself; where it does not know them, each entry is looked at.
-    pub fn of(directory: BorrowedFd<'_>) -> io::Result<Self> {
+    /// The first `most` entries of an open directory whose names are behind `after`, sorted. Where there are more, all names
+    /// are listed again for those: a directory of any size takes bounded memory, and no place on a disk.
+    pub fn sorted(directory: BorrowedFd<'_>, after: &[u8], most: usize) -> io::Result<Self> {
         let mut listing = Self::default();
         rustix::fs::seek(directory, SeekFrom::Start(0))?;
-        while listing.add_some(directory)?.is_some() {}
-        let Self { names, entries } = &mut listing;
+        let mut last: Option<Vec<u8>> = None;
+        let mut is_end = false;
+        while !is_end {
+            let is_wanted = |name: &[u8]| name > after && last.as_deref().is_none_or(|last| name < last);
+            is_end = listing.add_some(directory, is_wanted)?.is_none();
+            if listing.entries.len() > if is_end { most } else { 2 * most } {
+                last = Some(listing.cut(most));
+            }
+        }
+        let Self { names, entries, .. } = &mut listing;
         entries.sort_unstable_by(|one, other| names.bytes(one.name()).cmp(names.bytes(other.name())));
         entries.dedup_by(|one, other| names.bytes(one.name()) == names.bytes(other.name()));
         Ok(listing)
     }
 
+    /// Leaves the first `most` in the order of names, of which there are more, and gives the name of the last.
+    fn cut(&mut self, most: usize) -> Vec<u8> {
+        let (names, mut entries) = (std::mem::take(&mut self.names), std::mem::take(&mut self.entries));
+        let by_name = |one: &Entry, other: &Entry| names.bytes(one.name()).cmp(names.bytes(other.name()));
+        let (_, last, _) = entries.select_nth_unstable_by(most - 1, by_name);
+        let last = names.bytes(last.name()).to_vec();
+        for entry in &entries[..most] {
+            self.push(names.c_str(entry.name()), entry.inode, entry.kind);
+        }
+        self.is_cut = true;
+        last
+    }
+
+    /// The last name of a sorted listing behind which there are others; `None` where it is complete.
+    pub fn end(&self) -> Option<&[u8]> {
+        self.entries.last().filter(|_| self.is_cut).map(|last| self.name(last))
+    }
+
+    /// Lets go of what is behind a name, in a sorted listing.
+    pub fn end_with(&mut self, name: &[u8]) {
+        let kept = self
+            .entries
+            .partition_point(|entry| self.names.bytes(entry.name()) <= name);
+        self.entries.truncate(kept);
+    }
+
     /// Adds what the system gives at a call, in its order, from where the last call on these handles ended. Gives where the
     /// next goes on; `None` at the end.
-    pub fn add_some(&mut self, directory: BorrowedFd<'_>) -> io::Result<Option<u64>> {
+    pub fn add_some(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        is_wanted: impl Fn(&[u8]) -> bool,
+    ) -> io::Result<Option<u64>> {
         let mut failed = None;
         let next = seekless_sys::list_entries(directory, &mut |name, inode, kind| {
-            if failed.is_some() {
+            if failed.is_some() || !is_wanted(name.to_bytes()) {
                 return;
             }
             let kind = match kind {
@@ -105,12 +146,18 @@ impl Listing {
                 },
                 known => known.into(),
             };
-            match self.names.push(name) {
-                Some(name) => self.entries.push(Entry::new(inode, name, kind)),
-                None => failed = Some(io::Error::other("the names in it take more than 4 GiB")),
+            if !self.push(name, inode, kind) {
+                failed = Some(io::Error::other("the names in it take more than 4 GiB"));
             }
         })?;
         failed.map_or(Ok(next), Err)
+    }
+
+    /// Whether there was room for the name.
+    fn push(&mut self, name: &CStr, inode: u64, kind: Kind) -> bool {
+        let name = self.names.push(name);
+        self.entries.extend(name.map(|name| Entry::new(inode, name, kind)));
+        name.is_some()
     }
 
     /// Makes room for other entries, in the same memory.
@@ -164,6 +211,8 @@ pub(crate) fn merge<'a>(one: &'a Listing, other: &'a Listing) -> impl Iterator<I
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
 
     fn listing(names: &[&CStr]) -> Listing {
@@ -195,6 +244,29 @@ mod tests {
             ("f", false, true),
         ];
         assert_eq!(met, expected.map(|(name, left, right)| (name.to_owned(), left, right)));
+    }
+
+    #[test]
+    fn parts_of_a_listing_are_the_whole_in_order_and_none_is_longer_than_it_may_be() {
+        let place = tempfile::tempdir().unwrap();
+        let mut names: Vec<Vec<u8>> = (0..5000)
+            .map(|number| (number * 7919 % 5000).to_string().into_bytes())
+            .collect();
+        for name in &names {
+            std::fs::write(place.path().join(str::from_utf8(name).unwrap()), b"").unwrap();
+        }
+        names.sort();
+        let directory = std::fs::File::open(place.path()).unwrap();
+        for most in [1000, 1250, 4999, 5000, 5001] {
+            let (mut found, mut after) = (Vec::new(), Some(Vec::new()));
+            while let Some(name) = after {
+                let part = Listing::sorted(directory.as_fd(), &name, most).unwrap();
+                assert!(part.len() <= most);
+                after = part.end().map(<[u8]>::to_vec);
+                found.extend(part.entries.iter().map(|entry| part.name(entry).to_vec()));
+            }
+            assert_eq!(found, names, "{most}");
+        }
     }
 
     #[test]

@@ -171,7 +171,7 @@ impl Level {
         }
         self.entries.clear();
         self.next = 0;
-        self.rest = match self.entries.add_some(directory) {
+        self.rest = match self.entries.add_some(directory, |_| true) {
             // It was removed, and so was all in it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             listed => listed?,
