@@ -156,14 +156,10 @@ impl<const TREES: usize, T> Directory<TREES, T> {
                         failed(tree, "opening it again", error);
                         None
                     }
-                    Ok(above) => {
-                        let above = above.borrowed();
-                        let one = |tree: usize| openat(above[tree], &self.name, DIRECTORY, Mode::empty());
-                        in_each("opening", failed, one)
-                    }
+                    Ok(above) => self.open_in(&above, failed),
                 };
                 parent.release(1);
-                Handles::new(opened?, &self.limit)
+                opened?
             }
         };
         let facts = in_each("looking at it", failed, |tree| Facts::of(&handles.directories[tree]))?;
@@ -217,15 +213,20 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         Ok(handles)
     }
 
-    fn reopen(&self, above: &Handles<TREES>) -> Result<Arc<Handles<TREES>>, (usize, Errno)> {
-        let mut failure = (0, Errno::BADF);
-        let mut failed = |tree, _, error| failure = (tree, error);
+    fn open_in(
+        &self,
+        above: &Handles<TREES>,
+        failed: &mut dyn FnMut(usize, &'static str, Errno),
+    ) -> Option<Arc<Handles<TREES>>> {
         let above = above.borrowed();
         let one = |tree: usize| openat(above[tree], &self.name, DIRECTORY, Mode::empty());
-        let Some(opened) = in_each("", &mut failed, one) else {
-            return Err(failure);
-        };
-        let handles = Handles::new(opened, &self.limit);
+        Some(Handles::new(in_each("opening", failed, one)?, &self.limit))
+    }
+
+    fn reopen(&self, above: &Handles<TREES>) -> Result<Arc<Handles<TREES>>, (usize, Errno)> {
+        let mut failure = (0, Errno::BADF);
+        let opened = self.open_in(above, &mut |tree, _, error| failure = (tree, error));
+        let handles = opened.ok_or(failure)?;
         let mut state = self.lock();
         for (tree, directory) in handles.directories.iter().enumerate() {
             let facts = Facts::of(directory).map_err(|error| (tree, error))?;
