@@ -1,7 +1,7 @@
 //! What only Linux has: the same functions for all other systems, which say so.
 
 use std::ffi::{CStr, OsStr};
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};

@@ -6,8 +6,9 @@
 //! trees may be deeper than a path may be long. Symbolic links below the two roots are never followed, and what is
 //! neither file nor folder is never opened. Mount points are entered, as `diff -r` does.
 //!
-//! Memory: the entries of the folders at work (about 50 bytes and the name for each), bounded by the largest folder or a
-//! quarter of a million entries, and the folders that are still to be entered.
+//! Memory: the entries of the folders at work (about 50 bytes and the name for each), a quarter of a million of them, or
+//! two million where one folder has more; and the folders that are still to be entered. A larger folder is taken in parts,
+//! and its names are read again for each.
 //!
 //! ```
 //! use std::ops::ControlFlow;

@@ -2,9 +2,11 @@
 //!
 //! Every name is resolved once, below the handle of the directory that it was listed in: so what is renamed or becomes a
 //! symbolic link meanwhile leads nobody out of the tree, and trees may be deeper than a path may be long. Types and inodes
-//! come with the names. [`Directory`] and [`Listing`] serve both; one tree is walked in the order of its directories, by as
-//! many entries at a time as the system gives, so that a directory of any size takes bounded memory. Two trees need the order
-//! of names: `tree` walks them.
+//! come with the names. Handles that wait are closed where many are open, and opened again with device and inode checked.
+//!
+//! One tree is walked in the order of its directories, by as many entries at a time as the system gives, so that a directory of
+//! any size takes bounded memory. Two trees in step need the order of names: there a listing is sorted, in parts where it is
+//! very long, and `tree` walks both.
 //!
 //! Symbolic links are followed where they are named, and never below.
 
