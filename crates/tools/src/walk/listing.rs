@@ -84,7 +84,9 @@ impl Listing {
         let mut last: Option<Vec<u8>> = None;
         let mut is_end = false;
         while !is_end {
-            let is_wanted = |name: &[u8]| name > after && last.as_deref().is_none_or(|last| name < last);
+            // Comparing with an empty name is a call for each entry, too.
+            let is_behind = |name: &[u8]| after.is_empty() || name > after;
+            let is_wanted = |name: &[u8]| is_behind(name) && last.as_deref().is_none_or(|last| name < last);
             is_end = listing.add_some(directory, is_wanted)?.is_none();
             if listing.entries.len() > if is_end { most } else { 2 * most } {
                 last = Some(listing.cut(most));
