@@ -16,7 +16,7 @@ use seekless_tools::holes::{self, Dig, Stop};
 use seekless_tools::walk::{FileAt, Selection};
 use signal_hook::consts::SIGIO;
 
-use super::{Failure, unless_failed, unless_stopped, unwritten};
+use super::{Failure, raise_open_files, unless_failed, unless_stopped, unwritten};
 use crate::show::{HoleLines, Page, Picture, Width, tell_scan, visible_path};
 use crate::signals::{Caught, on_signal, survive};
 
@@ -146,6 +146,7 @@ struct Which {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    raise_open_files();
     match &arguments.action {
         Action::Show(show) => {
             let width = Width::of_stdout();
