@@ -54,11 +54,12 @@ pub use map::Map;
 pub use platform::{
     Pipe, advise, allocate, clone_file, clone_path, collapse_range, copy_file_range, copy_inode_flags, copy_path_data,
     die_with_parent, direct_alignment, drop_from_cache, drop_system_caches, enable_read_ahead, end_lease, extend,
-    extended_attributes, extended_attributes_at, extents, extents_as_known, file_system, file_system_uuid,
-    has_capabilities, holds_lease, inodes_identify, is_locked, is_one_address_space, leases_bind_all_writers,
-    list_folder, lower_priority, memory, name_file, next_data, next_hole, process_io, protection, punch_hole,
-    read_advice, read_at_dontcache, read_at_nowait, readahead, remove_extended_attribute, residency, sendfile,
-    set_extended_attribute, sync, sync_file_system, take_lease, unnamed_file, unwritten_bytes, write_at_dontcache,
+    extended_attributes, extended_attributes_at, extents, extents_as_known, file_system, file_system_of,
+    file_system_uuid, has_capabilities, holds_lease, inodes_identify, is_locked, is_one_address_space,
+    leases_bind_all_writers, list_entries, lower_priority, memory, name_file, next_data, next_hole, process_io,
+    protection, punch_hole, read_advice, read_at_dontcache, read_at_nowait, readahead, remove_extended_attribute,
+    residency, sendfile, set_extended_attribute, sync, sync_file_system, take_lease, unnamed_file, unwritten_bytes,
+    write_at_dontcache,
 };
 pub use ring::Ring;
 pub use stdio::{Locking, Stdio, StdioEnd, StdioFailure};

@@ -10,5 +10,6 @@ pub mod cmp;
 pub mod holes;
 pub mod tree;
 pub mod update;
+pub mod walk;
 
 mod handle;

@@ -13,10 +13,11 @@ use indicatif::ProgressBar;
 use seekless::plan::{Scan, THREADS_OF_FILES};
 use seekless::{Operation, StorageFacts, cache as system};
 use seekless_results::bytes;
-use seekless_tools::cache::{self, Control, FileState, Selection, Total, Watch};
+use seekless_tools::cache::{self, Control, FileState, Total, Watch};
+use seekless_tools::walk::Selection;
 use serde_json::json;
 
-use super::{Failure, unless_stopped};
+use super::{Failure, raise_open_files, unless_stopped};
 use crate::show::{Format, Lines, PLAIN, Page, Width, files, json_line, plural, progress_bar, tell_scan, visible_path};
 use crate::signals::{Caught, on_signal};
 
@@ -121,6 +122,7 @@ struct Common {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    raise_open_files();
     match &arguments.action {
         Action::Show { paths, common } => Job::new(paths, common)?.show(),
         Action::Drop {

@@ -12,10 +12,11 @@ use seekless::Operation;
 use seekless::method::parse_size;
 use seekless::plan::{SCAN, Scan};
 use seekless_results::bytes;
-use seekless_tools::holes::{self, Dig, Selection, Stop};
+use seekless_tools::holes::{self, Dig, Stop};
+use seekless_tools::walk::{FileAt, Selection};
 use signal_hook::consts::SIGIO;
 
-use super::{Failure, unless_failed, unless_stopped, unwritten};
+use super::{Failure, raise_open_files, unless_failed, unless_stopped, unwritten};
 use crate::show::{HoleLines, Page, Picture, Width, tell_scan, visible_path};
 use crate::signals::{Caught, on_signal, survive};
 
@@ -145,12 +146,13 @@ struct Which {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    raise_open_files();
     match &arguments.action {
         Action::Show(show) => {
             let width = Width::of_stdout();
-            let work = |path: &Path, stop: &Stop| {
-                let mut picture = Picture::of(path, width, show.map);
-                let shown = holes::show(path, show.scan, stop, &mut |stretch| picture.add(stretch))?;
+            let work = |file: &FileAt, stop: &Stop| {
+                let mut picture = Picture::of(file.path(), width, show.map);
+                let shown = holes::show(file, show.scan, stop, &mut |stretch| picture.add(stretch))?;
                 Ok((shown, picture))
             };
             let scanned = Scanned::default();
@@ -168,7 +170,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 verify: dig.verify,
             };
             let done = (!dig.dry_run).then_some("dug");
-            let work = |path: &Path, stop: &Stop| holes::dig(path, how, stop);
+            let work = |file: &FileAt, stop: &Stop| holes::dig(file, how, stop);
             let scanned = Scanned::default();
             let done = Job::new(&dig.which)?.run(done, work, |lines, dug| {
                 scanned.count(dug.allocated_before_bytes.min(dug.bytes));
@@ -178,12 +180,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             done
         }
         Action::Fill(fill) => {
-            let work = |path: &Path, _: &Stop| holes::fill(path);
+            let work = |file: &FileAt, _: &Stop| holes::fill(file);
             Job::new(fill)?.run(Some("filled"), work, |lines, filled| lines.filled(&filled))
         }
         Action::Punch(punch) => {
             expect_wishes()?;
-            let punched = holes::punch(&punch.file, punch.offset, punch.length)?;
+            let punched = holes::punch(&FileAt::named(&punch.file), punch.offset, punch.length)?;
             let told = HoleLines::new(Page::stdout(), punch.json).punched(&punched);
             let done = format!("{}: the hole is punched", visible_path(&punch.file));
             Ok(told.with_context(|| unwritten(Some(&done)))?)
@@ -272,7 +274,7 @@ impl<'a> Job<'a> {
     fn run<T: Send>(
         &self,
         done: Option<&str>,
-        work: impl Fn(&Path, &Stop) -> holes::Result<T> + Sync,
+        work: impl Fn(&FileAt, &Stop) -> holes::Result<T> + Sync,
         tell: impl Fn(&mut HoleLines<'_>, T) -> std::io::Result<()>,
     ) -> Result<(), Failure> {
         let out = BufWriter::new(anstream::stdout().lock());
@@ -294,7 +296,7 @@ impl<'a> Job<'a> {
                 ControlFlow::Continue(())
             }
         };
-        let work = |path: &Path| work(path, &self.stop);
+        let work = |file: &FileAt| work(file, &self.stop);
         let left = holes::each_file(&self.selection, &self.stop, work, each, &mut |path, reason| {
             unlisted.push(anyhow::anyhow!("{}: {reason}", visible_path(&path)));
         });

@@ -18,6 +18,7 @@ use std::io::{stdin, stdout};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use rustix::process::{Resource, Rlimit};
 
 use crate::signals::Caught;
 
@@ -84,6 +85,16 @@ pub enum Failure {
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::Error(error.into())
+    }
+}
+
+/// Directories are held open; how many a process may open is a wish of long ago, which the hard limit may lift.
+fn raise_open_files() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let current = limit.maximum;
+    // Without it fewer directories are open at a time.
+    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, Rlimit { current, ..limit }) {
+        tracing::debug!(%error, "the limit of open files stays");
     }
 }
 

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -216,6 +217,70 @@ fn other_file_systems_are_entered_only_where_that_is_asked_for() {
             .succeeded(),
     );
     assert_eq!((&sum["files"], &sum["other_file_systems"]), (&1.into(), &0.into()));
+}
+
+#[test]
+fn a_folder_that_is_bound_into_itself_is_walked_to_an_end() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("tree/inner/again")).unwrap();
+    place.file("tree/inner/file", b"bytes");
+    let Some(_mount) = Mount::bind(&place.path("tree"), &place.path("tree/inner/again")) else {
+        return;
+    };
+    let sum = total(&place.run(&["cache", "show", "tree", "--json"]).succeeded());
+    assert_eq!((&sum["files"], &sum["repeated"]), (&1.into(), &1.into()), "by a root");
+    let sum = total(&place.run(&["cache", "show", ".", "--json"]).succeeded());
+    assert_eq!(
+        (&sum["files"], &sum["failed"]),
+        (&2.into(), &0.into()),
+        "by another folder"
+    );
+}
+
+#[test]
+fn a_file_is_found_by_a_path_that_is_too_long_for_the_system() {
+    let place = Place::new();
+    let length = place.deep_file(&[1; 10_000]);
+    for action in ["warm", "show", "drop"] {
+        let ended = place.run(&["cache", action, "--all", "--json", "."]);
+        let shown = objects(&ended);
+        let file = shown.iter().find(|object| object["kind"] == "file").unwrap();
+        assert_eq!(
+            file["path"].as_str().unwrap().len(),
+            "./".len() + length,
+            "{}",
+            ended.stderr
+        );
+        let sum = total(&ended);
+        assert_eq!((&sum["files"], &sum["bytes"]), (&1.into(), &10_000.into()));
+    }
+}
+
+#[test]
+fn many_folders_are_walked_with_few_files_open() {
+    let place = Place::new();
+    for n in 0..3000 {
+        fs::create_dir_all(place.path(format!("{}/{n}", n / 100))).unwrap();
+        place.file(format!("{}/{n}/file", n / 100), b"");
+    }
+    let mut command = Command::new("sh");
+    let limited = command.args([
+        "-c",
+        "ulimit -n 48; exec \"$0\" cache show . --json",
+        env!("CARGO_BIN_EXE_seekless"),
+    ]);
+    let piped = limited
+        .current_dir(place.folder())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let ended = Ended::of(piped.spawn().unwrap());
+    let sum = total(&ended);
+    assert_eq!(
+        (&sum["files"], &sum["failed"]),
+        (&3000.into(), &0.into()),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

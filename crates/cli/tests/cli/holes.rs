@@ -239,6 +239,21 @@ fn folders_need_a_word_and_are_summed_up() {
 }
 
 #[test]
+fn a_file_is_dug_and_filled_by_a_path_that_is_too_long_for_the_system() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    place.deep_file(&vec![0; 100_000]);
+    let dug = place.run(&["holes", "dig", "--verify", "-r", "."]).succeeded().stdout;
+    assert!(dug.contains("1 hole of 100 kB"), "{dug}");
+    let shown = place.run(&["holes", "show", "--scan", "-r", "."]).succeeded().stdout;
+    assert!(shown.contains("1 hole of 100 kB"), "{shown}");
+    let filled = place.run(&["holes", "fill", "-r", "."]).succeeded();
+    assert!(filled.stderr.is_empty(), "{}", filled.stderr);
+}
+
+#[test]
 fn one_file_that_cannot_be_dug_does_not_keep_the_rest() {
     let place = Place::new();
     if !has_holes(&place) {

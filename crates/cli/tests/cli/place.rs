@@ -1,14 +1,16 @@
 //! A folder to run the command in, and what all themes ask about it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use seekless_record::Run;
+use seekless_sys::Folder;
 use tempfile::TempDir;
 
 /// No command of these tests takes longer; one that does is stuck.
@@ -45,6 +47,18 @@ impl Place {
         let path = self.path(name);
         fs::write(&path, bytes).expect("a file is written");
         path
+    }
+
+    /// Makes a directory whose path is longer than systems take, with a file `file` in it. Gives the length of the file's path.
+    pub fn deep_file(&self, bytes: &[u8]) -> usize {
+        let (name, levels) = (OsString::from("n".repeat(250)), 20);
+        let mut at = Folder::open(&self.folder()).unwrap();
+        for _ in 0..levels {
+            at = at.create_folder(&name, 0o755).unwrap();
+        }
+        let mut file = at.create_file("file".as_ref(), 0o644).unwrap();
+        file.write_all(bytes).unwrap();
+        levels * (name.len() + 1) + "file".len()
     }
 
     /// The command, with its folders and nothing of the user's.
@@ -237,6 +251,11 @@ impl Mount {
     pub fn bindfs(source: &Path, folder: &Path, options: &[&str]) -> Option<Self> {
         let options: Vec<_> = options.iter().map(OsStr::new).collect();
         Self::by("bindfs", &[&options[..], &[source.as_os_str()]].concat(), folder)
+    }
+
+    /// A folder again, by the system; as [`Mount::bindfs`].
+    pub fn bind(source: &Path, folder: &Path) -> Option<Self> {
+        Self::by("mount", &[OsStr::new("--bind"), source.as_os_str()], folder)
     }
 
     /// The ext4 of an image, by FUSE; as [`Mount::bindfs`].

@@ -1,6 +1,5 @@
 //! Several files at once, a thread each: for what waits for the device in other calls than reads.
 
-use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
@@ -16,14 +15,14 @@ pub struct Threads {
 
 impl Threads {
     /// What comes of each file, in their order.
-    pub fn map<T: Send>(&self, files: &[PathBuf], one: impl Fn(&Path) -> T + Sync) -> Vec<T> {
+    pub fn map<F: Sync, T: Send>(&self, files: &[F], one: impl Fn(&F) -> T + Sync) -> Vec<T> {
         // Without threads of our own files are worked on one after the other.
         let make = || ThreadPoolBuilder::new().num_threads(THREADS_OF_FILES).build().ok();
         let pool = (files.len() > 1).then(|| self.pool.get_or_init(make));
         match pool.and_then(Option::as_ref) {
             // A large file must not keep those beside it waiting, so threads take few at a time.
-            Some(pool) => pool.install(|| files.par_iter().with_max_len(4).map(|path| one(path)).collect()),
-            None => files.iter().map(|path| one(path)).collect(),
+            Some(pool) => pool.install(|| files.par_iter().with_max_len(4).map(&one).collect()),
+            None => files.iter().map(one).collect(),
         }
     }
 }

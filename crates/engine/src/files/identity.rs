@@ -12,6 +12,12 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Of the numbers that stat(2) gives.
+    #[must_use]
+    pub fn new(device: u64, inode: u64) -> Self {
+        Self { device, inode }
+    }
+
     /// Of a file that was looked at.
     #[must_use]
     pub fn of(metadata: &Metadata) -> Self {

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use seekless_sys::{self as sys, Support};
 
 use crate::error::{Error, Result};
-use crate::files::open_regular;
+use crate::files::{open_regular, require_regular};
 use crate::plan::WARMED_BYTES;
 
 /// How much of a file is in the page cache.
@@ -73,6 +73,27 @@ impl CachedFile {
             file,
             metadata,
         })
+    }
+
+    /// Takes a file that is open for reading; errors call it `path`.
+    ///
+    /// # Errors
+    /// [`Error::NotRegular`], and the system's errors of looking at it.
+    pub fn of(file: File, path: &Path) -> Result<Self> {
+        let metadata = file.metadata();
+        let metadata = metadata.map_err(|error| Error::system(path, "looking at it", error))?;
+        require_regular(path, &metadata)?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            metadata,
+        })
+    }
+
+    /// The open file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
     /// What the system told about the file when it was opened.

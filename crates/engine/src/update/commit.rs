@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -263,7 +264,7 @@ pub(super) fn refuse_second(place: &Place) -> Result<()> {
             // Somebody has a lease.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let found = std::fs::metadata(&place.path);
-                if !found.is_ok_and(|found| sys::is_locked(&found)) {
+                if !found.is_ok_and(|found| sys::is_locked(found.dev(), found.ino())) {
                     return Ok(());
                 }
                 if started.elapsed() > LINGERING {

@@ -158,8 +158,16 @@ pub fn copy_inode_flags(_from: &File, _to: &File) -> io::Result<()> {
 
 /// The file system behind `path`: statvfs(3), which does not tell its type.
 pub fn file_system(path: &Path) -> io::Result<FileSystem> {
-    let space = rustix::io::retry_on_intr(|| rustix::fs::statvfs(path))?;
-    Ok(FileSystem {
+    Ok(described(&rustix::io::retry_on_intr(|| rustix::fs::statvfs(path))?))
+}
+
+/// The file system of an open file: fstatvfs(3), which does not tell its type.
+pub fn file_system_of(file: impl AsFd) -> io::Result<FileSystem> {
+    Ok(described(&rustix::io::retry_on_intr(|| rustix::fs::fstatvfs(&file))?))
+}
+
+fn described(space: &rustix::fs::StatVfs) -> FileSystem {
+    FileSystem {
         type_name: "unknown".to_owned(),
         block_bytes: space.f_frsize,
         free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
@@ -167,7 +175,7 @@ pub fn file_system(path: &Path) -> io::Result<FileSystem> {
         read_only: space.f_flag.contains(StatVfsMountFlags::RDONLY),
         is_network: false,
         inodes_identify: false,
-    })
+    }
 }
 
 /// No: what the file system is cannot be told.
@@ -244,16 +252,17 @@ pub(crate) fn errno_location() -> *mut libc::c_int {
     unsafe { location() }
 }
 
-/// Tells every entry of an open folder with its inode and type, from the beginning, but for `.` and `..`: readdir(3).
-pub fn list_folder(folder: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, FileType)) -> io::Result<()> {
-    for entry in Dir::read_from(folder)? {
+/// Tells all entries of an open directory with inode and type, from the beginning, but for `.` and `..`: readdir(3). `None`, as
+/// there are no more.
+pub fn list_entries(directory: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, FileType)) -> io::Result<Option<u64>> {
+    for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name();
         if name != c"." && name != c".." {
             each(name, entry.ino(), entry.file_type());
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// `Unavailable`: flags of files are other systems' own.

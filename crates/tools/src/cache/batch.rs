@@ -2,16 +2,17 @@
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use rustix::fs::OFlags;
 use seekless::batch::Threads;
 use seekless::cache::{CachedFile, Resident};
 use seekless::files::Identity;
 use seekless::full_text;
 use seekless::plan::FILES_AHEAD;
 
-use super::selection::{Found, Root, Selection, is_sure};
 use super::{Control, FileState, Total, Watch};
+use crate::walk::{FileAt, Found, Root, Selection, is_sure};
 
 /// What became of a file.
 pub(super) struct Acted {
@@ -53,6 +54,8 @@ struct Job<'a> {
 /// A file that was acted on.
 struct Done {
     id: Identity,
+    /// Whether it was named itself, too.
+    is_elsewhere: bool,
     has_more_names: bool,
     state: FileState,
 }
@@ -73,7 +76,7 @@ impl Job<'_> {
             let mut is_end = true;
             for found in walk.by_ref() {
                 match found {
-                    Found::File(path) => files.push(path),
+                    Found::File(file) => files.push(file),
                     Found::Link => total.links += 1,
                     Found::Special => total.special += 1,
                     Found::OtherFileSystem => total.other_file_systems += 1,
@@ -88,7 +91,7 @@ impl Job<'_> {
                     break;
                 }
             }
-            for done in self.act_on(&files, !root.is_folder) {
+            for done in self.act_on(&files) {
                 if !self.tell(done, root, &mut total, watch) {
                     return total;
                 }
@@ -101,21 +104,35 @@ impl Job<'_> {
     }
 
     /// What became of the files, in their order; nothing of those that were not begun when all was stopped.
-    fn act_on(&self, files: &[PathBuf], is_named: bool) -> Vec<Option<Outcome>> {
-        let one = |path: &Path| (!self.control.is_stopped()).then(|| self.one(path, is_named));
+    fn act_on(&self, files: &[FileAt]) -> Vec<Option<Outcome>> {
+        let one = |file: &FileAt| (!self.control.is_stopped()).then(|| self.one(file));
         self.threads.map(files, one)
     }
 
-    fn one(&self, path: &Path, is_named: bool) -> Outcome {
-        let acted = CachedFile::open(path).and_then(|file| Ok(((self.act)(&file)?, file)));
-        let (acted, file) = acted.map_err(|error| (path.to_owned(), reason_of(error)))?;
+    fn one(&self, file: &FileAt) -> Outcome {
+        let path = file.path();
+        let failed = |reason| (path.to_owned(), reason);
+        let cached = if file.is_named() {
+            CachedFile::open(path)
+        } else {
+            let opened = file.open(OFlags::RDONLY);
+            CachedFile::of(
+                opened.map_err(|(action, error)| failed(format!("{action} failed: {error}")))?,
+                path,
+            )
+        };
+        let acted = cached.and_then(|cached| Ok(((self.act)(&cached)?, cached)));
+        let (acted, cached) = acted.map_err(|error| failed(reason_of(error)))?;
+        let metadata = cached.metadata();
+        let id = Identity::of(metadata);
         Ok(Done {
-            id: Identity::of(file.metadata()),
-            has_more_names: file.metadata().nlink() > 1,
+            id,
+            is_elsewhere: self.selection.contains(id) && is_sure(cached.file()),
+            has_more_names: metadata.nlink() > 1 && is_sure(cached.file()),
             state: FileState {
                 path: path.to_owned(),
-                is_named,
-                bytes: file.metadata().len(),
+                is_named: file.is_named(),
+                bytes: metadata.len(),
                 before: acted.before,
                 resident: acted.resident,
             },
@@ -143,8 +160,7 @@ impl Job<'_> {
     }
 
     fn is_repeated(&mut self, done: &Done) -> bool {
-        let path = &done.state.path;
-        self.selection.is_named(done.id, path) || (done.has_more_names && !self.names.insert(done.id) && is_sure(path))
+        done.is_elsewhere || (done.has_more_names && !self.names.insert(done.id))
     }
 }
 

@@ -7,7 +7,8 @@
 //! ```
 //! use std::ops::ControlFlow;
 //! use std::path::Path;
-//! use seekless_tools::cache::{self, Control, FileState, Selection, Watch};
+//! use seekless_tools::cache::{self, Control, FileState, Watch};
+//! use seekless_tools::walk::Selection;
 //! struct Silent;
 //! impl Watch for Silent {
 //!     fn file(&mut self, _: &FileState) -> ControlFlow<()> {
@@ -27,7 +28,6 @@
 //! ```
 
 mod batch;
-pub(crate) mod selection;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -37,8 +37,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use seekless::cache::{CachedFile, Resident};
 use serde::Serialize;
 
+use crate::walk::Selection;
 use batch::{Acted, run};
-pub use selection::{Selection, SelectionError};
 
 /// A file and what of it is in the page cache.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,9 @@
 //! Digging: blocks of zeros become holes, in place, while the file's bytes stay the same.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc;
 
 use seekless::files::{allocated_bytes, data_ranges, read_some};
@@ -12,9 +11,10 @@ use seekless_sys::MappedBytes;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::held::{Held, block_bytes, require_regular};
+use super::held::{Held, block_bytes, open_regular};
 use super::zeros::{PIECE_BYTES, Zeros};
 use super::{Error, Result, Stop};
+use crate::walk::FileAt;
 
 /// How to dig.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,11 +51,11 @@ pub struct Dug {
 /// # Errors
 /// Where no lease is granted, the file system cannot punch holes, or what is read afterwards is not what it was. Ends
 /// with [`Error::Wanted`] where somebody wants to open the file meanwhile; holes made until then stay.
-pub fn dig(path: &Path, how: Dig, stop: &Stop) -> Result<Dug> {
+pub fn dig(file: &FileAt, how: Dig, stop: &Stop) -> Result<Dug> {
     if how.dry_run {
-        return look(path, how, stop);
+        return look(file, how, stop);
     }
-    let held = Held::open(path)?;
+    let held = Held::open(file)?;
     let dug = dig_held(&held, how, stop);
     let restored = held.restore_times();
     let dug = dug?;
@@ -64,9 +64,9 @@ pub fn dig(path: &Path, how: Dig, stop: &Stop) -> Result<Dug> {
 }
 
 /// What digging would do.
-fn look(path: &Path, how: Dig, stop: &Stop) -> Result<Dug> {
-    let metadata = require_regular(path)?;
-    let file = File::open(path).map_err(|error| Error::system(path, "opening it", error))?;
+fn look(file: &FileAt, how: Dig, stop: &Stop) -> Result<Dug> {
+    let path = file.path();
+    let (file, metadata) = open_regular(file)?;
     let allocated = allocated_bytes(&metadata);
     let mut dug = Dug {
         path: path.to_owned(),
@@ -77,7 +77,7 @@ fn look(path: &Path, how: Dig, stop: &Stop) -> Result<Dug> {
     };
     let failed = |error| Error::system(path, "looking for zeros in it", error);
     let zeros = Zeros {
-        block_bytes: block_bytes(path)?,
+        block_bytes: block_bytes(&file, path)?,
         min_bytes: how.min_bytes,
         evict: false,
     };

@@ -1,18 +1,15 @@
 //! The files that a job is about: those named, and those in folders, each once.
 
 use std::collections::HashSet;
-use std::fs;
 use std::ops::ControlFlow;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use seekless::batch::Threads;
-use seekless::files::Identity;
 use seekless::plan::FILES_AHEAD;
 
+use super::Stop;
 use super::zeros::PIECE_BYTES;
-use super::{Selection, Stop};
-use crate::cache::selection::{Found, is_sure};
+use crate::walk::{FileAt, Found, Selection};
 
 /// What of folders was not worked on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,17 +27,17 @@ pub struct Left {
 pub fn each_file<T: Send>(
     selection: &Selection,
     stop: &Stop,
-    work: impl Fn(&Path) -> T + Sync,
+    work: impl Fn(&FileAt) -> T + Sync,
     mut tell: impl FnMut(&Path, T) -> ControlFlow<()>,
     failed: &mut dyn FnMut(PathBuf, String),
 ) -> Left {
     let threads = Threads::default();
-    let mut work_on = |paths: Vec<PathBuf>| {
-        let done = threads.map(&paths, |path| (!stop.is_stopped()).then(|| work(path)));
-        for (path, done) in paths.iter().zip(done) {
+    let mut work_on = |files: Vec<FileAt>| {
+        let done = threads.map(&files, |file| (!stop.is_stopped()).then(|| work(file)));
+        for (file, done) in files.iter().zip(done) {
             // All that was done is told, whoever stopped the rest.
             if let Some(done) = done {
-                tell(path, done)?;
+                tell(file.path(), done)?;
             }
         }
         if stop.is_stopped() {
@@ -49,9 +46,9 @@ pub fn each_file<T: Send>(
         ControlFlow::Continue(())
     };
     let mut waiting = Vec::new();
-    let mut take = |path: PathBuf, is_small: bool| {
+    let mut take = |file: FileAt, is_small: bool| {
         if is_small {
-            waiting.push(path);
+            waiting.push(file);
             if waiting.len() < FILES_AHEAD {
                 return ControlFlow::Continue(());
             }
@@ -59,7 +56,7 @@ pub fn each_file<T: Send>(
         }
         // All threads work on a large one.
         work_on(std::mem::take(&mut waiting))?;
-        work_on(vec![path])
+        work_on(vec![file])
     };
     let (left, ended) = files(selection, &mut take, failed);
     if ended.is_continue() {
@@ -68,10 +65,10 @@ pub fn each_file<T: Send>(
     left
 }
 
-/// Calls `file` with each file, and whether it is known to be small.
+/// Calls `take` with each file, and whether it is known to be small.
 fn files(
     selection: &Selection,
-    file: &mut dyn FnMut(PathBuf, bool) -> ControlFlow<()>,
+    take: &mut dyn FnMut(FileAt, bool) -> ControlFlow<()>,
     failed: &mut dyn FnMut(PathBuf, String),
 ) -> (Left, ControlFlow<()>) {
     let mut left = Left::default();
@@ -79,19 +76,19 @@ fn files(
     for root in selection.roots() {
         for found in selection.walk(root) {
             match found {
-                Found::File(path) => {
+                Found::File(file) => {
                     // What cannot be looked at says so when it is opened.
-                    let metadata = fs::metadata(&path).ok().filter(|_| root.is_folder);
-                    let is_repeated = metadata.as_ref().is_some_and(|metadata| {
-                        let id = Identity::of(metadata);
-                        selection.is_named(id, &path)
-                            || (metadata.nlink() > 1 && !several_names.insert(id) && is_sure(&path))
+                    let facts = file.facts().ok().filter(|_| !file.is_named());
+                    let is_repeated = facts.is_some_and(|facts| {
+                        let id = facts.id();
+                        let is_met = selection.contains(id) || (facts.names > 1 && !several_names.insert(id));
+                        is_met && file.is_sure(&facts)
                     });
                     if is_repeated {
                         left.repeated += 1;
                         continue;
                     }
-                    let ended = file(path, metadata.is_some_and(|metadata| metadata.len() <= PIECE_BYTES));
+                    let ended = take(file, facts.is_some_and(|facts| facts.bytes <= PIECE_BYTES));
                     if ended.is_break() {
                         return (left, ended);
                     }

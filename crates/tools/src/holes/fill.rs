@@ -1,13 +1,14 @@
 //! Filling: holes get blocks again, so that writing to them can find no full file system. Bytes stay the same.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use seekless_sys::{self as sys, Extent, Support};
 use serde::Serialize;
 
 use super::held::{Held, unavailable};
 use super::{Error, Result};
+use crate::walk::FileAt;
 
 /// What was filled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -27,14 +28,15 @@ pub struct Filled {
 ///
 /// # Errors
 /// Where no lease is granted, the file system cannot allocate or has no room; then the holes are as they were.
-pub fn fill(path: &Path) -> Result<Filled> {
-    let held = Held::open(path)?;
+pub fn fill(file: &FileAt) -> Result<Filled> {
+    let held = Held::open(file)?;
+    let path = held.path;
     let holes = holes(&held)?;
     let needed_bytes = match &holes {
         Some(holes) => holes.iter().map(|hole| hole.end - hole.start).sum(),
         None => held.metadata.len().saturating_sub(held.allocated_before_bytes()),
     };
-    let file_system = sys::file_system(path).map_err(|error| held.failed("asking for room", error))?;
+    let file_system = sys::file_system_of(&held.file).map_err(|error| held.failed("asking for room", error))?;
     if needed_bytes > file_system.free_bytes {
         return Err(Error::NoRoom {
             path: path.to_owned(),

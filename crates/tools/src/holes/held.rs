@@ -4,19 +4,21 @@
 //! is ever set here: a file that a change would take privileges from is left alone. Times are set back only where nobody
 //! else changed anything.
 
-use std::fs::{self, File, FileTimes, Metadata};
+use std::fs::{File, FileTimes, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use seekless::error::NotAlone;
-use seekless::files::{self, Lease, Stamp, kind_of};
-use seekless_sys::{self as sys, Access, Opening, Support};
+use seekless::files::{self, Identity, Lease, Stamp};
+use seekless_sys::{self as sys, FileSystem, Support};
 
 use super::Result;
 use super::error::{Error, OPENING};
 use super::holders::holders;
+use crate::walk::{Facts, FileAt, Kind};
 
 /// A file under a write lease.
 pub(super) struct Held<'a> {
@@ -34,31 +36,30 @@ const ASKED_FROM_BYTES: u64 = 64 << 20;
 
 impl<'a> Held<'a> {
     /// Opens a regular file for writing, locks it as updates do, and takes the lease.
-    pub fn open(path: &'a Path) -> Result<Self> {
+    pub fn open(file: &'a FileAt) -> Result<Self> {
+        let path = file.path();
         // Before it is opened: opening some devices does something.
-        let found = require_regular(path)?;
+        let found = require_regular(file)?;
         // And opening it ends the lease of another who is at it.
-        if found.len() >= ASKED_FROM_BYTES && sys::is_locked(&found) {
-            return Err(in_use(path));
+        if found.bytes >= ASKED_FROM_BYTES && sys::is_locked(found.device, found.inode) {
+            return Err(in_use(path, found.id()));
         }
-        let how = Opening::plain(Access::Overwrite);
         let failed = |action| move |error| Error::system(path, action, error);
-        let file = match sys::open(path, how) {
-            Ok(Support::Available(file)) => Arc::new(file),
-            Ok(Support::Unavailable(reason)) => return Err(unavailable(path, reason)),
+        let file = match file.open(OFlags::RDWR) {
+            Ok(file) => Arc::new(file),
             // A lease of another who keeps no lock.
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(in_use(path)),
-            Err(error) => return Err(unopened(path, error)),
+            Err((_, error)) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(in_use(path, found.id())),
+            Err((_, error)) => return Err(unopened(path, error)),
         };
         if !files::lock(&file, Duration::ZERO).map_err(failed("locking it"))? {
             drop(file);
-            return Err(in_use(path));
+            return Err(in_use(path, found.id()));
         }
         let lease = match Lease::exclusive(&file) {
             Ok(lease) => lease,
             Err(why) => {
                 drop(file);
-                return Err(not_alone(path, why));
+                return Err(not_alone(path, why, found.id()));
             }
         };
         let metadata = file.metadata().map_err(failed("looking at it"))?;
@@ -87,7 +88,7 @@ impl<'a> Held<'a> {
 
     /// The unit in which the file system allocates.
     pub fn block_bytes(&self) -> Result<u64> {
-        block_bytes(self.path)
+        block_bytes(&self.file, self.path)
     }
 
     /// What the file takes before anything was done.
@@ -192,22 +193,53 @@ impl Privilege {
     }
 }
 
-/// The unit in which a path's file system allocates.
-pub(super) fn block_bytes(path: &Path) -> Result<u64> {
-    let found = sys::file_system(path).map_err(|error| Error::system(path, "asking for its file system", error))?;
-    // A file system of a program may say anything.
-    Ok(found.block_bytes.clamp(512, 64 << 20).next_power_of_two())
+/// The file system of an open file.
+pub(super) fn file_system(file: &File, path: &Path) -> Result<FileSystem> {
+    sys::file_system_of(file).map_err(|error| Error::system(path, "asking for its file system", error))
 }
 
-/// What a path names, if that is a regular file.
-pub(super) fn require_regular(path: &Path) -> Result<Metadata> {
-    let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
+/// The unit in which a file's file system allocates.
+pub(super) fn block_bytes(file: &File, path: &Path) -> Result<u64> {
+    // A file system of a program may say anything.
+    Ok(file_system(file, path)?
+        .block_bytes
+        .clamp(512, 64 << 20)
+        .next_power_of_two())
+}
+
+/// What a regular file is, before it is opened.
+fn require_regular(file: &FileAt) -> Result<Facts> {
+    let facts = file
+        .facts()
+        .map_err(|(action, error)| Error::system(file.path(), action, error))?;
+    if facts.kind == Kind::File {
+        return Ok(facts);
+    }
+    Err(Error::Kind {
+        path: file.path().to_owned(),
+        kind: facts.kind.with_article(),
+    })
+}
+
+/// Opens a regular file for reading.
+pub(super) fn open_regular(file: &FileAt) -> Result<(File, Metadata)> {
+    let path = file.path();
+    // Opening some devices does something. What was found in a directory was a file when it was listed.
+    if file.is_named() {
+        require_regular(file)?;
+    }
+    let opened = file
+        .open(OFlags::RDONLY)
+        .map_err(|(action, error)| Error::system(path, action, error))?;
+    let metadata = opened
+        .metadata()
+        .map_err(|error| Error::system(path, "looking at it", error))?;
     if metadata.is_file() {
-        return Ok(metadata);
+        return Ok((opened, metadata));
     }
     Err(Error::Kind {
         path: path.to_owned(),
-        kind: kind_of(metadata.file_type()),
+        kind: Facts::kind_of(&metadata).with_article(),
     })
 }
 
@@ -225,7 +257,7 @@ fn unopened(path: &Path, error: std::io::Error) -> Error {
 }
 
 /// Why others cannot be kept out.
-fn not_alone(path: &Path, why: NotAlone) -> Error {
+fn not_alone(path: &Path, why: NotAlone, id: Identity) -> Error {
     match why {
         NotAlone::Unavailable(reason) => unavailable(path, reason),
         NotAlone::Elsewhere => unavailable(
@@ -233,14 +265,14 @@ fn not_alone(path: &Path, why: NotAlone) -> Error {
             "a lease here does not keep out those who write on another machine or behind the mount",
         ),
         NotAlone::System(error) => Error::system(path, "taking a lease of it, which its owner and root may,", error),
-        _ => in_use(path),
+        _ => in_use(path, id),
     }
 }
 
-fn in_use(path: &Path) -> Error {
+fn in_use(path: &Path, id: Identity) -> Error {
     Error::InUse {
         path: path.to_owned(),
-        holders: fs::metadata(path).map_or_else(|_| Vec::new(), |metadata| holders(&metadata)),
+        holders: holders(id),
     }
 }
 

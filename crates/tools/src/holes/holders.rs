@@ -1,6 +1,6 @@
 //! Who has a file open, for messages: what `/proc` shows of other processes to this user.
 
-use std::fs::{self, Metadata};
+use std::fs;
 
 use seekless::files::Identity;
 
@@ -8,7 +8,7 @@ use seekless::files::Identity;
 const MOST: usize = 3;
 
 /// Processes that have the file open, as in `less (4711)`; empty where none can be seen.
-pub(super) fn holders(file: &Metadata) -> Vec<String> {
+pub(super) fn holders(file: Identity) -> Vec<String> {
     let Ok(processes) = fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -22,12 +22,12 @@ pub(super) fn holders(file: &Metadata) -> Vec<String> {
         .collect()
 }
 
-fn has_open(process: u32, file: &Metadata) -> bool {
+fn has_open(process: u32, file: Identity) -> bool {
     let Ok(descriptors) = fs::read_dir(format!("/proc/{process}/fd")) else {
         return false;
     };
     descriptors.flatten().any(|entry| {
         let found = fs::metadata(entry.path());
-        found.is_ok_and(|found| Identity::of(&found) == Identity::of(file))
+        found.is_ok_and(|found| Identity::of(&found) == file)
     })
 }

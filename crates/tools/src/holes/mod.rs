@@ -25,7 +25,6 @@ mod zeros;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use crate::cache::{Selection, SelectionError};
 pub use dig::{Dig, Dug, dig};
 pub use error::Error;
 pub use files::{Left, each_file};

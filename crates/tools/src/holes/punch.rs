@@ -1,11 +1,12 @@
 //! Punching: a range of a file becomes a hole, whatever was there. This is the one job here that changes bytes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
 use super::held::Held;
 use super::{Error, Result};
+use crate::walk::FileAt;
 
 /// What was punched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -30,8 +31,9 @@ pub struct Punched {
 ///
 /// # Errors
 /// Where the range does not begin in the file, no lease is granted, or the file system cannot punch holes.
-pub fn punch(path: &Path, offset: u64, length: u64) -> Result<Punched> {
-    let held = Held::open(path)?;
+pub fn punch(file: &FileAt, offset: u64, length: u64) -> Result<Punched> {
+    let held = Held::open(file)?;
+    let path = held.path;
     let bytes = held.metadata.len();
     if offset >= bytes || length == 0 {
         return Err(Error::Range {

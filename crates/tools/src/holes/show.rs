@@ -7,10 +7,11 @@ use seekless::files::{allocated_bytes, data_ranges};
 use seekless_sys::{self as sys, Support};
 use serde::Serialize;
 
-use super::held::{block_bytes, require_regular};
+use super::held::{block_bytes, file_system, open_regular};
 use super::map::tell_hole;
 use super::zeros::Zeros;
 use super::{Error, Kind, Result, Stop, Stretch};
+use crate::walk::FileAt;
 
 /// What a file consists of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -42,11 +43,10 @@ pub struct Shown {
 ///
 /// # Errors
 /// What is no regular file, or cannot be opened, asked or read.
-pub fn show(path: &Path, with_zeros: bool, stop: &Stop, tell: &mut dyn FnMut(&Stretch)) -> Result<Shown> {
-    require_regular(path)?;
+pub fn show(file: &FileAt, with_zeros: bool, stop: &Stop, tell: &mut dyn FnMut(&Stretch)) -> Result<Shown> {
+    let path = file.path();
     let failed = |action| move |error| Error::system(path, action, error);
-    let file = File::open(path).map_err(failed("opening it"))?;
-    let metadata = file.metadata().map_err(failed("looking at it"))?;
+    let (file, metadata) = open_regular(file)?;
     let bytes = metadata.len();
     let found = sys::extents(&file).map_err(failed("asking for its extents"))?;
     let found = match found {
@@ -79,7 +79,7 @@ pub fn show(path: &Path, with_zeros: bool, stop: &Stop, tell: &mut dyn FnMut(&St
         }
         tell_hole(at..bytes, &mut extents, &mut count);
     }
-    shown.is_known &= !may_be_untold(path, &shown)?;
+    shown.is_known &= !may_be_untold(&file, &shown)?;
     if with_zeros {
         shown.zero_bytes = Some(zero_bytes(&file, path, bytes, stop)?);
     }
@@ -87,18 +87,17 @@ pub fn show(path: &Path, with_zeros: bool, stop: &Stop, tell: &mut dyn FnMut(&St
 }
 
 /// Whether there may be holes though none was told.
-fn may_be_untold(path: &Path, shown: &Shown) -> Result<bool> {
+fn may_be_untold(file: &File, shown: &Shown) -> Result<bool> {
     if shown.holes > 0 || shown.extents.is_some() || shown.allocated_bytes >= shown.bytes {
         return Ok(false);
     }
-    let found = sys::file_system(path).map_err(|error| Error::system(path, "asking for its file system", error))?;
-    Ok(found.may_hide_holes())
+    Ok(file_system(file, &shown.path)?.may_hide_holes())
 }
 
 fn zero_bytes(file: &File, path: &Path, bytes: u64, stop: &Stop) -> Result<u64> {
     let failed = |error| Error::system(path, "looking for zeros in it", error);
     let zeros = Zeros {
-        block_bytes: block_bytes(path)?,
+        block_bytes: block_bytes(file, path)?,
         min_bytes: 0,
         evict: false,
     };

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use super::dig::dig_held;
 use super::held::Held;
 use super::*;
+use crate::walk::{FileAt, Found, Selection};
 
 fn folders() -> Vec<TempDir> {
     let mut folders = vec![tempfile::tempdir().unwrap()];
@@ -29,7 +30,7 @@ fn folders() -> Vec<TempDir> {
 fn has_holes(folder: &Path) -> bool {
     let path = folder.join("trial");
     fs::write(&path, vec![0; 100_000]).unwrap();
-    let done = punch(&path, 0, 100_000);
+    let done = punch(&named(&path), 0, 100_000);
     fs::remove_file(&path).unwrap();
     if let Err(error) = &done {
         println!("skipped: {error}");
@@ -37,9 +38,16 @@ fn has_holes(folder: &Path) -> bool {
     done.is_ok()
 }
 
+fn named(path: &Path) -> FileAt {
+    FileAt::named(path)
+}
+
 fn stretches(path: &Path) -> (Shown, Vec<Stretch>) {
     let mut found = Vec::new();
-    let shown = show(path, true, &Stop::default(), &mut |stretch| found.push(stretch.clone())).unwrap();
+    let shown = show(&named(path), true, &Stop::default(), &mut |stretch| {
+        found.push(stretch.clone());
+    })
+    .unwrap();
     (shown, found)
 }
 
@@ -73,7 +81,7 @@ fn digging_a_file_that_is_on_the_device_drops_no_data_from_memory() {
         bytes[6 * MIB - 1] = 1;
         fs::write(&path, &bytes).unwrap();
         File::open(&path).unwrap().sync_all().unwrap();
-        let dug = dig(&path, Dig::default(), &Stop::default()).unwrap();
+        let dug = dig(&named(&path), Dig::default(), &Stop::default()).unwrap();
         assert_eq!(dug.zero_bytes, 7 * MIB as u64 - 4096);
         let file = File::open(&path).unwrap();
         if let Ok(seekless_sys::Support::Available(found)) = seekless_sys::residency(&file) {
@@ -99,7 +107,7 @@ proptest! {
             let path = folder.path().join("file");
             let bytes = make(&path, &pieces, tail);
             // Like any reading, looking changes the time of access.
-            let look = dig(&path, Dig { dry_run: true, ..Dig::default() }, &Stop::default()).unwrap();
+            let look = dig(&named(&path), Dig { dry_run: true, ..Dig::default() }, &Stop::default()).unwrap();
             let times = FileTimes::new()
                 .set_modified(SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_000_000))
                 .set_accessed(SystemTime::UNIX_EPOCH + Duration::new(1_100_000_000, 456_000_000));
@@ -108,7 +116,7 @@ proptest! {
             set_mode(&path, if seekless_sys::effective_user() == 0 { 0o4751 } else { 0o751 });
             let before = fs::metadata(&path).unwrap();
 
-            let dug = dig(&path, Dig { verify, ..Dig::default() }, &Stop::default()).unwrap();
+            let dug = dig(&named(&path), Dig { verify, ..Dig::default() }, &Stop::default()).unwrap();
             let after = fs::metadata(&path).unwrap();
             let kept = |m: &fs::Metadata| (m.len(), m.mode(), m.uid(), m.mtime(), m.mtime_nsec(), m.atime(), m.atime_nsec());
             prop_assert_eq!(kept(&before), kept(&after));
@@ -129,7 +137,7 @@ proptest! {
             prop_assert_eq!(at, bytes.len() as u64);
             prop_assert_eq!(shown.data_bytes + shown.hole_bytes + shown.reserved_bytes, at);
 
-            let filled = fill(&path).unwrap();
+            let filled = fill(&named(&path)).unwrap();
             prop_assert!(filled.allocated_bytes >= at, "{:?}", filled);
             prop_assert_eq!(fs::read(&path).unwrap(), bytes);
             let after = fs::metadata(&path).unwrap();
@@ -145,7 +153,7 @@ proptest! {
             }
             let path = folder.path().join("file");
             let mut bytes = make(&path, &[(0, 48)], 17);
-            let done = punch(&path, offset, length);
+            let done = punch(&named(&path), offset, length);
             if offset >= bytes.len() as u64 {
                 let is_refused = matches!(done, Err(Error::Range { .. }));
                 prop_assert!(is_refused);
@@ -178,7 +186,8 @@ fn dug_while(other: Other<'_>, begun: Other<'_>, ended: Other<'_>) {
         let path = folder.path().join(moment);
         make(&path, &[(1, 10), (0, 1), (1, 10)], 0);
         begun(&path);
-        let held = Held::open(&path).unwrap();
+        let file = named(&path);
+        let held = Held::open(&file).unwrap();
         if moment == "before" {
             other(&path);
         }
@@ -240,7 +249,8 @@ fn times_are_restored_unless_another_changed_the_mode_during_a_call() {
             fs::write(&path, b"before").unwrap();
             set_mode(&path, 0o644);
             set_modified(&path, 1_000_000_000);
-            let held = Held::open(&path).unwrap();
+            let file = named(&path);
+            let held = Held::open(&file).unwrap();
             let written = held.change(|file| {
                 // By its name, as another process does.
                 set_mode(&path, wanted);
@@ -289,9 +299,9 @@ fn a_file_with_capabilities_keeps_them_and_is_left_alone() {
         }
         let before = fs::metadata(&path).unwrap();
         let jobs: [&dyn Fn() -> Option<Error>; 3] = [
-            &|| dig(&path, Dig::default(), &Stop::default()).err(),
-            &|| punch(&path, 0, 4096).err(),
-            &|| fill(&path).err(),
+            &|| dig(&named(&path), Dig::default(), &Stop::default()).err(),
+            &|| punch(&named(&path), 0, 4096).err(),
+            &|| fill(&named(&path)).err(),
         ];
         for job in jobs {
             let error = job().unwrap();
@@ -312,7 +322,7 @@ fn a_file_with_capabilities_keeps_them_and_is_left_alone() {
             (after.blocks(), after.mtime_nsec())
         );
         assert_eq!(
-            dig(&full, Dig::default(), &Stop::default()).unwrap().holes,
+            dig(&named(&full), Dig::default(), &Stop::default()).unwrap().holes,
             0,
             "nothing to lose"
         );
@@ -337,7 +347,7 @@ fn neighbours_are_one_hole_and_short_ones_may_be_left() {
         min_bytes: 64 << 10,
         ..Dig::default()
     };
-    let dug = dig(&path, how, &Stop::default()).unwrap();
+    let dug = dig(&named(&path), how, &Stop::default()).unwrap();
     assert_eq!((dug.holes, dug.zero_bytes), (1, 5000 * 4096));
     assert!(
         dug.allocated_before_bytes - dug.allocated_bytes >= 5000 * 4096,
@@ -361,9 +371,9 @@ fn a_file_in_use_is_left_alone_and_the_user_named() {
         .spawn();
     let mut child = child.unwrap();
     let jobs: [&dyn Fn() -> Option<Error>; 3] = [
-        &|| dig(&path, Dig::default(), &Stop::default()).err(),
-        &|| punch(&path, 0, 4096).err(),
-        &|| fill(&path).err(),
+        &|| dig(&named(&path), Dig::default(), &Stop::default()).err(),
+        &|| punch(&named(&path), 0, 4096).err(),
+        &|| fill(&named(&path)).err(),
     ];
     for job in jobs {
         let error = job().unwrap();
@@ -378,7 +388,7 @@ fn a_file_in_use_is_left_alone_and_the_user_named() {
         (before.blocks(), before.mtime_nsec(), before.ctime_nsec()),
         (after.blocks(), after.mtime_nsec(), after.ctime_nsec())
     );
-    assert!(dig(&path, Dig::default(), &Stop::default()).is_ok());
+    assert!(dig(&named(&path), Dig::default(), &Stop::default()).is_ok());
 }
 
 /// Tries to punch a file whenever an update is about to write to it.
@@ -387,7 +397,7 @@ struct Punching<'a>(&'a Path);
 impl Watch for Punching<'_> {
     fn before(&self, step: &Step<'_>) -> io::Result<()> {
         if step.kind == StepKind::Write {
-            let refused = punch(self.0, 0, 10).unwrap_err();
+            let refused = punch(&named(self.0), 0, 10).unwrap_err();
             assert!(matches!(refused, Error::InUse { .. }), "{refused}");
         }
         Ok(())
@@ -413,7 +423,8 @@ fn an_update_and_a_job_here_refuse_each_others_file() {
                 grows: false,
                 is_unsafe: false,
             };
-            let held = Held::open(&path).unwrap();
+            let file = named(&path);
+            let held = Held::open(&file).unwrap();
             let refused = commit(&path, &updates, &how).unwrap_err();
             assert!(
                 matches!(refused.update_kind(), Some(UpdateErrorKind::Running)),
@@ -437,10 +448,10 @@ fn what_is_no_regular_file_is_refused_by_its_kind() {
     ] {
         let mut silent = |_: &Stretch| {};
         for error in [
-            show(path, true, &Stop::default(), &mut silent).unwrap_err(),
-            dig(path, Dig::default(), &Stop::default()).unwrap_err(),
-            punch(path, 0, 1).unwrap_err(),
-            fill(path).unwrap_err(),
+            show(&named(path), true, &Stop::default(), &mut silent).unwrap_err(),
+            dig(&named(path), Dig::default(), &Stop::default()).unwrap_err(),
+            punch(&named(path), 0, 1).unwrap_err(),
+            fill(&named(path)).unwrap_err(),
         ] {
             let text = error.to_string();
             assert!(
@@ -461,7 +472,7 @@ fn a_job_that_was_stopped_changes_no_more() {
     make(&path, &[(1, 1000)], 0);
     let stop = Stop::default();
     stop.stop();
-    assert_eq!(dig(&path, Dig::default(), &stop).unwrap().holes, 0);
+    assert_eq!(dig(&named(&path), Dig::default(), &stop).unwrap().holes, 0);
 }
 
 #[test]
@@ -502,7 +513,7 @@ fn listed(selection: &Selection) -> Vec<PathBuf> {
     let found = selection.roots().iter().flat_map(|root| selection.walk(root));
     found
         .filter_map(|found| match found {
-            crate::cache::selection::Found::File(path) => Some(path),
+            Found::File(file) => Some(file.path().to_owned()),
             _ => None,
         })
         .collect()
@@ -513,7 +524,8 @@ fn files_are_told_in_the_order_in_which_they_are_listed_whichever_is_done_first(
     let folder = tempfile::tempdir().unwrap();
     let selection = small_and_large(folder.path());
     let mut told = Vec::new();
-    let work = |path: &Path| {
+    let work = |file: &FileAt| {
+        let path = file.path();
         let number: u64 = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
         std::thread::sleep(Duration::from_micros(number % 7 * 100));
         path.to_owned()
@@ -534,7 +546,7 @@ fn what_was_done_before_a_stop_is_told_and_nothing_is_done_behind_it() {
     let folder = tempfile::tempdir().unwrap();
     let selection = small_and_large(folder.path());
     let (stop, worked) = (Stop::default(), AtomicUsize::new(0));
-    let work = |_: &Path| {
+    let work = |_: &FileAt| {
         if worked.fetch_add(1, Ordering::SeqCst) == 4 {
             stop.stop();
         }
@@ -557,7 +569,7 @@ fn nothing_is_done_once_nobody_listens() {
     let folder = tempfile::tempdir().unwrap();
     let selection = small_and_large(folder.path());
     let (mut told, worked) = (0, AtomicUsize::new(0));
-    let work = |_: &Path| {
+    let work = |_: &FileAt| {
         worked.fetch_add(1, Ordering::SeqCst);
     };
     let tell = |_: &Path, ()| {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use seekless::batch::{Each, Failed, Heads};
 
+use super::Side;
 use super::folder::{Folder, Pair};
-use super::listing::{Name, Names};
 use super::look::{compare_special, failed};
 use super::pair::{Compared, Means, Opened};
 use super::queue::Shared;
-use super::{Kind, Side};
+use crate::walk::{Kind, Name, Names};
 
 /// The pairs in a folder that are neither folders nor alone.
 pub(super) struct Pairs {
@@ -140,7 +140,7 @@ impl<'a> Bench<'a> {
         let mut jobs = Vec::with_capacity(self.shared.plan.batch);
         for (index, piece) in pieces.iter().enumerate() {
             let matched = piece.pairs.matched[piece.range.clone()].iter().copied();
-            match piece.pairs.folder.pair(&self.shared.open) {
+            match piece.pairs.folder.handles() {
                 Ok(folders) => jobs.extend(matched.map(|matched| Job {
                     piece,
                     index,
@@ -148,7 +148,7 @@ impl<'a> Bench<'a> {
                     folders: Arc::clone(&folders),
                 })),
                 Err((side, error)) => batch.results[index].extend(matched.map(|matched| {
-                    let found = vec![failed(side, "opening its folder again", error)];
+                    let found = vec![failed(Side::BOTH[side], "opening its folder again", error)];
                     let compared = Compared {
                         found,
                         ..Compared::default()
@@ -188,7 +188,7 @@ impl<'a> Bench<'a> {
             let matched = all.find(|matched| matched.entry == entry);
             matched.map_or_else(Box::default, |matched| Box::from(pairs.names.bytes(matched.name)))
         };
-        pairs.folder.release(piece.range.len(), self.shared.is_crowded());
+        pairs.folder.release(piece.range.len());
         pairs.folder.update(|state| {
             for entry in &finished {
                 state.is_waited_for[*entry as usize] = false;

@@ -4,26 +4,40 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::batch::Matched;
-use super::folder::Folder;
-use super::listing::{Listing, merge};
-use super::look::{Facts, compare_metadata, failed};
+use super::folder::{Folder, Pair, Progress};
+use super::look::{compare_metadata, failed};
 use super::queue::Shared;
-use super::{Difference, Kind, Side, What};
+use super::{Difference, Side, What};
+use crate::walk::{Facts, Kind, Listing, merge};
 
 /// What a folder takes beside its entries, in entries.
 pub(super) const FOLDER_WEIGHT: u64 = 8;
+/// The entries of a folder that are listed at once, in those that may be listed ahead. Listing the rest reads all names
+/// again.
+const PART: usize = 8;
 
 impl Shared<'_> {
-    /// Lists a folder that the caller has claimed: what is there on one side only is found, what is there on both is
-    /// queued.
+    /// Lists a folder that the caller has claimed, or the rest of one of which a part was told: what is there on one side only
+    /// is found, what is there on both is queued.
     pub fn list(&self, folder: &Arc<Folder>) {
+        let after = folder.lock_state().rest.take();
         let mut found = Vec::new();
-        let listed = self.open_and_list(folder, &mut found);
-        self.folders.fetch_add(1, Ordering::Relaxed);
-        let Some([one, other]) = listed else {
+        let listed = match &after {
+            None => self.open_and_list(folder, &mut found),
+            Some(after) => match folder.handles() {
+                Ok(pair) => self.list_from(&pair, after, &mut found),
+                Err((side, error)) => {
+                    found.push(failed(Side::BOTH[side], "opening it again", error));
+                    None
+                }
+            },
+        };
+        let Some(([one, other], rest)) = listed else {
+            folder.release(1);
             self.untold.fetch_add(FOLDER_WEIGHT, Ordering::Relaxed);
             folder.update(|state| {
                 state.is_listed = true;
+                state.last = 0;
                 state.add(0, b"", found);
             });
             return;
@@ -37,10 +51,13 @@ impl Shared<'_> {
         self.untold
             .fetch_add(u64::from(last) + FOLDER_WEIGHT, Ordering::Relaxed);
         folder.keep(pairs.len());
-        folder.release(1, self.is_crowded());
+        if rest.is_none() {
+            folder.release(1);
+        }
         folder.update(|state| {
             state.is_listed = true;
             state.last = last;
+            state.rest = rest;
             if !pairs.is_empty() {
                 state.is_waited_for = vec![false; last as usize + 1];
                 state.waited_for = pairs.len();
@@ -60,32 +77,44 @@ impl Shared<'_> {
         self.push(folder, pairs, one, children);
     }
 
-    fn open_and_list(&self, folder: &Arc<Folder>, found: &mut Vec<What>) -> Option<[Listing; 2]> {
-        let (pair, facts) = folder.open(&self.open, found)?;
+    fn open_and_list(&self, folder: &Arc<Folder>, found: &mut Vec<What>) -> Option<Part> {
+        self.folders.fetch_add(1, Ordering::Relaxed);
+        let mut fail = |side: usize, action, error| found.push(failed(Side::BOTH[side], action, error));
+        let (pair, facts) = folder.open(&mut fail)?;
         let folders = pair.borrowed();
         if self.options.metadata {
             compare_metadata(&facts, folders, found);
         }
-        let listed = if Facts::are_of_one_file(&facts, folders) {
+        if Facts::are_of_one_file(&facts, folders) {
             self.identical.fetch_add(1, Ordering::Relaxed);
-            None
-        } else {
-            let mut list = |side: Side| {
-                let listed = Listing::of(folders[side as usize]);
-                listed.map_err(|error| found.push(failed(side, "listing", error))).ok()
-            };
-            let listed = Side::BOTH.map(&mut list);
-            match listed {
-                [Some(one), Some(other)] => Some([one, other]),
-                _ => None,
-            }
-        };
-        if listed.is_none() {
-            folder.release(1, false);
+            return None;
         }
-        listed
+        self.list_from(&pair, b"", found)
+    }
+
+    fn list_from(&self, pair: &Pair, after: &[u8], found: &mut Vec<What>) -> Option<Part> {
+        let most = usize::try_from(self.plan.entries_ahead)
+            .unwrap_or(usize::MAX)
+            .saturating_mul(PART);
+        let folders = pair.borrowed();
+        let listed = Side::BOTH.map(|side| {
+            let listed = Listing::sorted(folders[side as usize], after, most);
+            listed.map_err(|error| found.push(failed(side, "listing", error))).ok()
+        });
+        let [Some(mut one), Some(mut other)] = listed else {
+            return None;
+        };
+        let rest = [one.end(), other.end()].into_iter().flatten().min().map(Box::from);
+        if let Some(rest) = &rest {
+            one.end_with(rest);
+            other.end_with(rest);
+        }
+        Some(([one, other], rest))
     }
 }
+
+/// The listings of both sides, and the name behind which there is more.
+type Part = ([Listing; 2], Option<Box<[u8]>>);
 
 /// The entries of two folders, by what is to be done with them, each with its number in the order of names.
 #[derive(Default)]
@@ -110,7 +139,9 @@ fn sort_out(folder: &Arc<Folder>, one: &Listing, other: &Listing) -> SortedOut {
                 (one.name(left), Difference::Kinds([left.kind, right.kind]))
             }
             (Some(left), Some(_)) if left.kind == Kind::Folder => {
-                sorted.children.push((entry, folder.child(one.c_str(left))));
+                sorted
+                    .children
+                    .push((entry, folder.child(one.c_str(left), Progress::default())));
                 continue;
             }
             (Some(left), Some(_)) => {

@@ -1,16 +1,15 @@
-//! Looking at what is not read: facts from stat(2), targets of links, extended attributes.
+//! Looking at what is not read: targets of links, numbers of devices, extended attributes.
 
 use std::ffi::{CStr, OsString};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use rustix::fs::{AtFlags, FileType, Stat};
-use seekless_sys::{self as sys, ExtendedAttributes, Support};
+use seekless_sys::{ExtendedAttributes, Support};
 use serde::Serialize;
 
 use super::{Difference, Kind, Side, What};
+use crate::walk::Facts;
 
 /// One piece of metadata that differs, with both values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -26,64 +25,6 @@ pub enum Attribute {
     Modified([(i64, u32); 2]),
     /// An extended attribute of this name; the values may be long and are not kept.
     Extended(Vec<u8>),
-}
-
-/// What stat(2) tells of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Facts {
-    pub device: u64,
-    pub inode: u64,
-    pub kind: Kind,
-    pub bytes: u64,
-    pub modified: (i64, u32),
-    mode: u32,
-    owner: u32,
-    group: u32,
-    number: (u32, u32),
-}
-
-impl Facts {
-    /// Of an open file.
-    pub fn of(file: impl AsFd) -> rustix::io::Result<Self> {
-        rustix::fs::fstat(file).map(|stat| Self::new(&stat))
-    }
-
-    /// Of an entry, which is not opened or followed.
-    pub fn at(folder: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<Self> {
-        rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| Self::new(&stat))
-    }
-
-    // The fields' types differ between systems.
-    #[allow(
-        clippy::cast_sign_loss,
-        clippy::cast_lossless,
-        clippy::unnecessary_cast,
-        trivial_numeric_casts
-    )]
-    fn new(stat: &Stat) -> Self {
-        Self {
-            device: stat.st_dev as u64,
-            inode: stat.st_ino as u64,
-            kind: FileType::from_raw_mode(stat.st_mode).into(),
-            bytes: stat.st_size as u64,
-            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
-            mode: stat.st_mode as u32 & 0o7777,
-            owner: stat.st_uid,
-            group: stat.st_gid,
-            number: (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)),
-        }
-    }
-
-    /// What a path leads to.
-    pub fn kind_of(metadata: &std::fs::Metadata) -> Kind {
-        FileType::from_raw_mode(metadata.mode() as rustix::fs::RawMode).into()
-    }
-
-    /// Whether two open files, or folders, with these facts are one, as far as their file systems can be trusted with that.
-    pub fn are_of_one_file(facts: &[Self; 2], files: [BorrowedFd<'_>; 2]) -> bool {
-        let ids = facts.map(|facts| (facts.device, facts.inode));
-        ids[0] == ids[1] && files.iter().all(|file| sys::inodes_identify(file).unwrap_or(false))
-    }
 }
 
 /// A failure, as it is told.

@@ -6,8 +6,9 @@
 //! trees may be deeper than a path may be long. Symbolic links below the two roots are never followed, and what is
 //! neither file nor folder is never opened. Mount points are entered, as `diff -r` does.
 //!
-//! Memory: the entries of the folders at work (about 50 bytes and the name for each), bounded by the largest folder or a
-//! quarter of a million entries, and the folders that are still to be entered.
+//! Memory: the entries of the folders at work (about 50 bytes and the name for each), a quarter of a million of them, or
+//! two million where one folder has more; and the folders that are still to be entered. A larger folder is taken in parts,
+//! and its names are read again for each.
 //!
 //! ```
 //! use std::ops::ControlFlow;
@@ -33,7 +34,6 @@ mod batch;
 mod folder;
 mod large;
 mod list;
-mod listing;
 mod look;
 mod pair;
 mod queue;
@@ -47,6 +47,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 
+pub use crate::walk::Kind;
 pub use look::Attribute;
 pub use queue::compare;
 pub use same_size::{SMALLEST_BYTES, SameSize, same_size};
@@ -64,28 +65,6 @@ pub enum Side {
 impl Side {
     /// Both, in this order.
     pub const BOTH: [Self; 2] = [Self::One, Self::Other];
-}
-
-/// What an entry of a folder is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A regular file.
-    File,
-    /// A folder.
-    Folder,
-    /// A symbolic link.
-    Link,
-    /// A FIFO.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A character device.
-    CharacterDevice,
-    /// A block device.
-    BlockDevice,
-    /// What this program has no word for.
-    Unknown,
 }
 
 /// What is compared beside types and contents, and what need not be found out.
@@ -215,22 +194,6 @@ pub enum TreeError {
         /// The second.
         other: PathBuf,
     },
-}
-
-impl From<rustix::fs::FileType> for Kind {
-    fn from(kind: rustix::fs::FileType) -> Self {
-        use rustix::fs::FileType;
-        match kind {
-            FileType::RegularFile => Self::File,
-            FileType::Directory => Self::Folder,
-            FileType::Symlink => Self::Link,
-            FileType::Fifo => Self::Fifo,
-            FileType::Socket => Self::Socket,
-            FileType::CharacterDevice => Self::CharacterDevice,
-            FileType::BlockDevice => Self::BlockDevice,
-            FileType::Unknown => Self::Unknown,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,24 +8,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Mode, openat};
 use seekless::files::read_full;
 use seekless_sys::first_difference;
 
 use super::large::{LARGE_BYTES, Large, LargePair};
-use super::look::{Facts, both, compare_metadata, failed};
-use super::{Contents, Difference, Kind, Options, Side, What};
+use super::look::{both, compare_metadata, failed};
+use super::{Contents, Difference, Options, Side, What};
+use crate::walk::{FOUND_FILE, Facts, Kind};
 
 /// Bytes of a read: few files are longer, and two such buffers stay in a processor's second cache.
 const BLOCK_BYTES: usize = 128 << 10;
-
-/// What was a regular file when it was listed may be something else by now: then opening must not wait for a writer, take a
-/// terminal or follow a link.
-const FILE: OFlags = OFlags::RDONLY
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::CLOEXEC);
 
 /// Two open files, before they are read.
 pub(super) struct Opened {
@@ -53,7 +46,7 @@ impl Opened {
     pub fn new(folders: [BorrowedFd<'_>; 2], name: &CStr, options: Options, compared: &mut Compared) -> Option<Self> {
         let found = &mut compared.found;
         let files = both("opening", found, |side| {
-            openat(folders[side as usize], name, FILE, Mode::empty())
+            openat(folders[side as usize], name, FOUND_FILE, Mode::empty())
         })?;
         let facts = both("looking at it", found, |side| Facts::of(&files[side as usize]))?;
         for side in Side::BOTH {

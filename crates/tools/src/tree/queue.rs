@@ -8,25 +8,22 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{Mode, OFlags};
 use seekless::facts::ProcessFacts;
 use seekless::plan::{self, BATCH, BatchPlan};
 
 use super::batch::{Bench, Matched, Pairs, Piece};
-use super::folder::{Folder, Pair};
+use super::folder::{Folder, Progress};
 use super::large::Large;
 use super::list::FOLDER_WEIGHT;
-use super::listing::Listing;
-use super::look::Facts;
 use super::pair::Means;
 use super::tell::Teller;
-use super::{Control, Difference, Kind, Options, Summary, TreeError, Watch, What};
+use super::{Control, Difference, Options, Summary, TreeError, Watch, What};
+use crate::walk::{Facts, Kind, Limit, Listing, open_root};
 
 /// Pairs that wait before folders are listed ahead no more.
 const PAIRS_AHEAD: usize = 64 * BATCH;
@@ -39,8 +36,6 @@ pub(super) struct Shared<'a> {
     queue: Mutex<Queue>,
     changed: Condvar,
     large: Large,
-    /// Pairs of folders that are open.
-    pub open: Arc<AtomicUsize>,
     pub rings: AtomicUsize,
     /// Entries that were listed and not told yet.
     pub untold: AtomicU64,
@@ -110,7 +105,9 @@ pub(super) fn compare_by(
         teller.tell_roots(&What::Difference(Difference::Kinds(kinds)));
         return Ok(teller.into_summary());
     }
-    let root = Folder::root(Pair::new([open_root(one)?, open_root(other)?], &shared.open));
+    let open = |path: &Path| open_root(path).map_err(|error| root_error(path, "opening it", error));
+    let limit = Limit::new(shared.plan.open_folders);
+    let root = Folder::root([open(one)?, open(other)?], &limit, Progress::default());
     let mut teller = Teller::new(&shared, watch);
     std::thread::scope(|scope| {
         // Whatever happens to the teller, the threads end.
@@ -150,11 +147,6 @@ fn root_error(path: &Path, action: &'static str, source: std::io::Error) -> Tree
     }
 }
 
-fn open_root(path: &Path) -> Result<OwnedFd, TreeError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).map_err(|error| root_error(path, "opening it", error.into()))
-}
-
 impl<'a> Shared<'a> {
     fn new(plan: BatchPlan, roots: [&'a Path; 2], options: Options, stop: &'a AtomicBool) -> Self {
         Self {
@@ -165,7 +157,6 @@ impl<'a> Shared<'a> {
             queue: Mutex::default(),
             changed: Condvar::new(),
             large: Large::default(),
-            open: Arc::default(),
             rings: AtomicUsize::new(0),
             untold: AtomicU64::new(0),
             files: AtomicU64::new(0),
@@ -186,11 +177,6 @@ impl<'a> Shared<'a> {
 
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Whether so many folders are open that those which are not at work should be closed.
-    pub fn is_crowded(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > self.plan.open_folders
     }
 
     pub fn count_files(&self, files: u64, others: u64, bytes: u64, identical: u64) {

@@ -1,25 +1,22 @@
 //! How often large files of one size are equal, in one tree: the question that decides whether comparing files pays that
 //! are to be found equal or different.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use rustix::fs::OFlags;
 use seekless::batch::{Each, Failed, Heads};
 use seekless::facts::ProcessFacts;
-use seekless::files::Identity;
 use seekless::plan;
 use serde::Serialize;
-use walkdir::WalkDir;
 
-use super::look::Facts;
 use super::pair::{Compared, Means, Opened};
-use super::{Control, Kind, Options, TreeError, What};
-use crate::cache::selection::is_sure;
+use super::{Control, Options, TreeError, What};
 use crate::tree::large::Large;
+use crate::walk::{Facts, FileAt, Found, Kind, Selection};
 
 /// Smaller files are not asked about.
 pub const SMALLEST_BYTES: u64 = 1 << 20;
@@ -59,7 +56,7 @@ pub fn same_size(root: &Path, control: &Control, failed: &mut dyn FnMut(&Path, &
     })?;
     let mut result = SameSize::default();
     let groups = groups(root, control, &mut result, failed);
-    let groups = groups.values().filter(|paths| paths.len() > 1);
+    let groups = groups.values().filter(|files| files.len() > 1);
     result.sizes = groups.clone().count() as u64;
     let mut pairs = Pairs {
         means: Means {
@@ -71,7 +68,7 @@ pub fn same_size(root: &Path, control: &Control, failed: &mut dyn FnMut(&Path, &
         result,
         failed,
     };
-    let of_first = groups.flat_map(|paths| paths[1..].iter().map(|other| [&*paths[0], other]));
+    let of_first = groups.flat_map(|files| files[1..].iter().map(|other| [&files[0], other]));
     Heads::new(&plan::batch(&ProcessFacts::here())).read(of_first, &mut pairs);
     let mut result = pairs.result;
     result.is_stopped = control.stop.load(Ordering::Relaxed);
@@ -87,15 +84,15 @@ struct Pairs<'a> {
 }
 
 impl<'a> Each<2> for Pairs<'a> {
-    type Item = [&'a Path; 2];
+    type Item = [&'a FileAt; 2];
     type Opened = ([&'a Path; 2], Opened);
 
-    fn open(&mut self, paths: [&'a Path; 2]) -> Option<Self::Opened> {
+    fn open(&mut self, files: [&'a FileAt; 2]) -> Option<Self::Opened> {
         if self.means.stop.load(Ordering::Relaxed) {
             return None;
         }
-        let opened = open(paths).map_err(|(path, error)| self.fail(path, "opening", &error.to_string()));
-        Some((paths, opened.ok()?))
+        let opened = open(files).map_err(|(path, error)| self.fail(path, "opening", &error.to_string()));
+        Some((files.map(FileAt::path), opened.ok()?))
     }
 
     fn files((_, opened): &Self::Opened) -> &[Arc<File>; 2] {
@@ -128,56 +125,60 @@ impl Pairs<'_> {
     }
 }
 
-/// The large files by their sizes, in the order of the walk.
+/// The large files by their sizes, in the order of their names, depth first.
 fn groups(
     root: &Path,
     control: &Control,
     result: &mut SameSize,
     failed: &mut dyn FnMut(&Path, &str),
-) -> BTreeMap<u64, Vec<PathBuf>> {
-    let mut groups: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
-    let mut met = std::collections::HashSet::new();
-    for entry in WalkDir::new(root).follow_root_links(true).sort_by_file_name() {
+) -> BTreeMap<u64, Vec<FileAt>> {
+    let mut groups: BTreeMap<u64, Vec<(FileAt, Facts)>> = BTreeMap::new();
+    // What is neither a file nor a directory has no files.
+    let selection = Selection::new([root], true).ok();
+    let walks = selection
+        .iter()
+        .flat_map(|selection| selection.roots().iter().map(|root| selection.walk(root)));
+    for found in walks.flatten() {
         if control.stop.load(Ordering::Relaxed) {
             break;
         }
-        let looked = entry.and_then(|entry| {
-            entry
-                .file_type()
-                .is_file()
-                .then(|| entry.metadata())
-                .transpose()
-                .map(|found| (entry, found))
-        });
-        match looked {
-            Ok((entry, Some(metadata))) if metadata.len() >= SMALLEST_BYTES => {
-                let is_new = metadata.nlink() == 1 || met.insert(Identity::of(&metadata));
-                if is_new || !is_sure(entry.path()) {
-                    result.files += 1;
-                    groups.entry(metadata.len()).or_default().push(entry.into_path());
+        let mut fail = |path: &Path, reason: &str| {
+            result.failures += 1;
+            failed(path, reason);
+        };
+        match found {
+            Found::File(file) => match file.facts() {
+                Ok(facts) if facts.bytes >= SMALLEST_BYTES => {
+                    groups.entry(facts.bytes).or_default().push((file, facts));
                 }
-            }
-            Ok(_) => {}
-            Err(error) => {
-                result.failures += 1;
-                failed(error.path().unwrap_or(root), &format!("listing failed: {error}"));
-            }
+                Ok(_) => {}
+                Err((action, error)) => fail(file.path(), &format!("{action} failed: {error}")),
+            },
+            Found::Failed(path, reason) => fail(&path, &reason),
+            _ => {}
         }
     }
-    groups
+    let once = |(bytes, mut files): (u64, Vec<(FileAt, Facts)>)| {
+        files.sort_by(|one, other| one.0.path().cmp(other.0.path()));
+        let mut met = HashSet::new();
+        files.retain(|(file, facts)| facts.names == 1 || met.insert(facts.id()) || !file.is_sure(facts));
+        result.files += files.len() as u64;
+        (bytes, files.into_iter().map(|(file, _)| file).collect())
+    };
+    groups.into_iter().map(once).collect()
 }
 
-fn open<'a>(paths: [&'a Path; 2]) -> Result<Opened, (&'a Path, std::io::Error)> {
-    let one = |path: &'a Path| {
-        let with_path = |error| (path, error);
-        let file = File::open(path).map_err(with_path)?;
-        let facts = Facts::of(&file).map_err(|error| with_path(error.into()))?;
+fn open<'a>(files: [&'a FileAt; 2]) -> Result<Opened, (&'a Path, std::io::Error)> {
+    let one = |file: &'a FileAt| {
+        let with_path = |error| (file.path(), error);
+        let opened = file.open(OFlags::RDONLY).map_err(|(_, error)| with_path(error))?;
+        let facts = Facts::of(&opened).map_err(|error| with_path(error.into()))?;
         if facts.kind != Kind::File {
             return Err(with_path(std::io::Error::other("it is no regular file any more")));
         }
-        Ok((Arc::new(file), facts))
+        Ok((Arc::new(opened), facts))
     };
-    let ((first, first_facts), (second, second_facts)) = (one(paths[0])?, one(paths[1])?);
+    let ((first, first_facts), (second, second_facts)) = (one(files[0])?, one(files[1])?);
     Ok(Opened {
         files: [first, second],
         facts: [first_facts, second_facts],

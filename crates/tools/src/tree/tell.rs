@@ -33,6 +33,8 @@ enum Next {
     Found(Box<[u8]>, Vec<What>),
     /// A folder in it.
     Child(Arc<Folder>),
+    /// What is not listed yet.
+    Rest,
     End,
 }
 
@@ -87,6 +89,11 @@ impl<'a> Teller<'a> {
                     self.path.push(b'/');
                     let level = self.enter(child, above);
                     levels.push(level);
+                }
+                Some(Next::Rest) => {
+                    self.shared.told(level.entries);
+                    self.shared.list(&level.folder);
+                    level.next = 0;
                 }
                 Some(Next::End) => {
                     self.path.truncate(level.above);
@@ -188,7 +195,7 @@ fn ready(state: &mut State, next: &mut u32) -> Option<Next> {
             *next = first.unwrap_or(state.last + 1).max(*next);
         }
         if *next > state.last {
-            return Some(Next::End);
+            return Some(if state.rest.is_some() { Next::Rest } else { Next::End });
         }
         if state.is_waited_for.get(*next as usize) == Some(&true) {
             return None;

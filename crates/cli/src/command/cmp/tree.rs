@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use rustix::process::{Resource, Rlimit};
 use seekless::facts::ProcessFacts;
 use seekless::plan::{self, Scan};
 use seekless::{Operation, Reader};
@@ -15,7 +14,7 @@ use seekless_results::{bytes, visible};
 use seekless_tools::tree::{self, Control, Options, Summary};
 
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
-use crate::command::{Failure, unless_stopped};
+use crate::command::{Failure, raise_open_files, unless_stopped};
 use crate::show::{Differences, Form, explained, files, show_same_size, tell_why, visible_path};
 use crate::signals::{Caught, on_signal};
 
@@ -78,16 +77,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return Err(anyhow::anyhow!("two trees are compared").into());
     };
     compare(arguments, [one, other], &control, &caught)
-}
-
-/// Folders are held open; how many a process may open is a wish of long ago, which the hard limit may lift.
-fn raise_open_files() {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    let current = limit.maximum;
-    // Without it fewer folders are open at a time.
-    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, Rlimit { current, ..limit }) {
-        tracing::debug!(%error, "the limit of open files stays");
-    }
 }
 
 fn compare(arguments: &Arguments, roots: [&Path; 2], control: &Control, caught: &Caught) -> Result<ExitCode, Failure> {

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use rustix::fs::{FileType, RawDir, SeekFrom};
+use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
 
 use crate::attributes::attributes;
@@ -14,19 +14,23 @@ use crate::types::ExtendedAttributes;
 /// What the kernel fills at a call: some 2,000 entries.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Tells every entry of an open folder with its inode and type, from the beginning, but for `.` and `..`: getdents64(2).
-pub fn list_folder(folder: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, FileType)) -> io::Result<()> {
+/// Tells the entries of an open directory that the kernel gives at one call, with inode and type, but for `.` and `..`:
+/// getdents64(2), from where the last call ended. Gives where the next call goes on, for lseek(2); `None` at the end.
+pub fn list_entries(directory: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, FileType)) -> io::Result<Option<u64>> {
     let mut buffer = Vec::with_capacity(BUFFER_BYTES);
-    rustix::fs::seek(folder, SeekFrom::Start(0))?;
-    let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
+    let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
     while let Some(entry) = entries.next() {
         let entry = entry?;
+        let next = entry.next_entry_cookie();
         let name = entry.file_name();
         if name != c"." && name != c".." {
             each(name, entry.ino(), entry.file_type());
         }
+        if entries.is_buffer_empty() {
+            return Ok(Some(next));
+        }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// The extended attributes, sorted by name, of an entry that cannot be opened or must not be, a symbolic link or a device: llistxattr(2), lgetxattr(2)

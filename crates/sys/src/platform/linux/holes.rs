@@ -1,6 +1,6 @@
 //! Holes, and keeping others out while they are made: lseek(2), fallocate(2), fcntl(2) leases, flock(2).
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -126,14 +126,14 @@ pub fn end_lease(file: &File) {
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
 }
 
-/// Whether somebody holds the file by an exclusive flock(2), as `/proc/locks` tells (proc(5)): to open the file for trying it
+/// Whether somebody holds the file of these numbers (stat(2)) by an exclusive flock(2), as `/proc/locks` tells (proc(5)): to open the file for trying it
 /// would end that one's lease. `false` where nothing is told.
 #[must_use]
-pub fn is_locked(file: &Metadata) -> bool {
+pub fn is_locked(device: u64, inode: u64) -> bool {
     // The kernel tells the list page by page, and a lock that ends between two pages hides another one.
     (0..LOOKS_AT_LOCKS).any(|_| {
         let locks = locks().unwrap_or_default();
-        locks.lines().any(|line| is_lock_of(line, file))
+        locks.lines().any(|line| is_lock_of(line, device, inode))
     })
 }
 
@@ -148,7 +148,7 @@ fn locks() -> io::Result<String> {
 }
 
 /// A line as in `2: FLOCK  ADVISORY  WRITE 4711 fd:01:1234 0 EOF`.
-fn is_lock_of(line: &str, file: &Metadata) -> bool {
+fn is_lock_of(line: &str, device: u64, inode: u64) -> bool {
     let words: Vec<_> = line.split_whitespace().collect();
     let &[_, "FLOCK", _, "WRITE", process, place, ..] = words.as_slice() else {
         return false;
@@ -156,20 +156,20 @@ fn is_lock_of(line: &str, file: &Metadata) -> bool {
     let mut parts = place.split(':');
     let mut hex = || u32::from_str_radix(parts.next()?, 16).ok();
     let (major, minor) = (hex(), hex());
-    let (own_major, own_minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
+    let (own_major, own_minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let is_device = (major, minor) == (Some(own_major), Some(own_minor));
-    let is_inode = parts.next().and_then(|inode| inode.parse().ok()) == Some(file.ino());
+    let is_inode = parts.next().and_then(|inode| inode.parse().ok()) == Some(inode);
     // To files btrfs gives other devices than to their locks.
-    is_inode && (is_device || has_open(process, file))
+    is_inode && (is_device || has_open(process, device, inode))
 }
 
-fn has_open(process: &str, file: &Metadata) -> bool {
+fn has_open(process: &str, device: u64, inode: u64) -> bool {
     let Ok(descriptors) = fs::read_dir(format!("/proc/{process}/fd")) else {
         return false;
     };
     descriptors.flatten().any(|entry| {
         let found = fs::metadata(entry.path());
-        found.is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()))
+        found.is_ok_and(|found| (found.dev(), found.ino()) == (device, inode))
     })
 }
 
@@ -255,6 +255,7 @@ mod tests {
     #[test]
     fn a_lock_is_seen_without_opening_the_file() {
         let named = tempfile::NamedTempFile::new().unwrap();
+        let is_locked = |file: &fs::Metadata| is_locked(file.dev(), file.ino());
         let found = || is_locked(&fs::metadata(named.path()).unwrap());
         assert!(!found());
         named.as_file().lock().unwrap();
@@ -335,7 +336,7 @@ mod tests {
             });
             held.lock().unwrap();
             let metadata = held.metadata().unwrap();
-            let missed = (0..500).filter(|_| !is_locked(&metadata)).count();
+            let missed = (0..500).filter(|_| !is_locked(metadata.dev(), metadata.ino())).count();
             is_over.store(true, Ordering::Relaxed);
             assert_eq!(missed, 0);
         });

@@ -78,9 +78,20 @@ const FILE_SYSTEMS: &[(u64, &str, Kind)] = &[
 pub fn file_system(path: &Path) -> io::Result<FileSystem> {
     let stat = rustix::io::retry_on_intr(|| rustix::fs::statfs(path))?;
     let space = rustix::io::retry_on_intr(|| rustix::fs::statvfs(path))?;
-    let magic = magic_of(&stat);
+    Ok(described(&stat, &space))
+}
+
+/// The file system of an open file: fstatfs(2) and fstatvfs(3).
+pub fn file_system_of(file: impl AsFd) -> io::Result<FileSystem> {
+    let stat = rustix::io::retry_on_intr(|| rustix::fs::fstatfs(&file))?;
+    let space = rustix::io::retry_on_intr(|| rustix::fs::fstatvfs(&file))?;
+    Ok(described(&stat, &space))
+}
+
+fn described(stat: &rustix::fs::StatFs, space: &rustix::fs::StatVfs) -> FileSystem {
+    let magic = magic_of(stat);
     let known = known(magic);
-    Ok(FileSystem {
+    FileSystem {
         type_name: known.map_or_else(|| format!("{magic:#x}"), |(name, _)| name.to_owned()),
         block_bytes: space.f_frsize,
         free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
@@ -88,7 +99,7 @@ pub fn file_system(path: &Path) -> io::Result<FileSystem> {
         read_only: space.f_flag.contains(StatVfsMountFlags::RDONLY),
         is_network: known.is_some_and(|(_, kind)| kind == Kind::Network),
         inodes_identify: inodes_identify_on(magic),
-    })
+    }
 }
 
 /// The name and kind of a file system by its `f_type`.

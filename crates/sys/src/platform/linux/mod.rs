@@ -18,14 +18,15 @@ pub use file::{
     allocate, copy_inode_flags, direct_alignment, extend, file_system_uuid, name_file, protection, read_at_dontcache,
     read_at_nowait, sync, sync_file_system, unnamed_file, write_at_dontcache,
 };
-pub use folder::{extended_attributes_at, list_folder};
+pub use folder::{extended_attributes_at, list_entries};
 
 pub use crate::attributes::{extended_attributes, remove_extended_attribute, set_extended_attribute};
 pub use holes::{
     collapse_range, end_lease, has_capabilities, holds_lease, is_locked, next_data, next_hole, punch_hole, take_lease,
 };
 pub use machine::{
-    die_with_parent, file_system, inodes_identify, leases_bind_all_writers, lower_priority, memory, process_io,
+    die_with_parent, file_system, file_system_of, inodes_identify, leases_bind_all_writers, lower_priority, memory,
+    process_io,
 };
 pub use pipe::Pipe;
 

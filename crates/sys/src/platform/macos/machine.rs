@@ -28,11 +28,19 @@ pub(crate) const MAP_NORESERVE: libc::c_int = libc::MAP_NORESERVE;
 
 /// The file system behind `path`: statfs(2).
 pub fn file_system(path: &Path) -> io::Result<FileSystem> {
-    let stat = rustix::io::retry_on_intr(|| rustix::fs::statfs(path))?;
+    Ok(described(&rustix::io::retry_on_intr(|| rustix::fs::statfs(path))?))
+}
+
+/// The file system of an open file: fstatfs(2).
+pub fn file_system_of(file: impl AsFd) -> io::Result<FileSystem> {
+    Ok(described(&rustix::io::retry_on_intr(|| rustix::fs::fstatfs(&file))?))
+}
+
+fn described(stat: &rustix::fs::StatFs) -> FileSystem {
     let name = stat.f_fstypename.map(libc::c_char::cast_unsigned);
     let text = CStr::from_bytes_until_nul(&name).unwrap_or(c"unknown");
     let block_bytes = u64::from(stat.f_bsize);
-    Ok(FileSystem {
+    FileSystem {
         type_name: text.to_string_lossy().into_owned(),
         block_bytes,
         free_bytes: stat.f_bavail.saturating_mul(block_bytes),
@@ -40,7 +48,7 @@ pub fn file_system(path: &Path) -> io::Result<FileSystem> {
         read_only: stat.f_flags & libc::MNT_RDONLY.cast_unsigned() != 0,
         is_network: stat.f_flags & libc::MNT_LOCAL.cast_unsigned() == 0,
         inodes_identify: is_known_to_identify(&name),
-    })
+    }
 }
 
 /// Whether the file system of an open file promises that two files with one `st_dev` and `st_ino` are one file.

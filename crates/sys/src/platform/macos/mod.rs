@@ -11,7 +11,7 @@ mod machine;
 pub use cache::{advise, drop_from_cache, drop_system_caches, enable_read_ahead, read_advice, residency};
 pub use copy::{Pipe, clone_file, clone_path, copy_path_data, sendfile};
 pub use file::{allocate, direct_alignment, protection, sync};
-pub use folder::list_folder;
+pub use folder::list_entries;
 
 /// Nothing to copy: flags of inodes are known on Linux only.
 pub fn copy_inode_flags(_from: &std::fs::File, _to: &std::fs::File) -> std::io::Result<()> {
@@ -26,7 +26,7 @@ pub use crate::linux_only::{
     leases_bind_all_writers, name_file, next_data, next_hole, punch_hole, read_at_dontcache, read_at_nowait, readahead,
     sync_file_system, take_lease, unnamed_file, unwritten_bytes, write_at_dontcache,
 };
-pub use machine::{file_system, inodes_identify, lower_priority, memory, process_io};
+pub use machine::{file_system, file_system_of, inodes_identify, lower_priority, memory, process_io};
 
 pub(crate) use file::{exchange, open_at};
 pub(crate) use machine::{MAP_NORESERVE, MAX_RSS_UNIT_BYTES, advise_map, errno_location, prefer_huge_pages};

@@ -192,6 +192,35 @@ proptest! {
         prop_assert_eq!((summary.differences, summary.failures), (expected.len() as u64, 0));
     }
 
+    /// By a plan that lists 8 entries at a time.
+    #[test]
+    fn folders_that_are_listed_in_parts_differ_where_a_naive_walk_says(
+        nodes in prop::collection::vec((0..6_u8, any::<u8>()), 0..60),
+    ) {
+        let all = tempfile::tempdir().unwrap();
+        let roots = ["one", "other"].map(|name| all.path().join(name));
+        for root in &roots {
+            fs::create_dir_all(root.join("inner")).unwrap();
+        }
+        for (kind, name) in &nodes {
+            let [left, right] = roots.each_ref().map(|root| root.join(format!("inner/{name}")));
+            let make = |path: &Path, bytes: &[u8]| drop(fs::write(path, bytes));
+            match kind {
+                0 => make(&left, b"one"),
+                1 => make(&right, b"other"),
+                2 => drop(fs::create_dir(left)),
+                3 => drop([left, right].map(|path| fs::create_dir_all(path.join("inner")))),
+                4 => drop([left, right].map(|path| make(&path, b"same"))),
+                _ => drop([left, right].map(|path| make(&path, path.as_os_str().as_bytes()))),
+            }
+        }
+        let mut expected = Vec::new();
+        naive(&roots[0], &roots[1], Path::new(""), Options::default(), &mut expected);
+        let (summary, found) = told(narrow(), &roots[0], &roots[1], Options::default());
+        prop_assert_eq!(&found, &expected);
+        prop_assert_eq!((summary.differences, summary.failures), (expected.len() as u64, 0));
+    }
+
     #[test]
     fn a_tree_equals_its_twin(tree in folder(), is_narrow: bool) {
         let all = tempfile::tempdir().unwrap();

@@ -1,0 +1,278 @@
+//! What is in a directory: names, inodes and types in two allocations, however many entries there are.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{FileType, SeekFrom};
+use rustix::io::Errno;
+
+use super::{Facts, Kind};
+
+/// Entries of a directory: those of a call in the order of the system, or all, sorted by the bytes of their names.
+#[derive(Default)]
+pub(crate) struct Listing {
+    names: Names,
+    entries: Vec<Entry>,
+    /// Whether entries of later names were left out.
+    is_cut: bool,
+}
+
+/// Names one after the other, each ended by a zero byte.
+#[derive(Default)]
+pub(crate) struct Names(Vec<u8>);
+
+/// Where a name is.
+#[derive(Clone, Copy)]
+pub(crate) struct Name {
+    start: u32,
+    length: u16,
+}
+
+/// 16 bytes for each.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    pub inode: u64,
+    start: u32,
+    length: u16,
+    pub kind: Kind,
+}
+
+impl Entry {
+    fn new(inode: u64, name: Name, kind: Kind) -> Self {
+        Self {
+            inode,
+            start: name.start,
+            length: name.length,
+            kind,
+        }
+    }
+
+    /// Where its name is, in the listing that it is of.
+    pub fn name(&self) -> Name {
+        Name {
+            start: self.start,
+            length: self.length,
+        }
+    }
+}
+
+impl Names {
+    fn push(&mut self, name: &CStr) -> Option<Name> {
+        let start = u32::try_from(self.0.len()).ok()?;
+        let length = u16::try_from(name.count_bytes()).ok()?;
+        self.0.extend_from_slice(name.to_bytes_with_nul());
+        Some(Name { start, length })
+    }
+
+    pub fn bytes(&self, name: Name) -> &[u8] {
+        &self.0[name.start as usize..][..usize::from(name.length)]
+    }
+
+    pub fn c_str(&self, name: Name) -> &CStr {
+        let bytes = &self.0[name.start as usize..=name.start as usize + usize::from(name.length)];
+        CStr::from_bytes_with_nul(bytes).unwrap_or(c"")
+    }
+}
+
+impl Listing {
+    /// The first `most` entries of an open directory whose names are behind `after`, sorted. Where there are more, all names
+    /// are listed again for those: a directory of any size takes bounded memory, and no place on a disk.
+    pub fn sorted(directory: BorrowedFd<'_>, after: &[u8], most: usize) -> io::Result<Self> {
+        let mut listing = Self::default();
+        rustix::fs::seek(directory, SeekFrom::Start(0))?;
+        let mut last: Option<Vec<u8>> = None;
+        let mut is_end = false;
+        while !is_end {
+            // Comparing with an empty name is a call for each entry, too.
+            let is_behind = |name: &[u8]| after.is_empty() || name > after;
+            let is_wanted = |name: &[u8]| is_behind(name) && last.as_deref().is_none_or(|last| name < last);
+            is_end = listing.add_some(directory, is_wanted)?.is_none();
+            if listing.entries.len() > if is_end { most } else { 2 * most } {
+                last = Some(listing.cut(most));
+            }
+        }
+        let Self { names, entries, .. } = &mut listing;
+        entries.sort_unstable_by(|one, other| names.bytes(one.name()).cmp(names.bytes(other.name())));
+        entries.dedup_by(|one, other| names.bytes(one.name()) == names.bytes(other.name()));
+        Ok(listing)
+    }
+
+    /// Leaves the first `most` in the order of names, of which there are more, and gives the name of the last.
+    fn cut(&mut self, most: usize) -> Vec<u8> {
+        let (names, mut entries) = (std::mem::take(&mut self.names), std::mem::take(&mut self.entries));
+        let by_name = |one: &Entry, other: &Entry| names.bytes(one.name()).cmp(names.bytes(other.name()));
+        let (_, last, _) = entries.select_nth_unstable_by(most - 1, by_name);
+        let last = names.bytes(last.name()).to_vec();
+        for entry in &entries[..most] {
+            self.push(names.c_str(entry.name()), entry.inode, entry.kind);
+        }
+        self.is_cut = true;
+        last
+    }
+
+    /// The last name of a sorted listing behind which there are others; `None` where it is complete.
+    pub fn end(&self) -> Option<&[u8]> {
+        self.entries.last().filter(|_| self.is_cut).map(|last| self.name(last))
+    }
+
+    /// Lets go of what is behind a name, in a sorted listing.
+    pub fn end_with(&mut self, name: &[u8]) {
+        let kept = self
+            .entries
+            .partition_point(|entry| self.names.bytes(entry.name()) <= name);
+        self.entries.truncate(kept);
+    }
+
+    /// Adds what the system gives at a call, in its order, from where the last call on these handles ended. Gives where the
+    /// next goes on; `None` at the end.
+    pub fn add_some(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        is_wanted: impl Fn(&[u8]) -> bool,
+    ) -> io::Result<Option<u64>> {
+        let mut failed = None;
+        let next = seekless_sys::list_entries(directory, &mut |name, inode, kind| {
+            if failed.is_some() || !is_wanted(name.to_bytes()) {
+                return;
+            }
+            let kind = match kind {
+                FileType::Unknown => match Facts::at(directory, name) {
+                    Ok(facts) => facts.kind,
+                    // Gone since it was listed; what is gone is not there.
+                    Err(Errno::NOENT) => return,
+                    Err(error) => {
+                        failed = Some(error.into());
+                        return;
+                    }
+                },
+                known => known.into(),
+            };
+            if !self.push(name, inode, kind) {
+                failed = Some(io::Error::other("the names in it take more than 4 GiB"));
+            }
+        })?;
+        failed.map_or(Ok(next), Err)
+    }
+
+    /// Whether there was room for the name.
+    fn push(&mut self, name: &CStr, inode: u64, kind: Kind) -> bool {
+        let name = self.names.push(name);
+        self.entries.extend(name.map(|name| Entry::new(inode, name, kind)));
+        name.is_some()
+    }
+
+    /// Makes room for other entries, in the same memory.
+    pub fn clear(&mut self) {
+        self.names.0.clear();
+        self.entries.clear();
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The entry of a number.
+    pub fn get(&self, index: usize) -> Option<Entry> {
+        self.entries.get(index).copied()
+    }
+
+    pub fn name(&self, entry: &Entry) -> &[u8] {
+        self.names.bytes(entry.name())
+    }
+
+    pub fn c_str(&self, entry: &Entry) -> &CStr {
+        self.names.c_str(entry.name())
+    }
+
+    /// Lets go of all but the names.
+    pub fn into_names(self) -> Names {
+        self.names
+    }
+}
+
+/// A name that is in one directory, the other, or both; `None` is the side that lacks it.
+pub(crate) type Met<'a> = (Option<&'a Entry>, Option<&'a Entry>);
+
+/// Goes through two directories at once, in the order of their names.
+pub(crate) fn merge<'a>(one: &'a Listing, other: &'a Listing) -> impl Iterator<Item = Met<'a>> {
+    let (mut left, mut right) = (one.entries.as_slice(), other.entries.as_slice());
+    std::iter::from_fn(move || {
+        let order = match (left.first(), right.first()) {
+            (None, None) => return None,
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (Some(a), Some(b)) => one.name(a).cmp(other.name(b)),
+        };
+        let from_left = if order.is_le() { left.split_off_first() } else { None };
+        let from_right = if order.is_ge() { right.split_off_first() } else { None };
+        Some((from_left, from_right))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    fn listing(names: &[&CStr]) -> Listing {
+        let mut listing = Listing::default();
+        for name in names {
+            let name = listing.names.push(name).unwrap();
+            listing.entries.push(Entry::new(1, name, Kind::File));
+        }
+        listing
+    }
+
+    #[test]
+    fn merging_meets_every_name_once_in_order() {
+        let (one, other) = (listing(&[c"a", c"c", c"d"]), listing(&[c"b", c"c", c"e", c"f"]));
+        let met: Vec<_> = merge(&one, &other)
+            .map(|(left, right)| {
+                let left = left.map(|entry| one.name(entry).to_vec());
+                let right = right.map(|entry| other.name(entry).to_vec());
+                let name = left.clone().or(right.clone()).unwrap();
+                (String::from_utf8(name).unwrap(), left.is_some(), right.is_some())
+            })
+            .collect();
+        let expected = [
+            ("a", true, false),
+            ("b", false, true),
+            ("c", true, true),
+            ("d", true, false),
+            ("e", false, true),
+            ("f", false, true),
+        ];
+        assert_eq!(met, expected.map(|(name, left, right)| (name.to_owned(), left, right)));
+    }
+
+    #[test]
+    fn parts_of_a_listing_are_the_whole_in_order_and_none_is_longer_than_it_may_be() {
+        let place = tempfile::tempdir().unwrap();
+        let mut names: Vec<Vec<u8>> = (0..5000)
+            .map(|number| (number * 7919 % 5000).to_string().into_bytes())
+            .collect();
+        for name in &names {
+            std::fs::write(place.path().join(str::from_utf8(name).unwrap()), b"").unwrap();
+        }
+        names.sort();
+        let directory = std::fs::File::open(place.path()).unwrap();
+        for most in [1000, 1250, 4999, 5000, 5001] {
+            let (mut found, mut after) = (Vec::new(), Some(Vec::new()));
+            while let Some(name) = after {
+                let part = Listing::sorted(directory.as_fd(), &name, most).unwrap();
+                assert!(part.len() <= most);
+                after = part.end().map(<[u8]>::to_vec);
+                found.extend(part.entries.iter().map(|entry| part.name(entry).to_vec()));
+            }
+            assert_eq!(found, names, "{most}");
+        }
+    }
+
+    #[test]
+    fn an_entry_takes_16_bytes_beside_its_name() {
+        assert_eq!(size_of::<Entry>(), 16);
+    }
+}

@@ -1,0 +1,339 @@
+//! The walk through one tree, against a walk that is as simple as can be, and with somebody at the tree meanwhile.
+
+use std::collections::BTreeSet;
+use std::ffi::{CString, OsStr};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, mknodat, openat};
+
+use super::*;
+
+/// What a walk comes upon; files by their paths and their bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Met {
+    File(PathBuf, Vec<u8>),
+    Link,
+    Special,
+    Repeated,
+    Failed(PathBuf, String),
+}
+
+fn read(file: &FileAt) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    file.open(OFlags::RDONLY).unwrap().read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+fn met(found: Found) -> Met {
+    match found {
+        Found::File(file) => Met::File(file.path().to_owned(), read(&file)),
+        Found::Link => Met::Link,
+        Found::Special => Met::Special,
+        Found::Repeated => Met::Repeated,
+        Found::OtherFileSystem => panic!("there is only one"),
+        Found::Failed(path, reason) => Met::Failed(path, reason),
+    }
+}
+
+/// Walks with so many directories open; each file is read after all were found where they are to be `kept`.
+fn walked(selection: &Selection, most_open: usize, kept: bool) -> Vec<Met> {
+    let limit = Limit::new(most_open);
+    let walks = selection
+        .roots()
+        .iter()
+        .flat_map(|root| Walk::within(selection, root, &limit));
+    let all = if kept {
+        let found: Vec<_> = walks.collect();
+        found.into_iter().map(met).collect()
+    } else {
+        walks.map(met).collect()
+    };
+    assert_eq!(limit.open(), 0, "all directories are closed again");
+    all
+}
+
+fn selection(paths: &[&Path]) -> Selection {
+    Selection::new(paths, false).unwrap()
+}
+
+/// Lists by whole paths.
+fn naive(directory: &Path, all: &mut Vec<Met>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let kind = fs::symlink_metadata(&path).unwrap().file_type();
+        match () {
+            () if kind.is_dir() => naive(&path, all),
+            () if kind.is_file() => all.push(Met::File(path.clone(), fs::read(&path).unwrap())),
+            () if kind.is_symlink() => all.push(Met::Link),
+            () if kind.is_fifo() => all.push(Met::Special),
+            () => panic!("{kind:?}"),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    File,
+    Directory(Vec<Node>),
+    Link,
+    Fifo,
+}
+
+fn node() -> impl Strategy<Value = Node> {
+    let leaf = prop_oneof![6 => Just(Node::File), 1 => Just(Node::Link), 1 => Just(Node::Fifo)];
+    leaf.prop_recursive(5, 60, 8, |inner| {
+        prop::collection::vec(inner, 0..8).prop_map(Node::Directory)
+    })
+}
+
+fn make(path: &Path, node: &Node) {
+    match node {
+        Node::File => fs::write(path, path.as_os_str().as_bytes()).unwrap(),
+        Node::Link => symlink("..", path).unwrap(),
+        Node::Fifo => make_fifo(path),
+        Node::Directory(entries) => {
+            fs::create_dir(path).unwrap();
+            for (number, entry) in entries.iter().enumerate() {
+                let mut name = number.to_string().into_bytes();
+                name.extend(b"\xff\n");
+                make(&path.join(OsStr::from_bytes(&name)), entry);
+            }
+        }
+    }
+}
+
+fn make_fifo(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_trees_are_walked_as_a_naive_walk_does(
+        entries in prop::collection::vec(node(), 0..8),
+        most_open in 0_usize..4,
+        kept: bool,
+    ) {
+        let all = tempfile::tempdir().unwrap();
+        let root = all.path().join("root");
+        make(&root, &Node::Directory(entries));
+        let mut expected = Vec::new();
+        naive(&root, &mut expected);
+        prop_assert_eq!(walked(&selection(&[&root]), most_open, kept), expected);
+    }
+}
+
+/// A directory in memory, where there is a file system in it: that makes it quick.
+fn quick() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
+}
+
+fn open(path: &Path) -> OwnedFd {
+    openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
+}
+
+#[test]
+fn a_directory_of_many_calls_is_gone_on_with_after_it_was_closed_in_between() {
+    for place in [quick(), tempfile::tempdir().unwrap()] {
+        for number in 0..20_000 {
+            if number % 1000 == 7 {
+                fs::create_dir(place.path().join(format!("{number}"))).unwrap();
+                fs::write(place.path().join(format!("{number}/inner")), b"").unwrap();
+            } else {
+                fs::write(place.path().join(format!("{number}")), b"").unwrap();
+            }
+        }
+        let mut expected = Vec::new();
+        naive(place.path(), &mut expected);
+        assert_eq!(expected.len(), 20_000);
+        // With none open beside the one at work, this is closed whenever another is entered.
+        assert!(walked(&selection(&[place.path()]), 0, false) == expected);
+    }
+}
+
+#[test]
+fn a_walk_holds_what_the_system_gives_at_a_call_and_no_more() {
+    let place = quick();
+    let directory = open(place.path());
+    for number in 0..200_000 {
+        let flags = OFlags::WRONLY | OFlags::CREATE;
+        openat(&directory, format!("{number}"), flags, Mode::from_raw_mode(0o644)).unwrap();
+    }
+    let selection = selection(&[place.path()]);
+    let limit = Limit::new(1);
+    let mut walk = Walk::within(&selection, &selection.roots()[0], &limit);
+    let mut names = BTreeSet::new();
+    while let Some(found) = walk.next() {
+        let Found::File(file) = found else { panic!() };
+        names.insert(file.path().file_name().unwrap().to_owned());
+        assert!(walk.waiting() < 10_000, "{}", walk.waiting());
+    }
+    assert_eq!(names.len(), 200_000);
+}
+
+#[test]
+fn trees_may_be_deeper_than_a_path_may_be_long() {
+    let place = quick();
+    let name = CString::new("n".repeat(200)).unwrap();
+    let mut at = open(place.path());
+    let levels = 60;
+    for _ in 0..levels {
+        mkdirat(&at, &name, Mode::from_raw_mode(0o755)).unwrap();
+        at = openat(&at, &name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let file = openat(
+            &at,
+            c"file",
+            OFlags::WRONLY | OFlags::CREATE,
+            Mode::from_raw_mode(0o644),
+        )
+        .unwrap();
+        rustix::io::write(&file, b"bytes").unwrap();
+    }
+    for (most_open, kept) in [(1, true), (1, false), (10, true), (1000, false)] {
+        let all = walked(&selection(&[place.path()]), most_open, kept);
+        let lengths = all.iter().map(|met| match met {
+            Met::File(path, bytes) if bytes == b"bytes" => path.as_os_str().len(),
+            other => panic!("{other:?}"),
+        });
+        let below = place.path().as_os_str().len() + "/file".len();
+        assert_eq!(
+            lengths.collect::<BTreeSet<_>>(),
+            (1..=levels).map(|level| below + level * 201).collect()
+        );
+    }
+}
+
+/// A tree with a file in an inner directory, and a secret beside the tree.
+fn tree_and_secret() -> (tempfile::TempDir, PathBuf) {
+    let all = tempfile::tempdir().unwrap();
+    let root = all.path().join("root");
+    for directory in [root.join("inner"), all.path().join("elsewhere")] {
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("file"), directory.file_name().unwrap().as_bytes()).unwrap();
+    }
+    (all, root)
+}
+
+/// The one file of a tree, found and not opened, and whether the directory that it is in was closed.
+fn found_file<'a>(selection: &'a Selection, limit: &Arc<Limit>) -> (Walk<'a>, FileAt) {
+    let mut walk = Walk::within(selection, &selection.roots()[0], limit);
+    let file = loop {
+        if let Some(Found::File(file)) = walk.next() {
+            break file;
+        }
+    };
+    (walk, file)
+}
+
+#[test]
+fn a_directory_that_becomes_a_link_leads_nobody_out_of_the_tree() {
+    for most_open in [0, 100] {
+        let (all, root) = tree_and_secret();
+        let selection = selection(&[&root]);
+        let limit = Limit::new(most_open);
+        let (mut walk, file) = found_file(&selection, &limit);
+        assert!(walk.next().is_none());
+        fs::rename(root.join("inner"), all.path().join("moved")).unwrap();
+        symlink(all.path().join("elsewhere"), root.join("inner")).unwrap();
+        match file.open(OFlags::RDONLY) {
+            Ok(_) => assert_eq!(read(&file), b"inner"),
+            Err((action, _)) => assert_eq!((action, most_open), ("opening its directory again", 0)),
+        }
+        // Another directory of the name is not the one that was listed, either.
+        fs::remove_file(root.join("inner")).unwrap();
+        fs::rename(all.path().join("elsewhere"), root.join("inner")).unwrap();
+        match file.open(OFlags::RDONLY) {
+            Ok(_) => assert_eq!(read(&file), b"inner"),
+            Err((action, _)) => assert_eq!((action, most_open), ("opening its directory again", 0)),
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_becomes_a_link_before_it_is_entered_is_a_failure() {
+    let (all, root) = tree_and_secret();
+    fs::write(root.join("first"), b"").unwrap();
+    fs::remove_dir_all(root.join("inner")).unwrap();
+    // Behind the file in every order: the system has given both at its first call.
+    for number in 0..50 {
+        fs::create_dir(root.join(format!("{number}"))).unwrap();
+    }
+    let selection = selection(&[&root]);
+    let (walk, _) = found_file(&selection, &Limit::new(10));
+    for number in 0..50 {
+        fs::remove_dir(root.join(format!("{number}"))).unwrap();
+        symlink(all.path().join("elsewhere"), root.join(format!("{number}"))).unwrap();
+    }
+    for found in walk {
+        assert!(matches!(&found, Found::Failed(_, reason) if reason.starts_with("listing failed: ")));
+    }
+}
+
+#[test]
+fn a_file_that_becomes_something_else_is_not_followed_nor_waited_for() {
+    let (all, root) = tree_and_secret();
+    let selection = selection(&[&root]);
+    let (_walk, file) = found_file(&selection, &Limit::new(10));
+    let path = root.join("inner/file");
+    fs::remove_file(&path).unwrap();
+    symlink(all.path().join("elsewhere/file"), &path).unwrap();
+    let (action, error) = file.open(OFlags::RDONLY).unwrap_err();
+    assert_eq!((action, error.raw_os_error()), ("opening it", Some(40)));
+    assert_eq!(file.facts().unwrap().kind, Kind::Link);
+    fs::remove_file(&path).unwrap();
+    make_fifo(&path);
+    let opened = file.open(OFlags::RDONLY).unwrap();
+    assert!(opened.metadata().unwrap().file_type().is_fifo());
+}
+
+#[test]
+fn a_directory_that_is_removed_meanwhile_has_no_more_entries() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("root");
+    fs::create_dir(&root).unwrap();
+    for number in 0..10_000 {
+        File::create(root.join(number.to_string())).unwrap();
+    }
+    let selection = selection(&[&root]);
+    let mut walk = Walk::within(&selection, &selection.roots()[0], &Limit::new(10));
+    assert!(matches!(walk.next(), Some(Found::File(_))));
+    fs::remove_dir_all(&root).unwrap();
+    let rest: Vec<_> = walk.collect();
+    assert!(rest.len() < 9999);
+    assert!(rest.iter().all(|found| matches!(found, Found::File(_))));
+}
+
+#[test]
+fn what_was_named_twice_or_is_inside_another_is_walked_once() {
+    let (all, root) = tree_and_secret();
+    let inner = root.join("inner");
+    for named in [[root.as_path(), &inner], [&inner, &root]] {
+        let mut all = walked(&selection(&named), 10, true);
+        all.sort();
+        assert_eq!(all, [Met::File(inner.join("file"), b"inner".to_vec()), Met::Repeated]);
+    }
+    let link = all.path().join("link");
+    symlink(&root, &link).unwrap();
+    assert_eq!(walked(&selection(&[&link, &root]), 10, true).len(), 1);
+}
+
+#[test]
+fn a_walk_that_ends_early_closes_what_it_opened() {
+    let (_all, root) = tree_and_secret();
+    let selection = selection(&[&root]);
+    let limit = Limit::new(10);
+    let (walk, file) = found_file(&selection, &limit);
+    assert!(limit.open() > 0);
+    drop((walk, file));
+    assert_eq!(limit.open(), 0);
+}
