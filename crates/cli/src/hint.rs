@@ -71,15 +71,15 @@ fn of_holes(error: &holes::Error) -> Option<&'static str> {
 
 fn of_bench(error: &BenchError) -> Option<&'static str> {
     Some(match error {
-        BenchError::Look { .. } => "name an existing folder",
-        BenchError::NotAFolder { .. } => "--dir takes a folder; --file takes a file to read",
+        BenchError::Look { .. } => "name an existing directory",
+        BenchError::NotADirectory { .. } => "--dir takes a directory; --file takes a file to read",
         BenchError::ReadOnly { .. } => "use --file to read a file on it",
-        BenchError::NoTestFiles { .. } => "choose another folder with --dir",
+        BenchError::NoTestFiles { .. } => "choose another directory with --dir",
         BenchError::NoSpace { .. } => "free some space, or choose a smaller --size",
         BenchError::NothingToRead => "only read experiments take --file and --first-touch",
         BenchError::SeveralContests => "name one experiment, such as read",
         BenchError::TooFewFiles { .. } => {
-            "name a folder with more files that were not read since the system started, or choose fewer methods with \
+            "name a directory with more files that were not read since the system started, or choose fewer methods with \
              --methods"
         }
         BenchError::AllMeasured(_) => "`seekless runs show ID` shows it",
@@ -89,10 +89,10 @@ fn of_bench(error: &BenchError) -> Option<&'static str> {
 
 fn of_resuming(obstacle: &Obstacle) -> Option<&'static str> {
     match obstacle {
-        Obstacle::Storages(_) => {
-            Some("name a folder on each with --dir, in the same order, and the folder of the second files with --other")
-        }
-        Obstacle::Storage { .. } => Some("change to a folder on that storage, or name one with --dir"),
+        Obstacle::Storages(_) => Some(
+            "name a directory on each with --dir, in the same order, and the directory of the second files with --other",
+        ),
+        Obstacle::Storage { .. } => Some("change to a directory on that storage, or name one with --dir"),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ mod output;
 mod read_ahead;
 mod show;
 mod signals;
-mod test_folder;
+mod test_directory;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;

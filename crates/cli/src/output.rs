@@ -41,7 +41,7 @@ impl Output {
             Ok(_) => open_stream(path)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let file =
-                    WholeFile::find(path).with_context(|| format!("{shown}: no file can be made in its folder"))?;
+                    WholeFile::find(path).with_context(|| format!("{shown}: no file can be made in its directory"))?;
                 Place::File(file.ok_or_else(|| anyhow!("{shown}: leads nowhere"))?)
             }
             Err(error) => return Err(error).with_context(|| format!("{shown}: looking at it failed")),
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn a_file_is_replaced_and_a_link_to_it_stays_a_link() {
-        let folder = tempfile::tempdir().unwrap();
-        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        let directory = tempfile::tempdir().unwrap();
+        let (file, link) = (directory.path().join("file"), directory.path().join("link"));
         std::os::unix::fs::symlink("file", &link).unwrap();
         // First to where the link leads nowhere yet.
         for bytes in [b"one", b"two"] {
@@ -117,25 +117,25 @@ mod tests {
             assert_eq!(fs::read(&file).unwrap(), bytes);
             assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         }
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
     }
 
     #[test]
-    fn a_folder_a_missing_folder_and_a_ring_of_links_are_refused_before_anything_is_done() {
-        let folder = tempfile::tempdir().unwrap();
+    fn a_directory_a_missing_directory_and_a_ring_of_links_are_refused_before_anything_is_done() {
+        let directory = tempfile::tempdir().unwrap();
         let refused = |path: &Path| format!("{:#}", Output::prepare(path).unwrap_err());
-        assert!(refused(folder.path()).contains("is a directory"));
-        assert!(refused(&folder.path().join("missing/file")).contains("no file can be made"));
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        let ring = folder.path().join("ring");
+        assert!(refused(directory.path()).contains("is a directory"));
+        assert!(refused(&directory.path().join("missing/file")).contains("no file can be made"));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        let ring = directory.path().join("ring");
         std::os::unix::fs::symlink("ring", &ring).unwrap();
         assert!(refused(&ring).contains("looking at it failed"));
     }
 
     #[test]
     fn what_a_path_below_proc_stands_for_is_written_to_and_not_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         fs::write(&path, b"before ").unwrap();
         let open = File::open(&path).unwrap();
         let handed_over = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open)));

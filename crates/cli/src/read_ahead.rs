@@ -8,7 +8,7 @@ use seekless_lab::read_ahead::{LeftWindow, Now, device_name, put_back_left};
 
 use crate::show::visible_lines;
 
-/// Puts them back. Reports on standard error those of the devices that hold the files and folders in `told`.
+/// Puts them back. Reports on standard error those of the devices that hold the files and directories in `told`.
 pub fn put_back<'a>(told: impl IntoIterator<Item = &'a PathBuf>) {
     let mut left = put_back_left();
     if left.is_empty() {

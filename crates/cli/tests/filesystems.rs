@@ -1,8 +1,8 @@
 //! Every method of the 2014 document's Linux lists runs through the lab, cold and warm, or says why it cannot; those that
 //! read do so with holes in the file, too.
 //!
-//! In a temporary folder, or in each of the folders of `SEEKLESS_TEST_DIRS` (separated by colons). What ran, and each
-//! reason why something did not, is printed: `--nocapture` shows it.
+//! In a temporary directory, or in each of the directories of `SEEKLESS_TEST_DIRS` (separated by colons). What ran, and
+//! each reason why something did not, is printed: `--nocapture` shows it.
 
 #![cfg(target_os = "linux")]
 
@@ -31,12 +31,12 @@ impl Watch for Silent {
     fn event(&mut self, _: &Event<'_>) {}
 }
 
-fn folders() -> Vec<TempDir> {
+fn directories() -> Vec<TempDir> {
     seekless::allow_mapping().expect("the handler can be installed");
     match std::env::var_os("SEEKLESS_TEST_DIRS") {
-        None => vec![tempfile::tempdir().expect("a temporary folder")],
+        None => vec![tempfile::tempdir().expect("a temporary directory")],
         Some(list) => std::env::split_paths(&list)
-            .map(|folder| tempfile::tempdir_in(folder).expect("a folder on the file system under test"))
+            .map(|directory| tempfile::tempdir_in(directory).expect("a directory on the file system under test"))
             .collect(),
     }
 }
@@ -66,7 +66,7 @@ fn plan(operation: Operation, caches: &[Cache], target: Target) -> ContestPlan {
     }
 }
 
-fn run(folder: &Path, seed: u64) -> Run {
+fn run(directory: &Path, seed: u64) -> Run {
     let states = [Cache::Cold, Cache::Warm];
     let experiment = Experiment {
         name: "lists-2014".to_owned(),
@@ -89,10 +89,10 @@ fn run(folder: &Path, seed: u64) -> Run {
     let bench = Bench {
         rounds: Some(1),
         drop: Some(Drop::File),
-        ..Bench::new(vec![experiment], vec![folder.to_owned()], program, seed)
+        ..Bench::new(vec![experiment], vec![directory.to_owned()], program, seed)
     };
     seekless_lab::run(&bench, &Stop::default(), &mut Silent)
-        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
 }
 
 /// What became of the entries in all attempts, by contest and method.
@@ -165,11 +165,11 @@ fn check_identity(run: &Run) {
 
 #[test]
 fn every_method_of_the_linux_lists_runs_or_says_why_not() {
-    for folder in folders() {
+    for directory in directories() {
         let mut found = Found::default();
         let mut file_system = String::new();
         for attempt in 0..ATTEMPTS {
-            let run = run(folder.path(), attempt as u64);
+            let run = run(directory.path(), attempt as u64);
             file_system.clone_from(&run.storages[0].file_system);
             check_identity(&run);
             found.add(&run);

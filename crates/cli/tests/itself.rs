@@ -26,7 +26,7 @@ impl Watch for Silent {
     fn event(&mut self, _: &Event<'_>) {}
 }
 
-fn run(folder: PathBuf) -> Run {
+fn run(directory: PathBuf) -> Run {
     let method = Method::known("read/sync,block=128K");
     let contest = ContestPlan {
         caches: vec![Cache::Warm],
@@ -47,9 +47,9 @@ fn run(folder: PathBuf) -> Run {
     let bench = Bench {
         rounds: Some(ROUNDS),
         drop: Some(Drop::File),
-        ..Bench::new(vec![experiment], vec![folder], program, 1)
+        ..Bench::new(vec![experiment], vec![directory], program, 1)
     };
-    seekless_lab::run(&bench, &Stop::default(), &mut Silent).expect("the temporary folder can be measured")
+    seekless_lab::run(&bench, &Stop::default(), &mut Silent).expect("the temporary directory can be measured")
 }
 
 fn is_tie(contest: &Contest) -> bool {
@@ -61,8 +61,8 @@ fn is_tie(contest: &Contest) -> bool {
 
 #[test]
 fn one_method_under_two_names_ties_and_nothing_costs_nothing() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let run = run(folder.path().to_owned());
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let run = run(directory.path().to_owned());
     assert_eq!(run.contests.len(), CONTESTS);
     let ties = run.contests.iter().filter(|contest| is_tie(contest)).count();
     assert!(ties >= TIES, "{ties} ties in {CONTESTS} contests: {:#?}", run.contests);

@@ -1,7 +1,7 @@
 //! `seekless storage` and `seekless cache` beside other programs on real file systems: what findmnt, losetup, cp,
 //! fallocate and vmtouch say must be what they say.
 //!
-//! In a temporary folder, or in each of the folders of `SEEKLESS_TEST_DIRS` (separated by colons).
+//! In a temporary directory, or in each of the directories of `SEEKLESS_TEST_DIRS` (separated by colons).
 
 #![cfg(target_os = "linux")]
 
@@ -15,11 +15,11 @@ use seekless_sys::{Advice, advise};
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn folders() -> Vec<TempDir> {
+fn directories() -> Vec<TempDir> {
     match std::env::var_os("SEEKLESS_TEST_DIRS") {
-        None => vec![tempfile::tempdir().expect("a temporary folder")],
+        None => vec![tempfile::tempdir().expect("a temporary directory")],
         Some(list) => std::env::split_paths(&list)
-            .map(|folder| tempfile::tempdir_in(folder).expect("a folder on the file system under test"))
+            .map(|directory| tempfile::tempdir_in(directory).expect("a directory on the file system under test"))
             .collect(),
     }
 }
@@ -45,11 +45,11 @@ fn succeeds(program: &str, arguments: &[&OsStr]) -> bool {
 }
 
 /// What the command prints; it may end in part only, as dropping on a tmpfs does.
-fn seekless(arguments: &[&str], folder: &Path) -> String {
+fn seekless(arguments: &[&str], directory: &Path) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_seekless"));
     let output = command
         .args(arguments)
-        .arg(folder)
+        .arg(directory)
         .output()
         .expect("the command starts");
     let code = output.status.code();
@@ -58,39 +58,42 @@ fn seekless(arguments: &[&str], folder: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn storage(folder: &Path) -> Value {
-    let all: Value = serde_json::from_str(&seekless(&["storage", "--json"], folder)).expect("it is JSON");
+fn storage(directory: &Path) -> Value {
+    let all: Value = serde_json::from_str(&seekless(&["storage", "--json"], directory)).expect("it is JSON");
     all[0].clone()
 }
 
-/// One column of findmnt about the file system that holds a folder.
-fn findmnt(column: &str, folder: &Path) -> Option<String> {
+/// One column of findmnt about the file system that holds a directory.
+fn findmnt(column: &str, directory: &Path) -> Option<String> {
     let arguments = ["-n", "-o", column, "-T"].map(OsStr::new);
-    printed("findmnt", &[&arguments[..], &[folder.as_os_str()]].concat())
+    printed("findmnt", &[&arguments[..], &[directory.as_os_str()]].concat())
 }
 
 #[test]
 fn file_system_mount_and_device_are_those_of_findmnt_and_losetup() {
-    for folder in folders() {
-        let found = storage(folder.path());
-        let Some(file_system) = findmnt("FSTYPE", folder.path()) else {
+    for directory in directories() {
+        let found = storage(directory.path());
+        let Some(file_system) = findmnt("FSTYPE", directory.path()) else {
             continue;
         };
         println!("{file_system}: {}", found["device"]["name"]);
         assert_eq!(found["file_system"], file_system.as_str());
-        assert_eq!(found["mount_point"], findmnt("TARGET", folder.path()).unwrap().as_str());
+        assert_eq!(
+            found["mount_point"],
+            findmnt("TARGET", directory.path()).unwrap().as_str()
+        );
         let options = found["mount_options"].as_str().unwrap();
-        for option in findmnt("VFS-OPTIONS", folder.path()).unwrap().split(',') {
+        for option in findmnt("VFS-OPTIONS", directory.path()).unwrap().split(',') {
             assert!(options.split(',').any(|own| own == option), "{option}: {options}");
         }
-        let source = findmnt("SOURCE", folder.path()).unwrap();
+        let source = findmnt("SOURCE", directory.path()).unwrap();
         if let Some(name) = source.strip_prefix("/dev/loop") {
             let device = &found["device"];
             assert_eq!(device["name"], format!("loop{name}"));
             assert_eq!(device["kind"], "loop");
             let file = printed("losetup", &["-n", "-O", "BACK-FILE", &source].map(OsStr::new)).unwrap();
             assert_eq!(device["backing_file"], file.trim());
-            // What lies below is what the image's folder lies on.
+            // What lies below is what the image's directory lies on.
             let image = storage(Path::new(file.trim()).parent().unwrap());
             if image["device"] != Value::Null {
                 assert_eq!(device["below"][0]["name"], image["device"]["name"]);
@@ -179,8 +182,8 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
 
 #[test]
 fn features_are_those_that_are_known_and_that_other_programs_find() {
-    for folder in folders() {
-        let found = storage(folder.path());
+    for directory in directories() {
+        let found = storage(directory.path());
         let state = |name: &str| {
             let features = found["features"].as_array().unwrap().iter();
             let feature = features.clone().find(|feature| feature["name"] == name).unwrap();
@@ -192,7 +195,7 @@ fn features_are_those_that_are_known_and_that_other_programs_find() {
                 assert_eq!(state(name), *wanted, "{file_system}: {name}: {found}");
             }
         }
-        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        let (one, other) = (directory.path().join("one"), directory.path().join("other"));
         fs::write(&one, vec![1; 1 << 20]).unwrap();
         let clone = [OsStr::new("--reflink=always"), one.as_os_str(), other.as_os_str()];
         assert_eq!(
@@ -207,12 +210,12 @@ fn features_are_those_that_are_known_and_that_other_programs_find() {
         let punch = ["-p", "-l", "64K"].map(OsStr::new);
         let punched = succeeds("fallocate", &[&punch[..], &[one.as_os_str()]].concat());
         assert_eq!(punched, state("punch") == "available", "{file_system}: punch");
-        let fresh = folder.path().join("fresh");
+        let fresh = directory.path().join("fresh");
         let allocated = succeeds("fallocate", &[OsStr::new("-l"), OsStr::new("1M"), fresh.as_os_str()]);
         assert_eq!(allocated, state("fallocate") == "available", "{file_system}: fallocate");
         drop((fs::remove_file(&one), fs::remove_file(&other), fs::remove_file(&fresh)));
         assert_eq!(
-            fs::read_dir(folder.path()).unwrap().count(),
+            fs::read_dir(directory.path()).unwrap().count(),
             0,
             "{file_system}: something stayed"
         );
@@ -226,9 +229,9 @@ const FILES_BY_FUSE: u32 = 1000;
 const ATTEMPTS: usize = 5;
 
 /// Files of many sizes, some whole in memory, some in part, some not at all, with links of both kinds.
-fn populate(folder: &Path, files: u32, has_hard_links: bool) {
+fn populate(directory: &Path, files: u32, has_hard_links: bool) {
     for n in 0..files {
-        let inner = folder.join(format!("folder {}", n % 40));
+        let inner = directory.join(format!("directory {}", n % 40));
         if n < 40 {
             fs::create_dir(&inner).unwrap();
         }
@@ -238,15 +241,15 @@ fn populate(folder: &Path, files: u32, has_hard_links: bool) {
         let bytes = [0, 1, 100, 4095, 4096, 4097, 20_000, 70_000][(mixed % 8) as usize];
         fs::write(&path, vec![1; bytes]).unwrap();
         match n % 100 {
-            0 if has_hard_links => fs::hard_link(&path, folder.join(format!("hard {n}"))).unwrap(),
-            1 => std::os::unix::fs::symlink(&path, folder.join(format!("soft {n}"))).unwrap(),
+            0 if has_hard_links => fs::hard_link(&path, directory.join(format!("hard {n}"))).unwrap(),
+            1 => std::os::unix::fs::symlink(&path, directory.join(format!("soft {n}"))).unwrap(),
             _ => {}
         }
     }
-    let everything = File::open(folder).unwrap();
+    let everything = File::open(directory).unwrap();
     seekless_sys::sync_file_system(&everything).unwrap();
     for n in 0..files {
-        let file = File::open(folder.join(format!("folder {}/{n}", n % 40))).unwrap();
+        let file = File::open(directory.join(format!("directory {}/{n}", n % 40))).unwrap();
         match (n / 7) % 3 {
             0 => {}
             1 => drop(advise(&file, Advice::DontNeed, 0, 0).unwrap()),
@@ -256,8 +259,8 @@ fn populate(folder: &Path, files: u32, has_hard_links: bool) {
 }
 
 /// Pages resident and pages in all, by vmtouch.
-fn vmtouch(folder: &Path) -> Option<(u64, u64)> {
-    let text = printed("vmtouch", &[folder.as_os_str()])?;
+fn vmtouch(directory: &Path) -> Option<(u64, u64)> {
+    let text = printed("vmtouch", &[directory.as_os_str()])?;
     let line = text
         .lines()
         .find(|line| line.contains("Resident Pages:"))
@@ -267,8 +270,8 @@ fn vmtouch(folder: &Path) -> Option<(u64, u64)> {
 }
 
 /// The same by `seekless cache`, and the sum's other figures.
-fn ours(action: &str, folder: &Path) -> ((u64, u64), Value) {
-    let text = seekless(&["cache", action, "--json"], folder);
+fn ours(action: &str, directory: &Path) -> ((u64, u64), Value) {
+    let text = seekless(&["cache", action, "--json"], directory);
     let sum: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     let page = seekless_sys::page_bytes() as u64;
     let pages = |name: &str| sum[name].as_u64().unwrap() / page;
@@ -277,22 +280,22 @@ fn ours(action: &str, folder: &Path) -> ((u64, u64), Value) {
 
 #[test]
 fn residency_over_ten_thousand_files_is_that_of_vmtouch_and_dropped_is_dropped() {
-    for folder in folders() {
-        if vmtouch(folder.path()).is_none() {
+    for directory in directories() {
+        if vmtouch(directory.path()).is_none() {
             return;
         }
-        let file_system = seekless::StorageFacts::of(folder.path()).unwrap().file_system;
+        let file_system = seekless::StorageFacts::of(directory.path()).unwrap().file_system;
         let is_fuse = file_system.starts_with("fuse");
         let files = if is_fuse { FILES_BY_FUSE } else { FILES };
         // There each name counts, and to vmtouch each inode.
-        populate(folder.path(), files, !is_fuse);
+        populate(directory.path(), files, !is_fuse);
         if is_fuse {
             // For a second the kernel believes what it knew of a file before it had another name.
             std::thread::sleep(Duration::from_millis(1500));
         }
         let mut looks = Vec::new();
         let agree = (0..ATTEMPTS).any(|_| {
-            let (theirs, (found, sum)) = (vmtouch(folder.path()).unwrap(), ours("show", folder.path()));
+            let (theirs, (found, sum)) = (vmtouch(directory.path()).unwrap(), ours("show", directory.path()));
             assert_eq!(sum["files"], files, "{file_system}");
             let (repeated, links) = (if is_fuse { 0 } else { files / 100 }, files / 100);
             assert_eq!(sum["repeated"], repeated, "{file_system}");
@@ -302,8 +305,8 @@ fn residency_over_ten_thousand_files_is_that_of_vmtouch_and_dropped_is_dropped()
         });
         println!("{file_system}: {looks:?}");
         assert!(agree, "{file_system}: theirs and ours: {looks:?}");
-        let (left, _) = ours("drop", folder.path());
-        let theirs = vmtouch(folder.path()).unwrap();
+        let (left, _) = ours("drop", directory.path());
+        let theirs = vmtouch(directory.path()).unwrap();
         assert_eq!(theirs, left, "{file_system}: after dropping");
         if file_system != "tmpfs" {
             assert_eq!(left.0, 0, "{file_system}: after dropping");

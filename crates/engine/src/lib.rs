@@ -7,8 +7,8 @@
 //! use std::ops::ControlFlow;
 //!
 //! use seekless::{Method, Reader, sequential};
-//! # let folder = tempfile::tempdir()?;
-//! # let path = folder.path().join("file");
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("file");
 //! # std::fs::write(&path, b"one\ntwo\n")?;
 //! let method: Method = "read/double-buffer,block=64K".parse()?;
 //! let mut text = Vec::new();

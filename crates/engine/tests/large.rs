@@ -15,8 +15,8 @@ use marks::Marks;
 
 const BYTES: u64 = (4 << 30) + 12_345;
 
-/// A folder in memory with room for two such files, or the reason for skipping.
-fn folder() -> Option<tempfile::TempDir> {
+/// A directory in memory with room for two such files, or the reason for skipping.
+fn directory() -> Option<tempfile::TempDir> {
     seekless::allow_mapping().unwrap();
     let shared = Path::new("/dev/shm");
     let free = seekless::StorageFacts::of(shared).map_or(0, |facts| facts.free_bytes);
@@ -64,8 +64,8 @@ fn marks(path: &Path) -> Vec<u8> {
 #[test]
 #[cfg_attr(debug_assertions, ignore = "moves gigabytes: needs an optimised build")]
 fn files_over_4_gib_are_read_written_and_copied_whole_by_every_mechanism() {
-    let Some(folder) = folder() else { return };
-    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    let Some(directory) = directory() else { return };
+    let (source, target) = (directory.path().join("source"), directory.path().join("target"));
     marked(&source);
     for method in methods(Operation::Read) {
         let marks = Marks::default();

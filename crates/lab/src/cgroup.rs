@@ -10,7 +10,7 @@ pub const LEAST_BYTES: u64 = 32 << 20;
 /// A control group of ours, removed when this is dropped.
 #[derive(Debug)]
 pub struct MemoryGroup {
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl MemoryGroup {
@@ -20,27 +20,27 @@ impl MemoryGroup {
     /// A sentence that says why there is none.
     pub fn new(limit_bytes: u64) -> Result<Self, String> {
         let name = format!("{PREFIX}{}", std::process::id());
-        let (folder, limit) = if Path::new("/sys/fs/cgroup/memory").is_dir() {
+        let (directory, limit) = if Path::new("/sys/fs/cgroup/memory").is_dir() {
             (Path::new("/sys/fs/cgroup/memory").join(name), "memory.limit_in_bytes")
         } else if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
             (Path::new("/sys/fs/cgroup").join(name), "memory.max")
         } else {
             return Err("this system has no memory control groups".to_owned());
         };
-        if let Some(parent) = folder.parent() {
+        if let Some(parent) = directory.parent() {
             remove_stale(parent);
         }
         let refused = |error: io::Error| format!("a memory control group could not be made ({error}): run as root");
-        fs::create_dir_all(&folder).map_err(refused)?;
-        let group = Self { folder };
-        fs::write(group.folder.join(limit), limit_bytes.to_string()).map_err(refused)?;
+        fs::create_dir_all(&directory).map_err(refused)?;
+        let group = Self { directory };
+        fs::write(group.directory.join(limit), limit_bytes.to_string()).map_err(refused)?;
         Ok(group)
     }
 
-    /// The group's folder.
+    /// The group's directory.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.folder
+        &self.directory
     }
 }
 
@@ -63,6 +63,6 @@ fn remove_stale(parent: &Path) {
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
         // Its processes have ended; what they cached is charged to the parent.
-        let _ = fs::remove_dir(&self.folder);
+        let _ = fs::remove_dir(&self.directory);
     }
 }

@@ -187,13 +187,13 @@ mod tests {
     #[test]
     fn kernels_find_the_same_by_every_method() {
         seekless::allow_mapping().unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         let mut bytes = vec![0; 1_000_003];
         Generator::new(42).fill(0, &mut bytes);
         std::fs::write(&path, &bytes).unwrap();
         let expected = Kernel::ALL.map(|kernel| (kernel, naive(kernel, &bytes)));
-        let mut probe = Probe::new(folder.path()).unwrap();
+        let mut probe = Probe::new(directory.path()).unwrap();
         let reading = MECHANISMS
             .iter()
             .filter(|mechanism| mechanism.operation == Operation::Read);

@@ -116,13 +116,13 @@ fn on_battery(supplies: &Path) -> Option<bool> {
 /// The size of the first processor's cache of a level, that for data where it has one of each kind.
 fn cache_bytes(root: &Path, level: &str) -> Option<u64> {
     let caches = root.join("sys/devices/system/cpu/cpu0/cache");
-    let is_meant = |folder: &PathBuf| {
-        let kind = line(&folder.join("type"));
-        line(&folder.join("level")).as_deref() == Some(level) && matches!(kind.as_deref(), Some("Data" | "Unified"))
+    let is_meant = |directory: &PathBuf| {
+        let kind = line(&directory.join("type"));
+        line(&directory.join("level")).as_deref() == Some(level) && matches!(kind.as_deref(), Some("Data" | "Unified"))
     };
     let entries = fs::read_dir(caches).ok()?.flatten();
-    let folder = entries.map(|entry| entry.path()).find(is_meant)?;
-    seekless::method::parse_size(&line(&folder.join("size"))?).ok()
+    let directory = entries.map(|entry| entry.path()).find(is_meant)?;
+    seekless::method::parse_size(&line(&directory.join("size"))?).ok()
 }
 
 /// The file's first line, trimmed, where there is one.
@@ -136,7 +136,7 @@ fn line(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A root folder with these files.
+    /// A root directory with these files.
     fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {

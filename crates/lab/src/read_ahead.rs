@@ -15,10 +15,10 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use seekless::StorageFacts;
-use seekless_sys::{self as sys, Access, Folder};
+use seekless_sys::{self as sys, Access, Directory};
 
-/// Where the notes are. The folder is emptied when the machine starts, and windows are as the kernel makes them then. Only root
-/// sets windows; others may see which are set.
+/// Where the notes are. The directory is emptied when the machine starts, and windows are as the kernel makes them
+/// then. Only root sets windows; others may see which are set.
 const NOTES: &str = "/run/seekless";
 /// How the note of a device ends.
 const NOTE: &str = ".read-ahead";
@@ -72,12 +72,12 @@ impl ReadAhead {
 /// A window that was set, and its note. The lock of the device is held.
 #[derive(Debug)]
 struct Window {
-    notes: Folder,
+    notes: Directory,
     note: OsString,
 }
 
 impl Window {
-    fn set(notes: Folder, device: &OsStr, file: &Path, kib: u64) -> Result<Self, String> {
+    fn set(notes: Directory, device: &OsStr, file: &Path, kib: u64) -> Result<Self, String> {
         let failed = |error: io::Error| format!("{}: {error}", file.display());
         let note = named(device, NOTE);
         // What a killed run left: otherwise its window would be taken for the one to put back.
@@ -212,8 +212,8 @@ pub fn device_name(facts: &StorageFacts) -> Option<OsString> {
     device_of(&window_file(facts).ok()?)
 }
 
-fn left_in(folder: &Path) -> Vec<LeftWindow> {
-    let Ok(notes) = open_notes(folder) else {
+fn left_in(directory: &Path) -> Vec<LeftWindow> {
+    let Ok(notes) = open_notes(directory) else {
         return Vec::new();
     };
     let names = notes.names().unwrap_or_default();
@@ -225,7 +225,7 @@ fn left_in(folder: &Path) -> Vec<LeftWindow> {
         .collect()
 }
 
-fn left(notes: &Folder, device: &OsStr) -> Option<LeftWindow> {
+fn left(notes: &Directory, device: &OsStr) -> Option<LeftWindow> {
     let name = &named(device, NOTE);
     let left = |note: Note, now: Now| LeftWindow {
         device: device.to_string_lossy().into_owned(),
@@ -264,7 +264,7 @@ const LONGEST_NOTE: u64 = 8 << 10;
 
 impl Note {
     /// `None` where there is none, or one that was not written to its end: the window was not set then.
-    fn read(notes: &Folder, name: &OsStr) -> io::Result<Option<Self>> {
+    fn read(notes: &Directory, name: &OsStr) -> io::Result<Option<Self>> {
         let file = match notes.open_plain(name, Access::Read) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened?,
@@ -296,7 +296,7 @@ impl Note {
 }
 
 /// Puts a window back, and removes its note. False where there was nothing to put back. The lock of the device is held.
-fn put_back(notes: &Folder, name: &OsStr) -> io::Result<bool> {
+fn put_back(notes: &Directory, name: &OsStr) -> io::Result<bool> {
     let note = Note::read(notes, name)?;
     let is_set = note.as_ref().is_some_and(Note::is_set);
     if let Some(note) = note.filter(|_| is_set) {
@@ -308,14 +308,14 @@ fn put_back(notes: &Folder, name: &OsStr) -> io::Result<bool> {
     }
 }
 
-fn write_note(notes: &Folder, name: &OsStr, text: &str) -> io::Result<()> {
+fn write_note(notes: &Directory, name: &OsStr, text: &str) -> io::Result<()> {
     let mut file = notes.create_file(name, 0o600)?;
     file.write_all(text.as_bytes())?;
     file.set_permissions(Permissions::from_mode(0o644))
 }
 
-/// The folder of notes, made where it is missing.
-fn make_notes(path: &Path) -> io::Result<Folder> {
+/// The directory of notes, made where it is missing.
+fn make_notes(path: &Path) -> io::Result<Directory> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         made => {
@@ -327,9 +327,9 @@ fn make_notes(path: &Path) -> io::Result<Folder> {
     open_notes(path)
 }
 
-/// The folder of notes, where nobody but root and this user can have made them.
-fn open_notes(path: &Path) -> io::Result<Folder> {
-    let notes = Folder::open(path)?;
+/// The directory of notes, where nobody but root and this user can have made them.
+fn open_notes(path: &Path) -> io::Result<Directory> {
+    let notes = Directory::open(path)?;
     let found = notes.metadata()?;
     if [0, sys::effective_user()].contains(&found.uid()) && found.mode() & 0o022 == 0 {
         Ok(notes)
@@ -339,7 +339,7 @@ fn open_notes(path: &Path) -> io::Result<Folder> {
 }
 
 /// Only its owner may open it: anybody who may open a file may lock it.
-fn open_lock(notes: &Folder, device: &OsStr) -> io::Result<File> {
+fn open_lock(notes: &Directory, device: &OsStr) -> io::Result<File> {
     let name = named(device, LOCK);
     match notes.create_file(&name, 0o600) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => notes.open_plain(&name, Access::Overwrite),
@@ -353,7 +353,7 @@ fn named(device: &OsStr, end: &str) -> OsString {
     name
 }
 
-/// The name of the device whose window a file of `/sys` is: the folder above `queue`.
+/// The name of the device whose window a file of `/sys` is: the directory above `queue`.
 fn device_of(file: &Path) -> Option<OsString> {
     file.parent()?.parent()?.file_name().map(OsStr::to_owned)
 }
@@ -370,12 +370,14 @@ fn window_file(facts: &StorageFacts) -> Result<PathBuf, String> {
         .as_ref()
         .ok_or("there is no device whose read-ahead window could be set")?;
     // A partition has the window of its disk.
-    let folders = [device.sys_folder.clone(), device.sys_folder.join("..")];
-    let mut files = folders.iter().map(|folder| folder.join("queue/read_ahead_kb"));
+    let directories = [device.sys_directory.clone(), device.sys_directory.join("..")];
+    let mut files = directories
+        .iter()
+        .map(|directory| directory.join("queue/read_ahead_kb"));
     let file = files
         .find(|file| file.exists())
         .ok_or("the device has no read-ahead window")?;
-    let number = fs::read_to_string(device.sys_folder.join("dev")).unwrap_or_default();
+    let number = fs::read_to_string(device.sys_directory.join("dev")).unwrap_or_default();
     if number.trim() == facts.device_number_text() {
         fs::canonicalize(&file).map_err(|error| format!("{}: {error}", file.display()))
     } else {
@@ -390,7 +392,7 @@ fn window_file(facts: &StorageFacts) -> Result<PathBuf, String> {
 mod tests {
     use super::*;
 
-    /// A folder of notes, and a file that stands for the window of the device `disk`.
+    /// A directory of notes, and a file that stands for the window of the device `disk`.
     fn place() -> (tempfile::TempDir, PathBuf) {
         let all = tempfile::tempdir().unwrap();
         let file = all.path().join("disk/queue/read_ahead_kb");
@@ -452,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_in_a_folder_that_others_may_write_to_are_not_believed() {
+    fn notes_in_a_directory_that_others_may_write_to_are_not_believed() {
         let (all, file) = place();
         set_and_die(all.path(), &file, 0);
         let notes = all.path().join("notes");

@@ -1,7 +1,7 @@
-//! The lab's own folder on a storage: made, owned by a lock, removed on any exit, and found again after a kill.
+//! The lab's own directory on a storage: made, owned by a lock, removed on any exit, and found again after a kill.
 //!
-//! Only its owner may enter it. What is made first and removed last is named relative to open folders: where others may rename
-//! the folder, nothing of ours is written into theirs, and nothing of theirs is removed.
+//! Only its owner may enter it. What is made first and removed last is named relative to open directories: where others
+//! may rename the directory, nothing of ours is written into theirs, and nothing of theirs is removed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, TryLockError};
@@ -10,40 +10,40 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Access, Folder};
+use seekless_sys::{self as sys, Access, Directory};
 
 use crate::whole_file::with_new_name;
 
-/// How the folders are named: whoever finds one knows what it is.
+/// How the directories are named: whoever finds one knows what it is.
 const PREFIX: &str = "seekless-scratch-";
-/// The file whose lock says that somebody owns the folder. The system lets go of it when its owner dies.
+/// The file whose lock says that somebody owns the directory. The system lets go of it when its owner dies.
 const LOCK: &str = "owner.lock";
-/// What that file contains. A folder of this name that somebody else made and filled has no such file.
-const MARK: &str = "seekless made this folder for files that it removes\n";
+/// What that file contains. A directory of this name that somebody else made and filled has no such file.
+const MARK: &str = "seekless made this directory for files that it removes\n";
 
-/// How often removing a folder that seems not to be empty is tried again, and how long apart.
+/// How often removing a directory that seems not to be empty is tried again, and how long apart.
 const REMOVALS: u32 = 50;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// A folder of ours, removed with the files in it when this is dropped.
+/// A directory of ours, removed with the files in it when this is dropped.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
     owned: Owned,
 }
 
-/// A folder whose lock is held.
+/// A directory whose lock is held.
 #[derive(Debug)]
 struct Owned {
-    parent: Folder,
+    parent: Directory,
     name: OsString,
-    folder: Folder,
-    /// Present until the folder goes.
+    directory: Directory,
+    /// Present until the directory goes.
     lock: Option<File>,
 }
 
 impl Scratch {
-    /// Makes a folder in `parent`, after removing those that no live process owns any more.
+    /// Makes a directory in `parent`, after removing those that no live process owns any more.
     ///
     /// # Errors
     /// The system's, where nothing can be made in `parent`.
@@ -51,17 +51,17 @@ impl Scratch {
         let path = fs::canonicalize(parent)?;
         remove_stale(&path)?;
         loop {
-            let parent = Folder::open(&path)?;
-            let (name, folder) = with_new_name(PREFIX, |name| parent.create_folder(name, 0o700))?;
+            let parent = Directory::open(&path)?;
+            let (name, directory) = with_new_name(PREFIX, |name| parent.create_directory(name, 0o700))?;
             // Whatever the umask says. Some file systems have no modes.
-            let _ = folder.set_mode(0o700);
-            // Another start may take the folder for stale before it is locked; then there is nothing to own here.
-            let owned = own(&folder).inspect_err(|_| drop(remove_empty(&parent, &name, &folder)));
+            let _ = directory.set_mode(0o700);
+            // Another start may take the directory for stale before it is locked; then there is nothing to own here.
+            let owned = own(&directory).inspect_err(|_| drop(remove_empty(&parent, &name, &directory)));
             if let Some(lock) = owned? {
                 let owned = Owned {
                     parent,
                     name,
-                    folder,
+                    directory,
                     lock: Some(lock),
                 };
                 let path = owned.path(&path);
@@ -70,7 +70,7 @@ impl Scratch {
         }
     }
 
-    /// The folder.
+    /// The directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -80,18 +80,19 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = self.owned.remove() {
-            tracing::warn!(folder = %self.path.display(), %error, "the scratch folder could not be removed");
+            tracing::warn!(directory = %self.path.display(), %error, "the scratch directory could not be removed");
         }
     }
 }
 
 impl Owned {
-    /// A path that leads to the folder. Where others may rename what is on the way, it leads through the open folder (proc(5)).
+    /// A path that leads to the directory. Where others may rename what is on the way, it leads through the open
+    /// directory (proc(5)).
     fn path(&self, parent: &Path) -> PathBuf {
         let through = PathBuf::from(format!(
             "/proc/{}/fd/{}",
             std::process::id(),
-            self.folder.as_fd().as_raw_fd()
+            self.directory.as_fd().as_raw_fd()
         ));
         if parent.ancestors().any(others_may_rename_in) && through.exists() {
             through
@@ -100,7 +101,8 @@ impl Owned {
         }
     }
 
-    /// Removes the files in the folder, and the folder if it still has its name. A folder in it stays, and so does it.
+    /// Removes the files in the directory, and the directory if it still has its name. A directory in it stays, and so
+    /// does it.
     fn remove(&mut self) -> io::Result<()> {
         for _ in 0..REMOVALS {
             match self.try_remove() {
@@ -116,30 +118,30 @@ impl Owned {
     }
 
     fn try_remove(&self) -> io::Result<()> {
-        let mut names = self.folder.names()?;
-        // The lock last: a folder without one is not taken for ours.
+        let mut names = self.directory.names()?;
+        // The lock last: a directory without one is not taken for ours.
         names.sort_by_key(|name| name == LOCK);
         for name in names {
-            // Fails for folders, which are not ours.
-            let _ = self.folder.remove_file(&name);
+            // Fails for directories, which are not ours.
+            let _ = self.directory.remove_file(&name);
         }
-        remove_empty(&self.parent, &self.name, &self.folder)
+        remove_empty(&self.parent, &self.name, &self.directory)
     }
 }
 
-/// Removes a folder that is empty, if it still has its name.
-fn remove_empty(parent: &Folder, name: &OsStr, folder: &Folder) -> io::Result<()> {
-    if parent.entry(name)?.is(&folder.metadata()?) {
-        parent.remove_folder(name)
+/// Removes a directory that is empty, if it still has its name.
+fn remove_empty(parent: &Directory, name: &OsStr, directory: &Directory) -> io::Result<()> {
+    if parent.entry(name)?.is(&directory.metadata()?) {
+        parent.remove_directory(name)
     } else {
-        Err(io::Error::other("another folder has its name"))
+        Err(io::Error::other("another directory has its name"))
     }
 }
 
-/// Whether somebody else than root and this user may rename what is in a folder.
-fn others_may_rename_in(folder: &Path) -> bool {
+/// Whether somebody else than root and this user may rename what is in a directory.
+fn others_may_rename_in(directory: &Path) -> bool {
     const STICKY: u32 = 0o1000;
-    let Ok(found) = fs::metadata(folder) else {
+    let Ok(found) = fs::metadata(directory) else {
         return true;
     };
     let group_writes = found.mode() & 0o020 != 0 && found.gid() != rustix::process::getegid().as_raw();
@@ -147,24 +149,24 @@ fn others_may_rename_in(folder: &Path) -> bool {
     may_write || ![0, sys::effective_user()].contains(&found.uid())
 }
 
-/// Makes and takes the lock of a new folder; `None` where the folder has gone or is somebody else's meanwhile.
-fn own(folder: &Folder) -> io::Result<Option<File>> {
-    let swapped = || io::Error::other("somebody swapped the new folder for another");
-    if !folder.names()?.is_empty() {
+/// Makes and takes the lock of a new directory; `None` where the directory has gone or is somebody else's meanwhile.
+fn own(directory: &Directory) -> io::Result<Option<File>> {
+    let swapped = || io::Error::other("somebody swapped the new directory for another");
+    if !directory.names()?.is_empty() {
         return Err(swapped());
     }
-    let mut lock = match folder.create_file(LOCK.as_ref(), 0o600) {
+    let mut lock = match directory.create_file(LOCK.as_ref(), 0o600) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
     if let Err(error) = lock.write_all(MARK.as_bytes()) {
-        let _ = folder.remove_file(LOCK.as_ref());
+        let _ = directory.remove_file(LOCK.as_ref());
         return Err(error);
     }
     let made = lock.metadata()?;
     // Not compared with this user: some file systems have one owner for all.
-    if made.uid() != folder.metadata()?.uid() {
-        let _ = folder.remove_file(LOCK.as_ref());
+    if made.uid() != directory.metadata()?.uid() {
+        let _ = directory.remove_file(LOCK.as_ref());
         return Err(swapped());
     }
     match lock.try_lock() {
@@ -172,40 +174,40 @@ fn own(folder: &Folder) -> io::Result<Option<File>> {
         Err(TryLockError::WouldBlock) => return Ok(None),
         Err(TryLockError::Error(error)) => return Err(error),
     }
-    let is_still_there = folder.entry(LOCK.as_ref()).is_ok_and(|found| found.is(&made));
+    let is_still_there = directory.entry(LOCK.as_ref()).is_ok_and(|found| found.is(&made));
     Ok(is_still_there.then_some(lock))
 }
 
-/// Removes folders of ours in a folder that no live process owns.
+/// Removes directories of ours in a directory that no live process owns.
 fn remove_stale(path: &Path) -> io::Result<()> {
-    for name in Folder::open(path)?.names()? {
+    for name in Directory::open(path)?.names()? {
         let shown = path.join(&name);
         let is_ours = name.to_string_lossy().starts_with(PREFIX);
-        let parent = is_ours.then(|| Folder::open(path).ok()).flatten();
+        let parent = is_ours.then(|| Directory::open(path).ok()).flatten();
         match parent
             .and_then(|parent| stale(parent, name))
             .map(|mut stale| stale.remove())
         {
             None => {}
-            Some(Ok(())) => tracing::info!(folder = %shown.display(), "removed what a killed run left behind"),
+            Some(Ok(())) => tracing::info!(directory = %shown.display(), "removed what a killed run left behind"),
             Some(Err(error)) => {
-                tracing::warn!(folder = %shown.display(), %error, "a stale folder could not be removed");
+                tracing::warn!(directory = %shown.display(), %error, "a stale directory could not be removed");
             }
         }
     }
     Ok(())
 }
 
-/// Takes the lock of a folder of ours; `None` where it is not ours or somebody holds the lock.
-fn stale(parent: Folder, name: OsString) -> Option<Owned> {
-    let folder = parent.open_folder(&name).ok()?;
-    let found = folder.metadata().ok()?;
+/// Takes the lock of a directory of ours; `None` where it is not ours or somebody holds the lock.
+fn stale(parent: Directory, name: OsString) -> Option<Owned> {
+    let directory = parent.open_directory(&name).ok()?;
+    let found = directory.metadata().ok()?;
     if found.uid() != sys::effective_user() {
         return None;
     }
-    let Ok(mut lock) = folder.open_plain(LOCK.as_ref(), Access::Overwrite) else {
-        // Just made, or emptied by a removal that was interrupted: only an empty folder goes.
-        let _ = parent.remove_folder(&name);
+    let Ok(mut lock) = directory.open_plain(LOCK.as_ref(), Access::Overwrite) else {
+        // Just made, or emptied by a removal that was interrupted: only an empty directory goes.
+        let _ = parent.remove_directory(&name);
         return None;
     };
     if !is_lock_of(&lock.metadata().ok()?, &found) {
@@ -215,26 +217,26 @@ fn stale(parent: Folder, name: OsString) -> Option<Owned> {
     let mut mark = String::new();
     let is_marked = lock.read_to_string(&mut mark).is_ok() && mark == MARK;
     // A run that was killed before it wrote the mark had made no other file.
-    if !is_marked && folder.names().ok()?.len() > 1 {
-        tracing::warn!(folder = %name.display(), "not removed: it holds files, and seekless did not write its owner.lock");
+    if !is_marked && directory.names().ok()?.len() > 1 {
+        tracing::warn!(directory = %name.display(), "not removed: it holds files, and seekless did not write its owner.lock");
         return None;
     }
     Some(Owned {
         parent,
         name,
-        folder,
+        directory,
         lock: Some(lock),
     })
 }
 
-/// Whether a file may be the lock that was made with a folder, and nobody else can have put it there. File systems without
-/// owners and modes show the same for both.
-fn is_lock_of(lock: &Metadata, folder: &Metadata) -> bool {
+/// Whether a file may be the lock that was made with a directory, and nobody else can have put it there. File systems
+/// without owners and modes show the same for both.
+fn is_lock_of(lock: &Metadata, directory: &Metadata) -> bool {
     let writers = |found: &Metadata| found.mode() & 0o022;
     lock.is_file()
-        && lock.uid() == folder.uid()
+        && lock.uid() == directory.uid()
         && lock.nlink() == 1
-        && (writers(folder) == 0 || writers(lock) == writers(folder))
+        && (writers(directory) == 0 || writers(lock) == writers(directory))
 }
 
 #[cfg(test)]
@@ -249,14 +251,14 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_lives_as_long_as_its_owner() {
+    fn a_directory_lives_as_long_as_its_owner() {
         let parent = tempfile::tempdir().unwrap();
         let scratch = Scratch::new(parent.path()).unwrap();
         fs::write(scratch.path().join("file"), b"bytes").unwrap();
         let second = Scratch::new(parent.path()).unwrap();
         assert!(
             scratch.path().join("file").exists(),
-            "a live owner's folder was removed"
+            "a live owner's directory was removed"
         );
         drop((scratch, second));
         assert_eq!(entries(parent.path()), 0);
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_was_swapped_for_another_is_not_emptied() {
+    fn a_directory_that_was_swapped_for_another_is_not_emptied() {
         let parent = tempfile::tempdir().unwrap();
         let scratch = Scratch::new(parent.path()).unwrap();
         fs::write(scratch.path().join("file"), b"ours").unwrap();
@@ -287,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_in_it_is_not_emptied() {
+    fn a_directory_in_it_is_not_emptied() {
         let parent = tempfile::tempdir().unwrap();
         let scratch = Scratch::new(parent.path()).unwrap();
         let inner = scratch.path().join("inner");
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn where_others_may_rename_it_its_path_leads_through_the_open_folder() {
+    fn where_others_may_rename_it_its_path_leads_through_the_open_directory() {
         let parent = tempfile::tempdir().unwrap();
         fs::set_permissions(parent.path(), Permissions::from_mode(0o777)).unwrap();
         let scratch = Scratch::new(parent.path()).unwrap();
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_may_have_filled_is_not_taken_for_a_stale_one() {
+    fn a_directory_that_others_may_have_filled_is_not_taken_for_a_stale_one() {
         let parent = tempfile::tempdir().unwrap();
         let common = parent.path().join(format!("{PREFIX}common"));
         fs::create_dir(&common).unwrap();
@@ -347,8 +349,8 @@ mod tests {
         fs::write(alike.join("precious"), b"the lock is not one of ours").unwrap();
         let unowned = parent.path().join(format!("{PREFIX}unowned"));
         fs::create_dir(&unowned).unwrap();
-        fs::write(unowned.join("precious"), b"no lock beside it: not a folder of ours").unwrap();
-        fs::write(parent.path().join(format!("{PREFIX}file")), b"no folder").unwrap();
+        fs::write(unowned.join("precious"), b"no lock beside it: not a directory of ours").unwrap();
+        fs::write(parent.path().join(format!("{PREFIX}file")), b"no directory").unwrap();
         drop(Scratch::new(parent.path()).unwrap());
         assert!(!stale.exists() && !just_made.exists());
         assert!(unowned.join("precious").exists() && alike.join("precious").exists());

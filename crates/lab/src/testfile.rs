@@ -378,12 +378,12 @@ mod tests {
 
     #[test]
     fn a_second_file_differs_in_the_byte_that_is_said_and_in_no_other() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = folder.path().join("original");
+        let directory = tempfile::tempdir().unwrap();
+        let first = directory.path().join("original");
         TestFile::create(&first, 5000, 7).unwrap();
         let bytes = fs::read(&first).unwrap();
         for differ in [Differ::None, Differ::First, Differ::Early, Differ::Middle, Differ::Last] {
-            let path = folder.path().join(differ.name());
+            let path = directory.path().join(differ.name());
             let other = OtherFile::create(&path, 5000, 7, differ).unwrap();
             let found = fs::read(&path).unwrap();
             let differing: Vec<usize> = (0..5000).filter(|&at| bytes[at] != found[at]).collect();
@@ -396,8 +396,8 @@ mod tests {
 
     #[test]
     fn an_update_that_was_not_made_is_found_and_so_is_one_too_many() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         let bytes = CHECK_BYTES as u64 + 5000;
         TestFile::create(&path, bytes, 3).unwrap();
         // One lies across the border of two pieces.
@@ -417,10 +417,10 @@ mod tests {
 
     #[test]
     fn a_block_that_was_not_written_over_is_found_and_so_is_one_too_many() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         // Blocks lie across the border of two pieces, and the last is short.
         let (bytes, block_bytes) = (2 * CHECK_BYTES as u64 + 5000, 12_000);
-        let mut file = Overwritten::create(folder.path().join("file"), bytes, block_bytes, 3).unwrap();
+        let mut file = Overwritten::create(directory.path().join("file"), bytes, block_bytes, 3).unwrap();
         let checked = |file: &Overwritten| file.check(Part::Whole).unwrap();
         assert_eq!(checked(&file), Ok(bytes));
         let writer = File::options().write(true).open(&file.path).unwrap();
@@ -441,8 +441,8 @@ mod tests {
 
     #[test]
     fn the_answer_of_blocks_is_that_of_their_bytes() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         let bytes = 100_000;
         let made = TestFile::create(&path, bytes, 9).unwrap();
         let found = TestFile::describe(&path).unwrap();
@@ -457,8 +457,8 @@ mod tests {
 
     #[test]
     fn a_sample_has_both_ends_and_other_pieces_each_time() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         let pieces = 64;
         let bytes = pieces * CHECK_BYTES as u64 + 5;
         write_stream(&path, bytes, 3).unwrap();
@@ -483,8 +483,8 @@ mod tests {
 
     #[test]
     fn the_answers_of_a_layout_are_those_of_reading_its_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         let layout: Layout = "64K hole, 8K data, 3 x (64K hole, 4K zeros, 128K data), 64K hole"
             .parse()
             .unwrap();

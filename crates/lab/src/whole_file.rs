@@ -1,6 +1,6 @@
 //! Files that are written whole or not at all: beside their name, synced, and renamed over it.
 //!
-//! All is done relative to the open folder, so that nobody who renames it or plants a link can lead the bytes elsewhere.
+//! All is done relative to the open directory, so that nobody who renames it or plants a link can lead the bytes elsewhere.
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -11,12 +11,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use seekless_sys::{self as sys, Access, Folder, Support};
+use seekless_sys::{self as sys, Access, Directory, Support};
 
-/// A name in a folder that a file will get, or whose regular file will be replaced.
+/// A name in a directory that a file will get, or whose regular file will be replaced.
 #[derive(Debug)]
 pub struct WholeFile {
-    folder: Folder,
+    directory: Directory,
     name: OsString,
     path: PathBuf,
     /// What has the name when it is found: open, so that its owner and mode can be kept.
@@ -28,7 +28,7 @@ impl WholeFile {
     /// them, to a file that does not exist yet too. `None` where the path stands for an open file, as `/dev/stdout` does.
     ///
     /// # Errors
-    /// The system's. `EACCES` for a link that somebody else planted in a sticky folder open to all.
+    /// The system's. `EACCES` for a link that somebody else planted in a sticky directory open to all.
     pub fn find(path: &Path) -> io::Result<Option<Self>> {
         let nonblock = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
         let opened = OpenOptions::new().append(true).custom_flags(nonblock).open(path);
@@ -36,11 +36,11 @@ impl WholeFile {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             opened => Some(opened?),
         };
-        let Some((folder, name, path)) = end_of_links(path)? else {
+        let Some((directory, name, path)) = end_of_links(path)? else {
             return Ok(None);
         };
         // The kernel opened what it lets this user open by the path. The walk must have come to the same file.
-        let is_same = match (&old, folder.entry(&name)) {
+        let is_same = match (&old, directory.entry(&name)) {
             (Some(old), Ok(entry)) => entry.is_file && entry.is(&old.metadata()?),
             (None, Err(error)) => error.kind() == ErrorKind::NotFound,
             _ => false,
@@ -48,10 +48,10 @@ impl WholeFile {
         if !is_same {
             return Err(io::Error::other("it was changed while it was looked at"));
         }
-        let (beside, _) = with_new_name(BESIDE, |name| folder.create_file(name, 0o600))?;
-        folder.remove_file(&beside)?;
+        let (beside, _) = with_new_name(BESIDE, |name| directory.create_file(name, 0o600))?;
+        directory.remove_file(&beside)?;
         Ok(Some(Self {
-            folder,
+            directory,
             name,
             path,
             old,
@@ -71,24 +71,24 @@ impl WholeFile {
     pub fn write(self, bytes: &[u8]) -> io::Result<()> {
         let old = self.replaced()?;
         let mode = if old.is_some() { 0o600 } else { 0o666 };
-        let (beside, mut file) = with_new_name(BESIDE, |name| self.folder.create_file(name, mode))?;
+        let (beside, mut file) = with_new_name(BESIDE, |name| self.directory.create_file(name, mode))?;
         let written = old
             .map_or(Ok(()), |old| keep_owner_and_mode(&old, &file))
             .and_then(|()| {
                 file.write_all(bytes)?;
                 file.sync_all()?;
-                self.folder.rename(&beside, &self.name)
+                self.directory.rename(&beside, &self.name)
             });
         if written.is_err() {
-            let _ = self.folder.remove_file(&beside);
+            let _ = self.directory.remove_file(&beside);
         }
         written?;
-        self.folder.sync()
+        self.directory.sync()
     }
 
     /// The file that has the name now: it may have been made or replaced since it was found.
     fn replaced(&self) -> io::Result<Option<File>> {
-        let entry = match self.folder.entry(&self.name) {
+        let entry = match self.directory.entry(&self.name) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             entry => entry?,
         };
@@ -97,7 +97,7 @@ impl WholeFile {
         {
             return old.try_clone().map(Some);
         }
-        let file = self.folder.open_plain(&self.name, Access::Overwrite)?;
+        let file = self.directory.open_plain(&self.name, Access::Overwrite)?;
         if file.metadata()?.is_file() {
             Ok(Some(file))
         } else {
@@ -126,9 +126,9 @@ pub(crate) fn with_new_name<T>(
 /// More links than any system follows.
 const MOST_LINKS: usize = 40;
 
-/// The folder and the name that a path's last links lead to, whether there is a file or not, and its path without links.
+/// The directory and the name that a path's last links lead to, whether there is a file or not, and its path without links.
 /// `None` for what lies below `/proc` or in `/dev/fd`.
-fn end_of_links(path: &Path) -> io::Result<Option<(Folder, OsString, PathBuf)>> {
+fn end_of_links(path: &Path) -> io::Result<Option<(Directory, OsString, PathBuf)>> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
         let name = path.file_name().ok_or(Errno::INVAL)?.to_owned();
@@ -137,15 +137,15 @@ fn end_of_links(path: &Path) -> io::Result<Option<(Folder, OsString, PathBuf)>> 
         if parent.starts_with("/proc") || parent == Path::new("/dev/fd") {
             return Ok(None);
         }
-        let folder = Folder::open(&parent)?;
-        match rustix::fs::readlinkat(&folder, &name, Vec::new()) {
+        let directory = Directory::open(&parent)?;
+        match rustix::fs::readlinkat(&directory, &name, Vec::new()) {
             Ok(next) => {
-                refuse_planted(&folder, &name)?;
+                refuse_planted(&directory, &name)?;
                 path = parent.join(OsStr::from_bytes(next.as_bytes()));
             }
             Err(Errno::INVAL | Errno::NOENT) => {
                 let path = parent.join(&name);
-                return Ok(Some((folder, name, path)));
+                return Ok(Some((directory, name, path)));
             }
             Err(error) => return Err(error.into()),
         }
@@ -153,11 +153,11 @@ fn end_of_links(path: &Path) -> io::Result<Option<(Folder, OsString, PathBuf)>> 
     Err(Errno::LOOP.into())
 }
 
-/// Refuses a link that the kernel does not follow with `fs.protected_symlinks` (proc(5)): in a sticky folder open to all, one
-/// that belongs neither to this user nor to the owner of the folder.
-fn refuse_planted(folder: &Folder, name: &OsStr) -> io::Result<()> {
+/// Refuses a link that the kernel does not follow with `fs.protected_symlinks` (proc(5)): in a sticky directory open to
+/// all, one that belongs neither to this user nor to the owner of the directory.
+fn refuse_planted(directory: &Directory, name: &OsStr) -> io::Result<()> {
     const STICKY_AND_OPEN: u32 = 0o1002;
-    let (place, link) = (folder.metadata()?, folder.entry(name)?);
+    let (place, link) = (directory.metadata()?, directory.entry(name)?);
     let is_open = place.mode() & STICKY_AND_OPEN == STICKY_AND_OPEN;
     if is_open && link.user != place.uid() && link.user != sys::effective_user() {
         return Err(Errno::ACCESS.into());
@@ -179,7 +179,7 @@ fn keep_owner_and_mode(old: &File, new: &File) -> io::Result<()> {
         let _ = fchown(new, None, Some(group));
     }
     if access_list(new)?.is_some() {
-        // Inherited from the folder.
+        // Inherited from the directory.
         sys::remove_extended_attribute(new.as_fd(), ACCESS_LIST)?;
     }
     let mode = wanted.mode() & 0o777;
@@ -211,7 +211,9 @@ mod tests {
     use super::*;
 
     fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-        WholeFile::find(path)?.expect("it is a name in a folder").write(bytes)
+        WholeFile::find(path)?
+            .expect("it is a name in a directory")
+            .write(bytes)
     }
 
     fn mode(path: &Path) -> u32 {
@@ -231,8 +233,8 @@ mod tests {
 
     #[test]
     fn a_new_file_has_the_mode_of_any_new_file_and_a_replaced_one_its_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let (file, plain) = (folder.path().join("file"), folder.path().join("plain"));
+        let directory = tempfile::tempdir().unwrap();
+        let (file, plain) = (directory.path().join("file"), directory.path().join("plain"));
         fs::write(&plain, "").unwrap();
         write(&file, b"one").unwrap();
         assert_eq!(mode(&file), mode(&plain));
@@ -248,8 +250,8 @@ mod tests {
         if !is_root() {
             return;
         }
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
         fs::write(&file, "one").unwrap();
         chown(&file, Some(OTHER), Some(OTHER)).unwrap();
         write(&file, b"two").unwrap();
@@ -259,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_somebody_else_planted_in_a_sticky_folder_open_to_all_is_not_followed() {
+    fn a_link_that_somebody_else_planted_in_a_sticky_directory_open_to_all_is_not_followed() {
         if !is_root() {
             return;
         }
-        let folder = tempfile::tempdir().unwrap();
-        let (precious, missing) = (folder.path().join("precious"), folder.path().join("missing"));
+        let directory = tempfile::tempdir().unwrap();
+        let (precious, missing) = (directory.path().join("precious"), directory.path().join("missing"));
         fs::write(&precious, "precious").unwrap();
-        let common = folder.path().join("common");
+        let common = directory.path().join("common");
         fs::create_dir(&common).unwrap();
         fs::set_permissions(&common, Permissions::from_mode(0o1777)).unwrap();
         for (link, target) in [("there", &precious), ("dangling", &missing)] {
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_goes_into_the_folder_that_was_found_though_another_has_its_name() {
+    fn a_file_goes_into_the_directory_that_was_found_though_another_has_its_name() {
         let all = tempfile::tempdir().unwrap();
         let (ours, theirs) = (all.path().join("ours"), all.path().join("theirs"));
         fs::create_dir(&ours).unwrap();
@@ -300,20 +302,20 @@ mod tests {
 
     #[test]
     fn a_link_planted_where_a_file_was_found_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let (file, precious) = (folder.path().join("file"), folder.path().join("precious"));
+        let directory = tempfile::tempdir().unwrap();
+        let (file, precious) = (directory.path().join("file"), directory.path().join("precious"));
         fs::write(&precious, "precious").unwrap();
         let found = WholeFile::find(&file).unwrap().unwrap();
         symlink(&precious, &file).unwrap();
         found.write(b"bytes").unwrap_err();
         assert_eq!(fs::read(&precious).unwrap(), b"precious");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
     }
 
     #[test]
-    fn what_a_folder_gives_its_new_files_lets_nobody_into_one_that_is_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
+    fn what_a_directory_gives_its_new_files_lets_nobody_into_one_that_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
         fs::write(&file, "one").unwrap();
         fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
         // user::rw-, user:4711:rw-, group::r--, mask::rw-, other::--- (linux/posix_acl_xattr.h)
@@ -330,7 +332,7 @@ mod tests {
             list.extend(permissions.to_le_bytes());
             list.extend(id.to_le_bytes());
         }
-        let opened = Folder::open(folder.path()).unwrap();
+        let opened = Directory::open(directory.path()).unwrap();
         if let Err(why) = sys::set_extended_attribute(opened.as_fd(), c"system.posix_acl_default", &list) {
             println!("skipped: {why}");
             return;

@@ -172,10 +172,10 @@ mod tests {
     /// be read for ever: a file here is never edited, and each new version adds some.
     #[test]
     fn every_stored_run_is_read_and_written_in_the_newest_form() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/runs");
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/runs");
         let mut versions = std::collections::BTreeMap::new();
         let mut methods = std::collections::BTreeSet::new();
-        for entry in std::fs::read_dir(folder).unwrap() {
+        for entry in std::fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
             let text = std::fs::read(&path).unwrap();
             let run = from_json(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -261,7 +261,7 @@ fn changed(first: &Run, second: &Run) -> Vec<String> {
     for (one, other) in storage_pairs(first, second).into_iter().enumerate() {
         let Some(other) = other else { continue };
         let (one, other) = (&first.storages[one], &second.storages[other]);
-        note("folder", Some(&one.path), Some(&other.path));
+        note("directory", Some(&one.path), Some(&other.path));
         let mount = [one, other].map(|storage| storage.mount_options.as_deref());
         note("mount options", mount[0], mount[1]);
         let (Some(one), Some(other)) = (&one.device, &other.device) else {

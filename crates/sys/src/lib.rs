@@ -4,7 +4,7 @@
 //! ([`Support::Unavailable`]). rustix is used wherever it has the call. Nothing here decides, falls back or measures: what
 //! to do with a call is the engine's business.
 //!
-//! - `platform`: one folder for each system, all with the same functions;
+//! - `platform`: one directory for each system, all with the same functions;
 //! - [`Buffer`], [`MappedBytes`], [`Map`], [`install_guard`]: memory, and files as memory;
 //! - [`Aio`], [`Ring`]: requests that go on while the caller does something else, safe because they own their memory.
 
@@ -17,7 +17,7 @@ mod attributes;
 mod buffer;
 mod bytes;
 mod difference;
-mod folder;
+mod directory;
 mod guard;
 mod machine;
 mod map;
@@ -45,7 +45,7 @@ pub use aio::Aio;
 pub use buffer::Buffer;
 pub use bytes::{MappedBytes, MappedBytesMut};
 pub use difference::first_difference;
-pub use folder::{Entry, Folder, open};
+pub use directory::{Directory, Entry, open};
 pub use guard::{guard_installed, install_guard};
 pub use machine::{
     effective_user, host_name, kernel_release, kill_group, open_files_max, page_bytes, system_name, usage,

@@ -207,9 +207,9 @@ mod tests {
 
     #[test]
     fn a_directory_cannot_be_read() {
-        let mut folder = Stdio::new(&File::open("/").unwrap(), 0).unwrap();
+        let mut directory = Stdio::new(&File::open("/").unwrap(), 0).unwrap();
         assert_eq!(
-            folder.skip(Locking::Locked, 1).unwrap_err().raw_os_error(),
+            directory.skip(Locking::Locked, 1).unwrap_err().raw_os_error(),
             Some(libc::EISDIR)
         );
     }

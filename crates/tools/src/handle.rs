@@ -17,8 +17,8 @@ mod tests {
 
     #[test]
     fn a_file_is_reached_whatever_has_its_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let name = folder.path().join("name");
+        let directory = tempfile::tempdir().unwrap();
+        let name = directory.path().join("name");
         std::fs::write(&name, "this one").unwrap();
         let file = File::open(&name).unwrap();
         std::fs::remove_file(&name).unwrap();

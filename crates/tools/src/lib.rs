@@ -1,4 +1,4 @@
-//! Jobs on files that people have, done with the engine: [`cache`] tells what of files and folders is in memory, and
+//! Jobs on files that people have, done with the engine: [`cache`] tells what of files and directories is in memory, and
 //! brings them there or away; [`cmp`] compares two files; [`holes`] shows, makes and fills the holes of files; [`tree`] tells
 //! what differs in two trees; [`update`] reads updates of a file.
 //!

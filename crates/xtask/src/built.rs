@@ -16,10 +16,10 @@ use crate::process::{capture, run_reading};
 
 /// An executable with tests.
 pub struct Built {
-    /// The name of its target: the library, or the file or folder in `tests`.
+    /// The name of its target: the library, or the file or directory in `tests`.
     pub target: String,
-    /// The folder of its package, in which cargo runs tests.
-    folder: PathBuf,
+    /// The directory of its package, in which cargo runs tests.
+    directory: PathBuf,
     executable: PathBuf,
 }
 
@@ -53,12 +53,12 @@ pub fn build_units() -> Result<Vec<Built>> {
     build_with(&["--lib", "--bins"])
 }
 
-/// A file in the target folder that xtask itself was built in, wherever that is: `release/seekless`.
+/// A file in the target directory that xtask itself was built in, wherever that is: `release/seekless`.
 pub fn beside(name: &str) -> Result<PathBuf> {
     let ours = env::current_exe().context("cannot find this program's own file")?;
     let target = ours.parent().and_then(Path::parent);
     Ok(target
-        .context("this program does not lie in a target folder")?
+        .context("this program does not lie in a target directory")?
         .join(name))
 }
 
@@ -84,16 +84,16 @@ fn build_with(arguments: &[&str]) -> Result<Vec<Built>> {
             let manifest = text(&message["manifest_path"]).context("an executable without a package")?;
             built.push(Built {
                 target: text(&message["target"]["name"]).context("an executable without a target")?,
-                folder: Path::new(&manifest)
+                directory: Path::new(&manifest)
                     .parent()
-                    .context("a manifest in no folder")?
+                    .context("a manifest in no directory")?
                     .to_owned(),
                 executable: executable.into(),
             });
         }
     }
     // Cargo tells them as they get ready.
-    built.sort_by(|one, other| (&one.folder, &one.executable).cmp(&(&other.folder, &other.executable)));
+    built.sort_by(|one, other| (&one.directory, &one.executable).cmp(&(&other.directory, &other.executable)));
     Ok(built)
 }
 
@@ -106,11 +106,11 @@ pub fn run(
 ) -> Result<Vec<Timed>> {
     let mut timed = Vec::new();
     for one in built.iter().filter(|one| is_wanted(one)) {
-        println!("\n{} of {}", one.target, one.folder.display());
+        println!("\n{} of {}", one.target, one.directory.display());
         let mut command = Command::new(&one.executable);
         command
-            .current_dir(&one.folder)
-            .env("CARGO_MANIFEST_DIR", &one.folder)
+            .current_dir(&one.directory)
+            .env("CARGO_MANIFEST_DIR", &one.directory)
             // What makes the stable harness tell times.
             .env("RUSTC_BOOTSTRAP", "1")
             .args(["-Zunstable-options", "--report-time"])

@@ -230,14 +230,14 @@ fn measure() -> Result<Result<String, String>> {
         return Ok(Err("strace is not installed".to_owned()));
     }
     crate::process::run(cargo_command().args(["build", "--release", "-p", "seekless", "--example", "once"]))?;
-    let folder = filesystems::folder()?;
-    let mounted = match Mounted::new(FileSystem::Ext4, folder.path()) {
+    let directory = filesystems::directory()?;
+    let mounted = match Mounted::new(FileSystem::Ext4, directory.path()) {
         Ok(mounted) => mounted,
         Err(error) => return Ok(Err(format!("{error:#}"))),
     };
     let once = Once {
         program: crate::built::beside("release/examples/once")?,
-        folder: mounted.point().to_owned(),
+        directory: mounted.point().to_owned(),
         has_valgrind: is_installed("valgrind"),
         bytes: (0..FILE_BYTES).map(|at| (at / 7 + at / 65_521) as u8 | 1).collect(),
     };
@@ -276,7 +276,7 @@ fn line(method: &str, cost: &Cost, nothing: &Cost) -> String {
 /// The program whose calls and instructions are counted.
 struct Once {
     program: PathBuf,
-    folder: PathBuf,
+    directory: PathBuf,
     has_valgrind: bool,
     /// What the files hold.
     bytes: Vec<u8>,
@@ -301,7 +301,7 @@ impl Once {
 
     /// The files as the method needs them, and the words that name them.
     fn prepare(&self, method: &str) -> Result<Vec<PathBuf>> {
-        let [one, other] = ["one", "other"].map(|name| self.folder.join(name));
+        let [one, other] = ["one", "other"].map(|name| self.directory.join(name));
         for path in [&one, &other] {
             let _ = fs::remove_file(path);
         }
@@ -325,7 +325,7 @@ impl Once {
     }
 
     fn calls(&self, method: &str) -> Result<BTreeMap<String, i64>> {
-        let table = self.folder.join("calls");
+        let table = self.directory.join("calls");
         let paths = self.prepare(method)?;
         let mut strace = Command::new("strace");
         strace.args(["-f", "-c", "-U", "name,calls", "-o"]).arg(&table);
@@ -344,11 +344,11 @@ impl Once {
     }
 
     fn instructions(&self, method: &str) -> Result<i64> {
-        let log = self.folder.join("instructions");
+        let log = self.directory.join("instructions");
         let mut log_file = std::ffi::OsString::from("--log-file=");
         log_file.push(&log);
         let mut out_file = std::ffi::OsString::from("--cachegrind-out-file=");
-        out_file.push(self.folder.join("counts"));
+        out_file.push(self.directory.join("counts"));
         let paths = self.prepare(method)?;
         let mut valgrind = Command::new("valgrind");
         valgrind

@@ -32,9 +32,9 @@ pub enum FileSystem {
     Btrfs,
     /// Memory.
     Tmpfs,
-    /// An overlay of two folders.
+    /// An overlay of two directories.
     Overlay,
-    /// A folder again, by FUSE.
+    /// A directory again, by FUSE.
     Bindfs,
     /// ext4 in a file, by FUSE.
     Fuse2fs,
@@ -94,28 +94,28 @@ pub fn why_not_here() -> Option<&'static str> {
 
 /// Several file systems, mounted until this is dropped.
 pub struct Matrix {
-    // Before the folder that holds them: fields are dropped in this order.
+    // Before the directory that holds them: fields are dropped in this order.
     mounted: Vec<Mounted>,
     skipped: Vec<String>,
-    folder: TempDir,
+    directory: TempDir,
 }
 
 impl Matrix {
     /// Makes and mounts all that are available here.
     pub fn mount(wanted: &[FileSystem]) -> Result<Self> {
-        Self::mount_in(&folder_on_disk(), wanted)
+        Self::mount_in(&directory_on_disk(), wanted)
     }
 
-    /// The same, with the images in a folder of `parent`.
+    /// The same, with the images in a directory of `parent`.
     pub fn mount_in(parent: &Path, wanted: &[FileSystem]) -> Result<Self> {
-        let folder = folder_in(parent)?;
+        let directory = directory_in(parent)?;
         let mut matrix = Self {
             mounted: Vec::new(),
             skipped: Vec::new(),
-            folder,
+            directory,
         };
         for &file_system in wanted {
-            match Mounted::new(file_system, matrix.folder.path()) {
+            match Mounted::new(file_system, matrix.directory.path()) {
                 Ok(mounted) => matrix.mounted.push(mounted),
                 Err(error) => matrix.skipped.push(format!("{}: {error:#}", file_system.name())),
             }
@@ -142,16 +142,16 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Makes and mounts one, with its image beside its mount point in `folder`.
-    pub fn new(file_system: FileSystem, folder: &Path) -> Result<Self> {
+    /// Makes and mounts one, with its image beside its mount point in `directory`.
+    pub fn new(file_system: FileSystem, directory: &Path) -> Result<Self> {
         let name = file_system.name();
-        let point = folder.join(name);
+        let point = directory.join(name);
         fs::create_dir(&point).with_context(|| format!("cannot make {}", point.display()))?;
-        let image = folder.join(format!("{name}.img"));
+        let image = directory.join(format!("{name}.img"));
         if let Some(maker) = file_system.maker() {
             make_image(&image, maker)?;
         }
-        let mut mount = mount_command(file_system, folder, &image)?;
+        let mut mount = mount_command(file_system, directory, &image)?;
         // Made before mounting: an interrupt in between must still unmount.
         let mounted = Self { file_system, point };
         capture(mount.arg(&mounted.point)).map(|_| mounted)
@@ -187,11 +187,11 @@ impl Drop for Mounted {
     }
 }
 
-/// The command that mounts a file system, all but the mount point, and what it needs beside it in `folder`.
-fn mount_command(file_system: FileSystem, folder: &Path, image: &Path) -> Result<Command> {
+/// The command that mounts a file system, all but the mount point, and what it needs beside it in `directory`.
+fn mount_command(file_system: FileSystem, directory: &Path, image: &Path) -> Result<Command> {
     let name = file_system.name();
     let beside = |part: &str| {
-        let path = folder.join(format!("{name}-{part}"));
+        let path = directory.join(format!("{name}-{part}"));
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         anyhow::Ok(path)
     };
@@ -238,19 +238,19 @@ fn make_image(image: &Path, maker: &[&str]) -> Result<()> {
     capture(Command::new(program).args(options).arg(image)).map(drop)
 }
 
-/// A folder for images, on a disk.
-pub fn folder() -> Result<TempDir> {
-    folder_in(&folder_on_disk())
+/// A directory for images, on a disk.
+pub fn directory() -> Result<TempDir> {
+    directory_in(&directory_on_disk())
 }
 
-fn folder_in(parent: &Path) -> Result<TempDir> {
+fn directory_in(parent: &Path) -> Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     let made = builder.prefix("seekless-filesystems-").tempdir_in(parent);
-    made.with_context(|| format!("cannot make a folder for file-system images in {}", parent.display()))
+    made.with_context(|| format!("cannot make a directory for file-system images in {}", parent.display()))
 }
 
 /// `/tmp` is often memory; `/var/tmp` is on a disk.
-fn folder_on_disk() -> PathBuf {
+fn directory_on_disk() -> PathBuf {
     let on_disk = PathBuf::from("/var/tmp");
     if on_disk.is_dir() { on_disk } else { env::temp_dir() }
 }
@@ -261,10 +261,10 @@ mod tests {
 
     #[test]
     fn a_missing_maker_is_the_reason() {
-        let folder = tempfile::tempdir().unwrap();
-        let error = make_image(&folder.path().join("image"), &["mkfs.none"]).unwrap_err();
+        let directory = tempfile::tempdir().unwrap();
+        let error = make_image(&directory.path().join("image"), &["mkfs.none"]).unwrap_err();
         assert_eq!(error.to_string(), "mkfs.none is not installed");
-        assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
+        assert!(fs::read_dir(directory.path()).unwrap().next().is_none());
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
             FileSystem::Fuse2fs,
         ];
         let matrix = Matrix::mount(&wanted).unwrap();
-        let folder = matrix.folder.path().to_owned();
+        let directory = matrix.directory.path().to_owned();
         for reason in matrix.skipped() {
             eprintln!("skipped: {reason}");
         }
@@ -289,6 +289,6 @@ mod tests {
             fs::write(mounted.point().join("file"), "x").unwrap();
         }
         drop(matrix);
-        assert!(!folder.exists());
+        assert!(!directory.exists());
     }
 }

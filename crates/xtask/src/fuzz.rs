@@ -74,13 +74,14 @@ fn why_not_here() -> Option<&'static str> {
 }
 
 fn fuzz(targets: &[&str], seconds: u32) -> Result<()> {
-    let folder = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz"))?;
-    let programs = build(&folder)?;
+    let directory = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz"))?;
+    let programs = build(&directory)?;
     let fuzz_one = |target: &str| {
-        let corpus = folder.join("corpus").join(target);
-        let artifacts = folder.join("artifacts").join(target);
-        for folder in [&corpus, &artifacts] {
-            fs::create_dir_all(folder).with_context(|| format!("{}: making the folder failed", folder.display()))?;
+        let corpus = directory.join("corpus").join(target);
+        let artifacts = directory.join("artifacts").join(target);
+        for directory in [&corpus, &artifacts] {
+            fs::create_dir_all(directory)
+                .with_context(|| format!("{}: making the directory failed", directory.display()))?;
         }
         seed(target, &corpus)?;
         fuzz_one(&programs.join(target), target, &corpus, &artifacts, seconds)
@@ -138,21 +139,21 @@ fn fuzz_one(program: &Path, target: &str, corpus: &Path, artifacts: &Path, secon
     Ok(())
 }
 
-/// Builds the targets, and gives the folder they are in.
-fn build(folder: &Path) -> Result<PathBuf> {
+/// Builds the targets, and gives the directory they are in.
+fn build(directory: &Path) -> Result<PathBuf> {
     let version = capture(Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.context("rustc -vV names no host")?;
     // Naming the target keeps the flags away from what runs while building.
     run_program(
         Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-            .current_dir(folder)
+            .current_dir(directory)
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .env_remove("CARGO_TARGET_DIR")
             .env("RUSTFLAGS", FLAGS)
             .args(["build", "--quiet", "--target", host]),
     )?;
-    Ok(folder.join("target").join(host).join("debug"))
+    Ok(directory.join("target").join(host).join("debug"))
 }
 
 /// Puts real documents into a corpus, where it is empty: what is found by changing these goes further than noise.
@@ -210,8 +211,8 @@ fn journals() -> Result<Vec<Vec<u8>>> {
             Ok(())
         }
     }
-    let folder = tempfile::tempdir()?;
-    let path = folder.path().join("file");
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("file");
     let how = Commit {
         method: Method::known("update/sync").into(),
         safety: Safety::Journal,

@@ -1,7 +1,7 @@
 //! Other programs, run so that Ctrl-C leaves nothing behind.
 //!
 //! Each child gets a process group of its own. An interrupt therefore reaches xtask alone, which ends the child with
-//! everything that it started, and returns an error: whoever holds a mount or a folder gives it back while unwinding.
+//! everything that it started, and returns an error: whoever holds a mount or a directory gives it back while unwinding.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -87,7 +87,7 @@ pub fn is_installed(program: &str) -> bool {
     let sbin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path)
         .chain(sbin)
-        .any(|folder| folder.join(program).is_file())
+        .any(|directory| directory.join(program).is_file())
 }
 
 /// Whether this process may mount and install.

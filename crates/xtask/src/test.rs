@@ -22,7 +22,7 @@ use crate::setup;
 #[cfg(target_os = "linux")]
 use crate::torture;
 
-/// Where the tests of [`ON_FILE_SYSTEMS`] look for the folders to run in, separated by colons.
+/// Where the tests of [`ON_FILE_SYSTEMS`] look for the directories to run in, separated by colons.
 const TEST_DIRS: &str = "SEEKLESS_TEST_DIRS";
 
 /// What makes the tests try everything they can.
@@ -273,8 +273,8 @@ fn test_crashes(variables: &[(&str, &OsStr)]) -> Result<Found> {
         return Ok(vec![format!("devices right after a kill: {reason}")].into());
     }
     let built = built::build()?;
-    let folder = filesystems::folder()?;
-    let host = match Mounted::new(FileSystem::Xfs, folder.path()) {
+    let directory = filesystems::directory()?;
+    let host = match Mounted::new(FileSystem::Xfs, directory.path()) {
         Ok(host) => host,
         Err(error) => {
             check_interrupt()?;
@@ -290,7 +290,7 @@ fn test_crashes(variables: &[(&str, &OsStr)]) -> Result<Found> {
     })
 }
 
-/// Runs an integration test with the folders of file systems.
+/// Runs an integration test with the directories of file systems.
 fn test_on<'a>(
     built: &[Built],
     test: &str,
@@ -298,15 +298,15 @@ fn test_on<'a>(
     arguments: &[&str],
     variables: &[(&str, &OsStr)],
 ) -> Result<Vec<Timed>> {
-    let (names, folders): (Vec<_>, Vec<_>) = mounted
+    let (names, directories): (Vec<_>, Vec<_>) = mounted
         .map(|mounted| (mounted.file_system().name(), mounted.point().as_os_str()))
         .unzip();
-    if folders.is_empty() {
+    if directories.is_empty() {
         return Ok(Vec::new());
     }
     println!("{test} on {}", names.join(", "));
-    let folders: OsString = folders.join(":".as_ref());
-    let variables = [variables, &[(TEST_DIRS, folders.as_os_str())]].concat();
+    let directories: OsString = directories.join(":".as_ref());
+    let variables = [variables, &[(TEST_DIRS, directories.as_os_str())]].concat();
     built::run(built, |one| one.target == test, arguments, &variables)
 }
 

@@ -16,9 +16,9 @@ fn crates() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// The files of Rust below a folder, but for those of tests.
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder of sources");
+/// The files of Rust below a directory, but for those of tests.
+fn sources(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("a directory of sources");
     let paths = entries.map(|entry| entry.expect("an entry of it").path());
     let mut found = Vec::new();
     for path in paths.filter(|path| !path.ends_with("tests") && !path.ends_with("tests.rs")) {
@@ -54,7 +54,7 @@ fn names_a_method(line: &str) -> bool {
 /// Where libraries have lines of a kind: the file, the line's number and the line.
 fn found(is_meant: fn(&str) -> bool) -> Vec<(String, usize, String)> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(crates()).expect("the folder of crates") {
+    for entry in fs::read_dir(crates()).expect("the directory of crates") {
         let entry = entry.expect("a crate");
         if ["cli", "xtask"].iter().any(|command| entry.file_name() == *command) {
             continue;

@@ -23,7 +23,7 @@ use crate::signals::{Caught, on_signal};
 
 /// Shows what of files is in the page cache, drops it or fills it.
 ///
-/// Folders are taken with all that is in them. What was done is read back from the system, never assumed.
+/// Directories are taken with all that is in them. What was done is read back from the system, never assumed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -41,15 +41,15 @@ pub struct Arguments {
 enum Action {
     /// Shows how much of files is in memory.
     ///
-    /// A line for each file that is named, and a total for each folder, links followed where they are named and not
-    /// inside folders. A file with several names is counted once. Sizes are in whole pages.
+    /// A line for each file that is named, and a total for each directory, links followed where they are named and not
+    /// inside directories. A file with several names is counted once. Sizes are in whole pages.
     #[command(after_help = "\
 Examples:
   seekless cache show big.iso *.log     # a line for each
-  seekless cache show .                 # all that is in this folder, a total
+  seekless cache show .                 # all that is in this directory, a total
   seekless cache show --all --json . | jq 'select(.resident_bytes > 0)'")]
     Show {
-        /// Files and folders
+        /// Files and directories
         #[arg(value_name = "PATH", required = true)]
         paths: Vec<PathBuf>,
         #[command(flatten)]
@@ -62,13 +62,13 @@ Examples:
     #[command(after_help = "\
 Examples:
   seekless cache drop big.iso           # one file
-  seekless cache drop /srv/data         # a folder, with all that is in it
+  seekless cache drop /srv/data         # a directory, with all that is in it
   sudo seekless cache drop --system     # everything the system has cached")]
     Drop {
-        /// Files and folders
+        /// Files and directories
         #[arg(value_name = "PATH", required_unless_present = "system", conflicts_with = "system")]
         paths: Vec<PathBuf>,
-        /// All clean pages of the system, of all files, and what it knows of folders (needs root)
+        /// All clean pages of the system, of all files, and what it knows of directories (needs root)
         #[arg(long, conflicts_with_all = ["all", "top", "all_file_systems", "explain"])]
         system: bool,
         #[command(flatten)]
@@ -82,7 +82,7 @@ Examples:
   seekless cache warm database/         # before the first user comes
   seekless cache warm --quiet *.idx     # without progress")]
     Warm {
-        /// Files and folders
+        /// Files and directories
         #[arg(value_name = "PATH", required = true)]
         paths: Vec<PathBuf>,
         /// Even if there is not enough memory for all of it
@@ -95,7 +95,7 @@ Examples:
 
 #[derive(Debug, Args)]
 struct Common {
-    /// A line for each file in folders, too
+    /// A line for each file in directories, too
     #[arg(long)]
     all: bool,
     /// The N files of which most is resident
@@ -107,7 +107,7 @@ struct Common {
         conflicts_with = "all"
     )]
     top: u32,
-    /// Enter folders of other file systems, too
+    /// Enter directories of other file systems, too
     #[arg(long)]
     all_file_systems: bool,
     /// As JSON: an object on each line
@@ -331,8 +331,8 @@ impl<'a> Job<'a> {
 fn left_out(sum: &Total) -> impl Iterator<Item = (u64, String)> {
     let names = ["additional hard link", "additional hard links"];
     let elsewhere = [
-        "folder of another file system (--all-file-systems)",
-        "folders of other file systems (--all-file-systems)",
+        "directory of another file system (--all-file-systems)",
+        "directories of other file systems (--all-file-systems)",
     ];
     let all = [
         (sum.repeated, names),

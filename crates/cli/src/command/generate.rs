@@ -25,15 +25,15 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The manual: one page to standard output, or a page for each command into a folder.
+    /// The manual: one page to standard output, or a page for each command into a directory.
     #[command(after_help = "\
 Examples:
   seekless generate man | man -l -
   seekless generate man --folder ~/.local/share/man/man1")]
     Man {
-        /// The folder for the pages of all commands.
-        #[arg(long, value_name = "DIR")]
-        folder: Option<PathBuf>,
+        /// The directory for the pages of all commands.
+        #[arg(long = "folder", value_name = "DIR")]
+        directory: Option<PathBuf>,
     },
     /// The completions of a shell, to standard output.
     #[command(after_help = "\
@@ -55,10 +55,12 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut command = Cli::command();
     let mut out = Vec::new();
     match &arguments.what {
-        What::Man { folder: None } => clap_mangen::Man::new(command).render(&mut out)?,
-        What::Man { folder: Some(folder) } => {
+        What::Man { directory: None } => clap_mangen::Man::new(command).render(&mut out)?,
+        What::Man {
+            directory: Some(directory),
+        } => {
             command.build();
-            return man_pages(&command, "seekless", folder);
+            return man_pages(&command, "seekless", directory);
         }
         What::Completions { shell } => clap_complete::generate(*shell, &mut command, "seekless", &mut out),
         What::Methods => out = methods_page().into_bytes(),
@@ -67,17 +69,18 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn man_pages(command: &clap::Command, name: &str, folder: &std::path::Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| format!("{}: making the folder failed", folder.display()))?;
+fn man_pages(command: &clap::Command, name: &str, directory: &std::path::Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("{}: making the directory failed", directory.display()))?;
     let mut page = Vec::new();
     let titled = command.clone().name(name.to_owned()).bin_name(name.replace('-', " "));
     clap_mangen::Man::new(titled).render(&mut page)?;
-    Output::prepare(&folder.join(format!("{name}.1")))?.write(&page)?;
+    Output::prepare(&directory.join(format!("{name}.1")))?.write(&page)?;
     for inner in command
         .get_subcommands()
         .filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")
     {
-        man_pages(inner, &format!("{name}-{}", inner.get_name()), folder)?;
+        man_pages(inner, &format!("{name}-{}", inner.get_name()), directory)?;
     }
     Ok(())
 }

@@ -50,7 +50,7 @@ enum Action {
     #[command(after_help = "\
 Examples:
   seekless holes fill disk.img          # before a machine runs from it
-  seekless holes fill -r databases      # all files in a folder")]
+  seekless holes fill -r databases      # all files in a directory")]
     Fill(Which),
 }
 
@@ -131,13 +131,13 @@ struct Punch {
 
 #[derive(Debug, Args)]
 struct Which {
-    /// Files, and with -r folders
+    /// Files, and with -r directories
     #[arg(value_name = "FILE", required = true)]
     paths: Vec<PathBuf>,
-    /// Take folders, with all that is in them; symbolic links inside are not followed
+    /// Take directories, with all that is in them; symbolic links inside are not followed
     #[arg(long, short)]
     recursive: bool,
-    /// Enter folders of other file systems, too
+    /// Enter directories of other file systems, too
     #[arg(long, requires = "recursive")]
     all_file_systems: bool,
     /// As JSON: an object on each line
@@ -253,9 +253,9 @@ impl<'a> Job<'a> {
     fn new(which: &'a Which) -> anyhow::Result<Self> {
         let selection = Selection::new(&which.paths, which.all_file_systems)?;
         if !which.recursive
-            && let Some(folder) = which.paths.iter().find(|path| path.is_dir())
+            && let Some(directory) = which.paths.iter().find(|path| path.is_dir())
         {
-            let shown = visible_path(folder);
+            let shown = visible_path(directory);
             bail!("{shown}: is a directory; say -r to take all files in it");
         }
         expect_wishes()?;

@@ -12,15 +12,15 @@ use seekless::{Availability, Method, Probe};
 use crate::code::{LANGUAGES, Language};
 use crate::read_ahead;
 use crate::show::{Page, json_text, list_methods, method_json, methods_json};
-use crate::test_folder::TestFolder;
+use crate::test_directory::TestDirectory;
 
 /// Lists the methods, and tries on this storage which are available.
 ///
-/// Trying writes two files of a megabyte into the folder and removes them again.
+/// Trying writes two files of a megabyte into the directory and removes them again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless methods                      # all of them, tried in this folder
+  seekless methods                      # all of them, tried in this directory
   seekless methods copy --dir /mnt/nas  # only copying, on another storage
   seekless methods read_async_fadvise   # one method, or an old name of one
   seekless methods read/sync,direct --code python # a program that reads so
@@ -29,9 +29,9 @@ pub struct Arguments {
     /// Only this operation (read, write, copy, compare, update), or one method
     #[arg(value_name = "OPERATION|METHOD")]
     what: Option<String>,
-    /// The folder to try them in
+    /// The directory to try them in
     #[arg(long = "dir", value_name = "DIR", default_value = ".")]
-    folder: PathBuf,
+    directory: PathBuf,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -56,20 +56,20 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         write!(Page::stdout(), "{program}")?;
         return Ok(());
     }
-    let metadata = std::fs::metadata(&arguments.folder);
-    let metadata = metadata.with_context(|| format!("{}: looking at it failed", arguments.folder.display()))?;
+    let metadata = std::fs::metadata(&arguments.directory);
+    let metadata = metadata.with_context(|| format!("{}: looking at it failed", arguments.directory.display()))?;
     if !metadata.is_dir() {
-        bail!("{}: not a folder", arguments.folder.display());
+        bail!("{}: not a directory", arguments.directory.display());
     }
     let what = arguments.what.as_deref();
     let is_meant = |operation: &Operation| what.is_none_or(|what| operation.name() == what);
     let operations: Vec<Operation> = Operation::ALL.into_iter().filter(is_meant).collect();
     let one = what.filter(|_| operations.is_empty()).map(method).transpose()?;
-    read_ahead::put_back([&arguments.folder]);
-    let test_folder = TestFolder::new()?;
-    let folder = test_folder.make(&arguments.folder)?;
-    // Dropped before the folder: it removes its files itself.
-    let mut probe = Probe::new(&folder).context("methods are tried on test files")?;
+    read_ahead::put_back([&arguments.directory]);
+    let test_directory = TestDirectory::new()?;
+    let directory = test_directory.make(&arguments.directory)?;
+    // Dropped before the directory: it removes its files itself.
+    let mut probe = Probe::new(&directory).context("methods are tried on test files")?;
     let mut page = Page::stdout();
     if let Some(method) = one {
         show_one(&mut page, &method, &probe.availability(&method), arguments.json)?;

@@ -32,10 +32,10 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  seekless bench                      # measure the storage under this folder
+  seekless bench                      # measure the storage under this directory
   seekless bench read --file big.iso  # find the fastest way to read a file
   seekless methods copy               # what there is to copy with, here
-  seekless storage                    # what lies below this folder, what works
+  seekless storage                    # what lies below this directory, what works
   seekless cache show .               # what of its files is in memory
   seekless cmp one other              # do two files differ, and where
   seekless cmp -r photos backup       # what differs in two trees

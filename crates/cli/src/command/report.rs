@@ -126,9 +126,9 @@ mod tests {
 
     #[test]
     fn a_file_that_nobody_named_is_replaced_only_if_it_is_a_report() {
-        let folder = tempfile::tempdir().unwrap();
-        let run = folder.path().join("run.json");
-        let page = folder.path().join("run.html");
+        let directory = tempfile::tempdir().unwrap();
+        let run = directory.path().join("run.json");
+        let page = directory.path().join("run.html");
         beside(&run).unwrap();
         fs::write(&page, "a page of mine").unwrap();
         assert!(beside(&run).unwrap_err().to_string().contains("is no report"));

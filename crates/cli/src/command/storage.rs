@@ -10,20 +10,20 @@ use seekless_results::visible;
 
 use crate::read_ahead;
 use crate::show::{Described, Page, json_text, show_storage, storage_json, visible_path};
-use crate::test_folder::TestFolder;
+use crate::test_directory::TestDirectory;
 
-/// Shows what lies behind files and folders, down to the disks, and which features work there.
+/// Shows what lies behind files and directories, down to the disks, and which features work there.
 ///
 /// What devices and mounts say of themselves is shown as their claim. The features are tried, on scratch files of a
-/// megabyte in a folder that is removed again; where none can be made they are unknown.
+/// megabyte in a directory that is removed again; where none can be made they are unknown.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless storage                    # what this folder lies on
-  seekless storage /home big.iso      # of several files and folders
+  seekless storage                    # what this directory lies on
+  seekless storage /home big.iso      # of several files and directories
   seekless storage --json / | jq '.[].features[] | select(.name == \"reflink\")'")]
 pub struct Arguments {
-    /// Files or folders
+    /// Files or directories
     #[arg(value_name = "PATH", default_value = ".")]
     paths: Vec<PathBuf>,
     /// As JSON: a list with an object for each path
@@ -37,10 +37,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         check(path)?;
     }
     read_ahead::put_back(&arguments.paths);
-    let test_folder = TestFolder::new()?;
-    let described = arguments.paths.iter().map(|path| describe(path, &test_folder));
+    let test_directory = TestDirectory::new()?;
+    let described = arguments.paths.iter().map(|path| describe(path, &test_directory));
     let described = described.collect::<anyhow::Result<Vec<_>>>()?;
-    test_folder.remove();
+    test_directory.remove();
     let mut page = Page::stdout();
     if arguments.json {
         write!(page, "{}", json_text(&storage_json(&described))?)?;
@@ -55,7 +55,7 @@ fn check(path: &Path) -> anyhow::Result<()> {
     let metadata = metadata.with_context(|| format!("{}: looking at it failed", visible_path(path)))?;
     if !metadata.is_file() && !metadata.is_dir() {
         let path = visible_path(path);
-        bail!("{path}: is neither a file nor a folder; name one that lies on the storage");
+        bail!("{path}: is neither a file nor a directory; name one that lies on the storage");
     }
     Ok(())
 }
@@ -63,7 +63,7 @@ fn check(path: &Path) -> anyhow::Result<()> {
 /// More file systems on top of each other than anybody mounts.
 const DEEPEST: usize = 8;
 
-fn describe(path: &Path, test_folder: &TestFolder) -> anyhow::Result<Described> {
+fn describe(path: &Path, test_directory: &TestDirectory) -> anyhow::Result<Described> {
     let facts = StorageFacts::of(path)?;
     let mut behind = Vec::new();
     let mut next = facts.behind.clone();
@@ -72,7 +72,7 @@ fn describe(path: &Path, test_folder: &TestFolder) -> anyhow::Result<Described> 
         next.clone_from(&facts.behind);
         behind.push((path, facts));
     }
-    let (features, alignment) = match tried(path, &facts, test_folder) {
+    let (features, alignment) = match tried(path, &facts, test_directory) {
         Ok((features, alignment)) => (Ok(features), alignment),
         Err(error) => (Err(visible(&format!("{error:#}")).into_owned()), None),
     };
@@ -88,24 +88,24 @@ fn describe(path: &Path, test_folder: &TestFolder) -> anyhow::Result<Described> 
 /// What was found by trying: the features, and how direct I/O must be aligned.
 type Tried = (Vec<Feature>, Option<(u32, u32)>);
 
-/// Tries the features in a folder, or beside a file.
-fn tried(path: &Path, facts: &StorageFacts, test_folder: &TestFolder) -> anyhow::Result<Tried> {
+/// Tries the features in a directory, or beside a file.
+fn tried(path: &Path, facts: &StorageFacts, test_directory: &TestDirectory) -> anyhow::Result<Tried> {
     let place = std::fs::canonicalize(path)?;
-    let folder = match place.parent() {
+    let directory = match place.parent() {
         Some(parent) if !place.is_dir() => parent,
         _ => &place,
     };
-    if StorageFacts::of(folder)?.mount_point != facts.mount_point {
+    if StorageFacts::of(directory)?.mount_point != facts.mount_point {
         bail!("the file is a mount point of its own, so no temporary file can be made on its storage");
     }
-    let scratch = test_folder
-        .make(folder)
+    let scratch = test_directory
+        .make(directory)
         .map_err(|error| anyhow!("{}", error.root_cause()));
     let scratch = scratch.context("no scratch file can be made here")?;
     let features = features(&scratch)?;
     let sample = scratch.join("sample");
     std::fs::File::create_new(&sample)?.write_all(&[0; 4096])?;
     let alignment = direct_alignment(&sample);
-    test_folder.remove();
+    test_directory.remove();
     Ok((features, alignment))
 }

@@ -1,4 +1,4 @@
-//! What of files and folders is in memory: a line for each, and a total.
+//! What of files and directories is in memory: a line for each, and a total.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use super::{BOLD, DIM, PLAIN, WARNING};
 pub struct Format {
     /// A line of JSON for each, instead of columns.
     pub json: bool,
-    /// Files found in folders, too.
+    /// Files found in directories, too.
     pub all: bool,
     /// So many files at the end, those of which most is resident.
     pub top: usize,
@@ -128,7 +128,7 @@ impl<'a> Lines<'a> {
             }
             writeln!(self.page, "{}", json_line(&object("total", sum, None)))?;
         } else {
-            for total in totals.iter().filter(|total| total.is_folder) {
+            for total in totals.iter().filter(|total| total.is_directory) {
                 let name = format!("{} ({})", visible_path(&total.path), files(total.files));
                 self.write_line(Some((total.resident_bytes, total.cacheable_bytes)), &name)?;
             }

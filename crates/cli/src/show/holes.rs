@@ -191,7 +191,7 @@ impl<'a> HoleLines<'a> {
                 let words = format!("{} files: {together}.", self.files);
                 self.page.labelled(BOLD, "Together", 10, &words)?;
             }
-            let elsewhere = "folders of other file systems (--all-file-systems)";
+            let elsewhere = "directories of other file systems (--all-file-systems)";
             let special = left.special;
             self.page.left_out([
                 (left.repeated, counted(left.repeated, "additional hard link")),

@@ -175,9 +175,9 @@ fn line(difference: &Difference, paths: &[PathBuf; 2]) -> String {
     match difference {
         Difference::OnlyIn(side, _) => {
             let path = &paths[*side as usize];
-            let folder = path.parent().unwrap_or(Path::new(""));
+            let directory = path.parent().unwrap_or(Path::new(""));
             let name = Path::new(path.file_name().unwrap_or(OsStr::new("")));
-            format!("Only in {}: {}", visible_path(folder), visible_path(name))
+            format!("Only in {}: {}", visible_path(directory), visible_path(name))
         }
         Difference::Kinds(kinds) => {
             let [left, right] = kinds.map(kind_words);
@@ -213,7 +213,7 @@ fn line(difference: &Difference, paths: &[PathBuf; 2]) -> String {
 fn kind_words(kind: Kind) -> &'static str {
     match kind {
         Kind::File => "a regular file",
-        Kind::Folder => "a directory",
+        Kind::Directory => "a directory",
         Kind::Link => "a symbolic link",
         Kind::Fifo => "a fifo",
         Kind::Socket => "a socket",
@@ -241,8 +241,11 @@ fn attribute_words(attribute: &Attribute) -> String {
 }
 
 fn summary_sentence(summary: &Summary, elapsed_seconds: f64) -> String {
-    let (files, folders) = (files(summary.files), plural(summary.folders, "folder", "folders"));
-    let mut sentence = format!("{files}, {} on each side, in {folders}", bytes(summary.bytes));
+    let (files, directories) = (
+        files(summary.files),
+        plural(summary.directories, "directory", "directories"),
+    );
+    let mut sentence = format!("{files}, {} on each side, in {directories}", bytes(summary.bytes));
     if summary.others > 0 {
         let others = plural(summary.others, "link or device", "links and devices");
         sentence = format!("{sentence}, {others}");
@@ -340,7 +343,7 @@ mod tests {
     fn lines_are_those_of_diff_with_what_it_leaves_out() {
         let all: Vec<(&[u8], What)> = [
             (&b"x/new\n\xff"[..], Difference::OnlyIn(Side::Other, Kind::File)),
-            (b"k", Difference::Kinds([Kind::Folder, Kind::File])),
+            (b"k", Difference::Kinds([Kind::Directory, Kind::File])),
             (b"f", Difference::Contents(Contents::At(0))),
             (b"g", Difference::Contents(Contents::Ends(Side::Other, 7))),
             (b"l", Difference::Targets(["t".into(), "u".into()])),

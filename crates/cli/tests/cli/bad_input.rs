@@ -24,7 +24,7 @@ fn refused_with(place: &Place, arguments: &[&str], words: &[&str]) {
 }
 
 #[test]
-fn a_missing_file_or_folder_is_named_with_the_system_s_reason_once() {
+fn a_missing_file_or_directory_is_named_with_the_system_s_reason_once() {
     let place = Place::new();
     for arguments in [
         ["bench", "--file", "gone"].as_slice(),
@@ -45,15 +45,23 @@ fn a_missing_file_or_folder_is_named_with_the_system_s_reason_once() {
 fn a_directory_is_refused_where_a_file_is_needed_and_a_file_where_a_directory_is() {
     let place = Place::new();
     place.file("file", b"bytes");
-    std::fs::create_dir(place.path("folder")).unwrap();
-    refused_with(&place, &["bench", "--file", "folder"], &["folder", "is a directory"]);
-    refused_with(&place, &["bench", "./folder"], &["folder", "no regular file"]);
-    refused_with(&place, &["bench", "--dir", "file"], &["file", "not a folder", "--file"]);
-    refused_with(&place, &["methods", "--dir", "file"], &["file", "not a folder"]);
+    std::fs::create_dir(place.path("directory")).unwrap();
     refused_with(
         &place,
-        &["bench", "--export-csv", "folder"],
-        &["folder", "is a directory"],
+        &["bench", "--file", "directory"],
+        &["directory", "is a directory"],
+    );
+    refused_with(&place, &["bench", "./directory"], &["directory", "no regular file"]);
+    refused_with(
+        &place,
+        &["bench", "--dir", "file"],
+        &["file", "not a directory", "--file"],
+    );
+    refused_with(&place, &["methods", "--dir", "file"], &["file", "not a directory"]);
+    refused_with(
+        &place,
+        &["bench", "--export-csv", "directory"],
+        &["directory", "is a directory"],
     );
 }
 
@@ -198,9 +206,9 @@ fn no_name_from_outside_reaches_a_terminal_as_a_command() {
     // CSI in one character, an override of the direction of text, and a letter that is harmless.
     const NAME: &str = "a\u{9b}31m\u{202e}z\u{e9}";
     let place = Place::new();
-    for folder in ["d", "e"] {
-        std::fs::create_dir(place.path(folder)).unwrap();
-        place.file(format!("{folder}/{NAME}"), folder.as_bytes());
+    for directory in ["d", "e"] {
+        std::fs::create_dir(place.path(directory)).unwrap();
+        place.file(format!("{directory}/{NAME}"), directory.as_bytes());
     }
     place.file(NAME, b"one");
     place.file("updates", b"{\"offset\": 0, \"text\": \"O\"}\n");
@@ -248,13 +256,13 @@ fn no_name_from_outside_reaches_a_terminal_as_a_command() {
 #[test]
 fn two_subvolumes_share_the_room_of_their_device() {
     let place = Place::new();
-    let (folder, image) = (place.path("btrfs"), place.path("image"));
-    std::fs::create_dir(&folder).unwrap();
-    let Some(_mount) = Mount::image("btrfs", 1 << 30, &image, &folder) else {
+    let (directory, image) = (place.path("btrfs"), place.path("image"));
+    std::fs::create_dir(&directory).unwrap();
+    let Some(_mount) = Mount::image("btrfs", 1 << 30, &image, &directory) else {
         return;
     };
     let made = ["one", "other"].map(|name| {
-        let path = folder.join(name);
+        let path = directory.join(name);
         prepared("btrfs", &["subvolume".as_ref(), "create".as_ref(), path.as_os_str()])
     });
     if made != [true; 2] {

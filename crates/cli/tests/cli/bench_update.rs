@@ -124,7 +124,7 @@ fn a_run_that_was_changed_by_hand_is_no_other_trial() {
     place.file("draws.toml", DRAWS.as_bytes());
     place.run(&["bench", "draws.toml", "--rounds", "1"]).succeeded();
     let mut run = place.only_run();
-    let path = fs::read_dir(place.folder().join("../data/seekless/runs")).unwrap();
+    let path = fs::read_dir(place.directory().join("../data/seekless/runs")).unwrap();
     let path = path
         .map(|entry| entry.unwrap().path())
         .find(|path| path.extension().is_some_and(|extension| extension == "json"))

@@ -29,9 +29,9 @@ fn total(ended: &Ended) -> Value {
 }
 
 fn is_memory(place: &Place) -> bool {
-    let is_memory = seekless::StorageFacts::of(&place.folder()).unwrap().file_system == "tmpfs";
+    let is_memory = seekless::StorageFacts::of(&place.directory()).unwrap().file_system == "tmpfs";
     if is_memory {
-        println!("skipped: the temporary folder is memory, which drops nothing");
+        println!("skipped: the temporary directory is memory, which drops nothing");
     }
     is_memory
 }
@@ -117,7 +117,7 @@ fn dirty_pages_are_written_back_and_dropped() {
 }
 
 #[test]
-fn a_folder_is_a_total_unless_all_of_it_is_asked_for() {
+fn a_directory_is_a_total_unless_all_of_it_is_asked_for() {
     let place = Place::new();
     fs::create_dir(place.path("inner")).unwrap();
     for n in 0..30 {
@@ -127,7 +127,7 @@ fn a_folder_is_a_total_unless_all_of_it_is_asked_for() {
     fs::hard_link(place.path("inner/2"), place.path("again")).unwrap();
     assert!(prepared("mkfifo", &[place.path("fifo").as_os_str()]));
     let shown = place.run(&["cache", "show", ".", "--json"]).succeeded();
-    assert_eq!(objects(&shown).len(), 2, "the folder's and the sum");
+    assert_eq!(objects(&shown).len(), 2, "the directory's and the sum");
     let sum = total(&shown);
     let counts = ["files", "links", "special", "repeated", "failed"].map(|name| sum[name].as_u64().unwrap());
     assert_eq!(counts, [30, 1, 1, 1, 0]);
@@ -192,7 +192,7 @@ fn a_file_that_somebody_maps_keeps_its_pages_and_is_counted() {
 #[test]
 fn memory_keeps_its_files_and_says_so() {
     let place = Place::new();
-    let Some(_mount) = Mount::tmpfs(&place.folder(), "size=16m") else {
+    let Some(_mount) = Mount::tmpfs(&place.directory(), "size=16m") else {
         return;
     };
     place.file("file", &vec![1; 100_000]);
@@ -220,7 +220,7 @@ fn other_file_systems_are_entered_only_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_folder_that_is_bound_into_itself_is_walked_to_an_end() {
+fn a_directory_that_is_bound_into_itself_is_walked_to_an_end() {
     let place = Place::new();
     fs::create_dir_all(place.path("tree/inner/again")).unwrap();
     place.file("tree/inner/file", b"bytes");
@@ -233,7 +233,7 @@ fn a_folder_that_is_bound_into_itself_is_walked_to_an_end() {
     assert_eq!(
         (&sum["files"], &sum["failed"]),
         (&2.into(), &0.into()),
-        "by another folder"
+        "by another directory"
     );
 }
 
@@ -257,7 +257,7 @@ fn a_file_is_found_by_a_path_that_is_too_long_for_the_system() {
 }
 
 #[test]
-fn many_folders_are_walked_with_few_files_open() {
+fn many_directories_are_walked_with_few_files_open() {
     let place = Place::new();
     for n in 0..3000 {
         fs::create_dir_all(place.path(format!("{}/{n}", n / 100))).unwrap();
@@ -270,7 +270,7 @@ fn many_folders_are_walked_with_few_files_open() {
         env!("CARGO_BIN_EXE_seekless"),
     ]);
     let piped = limited
-        .current_dir(place.folder())
+        .current_dir(place.directory())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let ended = Ended::of(piped.spawn().unwrap());
@@ -337,7 +337,7 @@ fn a_name_that_is_no_text_is_shown_and_kept() {
 #[test]
 fn a_file_that_may_not_be_read_is_named_and_the_rest_goes_on() {
     let common = Common::new();
-    let path = |name: &str| common.folder().join("open").join(name);
+    let path = |name: &str| common.directory().join("open").join(name);
     for name in ["secret", "plain"] {
         fs::write(path(name), b"bytes").unwrap();
     }
@@ -382,7 +382,7 @@ fn what_the_kernel_does_not_tell_is_unknown() {
         return;
     }
     let common = Common::new();
-    fs::write(common.folder().join("open/root's"), vec![1; 10_000]).unwrap();
+    fs::write(common.directory().join("open/root's"), vec![1; 10_000]).unwrap();
     let ended = common.run(&["cache", "show", "open/root's", "--json"]).succeeded();
     let file = &objects(&ended)[0];
     assert_eq!(file["resident_bytes"], Value::Null, "{file}");

@@ -141,14 +141,14 @@ fn check_all(language: &str, build: impl Fn(&Path, &[(&str, String)]) -> Vec<Bui
         .filter_map(|method| Some((*method, program(&place, method, language)?)));
     let programs: Vec<(&str, String)> = programs.collect();
     assert!(programs.len() > 30);
-    for ((method, _), runnable) in programs.iter().zip(build(&place.folder(), &programs)) {
+    for ((method, _), runnable) in programs.iter().zip(build(&place.directory(), &programs)) {
         let Some(runnable) = runnable else { continue };
         check(&place, method, language, &runnable);
     }
 }
 
-fn written(folder: &Path, name: &str, text: &str) -> PathBuf {
-    let path = folder.join(name);
+fn written(directory: &Path, name: &str, text: &str) -> PathBuf {
+    let path = directory.join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, text).unwrap();
     path
@@ -159,9 +159,9 @@ fn programs_in_python_move_the_bytes_of_every_method() {
     if !is_there("python3") {
         return println!("skipped: there is no python3");
     }
-    check_all("python", |folder, programs| {
+    check_all("python", |directory, programs| {
         let file = |(index, (_, text)): (usize, &(&str, String))| {
-            let path = written(folder, &format!("{index}.py"), text);
+            let path = written(directory, &format!("{index}.py"), text);
             fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
             Some(path)
         };
@@ -175,12 +175,12 @@ fn programs_in_c_compile_without_a_warning_and_move_the_bytes_of_every_method() 
         return println!("skipped: there is no cc");
     }
     let has_ring = Path::new("/usr/include/liburing.h").exists();
-    let compiled = |folder: &Path, index: usize, method: &str, text: &str| {
+    let compiled = |directory: &Path, index: usize, method: &str, text: &str| {
         if method.contains("io_uring") && !has_ring {
             println!("skipped: {method} in C: there is no liburing.h");
             return None;
         }
-        let source = written(folder, &format!("{index}/program.c"), text);
+        let source = written(directory, &format!("{index}/program.c"), text);
         let build = text
             .lines()
             .find_map(|line| line.strip_prefix("// Build: cc "))
@@ -192,10 +192,10 @@ fn programs_in_c_compile_without_a_warning_and_move_the_bytes_of_every_method() 
         assert!(output.status.success(), "{method}: {errors}");
         Some(source.with_extension(""))
     };
-    check_all("c", |folder, programs| {
+    check_all("c", |directory, programs| {
         let programs = programs.iter().enumerate();
         programs
-            .map(|(index, (method, text))| compiled(folder, index, method, text))
+            .map(|(index, (method, text))| compiled(directory, index, method, text))
             .collect()
     });
 }

@@ -89,7 +89,7 @@ fn several_storages_stand_side_by_side() {
 }
 
 #[test]
-fn one_folder_may_be_measured_twice() {
+fn one_directory_may_be_measured_twice() {
     let place = Place::new();
     place.bench(&["--dir", ".", "--dir", "."]).succeeded();
     assert!(place.content().is_empty());
@@ -98,7 +98,7 @@ fn one_folder_may_be_measured_twice() {
 #[test]
 fn a_run_that_cannot_be_saved_is_shown_and_counts_as_failed() {
     let place = Place::new();
-    place.file("occupied", b"no folder");
+    place.file("occupied", b"no directory");
     let mut command = place.command();
     command.env("XDG_DATA_HOME", place.path("occupied"));
     command.args(["bench", "read", "--size", "1M", "--rounds", "1", "--methods", "*/sync*"]);

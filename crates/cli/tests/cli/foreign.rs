@@ -17,7 +17,7 @@ use super::place::{Mount, Place, prepared};
 const KINDS: [&str; 4] = ["bindfs", "fuse2fs", "exfat", "overlay"];
 const IMAGE_BYTES: u64 = 48 << 20;
 
-/// A place with a file system mounted on its folder `mount`.
+/// A place with a file system mounted on its directory `mount`.
 struct Foreign {
     kind: &'static str,
     // Before the place: fields are dropped in this order.
@@ -58,12 +58,12 @@ impl Foreign {
 
     fn mount(&mut self) {
         let path = |name| self.place.path(name);
-        let (folder, source, image) = (path("mount"), path("source"), path("image"));
+        let (directory, source, image) = (path("mount"), path("source"), path("image"));
         self.mount = match self.kind {
-            "bindfs" => Mount::bindfs(&source, &folder, &[]),
-            "fuse2fs" => Mount::fuse2fs(&image, &folder),
-            "exfat" => Mount::exfat(&image, &folder),
-            _ => Mount::overlay([&source, &path("upper"), &path("work")], &folder),
+            "bindfs" => Mount::bindfs(&source, &directory, &[]),
+            "fuse2fs" => Mount::fuse2fs(&image, &directory),
+            "exfat" => Mount::exfat(&image, &directory),
+            _ => Mount::overlay([&source, &path("upper"), &path("work")], &directory),
         };
     }
 
@@ -216,12 +216,12 @@ fn a_plan_fills_no_hole_though_none_is_told() {
 #[test]
 fn a_file_that_cannot_be_mapped_keeps_its_size() {
     let place = Place::new();
-    let (source, folder) = (place.path("source"), place.path("mount"));
-    for path in [&source, &folder] {
+    let (source, directory) = (place.path("source"), place.path("mount"));
+    for path in [&source, &directory] {
         fs::create_dir(path).unwrap();
     }
     // Past the page cache there is nothing to map.
-    let Some(_mount) = Mount::bindfs(&source, &folder, &["-o", "direct_io"]) else {
+    let Some(_mount) = Mount::bindfs(&source, &directory, &["-o", "direct_io"]) else {
         return;
     };
     let path = place.file("mount/file", b"precious");
@@ -248,7 +248,7 @@ fn a_file_that_cannot_be_mapped_keeps_its_size() {
             "{safety}: {sentence}"
         );
         assert_eq!(fs::read(&path).unwrap(), b"precious", "{safety}");
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "{safety}");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1, "{safety}");
     }
 }
 

@@ -16,14 +16,14 @@ const MIB: u64 = 1 << 20;
 fn on_small_disks(bytes: u64, mut test: impl FnMut(&Place, &Path, &str)) {
     for kind in ["ext3", "ext4", "xfs", "btrfs", "tmpfs"] {
         let place = Place::new();
-        let folder = place.path("small");
-        fs::create_dir(&folder).unwrap();
+        let directory = place.path("small");
+        fs::create_dir(&directory).unwrap();
         let mounted = match kind {
-            "tmpfs" => Mount::tmpfs(&folder, &format!("size={bytes}")),
-            _ => Mount::image(kind, bytes, &place.path("image"), &folder),
+            "tmpfs" => Mount::tmpfs(&directory, &format!("size={bytes}")),
+            _ => Mount::image(kind, bytes, &place.path("image"), &directory),
         };
         if mounted.is_some() {
-            test(&place, &folder, kind);
+            test(&place, &directory, kind);
         } else {
             println!("skipped: {kind}");
         }
@@ -51,7 +51,7 @@ fn a_write_beyond_the_limit_of_file_sizes_is_an_error_that_names_the_file() {
             limited
                 .args(["-c", &script])
                 .arg(place.command().get_program())
-                .current_dir(place.folder());
+                .current_dir(place.directory());
             let ended = limited.output().unwrap();
             let said = format!(
                 "{method} {safety}: {}: {}",
@@ -67,21 +67,21 @@ fn a_write_beyond_the_limit_of_file_sizes_is_an_error_that_names_the_file() {
     }
 }
 
-fn free_bytes(folder: &Path) -> u64 {
+fn free_bytes(directory: &Path) -> u64 {
     // What is not on the device may not have its blocks yet.
-    seekless_sys::sync_file_system(&fs::File::open(folder).unwrap()).unwrap();
-    seekless_sys::file_system(folder).unwrap().free_bytes
+    seekless_sys::sync_file_system(&fs::File::open(directory).unwrap()).unwrap();
+    seekless_sys::file_system(directory).unwrap().free_bytes
 }
 
 #[test]
 fn a_map_leaves_the_file_as_before_where_holes_find_no_room_or_tells_what_is_in() {
     const UPDATE: usize = 1_000_000;
-    on_small_disks(320 * MIB, |place, folder, kind| {
-        let path = folder.join("file");
+    on_small_disks(320 * MIB, |place, directory, kind| {
+        let path = directory.join("file");
         fs::write(&path, vec![7; (20 * MIB) as usize]).unwrap();
         // All but 10 MiB, and what is kept for root.
-        let filling = free_bytes(folder).saturating_sub(10 * MIB);
-        let mut other = fs::File::create(folder.join("other")).unwrap();
+        let filling = free_bytes(directory).saturating_sub(10 * MIB);
+        let mut other = fs::File::create(directory.join("other")).unwrap();
         if let Support::Unavailable(_) = seekless_sys::allocate(&other, 0, filling).unwrap() {
             io::copy(&mut io::repeat(1).take(filling), &mut other).unwrap();
         }
@@ -120,8 +120,8 @@ fn a_map_leaves_the_file_as_before_where_holes_find_no_room_or_tells_what_is_in(
 
 #[test]
 fn what_was_allocated_before_the_disk_was_full_is_free_again_and_nothing_is_said_to_be_written() {
-    on_small_disks(320 * MIB, |place, folder, kind| {
-        let (path, before) = (folder.join("file"), vec![7; (5 * MIB) as usize]);
+    on_small_disks(320 * MIB, |place, directory, kind| {
+        let (path, before) = (directory.join("file"), vec![7; (5 * MIB) as usize]);
         place.file("changes", b"{\"offset\": 400000000, \"text\": \"x\"}\n");
         for method in [
             "update/sync,preallocate=both",
@@ -129,7 +129,7 @@ fn what_was_allocated_before_the_disk_was_full_is_free_again_and_nothing_is_said
             "update/mmap,preallocate=both",
         ] {
             fs::write(&path, &before).unwrap();
-            let free = free_bytes(folder);
+            let free = free_bytes(directory);
             let arguments = ["--from", "changes", "--method", method];
             let ended = place.run(&[&["update", path.to_str().unwrap(), "--grow"], &arguments[..]].concat());
             let said = &ended.stderr;
@@ -140,7 +140,7 @@ fn what_was_allocated_before_the_disk_was_full_is_free_again_and_nothing_is_said
                 "{kind} {method}: {said}"
             );
             assert!(fs::read(&path).unwrap() == before, "{kind} {method}");
-            let missing = free.saturating_sub(free_bytes(folder));
+            let missing = free.saturating_sub(free_bytes(directory));
             assert!(missing < MIB, "{kind} {method}: {missing} bytes are not free any more");
         }
     });

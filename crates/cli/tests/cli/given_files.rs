@@ -26,7 +26,7 @@ fn a_given_file_is_read_and_nothing_is_written() {
     assert!(!run.trials.is_empty() && run.trials.iter().all(|trial| trial.bytes == 3 << 20));
 }
 
-/// Reads files of the folder by two methods, once.
+/// Reads files of the directory by two methods, once.
 const READ_ONCE: [&str; 7] = [
     "bench",
     "--rounds",
@@ -38,7 +38,7 @@ const READ_ONCE: [&str; 7] = [
 ];
 
 #[test]
-fn files_of_a_folder_are_read_once_and_nothing_is_written() {
+fn files_of_a_directory_are_read_once_and_nothing_is_written() {
     let place = Place::new();
     for index in 0..20_u8 {
         place.file(index.to_string(), &vec![index; (1 << 20) + usize::from(index) * 5000]);
@@ -68,7 +68,7 @@ fn files_of_a_folder_are_read_once_and_nothing_is_written() {
     assert!(before == place.content(), "something was touched");
     let resumed = place.run(&["bench", "--resume", "latest"]).refused();
     assert!(resumed.contains("read once"), "{resumed}");
-    // Now they are in memory, as far as the folder was read by this test.
+    // Now they are in memory, as far as the directory was read by this test.
     let refused = place.run(&READ_ONCE).refused();
     assert!(
         refused.contains("20 in memory") && refused.contains("hint:"),
@@ -102,13 +102,13 @@ fn names_that_are_not_utf_8_work() {
     let place = Place::new();
     let odd = |name: &str| OsString::from_vec([name.as_bytes(), b"-\xff\n "].concat());
     place.file(odd("file"), &vec![7; 1 << 20]);
-    fs::create_dir(place.path(odd("folder"))).unwrap();
+    fs::create_dir(place.path(odd("directory"))).unwrap();
     place.run(&arguments(&READ, &odd("file"))).succeeded();
-    place.bench(&arguments(&["--dir"], &odd("folder"))).succeeded();
+    place.bench(&arguments(&["--dir"], &odd("directory"))).succeeded();
     place.bench(&arguments(&["--export-json"], &odd("run"))).succeeded();
     assert!(seekless_record::from_json(&fs::read(place.path(odd("run"))).unwrap()).is_ok());
     place
-        .run(&arguments(&["methods", "read/sync", "--dir"], &odd("folder")))
+        .run(&arguments(&["methods", "read/sync", "--dir"], &odd("directory")))
         .succeeded();
     let missing = odd("missing");
     let sentence = place.run(&arguments(&READ, &missing)).refused();
@@ -116,5 +116,5 @@ fn names_that_are_not_utf_8_work() {
         sentence.contains("missing-") && sentence.as_bytes() != missing.as_bytes(),
         "{sentence}"
     );
-    assert_eq!(fs::read_dir(place.path(odd("folder"))).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(place.path(odd("directory"))).unwrap().count(), 0);
 }

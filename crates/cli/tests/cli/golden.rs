@@ -120,9 +120,9 @@ fn exit_codes_are_as_promised() {
     place.file("damaged.json", b"{\"version\": 2}");
     place.file("updates", b"{\"offset\": 0, \"text\": \"O\"}\n");
     place.file("nonsense", b"nonsense\n");
-    for folder in ["d", "e"] {
-        fs::create_dir(place.path(folder)).unwrap();
-        place.file(format!("{folder}/file"), folder.as_bytes());
+    for directory in ["d", "e"] {
+        fs::create_dir(place.path(directory)).unwrap();
+        place.file(format!("{directory}/file"), directory.as_bytes());
     }
     let mut text = String::new();
     for line in [
@@ -208,9 +208,9 @@ fn json_keys_are_as_promised() {
         .set_len(1 << 20)
         .unwrap();
     place.file("updates", b"{\"offset\": 0, \"text\": \"O\"}\n");
-    for (folder, file) in [("d", "a"), ("d", "b"), ("e", "a"), ("e", "c")] {
-        let _ = fs::create_dir(place.path(folder));
-        place.file(format!("{folder}/{file}"), [folder, file].concat().as_bytes());
+    for (directory, file) in [("d", "a"), ("d", "b"), ("e", "a"), ("e", "c")] {
+        let _ = fs::create_dir(place.path(directory));
+        place.file(format!("{directory}/{file}"), [directory, file].concat().as_bytes());
     }
     place.bench::<&str>(&[]).succeeded();
     let stored = |name: &str| fs::read(format!("{STORED}/{name}.json")).unwrap();

@@ -22,7 +22,7 @@ fn allocated(path: &Path) -> u64 {
     fs::metadata(path).unwrap().blocks() * 512
 }
 
-/// Whether holes can be made in the temporary folder.
+/// Whether holes can be made in the temporary directory.
 fn has_holes(place: &Place) -> bool {
     place.file("trial", &vec![0; 100_000]);
     let ended = place.run(&["holes", "dig", "trial"]);
@@ -217,7 +217,7 @@ fn a_full_output_is_told_with_what_was_done() {
 }
 
 #[test]
-fn folders_need_a_word_and_are_summed_up() {
+fn directories_need_a_word_and_are_summed_up() {
     let place = Place::new();
     if !has_holes(&place) {
         return;
@@ -299,7 +299,7 @@ fn ranges_and_kinds_that_make_no_sense_are_refused() {
 #[test]
 fn a_file_of_another_or_one_that_may_not_be_written_is_an_error_with_advice() {
     let common = Common::new();
-    let path = common.folder().join("open/file");
+    let path = common.directory().join("open/file");
     fs::write(&path, vec![0; 100_000]).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
     let sentence = common.run(&["holes", "dig", "open/file"]).refused();
@@ -312,7 +312,7 @@ fn a_file_of_another_or_one_that_may_not_be_written_is_an_error_with_advice() {
 #[test]
 fn a_file_that_would_lose_its_set_user_id_bit_is_left_alone() {
     let common = Common::new();
-    let path = common.folder().join("open/file");
+    let path = common.directory().join("open/file");
     fs::write(&path, vec![0; 100_000]).unwrap();
     if std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)).is_err() {
         println!("skipped: a file of another needs root");
@@ -351,16 +351,16 @@ fn a_file_system_without_holes_says_so() {
 #[test]
 fn holes_that_do_not_fit_stay_holes() {
     let place = Place::new();
-    let folder = place.path("small");
-    fs::create_dir(&folder).unwrap();
+    let directory = place.path("small");
+    fs::create_dir(&directory).unwrap();
     // XFS needs blocks of its own for the last of the room, so that the call fails behind what is free too.
-    let Some(_mount) = Mount::image("xfs", 320 << 20, &place.path("image"), &folder) else {
+    let Some(_mount) = Mount::image("xfs", 320 << 20, &place.path("image"), &directory) else {
         return;
     };
     let facts = place.run(&["storage", "--json", "small"]).succeeded().stdout;
     let facts: Value = serde_json::from_str(&facts).unwrap();
     let free_bytes = facts[0]["free_bytes"].as_u64().unwrap_or_else(|| panic!("{facts}"));
-    let resize = |bytes| File::create(folder.join("file")).unwrap().set_len(bytes).unwrap();
+    let resize = |bytes| File::create(directory.join("file")).unwrap().set_len(bytes).unwrap();
     for (bytes, word) in [
         (2 * free_bytes, "nothing was allocated: make room first"),
         (free_bytes, "its holes are unchanged"),
@@ -368,9 +368,9 @@ fn holes_that_do_not_fit_stay_holes() {
         resize(bytes);
         let error = place.run(&["holes", "fill", "small/file"]).refused();
         assert!(error.contains(word), "{bytes}: {error}");
-        assert_eq!(allocated(&folder.join("file")), 0, "{bytes}");
+        assert_eq!(allocated(&directory.join("file")), 0, "{bytes}");
     }
     resize(free_bytes / 2);
     place.run(&["holes", "fill", "small/file"]).succeeded();
-    assert!(allocated(&folder.join("file")) >= free_bytes / 2);
+    assert!(allocated(&directory.join("file")) >= free_bytes / 2);
 }

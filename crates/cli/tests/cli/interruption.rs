@@ -65,8 +65,10 @@ impl Drop for Stuck {
     }
 }
 
-fn scratch_folders(place: &Place) -> Vec<PathBuf> {
-    let entries = fs::read_dir(place.folder()).unwrap().map(|entry| entry.unwrap().path());
+fn scratch_directories(place: &Place) -> Vec<PathBuf> {
+    let entries = fs::read_dir(place.directory())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     entries.filter(|path| path.is_dir()).collect()
 }
 
@@ -74,7 +76,7 @@ fn scratch_folders(place: &Place) -> Vec<PathBuf> {
 fn stops_cleanly(signal: Signal, code: i32, send: fn(Pid, Signal) -> rustix::io::Result<()>) {
     let place = Place::new();
     let mut stuck = Stuck::start(&place);
-    assert_eq!(scratch_folders(&place).len(), 1);
+    assert_eq!(scratch_directories(&place).len(), 1);
     send(stuck.pid(), signal).unwrap();
     let child = std::mem::replace(&mut stuck.child, std::process::Command::new("true").spawn().unwrap());
     let ended = Ended::of(child);
@@ -124,7 +126,7 @@ fn a_run_stopped_before_its_first_trial_leaves_nothing() {
         .args(["bench", "read", "--rounds", "1", "--size", "64M"])
         .spawn()
         .unwrap();
-    wait_for("the folder is made", || !scratch_folders(&place).is_empty());
+    wait_for("the directory is made", || !scratch_directories(&place).is_empty());
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let ended = Ended::of(child);
     assert_eq!(ended.code, Some(143), "{}", ended.stderr);
@@ -136,7 +138,7 @@ fn a_run_stopped_before_its_first_trial_leaves_nothing() {
 fn methods_stopped_while_they_are_tried_leave_nothing() {
     let place = Place::new();
     let child = place.command().args(["methods"]).spawn().unwrap();
-    wait_for("the folder is made", || !scratch_folders(&place).is_empty());
+    wait_for("the directory is made", || !scratch_directories(&place).is_empty());
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(Ended::of(child).code, Some(130));
     assert!(place.content().is_empty(), "{:?}", place.content().keys());
@@ -148,22 +150,22 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
     let mut stuck = Stuck::start(&place);
     stuck.child.kill().unwrap();
     stuck.child.wait().unwrap();
-    let left = scratch_folders(&place);
+    let left = scratch_directories(&place);
     assert_eq!(left.len(), 1);
     let bystander = place.path("seekless-scratch-mine");
     fs::create_dir(&bystander).unwrap();
     fs::write(bystander.join("precious"), b"bytes").unwrap();
     place.bench::<&str>(&[]).succeeded();
-    assert_eq!(scratch_folders(&place), std::slice::from_ref(&bystander));
+    assert_eq!(scratch_directories(&place), std::slice::from_ref(&bystander));
     assert_eq!(fs::read(bystander.join("precious")).unwrap(), b"bytes");
 }
 
 #[test]
-fn two_runs_in_one_folder_leave_each_other_alone() {
+fn two_runs_in_one_directory_leave_each_other_alone() {
     let place = Place::new();
     let stuck = Stuck::start(&place);
     let before = place.content();
-    assert_eq!(scratch_folders(&place).len(), 1);
+    assert_eq!(scratch_directories(&place).len(), 1);
     // Of another user, so to say: those of one store take turns.
     let store = tempfile::tempdir().unwrap();
     let mut other = place.command();

@@ -101,7 +101,7 @@ fn files_get_their_layout_and_holes_come_from_no_device() {
             assert!(held > 0.99 || in_memory, "{held}: pages of holes are cached as well");
         }
     }
-    // Where nothing is cold, the tests' folder is in memory.
+    // Where nothing is cold, the tests' directory is in memory.
     let (cold, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Cold);
     for trial in trials {
         assert!(trial.valid, "{:?}", trial.invalid);
@@ -229,13 +229,13 @@ fn another_size_keeps_the_layout_and_the_part_of_it_that_memory_may_hold() {
 
 #[test]
 fn where_nothing_is_cold_a_sparse_file_is_not_either() {
-    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+    let Ok(directory) = tempfile::tempdir_in("/dev/shm") else {
         println!("skipped: there is no /dev/shm");
         return;
     };
     let name = Command::new("stat")
         .args(["-f", "-c", "%T"])
-        .arg(folder.path())
+        .arg(directory.path())
         .output();
     if name.is_ok_and(|name| name.stdout != b"tmpfs\n") {
         println!("skipped: /dev/shm is no tmpfs");
@@ -244,9 +244,9 @@ fn where_nothing_is_cold_a_sparse_file_is_not_either() {
     let place = Place::new();
     let over = SPARSE.replace("\"cold\", ", "\"cold\", \"over\", ");
     place.file("sparse.toml", over.as_bytes());
-    let folder = folder.path().to_str().expect("a plain path");
+    let directory = directory.path().to_str().expect("a plain path");
     place
-        .run(&["bench", "sparse.toml", "--rounds", "1", "--dir", folder])
+        .run(&["bench", "sparse.toml", "--rounds", "1", "--dir", directory])
         .succeeded();
     let run = place.only_run();
     let (cold, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Cold);

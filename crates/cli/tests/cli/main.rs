@@ -1,6 +1,6 @@
 //! The command as its user meets it: words in, files and exit codes out.
 //!
-//! Every test has a folder and a data folder of its own, and measures for seconds at most. What needs root says
+//! Every test has a directory and a data directory of its own, and measures for seconds at most. What needs root says
 //! `skipped` and why without it.
 
 mod bad_input;

@@ -12,12 +12,12 @@ use super::place::{Mount, Place, prepared};
 const IMAGE_BYTES: u64 = 320 << 20;
 const HALF_BYTES: usize = 16 << 20;
 
-/// Two new XFS, mounted on `one` and `other` of a folder: the same steps give their files the same numbers and places.
+/// Two new XFS, mounted on `one` and `other` of a directory: the same steps give their files the same numbers and places.
 fn twins(place: &Place, below: &str) -> Option<[Mount; 2]> {
     let mount = |name: &str| {
-        let folder = place.path(format!("{below}{name}"));
-        fs::create_dir_all(&folder).unwrap();
-        Mount::image("xfs", IMAGE_BYTES, &place.path(format!("image-{name}")), &folder)
+        let directory = place.path(format!("{below}{name}"));
+        fs::create_dir_all(&directory).unwrap();
+        Mount::image("xfs", IMAGE_BYTES, &place.path(format!("image-{name}")), &directory)
     };
     Some([mount("one")?, mount("other")?])
 }
@@ -28,11 +28,11 @@ fn bytes(byte: u8) -> Vec<u8> {
 }
 
 /// A file of [`bytes`], and a reflink of it beside it.
-fn cloned(folder: &Path, name: &str, byte: u8) -> PathBuf {
-    let path = folder.join(name);
+fn cloned(directory: &Path, name: &str, byte: u8) -> PathBuf {
+    let path = directory.join(name);
     fs::write(&path, bytes(byte)).unwrap();
     fs::File::open(&path).unwrap().sync_all().unwrap();
-    let clone = folder.join(format!("clone-of-{name}"));
+    let clone = directory.join(format!("clone-of-{name}"));
     assert!(prepared(
         "cp",
         &["--reflink=always".as_ref(), path.as_os_str(), clone.as_os_str()]
@@ -68,9 +68,9 @@ fn all_differ(place: &Place, one: &str, other: &str, trees: [&str; 2]) {
 fn files_of_two_file_systems_below_one_overlay_share_nothing_though_their_extents_lie_at_one_place() {
     let place = Place::new();
     let Some(_twins) = twins(&place, "") else { return };
-    for (lower, folder, byte) in [("one", "a", b'a'), ("other", "b", b'b')] {
-        fs::create_dir(place.path(lower).join(folder)).unwrap();
-        cloned(&place.path(lower).join(folder), "file", byte);
+    for (lower, directory, byte) in [("one", "a", b'a'), ("other", "b", b'b')] {
+        fs::create_dir(place.path(lower).join(directory)).unwrap();
+        cloned(&place.path(lower).join(directory), "file", byte);
     }
     fs::create_dir(place.path("mount")).unwrap();
     let Some(_overlay) = Mount::layers(
@@ -91,9 +91,9 @@ fn files_of_two_file_systems_that_fuse_shows_as_one_are_not_one_though_their_num
     let place = Place::new();
     let Some(_twins) = twins(&place, "source/") else { return };
     for (lower, byte) in [("one", b'a'), ("other", b'b')] {
-        let folder = place.path("source").join(lower).join("d");
-        fs::create_dir(&folder).unwrap();
-        fs::write(folder.join("file"), bytes(byte)).unwrap();
+        let directory = place.path("source").join(lower).join("d");
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("file"), bytes(byte)).unwrap();
     }
     fs::create_dir(place.path("mount")).unwrap();
     let Some(_fuse) = Mount::bindfs(&place.path("source"), &place.path("mount"), &[]) else {

@@ -1,4 +1,4 @@
-//! A folder to run the command in, and what all themes ask about it.
+//! A directory to run the command in, and what all themes ask about it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use seekless_record::Run;
-use seekless_sys::Folder;
+use seekless_sys::Directory;
 use tempfile::TempDir;
 
 /// No command of these tests takes longer; one that does is stuck.
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// A small measurement: reading one megabyte once, by the methods of the word that follows.
 pub const SMALL_BENCH: [&str; 7] = ["bench", "read", "--size", "1M", "--rounds", "1", "--methods"];
 
-/// A folder to work in, and a data folder beside it.
+/// A directory to work in, and a data directory beside it.
 pub struct Place {
     all: TempDir,
 }
@@ -27,19 +27,19 @@ pub struct Place {
 impl Place {
     /// Makes both.
     pub fn new() -> Self {
-        let all = tempfile::tempdir().expect("a temporary folder");
-        fs::create_dir(all.path().join("work")).expect("a folder in it");
+        let all = tempfile::tempdir().expect("a temporary directory");
+        fs::create_dir(all.path().join("work")).expect("a directory in it");
         Self { all }
     }
 
-    /// The folder to work in.
-    pub fn folder(&self) -> PathBuf {
+    /// The directory to work in.
+    pub fn directory(&self) -> PathBuf {
         self.all.path().join("work")
     }
 
     /// The path of a file in it.
     pub fn path(&self, name: impl AsRef<OsStr>) -> PathBuf {
-        self.folder().join(name.as_ref())
+        self.directory().join(name.as_ref())
     }
 
     /// Makes a file in it.
@@ -49,23 +49,24 @@ impl Place {
         path
     }
 
-    /// Makes a directory whose path is longer than systems take, with a file `file` in it. Gives the length of the file's path.
+    /// Makes a directory whose path is longer than systems take, with a file `file` in it. Gives the length of the
+    /// file's path.
     pub fn deep_file(&self, bytes: &[u8]) -> usize {
         let (name, levels) = (OsString::from("n".repeat(250)), 20);
-        let mut at = Folder::open(&self.folder()).unwrap();
+        let mut at = Directory::open(&self.directory()).unwrap();
         for _ in 0..levels {
-            at = at.create_folder(&name, 0o755).unwrap();
+            at = at.create_directory(&name, 0o755).unwrap();
         }
         let mut file = at.create_file("file".as_ref(), 0o644).unwrap();
         file.write_all(bytes).unwrap();
         levels * (name.len() + 1) + "file".len()
     }
 
-    /// The command, with its folders and nothing of the user's.
+    /// The command, with its directories and nothing of the user's.
     pub fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_seekless"));
         command
-            .current_dir(self.folder())
+            .current_dir(self.directory())
             .env("XDG_DATA_HOME", self.all.path().join("data"))
             .env("HOME", self.all.path().join("home"))
             .env_remove("SEEKLESS_LOG")
@@ -109,12 +110,12 @@ impl Place {
         saved.remove(0)
     }
 
-    /// All that is below the folder: kind, mode, time of change and bytes of each entry.
+    /// All that is below the directory: kind, mode, time of change and bytes of each entry.
     pub fn content(&self) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
         let mut found = BTreeMap::new();
-        let mut folders = vec![self.folder()];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(&folder).expect("a folder is listed") {
+        let mut directories = vec![self.directory()];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(&directory).expect("a directory is listed") {
                 let path = entry.expect("an entry").path();
                 let metadata = fs::symlink_metadata(&path).expect("an entry is looked at");
                 let bytes = if metadata.is_file() {
@@ -122,7 +123,7 @@ impl Place {
                 } else {
                     Vec::new()
                 };
-                // The time of a folder changes when something is made in it and removed again.
+                // The time of a directory changes when something is made in it and removed again.
                 let changed = if metadata.is_dir() {
                     (0, 0)
                 } else {
@@ -130,7 +131,7 @@ impl Place {
                 };
                 found.insert(path.clone(), (metadata.mode(), changed.0, changed.1, bytes));
                 if metadata.is_dir() {
-                    folders.push(path);
+                    directories.push(path);
                 }
             }
         }
@@ -216,88 +217,88 @@ pub fn prepared(program: &str, arguments: &[&OsStr]) -> bool {
     output.is_some_and(|output| output.status.success())
 }
 
-/// A file system of its own on a folder, taken away again when this is dropped.
+/// A file system of its own on a directory, taken away again when this is dropped.
 pub struct Mount(PathBuf);
 
 impl Mount {
     /// A tmpfs; `None`, with a word about it, where mounting is not allowed.
-    pub fn tmpfs(folder: &Path, options: &str) -> Option<Self> {
-        Self::of("tmpfs", folder, options)
+    pub fn tmpfs(directory: &Path, options: &str) -> Option<Self> {
+        Self::of("tmpfs", directory, options)
     }
 
     /// A ramfs, which has neither limits nor holes; as [`Mount::tmpfs`].
-    pub fn ramfs(folder: &Path) -> Option<Self> {
-        Self::of("ramfs", folder, "mode=700")
+    pub fn ramfs(directory: &Path) -> Option<Self> {
+        Self::of("ramfs", directory, "mode=700")
     }
 
     /// A file system in a new image of so many bytes; `None`, with a word about it, where its programs are missing too.
-    pub fn image(kind: &str, bytes: u64, image: &Path, folder: &Path) -> Option<Self> {
+    pub fn image(kind: &str, bytes: u64, image: &Path, directory: &Path) -> Option<Self> {
         fs::File::create(image).unwrap().set_len(bytes).unwrap();
         let made = prepared(&format!("mkfs.{kind}"), &[OsStr::new("-q"), image.as_os_str()]);
         let arguments = [
             OsStr::new("-o"),
             OsStr::new("loop"),
             image.as_os_str(),
-            folder.as_os_str(),
+            directory.as_os_str(),
         ];
         let mounted = made && prepared("mount", &arguments);
         if !mounted {
             println!("skipped: a {kind} image needs its mkfs and root");
         }
-        mounted.then(|| Self(folder.to_owned()))
+        mounted.then(|| Self(directory.to_owned()))
     }
 
-    /// A folder again, by FUSE; `None`, with a word about it, where its program is missing or mounting is not allowed.
-    pub fn bindfs(source: &Path, folder: &Path, options: &[&str]) -> Option<Self> {
+    /// A directory again, by FUSE; `None`, with a word about it, where its program is missing or mounting is not allowed.
+    pub fn bindfs(source: &Path, directory: &Path, options: &[&str]) -> Option<Self> {
         let options: Vec<_> = options.iter().map(OsStr::new).collect();
-        Self::by("bindfs", &[&options[..], &[source.as_os_str()]].concat(), folder)
+        Self::by("bindfs", &[&options[..], &[source.as_os_str()]].concat(), directory)
     }
 
-    /// A folder again, by the system; as [`Mount::bindfs`].
-    pub fn bind(source: &Path, folder: &Path) -> Option<Self> {
-        Self::by("mount", &[OsStr::new("--bind"), source.as_os_str()], folder)
+    /// A directory again, by the system; as [`Mount::bindfs`].
+    pub fn bind(source: &Path, directory: &Path) -> Option<Self> {
+        Self::by("mount", &[OsStr::new("--bind"), source.as_os_str()], directory)
     }
 
     /// The ext4 of an image, by FUSE; as [`Mount::bindfs`].
-    pub fn fuse2fs(image: &Path, folder: &Path) -> Option<Self> {
+    pub fn fuse2fs(image: &Path, directory: &Path) -> Option<Self> {
         let options = ["-o", "fakeroot"].map(OsStr::new);
-        Self::by("fuse2fs", &[&options[..], &[image.as_os_str()]].concat(), folder)
+        Self::by("fuse2fs", &[&options[..], &[image.as_os_str()]].concat(), directory)
     }
 
     /// The exFAT of an image, by FUSE: no holes, no modes, no inodes that last; as [`Mount::bindfs`].
-    pub fn exfat(image: &Path, folder: &Path) -> Option<Self> {
+    pub fn exfat(image: &Path, directory: &Path) -> Option<Self> {
         let options = ["-t", "exfat-fuse", "-o", "loop"].map(OsStr::new);
-        Self::by("mount", &[&options[..], &[image.as_os_str()]].concat(), folder)
+        Self::by("mount", &[&options[..], &[image.as_os_str()]].concat(), directory)
     }
 
-    /// An overlay over a folder; as [`Mount::bindfs`].
-    pub fn overlay([lower, upper, work]: [&Path; 3], folder: &Path) -> Option<Self> {
+    /// An overlay over a directory; as [`Mount::bindfs`].
+    pub fn overlay([lower, upper, work]: [&Path; 3], directory: &Path) -> Option<Self> {
         let [lower, upper, work] = [lower, upper, work].map(Path::display);
         let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
-        Self::of("overlay", folder, &options)
+        Self::of("overlay", directory, &options)
     }
 
-    /// An overlay of two folders that is only read; as [`Mount::bindfs`].
-    pub fn layers([upper, lower]: [&Path; 2], options: &str, folder: &Path) -> Option<Self> {
+    /// An overlay of two directories that is only read; as [`Mount::bindfs`].
+    pub fn layers([upper, lower]: [&Path; 2], options: &str, directory: &Path) -> Option<Self> {
         let [upper, lower] = [upper, lower].map(Path::display);
-        Self::of("overlay", folder, &format!("lowerdir={upper}:{lower},{options}"))
+        Self::of("overlay", directory, &format!("lowerdir={upper}:{lower},{options}"))
     }
 
-    fn by(program: &str, arguments: &[&OsStr], folder: &Path) -> Option<Self> {
-        let mounted = prepared(program, &[arguments, &[folder.as_os_str()]].concat());
+    fn by(program: &str, arguments: &[&OsStr], directory: &Path) -> Option<Self> {
+        let mounted = prepared(program, &[arguments, &[directory.as_os_str()]].concat());
         if !mounted {
             println!("skipped: {program} {arguments:?} cannot mount this here");
         }
-        mounted.then(|| Self(folder.to_owned()))
+        mounted.then(|| Self(directory.to_owned()))
     }
 
-    fn of(kind: &str, folder: &Path, options: &str) -> Option<Self> {
+    fn of(kind: &str, directory: &Path, options: &str) -> Option<Self> {
         let arguments = ["-t", kind, "-o", options, kind].map(OsStr::new);
-        let mounted = prepared("mount", &[&arguments[..], &[folder.as_os_str()]].concat());
+        let mounted = prepared("mount", &[&arguments[..], &[directory.as_os_str()]].concat());
         if !mounted {
             println!("skipped: mounting a file system needs root");
         }
-        mounted.then(|| Self(folder.to_owned()))
+        mounted.then(|| Self(directory.to_owned()))
     }
 
     /// Makes it read-only.

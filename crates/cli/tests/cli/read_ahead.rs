@@ -32,7 +32,7 @@ impl Disk {
             .set_len(300 << 20)
             .unwrap();
         let common = Common::new();
-        let mount = common.folder().join("shut");
+        let mount = common.directory().join("shut");
         let (made, mounted) = (
             ["-q".as_ref(), image.as_os_str()],
             ["-o".as_ref(), "loop".as_ref(), image.as_os_str(), mount.as_os_str()],

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::place::{Ended, Place};
 
-/// The page that the last line of an output gives the address of. The folders of tests have plain names.
+/// The page that the last line of an output gives the address of. The directories of tests have plain names.
 fn page_of(ended: &Ended) -> PathBuf {
     let last = ended.stdout.lines().last().unwrap_or_default();
     let address = last
@@ -62,12 +62,12 @@ fn what_is_no_run_is_refused_and_nothing_is_written() {
     let text = fs::read(place.path("run.json")).unwrap();
     place.file("cut.json", &text[..text.len() / 2]);
     place.file("newer.json", br#"{"version": 99}"#);
-    fs::create_dir(place.path("folder.json")).unwrap();
+    fs::create_dir(place.path("directory.json")).unwrap();
     let before = place.content();
     for (run, reason) in [
         ("cut.json", "cut.json: the document is damaged"),
         ("newer.json", "use a newer one"),
-        ("folder.json", "folder.json"),
+        ("directory.json", "directory.json"),
         ("gone.json", "gone.json"),
         ("1999", "1999"),
         ("", "no run"),

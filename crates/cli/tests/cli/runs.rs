@@ -16,9 +16,9 @@ fn full() -> Run {
 
 /// Puts a run into the store, as if it had been measured.
 fn kept(place: &Place, run: &Run) -> PathBuf {
-    let folder = place.folder().join("../data/seekless/runs");
-    fs::create_dir_all(&folder).unwrap();
-    let path = folder.join(format!("{}.json", run.id));
+    let directory = place.directory().join("../data/seekless/runs");
+    fs::create_dir_all(&directory).unwrap();
+    let path = directory.join(format!("{}.json", run.id));
     fs::write(&path, seekless_record::to_json(run).unwrap()).unwrap();
     path
 }
@@ -263,7 +263,7 @@ fn an_export_with_names_says_so() {
 }
 
 #[test]
-fn an_export_goes_to_no_folder_and_over_no_run_and_leaves_devices_alone() {
+fn an_export_goes_to_no_directory_and_over_no_run_and_leaves_devices_alone() {
     let place = Place::new();
     let own = kept(&place, &full());
     let before = fs::read(&own).unwrap();
@@ -429,7 +429,7 @@ fn only_what_is_named_is_removed_and_nothing_where_one_name_is_wrong() {
 }
 
 #[test]
-fn the_name_of_a_folder_moves_no_cursor() {
+fn the_name_of_a_directory_moves_no_cursor() {
     let place = Place::new();
     let name = "odd\u{1b}[2J";
     fs::create_dir(place.path(name)).unwrap();

@@ -22,7 +22,7 @@ const BENCH: [&str; 8] = [
 /// Has the only saved run be one of the day before.
 fn yesterday(place: &Place) {
     let run = place.only_run();
-    let path = place.folder().join(format!("../data/seekless/runs/{}.json", run.id));
+    let path = place.directory().join(format!("../data/seekless/runs/{}.json", run.id));
     let text = fs::read_to_string(&path).unwrap();
     let started: jiff::Timestamp = run.started.parse().unwrap();
     let before = started.checked_sub(jiff::SignedDuration::from_hours(24)).unwrap();
@@ -99,7 +99,7 @@ fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
     assert_eq!(chosen(&first).len(), 1, "beside files of 1M");
     yesterday(&place);
     // As if there had been less room then.
-    let runs = place.folder().join("../data/seekless/runs");
+    let runs = place.directory().join("../data/seekless/runs");
     let path = only_file(&runs);
     let text = fs::read_to_string(&path).unwrap();
     let smaller = text.replace(
@@ -130,16 +130,16 @@ fn a_set_that_nobody_is_told_of_is_not_started() {
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let ended = command.stdout(full).output().unwrap();
     assert_eq!(ended.status.code(), Some(2));
-    fs::remove_file(place.folder().join("../data/seekless/sittings.log")).unwrap();
-    fs::create_dir(place.folder().join("../data/seekless/sittings.log")).unwrap();
+    fs::remove_file(place.directory().join("../data/seekless/sittings.log")).unwrap();
+    fs::create_dir(place.directory().join("../data/seekless/sittings.log")).unwrap();
     let refusal = place.bench(&["--sittings", "1"]).refused();
     assert!(refusal.contains("sittings.log: is not a regular file"), "{refusal}");
     std::thread::sleep(std::time::Duration::from_secs(1));
     assert!(place.saved().is_empty());
 }
 
-fn only_file(folder: &std::path::Path) -> PathBuf {
-    let all = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+fn only_file(directory: &std::path::Path) -> PathBuf {
+    let all = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let documents: Vec<PathBuf> = all
         .filter(|path| path.extension().is_some_and(|end| end == "json"))
         .collect();
@@ -190,7 +190,7 @@ fn sittings_are_measured_in_the_background_and_end_when_told_to() {
     assert_eq!(rustix::process::getpgid(Some(own)).ok(), Some(own));
     wait_for("both are measured", || place.saved().len() == 2);
     wait_for("it ends", || test_kill_process(background(&told.stdout)).is_err());
-    let log = fs::read_to_string(place.folder().join("../data/seekless/sittings.log")).unwrap();
+    let log = fs::read_to_string(place.directory().join("../data/seekless/sittings.log")).unwrap();
     assert!(log.contains("--- sitting 2 of 2") && log.contains("Saved"), "{log}");
     // A run now would be of the same sitting as the last.
     let told = sit("1h");

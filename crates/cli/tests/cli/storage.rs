@@ -21,7 +21,7 @@ fn state<'a>(described: &'a Value, name: &str) -> (&'a str, &'a Value) {
 }
 
 #[test]
-fn a_folder_a_file_and_no_path_at_all_have_the_same_storage() {
+fn a_directory_a_file_and_no_path_at_all_have_the_same_storage() {
     let place = Place::new();
     place.file("file", b"bytes");
     let all = described(place.run(&["storage", "--json", ".", "file", "file"]));
@@ -47,7 +47,7 @@ fn a_folder_a_file_and_no_path_at_all_have_the_same_storage() {
 #[test]
 fn memory_is_told_from_a_disk() {
     let place = Place::new();
-    let Some(_mount) = Mount::tmpfs(&place.folder(), "size=64m") else {
+    let Some(_mount) = Mount::tmpfs(&place.directory(), "size=64m") else {
         return;
     };
     let one = described(place.run(&["storage", "--json"])).remove(0);
@@ -87,7 +87,7 @@ fn where_nothing_can_be_written_features_are_unknown_and_the_rest_is_shown() {
 #[test]
 fn a_full_file_system_is_no_end() {
     let place = Place::new();
-    let Some(_mount) = Mount::tmpfs(&place.folder(), "size=64k") else {
+    let Some(_mount) = Mount::tmpfs(&place.directory(), "size=64k") else {
         return;
     };
     let one = described(place.run(&["storage", "--json"])).remove(0);
@@ -100,7 +100,7 @@ fn a_full_file_system_is_no_end() {
 }
 
 #[test]
-fn what_is_neither_file_nor_folder_is_refused_without_being_opened() {
+fn what_is_neither_file_nor_directory_is_refused_without_being_opened() {
     let place = Place::new();
     let fifo = place.path("fifo");
     assert!(prepared("mkfifo", &[fifo.as_os_str()]));
@@ -127,16 +127,16 @@ fn stopped_while_features_are_tried_it_leaves_nothing() {
     let place = Place::new();
     // Many paths, so that it is at work for long enough.
     let child = place.command().arg("storage").args([".."; 200]).spawn().unwrap();
-    let parent = place.folder().parent().unwrap().to_owned();
+    let parent = place.directory().parent().unwrap().to_owned();
     let entries = || std::fs::read_dir(&parent).unwrap().count();
-    wait_for("the folder is made", || entries() > 1);
+    wait_for("the directory is made", || entries() > 1);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(Ended::of(child).code, Some(130));
     assert_eq!(entries(), 1);
 }
 
 #[test]
-fn features_are_tried_beside_a_file_whose_overlay_gives_it_another_number_than_its_folder() {
+fn features_are_tried_beside_a_file_whose_overlay_gives_it_another_number_than_its_directory() {
     use std::os::unix::fs::MetadataExt;
     let place = Place::new();
     for name in ["lower", "upper", "work", "mount"] {

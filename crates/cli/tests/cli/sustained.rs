@@ -106,16 +106,16 @@ fn it_ends_with_the_time_and_says_so() {
     assert!(place.content().is_empty(), "{:?}", place.content().keys());
 }
 
-/// The files written so far, in the folder of a run under way.
-fn targets(folder: &Path) -> Vec<PathBuf> {
-    let below = |folder: PathBuf| {
-        fs::read_dir(folder)
+/// The files written so far, in the directory of a run under way.
+fn targets(directory: &Path) -> Vec<PathBuf> {
+    let below = |directory: PathBuf| {
+        fs::read_dir(directory)
             .into_iter()
             .flatten()
             .flatten()
             .map(|entry| entry.path())
     };
-    let all = below(folder.to_owned()).filter(|path| path.is_dir()).flat_map(below);
+    let all = below(directory.to_owned()).filter(|path| path.is_dir()).flat_map(below);
     all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("target-"))
         .collect()
 }
@@ -127,20 +127,20 @@ fn ctrl_c_removes_all_of_it_at_once_and_what_a_kill_leaves_the_next_run_removes(
         let mut command = place.command();
         let child = command.args(SLOW).process_group(0).spawn().unwrap();
         let pid = Pid::from_child(&child);
-        wait_for("some files are written", || targets(&place.folder()).len() > 2);
+        wait_for("some files are written", || targets(&place.directory()).len() > 2);
         if signal == Signal::INT {
             kill_process_group(pid, signal).unwrap();
             assert_eq!(Ended::of(child).code, Some(130));
         } else {
             kill_process(pid, signal).unwrap();
             assert_eq!(Ended::of(child).code, None);
-            let count = || targets(&place.folder()).len();
+            let count = || targets(&place.directory()).len();
             wait_for("the trial ends with the run", || {
                 let before = count();
                 std::thread::sleep(std::time::Duration::from_millis(300));
                 count() == before
             });
-            assert!(targets(&place.folder()).len() > 2);
+            assert!(targets(&place.directory()).len() > 2);
             place.bench::<&str>(&[]).succeeded();
         }
         assert!(place.content().is_empty(), "{:?}", place.content().keys());
@@ -155,11 +155,11 @@ struct Held {
 
 impl Held {
     /// `None`, with a word about it, where there are no such groups, or without root.
-    fn new(folder: &Path) -> Option<Self> {
+    fn new(directory: &Path) -> Option<Self> {
         let name = format!("seekless-test-{}", std::process::id());
         let roots = ["/sys/fs/cgroup/blkio", "/sys/fs/cgroup"].map(Path::new);
         let group = roots.into_iter().find(|root| root.is_dir())?.join(name);
-        let number = fs::metadata(folder).unwrap().dev();
+        let number = fs::metadata(directory).unwrap().dev();
         let device = format!("{}:{}", major(number), minor(number));
         let held = fs::create_dir(&group).is_ok().then_some(Self { group, device });
         let held = held.filter(|held| held.write(30 << 20).is_ok());
@@ -190,12 +190,12 @@ impl Drop for Held {
 #[test]
 fn a_disk_that_becomes_slower_is_found_out_where_it_does() {
     let place = Place::new();
-    let folder = place.path("disk");
-    fs::create_dir(&folder).unwrap();
-    let Some(_mount) = Mount::image("ext4", 400 << 20, &place.path("image"), &folder) else {
+    let directory = place.path("disk");
+    fs::create_dir(&directory).unwrap();
+    let Some(_mount) = Mount::image("ext4", 400 << 20, &place.path("image"), &directory) else {
         return;
     };
-    let Some(held) = Held::new(&folder) else { return };
+    let Some(held) = Held::new(&directory) else { return };
     let mut command = std::process::Command::new("sh");
     let program = place.command();
     command
@@ -203,8 +203,8 @@ fn a_disk_that_becomes_slower_is_found_out_where_it_does() {
         .arg(held.group.join("cgroup.procs"))
         .arg(program.get_program())
         .args(["bench", "sustained", "--size", "256M", "--budget", "14s", "--dir"])
-        .arg(&folder)
-        .current_dir(place.folder())
+        .arg(&directory)
+        .current_dir(place.directory())
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped());
     for (name, value) in program.get_envs().filter_map(|(name, value)| Some((name, value?))) {
@@ -213,11 +213,11 @@ fn a_disk_that_becomes_slower_is_found_out_where_it_does() {
     let child = command.spawn().unwrap();
     let mut before = 0;
     wait_for("some seconds are over", || {
-        before = targets(&folder).len();
+        before = targets(&directory).len();
         before >= 24
     });
     held.write(6 << 20).unwrap();
-    let after = targets(&folder).len();
+    let after = targets(&directory).len();
     let ended = Ended::of(child).succeeded();
     let run = place.only_run();
     if trial(&run).is_none() {

@@ -54,9 +54,9 @@ fn equal_trees_exit_0_and_those_that_are_not_there_2() {
     let sentence = place.run(&["cmp", "-r", "one", "gone"]).refused();
     assert!(sentence.contains("gone: looking at it failed"), "{sentence}");
     let sentence = place.run(&["cmp", "-r", "one/same", "other/same"]).refused();
-    assert!(sentence.contains("are no folders"), "{sentence}");
+    assert!(sentence.contains("are no directories"), "{sentence}");
     let ended = place.run(&["cmp", "-r", "one/same", "other"]);
-    assert_eq!(ended.code, Some(1), "a file against a folder is a difference");
+    assert_eq!(ended.code, Some(1), "a file against a directory is a difference");
 }
 
 #[test]
@@ -99,13 +99,13 @@ fn names_alone_are_for_other_programs() {
 fn what_may_not_be_read_is_named_and_the_rest_goes_on() {
     let common = Common::new();
     for tree in ["one", "other"] {
-        let path = |name: &str| common.folder().join("open").join(tree).join(name);
+        let path = |name: &str| common.directory().join("open").join(tree).join(name);
         fs::create_dir_all(path("shut")).unwrap();
         fs::create_dir(path("open")).unwrap();
         fs::write(path("open/z"), tree).unwrap();
         fs::write(path("secret"), "bytes").unwrap();
     }
-    let path = |name: &str| common.folder().join("open").join(name);
+    let path = |name: &str| common.directory().join("open").join(name);
     fs::set_permissions(path("other/secret"), Permissions::from_mode(0o000)).unwrap();
     fs::set_permissions(path("one/shut"), Permissions::from_mode(0o000)).unwrap();
     let ended = common.run(&["cmp", "-r", "--json", "open/one", "open/other"]);
@@ -128,7 +128,7 @@ fn what_may_not_be_read_is_named_and_the_rest_goes_on() {
 fn explaining_says_how_many_were_at_work() {
     let ended = place().run(&["cmp", "-r", "--explain", "one", "other"]);
     assert!(
-        ended.stderr.contains("threads listed folders ahead"),
+        ended.stderr.contains("threads listed directories ahead"),
         "{}",
         ended.stderr
     );

@@ -16,7 +16,7 @@ impl Endless {
         let mut command = place.command();
         let words = ["bench", "read", "--size", "1M", "--rounds", "10000", "--quiet"];
         let child = command.args(words).spawn().unwrap();
-        let lock = place.folder().join("../data/seekless/measuring.lock");
+        let lock = place.directory().join("../data/seekless/measuring.lock");
         let pid = format!("{}\n", child.id());
         wait_for("it measures", || {
             fs::read_to_string(&lock).is_ok_and(|text| text == pid)
@@ -129,7 +129,7 @@ fn a_name_is_one_of_a_file_and_commands_of_others_are_not_run() {
 fn a_damaged_run_in_the_store_is_left_out_and_named() {
     let place = Place::new();
     place.bench::<&str>(&[]).succeeded();
-    let runs = place.folder().join("../data/seekless/runs");
+    let runs = place.directory().join("../data/seekless/runs");
     fs::write(runs.join("2020-damaged.json"), "{\"version\": 1").unwrap();
     fs::write(runs.join("2020-foreign.json"), "{\"temperature\": 21}").unwrap();
     for words in [&["runs"][..], &["runs", "--json"], &["runs", "table"]] {

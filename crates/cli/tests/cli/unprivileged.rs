@@ -11,7 +11,7 @@ use super::place::{Ended, SMALL_BENCH, wait_for};
 /// The number of a user who owns nothing.
 pub const NOBODY: u32 = 65_534;
 
-/// A folder that everybody may enter, with the command in it: what is built may lie where others may not look.
+/// A directory that everybody may enter, with the command in it: what is built may lie where others may not look.
 pub struct Common {
     all: tempfile::TempDir,
 }
@@ -28,16 +28,16 @@ impl Common {
         Self { all }
     }
 
-    pub fn folder(&self) -> &Path {
+    pub fn directory(&self) -> &Path {
         self.all.path()
     }
 
     pub fn run(&self, arguments: &[&str]) -> Ended {
-        let mut command = Command::new(self.folder().join("seekless"));
+        let mut command = Command::new(self.directory().join("seekless"));
         command
             .args(arguments)
-            .current_dir(self.folder())
-            .env("XDG_DATA_HOME", self.folder().join("open/data"))
+            .current_dir(self.directory())
+            .env("XDG_DATA_HOME", self.directory().join("open/data"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -46,7 +46,7 @@ impl Common {
         }
         // While another test forks, its child may still hold the copied program open for writing.
         wait_for("the program may run", || {
-            Command::new(self.folder().join("seekless"))
+            Command::new(self.directory().join("seekless"))
                 .arg("--version")
                 .stdout(Stdio::null())
                 .status()
@@ -57,7 +57,7 @@ impl Common {
 }
 
 #[test]
-fn a_folder_that_is_not_writable_is_refused() {
+fn a_directory_that_is_not_writable_is_refused() {
     let common = Common::new();
     for arguments in [&["bench", "--dir", "shut"][..], &["methods", "--dir", "shut"]] {
         let sentence = common.run(arguments).refused();
@@ -73,8 +73,8 @@ fn a_folder_that_is_not_writable_is_refused() {
         sentence.contains("shut/run.json") && sentence.contains("Permission denied"),
         "{sentence}"
     );
-    let mut left = fs::read_dir(common.folder().join("open")).unwrap();
-    // The store's folder has the lock by which benches take turns.
+    let mut left = fs::read_dir(common.directory().join("open")).unwrap();
+    // The store's directory has the lock by which benches take turns.
     assert!(left.all(|entry| entry.unwrap().file_name() == "data"));
 }
 
@@ -82,8 +82,8 @@ fn a_folder_that_is_not_writable_is_refused() {
 fn an_unreadable_file_is_refused() {
     let common = Common::new();
     for name in ["secret", "secret.toml"] {
-        fs::write(common.folder().join(name), b"bytes").unwrap();
-        fs::set_permissions(common.folder().join(name), Permissions::from_mode(0o000)).unwrap();
+        fs::write(common.directory().join(name), b"bytes").unwrap();
+        fs::set_permissions(common.directory().join(name), Permissions::from_mode(0o000)).unwrap();
     }
     for arguments in [&["bench", "--file", "secret"][..], &["bench", "secret.toml"]] {
         let sentence = common.run(arguments).refused();
@@ -97,7 +97,7 @@ fn an_unreadable_file_is_refused() {
 #[test]
 fn a_file_that_is_protected_from_writing_is_not_replaced() {
     let common = Common::new();
-    let path = common.folder().join("open/run.json");
+    let path = common.directory().join("open/run.json");
     fs::write(&path, b"old").unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
     let sentence = common
@@ -114,7 +114,7 @@ fn a_group_that_cannot_be_kept_gives_no_other_group_its_rights() {
         return;
     }
     let common = Common::new();
-    let path = common.folder().join("open/run.json");
+    let path = common.directory().join("open/run.json");
     fs::write(&path, b"old").unwrap();
     std::os::unix::fs::chown(&path, Some(NOBODY), Some(0)).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o664)).unwrap();

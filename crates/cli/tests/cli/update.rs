@@ -53,7 +53,7 @@ fn every_100th_integer_is_changed_in_a_few_writes_whatever_the_safety() {
         assert!(fs::read(place.path("numbers")).unwrap() == after, "{safety}: {told}");
         assert_eq!((&told["updates"], &told["requested_bytes"]), (&100.into(), &400.into()));
         assert_eq!(told["done"]["writes"], told["planned"]["writes"], "{told}");
-        let beside = fs::read_dir(place.folder()).unwrap().count();
+        let beside = fs::read_dir(place.directory()).unwrap().count();
         assert_eq!(beside, 2, "{safety}: nothing is left beside the file");
     }
 }
@@ -330,17 +330,17 @@ fn a_full_disk_leaves_the_file_as_before_or_is_told_exactly() {
 #[test]
 fn a_file_on_a_read_only_mount_is_left_alone_and_the_reason_told() {
     let place = Place::new();
-    let folder = place.path("mounted");
-    fs::create_dir(&folder).unwrap();
-    let Some(_mount) = Mount::tmpfs(&folder, "size=1M") else {
+    let directory = place.path("mounted");
+    fs::create_dir(&directory).unwrap();
+    let Some(_mount) = Mount::tmpfs(&directory, "size=1M") else {
         return;
     };
-    let path = folder.join("file");
+    let path = directory.join("file");
     fs::write(&path, b"precious").unwrap();
     place.file("good", b"{\"offset\": 0, \"text\": \"x\"}\n");
     let remounted = std::process::Command::new("mount")
         .args(["-o", "remount,ro"])
-        .arg(&folder)
+        .arg(&directory)
         .status();
     assert!(remounted.unwrap().success());
     for safety in ["in-place", "journal", "replace"] {
@@ -357,13 +357,13 @@ fn a_file_on_a_read_only_mount_is_left_alone_and_the_reason_told() {
 #[test]
 fn blocks_that_cannot_be_allocated_are_no_partial_update() {
     let place = Place::new();
-    let folder = place.path("mounted");
-    fs::create_dir(&folder).unwrap();
+    let directory = place.path("mounted");
+    fs::create_dir(&directory).unwrap();
     // It has no fallocate.
-    let Some(_mount) = Mount::ramfs(&folder) else {
+    let Some(_mount) = Mount::ramfs(&directory) else {
         return;
     };
-    let path = folder.join("file");
+    let path = directory.join("file");
     fs::write(&path, b"precious").unwrap();
     place.file("good", b"{\"offset\": 100, \"text\": \"x\"}\n");
     let arguments = ["--from", "good", "--method", "update/sync,preallocate=allocate"];
@@ -378,14 +378,14 @@ fn blocks_that_cannot_be_allocated_are_no_partial_update() {
 }
 
 #[test]
-fn a_folder_that_takes_no_file_is_no_reason_not_to_write_in_place() {
+fn a_directory_that_takes_no_file_is_no_reason_not_to_write_in_place() {
     let place = Place::new();
-    let folder = place.path("full");
-    fs::create_dir(&folder).unwrap();
-    let Some(_mount) = Mount::tmpfs(&folder, "size=64K") else {
+    let directory = place.path("full");
+    fs::create_dir(&directory).unwrap();
+    let Some(_mount) = Mount::tmpfs(&directory, "size=64K") else {
         return;
     };
-    let path = folder.join("file");
+    let path = directory.join("file");
     fs::write(&path, vec![7; 64 << 10]).unwrap();
     place.file("good", b"{\"offset\": 0, \"text\": \"x\"}\n");
     let ended = place

@@ -42,23 +42,23 @@ fn updates_that_do_not_fit_into_memory_are_sorted_on_the_disk() {
 }
 
 #[test]
-fn a_folder_that_cannot_take_what_does_not_fit_is_named_and_nothing_is_changed() {
+fn a_directory_that_cannot_take_what_does_not_fit_is_named_and_nothing_is_changed() {
     let place = Place::new();
     more_than_memory(&place);
     let path = place.file("file", b"precious");
     let small = place.path("small");
     fs::create_dir(&small).unwrap();
     let mount = Mount::tmpfs(&small, "size=1M");
-    for (folder, reason) in [("small", "No space left"), ("missing", "No such file")] {
-        if folder == "small" && mount.is_none() {
+    for (directory, reason) in [("small", "No space left"), ("missing", "No such file")] {
+        if directory == "small" && mount.is_none() {
             continue;
         }
         let ended = place.run(&[
-            "update", "file", "--from", "updates", "--memory", "16M", "--spill", folder,
+            "update", "file", "--from", "updates", "--memory", "16M", "--spill", directory,
         ]);
-        assert_eq!(ended.code, Some(2), "{folder}");
+        assert_eq!(ended.code, Some(2), "{directory}");
         assert!(
-            ended.stderr.contains(folder) && ended.stderr.contains(reason),
+            ended.stderr.contains(directory) && ended.stderr.contains(reason),
             "{}",
             ended.stderr
         );

@@ -78,7 +78,7 @@ fn a_signal_ends_the_writing_and_is_told_with_what_became_of_the_file() {
             ended.stderr
         );
         assert_eq!(fs::read(&path).unwrap() == before, safety != "in-place", "{safety}");
-        assert_eq!(fs::read_dir(place.folder()).unwrap().count(), 2, "{safety}");
+        assert_eq!(fs::read_dir(place.directory()).unwrap().count(), 2, "{safety}");
     }
 }
 
@@ -129,7 +129,7 @@ fn a_second_replacement_is_refused_and_the_first_goes_on() {
             second.stderr
         );
     }
-    assert_eq!(fs::read_dir(place.folder()).unwrap().count(), 3);
+    assert_eq!(fs::read_dir(place.directory()).unwrap().count(), 3);
 }
 
 /// Whether an update holds the file, without opening it.

@@ -34,9 +34,9 @@ impl std::fmt::Debug for Ended {
     }
 }
 
-/// A folder to run cases in, one at a time.
+/// A directory to run cases in, one at a time.
 pub struct Bench {
-    folder: TempDir,
+    directory: TempDir,
     ours: PathBuf,
 }
 
@@ -44,19 +44,19 @@ const NAMES: [&str; 2] = ["one", "other"];
 
 impl Bench {
     pub fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let bin = folder.path().join("bin");
-        fs::create_dir(&bin).expect("a folder in it");
-        fs::create_dir(folder.path().join("work")).expect("a folder in it");
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let bin = directory.path().join("bin");
+        fs::create_dir(&bin).expect("a directory in it");
+        fs::create_dir(directory.path().join("work")).expect("a directory in it");
         symlink(env!("CARGO_BIN_EXE_seekless"), bin.join("cmp")).expect("a link");
         Self {
             ours: bin.join("cmp"),
-            folder,
+            directory,
         }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join("work").join(name)
+        self.directory.path().join("work").join(name)
     }
 
     /// Makes the inputs anew.
@@ -68,7 +68,7 @@ impl Bench {
         for (side, source) in case.sources.into_iter().enumerate() {
             let path = self.path(NAMES[side]);
             match source {
-                Source::Directory => fs::create_dir(path).expect("a folder"),
+                Source::Directory => fs::create_dir(path).expect("a directory"),
                 Source::Fifo => mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).expect("a FIFO"),
                 Source::Missing | Source::HardLink | Source::SymbolicLink => {}
                 _ => fs::write(path, &case.contents[side]).expect("a file is written"),
@@ -178,7 +178,7 @@ impl Bench {
         };
         match sink {
             Sink::Pipe => Stdio::piped(),
-            Sink::File => open(&self.folder.path().join("output")),
+            Sink::File => open(&self.directory.path().join("output")),
             Sink::Null => Stdio::null(),
             Sink::Full => open(Path::new("/dev/full")),
         }
@@ -186,7 +186,7 @@ impl Bench {
 
     fn written(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let file = File::open(self.folder.path().join("output"));
+        let file = File::open(self.directory.path().join("output"));
         file.and_then(|mut file| file.read_to_end(&mut bytes))
             .expect("the output is read");
         bytes

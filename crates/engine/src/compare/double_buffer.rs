@@ -128,8 +128,8 @@ mod tests {
     #[test]
     fn whichever_file_ends_or_differs_at_whichever_block_both_reading_sides_end_and_the_next_two_are_compared() {
         in_time(|| {
-            let folder = tempfile::tempdir().unwrap();
-            let paths = ["one", "other"].map(|name| folder.path().join(name));
+            let directory = tempfile::tempdir().unwrap();
+            let paths = ["one", "other"].map(|name| directory.path().join(name));
             let bytes = vec![7; (BLOCK * BLOCKS) as usize];
             for order in ["order=alternate", "order=parallel"] {
                 let method: Method = format!("compare/double-buffer,block=4K,{order}").parse().unwrap();

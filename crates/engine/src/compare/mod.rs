@@ -137,8 +137,8 @@ pub struct Comparison {
 ///
 /// ```
 /// use seekless::{Comparer, Method, Verdict};
-/// # let folder = tempfile::tempdir()?;
-/// # let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+/// # let directory = tempfile::tempdir()?;
+/// # let (one, other) = (directory.path().join("one"), directory.path().join("other"));
 /// # std::fs::write(&one, b"the same, and then not")?;
 /// # std::fs::write(&other, b"the same, but then so")?;
 /// let method: Method = "compare/sync,order=parallel".parse()?;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::facts::{Facts, shares_blocks};
-use crate::files::{folder_of, open_regular};
+use crate::files::{directory_of, open_regular};
 use crate::plan::{self, Plan, Request};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, Side, Transfer, require_distinct};
@@ -60,8 +60,8 @@ pub(crate) trait CopyBytes: Send {
 ///
 /// ```
 /// use seekless::{Copier, Destination, Method};
-/// # let folder = tempfile::tempdir()?;
-/// # let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+/// # let directory = tempfile::tempdir()?;
+/// # let (source, target) = (directory.path().join("source"), directory.path().join("target"));
 /// # std::fs::write(&source, b"bytes")?;
 /// let method: Method = "copy/double-buffer,block=1M".parse()?;
 /// let transfer = Copier::prepare(&method)?.copy(&source, &target, Destination::New)?;
@@ -72,15 +72,15 @@ pub(crate) trait CopyBytes: Send {
 pub struct Copier(Prepared<dyn CopyBytes>);
 
 impl Copier {
-    /// The plan for copying a file to a new one, after a look at it and at the folder of the new one, and at most 100 ms of
-    /// measuring both where that decides, or where a time is to be predicted.
+    /// The plan for copying a file to a new one, after a look at it and at the directory of the new one, and at most
+    /// 100 ms of measuring both where that decides, or where a time is to be predicted.
     ///
     /// # Errors
     /// As of [`Reader::plan`](crate::Reader::plan) and [`Writer::plan`](crate::Writer::plan).
     pub fn plan(source: &Path, target: &Path, durability: Durability, is_predicted: bool) -> Result<Plan> {
         let (file, metadata) = open_regular(source)?;
-        let folder = folder_of(target);
-        let of_target = Facts::of_new_file(folder)?;
+        let directory = directory_of(target);
+        let of_target = Facts::of_new_file(directory)?;
         let mut facts = Facts {
             free_bytes: of_target.free_bytes,
             ..Facts::of(source, &file, &metadata)
@@ -90,12 +90,12 @@ impl Copier {
             bytes: facts.files[0].bytes,
             durability,
         };
-        facts.can_share = plan::depends_on_sharing(&request, &facts) && shares_blocks(folder);
+        facts.can_share = plan::depends_on_sharing(&request, &facts) && shares_blocks(directory);
         let plan = plan::copy(&request, &facts);
         if plan.is_certain && !is_predicted {
             return Ok(plan);
         }
-        facts.measure_writing(folder);
+        facts.measure_writing(directory);
         facts.measure_reading(source, &file);
         Ok(plan::copy(&request, &facts))
     }
@@ -132,7 +132,7 @@ impl Copier {
     /// # Errors
     /// Every [`Error`](crate::Error). After an error a new target is gone, and one that was written over holds whatever was written
     /// until then; after a failed fsync nothing may be assumed written. The name of a new file is durable only when its
-    /// folder has been synced as well, which is the caller's business.
+    /// directory has been synced as well, which is the caller's business.
     pub fn copy(&mut self, source: &Path, target: &Path, destination: Destination) -> Result<Transfer> {
         let method = self.0.method;
         let source = Side::open_source(source, &method)?;

@@ -21,16 +21,16 @@ pub enum BatchError {
         bytes: u64,
     },
     /// The batch holds as much as it can.
-    #[error("the updates exceed 4 GiB: split them into several batches, or name a folder for what does not fit")]
+    #[error("the updates exceed 4 GiB: split them into several batches, or name a directory for what does not fit")]
     Full,
     /// What does not fit into memory could not be kept elsewhere.
     #[error(
-        "{}: cannot keep updates there that do not fit into memory (allow more memory, or name another folder)",
-        folder.display()
+        "{}: cannot keep updates there that do not fit into memory (allow more memory, or name another directory)",
+        directory.display()
     )]
     Spill {
         /// Where it was tried.
-        folder: PathBuf,
+        directory: PathBuf,
         /// What the system says.
         source: io::Error,
     },

@@ -72,8 +72,8 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_device_is_measured_by_little_and_past_the_page_cache() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         let bytes = 32 << 20;
         std::fs::write(&path, vec![1; bytes]).unwrap();
         if !are_cold(&[&path]) {
@@ -92,7 +92,7 @@ mod tests {
         }
         assert!(fetch.value > 0.0);
         assert_eq!(crate::cache::resident(&path).unwrap().part(), Some(0.0));
-        let short = folder.path().join("short");
+        let short = directory.path().join("short");
         std::fs::write(&short, vec![1; LONG_BYTES]).unwrap();
         assert!(
             of_file(&open_direct(&short).unwrap(), LONG_BYTES as u64).is_err(),

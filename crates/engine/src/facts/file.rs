@@ -88,10 +88,10 @@ pub(crate) fn has_holes(file: &File, path: &Path, bytes: u64) -> bool {
 /// What is shared to find out whether blocks can be.
 const SHARED_BYTES: usize = 256 << 10;
 
-/// Whether files in a folder can share their blocks, found out by a short file; not where none can be made.
-pub(crate) fn shares_blocks(folder: &Path) -> bool {
+/// Whether files in a directory can share their blocks, found out by a short file; not where none can be made.
+pub(crate) fn shares_blocks(directory: &Path) -> bool {
     let tried = || -> io::Result<Support<()>> {
-        let (from, to) = (tempfile::tempfile_in(folder)?, tempfile::tempfile_in(folder)?);
+        let (from, to) = (tempfile::tempfile_in(directory)?, tempfile::tempfile_in(directory)?);
         from.write_all_at(&vec![1; SHARED_BYTES], 0)?;
         sys::clone_file(&from, &to)
     };

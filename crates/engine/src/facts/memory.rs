@@ -91,8 +91,8 @@ mod tests {
 
     #[test]
     fn memory_is_measured_without_bringing_a_file_into_the_page_cache() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         std::fs::write(&path, vec![1; 2 * OWN_BYTES as usize]).unwrap();
         let resident = crate::cache::drop_file(&path).unwrap().part();
         let file = File::open(&path).unwrap();

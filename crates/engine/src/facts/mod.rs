@@ -18,10 +18,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
-use seekless_sys::{self as sys, Access, Folder, Opening, Support};
+use seekless_sys::{self as sys, Access, Directory, Opening, Support};
 
 use crate::error::{Error, Result};
-use crate::files::{folder_of, number_text};
+use crate::files::{directory_of, number_text};
 
 pub use costs::Costs;
 pub(crate) use costs::costs_by;
@@ -84,26 +84,26 @@ impl Facts {
     /// The system's, where the path cannot be looked at.
     pub(crate) fn of_many(path: &Path) -> Result<Self> {
         let failed = |error| Error::system(path, "looking at it", error);
-        // Of a file its folder is opened: opening a FIFO would wait.
-        let folder = if path.is_dir() { path } else { folder_of(path) };
-        let opened = File::open(folder).map_err(failed)?;
+        // Of a file its directory is opened: opening a FIFO would wait.
+        let directory = if path.is_dir() { path } else { directory_of(path) };
+        let opened = File::open(directory).map_err(failed)?;
         let found = FileFacts::of(&opened.metadata().map_err(failed)?, None);
         let mut facts = Self::assumed([found; 2], ProcessFacts::without_rings());
-        facts.claims(folder);
+        facts.claims(directory);
         let costs = &mut facts.costs;
-        if let Err(error) = costs::of_opening(folder, costs).and_then(|()| memory::measure(&opened, found, costs)) {
+        if let Err(error) = costs::of_opening(directory, costs).and_then(|()| memory::measure(&opened, found, costs)) {
             tracing::debug!(%error, "what memory costs is assumed");
         }
         Ok(facts)
     }
 
-    /// The same of a file that is to be made in a folder, told by one without a name where there can be such a one.
+    /// The same of a file that is to be made in a directory, told by one without a name where there can be such a one.
     ///
     /// # Errors
-    /// The system's, where the folder cannot be looked at.
-    pub(crate) fn of_new_file(folder: &Path) -> Result<Self> {
-        let metadata = fs::metadata(folder);
-        let metadata = metadata.map_err(|error| Error::system(folder, "looking at it", error))?;
+    /// The system's, where the directory cannot be looked at.
+    pub(crate) fn of_new_file(directory: &Path) -> Result<Self> {
+        let metadata = fs::metadata(directory);
+        let metadata = metadata.map_err(|error| Error::system(directory, "looking at it", error))?;
         let mut found = FileFacts {
             bytes: 0,
             allocated_bytes: 0,
@@ -111,12 +111,12 @@ impl Facts {
             resident: None,
             direct_alignment: None,
         };
-        let made = Folder::open(folder).and_then(|folder| sys::unnamed_file(&folder));
+        let made = Directory::open(directory).and_then(|directory| sys::unnamed_file(&directory));
         if let Ok(Support::Available((file, _))) = made {
             found = found.with_alignment(&file);
         }
         let mut facts = Self::assumed([found; 2], ProcessFacts::without_rings());
-        facts.claims(folder);
+        facts.claims(directory);
         Ok(facts)
     }
 
@@ -151,25 +151,25 @@ impl Facts {
         }
     }
 
-    /// Measures what writing costs in a folder, by a file without a name there: before reading, which may tell more of the
-    /// page cache. What cannot be measured stays assumed.
-    pub(crate) fn measure_writing(&mut self, folder: &Path) {
+    /// Measures what writing costs in a directory, by a file without a name there: before reading, which may tell more
+    /// of the page cache. What cannot be measured stays assumed.
+    pub(crate) fn measure_writing(&mut self, directory: &Path) {
         let through = Opening {
             access: Access::Overwrite,
             direct: false,
             write_through: true,
         };
         let measured = || {
-            let folder = Folder::open(folder)?;
-            let device = folder.metadata()?.dev();
+            let directory = Directory::open(directory)?;
+            let device = directory.metadata()?.dev();
             costs_by(device, true, || {
-                let (file, path) = sys::unnamed_file(&folder)?.required()?;
+                let (file, path) = sys::unnamed_file(&directory)?.required()?;
                 Ok((file, sys::open(&path, through)?.required()?))
             })
         };
         match measured() {
             Ok(costs) => self.costs = costs,
-            Err(error) => tracing::debug!(folder = %folder.display(), %error, "what writing costs is assumed"),
+            Err(error) => tracing::debug!(directory = %directory.display(), %error, "what writing costs is assumed"),
         }
     }
 }

@@ -165,8 +165,8 @@ pub(super) mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn two_files_are_measured_by_few_reads_past_the_page_cache() {
-        let folder = tempfile::tempdir().unwrap();
-        let paths = ["one", "other"].map(|name| folder.path().join(name));
+        let directory = tempfile::tempdir().unwrap();
+        let paths = ["one", "other"].map(|name| directory.path().join(name));
         for path in &paths {
             std::fs::write(path, vec![1; 20 << 20]).unwrap();
         }

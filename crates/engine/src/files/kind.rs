@@ -53,11 +53,11 @@ pub(crate) fn open_without_waiting(path: &Path) -> io::Result<File> {
     sys::open(path, Opening::plain(Access::Read))?.required()
 }
 
-/// The folder that a file is in, or is to be.
-pub(crate) fn folder_of(path: &Path) -> &Path {
+/// The directory that a file is in, or is to be.
+pub(crate) fn directory_of(path: &Path) -> &Path {
     match path.parent() {
-        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
-        Some(folder) => folder,
+        Some(directory) if directory.as_os_str().is_empty() => Path::new("."),
+        Some(directory) => directory,
         None => Path::new("/"),
     }
 }

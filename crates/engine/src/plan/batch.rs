@@ -14,7 +14,7 @@ pub struct BatchPlan {
     /// Files, or pairs of files, in a batch.
     pub batch: usize,
     /// Directories on each side that are open at a time, beside those at work.
-    pub open_folders: usize,
+    pub open_directories: usize,
     /// Entries of directories that were listed and not told yet, before only the next to be told is listed.
     pub entries_ahead: u64,
     /// Whether reads are asked not to wait (`RWF_NOWAIT`), where the file system has such: they say that a file is not in
@@ -60,12 +60,12 @@ pub fn batch(facts: &ProcessFacts) -> BatchPlan {
     };
     let spare = facts.open_files_max.saturating_sub(OWN_FILES);
     let batch = (spare / 2 / (2 * threads)).clamp(1, BATCH);
-    let open_folders = (spare.saturating_sub(2 * threads * (batch + 1)) / 4).clamp(1, 1024);
+    let open_directories = (spare.saturating_sub(2 * threads * (batch + 1)) / 4).clamp(1, 1024);
     BatchPlan {
         threads,
         has_rings: facts.has_rings,
         batch,
-        open_folders,
+        open_directories,
         entries_ahead: 1 << 18,
         asks_not_to_wait: true,
         patience: PATIENCE,

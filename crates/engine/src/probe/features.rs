@@ -100,13 +100,13 @@ const TABLE: &[(&str, &str, Way)] = &[
     ),
 ];
 
-/// Tries all features in a folder, which must be writable; what is written there, a few megabytes, is removed again.
+/// Tries all features in a directory, which must be writable; what is written there, a few megabytes, is removed again.
 ///
 /// # Errors
-/// The system's, where no file can be made in the folder.
-pub fn features(folder: &Path) -> Result<Vec<Feature>> {
-    let bench = Bench::new(folder)?;
-    let mut probe = Probe::new(folder)?;
+/// The system's, where no file can be made in the directory.
+pub fn features(directory: &Path) -> Result<Vec<Feature>> {
+    let bench = Bench::new(directory)?;
+    let mut probe = Probe::new(directory)?;
     let mut tried = Vec::with_capacity(TABLE.len());
     for (name, about, way) in TABLE {
         let availability = match way {
@@ -156,15 +156,15 @@ const SIZE_BYTES: u64 = 1 << 20;
 const SECTOR_BYTES: u64 = 512;
 
 impl Bench {
-    fn new(folder: &Path) -> Result<Self> {
-        let name = |part: &str| folder.join(format!("seekless-feature-{}-{part}", std::process::id()));
+    fn new(directory: &Path) -> Result<Self> {
+        let name = |part: &str| directory.join(format!("seekless-feature-{}-{part}", std::process::id()));
         let bench = Self {
             one: name("one"),
             other: name("other"),
         };
         bench
             .fresh()
-            .map_err(|error| Error::system(folder, "making a scratch file in it", error))?;
+            .map_err(|error| Error::system(directory, "making a scratch file in it", error))?;
         Ok(bench)
     }
 
@@ -364,11 +364,11 @@ mod tests {
 
     #[test]
     fn every_feature_is_tried_and_leaves_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let tried = features(folder.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let tried = features(directory.path()).unwrap();
         let names: Vec<_> = tried.iter().map(|feature| (feature.name, feature.about)).collect();
         assert_eq!(names, Feature::all().collect::<Vec<_>>());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         for feature in tried {
             let can_punch = feature.name == "punch" && feature.availability == Availability::Available;
             assert_eq!(feature.smallest_hole_bytes.is_some(), can_punch, "{}", feature.name);
@@ -382,9 +382,9 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_an_error_that_names_it() {
-        let error = features(Path::new("/nonexistent/folder")).unwrap_err().to_string();
-        assert!(error.contains("/nonexistent/folder"), "{error}");
+    fn a_directory_that_is_not_there_is_an_error_that_names_it() {
+        let error = features(Path::new("/nonexistent/directory")).unwrap_err().to_string();
+        assert!(error.contains("/nonexistent/directory"), "{error}");
     }
 
     #[test]

@@ -50,15 +50,15 @@ impl Availability {
     }
 }
 
-/// A folder of a storage in which methods are tried. It removes its files when it is dropped.
+/// A directory of a storage in which methods are tried. It removes its files when it is dropped.
 ///
 /// ```
 /// use seekless::method::{Operation, MECHANISMS, variants};
 /// use seekless::{Probe, StorageFacts};
-/// # let folder = tempfile::tempdir()?;
-/// # let folder = folder.path();
-/// println!("{}", StorageFacts::of(folder)?.file_system);
-/// let mut probe = Probe::new(folder)?;
+/// # let directory = tempfile::tempdir()?;
+/// # let directory = directory.path();
+/// println!("{}", StorageFacts::of(directory)?.file_system);
+/// let mut probe = Probe::new(directory)?;
 /// for mechanism in MECHANISMS.iter().filter(|mechanism| mechanism.operation == Operation::Read) {
 ///     for method in variants(mechanism) {
 ///         match probe.availability(&method).reason() {
@@ -87,12 +87,12 @@ const PROBE_BLOCK_BYTES: u64 = 64 << 10;
 const HOLE: Range<usize> = PROBE_BLOCK_BYTES as usize..(PROBE_BYTES - PROBE_BLOCK_BYTES) as usize;
 
 impl Probe {
-    /// Makes the test file in `folder`, which must exist and be writable.
+    /// Makes the test file in `directory`, which must exist and be writable.
     ///
     /// # Errors
     /// The system's, where the file cannot be written.
-    pub fn new(folder: &Path) -> Result<Self> {
-        let name = |part: &str| folder.join(format!("seekless-probe-{}-{part}", std::process::id()));
+    pub fn new(directory: &Path) -> Result<Self> {
+        let name = |part: &str| directory.join(format!("seekless-probe-{}-{part}", std::process::id()));
         let probe = Self {
             bytes: incompressible(PROBE_BYTES),
             source: name("source"),

@@ -4,8 +4,8 @@
 //!
 //! ```
 //! use seekless::cache;
-//! # let folder = tempfile::tempdir()?;
-//! # let path = folder.path().join("file");
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("file");
 //! # std::fs::write(&path, vec![1; 100_000])?;
 //! let warm = cache::warm_file(&path)?;
 //! let cold = cache::drop_file(&path)?;
@@ -243,12 +243,12 @@ pub fn memory() -> Option<MemoryFacts> {
     })
 }
 
-/// Waits until all that was written to the storage of `folder` is on its device. Where the system cannot do that for
+/// Waits until all that was written to the storage of `directory` is on its device. Where the system cannot do that for
 /// one storage, or fails, later measurements show it as noise.
-pub fn sync_storage(folder: &Path) {
-    match File::open(folder).and_then(|folder| sys::sync_file_system(&folder)) {
+pub fn sync_storage(directory: &Path) {
+    match File::open(directory).and_then(|directory| sys::sync_file_system(&directory)) {
         Ok(Support::Available(())) => {}
-        Ok(Support::Unavailable(reason)) => tracing::debug!(folder = %folder.display(), reason, "not synced"),
-        Err(error) => tracing::debug!(folder = %folder.display(), %error, "not synced"),
+        Ok(Support::Unavailable(reason)) => tracing::debug!(directory = %directory.display(), reason, "not synced"),
+        Err(error) => tracing::debug!(directory = %directory.display(), %error, "not synced"),
     }
 }

@@ -18,8 +18,8 @@ pub struct BlockDevice {
     pub kind: DeviceKind,
     /// What its user calls it: the name of a volume, the level of an array.
     pub label: Option<String>,
-    /// Its folder in `/sys`, whose `stat` counts its requests.
-    pub sys_folder: PathBuf,
+    /// Its directory in `/sys`, whose `stat` counts its requests.
+    pub sys_directory: PathBuf,
     /// The devices it is made of: the disk of a partition, the members of an array or volume, what a loop's file lies on.
     pub below: Vec<BlockDevice>,
     /// The file behind a loop.
@@ -48,7 +48,7 @@ pub struct BlockDevice {
     pub write_cache: Option<String>,
 }
 
-/// What a block device is, by its folder in `/sys`.
+/// What a block device is, by its directory in `/sys`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceKind {
     /// A disk, or what looks like one.
@@ -108,7 +108,7 @@ impl BlockDevice {
 /// More devices on top of each other than anybody stacks; a tree that is deeper goes in circles.
 const DEEPEST: usize = 16;
 
-/// Where devices tell who they are, below their folders: virtio and `NVMe`, SCSI and MMC, names that are unique in the
+/// Where devices tell who they are, below their directories: virtio and `NVMe`, SCSI and MMC, names that are unique in the
 /// world, mapped devices, and arrays.
 const SERIALS: [&str; 7] = [
     "serial",
@@ -138,37 +138,37 @@ impl<'a> Devices<'a> {
     }
 
     fn find(&self, number: u64, mount: Option<&Mount>, depth: usize) -> Option<BlockDevice> {
-        let folder = self.folder(number).or_else(|| {
+        let directory = self.directory(number).or_else(|| {
             let source = &mount?.source;
             source.is_absolute().then_some(())?;
             let device = fs::metadata(source).ok()?.rdev();
             (device != 0).then_some(())?;
-            self.folder(device)
+            self.directory(device)
         })?;
-        self.describe(&folder, depth)
+        self.describe(&directory, depth)
     }
 
-    fn folder(&self, number: u64) -> Option<PathBuf> {
+    fn directory(&self, number: u64) -> Option<PathBuf> {
         fs::canonicalize(self.sys.join("dev/block").join(number_text(number))).ok()
     }
 
-    fn describe(&self, folder: &Path, depth: usize) -> Option<BlockDevice> {
+    fn describe(&self, directory: &Path, depth: usize) -> Option<BlockDevice> {
         (depth < DEEPEST).then_some(())?;
         // A partition's queue is its disk's.
-        let is_partition = folder.join("partition").exists();
-        let disk = if is_partition { folder.parent()? } else { folder };
+        let is_partition = directory.join("partition").exists();
+        let disk = if is_partition { directory.parent()? } else { directory };
         let text = |name: &str| read_line(&disk.join(name));
         let number = |name: &str| text(name)?.parse().ok();
-        let name = folder.file_name()?.to_string_lossy().into_owned();
-        let backing_file = read_path(&folder.join("loop/backing_file"));
+        let name = directory.file_name()?.to_string_lossy().into_owned();
+        let backing_file = read_path(&directory.join("loop/backing_file"));
         let mut below: Vec<BlockDevice> = if is_partition {
             self.describe(disk, depth + 1).into_iter().collect()
         } else {
             let file = backing_file.as_deref().and_then(|file| self.of_file(file, depth + 1));
-            file.into_iter().chain(self.members(folder, depth + 1)).collect()
+            file.into_iter().chain(self.members(directory, depth + 1)).collect()
         };
         below.sort_by(|one, other| one.name.cmp(&other.name));
-        let (kind, label) = kind_of(folder, is_partition);
+        let (kind, label) = kind_of(directory, is_partition);
         let is_virtual = disk.to_string_lossy().contains("/virtio")
             || name.starts_with("xvd")
             || is_hypervisor_model(disk)
@@ -176,11 +176,11 @@ impl<'a> Devices<'a> {
         Some(BlockDevice {
             kind,
             label,
-            sys_folder: folder.to_owned(),
+            sys_directory: directory.to_owned(),
             below,
             backing_file,
             // In sectors of 512 bytes, whatever the device's own are.
-            size_bytes: read_line(&folder.join("size")).and_then(|size| size.parse::<u64>().ok()?.checked_mul(512)),
+            size_bytes: read_line(&directory.join("size")).and_then(|size| size.parse::<u64>().ok()?.checked_mul(512)),
             serial: SERIALS.iter().find_map(|name| text(name)),
             model: text("device/model").or_else(|| text("device/name")),
             claims_rotational: text("queue/rotational").map(|flag| flag == "1"),
@@ -202,29 +202,29 @@ impl<'a> Devices<'a> {
     }
 
     /// The devices that an array or volume is made of.
-    fn members(&self, folder: &Path, depth: usize) -> Vec<BlockDevice> {
-        let entries = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
+    fn members(&self, directory: &Path, depth: usize) -> Vec<BlockDevice> {
+        let entries = fs::read_dir(directory.join("slaves")).into_iter().flatten().flatten();
         entries
             .filter_map(|entry| fs::canonicalize(entry.path()).ok())
-            .filter_map(|folder| self.describe(&folder, depth))
+            .filter_map(|directory| self.describe(&directory, depth))
             .collect()
     }
 }
 
 /// What a device is, and what its user calls it.
-fn kind_of(folder: &Path, is_partition: bool) -> (DeviceKind, Option<String>) {
+fn kind_of(directory: &Path, is_partition: bool) -> (DeviceKind, Option<String>) {
     if is_partition {
         return (DeviceKind::Partition, None);
     }
-    if folder.join("loop").exists() {
+    if directory.join("loop").exists() {
         return (DeviceKind::Loop, None);
     }
-    if folder.join("md").exists() {
-        return (DeviceKind::Raid, read_line(&folder.join("md/level")));
+    if directory.join("md").exists() {
+        return (DeviceKind::Raid, read_line(&directory.join("md/level")));
     }
-    if folder.join("dm").exists() {
+    if directory.join("dm").exists() {
         // Who made the mapping says so at the start of its identifier.
-        let made_by = read_line(&folder.join("dm/uuid")).unwrap_or_default();
+        let made_by = read_line(&directory.join("dm/uuid")).unwrap_or_default();
         let kind = match made_by.split('-').next() {
             Some("LVM") => DeviceKind::Lvm,
             Some("CRYPT") => DeviceKind::Crypt,
@@ -232,7 +232,7 @@ fn kind_of(folder: &Path, is_partition: bool) -> (DeviceKind, Option<String>) {
             Some(part) if part.starts_with("part") => DeviceKind::Partition,
             _ => DeviceKind::Mapped,
         };
-        return (kind, read_line(&folder.join("dm/name")));
+        return (kind, read_line(&directory.join("dm/name")));
     }
     (DeviceKind::Disk, None)
 }

@@ -22,9 +22,9 @@ pub struct StorageFacts {
     pub mount_point: Option<PathBuf>,
     /// The mount's options.
     pub mount_options: Option<String>,
-    /// What was mounted, in the words of who mounted it: a device, a server's folder, or just a name.
+    /// What was mounted, in the words of who mounted it: a device, a server's directory, or just a name.
     pub mount_source: Option<PathBuf>,
-    /// The folder, file or device that another file system takes the data from: the upper layer of an overlay, what a
+    /// The directory, file or device that another file system takes the data from: the upper layer of an overlay, what a
     /// FUSE program names as its source. A claim, and only where the path exists here.
     pub behind: Option<PathBuf>,
     /// The file system's block, in bytes.
@@ -39,15 +39,15 @@ pub struct StorageFacts {
     pub is_network: bool,
     /// Whether what a process reads from it is accounted to its device: then a cold read can be told from a warm one.
     pub has_block_device: bool,
-    /// The file system's number (`st_dev`): two folders with one number share its space.
+    /// The file system's number (`st_dev`): two directories with one number share its space.
     pub device_number: u64,
     /// The block device, with all that it is made of.
     pub device: Option<BlockDevice>,
 }
 
 impl StorageFacts {
-    /// The device number as `/sys` writes it, as in `254:0`: that of a block device is the file `dev` in its folder, and that
-    /// of a file system which has none of its own is another.
+    /// The device number as `/sys` writes it, as in `254:0`: that of a block device is the file `dev` in its directory,
+    /// and that of a file system which has none of its own is another.
     #[must_use]
     pub fn device_number_text(&self) -> String {
         number_text(self.device_number)
@@ -105,15 +105,15 @@ mod tests {
 
     #[test]
     fn an_overlay_names_its_upper_layer_where_that_is_to_be_seen() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let mount = |file_system: &str, options: String, source: &str| Mount {
             file_system: file_system.to_owned(),
             options,
             source: PathBuf::from(source),
             ..Mount::default()
         };
-        let upper = format!("rw,lowerdir=/l,upperdir={},workdir=/w", folder.path().display());
-        let shown = Some(folder.path().to_owned());
+        let upper = format!("rw,lowerdir=/l,upperdir={},workdir=/w", directory.path().display());
+        let shown = Some(directory.path().to_owned());
         assert_eq!(
             taken_from(&mount("overlay", upper, "overlay")),
             None,
@@ -123,11 +123,11 @@ mod tests {
             point: PathBuf::from("/merged"),
             ..mount
         };
-        let upper = format!("rw,lowerdir=/l,upperdir={},workdir=/w", folder.path().display());
+        let upper = format!("rw,lowerdir=/l,upperdir={},workdir=/w", directory.path().display());
         assert_eq!(taken_from(&elsewhere(mount("overlay", upper, "overlay"))), shown);
         let hidden = mount("overlay", "rw,upperdir=/gone/upper".to_owned(), "overlay");
         assert_eq!(taken_from(&elsewhere(hidden)), None);
-        let fuse = mount("fuse", "rw".to_owned(), folder.path().to_str().unwrap());
+        let fuse = mount("fuse", "rw".to_owned(), directory.path().to_str().unwrap());
         assert_eq!(taken_from(&elsewhere(fuse)), shown);
         assert_eq!(
             taken_from(&elsewhere(mount("fuse.sshfs", String::new(), "host:/x"))),

@@ -38,7 +38,8 @@ pub(super) fn keep(from: &File, to: &File, path: &Path) -> Result<()> {
     }
     let attributes = sys::extended_attributes(from.as_fd()).map_err(failed("reading its extended attributes"))?;
     if let Support::Available(attributes) = attributes {
-        // Before the mode: what the new file inherited from its folder, as a default access control list, may let others in.
+        // Before the mode: what the new file inherited from its directory, as a default access control list, may let
+        // others in.
         remove_others(&attributes, to)
             .map_err(|error| Error::system(path, "removing inherited extended attributes", error))?;
         for (name, value) in attributes {

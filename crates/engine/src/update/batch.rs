@@ -26,12 +26,12 @@ impl Batch {
     }
 
     /// One that takes so many bytes of memory, its updates (16 bytes each) and what they hold together; when it has them
-    /// they are sorted and go to a file without a name in a folder. At least 16 MiB are taken then, and 40 bytes for every
-    /// 64 KiB that went to the folder.
+    /// they are sorted and go to a file without a name in a directory. At least 16 MiB are taken then, and 40 bytes for
+    /// every 64 KiB that went to the directory.
     #[must_use]
-    pub fn within(memory_bytes: u64, folder: &Path) -> Self {
+    pub fn within(memory_bytes: u64, directory: &Path) -> Self {
         Self {
-            spill: Some(Spill::new(memory_bytes, folder)),
+            spill: Some(Spill::new(memory_bytes, directory)),
             ..Self::default()
         }
     }
@@ -40,7 +40,7 @@ impl Batch {
     ///
     /// # Errors
     /// [`BatchError`] where no file reaches so far, the batch is full, or what is in memory could not be written to the
-    /// folder.
+    /// directory.
     pub fn push(&mut self, offset: u64, bytes: &[u8]) -> Result<(), BatchError> {
         let length = bytes.len() as u64;
         if offset.checked_add(length).is_none_or(|end| end > END_MAX) {
@@ -72,7 +72,7 @@ impl Batch {
     /// Sorts the updates and cuts away what later ones write over.
     ///
     /// # Errors
-    /// [`BatchError::Spill`], and only where some went to a folder.
+    /// [`BatchError::Spill`], and only where some went to a directory.
     pub fn resolve(self) -> crate::error::Result<Updates> {
         match self.spill {
             Some(mut spill) if spill.is_used() => {
@@ -101,9 +101,9 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_goes_to_the_folder_and_what_fits_does_not() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut batch = Batch::within(3 * (16 + 4), folder.path());
+    fn what_does_not_fit_goes_to_the_directory_and_what_fits_does_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut batch = Batch::within(3 * (16 + 4), directory.path());
         for offset in [0, 7, 3] {
             batch.push(offset, b"1234").unwrap();
         }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_takes_no_file_is_named() {
+    fn a_directory_that_takes_no_file_is_named() {
         let mut batch = Batch::within(16, Path::new("/nowhere"));
         let refused = batch
             .push(0, b"1234")
@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn windows_take_no_more_memory_than_is_allowed() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut batch = Batch::within(4000, folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        let mut batch = Batch::within(4000, directory.path());
         for n in 0..2000_u64 {
             batch.push(n * 7919 % 20_000, b"1234").unwrap();
         }
@@ -151,10 +151,10 @@ mod tests {
             given in proptest::collection::vec((0u64..400, proptest::collection::vec(any::<u8>(), 0..100)), 0..150),
             memory_bytes in prop_oneof![Just(None), (20u64..2000).prop_map(Some)],
         ) {
-            let folder = tempfile::tempdir()?;
+            let directory = tempfile::tempdir()?;
             let mut naive = vec![None; 500];
             let mut batch = match memory_bytes {
-                Some(memory_bytes) => Batch::within(memory_bytes, folder.path()),
+                Some(memory_bytes) => Batch::within(memory_bytes, directory.path()),
                 None => Batch::new(),
             };
             for (offset, bytes) in &given {

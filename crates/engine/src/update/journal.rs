@@ -43,7 +43,7 @@ pub(super) fn journal_name(of: &OsStr) -> OsString {
 pub(super) fn refuse_left(place: &Place) -> Result<()> {
     let name = journal_name(&place.name);
     let journal = place.beside(&name);
-    match place.folder.entry(&name) {
+    match place.directory.entry(&name) {
         Err(error) if can_have_none(&error) => Ok(()),
         Err(error) => Err(Error::system(&journal, "looking at it", error)),
         Ok(_) => Err(place.failed(UpdateErrorKind::Interrupted(journal))),
@@ -86,7 +86,7 @@ pub(super) fn write<'a>(
     let failed = |error| Error::system(&path, "writing the journal", error);
     watch.before(&Step::of(StepKind::Make, &path)).map_err(failed)?;
     let journal = place
-        .folder
+        .directory
         .create_file(&name, 0o600)
         .map_err(|error| match error.kind() {
             io::ErrorKind::InvalidFilename => place.failed(UpdateErrorKind::NameTooLong),
@@ -103,7 +103,7 @@ pub(super) fn write<'a>(
         let reserve = reserve_for_undo(place, side, updates).map_err(failed)?;
         let watched = watch.before(&Step::of(StepKind::Sync, &path));
         watched.and_then(|()| sys::sync(&journal)).map_err(failed)?;
-        place.sync_folder(&path, watch)?;
+        place.sync_directory(&path, watch)?;
         Ok((bytes, reserve))
     });
     match written {
@@ -116,7 +116,7 @@ pub(super) fn write<'a>(
         }),
         Err(error) => {
             // Nothing of the file has changed: without a journal it is as if nothing had been asked.
-            let _ = place.folder.remove_file(&name);
+            let _ = place.directory.remove_file(&name);
             Err(error)
         }
     }
@@ -131,7 +131,7 @@ fn reserve_for_undo(place: &Place, side: &Side<'_>, updates: &Updates) -> io::Re
     if !COPIES_ON_WRITE.contains(&sys::file_system(side.path)?.type_name.as_str()) {
         return Ok(None);
     }
-    let Support::Available((file, _)) = sys::unnamed_file(&place.folder)? else {
+    let Support::Available((file, _)) = sys::unnamed_file(&place.directory)? else {
         return Ok(None);
     };
     let block_bytes = file.metadata()?.blksize().max(1);
@@ -315,9 +315,9 @@ pub(super) fn remove(place: &Place, watch: &dyn Watch) -> Result<()> {
     let path = place.beside(&name);
     watch
         .before(&Step::of(StepKind::Remove, &path))
-        .and_then(|()| place.folder.remove_file(&name))
+        .and_then(|()| place.directory.remove_file(&name))
         .map_err(|error| Error::system(&path, "removing the journal", error))?;
-    place.sync_folder(&path, watch)
+    place.sync_directory(&path, watch)
 }
 
 #[cfg(test)]

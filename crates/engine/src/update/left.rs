@@ -41,21 +41,21 @@ impl Told {
     }
 }
 
-/// Removes what replacements in the folder left that were killed, and names what only a person can decide on. Nothing is
+/// Removes what replacements in the directory left that were killed, and names what only a person can decide on. Nothing is
 /// believed of a file that another user than the file's owner, this one or root may have planted.
 ///
 /// # Errors
 /// The system's; [`UpdateErrorKind::TwoFiles`] for a file under such a name that holds what others wrote or saved, or may.
 pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<()> {
     let found = &file.metadata().map_err(|error| place.system("looking at it", error))?;
-    let failed = |error| place.system("looking in its folder for what a killed update left", error);
+    let failed = |error| place.system("looking in its directory for what a killed update left", error);
     let trusted = [0, sys::effective_user(), found.uid()];
     let mut undecided = None;
-    for name in place.folder.names().map_err(failed)? {
+    for name in place.directory.names().map_err(failed)? {
         if !name.as_encoded_bytes().starts_with(b".seekless-") {
             continue;
         }
-        let left = match place.folder.entry(&name) {
+        let left = match place.directory.entry(&name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             left => left.map_err(failed)?,
         };
@@ -85,7 +85,7 @@ pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<(
         if is_ours && is_abandoned(place, &name) {
             watch
                 .before(&Step::of(StepKind::Remove, &place.beside(&name)))
-                .and_then(|()| place.folder.remove_file(&name))
+                .and_then(|()| place.directory.remove_file(&name))
                 .map_err(|error| Error::system(&place.beside(&name), "removing what a killed update left", error))?;
         }
     }
@@ -110,5 +110,5 @@ fn is_abandoned(place: &Place, name: &OsStr) -> bool {
 }
 
 fn open_to_read(place: &Place, name: &OsStr) -> io::Result<File> {
-    place.folder.open_plain(name, Access::Read)
+    place.directory.open_plain(name, Access::Read)
 }

@@ -6,8 +6,8 @@
 //!
 //! ```
 //! use seekless::update::{Batch, Commit, Safety, commit};
-//! # let folder = tempfile::tempdir()?;
-//! # let path = folder.path().join("file");
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("file");
 //! # std::fs::write(&path, vec![0; 10_000])?;
 //! let mut batch = Batch::new();
 //! batch.push(4000, &[42, 0, 0, 0])?;

@@ -1,4 +1,5 @@
-//! A file by the open folder that it is in: what stands beside it is made and removed there, whatever happens to the path.
+//! A file by the open directory that it is in: what stands beside it is made and removed there, whatever happens to the
+//! path.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use seekless_sys::{self as sys, Access, Folder, Opening, Support};
+use seekless_sys::{self as sys, Access, Directory, Opening, Support};
 
 use super::watch::{Step, StepKind, Watch};
 use crate::error::{Error, Result, UpdateErrorKind};
@@ -16,7 +17,7 @@ use crate::files::{Identity, stat_regular};
 pub(super) struct Place {
     /// Without links, to tell.
     pub path: PathBuf,
-    pub folder: Folder,
+    pub directory: Directory,
     pub name: OsString,
 }
 
@@ -31,20 +32,20 @@ impl Place {
     /// The system's; [`Error::NotRegular`]; [`UpdateErrorKind::Replaced`] where it was replaced meanwhile.
     pub fn of(path: &Path) -> Result<Self> {
         let failed = |error| Error::system(path, "looking at it", error);
-        // First by the kernel: it does not follow a link that another user planted in a folder open to all
+        // First by the kernel: it does not follow a link that another user planted in a directory open to all
         // (/proc/sys/fs/protected_symlinks).
         let found = stat_regular(path)?;
         let path = fs::canonicalize(path).map_err(failed)?;
         let name = path.file_name().unwrap_or_default().to_owned();
-        let folder = Folder::open(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
-        let place = Self { path, folder, name };
+        let directory = Directory::open(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+        let place = Self { path, directory, name };
         place.require_is(&found)?;
         Ok(place)
     }
 
     /// Fails where the name is another file's by now.
     pub fn require_is(&self, file: &Metadata) -> Result<()> {
-        match self.folder.entry(&self.name) {
+        match self.directory.entry(&self.name) {
             Ok(entry) if entry.is(file) => Ok(()),
             _ => Err(self.failed(UpdateErrorKind::Replaced)),
         }
@@ -58,7 +59,7 @@ impl Place {
     pub fn open_as(&self, how: Opening) -> io::Result<Support<File>> {
         let started = Instant::now();
         loop {
-            let opened = self.folder.open_file(&self.name, how);
+            let opened = self.directory.open_file(&self.name, how);
             let is_leased = matches!(&opened, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
             if !is_leased || how.access == Access::Read || started.elapsed() > LEASE_PATIENCE {
                 return opened;
@@ -78,7 +79,7 @@ impl Place {
         loop {
             let number = MADE.fetch_add(1, Ordering::Relaxed);
             let name = OsString::from(format!(".seekless-{}-{number}", std::process::id()));
-            match self.folder.create_file(&name, 0o600) {
+            match self.directory.create_file(&name, 0o600) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => {
                     let file = made?;
@@ -87,7 +88,7 @@ impl Place {
                     return match locked {
                         Ok(()) => Ok((file, name)),
                         Err(error) => {
-                            let _ = self.folder.remove_file(&name);
+                            let _ = self.directory.remove_file(&name);
                             Err(error)
                         }
                     };
@@ -98,12 +99,12 @@ impl Place {
 
     /// Makes an empty file beside it that is gone when it is closed, and opens it once more.
     pub fn make_for_a_moment(&self, how: Opening) -> io::Result<(File, File)> {
-        if let Support::Available((file, path)) = sys::unnamed_file(&self.folder)? {
+        if let Support::Available((file, path)) = sys::unnamed_file(&self.directory)? {
             return Ok((file, sys::open(&path, how)?.required()?));
         }
         let (file, name) = self.make_beside()?;
-        let again = self.folder.open_file(&name, how);
-        self.folder.remove_file(&name)?;
+        let again = self.directory.open_file(&name, how);
+        self.directory.remove_file(&name)?;
         let again = again?.required()?;
         if Identity::of(&file.metadata()?) != Identity::of(&again.metadata()?) {
             return Err(io::Error::other("another process replaced the temporary file"));
@@ -111,12 +112,12 @@ impl Place {
         Ok((file, again))
     }
 
-    /// Brings the names in the folder to the device.
-    pub fn sync_folder(&self, told: &Path, watch: &dyn Watch) -> Result<()> {
+    /// Brings the names in the directory to the device.
+    pub fn sync_directory(&self, told: &Path, watch: &dyn Watch) -> Result<()> {
         watch
             .before(&Step::of(StepKind::Sync, told))
-            .and_then(|()| self.folder.sync())
-            .map_err(|error| Error::system(told, "fsync of its folder", error))
+            .and_then(|()| self.directory.sync())
+            .map_err(|error| Error::system(told, "fsync of its directory", error))
     }
 
     /// A failed system call at the file.

@@ -37,7 +37,7 @@ pub struct Look {
 
 impl Look {
     /// Looks at a file, and measures beside it what calls cost where that decides for these updates, or where a time is to
-    /// be predicted. Where it cannot be measured, because the folder takes no file or the disk is full, it is assumed.
+    /// be predicted. Where it cannot be measured, because the directory takes no file or the disk is full, it is assumed.
     ///
     /// # Errors
     /// As of [`Self::assuming`].
@@ -163,8 +163,8 @@ fn measured_costs(path: &Path, with_device: bool) -> Result<Costs> {
         direct: false,
         write_through: true,
     };
-    let folder = place.folder.metadata().map_err(failed)?;
-    costs_by(folder.dev(), with_device, || place.make_for_a_moment(through)).map_err(failed)
+    let directory = place.directory.metadata().map_err(failed)?;
+    costs_by(directory.dev(), with_device, || place.make_for_a_moment(through)).map_err(failed)
 }
 
 /// What a copy of a file takes: its data, or nothing where blocks are shared beside it.

@@ -74,7 +74,7 @@ fn open_trusted(place: &Place, file: &File) -> Result<Option<File>> {
     let name = journal_name(&place.name);
     let named = &place.beside(&name);
     let failed = |error| Error::system(named, "opening the journal", error);
-    match place.folder.entry(&name) {
+    match place.directory.entry(&name) {
         Err(error) if can_have_none(&error) => return Ok(None),
         Err(error) => return Err(failed(error)),
         Ok(found) if !found.is_file => {
@@ -82,7 +82,7 @@ fn open_trusted(place: &Place, file: &File) -> Result<Option<File>> {
         }
         Ok(_) => {}
     }
-    let journal = place.folder.open_plain(&name, Access::Read).map_err(failed)?;
+    let journal = place.directory.open_plain(&name, Access::Read).map_err(failed)?;
     let looked = journal.metadata().and_then(|found| Ok((found, file.metadata()?)));
     let (found, owned) = looked.map_err(failed)?;
     if !found.is_file() {

@@ -73,10 +73,13 @@ pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit<Method>,
         return Err(place.failed(UpdateErrorKind::Changed));
     }
     new.take_name(watch)?;
-    let synced = place.sync_folder(&place.path, watch);
+    let synced = place.sync_directory(&place.path, watch);
     // By now, a chmod or chown that waited for the exchange has changed the old file. The time of its last change says
     // nothing: the exchange set it.
-    let is_old = place.folder.entry(&new.name).is_ok_and(|entry| entry.is(&before.found));
+    let is_old = place
+        .directory
+        .entry(&new.name)
+        .is_ok_and(|entry| entry.is(&before.found));
     let is_unchanged = State::of(&old).is_ok_and(|after| after.is(&before));
     if !is_old || !is_unchanged || is_opened() {
         return Err(new.give_back(watch));
@@ -174,11 +177,11 @@ struct NewFile<'a> {
 impl<'a> NewFile<'a> {
     /// Makes the file that will replace another.
     fn make(place: &'a Place, old: &Metadata, watch: &dyn Watch) -> Result<Self> {
-        let failed = |error| place.system("making a new file in its folder", error);
+        let failed = |error| place.system("making a new file in its directory", error);
         watch.before(&Step::of(StepKind::Make, &place.path)).map_err(failed)?;
-        // A folder that cannot be brought to the device is found before anything is done.
-        place.folder.sync().map_err(failed)?;
-        match sys::unnamed_file(&place.folder).map_err(failed)? {
+        // A directory that cannot be brought to the device is found before anything is done.
+        place.directory.sync().map_err(failed)?;
+        match sys::unnamed_file(&place.directory).map_err(failed)? {
             Support::Available((file, unnamed)) => {
                 file.lock().map_err(failed)?;
                 let name = left::name_of(old, &file.metadata().map_err(failed)?);
@@ -202,13 +205,13 @@ impl<'a> NewFile<'a> {
         // Nobody has this name in the moment between, in which our inode is.
         let renamed = || {
             let name = left::name_of(old, &file.metadata()?);
-            match place.folder.entry(&name) {
+            match place.directory.entry(&name) {
                 Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
-                Err(_) => place.folder.rename(&first_name, &name).map(|()| name),
+                Err(_) => place.directory.rename(&first_name, &name).map(|()| name),
             }
         };
         let name = renamed().inspect_err(|_| {
-            let _ = place.folder.remove_file(&first_name);
+            let _ = place.directory.remove_file(&first_name);
         })?;
         Ok(Self {
             place,
@@ -224,7 +227,7 @@ impl<'a> NewFile<'a> {
     fn open(&self, how: Opening) -> io::Result<Support<File>> {
         match &self.unnamed {
             Some(path) => sys::open(path, how),
-            None => self.place.folder.open_file(&self.name, how),
+            None => self.place.directory.open_file(&self.name, how),
         }
     }
 
@@ -235,7 +238,7 @@ impl<'a> NewFile<'a> {
         };
         watch
             .before(&Step::of(StepKind::Make, &self.path))
-            .and_then(|()| sys::name_file(unnamed, &self.place.folder, &self.name))
+            .and_then(|()| sys::name_file(unnamed, &self.place.directory, &self.name))
             .map_err(|error| Error::system(&self.path, "giving the new file a name", error))?;
         self.has_name.set(true);
         // Once more: btrfs takes no note of a file that has no name.
@@ -246,7 +249,7 @@ impl<'a> NewFile<'a> {
     fn take_name(&self, watch: &dyn Watch) -> Result<()> {
         let exchanged = watch
             .before(&Step::of(StepKind::Rename, &self.place.path))
-            .and_then(|()| self.place.folder.exchange(&self.name, &self.place.name))
+            .and_then(|()| self.place.directory.exchange(&self.name, &self.place.name))
             .map_err(|error| {
                 self.place
                     .system("exchanging its name with that of the new file", error)
@@ -267,13 +270,13 @@ impl<'a> NewFile<'a> {
         };
         let exchanged = watch
             .before(&Step::of(StepKind::Rename, &place.path))
-            .and_then(|()| place.folder.exchange(&self.name, &place.name));
+            .and_then(|()| place.directory.exchange(&self.name, &place.name));
         let both = |what| {
             let other = self.path.clone();
             place.failed(UpdateErrorKind::TwoFiles { other, what })
         };
         let kept = || place.failed(UpdateErrorKind::Changed);
-        match (exchanged, place.folder.entry(&self.name)) {
+        match (exchanged, place.directory.entry(&self.name)) {
             (Ok(_), Ok(entry)) if entry.is(&ours) => {
                 self.has_name.set(true);
                 kept()
@@ -287,10 +290,10 @@ impl<'a> NewFile<'a> {
 
     /// Removes the name beside the old one, if a file has it.
     fn remove(&self, file: &Metadata) -> io::Result<()> {
-        if !self.place.folder.entry(&self.name)?.is(file) {
+        if !self.place.directory.entry(&self.name)?.is(file) {
             return Err(io::Error::other("another file has that name"));
         }
-        self.place.folder.remove_file(&self.name)
+        self.place.directory.remove_file(&self.name)
     }
 }
 
@@ -312,16 +315,16 @@ mod tests {
     use crate::update::watch::Unwatched;
 
     fn place() -> (tempfile::TempDir, Place) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         fs::write(&path, "old").unwrap();
         let place = Place::of(&path).unwrap();
-        (folder, place)
+        (directory, place)
     }
 
     #[test]
     fn what_is_left_of_a_new_file_is_known_by_the_inodes_in_its_name() {
-        let (folder, place) = place();
+        let (directory, place) = place();
         let old = fs::metadata(&place.path).unwrap();
         let named = NewFile::make_named(&place, &old).unwrap();
         let path = named.path.clone();
@@ -330,7 +333,7 @@ mod tests {
         let mut theirs = vec![
             path.with_file_name(format!("{}{}-1-1.1", left::PREFIX, old.ino())),
             path.with_file_name(left::PREFIX),
-            folder.path().join(".file.seekless-new"),
+            directory.path().join(".file.seekless-new"),
         ];
         for path in &theirs {
             fs::write(path, "precious").unwrap();
@@ -338,7 +341,7 @@ mod tests {
         // A copy has another inode.
         let copied = path.with_extension("copy");
         fs::copy(&path, &copied).unwrap();
-        let other = folder.path().join(left::name_of(
+        let other = directory.path().join(left::name_of(
             &fs::metadata(&path).unwrap(),
             &fs::metadata(&theirs[0]).unwrap(),
         ));
@@ -353,10 +356,10 @@ mod tests {
 
     #[test]
     fn a_new_file_that_has_a_name_from_the_start_is_removed_unless_it_takes_the_old_ones() {
-        let (folder, place) = place();
+        let (directory, place) = place();
         let new = NewFile::make_named(&place, &fs::metadata(&place.path).unwrap()).unwrap();
         assert!(new.path.exists());
         drop(new);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }

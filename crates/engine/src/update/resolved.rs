@@ -27,7 +27,7 @@ enum Windows {
     /// Each window is a chunk of a run.
     Spilled {
         run: Run,
-        folder: PathBuf,
+        directory: PathBuf,
     },
 }
 
@@ -43,7 +43,7 @@ impl Updates {
     pub(super) fn spilled(given: u64, mut spill: Spill) -> Result<Self> {
         let mut updates = Self::nothing(given);
         let mut merge = || -> io::Result<Run> {
-            let (mut windows, mut run) = (spill.merge(), Run::new(&spill.folder)?);
+            let (mut windows, mut run) = (spill.merge(), Run::new(&spill.directory)?);
             while let Some(window) = windows.next_window()? {
                 updates.count(&window);
                 run.append(window.range.start, &window.pieces, &window)?;
@@ -51,8 +51,8 @@ impl Updates {
             Ok(run)
         };
         let run = merge().map_err(|source| spill.failed(source))?;
-        let folder = spill.folder;
-        updates.windows = Windows::Spilled { run, folder };
+        let directory = spill.directory;
+        updates.windows = Windows::Spilled { run, directory };
         Ok(updates)
     }
 
@@ -132,9 +132,9 @@ impl Updates {
     pub(super) fn each_window(&self, mut work: impl FnMut(&Window) -> Result<()>) -> Result<()> {
         match &self.windows {
             Windows::InMemory(window) => work(window),
-            Windows::Spilled { run, folder } => (0..run.chunks.len()).try_for_each(|index| {
+            Windows::Spilled { run, directory } => (0..run.chunks.len()).try_for_each(|index| {
                 let window = run.load(index);
-                work(&window.map_err(|error| Error::system(folder, READING, error))?)
+                work(&window.map_err(|error| Error::system(directory, READING, error))?)
             }),
         }
     }

@@ -39,9 +39,9 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub fn new(folder: &Path) -> io::Result<Self> {
+    pub fn new(directory: &Path) -> io::Result<Self> {
         Ok(Self {
-            file: tempfile::tempfile_in(folder)?,
+            file: tempfile::tempfile_in(directory)?,
             chunks: Vec::new(),
             bytes: 0,
         })

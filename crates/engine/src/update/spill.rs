@@ -26,16 +26,16 @@ const WINDOW_ALIGNMENT: u64 = if cfg!(test) { 16 } else { 4096 };
 #[derive(Debug)]
 pub(super) struct Spill {
     memory_bytes: u64,
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     /// Runs, the oldest first; those of a level are older than those of the level before.
     levels: Vec<Vec<Run>>,
 }
 
 impl Spill {
-    pub fn new(memory_bytes: u64, folder: &Path) -> Self {
+    pub fn new(memory_bytes: u64, directory: &Path) -> Self {
         Self {
             memory_bytes,
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             levels: Vec::new(),
         }
     }
@@ -69,13 +69,13 @@ impl Spill {
 
     pub fn failed(&self, source: io::Error) -> BatchError {
         BatchError::Spill {
-            folder: self.folder.clone(),
+            directory: self.directory.clone(),
             source,
         }
     }
 
     fn try_add(&mut self, unsorted: Unsorted) -> io::Result<()> {
-        let mut run = Run::new(&self.folder)?;
+        let mut run = Run::new(&self.directory)?;
         append(&mut run, &unsorted.resolve(0..u64::MAX), self.chunk_bytes())?;
         for level in 0.. {
             if self.levels.len() == level {
@@ -86,7 +86,7 @@ impl Spill {
                 break;
             }
             let mut windows = Merge::new(std::mem::take(&mut self.levels[level]), self.memory_bytes / 2);
-            run = Run::new(&self.folder)?;
+            run = Run::new(&self.directory)?;
             while let Some(window) = windows.next_window()? {
                 append(&mut run, &window, self.chunk_bytes())?;
             }

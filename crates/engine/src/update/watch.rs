@@ -9,7 +9,7 @@ use std::path::Path;
 pub enum StepKind {
     /// Bytes are written.
     Write,
-    /// A file or folder is brought to the device.
+    /// A file or directory is brought to the device.
     Sync,
     /// A file is made.
     Make,
@@ -24,7 +24,7 @@ pub enum StepKind {
 pub struct Step<'a> {
     /// What it is.
     pub kind: StepKind,
-    /// The file or folder.
+    /// The file or directory.
     pub path: &'a Path,
     /// Where is written.
     pub offset: u64,

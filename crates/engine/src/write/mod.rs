@@ -14,7 +14,7 @@ pub(crate) use mmap::map_target;
 use crate::Producer;
 use crate::error::Result;
 use crate::facts::Facts;
-use crate::files::folder_of;
+use crate::files::directory_of;
 use crate::plan::{self, Plan, Request};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, Side, Transfer, Visits};
@@ -43,8 +43,8 @@ pub(crate) trait WriteTarget: Send {
 ///
 /// ```
 /// use seekless::{Destination, Method, Writer};
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("file");
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("file");
 /// let method: Method = "write/sync,block=1M,preallocate=allocate,fsync".parse()?;
 /// let numbers = |offset: u64, bytes: &mut [u8]| {
 ///     for (at, byte) in (offset..).zip(bytes) {
@@ -60,20 +60,20 @@ pub(crate) trait WriteTarget: Send {
 pub struct Writer(Prepared<dyn WriteTarget>);
 
 impl Writer {
-    /// The plan for writing so many bytes to a file, which need not be there, after a look at its folder, and at most 50 ms
-    /// of measuring there where that decides, or where a time is to be predicted.
+    /// The plan for writing so many bytes to a file, which need not be there, after a look at its directory, and at
+    /// most 50 ms of measuring there where that decides, or where a time is to be predicted.
     ///
     /// # Errors
-    /// The system's, where no file can be made in the folder to look at.
+    /// The system's, where no file can be made in the directory to look at.
     pub fn plan(path: &Path, bytes: u64, durability: Durability, is_predicted: bool) -> Result<Plan> {
-        let folder = folder_of(path);
-        let mut facts = Facts::of_new_file(folder)?;
+        let directory = directory_of(path);
+        let mut facts = Facts::of_new_file(directory)?;
         let request = Request { bytes, durability };
         let plan = plan::write(&request, &facts);
         if plan.is_certain && !is_predicted {
             return Ok(plan);
         }
-        facts.measure_writing(folder);
+        facts.measure_writing(directory);
         Ok(plan::write(&request, &facts))
     }
 
@@ -106,7 +106,7 @@ impl Writer {
     ///
     /// # Errors
     /// Every [`Error`](crate::Error). After an error a new file is gone, and one that was written over holds whatever was written until
-    /// then; after a failed fsync nothing may be assumed written. The name of a new file is durable only when its folder
+    /// then; after a failed fsync nothing may be assumed written. The name of a new file is durable only when its directory
     /// has been synced as well, which is the caller's business.
     pub fn write(
         &mut self,

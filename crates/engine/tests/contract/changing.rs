@@ -9,7 +9,7 @@ use std::sync::Once;
 use seekless::method::Operation;
 use seekless::{Chunk, Consumer, Error, Reader};
 
-use super::{file_of, folders, methods, sample, with_block};
+use super::{directories, file_of, methods, sample, with_block};
 
 /// Does something to the file when the first chunk arrives.
 struct Meddle<'a> {
@@ -40,12 +40,12 @@ const BYTES: usize = 16 << 20;
 
 #[test]
 fn a_file_that_shrinks_is_an_error_naming_it_by_every_method() {
-    for folder in folders() {
-        for method in methods(Operation::Read, folder.path()) {
+    for directory in directories() {
+        for method in methods(Operation::Read, directory.path()) {
             let method = with_block(&method, 64 << 10).unwrap_or(method);
             // To a page, into the last page of the file, and to nothing.
             for left in [4096, BYTES as u64 - 100, 0] {
-                let path = file_of(&folder, "file", &sample(BYTES));
+                let path = file_of(&directory, "file", &sample(BYTES));
                 let cut = || truncate(&path, left);
                 let meddle = Meddle {
                     once: Once::new(),
@@ -63,10 +63,10 @@ fn a_file_that_shrinks_is_an_error_naming_it_by_every_method() {
 
 #[test]
 fn a_file_that_grows_is_read_up_to_the_size_it_had() {
-    for folder in folders() {
-        for method in methods(Operation::Read, folder.path()) {
+    for directory in directories() {
+        for method in methods(Operation::Read, directory.path()) {
             let method = with_block(&method, 64 << 10).unwrap_or(method);
-            let path = file_of(&folder, "file", &sample(BYTES / 4));
+            let path = file_of(&directory, "file", &sample(BYTES / 4));
             let grow = || {
                 let mut file = File::options().append(true).open(&path).unwrap();
                 file.write_all(&vec![1; 100_000]).unwrap();

@@ -9,7 +9,7 @@ use seekless::method::{CachePolicy, Differ, Operation, Setting};
 use seekless::{Comparer, Comparison, Error, Method, Part, Verdict, Which};
 use tempfile::TempDir;
 
-use crate::{cases, file_of, folders, methods, sample, with_block};
+use crate::{cases, directories, file_of, methods, sample, with_block};
 
 /// The oracle: a loop over bytes.
 fn naive(one: &[u8], other: &[u8]) -> Verdict {
@@ -53,12 +53,12 @@ fn places(size: usize, block: usize) -> Vec<Option<usize>> {
 
 #[test]
 fn every_method_finds_the_first_difference_or_none() {
-    for folder in folders() {
+    for directory in directories() {
         let mut checked = 0;
-        for method in methods(Operation::Compare, folder.path()) {
+        for method in methods(Operation::Compare, directory.path()) {
             for (method, size) in cases(&method) {
                 let bytes = sample(size);
-                let one = file_of(&folder, "one", &bytes);
+                let one = file_of(&directory, "one", &bytes);
                 let block = method.options().block_bytes().unwrap_or(4096) as usize;
                 let mut comparer = Comparer::prepare_for(&method, size as u64).unwrap();
                 for place in places(size, block) {
@@ -67,7 +67,7 @@ fn every_method_finds_the_first_difference_or_none() {
                         changed[place] ^= 1;
                         *changed.last_mut().unwrap() ^= 2;
                     }
-                    let other = file_of(&folder, "other", &changed);
+                    let other = file_of(&directory, "other", &changed);
                     let found = comparer.compare(&one, &other);
                     let found = found.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
                     assert_eq!(
@@ -84,18 +84,18 @@ fn every_method_finds_the_first_difference_or_none() {
                 }
             }
         }
-        println!("{checked} comparisons in {}", folder.path().display());
+        println!("{checked} comparisons in {}", directory.path().display());
     }
 }
 
 #[test]
 fn the_shorter_file_is_named_and_unequal_lengths_of_equal_bytes_are_no_difference() {
-    for folder in folders() {
-        for method in methods(Operation::Compare, folder.path()) {
+    for directory in directories() {
+        for method in methods(Operation::Compare, directory.path()) {
             let bytes = sample(200_000);
             for (one_bytes, other_bytes) in [(200_000, 131_072), (131_071, 200_000), (0, 1), (1, 0), (0, 0)] {
-                let one = file_of(&folder, "one", &bytes[..one_bytes]);
-                let other = file_of(&folder, "other", &bytes[..other_bytes]);
+                let one = file_of(&directory, "one", &bytes[..one_bytes]);
+                let other = file_of(&directory, "other", &bytes[..other_bytes]);
                 let found = compare(&method, &one, &other);
                 let expected = naive(&bytes[..one_bytes], &bytes[..other_bytes]);
                 assert_eq!(found.verdict, expected, "{method}, {one_bytes} against {other_bytes}");
@@ -107,12 +107,12 @@ fn the_shorter_file_is_named_and_unequal_lengths_of_equal_bytes_are_no_differenc
 
 #[test]
 fn parts_begin_and_end_where_they_are_told_to() {
-    for folder in folders() {
+    for directory in directories() {
         let bytes = sample(300_000);
         let shifted = [&[7; 4097][..], &bytes].concat();
-        let one = file_of(&folder, "one", &bytes);
-        let other = file_of(&folder, "other", &shifted);
-        for method in methods(Operation::Compare, folder.path()) {
+        let one = file_of(&directory, "one", &bytes);
+        let other = file_of(&directory, "other", &shifted);
+        for method in methods(Operation::Compare, directory.path()) {
             let mut comparer = Comparer::prepare(&method).unwrap();
             let mut parts = |one_start: u64, other_start: u64, limit| {
                 let part = |path, start| Part {
@@ -163,11 +163,14 @@ fn parts_begin_and_end_where_they_are_told_to() {
 
 #[test]
 fn a_file_that_is_open_already_is_compared_from_its_start() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     seekless::allow_mapping().unwrap();
     let bytes = sample(100_000);
-    let (one, other) = (file_of(&folder, "one", &bytes), file_of(&folder, "other", &bytes[10..]));
-    for method in methods(Operation::Compare, folder.path()) {
+    let (one, other) = (
+        file_of(&directory, "one", &bytes),
+        file_of(&directory, "other", &bytes[10..]),
+    );
+    for method in methods(Operation::Compare, directory.path()) {
         let part = |path, start| Part {
             path,
             file: Some(Arc::new(File::open(path).unwrap())),
@@ -185,9 +188,9 @@ fn a_file_that_is_open_already_is_compared_from_its_start() {
 
 #[test]
 fn a_file_is_equal_to_itself_at_once_unless_identity_is_ignored() {
-    let folder = tempfile::tempdir().unwrap();
-    let one = file_of(&folder, "one", &sample(100_000));
-    let link = folder.path().join("link");
+    let directory = tempfile::tempdir().unwrap();
+    let one = file_of(&directory, "one", &sample(100_000));
+    let link = directory.path().join("link");
     std::fs::hard_link(&one, &link).unwrap();
     let found = compare(&Method::known("compare/sync"), &one, &link);
     assert_eq!((found.verdict, found.unread_bytes), (Verdict::Equal, 100_000));
@@ -196,8 +199,8 @@ fn a_file_is_equal_to_itself_at_once_unless_identity_is_ignored() {
 }
 
 /// A sparse file: `bytes` long, with data at these places.
-fn sparse(folder: &TempDir, name: &str, bytes: u64, data: &[(u64, &[u8])]) -> std::path::PathBuf {
-    let path = folder.path().join(name);
+fn sparse(directory: &TempDir, name: &str, bytes: u64, data: &[(u64, &[u8])]) -> std::path::PathBuf {
+    let path = directory.path().join(name);
     let file = File::create(&path).unwrap();
     file.set_len(bytes).unwrap();
     for (at, bytes) in data {
@@ -213,12 +216,12 @@ fn holes_are_equal_to_holes_and_to_zeros_and_to_nothing_else() {
     let data = sample(64 << 10);
     let mut nearly = zeros.clone();
     nearly[200_001] = 1;
-    for folder in folders() {
-        let one = sparse(&folder, "one", BYTES, &[(1 << 20, &data)]);
-        let same = sparse(&folder, "same", BYTES, &[(1 << 20, &data), (2 << 20, &zeros)]);
-        let unlike = sparse(&folder, "unlike", BYTES, &[(1 << 20, &data), (2 << 20, &nearly)]);
-        let early = sparse(&folder, "early", BYTES, &[(4096, b"x")]);
-        for method in methods(Operation::Compare, folder.path()) {
+    for directory in directories() {
+        let one = sparse(&directory, "one", BYTES, &[(1 << 20, &data)]);
+        let same = sparse(&directory, "same", BYTES, &[(1 << 20, &data), (2 << 20, &zeros)]);
+        let unlike = sparse(&directory, "unlike", BYTES, &[(1 << 20, &data), (2 << 20, &nearly)]);
+        let early = sparse(&directory, "early", BYTES, &[(4096, b"x")]);
+        for method in methods(Operation::Compare, directory.path()) {
             for ignored in [false, true] {
                 let method = method.with(Setting::holes_ignored(ignored)).unwrap();
                 for (a, b) in [(&one, &same), (&same, &one)] {
@@ -247,7 +250,7 @@ fn holes_are_equal_to_holes_and_to_zeros_and_to_nothing_else() {
         let found = compare(&Method::known("compare/sync"), &one, &same);
         println!(
             "{}: {} of {BYTES} bytes unread",
-            folder.path().display(),
+            directory.path().display(),
             found.unread_bytes
         );
     }
@@ -255,20 +258,24 @@ fn holes_are_equal_to_holes_and_to_zeros_and_to_nothing_else() {
 
 #[test]
 fn a_clone_is_equal_unread_until_it_is_written_to() {
-    for folder in folders() {
+    for directory in directories() {
         let bytes = sample(1 << 20);
-        let one = file_of(&folder, "one", &bytes);
-        let clone = folder.path().join("clone");
+        let one = file_of(&directory, "one", &bytes);
+        let clone = directory.path().join("clone");
         let reflink = seekless::Copier::prepare(&Method::known("copy/reflink")).unwrap();
         if let Err(error) = { reflink }.copy(&one, &clone, seekless::Destination::New) {
-            println!("skipped: no clones in {}: {error}", folder.path().display());
+            println!("skipped: no clones in {}: {error}", directory.path().display());
             continue;
         }
         File::open(&one).unwrap().sync_all().unwrap();
         let method = Method::known("compare/sync");
         let found = compare(&method, &one, &clone);
         assert_eq!(found.verdict, Verdict::Equal);
-        assert!(found.unread_bytes > 1 << 19, "{found:?} in {}", folder.path().display());
+        assert!(
+            found.unread_bytes > 1 << 19,
+            "{found:?} in {}",
+            directory.path().display()
+        );
         assert_eq!(
             compare(&Method::known("compare/sync,holes=ignore"), &one, &clone).unread_bytes,
             0
@@ -285,13 +292,13 @@ fn a_clone_is_equal_unread_until_it_is_written_to() {
 
 #[test]
 fn a_file_that_changes_its_size_is_named_and_not_called_equal() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     seekless::allow_mapping().unwrap();
     let bytes = sample(3 << 20);
-    for method in methods(Operation::Compare, folder.path()) {
+    for method in methods(Operation::Compare, directory.path()) {
         let method = with_block(&method, 4096).unwrap_or(method);
-        let one = file_of(&folder, "one", &bytes);
-        let other = file_of(&folder, "other", &bytes);
+        let one = file_of(&directory, "one", &bytes);
+        let other = file_of(&directory, "other", &bytes);
         // A FIFO would do it more exactly; a regular file needs somebody who changes it while it is read.
         let stop = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -4,23 +4,23 @@ use seekless::error::CopyError;
 use seekless::method::Operation;
 use seekless::{Copier, Destination, Error, Method};
 
-use super::{cases, file_of, folders, methods, sample};
+use super::{cases, directories, file_of, methods, sample};
 
 #[test]
 fn every_method_copies_what_std_reads_back_whatever_the_size_and_block() {
-    for folder in folders() {
-        for method in methods(Operation::Copy, folder.path()) {
+    for directory in directories() {
+        for method in methods(Operation::Copy, directory.path()) {
             for (method, size) in cases(&method) {
-                copies_for_std(&folder, &method, size);
+                copies_for_std(&directory, &method, size);
             }
         }
     }
 }
 
-fn copies_for_std(folder: &tempfile::TempDir, method: &Method, size: usize) {
+fn copies_for_std(directory: &tempfile::TempDir, method: &Method, size: usize) {
     let bytes = sample(size);
-    let source = file_of(folder, "source", &bytes);
-    let target = folder.path().join("target");
+    let source = file_of(directory, "source", &bytes);
+    let target = directory.path().join("target");
     let mut copier = Copier::prepare_for(method, size as u64).unwrap();
     let mut copy = |destination| {
         let transfer = copier.copy(&source, &target, destination);
@@ -45,11 +45,11 @@ fn copies_for_std(folder: &tempfile::TempDir, method: &Method, size: usize) {
 
 #[test]
 fn a_copy_of_a_file_onto_itself_is_refused_and_changes_nothing() {
-    for folder in folders() {
-        let path = file_of(&folder, "file", b"precious");
-        let link = folder.path().join("link");
+    for directory in directories() {
+        let path = file_of(&directory, "file", b"precious");
+        let link = directory.path().join("link");
         std::fs::hard_link(&path, &link).unwrap();
-        for method in methods(Operation::Copy, folder.path()) {
+        for method in methods(Operation::Copy, directory.path()) {
             let copied = Copier::prepare_for(&method, 100)
                 .unwrap()
                 .copy(&path, &link, Destination::Overwrite);
@@ -64,12 +64,12 @@ fn a_copy_of_a_file_onto_itself_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_copier_copies_one_file_after_the_other() {
-    for folder in folders() {
-        for method in methods(Operation::Copy, folder.path()) {
+    for directory in directories() {
+        for method in methods(Operation::Copy, directory.path()) {
             let mut copier = Copier::prepare_for(&method, 1).unwrap();
             for size in [10, 2_000_000, 0, 4096] {
-                let source = file_of(&folder, "source", &sample(size));
-                let target = folder.path().join("target");
+                let source = file_of(&directory, "source", &sample(size));
+                let target = directory.path().join("target");
                 copier.copy(&source, &target, Destination::New).unwrap();
                 assert!(std::fs::read(&target).unwrap() == sample(size), "{method}");
                 std::fs::remove_file(&target).unwrap();
@@ -80,9 +80,9 @@ fn a_copier_copies_one_file_after_the_other() {
 
 #[test]
 fn a_copy_that_is_not_to_be_had_leaves_no_target() {
-    for folder in folders() {
-        let source = file_of(&folder, "source", &sample(10_000));
-        let target = folder.path().join("target");
+    for directory in directories() {
+        let source = file_of(&directory, "source", &sample(10_000));
+        let target = directory.path().join("target");
         let reflink: Method = "copy/reflink".parse().unwrap();
         let copied = Copier::prepare(&reflink).and_then(|mut copier| copier.copy(&source, &target, Destination::New));
         assert_eq!(copied.is_ok(), target.exists());

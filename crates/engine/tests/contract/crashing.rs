@@ -19,7 +19,7 @@ use seekless::update::{
 };
 use tempfile::TempDir;
 
-use super::{file_of, folders, sample};
+use super::{directories, file_of, sample};
 
 const METHODS: [&str; 3] = ["update/sync", "update/sync,gap=64", "update/io_uring,depth=2,gap=0"];
 /// How the test tells its child what to do: the words, apart by tabs.
@@ -106,23 +106,23 @@ pub fn is_killed(action: &str, method: &str, steps: u64, path: &Path) -> bool {
     !status.success()
 }
 
-fn is_missing(method: &str, folder: &Path) -> bool {
+fn is_missing(method: &str, directory: &Path) -> bool {
     let choice: Choice = method.parse().unwrap();
     choice
         .method()
-        .is_some_and(|method| !super::is_available(method, folder))
+        .is_some_and(|method| !super::is_available(method, directory))
 }
 
 #[test]
 fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted() {
-    for folder in folders() {
+    for directory in directories() {
         for method in METHODS.into_iter().chain(["update/planned"]) {
-            if is_missing(method, folder.path()) {
+            if is_missing(method, directory.path()) {
                 continue;
             }
             let mut seen = Vec::new();
             for steps in 0.. {
-                let path = file_of(&folder, "file", &sample(10_000));
+                let path = file_of(&directory, "file", &sample(10_000));
                 let killed = is_killed("journal", method, steps, &path);
                 let recovered = recover(&path).unwrap();
                 let found = std::fs::read(&path).unwrap();
@@ -151,16 +151,16 @@ fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted(
 
 #[test]
 fn after_a_kill_before_any_step_of_a_replacement_the_file_is_as_before_or_as_wanted() {
-    for folder in folders() {
-        let is_unnamed = seekless_sys::unnamed_file(&seekless_sys::Folder::open(folder.path()).unwrap())
+    for directory in directories() {
+        let is_unnamed = seekless_sys::unnamed_file(&seekless_sys::Directory::open(directory.path()).unwrap())
             .unwrap()
             .available()
             .is_some();
         let (mut steps, mut leaving) = (0, 0);
         loop {
-            let path = file_of(&folder, "file", &sample(10_000));
+            let path = file_of(&directory, "file", &sample(10_000));
             let killed = is_killed("replace", "update/sync,gap=64", steps, &path);
-            leaving += std::fs::read_dir(folder.path()).unwrap().count() - 1;
+            leaving += std::fs::read_dir(directory.path()).unwrap().count() - 1;
             let found = std::fs::read(&path).unwrap();
             assert!(
                 found == wanted() || found == sample(10_000),
@@ -168,7 +168,7 @@ fn after_a_kill_before_any_step_of_a_replacement_the_file_is_as_before_or_as_wan
             );
             assert_eq!(recover(&path).unwrap(), Recovered::Nothing);
             assert_eq!(
-                std::fs::read_dir(folder.path()).unwrap().count(),
+                std::fs::read_dir(directory.path()).unwrap().count(),
                 1,
                 "killed before step {steps}"
             );
@@ -186,10 +186,10 @@ fn after_a_kill_before_any_step_of_a_replacement_the_file_is_as_before_or_as_wan
 
 #[test]
 fn a_recovery_that_is_killed_is_recovered() {
-    let folder = &folders()[0];
+    let directory = &directories()[0];
     for steps in 0.. {
-        let path = file_of(folder, "file", &sample(10_000));
-        // Make, sync, sync of the folder, two writes.
+        let path = file_of(directory, "file", &sample(10_000));
+        // Make, sync, sync of the directory, two writes.
         assert!(is_killed("journal", "update/sync", 5, &path));
         let killed = is_killed("recover", "update/sync", steps, &path);
         recover(&path).unwrap();
@@ -223,13 +223,13 @@ impl Watch for Failing<'_> {
 
 #[test]
 fn an_update_that_fails_is_undone_or_says_how_far_it_went() {
-    let folder = &folders()[0];
+    let directory = &directories()[0];
     for method in METHODS {
-        if is_missing(method, folder.path()) {
+        if is_missing(method, directory.path()) {
             continue;
         }
         for (safety, nth) in [(Safety::InPlace, 3), (Safety::Journal, 3), (Safety::Replace, 1)] {
-            let path = file_of(folder, "file", &sample(10_000)).canonicalize().unwrap();
+            let path = file_of(directory, "file", &sample(10_000)).canonicalize().unwrap();
             let failing = Failing {
                 nth: (StepKind::Write, nth),
                 seen: Mutex::default(),
@@ -257,9 +257,9 @@ fn an_update_that_fails_is_undone_or_says_how_far_it_went() {
 
 #[test]
 fn after_a_failed_fsync_nothing_is_said_to_be_in_the_file() {
-    let folder = &folders()[0];
+    let directory = &directories()[0];
     for method in ["update/sync,fsync", "update/mmap,fsync"] {
-        let path = file_of(folder, "file", &sample(10_000)).canonicalize().unwrap();
+        let path = file_of(directory, "file", &sample(10_000)).canonicalize().unwrap();
         let failing = Failing {
             nth: (StepKind::Sync, 1),
             seen: Mutex::default(),
@@ -275,8 +275,8 @@ fn after_a_failed_fsync_nothing_is_said_to_be_in_the_file() {
 
 #[test]
 fn what_fails_when_the_updates_are_made_already_says_that_they_are() {
-    let folder = &folders()[0];
-    let path = file_of(folder, "file", b"").canonicalize().unwrap();
+    let directory = &directories()[0];
+    let path = file_of(directory, "file", b"").canonicalize().unwrap();
     let journal = journal_path(&path);
     let cases = [
         (Safety::Replace, StepKind::Sync, 1, &path, "may be the old one again"),
@@ -299,14 +299,14 @@ fn what_fails_when_the_updates_are_made_already_says_that_they_are() {
         assert!(std::fs::read(&path).unwrap() == wanted(), "{safety:?}");
         recover(&path).unwrap();
         assert!(std::fs::read(&path).unwrap() == wanted(), "{safety:?}");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }
 
 #[test]
 fn a_journal_that_cannot_be_removed_when_all_is_undone_is_told() {
-    let folder = &folders()[0];
-    let path = file_of(folder, "file", &sample(10_000)).canonicalize().unwrap();
+    let directory = &directories()[0];
+    let path = file_of(directory, "file", &sample(10_000)).canonicalize().unwrap();
     let journal = journal_path(&path);
     let failing = Failing {
         nth: (StepKind::Remove, 1),
@@ -337,8 +337,8 @@ impl Watch for Full<'_> {
 
 #[test]
 fn a_journal_is_on_the_device_before_the_file_changes_and_gone_only_after_the_file_is() {
-    let folder = &folders()[0];
-    let path = file_of(folder, "file", &sample(10_000)).canonicalize().unwrap();
+    let directory = &directories()[0];
+    let path = file_of(directory, "file", &sample(10_000)).canonicalize().unwrap();
     let watch = Failing {
         nth: (StepKind::Make, u64::MAX),
         seen: Mutex::default(),
@@ -361,8 +361,8 @@ fn a_journal_is_on_the_device_before_the_file_changes_and_gone_only_after_the_fi
 
 #[test]
 fn journals_of_others_and_damaged_ones_are_refused_with_what_to_do() {
-    let folder = &folders()[0];
-    let path = file_of(folder, "file", &sample(10_000));
+    let directory = &directories()[0];
+    let path = file_of(directory, "file", &sample(10_000));
     assert!(is_killed("journal", "update/sync", 5, &path));
     let journal = journal_path(&path);
     let whole = std::fs::read(&journal).unwrap();
@@ -386,16 +386,16 @@ fn journals_of_others_and_damaged_ones_are_refused_with_what_to_do() {
     refused("no journal of seekless");
     std::fs::write(&journal, &whole).unwrap();
     // Made while the old file is there, so that it cannot get its inode.
-    std::fs::rename(file_of(folder, "newer", &sample(100)), &path).unwrap();
+    std::fs::rename(file_of(directory, "newer", &sample(100)), &path).unwrap();
     refused("an older file");
     assert_eq!(std::fs::read(&path).unwrap(), sample(100));
 }
 
-/// The image file of the loop device that holds a folder.
-fn image_below(folder: &Path) -> PathBuf {
+/// The image file of the loop device that holds a directory.
+fn image_below(directory: &Path) -> PathBuf {
     let output = Command::new("findmnt")
         .args(["-n", "-o", "SOURCE", "-T"])
-        .arg(folder)
+        .arg(directory)
         .output()
         .unwrap();
     let source = String::from_utf8(output.stdout).unwrap();
@@ -406,14 +406,14 @@ fn image_below(folder: &Path) -> PathBuf {
 
 /// A copy of a mounted image, mounted beside it until this is dropped.
 struct Moment {
-    folder: TempDir,
+    directory: TempDir,
 }
 
 impl Moment {
     /// The image must lie where files can be cloned, or its copy would be of no one moment.
     fn of(image: &Path) -> Self {
-        let folder = tempfile::tempdir_in(image.parent().unwrap()).unwrap();
-        let (copy, point) = (folder.path().join("copy"), folder.path().join("mounted"));
+        let directory = tempfile::tempdir_in(image.parent().unwrap()).unwrap();
+        let (copy, point) = (directory.path().join("copy"), directory.path().join("mounted"));
         let run = |command: &mut Command| {
             let output = command.output().unwrap();
             assert!(
@@ -432,17 +432,19 @@ impl Moment {
             .arg(kind)
             .args(["-o", options])
             .args([&copy, &point]));
-        Self { folder }
+        Self { directory }
     }
 
     fn path(&self, below: &Path) -> PathBuf {
-        self.folder.path().join("mounted").join(below)
+        self.directory.path().join("mounted").join(below)
     }
 }
 
 impl Drop for Moment {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.folder.path().join("mounted")).status();
+        let _ = Command::new("umount")
+            .arg(self.directory.path().join("mounted"))
+            .status();
     }
 }
 
@@ -462,23 +464,23 @@ fn what_a_killed_update_left_on_the_device_recovers() {
         .into_iter()
         .flat_map(|method| [("journal", method), ("replace", method)]);
     let mut moments = 0;
-    for (folder, (action, method)) in folders()
+    for (directory, (action, method)) in directories()
         .iter()
-        .flat_map(|folder| actions.clone().map(move |action| (folder, action)))
+        .flat_map(|directory| actions.clone().map(move |action| (directory, action)))
     {
-        if is_missing(method, folder.path()) {
+        if is_missing(method, directory.path()) {
             continue;
         }
-        let image = image_below(folder.path());
+        let image = image_below(directory.path());
         let mut killed = true;
         for steps in 0.. {
-            let path = file_of(folder, "file", &sample(10_000));
-            for durable in [&path, folder.path(), folder.path().parent().unwrap()] {
+            let path = file_of(directory, "file", &sample(10_000));
+            for durable in [&path, directory.path(), directory.path().parent().unwrap()] {
                 std::fs::File::open(durable).unwrap().sync_all().unwrap();
             }
             killed = is_killed(action, method, steps, &path);
             let moment = Moment::of(&image);
-            let held = moment.path(path.strip_prefix(folder.path().parent().unwrap()).unwrap());
+            let held = moment.path(path.strip_prefix(directory.path().parent().unwrap()).unwrap());
             let recovered = recover(&held).unwrap_or_else(|error| panic!("{action} {method} {steps}: {error}"));
             let found = std::fs::read(&held).unwrap();
             let context = format!(

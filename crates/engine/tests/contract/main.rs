@@ -1,7 +1,7 @@
 //! One contract for every mechanism: what goes in comes out, whatever the size, the block, the options and the file
 //! system. The oracle is std's plain reading and writing.
 //!
-//! Runs in a temporary folder, or in each of the folders of `SEEKLESS_TEST_DIRS` (separated by colons).
+//! Runs in a temporary directory, or in each of the directories of `SEEKLESS_TEST_DIRS` (separated by colons).
 
 mod changing;
 mod comparing;
@@ -29,36 +29,36 @@ use seekless::method::{CachePolicy, Durability, Hint, MECHANISMS, Operation};
 use seekless::{Availability, Method, Probe};
 use tempfile::TempDir;
 
-/// A folder for each file system under test, removed at the end.
-fn folders() -> Vec<TempDir> {
+/// A directory for each file system under test, removed at the end.
+fn directories() -> Vec<TempDir> {
     seekless::allow_mapping().expect("the handler can be installed");
     match std::env::var_os("SEEKLESS_TEST_DIRS") {
-        None => vec![tempfile::tempdir().expect("a temporary folder")],
+        None => vec![tempfile::tempdir().expect("a temporary directory")],
         Some(list) => std::env::split_paths(&list)
-            .map(|folder| tempfile::tempdir_in(folder).expect("a folder on the file system under test"))
+            .map(|directory| tempfile::tempdir_in(directory).expect("a directory on the file system under test"))
             .collect(),
     }
 }
 
-/// The methods of an operation that a folder's storage supports, each mechanism in [`pairs::chosen`] combinations of its
+/// The methods of an operation that a directory's storage supports, each mechanism in [`pairs::chosen`] combinations of its
 /// options. Says which are not available and why.
-fn methods(operation: Operation, folder: &Path) -> Vec<Method> {
+fn methods(operation: Operation, directory: &Path) -> Vec<Method> {
     let mechanisms = MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation);
-    let mut tried = Tried::in_folder(folder);
+    let mut tried = Tried::in_directory(directory);
     let choose = |mechanism| pairs::chosen(mechanism, |method| tried.is_available(method));
     let found: Vec<_> = mechanisms.flat_map(choose).collect();
     tried.tell_missing();
     assert!(
         !found.is_empty(),
         "nothing of {operation} is available in {}",
-        folder.display()
+        directory.display()
     );
     found
 }
 
-/// Those of some methods that work in a folder. Says which do not and why.
-fn available(folder: &Path, methods: impl IntoIterator<Item = Method>) -> Vec<Method> {
-    let mut tried = Tried::in_folder(folder);
+/// Those of some methods that work in a directory. Says which do not and why.
+fn available(directory: &Path, methods: impl IntoIterator<Item = Method>) -> Vec<Method> {
+    let mut tried = Tried::in_directory(directory);
     let found = methods
         .into_iter()
         .filter(|method| tried.is_available(method))
@@ -67,27 +67,27 @@ fn available(folder: &Path, methods: impl IntoIterator<Item = Method>) -> Vec<Me
     found
 }
 
-/// Whether a method works in a folder; says why where it does not.
-fn is_available(method: &Method, folder: &Path) -> bool {
-    !available(folder, [*method]).is_empty()
+/// Whether a method works in a directory; says why where it does not.
+fn is_available(method: &Method, directory: &Path) -> bool {
+    !available(directory, [*method]).is_empty()
 }
 
-/// What is known of the folder above, which is on the same file system, by its path and a method's text.
+/// What is known of the directory above, which is on the same file system, by its path and a method's text.
 type Known = BTreeMap<(PathBuf, String), Availability>;
 
-/// Which methods work in a folder. Each is tried once for all tests.
+/// Which methods work in a directory. Each is tried once for all tests.
 struct Tried<'a> {
-    folder: &'a Path,
+    directory: &'a Path,
     known: MutexGuard<'static, Known>,
     probe: Option<Probe>,
     missing: BTreeMap<String, Vec<Method>>,
 }
 
 impl<'a> Tried<'a> {
-    fn in_folder(folder: &'a Path) -> Self {
+    fn in_directory(directory: &'a Path) -> Self {
         static KNOWN: Mutex<Known> = Mutex::new(BTreeMap::new());
         Self {
-            folder,
+            directory,
             known: KNOWN.lock().expect("no probe panics"),
             probe: None,
             missing: BTreeMap::new(),
@@ -95,7 +95,7 @@ impl<'a> Tried<'a> {
     }
 
     fn above(&self) -> &'a Path {
-        self.folder.parent().expect("a folder of a test is in another")
+        self.directory.parent().expect("a directory of a test is in another")
     }
 
     fn is_available(&mut self, method: &Method) -> bool {
@@ -103,7 +103,7 @@ impl<'a> Tried<'a> {
         let availability = self.known.entry(key).or_insert_with(|| {
             let probe = self
                 .probe
-                .get_or_insert_with(|| Probe::new(self.folder).expect("a probe"));
+                .get_or_insert_with(|| Probe::new(self.directory).expect("a probe"));
             probe.availability(method)
         });
         if let Availability::Unavailable(reason) = availability {
@@ -161,8 +161,8 @@ fn sample(bytes: usize) -> Vec<u8> {
     sample
 }
 
-fn file_of(folder: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
-    let path = folder.path().join(name);
+fn file_of(directory: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = directory.path().join(name);
     std::fs::write(&path, bytes).expect("a test file");
     path
 }

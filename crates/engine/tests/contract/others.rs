@@ -12,7 +12,7 @@ use seekless::update::{
 };
 
 use super::crashing::is_killed;
-use super::{Setting, file_of, folders, sample};
+use super::{Setting, directories, file_of, sample};
 
 fn by(method: &str, safety: Safety) -> Commit {
     Commit {
@@ -84,8 +84,8 @@ fn append(path: &Path, text: &[u8]) -> io::Result<()> {
     File::options().append(true).open(path)?.write_all(text)
 }
 
-fn names(folder: &Path) -> Vec<PathBuf> {
-    let mut names: Vec<_> = fs::read_dir(folder)
+fn names(directory: &Path) -> Vec<PathBuf> {
+    let mut names: Vec<_> = fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
@@ -98,9 +98,9 @@ fn assert_alone(path: &Path) {
     assert_eq!(names(path.parent().unwrap()), [path]);
 }
 
-/// Whether a file can be replaced in a folder: elsewhere that is refused, and nothing changes.
-fn can_replace(folder: &Path) -> bool {
-    let path = folder.join("tried");
+/// Whether a file can be replaced in a directory: elsewhere that is refused, and nothing changes.
+fn can_replace(directory: &Path) -> bool {
+    let path = directory.join("tried");
     fs::write(&path, sample(100)).unwrap();
     let done = commit(&path, &updates(&[0]), &by("update/sync", Safety::Replace));
     if let Err(error) = &done {
@@ -115,8 +115,8 @@ fn can_replace(folder: &Path) -> bool {
 
 #[test]
 fn a_save_by_rename_just_before_a_file_is_replaced_stays() {
-    for folder in folders().iter().filter(|folder| can_replace(folder.path())) {
-        let path = file_of(folder, "file", &sample(100));
+    for directory in directories().iter().filter(|directory| can_replace(directory.path())) {
+        let path = file_of(directory, "file", &sample(100));
         let saving = At::new(StepKind::Rename, 1, || save(&path, "saved"));
         let error = commit_watched(&path, &updates(&[0]), &by("update/sync", Safety::Replace), &saving);
         let error = error.unwrap_err().to_string();
@@ -128,14 +128,14 @@ fn a_save_by_rename_just_before_a_file_is_replaced_stays() {
 
 #[test]
 fn two_saves_while_a_file_is_replaced_are_both_kept_and_named() {
-    for folder in folders().iter().filter(|folder| can_replace(folder.path())) {
-        let path = file_of(folder, "file", &sample(100));
+    for directory in directories().iter().filter(|directory| can_replace(directory.path())) {
+        let path = file_of(directory, "file", &sample(100));
         let first = At::new(StepKind::Rename, 1, || save(&path, "first"));
         let second = At::new(StepKind::Rename, 2, || save(&path, "second"));
         let how = by("update/sync", Safety::Replace);
         let error = commit_watched(&path, &updates(&[0]), &how, &Both(&first, &second));
         let error = error.unwrap_err().to_string();
-        let left = names(folder.path());
+        let left = names(directory.path());
         assert_eq!(left.len(), 2, "{left:?}");
         let mut held: Vec<_> = left.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
         held.sort();
@@ -149,8 +149,8 @@ fn two_saves_while_a_file_is_replaced_are_both_kept_and_named() {
 
 #[test]
 fn after_a_crash_with_a_foreign_file_out_of_the_exchange_both_are_kept_and_named() {
-    for folder in folders().iter().filter(|folder| can_replace(folder.path())) {
-        let path = file_of(folder, "file", &sample(100));
+    for directory in directories().iter().filter(|directory| can_replace(directory.path())) {
+        let path = file_of(directory, "file", &sample(100));
         let saving = At::new(StepKind::Rename, 1, || save(&path, "saved"));
         // As a crash: nothing more is done.
         let crash = At::new(StepKind::Rename, 2, full);
@@ -160,9 +160,9 @@ fn after_a_crash_with_a_foreign_file_out_of_the_exchange_both_are_kept_and_named
             error.to_string().contains("could not be given its name back"),
             "{error}"
         );
-        let left = names(folder.path());
+        let left = names(directory.path());
         let error = recover(&path).unwrap_err().to_string();
-        assert_eq!(names(folder.path()), left);
+        assert_eq!(names(directory.path()), left);
         assert!(
             left.iter().all(|path| error.contains(path.to_str().unwrap())),
             "{error}"
@@ -174,14 +174,14 @@ fn after_a_crash_with_a_foreign_file_out_of_the_exchange_both_are_kept_and_named
 #[test]
 fn a_file_that_was_planted_to_look_like_ours_is_not_believed() {
     use std::os::unix::fs::chown;
-    for folder in folders() {
-        let path = file_of(&folder, "file", b"precious");
+    for directory in directories() {
+        let path = file_of(&directory, "file", b"precious");
         let inode = fs::metadata(&path).unwrap().ino();
         let planted = [
             format!(".seekless-new-1-{inode}"),
             format!(".seekless-new-1-{inode}-1.1"),
         ];
-        let planted = planted.map(|name| file_of(&folder, &name, b"theirs"));
+        let planted = planted.map(|name| file_of(&directory, &name, b"theirs"));
         if planted.iter().any(|planted| chown(planted, Some(1234), None).is_err()) {
             println!("skipped: only root may give a file away");
             continue;
@@ -199,16 +199,16 @@ fn a_file_that_was_planted_to_look_like_ours_is_not_believed() {
 
 #[test]
 fn an_old_file_whose_mode_others_changed_after_the_exchange_is_kept() {
-    for folder in folders().iter().filter(|folder| can_replace(folder.path())) {
-        let path = file_of(folder, "file", &sample(100));
+    for directory in directories().iter().filter(|directory| can_replace(directory.path())) {
+        let path = file_of(directory, "file", &sample(100));
         let crash = At::new(StepKind::Remove, 1, full);
         let error = commit_watched(&path, &updates(&[0]), &by("update/sync", Safety::Replace), &crash);
         error.unwrap_err();
-        let left = names(folder.path());
+        let left = names(directory.path());
         let old = left.iter().find(|name| **name != path).unwrap();
         fs::set_permissions(old, fs::Permissions::from_mode(0o600)).unwrap();
         if fs::metadata(&path).unwrap().mode() == fs::metadata(old).unwrap().mode() {
-            println!("skipped: no modes in {}", folder.path().display());
+            println!("skipped: no modes in {}", directory.path().display());
             continue;
         }
         let error = recover(&path).unwrap_err().to_string();
@@ -219,10 +219,10 @@ fn an_old_file_whose_mode_others_changed_after_the_exchange_is_kept() {
 
 #[test]
 fn zeros_that_others_appended_are_not_cut() {
-    for folder in folders() {
+    for directory in directories() {
         for safety in [Safety::Journal, Safety::InPlace] {
             for longer in [14_096, 1 << 20] {
-                let path = file_of(&folder, "file", &sample(10_000));
+                let path = file_of(&directory, "file", &sample(10_000));
                 let appending = At::new(StepKind::Write, 1, || {
                     File::options().write(true).open(&path)?.set_len(longer)
                 });
@@ -238,9 +238,9 @@ fn zeros_that_others_appended_are_not_cut() {
 
 #[test]
 fn an_update_in_place_of_a_file_that_was_saved_meanwhile_says_so() {
-    for folder in folders() {
+    for directory in directories() {
         for safety in [Safety::Journal, Safety::InPlace] {
-            let path = file_of(&folder, "file", &sample(100));
+            let path = file_of(&directory, "file", &sample(100));
             let saving = At::new(StepKind::Write, 1, || save(&path, "saved"));
             let error = commit_watched(&path, &updates(&[0]), &by("update/sync", safety), &saving).unwrap_err();
             assert!(
@@ -255,13 +255,13 @@ fn an_update_in_place_of_a_file_that_was_saved_meanwhile_says_so() {
 
 #[test]
 fn an_old_file_that_others_wrote_to_after_a_crash_is_kept() {
-    for folder in folders().iter().filter(|folder| can_replace(folder.path())) {
-        let path = file_of(folder, "file", &sample(100));
+    for directory in directories().iter().filter(|directory| can_replace(directory.path())) {
+        let path = file_of(directory, "file", &sample(100));
         // Before the old file is removed.
         let crash = At::new(StepKind::Remove, 1, full);
         let error = commit_watched(&path, &updates(&[0]), &by("update/sync", Safety::Replace), &crash);
         assert!(error.unwrap_err().to_string().contains("the updates are made"));
-        let left = names(folder.path());
+        let left = names(directory.path());
         let old = left.iter().find(|name| **name != path).unwrap();
         assert!(fs::read(old).unwrap() == sample(100));
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -274,10 +274,10 @@ fn an_old_file_that_others_wrote_to_after_a_crash_is_kept() {
 
 #[test]
 fn what_others_append_while_an_update_runs_stays_when_it_is_undone() {
-    for folder in folders() {
+    for directory in directories() {
         // Within the file, and behind its end.
         for places in [&[0, 5000, 9000][..], &[0, 5000, 30_000]] {
-            let path = file_of(&folder, "file", &sample(10_000));
+            let path = file_of(&directory, "file", &sample(10_000));
             let appending = At::new(StepKind::Write, 2, || append(&path, b"a line\n"));
             let failing = At::new(StepKind::Write, 3, full);
             let how = by("update/sync", Safety::Journal);
@@ -294,12 +294,12 @@ fn what_others_append_while_an_update_runs_stays_when_it_is_undone() {
 
 #[test]
 fn what_an_update_that_is_undone_made_longer_is_cut_where_nobody_else_has_the_file_open() {
-    for folder in folders() {
+    for directory in directories() {
         for method in ["update/sync", "update/sync,preallocate=allocate", "update/sync,gap=64K"] {
-            if !super::is_available(&method.parse().unwrap(), folder.path()) {
+            if !super::is_available(&method.parse().unwrap(), directory.path()) {
                 continue;
             }
-            let path = file_of(&folder, "file", &sample(10_000));
+            let path = file_of(&directory, "file", &sample(10_000));
             let last = if method.ends_with("64K") { 1 } else { 4 };
             let failing = At::new(StepKind::Sync, 3, full);
             super::wait_until_closed(&path);
@@ -329,17 +329,17 @@ fn what_an_update_that_is_undone_made_longer_is_cut_where_nobody_else_has_the_fi
 
 #[test]
 fn a_file_that_others_made_longer_than_updates_reach_is_not_cut() {
-    for folder in folders() {
+    for directory in directories() {
         for method in [
             "update/sync,preallocate=truncate",
             "update/sync,preallocate=both",
             "update/mmap",
             "update/mmap,preallocate=both",
         ] {
-            if !super::is_available(&method.parse().unwrap(), folder.path()) {
+            if !super::is_available(&method.parse().unwrap(), directory.path()) {
                 continue;
             }
-            let path = file_of(&folder, "file", &sample(10_000));
+            let path = file_of(&directory, "file", &sample(10_000));
             // When the size to reach is known, and not reached yet.
             let appending = At::new(StepKind::Make, 1, || append(&path, &vec![b'a'; 50_000]));
             let done = commit_watched(&path, &updates(&[20_000]), &by(method, Safety::Journal), &appending);
@@ -357,16 +357,16 @@ fn a_file_that_others_made_longer_than_updates_reach_is_not_cut() {
 
 #[test]
 fn a_failed_update_in_place_does_not_cut_what_others_appended() {
-    for folder in folders() {
+    for directory in directories() {
         for method in [
             "update/sync,preallocate=truncate",
             "update/sync,preallocate=both",
             "update/sync",
         ] {
-            if !super::is_available(&method.parse().unwrap(), folder.path()) {
+            if !super::is_available(&method.parse().unwrap(), directory.path()) {
                 continue;
             }
-            let path = file_of(&folder, "file", &sample(10_000));
+            let path = file_of(&directory, "file", &sample(10_000));
             let appending = At::new(StepKind::Write, 1, || append(&path, b"a line\n"));
             let failing = At::new(StepKind::Write, 2, full);
             let how = by(method, Safety::InPlace);
@@ -385,9 +385,9 @@ fn a_failed_update_in_place_does_not_cut_what_others_appended() {
 
 #[test]
 fn a_file_that_has_grown_since_a_crash_is_recovered_and_keeps_what_was_appended() {
-    for folder in folders() {
+    for directory in directories() {
         for places in [&[0, 5000][..], &[0, 5000, 60_000]] {
-            let path = file_of(&folder, "file", &sample(10_000));
+            let path = file_of(&directory, "file", &sample(10_000));
             let journal = Mutex::default();
             let copying = At::new(StepKind::Write, 1, || {
                 *journal.lock().unwrap() = fs::read(journal_path(&path))?;
@@ -415,9 +415,9 @@ fn a_file_that_has_grown_since_a_crash_is_recovered_and_keeps_what_was_appended(
 
 #[test]
 fn a_file_grows_only_where_that_is_allowed() {
-    for folder in folders() {
+    for directory in directories() {
         for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
-            let path = file_of(&folder, "file", &sample(10_000));
+            let path = file_of(&directory, "file", &sample(10_000));
             let how = Commit {
                 grows: false,
                 ..by("update/planned", safety)
@@ -433,18 +433,18 @@ fn a_file_grows_only_where_that_is_allowed() {
 
 #[test]
 fn a_file_with_several_names_gets_no_journal_that_only_one_of_them_finds() {
-    for folder in folders() {
-        let path = file_of(&folder, "file", &sample(10_000));
-        let other = folder.path().join("other");
+    for directory in directories() {
+        let path = file_of(&directory, "file", &sample(10_000));
+        let other = directory.path().join("other");
         if let Err(error) = fs::hard_link(&path, &other) {
-            println!("skipped: {}: {error}", folder.path().display());
+            println!("skipped: {}: {error}", directory.path().display());
             continue;
         }
         let how = by("update/sync", Safety::Journal);
         let error = commit(&path, &updates(&[0]), &how).unwrap_err().to_string();
         assert!(error.contains("2 hard links"), "{error}");
         assert!(fs::read(&path).unwrap() == sample(10_000));
-        assert_eq!(names(folder.path()), [path.clone(), other.clone()]);
+        assert_eq!(names(directory.path()), [path.clone(), other.clone()]);
         let how = Commit { is_unsafe: true, ..how };
         commit(&path, &updates(&[0]), &how).unwrap();
         assert!(fs::read(&other).unwrap().starts_with(b"updated"));
@@ -452,11 +452,11 @@ fn a_file_with_several_names_gets_no_journal_that_only_one_of_them_finds() {
 }
 
 #[test]
-fn what_stands_beside_a_file_is_made_in_the_folder_that_was_opened() {
-    for folder in folders() {
+fn what_stands_beside_a_file_is_made_in_the_directory_that_was_opened() {
+    for directory in directories() {
         for safety in [Safety::Journal, Safety::Replace] {
-            let (ours, moved) = (folder.path().join("ours"), folder.path().join("moved"));
-            let theirs = folder.path().join("theirs");
+            let (ours, moved) = (directory.path().join("ours"), directory.path().join("moved"));
+            let theirs = directory.path().join("theirs");
             fs::create_dir(&ours).unwrap();
             fs::create_dir(&theirs).unwrap();
             let path = ours.join("file");
@@ -487,12 +487,12 @@ fn what_stands_beside_a_file_is_made_in_the_folder_that_was_opened() {
 }
 
 #[test]
-fn a_link_that_another_user_planted_in_a_folder_open_to_all_is_not_followed() {
+fn a_link_that_another_user_planted_in_a_directory_open_to_all_is_not_followed() {
     use std::os::unix::fs::lchown;
     let protected = Setting::of("/proc/sys/fs/protected_symlinks", "1");
-    for folder in folders() {
-        let path = file_of(&folder, "file", &sample(10_000));
-        let open = folder.path().join("open");
+    for directory in directories() {
+        let path = file_of(&directory, "file", &sample(10_000));
+        let open = directory.path().join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o1777)).unwrap();
         let link = open.join("link");
@@ -500,7 +500,7 @@ fn a_link_that_another_user_planted_in_a_folder_open_to_all_is_not_followed() {
         if planted.is_err() || protected.is_none() {
             println!(
                 "skipped: no links of others, or they are followed, in {}",
-                folder.path().display()
+                directory.path().display()
             );
             continue;
         }
@@ -516,10 +516,10 @@ fn a_link_that_another_user_planted_in_a_folder_open_to_all_is_not_followed() {
 
 #[test]
 fn what_a_killed_replacement_left_goes_though_others_saved_the_file_since() {
-    for folder in folders().iter().filter(|folder| can_replace(folder.path())) {
+    for directory in directories().iter().filter(|directory| can_replace(directory.path())) {
         // Before the exchange, and after it.
         for steps in 0.. {
-            let path = file_of(folder, "file", &sample(10_000));
+            let path = file_of(directory, "file", &sample(10_000));
             let killed = is_killed("replace", "update/sync", steps, &path);
             let saved = path.with_file_name("saved");
             fs::write(&saved, "saved").unwrap();
@@ -536,19 +536,19 @@ fn what_a_killed_replacement_left_goes_though_others_saved_the_file_since() {
 
 /// A small file system of its own, unmounted when this is dropped.
 struct Small {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Small {
     fn mounted(kind: &str) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let point = folder.path().join("mounted");
+        let directory = tempfile::tempdir().unwrap();
+        let point = directory.path().join("mounted");
         fs::create_dir(&point).unwrap();
         let run = |program: &str, arguments: &[&str]| {
             let output = std::process::Command::new(program).args(arguments).output();
             output.is_ok_and(|output| output.status.success())
         };
-        let (image, point) = (folder.path().join("image"), point.to_str().unwrap().to_owned());
+        let (image, point) = (directory.path().join("image"), point.to_str().unwrap().to_owned());
         let is_mounted = if kind == "tmpfs" {
             run("mount", &["-t", "tmpfs", "-o", "size=4M", "none", &point])
         } else {
@@ -561,11 +561,11 @@ impl Small {
             println!("skipped: no {kind} can be mounted here");
             return None;
         }
-        Some(Self { folder })
+        Some(Self { directory })
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.path().join("mounted")
+        self.directory.path().join("mounted")
     }
 }
 

@@ -6,7 +6,7 @@ use seekless::method::Durability;
 use seekless::plan::Plan;
 use seekless::{Comparer, Copier, Destination, Part, Reader, Verdict, Writer, cache, sequential};
 
-use super::{file_of, folders, sample};
+use super::{directories, file_of, sample};
 
 /// The method of a plan, or the other one where it is not available.
 fn either<P>(plan: &Plan, prepare: impl Fn(&seekless::Method) -> seekless::Result<P>) -> P {
@@ -17,10 +17,10 @@ fn either<P>(plan: &Plan, prepare: impl Fn(&seekless::Method) -> seekless::Resul
 
 #[test]
 fn what_is_planned_does_what_is_asked_for() {
-    for folder in folders() {
+    for directory in directories() {
         let bytes = sample(3_000_001);
-        let source = file_of(&folder, "source", &bytes);
-        let target = folder.path().join("target");
+        let source = file_of(&directory, "source", &bytes);
+        let target = directory.path().join("target");
         let before = cache::resident(&source).unwrap();
         for is_predicted in [false, true] {
             let plan = Reader::plan(&source, is_predicted).unwrap();
@@ -56,18 +56,18 @@ fn what_is_planned_does_what_is_asked_for() {
             }
         }
         assert_eq!(cache::resident(&source).unwrap(), before);
-        let left = std::fs::read_dir(folder.path()).unwrap().count();
+        let left = std::fs::read_dir(directory.path()).unwrap().count();
         assert_eq!(left, 1, "measuring leaves no files");
     }
 }
 
 #[test]
 fn what_is_not_there_cannot_be_planned_for() {
-    for folder in folders() {
-        let missing = folder.path().join("missing/file");
-        let source = file_of(&folder, "source", b"bytes");
+    for directory in directories() {
+        let missing = directory.path().join("missing/file");
+        let source = file_of(&directory, "source", b"bytes");
         assert!(Reader::plan(&missing, true).is_err());
-        assert!(Reader::plan(folder.path(), true).is_err(), "a folder");
+        assert!(Reader::plan(directory.path(), true).is_err(), "a directory");
         assert!(Writer::plan(&missing, 1, Durability::None, true).is_err());
         assert!(Copier::plan(&source, &missing, Durability::None, true).is_err());
         assert!(Comparer::plan(&Part::whole(&source), &Part::whole(&missing), 1, true).is_err());

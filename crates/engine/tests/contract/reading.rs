@@ -8,7 +8,7 @@ use seekless::method::{AccessPattern, Operation};
 use seekless::{Chunk, Consumer, Method, Reader, sequential};
 
 use super::marks::Marks;
-use super::{cases, file_of, folders, methods, sample, with_block};
+use super::{cases, directories, file_of, methods, sample, with_block};
 
 /// Keeps what it is given where it belongs; takes chunks in any order.
 struct Keep(Mutex<Vec<u8>>);
@@ -34,17 +34,17 @@ impl Consumer for Keep {
 
 #[test]
 fn every_method_reads_what_std_reads_whatever_the_size_and_block() {
-    for folder in folders() {
-        for method in methods(Operation::Read, folder.path()) {
+    for directory in directories() {
+        for method in methods(Operation::Read, directory.path()) {
             for (method, size) in cases(&method) {
-                reads_like_std(&folder, &method, size);
+                reads_like_std(&directory, &method, size);
             }
         }
     }
 }
 
-fn reads_like_std(folder: &tempfile::TempDir, method: &Method, size: usize) {
-    let path = file_of(folder, "file", &sample(size));
+fn reads_like_std(directory: &tempfile::TempDir, method: &Method, size: usize) {
+    let path = file_of(directory, "file", &sample(size));
     let expected = std::fs::read(&path).unwrap();
     // Zeros never stand in the sample twice in a row for long; what is not read stays zero and is found.
     let keep = Keep(Mutex::new(vec![0; size]));
@@ -59,10 +59,10 @@ fn reads_like_std(folder: &tempfile::TempDir, method: &Method, size: usize) {
 
 #[test]
 fn a_closure_gets_the_bytes_in_order() {
-    for folder in folders() {
+    for directory in directories() {
         let bytes = sample(500_001);
-        let path = file_of(&folder, "file", &bytes);
-        for method in methods(Operation::Read, folder.path()) {
+        let path = file_of(&directory, "file", &bytes);
+        for method in methods(Operation::Read, directory.path()) {
             let method = with_block(&method, 16 << 10).unwrap_or(method);
             let mut kept = Vec::new();
             let consumer = sequential(|offset, bytes| {
@@ -104,10 +104,10 @@ impl Consumer for Enough {
 
 #[test]
 fn a_consumer_that_has_had_enough_ends_the_read_and_the_reader_reads_on() {
-    for folder in folders() {
+    for directory in directories() {
         let bytes = sample(1 << 20);
-        let path = file_of(&folder, "file", &bytes);
-        for method in methods(Operation::Read, folder.path()) {
+        let path = file_of(&directory, "file", &bytes);
+        for method in methods(Operation::Read, directory.path()) {
             let method = with_block(&method, 16 << 10).unwrap_or(method);
             let mut reader = Reader::prepare_for(&method, 1 << 20).unwrap();
             let whole_map = method.mechanism().name == "mmap" && method.options().block_bytes().is_none();
@@ -133,10 +133,10 @@ fn a_consumer_that_has_had_enough_ends_the_read_and_the_reader_reads_on() {
 
 #[test]
 fn a_reader_prepared_for_small_files_reads_a_larger_one() {
-    for folder in folders() {
+    for directory in directories() {
         let bytes = sample(3 << 20);
-        let path = file_of(&folder, "file", &bytes);
-        for method in methods(Operation::Read, folder.path()) {
+        let path = file_of(&directory, "file", &bytes);
+        for method in methods(Operation::Read, directory.path()) {
             let mut reader = Reader::prepare_for(&method, 1).unwrap();
             let keep = Keep(Mutex::new(vec![0; bytes.len()]));
             reader.read(&path, &keep).unwrap();
@@ -147,9 +147,9 @@ fn a_reader_prepared_for_small_files_reads_a_larger_one() {
 
 #[test]
 fn a_block_larger_than_the_file_is_right() {
-    for folder in folders() {
-        let path = file_of(&folder, "file", &sample(5000));
-        for method in methods(Operation::Read, folder.path()) {
+    for directory in directories() {
+        let path = file_of(&directory, "file", &sample(5000));
+        for method in methods(Operation::Read, directory.path()) {
             let Some(method) = with_block(&method, 256 << 20) else {
                 continue;
             };
@@ -176,10 +176,10 @@ impl Consumer for Panicking {
 
 #[test]
 fn a_consumer_that_panics_leaves_a_reader_that_reads_on() {
-    for folder in folders() {
+    for directory in directories() {
         let bytes = sample(4 << 20);
-        let path = file_of(&folder, "file", &bytes);
-        for method in methods(Operation::Read, folder.path()) {
+        let path = file_of(&directory, "file", &bytes);
+        for method in methods(Operation::Read, directory.path()) {
             let mut reader = Reader::prepare_for(&method, bytes.len() as u64).unwrap();
             let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 let _ = reader.read(&path, &Panicking(AtomicUsize::new(0)));

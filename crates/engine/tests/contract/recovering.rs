@@ -14,12 +14,12 @@ use seekless::update::{Batch, Commit, Recovered, Safety, commit, journal_path, r
 use seekless_sys::{self as sys, Support};
 
 use super::crashing::{is_killed, updates, wanted};
-use super::{file_of, folders, sample};
+use super::{directories, file_of, sample};
 
 /// A file with some of its updates, and its journal.
-fn interrupted(folder: &tempfile::TempDir) -> (PathBuf, PathBuf) {
-    let path = file_of(folder, "file", &sample(10_000));
-    // Make, sync, sync of the folder, two writes.
+fn interrupted(directory: &tempfile::TempDir) -> (PathBuf, PathBuf) {
+    let path = file_of(directory, "file", &sample(10_000));
+    // Make, sync, sync of the directory, two writes.
     assert!(is_killed("journal", "update/sync", 5, &path));
     let journal = journal_path(&path);
     assert!(journal.exists());
@@ -39,17 +39,17 @@ fn refused(path: &Path, words: &str) {
 
 #[test]
 fn a_journal_that_others_may_have_made_is_refused_and_nothing_is_changed() {
-    for folder in folders() {
-        let (path, journal) = interrupted(&folder);
+    for directory in directories() {
+        let (path, journal) = interrupted(&directory);
         for mode in [0o620, 0o602, 0o666] {
             fs::set_permissions(&journal, Permissions::from_mode(mode)).unwrap();
             refused(&path, "may have been changed by other users");
         }
         fs::set_permissions(&journal, Permissions::from_mode(0o600)).unwrap();
-        let other = folder.path().join("other");
+        let other = directory.path().join("other");
         match fs::hard_link(&journal, &other) {
             Ok(()) => refused(&path, "2 hard links"),
-            Err(error) => println!("skipped: {}: {error}", folder.path().display()),
+            Err(error) => println!("skipped: {}: {error}", directory.path().display()),
         }
         let _ = fs::remove_file(&other);
         if chown(&journal, Some(65_534), None).is_ok() {
@@ -69,11 +69,11 @@ fn a_journal_that_others_may_have_made_is_refused_and_nothing_is_changed() {
 
 #[test]
 fn an_update_through_a_link_that_was_made_later_is_not_overwritten() {
-    for folder in folders() {
-        let (path, _) = interrupted(&folder);
-        let link = folder.path().join("link");
+    for directory in directories() {
+        let (path, _) = interrupted(&directory);
+        let link = directory.path().join("link");
         if let Err(error) = fs::hard_link(&path, &link) {
-            println!("skipped: {}: {error}", folder.path().display());
+            println!("skipped: {}: {error}", directory.path().display());
             continue;
         }
         // What the journal says was there before the update it tells of.
@@ -95,13 +95,13 @@ fn an_update_through_a_link_that_was_made_later_is_not_overwritten() {
 /// A lease is given back a moment after its holder died, when its requests in a ring have ended.
 #[test]
 fn a_lease_that_ends_in_a_moment_is_waited_for() {
-    for folder in folders() {
-        let path = file_of(&folder, "file", b"before");
+    for directory in directories() {
+        let path = file_of(&directory, "file", b"before");
         let held = File::options().read(true).write(true).open(&path).unwrap();
         match sys::take_lease(&held, sys::LeaseKind::Exclusive) {
             Ok(Support::Available(())) => {}
             other => {
-                println!("skipped: {}: no lease: {other:?}", folder.path().display());
+                println!("skipped: {}: no lease: {other:?}", directory.path().display());
                 continue;
             }
         }
@@ -116,8 +116,8 @@ fn a_lease_that_ends_in_a_moment_is_waited_for() {
 
 #[test]
 fn a_journal_is_believed_where_only_those_may_write_to_it_who_may_write_to_the_file() {
-    for folder in folders() {
-        let (path, journal) = interrupted(&folder);
+    for directory in directories() {
+        let (path, journal) = interrupted(&directory);
         fs::set_permissions(&journal, Permissions::from_mode(0o622)).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o660)).unwrap();
         refused(&path, "may have been changed by other users");
@@ -129,8 +129,8 @@ fn a_journal_is_believed_where_only_those_may_write_to_it_who_may_write_to_the_f
 
 #[test]
 fn a_damaged_journal_is_refused_where_whole_seconds_do_not_tell_whether_the_file_was_written_to() {
-    for folder in folders() {
-        let path = file_of(&folder, "file", &sample(10_000));
+    for directory in directories() {
+        let path = file_of(&directory, "file", &sample(10_000));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let set_time = |path: &Path, seconds| {
             let time = UNIX_EPOCH + Duration::from_secs(seconds);
@@ -161,8 +161,8 @@ fn a_damaged_journal_is_refused_where_whole_seconds_do_not_tell_whether_the_file
 
 #[test]
 fn a_journal_of_an_older_state_is_refused_and_what_it_does_not_name_may_change() {
-    for folder in folders() {
-        let (path, _) = interrupted(&folder);
+    for directory in directories() {
+        let (path, _) = interrupted(&directory);
         let file = File::options().read(true).write(true).open(&path).unwrap();
         let mut byte = [0];
         file.read_exact_at(&mut byte, 4001).unwrap();
@@ -203,9 +203,9 @@ impl Drop for Flag<'_> {
 
 #[test]
 fn a_file_that_a_flag_keeps_from_being_changed_is_left_alone_and_the_flag_is_named() {
-    for folder in folders() {
+    for directory in directories() {
         for (flag, words) in [('i', "immutable (chattr -i"), ('a', "appended to (chattr -a")] {
-            let path = file_of(&folder, "file", &sample(10_000));
+            let path = file_of(&directory, "file", &sample(10_000));
             let Some(set) = Flag::set(&path, flag) else { continue };
             for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
                 let how = Commit {
@@ -220,7 +220,7 @@ fn a_file_that_a_flag_keeps_from_being_changed_is_left_alone_and_the_flag_is_nam
                     "{error}"
                 );
                 assert!(fs::read(&path).unwrap() == sample(10_000), "{safety:?}");
-                assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{safety:?}");
+                assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "{safety:?}");
             }
             let error = recover(&path).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");

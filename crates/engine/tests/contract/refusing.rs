@@ -9,7 +9,7 @@ use seekless::method::Operation;
 use seekless::{Destination, Error, Method, Reader, Writer, full_text};
 
 use super::marks::Marks;
-use super::{file_of, folders, methods, sample};
+use super::{directories, file_of, methods, sample};
 
 fn method(text: &str) -> Method {
     text.parse().unwrap()
@@ -24,14 +24,14 @@ fn read(path: &Path) -> Error {
 
 #[test]
 fn only_regular_files_are_read_and_the_error_says_what_it_is() {
-    let folder = &folders()[0];
-    let fifo = folder.path().join("fifo");
+    let directory = &directories()[0];
+    let fifo = directory.path().join("fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
     assert!(made.success());
-    let socket = folder.path().join("socket");
+    let socket = directory.path().join("socket");
     let _listener = UnixListener::bind(&socket).unwrap();
     let cases = [
-        (folder.path(), "a directory"),
+        (directory.path(), "a directory"),
         (fifo.as_path(), "a FIFO"),
         (socket.as_path(), "a socket"),
         (Path::new("/dev/null"), "a device"),
@@ -43,7 +43,7 @@ fn only_regular_files_are_read_and_the_error_says_what_it_is() {
             "{error}"
         );
     }
-    assert!(full_text(&read(&folder.path().join("missing"))).contains("No such file"));
+    assert!(full_text(&read(&directory.path().join("missing"))).contains("No such file"));
 }
 
 #[test]
@@ -84,14 +84,14 @@ fn a_mechanism_of_another_platform_is_unavailable_with_the_reason() {
 
 #[test]
 fn paths_that_are_no_utf_8_work_by_every_method() {
-    for folder in folders() {
-        let name = folder.path().join(OsStr::from_bytes(b"\xff\xfe name"));
+    for directory in directories() {
+        let name = directory.path().join(OsStr::from_bytes(b"\xff\xfe name"));
         let bytes = sample(10_000);
         if let Err(error) = std::fs::write(&name, &bytes) {
-            println!("skipped: {} takes no such name: {error}", folder.path().display());
+            println!("skipped: {} takes no such name: {error}", directory.path().display());
             continue;
         }
-        for method in methods(Operation::Read, folder.path()) {
+        for method in methods(Operation::Read, directory.path()) {
             let transfer = Reader::prepare_for(&method, 10_000)
                 .unwrap()
                 .read(&name, &Marks::default());
@@ -102,8 +102,8 @@ fn paths_that_are_no_utf_8_work_by_every_method() {
 
 #[test]
 fn direct_io_with_a_block_that_is_not_aligned_is_unavailable_or_right() {
-    for folder in folders() {
-        let path = file_of(&folder, "file", &sample(100_000));
+    for directory in directories() {
+        let path = file_of(&directory, "file", &sample(100_000));
         let odd = method("read/sync,direct,block=5000");
         match Reader::prepare_for(&odd, 100_000)
             .unwrap()

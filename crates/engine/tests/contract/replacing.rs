@@ -13,7 +13,7 @@ use seekless::update::{
     Batch, Commit, Look, PlanLimits, Recovered, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, recover,
 };
 
-use super::{file_of, folders, wait_until_closed};
+use super::{directories, file_of, wait_until_closed};
 
 fn one_byte() -> Updates {
     let mut batch = Batch::new();
@@ -44,8 +44,8 @@ pub fn has_leases(path: &Path) -> bool {
 
 #[test]
 fn a_file_that_others_write_to_is_not_replaced_and_one_that_they_read_is() {
-    for folder in folders() {
-        let path = file_of(&folder, "file", b"before");
+    for directory in directories() {
+        let path = file_of(&directory, "file", b"before");
         if !has_leases(&path) {
             continue;
         }
@@ -69,8 +69,8 @@ fn a_file_that_others_write_to_is_not_replaced_and_one_that_they_read_is() {
 
 #[test]
 fn files_of_the_user_whose_names_are_like_ours_stay() {
-    for folder in folders() {
-        let path = file_of(&folder, "file", b"before");
+    for directory in directories() {
+        let path = file_of(&directory, "file", b"before");
         let names = [
             ".file.seekless-new",
             ".file.seekless-probe",
@@ -78,21 +78,21 @@ fn files_of_the_user_whose_names_are_like_ours_stay() {
             ".seekless-new-1-2-3.4",
             ".seekless-new-",
         ];
-        let theirs = names.map(|name| file_of(&folder, name, b"precious"));
+        let theirs = names.map(|name| file_of(&directory, name, b"precious"));
         commit(&path, &one_byte(), &replace()).unwrap();
         recover(&path).unwrap();
         Look::measured(&path, &LIMITS).unwrap();
         for path in &theirs {
             assert_eq!(std::fs::read(path).unwrap(), b"precious", "{}", path.display());
         }
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1 + theirs.len());
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1 + theirs.len());
     }
 }
 
 #[test]
 fn a_name_that_leaves_no_room_for_that_of_a_journal_is_updated_without_one() {
-    for folder in folders() {
-        let path = file_of(&folder, &"n".repeat(250), b"before");
+    for directory in directories() {
+        let path = file_of(&directory, &"n".repeat(250), b"before");
         for (safety, is_done) in [
             (Safety::InPlace, true),
             (Safety::Journal, false),
@@ -149,8 +149,8 @@ impl Watch for Second<'_> {
 
 #[test]
 fn a_second_update_is_refused_and_the_first_goes_on() {
-    for folder in folders() {
-        let path = file_of(&folder, "file", b"before and more");
+    for directory in directories() {
+        let path = file_of(&directory, "file", b"before and more");
         if !has_leases(&path) {
             continue;
         }
@@ -208,8 +208,8 @@ impl Watch for Opening<'_> {
 
 #[test]
 fn who_comes_to_write_while_a_file_is_replaced_gets_the_file_that_keeps_the_name() {
-    for folder in folders() {
-        let path = file_of(&folder, "file", b"before");
+    for directory in directories() {
+        let path = file_of(&directory, "file", b"before");
         if !has_leases(&path) {
             continue;
         }
@@ -225,7 +225,7 @@ fn who_comes_to_write_while_a_file_is_replaced_gets_the_file_that_keeps_the_name
         let writer = watch.writer.into_inner().unwrap().unwrap().join().unwrap();
         std::os::unix::fs::FileExt::write_all_at(&writer, b"theirs", 0).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
-        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+        let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
         assert_eq!(left.len(), 1, "{left:?}");
     }
 }
@@ -233,8 +233,8 @@ fn who_comes_to_write_while_a_file_is_replaced_gets_the_file_that_keeps_the_name
 #[test]
 fn a_file_with_holes_is_replaced_by_one_with_holes() {
     use std::os::unix::fs::{FileExt, MetadataExt};
-    for folder in folders() {
-        let path = file_of(&folder, "file", b"before");
+    for directory in directories() {
+        let path = file_of(&directory, "file", b"before");
         let file = File::options().write(true).open(&path).unwrap();
         file.set_len(1 << 30).unwrap();
         file.write_all_at(b"the end", (1 << 30) - 7).unwrap();
@@ -275,11 +275,11 @@ fn list_with_user_1234() -> Vec<u8> {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_replaced_file_lets_nobody_in_whom_its_folder_would_let_into_new_files() {
+fn a_replaced_file_lets_nobody_in_whom_its_directory_would_let_into_new_files() {
     use std::os::fd::AsFd;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
-    for folder in folders() {
-        let path = file_of(&folder, "file", b"before");
+    for directory in directories() {
+        let path = file_of(&directory, "file", b"before");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         let attributes = |path: &Path| {
             let file = File::open(path).unwrap();
@@ -289,18 +289,18 @@ fn a_replaced_file_lets_nobody_in_whom_its_folder_would_let_into_new_files() {
                 .unwrap()
         };
         let before = attributes(&path);
-        let opened = File::open(folder.path()).unwrap();
+        let opened = File::open(directory.path()).unwrap();
         let list = list_with_user_1234();
         if let Err(error) = seekless_sys::set_extended_attribute(opened.as_fd(), c"system.posix_acl_default", &list) {
             println!(
                 "skipped: no access control lists in {}: {error}",
-                folder.path().display()
+                directory.path().display()
             );
             continue;
         }
         commit(&path, &one_byte(), &replace()).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"Before");
-        assert_eq!(attributes(&path), before, "{}", folder.path().display());
+        assert_eq!(attributes(&path), before, "{}", directory.path().display());
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
     }
 }
@@ -326,24 +326,24 @@ fn a_replaced_file_keeps_its_flags() {
         let flags = flags.split(' ').next().unwrap_or_default().to_owned();
         [flags].into_iter().chain(kept).collect::<Vec<_>>().join(" ")
     };
-    for folder in folders() {
+    for directory in directories() {
         let xfs = ["extsize 65536", "cowextsize 65536", "chattr +f", "chproj 77"];
         let flags = ["+d", "+A", "+C", "+m"].map(|flag| ["chattr", flag]);
         for [program, flag] in flags.into_iter().chain(xfs.map(|words| ["xfs_io -c", words])) {
-            let path = folder.path().join("file");
+            let path = directory.path().join("file");
             File::create(&path).unwrap();
             let mut set = std::process::Command::new(program.split(' ').next().unwrap());
             let set = set.args(program.split(' ').skip(1)).arg(flag).arg(&path).output();
             // xfs_io ends well whatever happens.
             if !set.is_ok_and(|set| set.status.success() && set.stderr.is_empty()) {
-                println!("skipped: {} does not take {program} {flag}", folder.path().display());
+                println!("skipped: {} does not take {program} {flag}", directory.path().display());
                 continue;
             }
             std::fs::write(&path, b"before").unwrap();
             let before = flags_of(&path);
             commit(&path, &one_byte(), &replace()).unwrap();
             assert_eq!(std::fs::read(&path).unwrap(), b"Before");
-            assert_eq!(flags_of(&path), before, "{flag} in {}", folder.path().display());
+            assert_eq!(flags_of(&path), before, "{flag} in {}", directory.path().display());
             std::fs::remove_file(&path).unwrap();
         }
     }
@@ -365,14 +365,14 @@ impl Watch for Chmod<'_> {
 #[test]
 fn a_mode_that_others_change_while_a_file_is_replaced_stays() {
     use std::os::unix::fs::MetadataExt;
-    for folder in folders() {
-        let path = file_of(&folder, "file", b"before").canonicalize().unwrap();
+    for directory in directories() {
+        let path = file_of(&directory, "file", b"before").canonicalize().unwrap();
         let refused = commit_watched(&path, &one_byte(), &replace(), &Chmod(&path));
         let error = refused.unwrap_err().to_string();
         assert!(error.contains("changed it meanwhile"), "{error}");
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
         assert_eq!(std::fs::read(&path).unwrap(), b"before");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }
 
@@ -398,13 +398,13 @@ impl Watch for LateChmod<'_> {
 #[test]
 fn a_mode_that_others_change_when_the_names_are_exchanged_already_stays() {
     use std::os::unix::fs::MetadataExt;
-    for folder in folders() {
-        let path = file_of(&folder, "file", b"before").canonicalize().unwrap();
+    for directory in directories() {
+        let path = file_of(&directory, "file", b"before").canonicalize().unwrap();
         let refused = commit_watched(&path, &one_byte(), &replace(), &LateChmod(&path));
         let error = refused.unwrap_err().to_string();
         assert!(error.contains("its version is kept"), "{error}");
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
         assert_eq!(std::fs::read(&path).unwrap(), b"before");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }

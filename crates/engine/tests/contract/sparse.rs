@@ -16,10 +16,10 @@ use seekless_sys as sys;
 use tempfile::TempDir;
 
 use super::marks::Marks;
-use super::{available, folders, is_available, sample, with_block};
+use super::{available, directories, is_available, sample, with_block};
 
 /// The methods that skip holes, by each cache policy, in an odd and an even block.
-fn skipping(operation: Operation, folder: &Path) -> Vec<Method> {
+fn skipping(operation: Operation, directory: &Path) -> Vec<Method> {
     let mechanisms = MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation);
     let plain = mechanisms.map(Method::plain);
     let by_cache = plain.flat_map(|method| {
@@ -28,10 +28,10 @@ fn skipping(operation: Operation, folder: &Path) -> Vec<Method> {
             .filter_map(move |&cache| method.with(cache).ok()?.with(Setting::holes_skipped(true)).ok())
     });
     let in_blocks = |method: Method| [8 << 10, 64 << 10].map(|block| with_block(&method, block).unwrap_or(method));
-    let mut found: Vec<_> = available(folder, by_cache).into_iter().flat_map(in_blocks).collect();
+    let mut found: Vec<_> = available(directory, by_cache).into_iter().flat_map(in_blocks).collect();
     found.dedup();
     if found.is_empty() {
-        println!("skipped: no holes in {}", folder.display());
+        println!("skipped: no holes in {}", directory.display());
     }
     found
 }
@@ -134,15 +134,15 @@ fn told_hole_bytes(path: &Path) -> u64 {
     holes
 }
 
-fn paths(folder: &TempDir) -> (PathBuf, PathBuf) {
-    (folder.path().join("source"), folder.path().join("target"))
+fn paths(directory: &TempDir) -> (PathBuf, PathBuf) {
+    (directory.path().join("source"), directory.path().join("target"))
 }
 
 #[test]
 fn every_method_that_skips_holes_reads_what_std_reads() {
-    for folder in folders() {
-        let (path, _) = paths(&folder);
-        let methods = skipping(Operation::Read, folder.path());
+    for directory in directories() {
+        let (path, _) = paths(&directory);
+        let methods = skipping(Operation::Read, directory.path());
         let run = |layout: Vec<Piece>, is_synced: bool| {
             let expected = make(&path, &layout, is_synced);
             assert!(std::fs::read(&path).unwrap() == expected);
@@ -167,9 +167,9 @@ fn every_method_that_skips_holes_reads_what_std_reads() {
 
 #[test]
 fn every_method_that_skips_holes_copies_the_bytes_and_the_holes() {
-    for folder in folders() {
-        let (source, target) = paths(&folder);
-        let methods = skipping(Operation::Copy, folder.path());
+    for directory in directories() {
+        let (source, target) = paths(&directory);
+        let methods = skipping(Operation::Copy, directory.path());
         let run = |layout: Vec<Piece>, before: Option<u64>, is_synced: bool| {
             let expected = make(&source, &layout, is_synced);
             for method in &methods {
@@ -206,8 +206,8 @@ fn every_method_that_skips_holes_copies_the_bytes_and_the_holes() {
 #[test]
 fn a_large_sparse_file_is_read_and_copied_without_reading_its_holes() {
     const BYTES: u64 = 1 << 36;
-    for folder in folders() {
-        let (source, target) = paths(&folder);
+    for directory in directories() {
+        let (source, target) = paths(&directory);
         let file = File::create(&source).unwrap();
         file.set_len(BYTES).unwrap();
         for block in 0..50 {
@@ -215,14 +215,14 @@ fn a_large_sparse_file_is_read_and_copied_without_reading_its_holes() {
                 .unwrap();
         }
         file.sync_all().unwrap();
-        for method in skipping(Operation::Read, folder.path()) {
+        for method in skipping(Operation::Read, directory.path()) {
             let marks = Marks::default();
             let transfer = Reader::prepare(&method).unwrap().read(&source, &marks).unwrap();
             assert_eq!(marks.found(), (50 * 4096, BYTES), "{method}");
             assert!(BYTES - transfer.hole_bytes < 50 << 20, "{method}: {transfer:?}");
         }
         let blocks = |path: &Path| std::fs::metadata(path).unwrap().blocks();
-        for method in skipping(Operation::Copy, folder.path()) {
+        for method in skipping(Operation::Copy, directory.path()) {
             let mut copier = Copier::prepare(&method).unwrap();
             copier.copy(&source, &target, Destination::New).unwrap();
             File::open(&target).unwrap().sync_all().unwrap();
@@ -235,9 +235,9 @@ fn a_large_sparse_file_is_read_and_copied_without_reading_its_holes() {
 
 #[test]
 fn data_that_waits_to_be_written_and_data_in_reserved_blocks_is_read_and_what_is_only_reserved_is_not() {
-    for folder in folders() {
-        let (path, _) = paths(&folder);
-        for method in skipping(Operation::Read, folder.path()) {
+    for directory in directories() {
+        let (path, _) = paths(&directory);
+        for method in skipping(Operation::Read, directory.path()) {
             let mut expected = make(&path, &[Piece::Reserved(1 << 20), Piece::Hole(1 << 20)], true);
             let file = File::options().write(true).open(&path).unwrap();
             for at in [300_000, 1_500_000] {
@@ -257,8 +257,8 @@ fn data_that_waits_to_be_written_and_data_in_reserved_blocks_is_read_and_what_is
 
 #[test]
 fn a_consumer_in_order_gets_holes_in_order_and_may_end_the_read_in_one() {
-    for folder in folders() {
-        let (path, _) = paths(&folder);
+    for directory in directories() {
+        let (path, _) = paths(&directory);
         let layout = [
             Piece::Data(70_000),
             Piece::Hole(1 << 20),
@@ -266,7 +266,7 @@ fn a_consumer_in_order_gets_holes_in_order_and_may_end_the_read_in_one() {
             Piece::Hole(300_000),
         ];
         let expected = make(&path, &layout, true);
-        for method in skipping(Operation::Read, folder.path()) {
+        for method in skipping(Operation::Read, directory.path()) {
             if method.mechanism().name == "threads" {
                 continue;
             }
@@ -295,9 +295,9 @@ fn a_consumer_in_order_gets_holes_in_order_and_may_end_the_read_in_one() {
 
 #[test]
 fn a_file_that_loses_its_end_in_a_hole_is_an_error() {
-    for folder in folders() {
-        let (path, _) = paths(&folder);
-        for method in skipping(Operation::Read, folder.path()) {
+    for directory in directories() {
+        let (path, _) = paths(&directory);
+        for method in skipping(Operation::Read, directory.path()) {
             make(&path, &[Piece::Data(70_000), Piece::Hole(1 << 20)], true);
             let consumer = CutAtHole(&path);
             let read = Reader::prepare_for(&method, 2 << 20).unwrap().read(&path, &consumer);
@@ -357,11 +357,11 @@ fn after_a_kill_each_byte_of_a_target_is_the_old_one_or_the_sources() {
     const PIECE_BYTES: usize = 64 << 10;
     let pieces = [Piece::Data(PIECE_BYTES as u64), Piece::Hole(PIECE_BYTES as u64)];
     let layout = pieces.repeat(64);
-    for folder in folders() {
-        let (source, target) = paths(&folder);
+    for directory in directories() {
+        let (source, target) = paths(&directory);
         let expected = make(&source, &layout, true);
         for method in KILLED {
-            if !is_available(&method.parse().unwrap(), folder.path()) {
+            if !is_available(&method.parse().unwrap(), directory.path()) {
                 continue;
             }
             let mut kills = 0;

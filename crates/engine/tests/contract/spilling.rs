@@ -12,7 +12,7 @@ use seekless::update::{
 
 use super::crashing::is_killed;
 use super::updating::how;
-use super::{file_of, folders, methods, sample};
+use super::{directories, file_of, methods, sample};
 
 const FILE_BYTES: usize = 300_000;
 
@@ -39,14 +39,16 @@ pub fn spilled() -> (Updates, Vec<u8>) {
 #[test]
 fn every_method_leaves_what_a_naive_file_holds_but_for_the_order_given() {
     let (updates, after) = spilled();
-    for folder in folders() {
-        let plain = methods(Operation::Update, folder.path()).into_iter().filter(|method| {
-            let options = method.options();
-            // Each of the many writes would wait for the device.
-            options.durability() == Durability::None && options.hint() == Hint::None
-        });
+    for directory in directories() {
+        let plain = methods(Operation::Update, directory.path())
+            .into_iter()
+            .filter(|method| {
+                let options = method.options();
+                // Each of the many writes would wait for the device.
+                options.durability() == Durability::None && options.hint() == Hint::None
+            });
         for method in plain {
-            let path = file_of(&folder, "file", &sample(FILE_BYTES));
+            let path = file_of(&directory, "file", &sample(FILE_BYTES));
             let result = commit(&path, &updates, &how(method, Safety::InPlace));
             if method.options().update_order() == UpdateOrder::AsGiven {
                 let error = result.unwrap_err();
@@ -64,13 +66,13 @@ fn every_method_leaves_what_a_naive_file_holds_but_for_the_order_given() {
 #[test]
 fn a_journal_and_a_new_file_leave_the_same() {
     let (updates, after) = spilled();
-    for folder in folders() {
+    for directory in directories() {
         for safety in [Safety::Journal, Safety::Replace] {
-            let path = file_of(&folder, "file", &sample(FILE_BYTES));
+            let path = file_of(&directory, "file", &sample(FILE_BYTES));
             let method: seekless::method::Choice = "update/planned,fsync".parse().unwrap();
             commit(&path, &updates, &how(method, safety)).unwrap();
             assert!(std::fs::read(&path).unwrap() == after, "{safety:?}");
-            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "{safety:?}");
+            assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "{safety:?}");
         }
     }
 }
@@ -78,8 +80,8 @@ fn a_journal_and_a_new_file_leave_the_same() {
 #[test]
 fn what_is_planned_is_what_is_written() {
     let (updates, _) = spilled();
-    let folder = &folders()[0];
-    let path = file_of(folder, "file", &sample(FILE_BYTES));
+    let directory = &directories()[0];
+    let path = file_of(directory, "file", &sample(FILE_BYTES));
     let limits = PlanLimits {
         durability: Durability::Fsync,
         amplification_max: None,
@@ -106,10 +108,10 @@ fn what_is_planned_is_what_is_written() {
 #[test]
 fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted() {
     let (_, after) = spilled();
-    let folder = &folders()[0];
+    let directory = &directories()[0];
     let mut finished = 0;
     for steps in 0.. {
-        let path = file_of(folder, "file", &sample(FILE_BYTES));
+        let path = file_of(directory, "file", &sample(FILE_BYTES));
         let killed = is_killed("spilled", "update/sync,gap=4K", steps, &path);
         let recovered = recover(&path).unwrap();
         let found = std::fs::read(&path).unwrap();
@@ -141,7 +143,7 @@ impl Watch for Failing {
 #[test]
 fn an_update_in_place_that_fails_says_how_far_all_of_it_went() {
     let (updates, after) = spilled();
-    let folder = &folders()[0];
+    let directory = &directories()[0];
     let failed = |path: &Path| {
         let watch = Failing {
             writes_left: AtomicU64::new(2),
@@ -149,7 +151,7 @@ fn an_update_in_place_that_fails_says_how_far_all_of_it_went() {
         let method = Method::known("update/sync,gap=4K");
         commit_watched(path, &updates, &how(method, Safety::InPlace), &watch)
     };
-    let path = file_of(folder, "file", &sample(FILE_BYTES));
+    let path = file_of(directory, "file", &sample(FILE_BYTES));
     let error = failed(&path).unwrap_err();
     let Some(UpdateErrorKind::PartlyUpdated { far, .. }) = error.update_kind() else {
         panic!("it did not fail")

@@ -14,7 +14,7 @@ use seekless::update::{
     Batch, Commit, Look, PlanLimits, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, cost,
 };
 
-use super::{Setting, cases, file_of, folders, is_available, methods, sample, wait_until_closed};
+use super::{Setting, cases, directories, file_of, is_available, methods, sample, wait_until_closed};
 
 /// Updates of all kinds in and behind a file of so many bytes, and what the file holds then.
 fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
@@ -49,14 +49,14 @@ pub fn how(method: impl Into<Choice>, safety: Safety) -> Commit {
 
 #[test]
 fn every_method_leaves_what_a_naive_file_holds() {
-    for folder in folders() {
-        for method in methods(Operation::Update, folder.path()) {
+    for directory in directories() {
+        for method in methods(Operation::Update, directory.path()) {
             let cases = cases(&method);
             let step = (cases.len() / 3).max(1);
             for (method, size) in cases.into_iter().step_by(step) {
                 for is_dense in [true, false] {
                     let before = sample(size);
-                    let path = file_of(&folder, "file", &before);
+                    let path = file_of(&directory, "file", &before);
                     let (updates, after) = updated(&before, is_dense);
                     let facts = Look::assuming(&path, &LIMITS).unwrap().facts;
                     let told = cost(&updates, &facts, &method, Safety::InPlace).unwrap();
@@ -78,8 +78,8 @@ fn every_method_leaves_what_a_naive_file_holds() {
 
 #[test]
 fn a_journal_and_a_new_file_leave_the_same_and_nothing_beside_it() {
-    for folder in folders() {
-        for method in methods(Operation::Update, folder.path()) {
+    for directory in directories() {
+        for method in methods(Operation::Update, directory.path()) {
             for safety in [Safety::Journal, Safety::Replace] {
                 if method.options().cache() == CachePolicy::Direct
                     || method.options().preallocate() == Preallocate::Both
@@ -87,7 +87,7 @@ fn a_journal_and_a_new_file_leave_the_same_and_nothing_beside_it() {
                     continue;
                 }
                 let before = sample(40_000);
-                let path = file_of(&folder, "file", &before);
+                let path = file_of(&directory, "file", &before);
                 let (updates, after) = updated(&before, false);
                 let limits = PlanLimits { safety, ..LIMITS };
                 let facts = Look::assuming(&path, &limits).unwrap().facts;
@@ -102,23 +102,23 @@ fn a_journal_and_a_new_file_leave_the_same_and_nothing_beside_it() {
                     is_shared || done.amplification() > 2.0,
                     "{method}, {safety:?}: {done:?}"
                 );
-                assert_eq!(names(folder.path()), ["file"], "{method}, {safety:?}");
+                assert_eq!(names(directory.path()), ["file"], "{method}, {safety:?}");
                 std::fs::remove_file(&path).unwrap();
             }
         }
     }
 }
 
-fn names(folder: &Path) -> Vec<std::ffi::OsString> {
-    let entries = std::fs::read_dir(folder).unwrap();
+fn names(directory: &Path) -> Vec<std::ffi::OsString> {
+    let entries = std::fs::read_dir(directory).unwrap();
     entries.map(|entry| entry.unwrap().file_name()).collect()
 }
 
 #[test]
 fn what_a_replaced_file_is_stays_and_its_other_names_are_not_cut_off() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
-    for folder in folders() {
-        let path = file_of(&folder, "file", b"before");
+    for directory in directories() {
+        let path = file_of(&directory, "file", b"before");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         let mut batch = Batch::new();
         batch.push(0, b"B").unwrap();
@@ -126,7 +126,7 @@ fn what_a_replaced_file_is_stays_and_its_other_names_are_not_cut_off() {
         let replace = how(Method::known("update/sync"), Safety::Replace);
         commit(&path, &updates, &replace).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
-        std::fs::hard_link(&path, folder.path().join("other")).unwrap();
+        std::fs::hard_link(&path, directory.path().join("other")).unwrap();
         let error = commit(&path, &updates, &replace).unwrap_err().to_string();
         assert!(error.contains("2 hard links"), "{error}");
     }
@@ -134,8 +134,8 @@ fn what_a_replaced_file_is_stays_and_its_other_names_are_not_cut_off() {
 
 #[test]
 fn gaps_are_written_back_only_where_others_are_kept_out() {
-    let folder = &folders()[0];
-    let path = file_of(folder, "file", &sample(10_000));
+    let directory = &directories()[0];
+    let path = file_of(directory, "file", &sample(10_000));
     let mut batch = Batch::new();
     batch.push(10, b"one").unwrap();
     batch.push(100, b"two").unwrap();
@@ -166,8 +166,8 @@ fn gaps_are_written_back_only_where_others_are_kept_out() {
 
 #[test]
 fn a_second_updater_is_refused() {
-    let folder = &folders()[0];
-    let path = file_of(folder, "file", b"before");
+    let directory = &directories()[0];
+    let path = file_of(directory, "file", b"before");
     let first = std::fs::File::open(&path).unwrap();
     first.lock().unwrap();
     let mut batch = Batch::new();
@@ -191,9 +191,9 @@ const LIMITS: PlanLimits = PlanLimits {
 };
 
 /// A file that is not in memory with updates all along it, one of its last four bytes where that is wished; what it will hold.
-fn cold(folder: &Path, bytes: usize, reaches_end: bool) -> (PathBuf, Updates, Vec<u8>) {
+fn cold(directory: &Path, bytes: usize, reaches_end: bool) -> (PathBuf, Updates, Vec<u8>) {
     let before = sample(bytes);
-    let path = folder.join("file");
+    let path = directory.join("file");
     std::fs::write(&path, &before).unwrap();
     let (mut batch, mut after) = (Batch::new(), before);
     let end = reaches_end.then_some(bytes - 4);
@@ -215,15 +215,15 @@ fn drop_from_memory(path: &Path) {
 
 #[test]
 fn what_is_not_in_memory_is_updated_past_the_page_cache_where_the_files_end_is_not_touched() {
-    for folder in folders() {
+    for directory in directories() {
         for (bytes, reaches_end) in [(1 << 20, false), ((1 << 20) - 300, true)] {
-            let (path, updates, after) = cold(folder.path(), bytes, reaches_end);
+            let (path, updates, after) = cold(directory.path(), bytes, reaches_end);
             let look = Look::assuming(&path, &LIMITS).unwrap();
             let method = look.plan(&updates, &LIMITS).unwrap().plan.method;
             let is_direct = method.options().cache() == CachePolicy::Direct;
             let may_be = look.facts.absent_part > 0.99 && look.facts.direct_alignment.is_some();
             assert_eq!(is_direct, may_be && !reaches_end, "{method}, {:?}", look.facts);
-            println!("{}: {bytes} bytes: {method}", folder.path().display());
+            println!("{}: {bytes} bytes: {method}", directory.path().display());
             let planned: Choice = "update/planned,fsync".parse().unwrap();
             commit(&path, &updates, &how(planned, Safety::InPlace)).unwrap();
             assert!(std::fs::read(&path).unwrap() == after, "{method}");
@@ -253,8 +253,8 @@ impl Watch for Opening {
 
 #[test]
 fn who_opens_a_file_while_it_is_updated_past_the_page_cache_does_not_end_the_update() {
-    let folder = &folders()[0];
-    let (path, updates, after) = cold(folder.path(), 30 << 20, false);
+    let directory = &directories()[0];
+    let (path, updates, after) = cold(directory.path(), 30 << 20, false);
     let look = Look::assuming(&path, &LIMITS).unwrap();
     let method = look.plan(&updates, &LIMITS).unwrap().plan.method;
     if method.options().cache() != CachePolicy::Direct {
@@ -305,14 +305,14 @@ impl Watch for Waiting<'_> {
 #[test]
 fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_he_came() {
     const STEP: usize = 64 << 10;
-    for folder in folders() {
+    for directory in directories() {
         // What is in flight when he comes depends on the system: several attempts.
         for method in ["update/io_uring,depth=8,gap=4K"; 4]
             .into_iter()
             .chain(["update/io_uring,depth=8,direct,gap=4K"; 2])
         {
             let method: Method = method.parse().unwrap();
-            if !is_available(&method, folder.path()) {
+            if !is_available(&method, directory.path()) {
                 continue;
             }
             let (mut batch, mut after) = (Batch::new(), sample(30 * STEP));
@@ -329,7 +329,7 @@ fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_h
                     update(n * STEP + 100, 4);
                 }
             }
-            let path = file_of(&folder, "file", &sample(30 * STEP));
+            let path = file_of(&directory, "file", &sample(30 * STEP));
             wait_until_closed(&path);
             let watch = Waiting {
                 comes_at: 9 * STEP,
@@ -388,14 +388,14 @@ fn what_others_wrote_while_an_update_was_stopped_for_longer_than_its_lease_stays
         println!("skipped: setting the time of leases needs root on Linux");
         return;
     };
-    for folder in folders() {
+    for directory in directories() {
         for method in [
             "update/sync,gap=4K",
             "update/io_uring,depth=1,gap=4K",
             "update/io_uring,depth=4,gap=4K",
         ] {
             let method: Method = method.parse().unwrap();
-            if !is_available(&method, folder.path()) {
+            if !is_available(&method, directory.path()) {
                 continue;
             }
             for stops_before in [0, 3] {
@@ -409,7 +409,7 @@ fn what_others_wrote_while_an_update_was_stopped_for_longer_than_its_lease_stays
                     after[n * STEP + 50] = b'!';
                     at.push(n * STEP + 50);
                 }
-                let path = file_of(&folder, "file", &sample(6 * STEP));
+                let path = file_of(&directory, "file", &sample(6 * STEP));
                 wait_until_closed(&path);
                 let watch = Stopped {
                     path: &path,

@@ -8,15 +8,15 @@ use std::sync::Mutex;
 use seekless::method::{AccessPattern, Operation, Preallocate};
 use seekless::{Chunk, Consumer, Error, Method, Reader, Visits, Writer};
 
-use super::{file_of, folders, methods, sample, with_block};
+use super::{directories, file_of, methods, sample, with_block};
 
 const BLOCK: u64 = 4096;
 /// The last block is short.
 const BYTES: usize = 100 * BLOCK as usize + 77;
 
 /// The methods of an operation with random access, by a block of 4K.
-fn at_random(operation: Operation, folder: &tempfile::TempDir) -> Vec<Method> {
-    let all = methods(operation, folder.path()).into_iter();
+fn at_random(operation: Operation, directory: &tempfile::TempDir) -> Vec<Method> {
+    let all = methods(operation, directory.path()).into_iter();
     let random = all.filter(|method| method.options().access() == AccessPattern::Random);
     // What is allocated or cut is a new file.
     let in_place = random.filter(|method| method.options().preallocate() == Preallocate::None);
@@ -46,10 +46,10 @@ impl Consumer for Kept {
 
 #[test]
 fn the_blocks_that_were_drawn_are_read_each_once_and_timed() {
-    for folder in folders() {
-        let path = file_of(&folder, "file", &sample(BYTES));
+    for directory in directories() {
+        let path = file_of(&directory, "file", &sample(BYTES));
         let file = std::fs::File::open(&path).unwrap();
-        for method in at_random(Operation::Read, &folder) {
+        for method in at_random(Operation::Read, &directory) {
             let mut reader = Reader::prepare_for(&method, BYTES as u64).unwrap();
             for (at_most, seed) in [(0, 1), (1, 2), (33, 3), (33, 4), (u32::MAX, 5)] {
                 let visits = Visits::draw(BYTES as u64, BLOCK, at_most, seed);
@@ -76,10 +76,10 @@ fn the_blocks_that_were_drawn_are_read_each_once_and_timed() {
 
 #[test]
 fn the_blocks_that_were_drawn_are_written_and_no_others() {
-    for folder in folders() {
-        for method in at_random(Operation::Write, &folder) {
+    for directory in directories() {
+        for method in at_random(Operation::Write, &directory) {
             let before = sample(BYTES);
-            let path = file_of(&folder, "file", &before);
+            let path = file_of(&directory, "file", &before);
             let mut expected = before;
             let mut writer = Writer::prepare_for(&method, BYTES as u64).unwrap();
             for (at_most, seed) in [(0, 1_u8), (1, 2), (33, 3), (33, 4), (u32::MAX, 5)] {
@@ -102,9 +102,9 @@ fn the_blocks_that_were_drawn_are_written_and_no_others() {
 
 #[test]
 fn blocks_of_another_file_block_or_method_are_refused_and_nothing_is_written() {
-    for folder in folders() {
+    for directory in directories() {
         let bytes = sample(BYTES);
-        let path = file_of(&folder, "file", &bytes);
+        let path = file_of(&directory, "file", &bytes);
         let zeros = |_: u64, bytes: &mut [u8]| {
             bytes.fill(0);
             Ok(())

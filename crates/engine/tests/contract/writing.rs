@@ -3,21 +3,21 @@
 use seekless::method::{CachePolicy, Operation, Preallocate};
 use seekless::{Destination, Method, Producer, Writer, full_text};
 
-use super::{cases, file_of, folders, methods, sample};
+use super::{cases, directories, file_of, methods, sample};
 
 #[test]
 fn every_method_writes_what_std_reads_back_whatever_the_size_and_block() {
-    for folder in folders() {
-        for method in methods(Operation::Write, folder.path()) {
+    for directory in directories() {
+        for method in methods(Operation::Write, directory.path()) {
             for (method, size) in cases(&method) {
-                writes_for_std(&folder, &method, size);
+                writes_for_std(&directory, &method, size);
             }
         }
     }
 }
 
-fn writes_for_std(folder: &tempfile::TempDir, method: &Method, size: usize) {
-    let path = folder.path().join("target");
+fn writes_for_std(directory: &tempfile::TempDir, method: &Method, size: usize) {
+    let path = directory.path().join("target");
     let bytes = sample(size);
     let mut writer = Writer::prepare_for(method, size as u64).unwrap();
     let mut write = |destination| {
@@ -43,10 +43,10 @@ fn writes_for_std(folder: &tempfile::TempDir, method: &Method, size: usize) {
 
 #[test]
 fn a_new_file_is_never_written_over_and_an_existing_one_never_made() {
-    for folder in folders() {
-        let path = file_of(&folder, "precious", b"precious");
-        let missing = folder.path().join("missing");
-        for method in methods(Operation::Write, folder.path()) {
+    for directory in directories() {
+        let path = file_of(&directory, "precious", b"precious");
+        let missing = directory.path().join("missing");
+        for method in methods(Operation::Write, directory.path()) {
             let mut writer = Writer::prepare_for(&method, 100).unwrap();
             let bytes = sample(100);
             assert!(
@@ -67,9 +67,9 @@ fn a_new_file_is_never_written_over_and_an_existing_one_never_made() {
 
 #[test]
 fn a_full_file_system_is_an_error_that_names_the_path() {
-    for folder in folders() {
-        for method in methods(Operation::Write, folder.path()) {
-            let path = folder.path().join("target");
+    for directory in directories() {
+        for method in methods(Operation::Write, directory.path()) {
+            let path = directory.path().join("target");
             let bytes = 1 << 60;
             if method.mechanism().name == "mmap" || method.options().cache() == CachePolicy::Direct {
                 continue;
@@ -97,9 +97,9 @@ fn a_full_file_system_is_an_error_that_names_the_path() {
 
 #[test]
 fn a_producer_that_fails_ends_the_write_with_its_reason_and_no_file() {
-    for folder in folders() {
-        for method in methods(Operation::Write, folder.path()) {
-            let path = folder.path().join("target");
+    for directory in directories() {
+        for method in methods(Operation::Write, directory.path()) {
+            let path = directory.path().join("target");
             let failing = |offset: u64, bytes: &mut [u8]| {
                 if offset >= 300_000 {
                     return Err(std::io::Error::other("the source is gone"));
@@ -129,9 +129,9 @@ fn a_producer_that_fails_ends_the_write_with_its_reason_and_no_file() {
 
 #[test]
 fn a_producer_that_panics_leaves_a_writer_that_writes_on() {
-    for folder in folders() {
-        for method in methods(Operation::Write, folder.path()) {
-            let path = folder.path().join("target");
+    for directory in directories() {
+        for method in methods(Operation::Write, directory.path()) {
+            let path = directory.path().join("target");
             let mut writer = Writer::prepare_for(&method, 8 << 20).unwrap();
             let panicking = |offset: u64, _: &mut [u8]| -> std::io::Result<()> {
                 if offset > 0 { panic!("as asked") } else { Ok(()) }

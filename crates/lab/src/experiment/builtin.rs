@@ -1,4 +1,4 @@
-//! The experiments of the folder `experiments/`, compiled in.
+//! The experiments of the directory `experiments/`, compiled in.
 
 macro_rules! texts {
     ($($name:literal),+ $(,)?) => {
@@ -6,7 +6,7 @@ macro_rules! texts {
     };
 }
 
-/// Names and texts. A test compares the list with the folder.
+/// Names and texts. A test compares the list with the directory.
 pub(super) const TEXTS: &[(&str, &str)] = texts![
     "read",
     "write",
@@ -37,9 +37,9 @@ mod tests {
     use crate::experiment::Size;
 
     #[test]
-    fn the_list_is_the_folder_and_each_file_has_its_experiment_s_name() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-        let files: BTreeSet<String> = std::fs::read_dir(folder)
+    fn the_list_is_the_directory_and_each_file_has_its_experiment_s_name() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        let files: BTreeSet<String> = std::fs::read_dir(directory)
             .unwrap()
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
             .collect();

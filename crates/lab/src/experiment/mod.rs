@@ -1,7 +1,7 @@
 //! Experiments: what to measure, as TOML, built in or written by a user.
 //!
 //! An experiment says which methods and commands are compared on which sizes and cache states. It says nothing about
-//! rounds, budgets or folders: those belong to a run. The format is described in `docs/experiments.md`.
+//! rounds, budgets or directories: those belong to a run. The format is described in `docs/experiments.md`.
 
 mod builtin;
 mod command;

@@ -117,13 +117,13 @@ fn first_difference(wished: &[Range<u64>], found: &[Range<u64>]) -> Option<Strin
     ))
 }
 
-/// Tries whether a hole of so many bytes is to be had in a folder, with little data around it; a sentence says why not.
+/// Tries whether a hole of so many bytes is to be had in a directory, with little data around it; a sentence says why not.
 ///
 /// # Errors
 /// The system's, of making the file.
-pub fn try_holes(folder: &Path, hole_bytes: u64) -> io::Result<Result<(), String>> {
+pub fn try_holes(directory: &Path, hole_bytes: u64) -> io::Result<Result<(), String>> {
     const AROUND_BYTES: u64 = 64 << 10;
-    let path = folder.join("holes");
+    let path = directory.join("holes");
     let stretch = |bytes, kind| Stretch { bytes, kind };
     let around = stretch(AROUND_BYTES, Kind::Data);
     let pieces = Layout::Pieces(Pieces(repeated(
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn a_sparse_file_that_is_dense_in_truth_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         let sparse = pieces("1M hole, 64K data");
         std::fs::write(&path, vec![0; sparse.bytes() as usize]).unwrap();
         let why = verify(&path, &sparse).unwrap().unwrap_err();
@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn a_dense_file_that_has_a_hole_in_truth_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         let dense = pieces("64K data, 1M zeros, 64K data");
         let sparse = pieces("64K data, 1M hole, 64K data");
         lay_out(&path, &sparse, 1, &Tally::new(Kernel::None)).unwrap();
@@ -177,8 +177,8 @@ mod tests {
 
     #[test]
     fn a_file_is_not_laid_out_through_a_link() {
-        let folder = tempfile::tempdir().unwrap();
-        let (link, precious) = (folder.path().join("link"), folder.path().join("precious"));
+        let directory = tempfile::tempdir().unwrap();
+        let (link, precious) = (directory.path().join("link"), directory.path().join("precious"));
         std::fs::write(&precious, "precious").unwrap();
         std::os::unix::fs::symlink(&precious, &link).unwrap();
         let nobody = Tally::new(Kernel::None);

@@ -114,12 +114,12 @@ pub fn verify_fragmented(path: &Path) -> io::Result<Result<(), String>> {
     })
 }
 
-/// Tries whether a file can be made in fragments in a folder; a sentence says why not.
+/// Tries whether a file can be made in fragments in a directory; a sentence says why not.
 ///
 /// # Errors
 /// The system's, of making the file.
-pub fn try_fragments(folder: &Path) -> io::Result<Result<(), String>> {
-    let path = folder.join("fragments");
+pub fn try_fragments(directory: &Path) -> io::Result<Result<(), String>> {
+    let path = directory.join("fragments");
     let tried = make_fragmented(&path, FEWEST_PIECES * BLOCK_BYTES, 1).and_then(|()| verify_fragmented(&path));
     let _ = std::fs::remove_file(&path);
     tried
@@ -145,9 +145,9 @@ mod tests {
 
     #[test]
     fn a_fragmented_file_has_the_bytes_of_the_stream_and_lies_apart() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for bytes in [8192, 1_000_001, 3 << 20] {
-            let path = folder.path().join(bytes.to_string());
+            let path = directory.path().join(bytes.to_string());
             make_fragmented(&path, bytes, 7).unwrap();
             let mut expected = vec![0; bytes as usize];
             Generator::new(7).fill(0, &mut expected);
@@ -161,8 +161,8 @@ mod tests {
 
     #[test]
     fn a_file_that_lies_together_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         std::fs::write(&path, vec![1; 1 << 20]).unwrap();
         File::open(&path).unwrap().sync_all().unwrap();
         let why = verify_fragmented(&path).unwrap().unwrap_err();

@@ -261,8 +261,8 @@ mod tests {
     use super::*;
 
     fn other(offset: Option<u64>) -> OtherFile {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
         OtherFile {
             file: TestFile::create(&path, 10, 1).expect("a file"),
             offset,

@@ -106,12 +106,12 @@ pub(super) struct FirstTouch {
 }
 
 impl FirstTouch {
-    /// Chooses files below a folder, for the only contest of reads that is asked for.
-    pub fn new(folder: &Path, bench: &Bench, stop: &Stop) -> Result<Self, BenchError> {
+    /// Chooses files below a directory, for the only contest of reads that is asked for.
+    pub fn new(directory: &Path, bench: &Bench, stop: &Stop) -> Result<Self, BenchError> {
         let entries = entries(bench)?;
         let started = Instant::now();
         let limit = bench.rounds.is_none().then(|| bench.budget.mul_f64(LOOKING_PART));
-        let (mut files, left_out) = find(folder, || {
+        let (mut files, left_out) = find(directory, || {
             stop.is_requested() || limit.is_some_and(|limit| started.elapsed() >= limit)
         });
         let is_limited = limit.is_some_and(|limit| started.elapsed() >= limit);
@@ -126,7 +126,7 @@ impl FirstTouch {
         let similar = class.as_ref().map_or(0, |class| class.files.len());
         let Some(class) = class.filter(|_| similar >= needed) else {
             return Err(BenchError::TooFewFiles {
-                path: folder.to_owned(),
+                path: directory.to_owned(),
                 needed,
                 similar,
                 left_out,
@@ -140,7 +140,7 @@ impl FirstTouch {
         let about = format!(
             "{used} files of {smallest} to {largest} bytes below {}, each read once, and times by their bytes. Left out: \
              {left_out}.{} Choosing them brought their metadata into memory: only their data is cold.",
-            folder.display(),
+            directory.display(),
             if is_limited {
                 " A quarter of the time was over before all were looked at."
             } else {
@@ -202,12 +202,12 @@ fn entries(bench: &Bench) -> Result<usize, BenchError> {
     }
 }
 
-/// All files below a folder that may be read for the first time, until it is enough. Links are not followed, and other file
-/// systems not entered.
-fn find(folder: &Path, is_enough: impl Fn() -> bool) -> (Vec<UserFile>, LeftOut) {
+/// All files below a directory that may be read for the first time, until it is enough. Links are not followed, and
+/// other file systems not entered.
+fn find(directory: &Path, is_enough: impl Fn() -> bool) -> (Vec<UserFile>, LeftOut) {
     let (mut files, mut left_out) = (Vec::new(), LeftOut::default());
     let mut linked = HashSet::new();
-    for entry in WalkDir::new(folder).same_file_system(true) {
+    for entry in WalkDir::new(directory).same_file_system(true) {
         if is_enough() {
             break;
         }
@@ -342,8 +342,8 @@ mod tests {
         let sizes: Vec<u64> = (0..200).map(|index| 4 * MIB + index * MIB / 8).collect();
         let chosen = class(&sizes, 4, 3600).unwrap();
         assert!(sizes[chosen.files.end - 1] <= SIMILAR * sizes[chosen.files.start]);
-        let folder = tempfile::tempdir().unwrap();
-        let metadata = folder.path().metadata().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let metadata = directory.path().metadata().unwrap();
         let files: Vec<UserFile> = (0..200)
             .map(|index| UserFile {
                 bytes: sizes[index],
@@ -368,8 +368,8 @@ mod tests {
 
     #[test]
     fn only_files_whose_every_byte_is_cold_are_found_and_each_by_one_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
         for name in ["cold", "resident", "gone"] {
             std::fs::write(path(name), vec![1; 100_000]).unwrap();
             seekless::cache::drop_file(&path(name)).unwrap();
@@ -379,7 +379,7 @@ mod tests {
         std::fs::File::create(path("sparse")).unwrap().set_len(1 << 20).unwrap();
         std::fs::write(path("empty"), "").unwrap();
         seekless::cache::warm_file(&path("resident")).unwrap();
-        let (mut files, left_out) = find(folder.path(), || false);
+        let (mut files, left_out) = find(directory.path(), || false);
         files.sort_by(|one, other| one.path.file_name().cmp(&other.path.file_name()));
         if seekless::cache::resident(&path("gone")).unwrap().part() != Some(0.0) {
             eprintln!("skipped: this file system keeps files in memory");

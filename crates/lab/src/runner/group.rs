@@ -10,7 +10,7 @@ use seekless_results::{Decider, Group, has_small_files, planned_trials};
 use super::files::{laid_out, memory_allowed, memory_for, read_bytes};
 use super::first_touch::FirstTouch;
 use super::size::{Speeds, Work, files_per_trial, requests, sustained_files, trial_cost};
-use super::{BenchError, Runner, needs_folder};
+use super::{BenchError, Runner, needs_directory};
 use crate::experiment::{ContestPlan, Layout, Size};
 use crate::read_ahead::ReadAhead;
 
@@ -31,8 +31,8 @@ impl Runner<'_> {
 
     /// The groups of the experiments asked for.
     fn new_groups(&mut self) -> Result<Vec<Group>, BenchError> {
-        if let Some(folder) = &self.bench.first_touch {
-            let files = FirstTouch::new(folder, self.bench, self.stop)?;
+        if let Some(directory) = &self.bench.first_touch {
+            let files = FirstTouch::new(directory, self.bench, self.stop)?;
             self.run.choices.push(files.about.clone());
             self.places[0].first_touch = Some(files);
         }
@@ -111,7 +111,7 @@ impl Runner<'_> {
                 .map(|contest| (experiment.name.clone(), contest.clone()))
         });
         let is_only_read = self.places.iter().any(|place| place.scratch.is_none());
-        let readable = all.filter(|(_, plan)| !is_only_read || !needs_folder(plan.operation));
+        let readable = all.filter(|(_, plan)| !is_only_read || !needs_directory(plan.operation));
         readable
             .map(|(name, mut plan)| {
                 if !self.bench.sizes.is_empty() {

@@ -7,15 +7,15 @@ use seekless::{BlockDevice, StorageFacts};
 use seekless_record::{DeviceId, StorageId};
 use seekless_results::first_two_numbers;
 
-/// What the storage of a folder is known by. What it does not tell is `None`.
-pub(super) fn of(folder: &Path, facts: &StorageFacts) -> StorageId {
+/// What the storage of a directory is known by. What it does not tell is `None`.
+pub(super) fn of(directory: &Path, facts: &StorageFacts) -> StorageId {
     let mut devices = Vec::new();
     if let Some(device) = &facts.device {
         push_chain(device, &mut devices);
     }
     StorageId {
         file_system: facts.file_system.clone(),
-        uuid: told_uuid(folder).or_else(|| uuid_of_device(&facts.device.as_ref()?.name)),
+        uuid: told_uuid(directory).or_else(|| uuid_of_device(&facts.device.as_ref()?.name)),
         devices,
         kernel: first_two_numbers(&seekless_sys::kernel_release()),
         read_ahead_kib: facts.device.as_ref().and_then(|device| device.read_ahead_kib),
@@ -34,9 +34,9 @@ fn push_chain(device: &BlockDevice, chain: &mut Vec<DeviceId>) {
 }
 
 /// What the file system answers.
-fn told_uuid(folder: &Path) -> Option<String> {
-    let folder = fs::File::open(folder).ok()?;
-    let bytes = seekless_sys::file_system_uuid(&folder).ok()?.available()?;
+fn told_uuid(directory: &Path) -> Option<String> {
+    let directory = fs::File::open(directory).ok()?;
+    let bytes = seekless_sys::file_system_uuid(&directory).ok()?.available()?;
     // FAT has 4 bytes, which udev writes in its own way; some images have zeros.
     if bytes.len() != 16 || bytes.iter().all(|byte| *byte == 0) {
         return None;
@@ -51,7 +51,7 @@ fn told_uuid(folder: &Path) -> Option<String> {
 
 /// The UUID by which `/sys` and udev list a device: btrfs and older kernels do not answer.
 fn uuid_of_device(name: &str) -> Option<String> {
-    let entries = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = |directory: &str| fs::read_dir(directory).into_iter().flatten().flatten();
     let is_of_btrfs = |entry: &fs::DirEntry| entry.path().join("devices").join(name).exists();
     let is_link = |entry: &fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|target| target.ends_with(name));
     let btrfs = entries("/sys/fs/btrfs").find(is_of_btrfs);

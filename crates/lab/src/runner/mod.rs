@@ -36,9 +36,9 @@ pub struct Bench {
     pub name: Option<String>,
     /// What to measure.
     pub experiments: Vec<Experiment>,
-    /// The folders whose storages are measured, in the same rounds.
-    pub folders: Vec<PathBuf>,
-    /// The folder of the second files of comparisons, where it is not that of the first.
+    /// The directories whose storages are measured, in the same rounds.
+    pub directories: Vec<PathBuf>,
+    /// The directory of the second files of comparisons, where it is not that of the first.
     pub other: Option<PathBuf>,
     /// How long it may take. Ignored where `rounds` is given.
     pub budget: Duration,
@@ -57,7 +57,7 @@ pub struct Bench {
     pub drop: Option<Drop>,
     /// A file to read instead of one made for the purpose: then nothing is written at all.
     pub file: Option<PathBuf>,
-    /// A folder whose files are read, each once and as cold as it is found: then nothing is written at all.
+    /// A directory whose files are read, each once and as cold as it is found: then nothing is written at all.
     pub first_touch: Option<PathBuf>,
     /// The program that runs a trial when it is called with `trial`.
     pub program: PathBuf,
@@ -73,13 +73,13 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// What the command asks for if nothing is said: these experiments in these folders, with this program and seed.
+    /// What the command asks for if nothing is said: these experiments in these directories, with this program and seed.
     #[must_use]
-    pub fn new(experiments: Vec<Experiment>, folders: Vec<PathBuf>, program: PathBuf, seed: u64) -> Self {
+    pub fn new(experiments: Vec<Experiment>, directories: Vec<PathBuf>, program: PathBuf, seed: u64) -> Self {
         Self {
             name: None,
             experiments,
-            folders,
+            directories,
             other: None,
             budget: Duration::from_mins(1),
             rounds: None,
@@ -160,24 +160,24 @@ pub trait Watch {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// stat(2) of a folder failed.
+    /// stat(2) of a directory failed.
     #[error("{}: cannot stat", path.display())]
     Look {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
     },
-    /// It is not a folder.
-    #[error("{}: not a folder", .0.display())]
-    NotAFolder(PathBuf),
-    /// The folder's file system cannot be written to.
+    /// It is not a directory.
+    #[error("{}: not a directory", .0.display())]
+    NotADirectory(PathBuf),
+    /// The directory's file system cannot be written to.
     #[error("{}: the file system is mounted read-only", .0.display())]
     ReadOnly(PathBuf),
-    /// The folder takes no test files.
+    /// The directory takes no test files.
     #[error("{}: no test files can be made in it", path.display())]
     NoTestFiles {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -191,7 +191,7 @@ pub enum BenchError {
         path.display(), needed_bytes.div_ceil(1 << 10), free_bytes >> 10
     )]
     NoSpace {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// What is needed.
         needed_bytes: u64,
@@ -201,7 +201,7 @@ pub enum BenchError {
     /// The file system made another file than was wished.
     #[error("{}: no file of the layout `{layout}` can be made here: {why}", path.display())]
     Layout {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// The layout.
         layout: String,
@@ -220,7 +220,7 @@ pub enum BenchError {
         path.display()
     )]
     TooFewFiles {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// How many are needed.
         needed: usize,
@@ -480,6 +480,6 @@ fn new_run(bench: &Bench, places: &[Place]) -> Run {
 }
 
 /// Whether an operation needs more than a file to read.
-fn needs_folder(operation: Operation) -> bool {
+fn needs_directory(operation: Operation) -> bool {
     operation != Operation::Read
 }

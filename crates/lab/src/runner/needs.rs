@@ -31,7 +31,8 @@ impl Runner<'_> {
             expected_write_bytes += self.source_bytes(likely, storage) + self.expected_writes(likely, storage);
             most_space = most_space.max(space);
             let facts = &self.places[storage].facts;
-            // Two folders of one file system share its space. Subvolumes of btrfs have numbers of their own, and one device.
+            // Two directories of one file system share its space. Subvolumes of btrfs have numbers of their own, and
+            // one device.
             let shared = match &facts.device {
                 Some(device) => device.name.clone(),
                 None => facts.device_number_text(),
@@ -39,7 +40,7 @@ impl Runner<'_> {
             let needed = on_file_system.entry(shared).or_default();
             *needed += space;
             if *needed > facts.free_bytes - facts.free_bytes / 10 {
-                let path = self.places[storage].folder.clone();
+                let path = self.places[storage].directory.clone();
                 return Err(BenchError::NoSpace {
                     path,
                     needed_bytes: *needed,

@@ -1,4 +1,4 @@
-//! A storage under measurement: its folder, its facts, and the test files made there.
+//! A storage under measurement: its directory, its facts, and the test files made there.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,7 +46,7 @@ impl SourceFiles {
 
 /// A storage under measurement.
 pub(super) struct Place {
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     pub facts: StorageFacts,
     /// Ours to write in; `None` where only a given file is read.
     pub scratch: Option<Scratch>,
@@ -69,7 +69,7 @@ pub(super) struct Place {
 impl Place {
     /// Opens all storages that are asked for; that of the second files of comparisons is the last, where it is another.
     pub fn open_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
-        Self::all(bench, Self::of_file, Self::of_folder)
+        Self::all(bench, Self::of_file, Self::of_directory)
     }
 
     /// The same, of which nothing is read and in which nothing is made.
@@ -80,14 +80,14 @@ impl Place {
     fn all(
         bench: &Bench,
         of_file: fn(&Path) -> Result<Self, BenchError>,
-        of_folder: fn(&Path) -> Result<Self, BenchError>,
+        of_directory: fn(&Path) -> Result<Self, BenchError>,
     ) -> Result<Vec<Self>, BenchError> {
         match (&bench.file, &bench.first_touch) {
             (Some(file), _) => Ok(vec![of_file(file)?]),
-            (None, Some(folder)) => Ok(vec![Self::found(folder)?]),
+            (None, Some(directory)) => Ok(vec![Self::found(directory)?]),
             (None, None) => {
-                let folders = bench.folders.iter().chain(&bench.other);
-                folders.map(|folder| of_folder(folder)).collect()
+                let directories = bench.directories.iter().chain(&bench.other);
+                directories.map(|directory| of_directory(directory)).collect()
             }
         }
     }
@@ -99,19 +99,19 @@ impl Place {
         Ok(Self::new(file, StorageFacts::of(file)?, true))
     }
 
-    /// A folder in which nothing is made yet.
-    fn found(folder: &Path) -> Result<Self, BenchError> {
-        let path = folder.to_owned();
-        match fs::metadata(folder) {
+    /// A directory in which nothing is made yet.
+    fn found(directory: &Path) -> Result<Self, BenchError> {
+        let path = directory.to_owned();
+        match fs::metadata(directory) {
             Err(source) => Err(BenchError::Look { path, source }),
-            Ok(metadata) if !metadata.is_dir() => Err(BenchError::NotAFolder(path)),
-            Ok(_) => Ok(Self::new(folder, StorageFacts::of(folder)?, true)),
+            Ok(metadata) if !metadata.is_dir() => Err(BenchError::NotADirectory(path)),
+            Ok(_) => Ok(Self::new(directory, StorageFacts::of(directory)?, true)),
         }
     }
 
-    fn of_folder(folder: &Path) -> Result<Self, BenchError> {
-        let path = folder.to_owned();
-        let Self { facts, .. } = Self::found(folder)?;
+    fn of_directory(directory: &Path) -> Result<Self, BenchError> {
+        let path = directory.to_owned();
+        let Self { facts, .. } = Self::found(directory)?;
         if facts.read_only {
             return Err(BenchError::ReadOnly(path));
         }
@@ -123,19 +123,19 @@ impl Place {
                 free_bytes,
             });
         }
-        let scratch = Scratch::new(folder).map_err(|source| BenchError::NoTestFiles { path, source })?;
+        let scratch = Scratch::new(directory).map_err(|source| BenchError::NoTestFiles { path, source })?;
         let probe = Probe::new(scratch.path())?;
         let has_cold = can_be_cold(scratch.path());
         Ok(Self {
             scratch: Some(scratch),
             probe: Some(probe),
-            ..Self::new(folder, facts, has_cold)
+            ..Self::new(directory, facts, has_cold)
         })
     }
 
-    fn new(folder: &Path, facts: StorageFacts, has_cold: bool) -> Self {
+    fn new(directory: &Path, facts: StorageFacts, has_cold: bool) -> Self {
         Self {
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             facts,
             scratch: None,
             has_cold,
@@ -167,7 +167,7 @@ impl Place {
         })
     }
 
-    /// Whether a method is to be had here. Without a folder to try it in, the trial tells.
+    /// Whether a method is to be had here. Without a directory to try it in, the trial tells.
     pub fn availability(&mut self, method: &Method) -> Availability {
         self.probe
             .as_mut()
@@ -271,7 +271,7 @@ impl Place {
 
     fn refused(&self, layout: &Layout, why: String) -> BenchError {
         BenchError::Layout {
-            path: self.folder.clone(),
+            path: self.directory.clone(),
             layout: layout.to_string(),
             why,
         }
@@ -283,11 +283,11 @@ impl Place {
         if *layout != Layout::Fragmented && hole_bytes.is_none() {
             return None;
         }
-        let folder = self.scratch.as_ref()?.path();
+        let directory = self.scratch.as_ref()?.path();
         if !self.layouts.contains_key(layout) {
             let tried = match hole_bytes {
-                None => layout::try_fragments(folder),
-                Some(hole_bytes) => layout::try_holes(folder, hole_bytes),
+                None => layout::try_fragments(directory),
+                Some(hole_bytes) => layout::try_holes(directory, hole_bytes),
             };
             let why = tried.unwrap_or_else(|error| Err(format!("the layout could not be tried: {error}")));
             self.layouts.insert(layout.clone(), why.err());
@@ -314,7 +314,7 @@ impl Place {
 
     /// The path of a file of ours.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.scratch.as_ref().map_or(&*self.folder, Scratch::path).join(name)
+        self.scratch.as_ref().map_or(&*self.directory, Scratch::path).join(name)
     }
 
     /// Whether what a process reads here is accounted to a device of this machine.
@@ -363,7 +363,7 @@ impl Place {
     pub fn record(&self) -> record::Storage {
         let facts = &self.facts;
         record::Storage {
-            path: self.folder.to_string_lossy().into_owned(),
+            path: self.directory.to_string_lossy().into_owned(),
             file_system: facts.file_system.clone(),
             mount_options: facts.mount_options.clone(),
             mount_point: facts
@@ -372,10 +372,10 @@ impl Place {
                 .map(|point| point.to_string_lossy().into_owned()),
             block_bytes: Some(facts.block_bytes),
             free_bytes: Some(facts.free_bytes),
-            // Folders have none: asked of the file that is given, or of the first that is made.
+            // Directories have none: asked of the file that is given, or of the first that is made.
             direct_alignment_bytes: self
                 .given_bytes()
-                .and_then(|_| seekless::direct_alignment(&self.folder)),
+                .and_then(|_| seekless::direct_alignment(&self.directory)),
             device: facts.device.as_ref().map(|device| record::Device {
                 name: device.name.clone(),
                 below: device.disk_names(),
@@ -388,7 +388,7 @@ impl Place {
                 max_request_kib: device.max_request_kib,
                 write_cache: device.write_cache.clone(),
             }),
-            id: Some(identity::of(&self.folder, facts)),
+            id: Some(identity::of(&self.directory, facts)),
             ..record::Storage::default()
         }
     }
@@ -409,8 +409,8 @@ fn stream_seed(seed: u64, bytes: u64, index: u32) -> u64 {
 const LEAST_FREE_BYTES: u64 = 64 << 20;
 
 /// Whether a file can be made to leave the page cache here.
-fn can_be_cold(folder: &Path) -> bool {
-    let path = folder.join("cold");
+fn can_be_cold(directory: &Path) -> bool {
+    let path = directory.join("cold");
     let written = fs::File::create_new(&path).and_then(|mut file| file.write_all(&[1; 4096]));
     let dropped = written.is_ok().then(|| cache::drop_file(&path).ok()).flatten();
     let _ = fs::remove_file(&path);

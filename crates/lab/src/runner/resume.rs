@@ -39,7 +39,7 @@ pub enum Obstacle {
     /// The number of storages given is not the one that it measured.
     #[error("the number of storages that it measured is {0}")]
     Storages(usize),
-    /// A folder is on another storage.
+    /// A directory is on another storage.
     #[error("it measured another storage: {file_system} on {}", device.as_deref().unwrap_or("no device"))]
     Storage {
         /// The file system that it measured.

@@ -269,7 +269,7 @@ impl Runner<'_> {
         for index in 0..self.places.len() {
             let place = &self.places[index];
             if let Some(bytes) = place.given_bytes() {
-                let seeks = Seeks::within(&place.folder, bytes, self.bench.seed);
+                let seeks = Seeks::within(&place.directory, bytes, self.bench.seed);
                 let random_read = seeks.map_or(Duration::ZERO, |seeks| seeks.apart);
                 speeds = Speeds {
                     read: 1e9,

@@ -338,7 +338,7 @@ impl Runner<'_> {
             jobs: jobs(contest, files),
             drawing: files.drawing,
             work_ns_per_kib: contest.work_ns_per_kib,
-            device_folders: self.device_folders(contest),
+            device_directories: self.device_directories(contest),
             cgroup: group.as_ref().map(|group| group.path().into()),
             sync_target: contest.operation == Operation::Copy && contest.durability == Durability::Fsync,
             rehearse: contest.cache == Cache::Over,
@@ -411,14 +411,14 @@ impl Runner<'_> {
     }
 
     /// The devices that a trial reads, each once.
-    fn device_folders(&self, contest: &Contest) -> Vec<OsString> {
+    fn device_directories(&self, contest: &Contest) -> Vec<OsString> {
         let places = [Some(contest.storage), contest.other_storage];
-        let mut folders: Vec<OsString> = Vec::new();
+        let mut directories: Vec<OsString> = Vec::new();
         for place in places.into_iter().flatten() {
-            let folder = device_folder(&self.places[place]);
-            folders.extend(folder.filter(|folder| !folders.contains(folder)));
+            let directory = device_directory(&self.places[place]);
+            directories.extend(directory.filter(|directory| !directories.contains(directory)));
         }
-        folders
+        directories
     }
 
     /// Removes what a trial wrote.
@@ -432,7 +432,7 @@ impl Runner<'_> {
     /// Waits until what was written or removed before is so on the devices.
     fn settle(&self) {
         for place in self.places.iter().filter(|place| place.scratch.is_some()) {
-            seekless::cache::sync_storage(&place.folder);
+            seekless::cache::sync_storage(&place.directory);
         }
     }
 
@@ -440,7 +440,7 @@ impl Runner<'_> {
     pub(super) fn null_trial(&self) -> Result<Option<f64>, BenchError> {
         let spec = Spec {
             jobs: vec![Job::default()],
-            device_folders: self.places.first().and_then(device_folder).into_iter().collect(),
+            device_directories: self.places.first().and_then(device_directory).into_iter().collect(),
             ..Spec::default()
         };
         match Child::start(&self.bench.program, &spec, self.stop)?.run(Duration::MAX)? {
@@ -459,8 +459,8 @@ fn is_small_and_warm(contest: &Contest) -> bool {
 /// How much longer than the budget a trial may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn device_folder(place: &Place) -> Option<OsString> {
-    Some(place.facts.device.as_ref()?.sys_folder.clone().into())
+fn device_directory(place: &Place) -> Option<OsString> {
+    Some(place.facts.device.as_ref()?.sys_directory.clone().into())
 }
 
 /// The seed by which the blocks of a round are drawn.

@@ -22,10 +22,10 @@ impl Runner<'_> {
     /// Waits until nobody else uses the devices. The clock of the run stands still meanwhile.
     pub(super) fn wait_for_others(&mut self) {
         let devices = self.places.iter().filter_map(|place| place.facts.device.as_ref());
-        let folders: Vec<_> = devices.map(|device| device.sys_folder.clone()).collect();
+        let directories: Vec<_> = devices.map(|device| device.sys_directory.clone()).collect();
         let start = Instant::now();
         let mut quiet = GLANCE;
-        while !self.stop.is_requested() && self.waited + start.elapsed() < MOST && are_used(&folders, quiet) {
+        while !self.stop.is_requested() && self.waited + start.elapsed() < MOST && are_used(&directories, quiet) {
             if quiet == GLANCE && self.waited.is_zero() {
                 self.watch.event(&Event::Yielding);
             }
@@ -40,11 +40,11 @@ impl Runner<'_> {
 }
 
 /// Whether others use one of these devices.
-fn are_used<P: AsRef<Path>>(folders: &[P], (watch, few): Quiet) -> bool {
+fn are_used<P: AsRef<Path>>(directories: &[P], (watch, few): Quiet) -> bool {
     let all = || {
-        folders
+        directories
             .iter()
-            .filter_map(|folder| requests_of(folder.as_ref()))
+            .filter_map(|directory| requests_of(directory.as_ref()))
             .sum::<u64>()
     };
     let (before, start) = (all(), Instant::now());
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn a_device_is_in_use_while_its_requests_grow() {
-        let folder = tempfile::tempdir().unwrap();
-        let stat = folder.path().join("stat");
+        let directory = tempfile::tempdir().unwrap();
+        let stat = directory.path().join("stat");
         let tell = |reads: u64| fs::write(&stat, format!("{reads} 0 8 0 5 0 8 0 0 0 0\n")).unwrap();
         tell(10);
-        assert!(!are_used(&[folder.path()], GLANCE));
+        assert!(!are_used(&[directory.path()], GLANCE));
         std::thread::scope(|scope| {
             let grows = scope.spawn(|| {
                 for reads in 10..100 {
@@ -77,10 +77,10 @@ mod tests {
                     std::thread::sleep(Duration::from_millis(5));
                 }
             });
-            assert!(are_used(&[folder.path()], AGAIN));
+            assert!(are_used(&[directory.path()], AGAIN));
             grows.join().unwrap();
         });
-        assert!(!are_used(&[folder.path()], GLANCE));
+        assert!(!are_used(&[directory.path()], GLANCE));
         assert!(!are_used(&["/nowhere"], GLANCE), "what does not tell is not in use");
     }
 }

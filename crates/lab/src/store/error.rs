@@ -1,4 +1,4 @@
-//! What the folder of runs refuses, and why.
+//! What the directory of runs refuses, and why.
 
 use std::path::PathBuf;
 
@@ -9,20 +9,20 @@ use super::LIMIT_BYTES;
 /// Why a document was not found, read, written or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The user has no home folder.
-    #[error("there is no home folder")]
+    /// The user has no home directory.
+    #[error("there is no home directory")]
     NoHome(#[source] etcetera::HomeDirError),
     /// The system refused.
     #[error("{}: {doing} failed", path.display())]
     System {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
         /// What was tried.
         doing: &'static str,
         /// The system's reason.
         source: std::io::Error,
     },
-    /// A path leads to a folder, a device or the like.
+    /// A path leads to a directory, a device or the like.
     #[error("{}: is no regular file, so no run: name the JSON file of one", .0.display())]
     NotRegular(PathBuf),
     /// The document is not to be read.

@@ -54,8 +54,8 @@ mod tests {
 
     #[test]
     fn a_run_under_way_has_one_document_unless_somebody_else_writes_to_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::new(folder.path().to_owned());
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::new(directory.path().to_owned());
         let mut run = simulation::run(&[], 0);
         let mut kept = Kept::new(store.clone(), None);
         kept.save(&run).unwrap();
@@ -81,7 +81,7 @@ mod tests {
         seconds.sort_by(f64::total_cmp);
         assert_eq!(seconds, [8.0, 9.0]);
         assert_eq!(
-            fs::read_dir(folder.path().join("runs")).unwrap().count(),
+            fs::read_dir(directory.path().join("runs")).unwrap().count(),
             2,
             "nothing is left beside"
         );

@@ -1,4 +1,4 @@
-//! The folder of runs: saving, listing, finding, importing and removing documents.
+//! The directory of runs: saving, listing, finding, importing and removing documents.
 //!
 //! Nothing is sent anywhere: a run that is passed on is a file. One's own runs are in `runs/`, those of others in `imported/`, beside each other. No document is ever written over.
 //! What does not read is named and left alone.
@@ -53,40 +53,40 @@ impl Document {
     }
 }
 
-/// The folder of runs.
+/// The directory of runs.
 #[derive(Clone, Debug)]
 pub struct Store {
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Store {
-    /// The store in the user's data folder.
+    /// The store in the user's data directory.
     pub fn of_user() -> Result<Self, StoreError> {
-        let folders = etcetera::choose_base_strategy().map_err(StoreError::NoHome)?;
-        Ok(Self::new(folders.data_dir().join("seekless")))
+        let directories = etcetera::choose_base_strategy().map_err(StoreError::NoHome)?;
+        Ok(Self::new(directories.data_dir().join("seekless")))
     }
 
-    /// The store in a folder, which need not exist yet.
+    /// The store in a directory, which need not exist yet.
     #[must_use]
-    pub fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory }
     }
 
-    /// The file for what is said by a process that measures in the background. Its folder is made.
+    /// The file for what is said by a process that measures in the background. Its directory is made.
     pub fn log_path(&self) -> Result<PathBuf, StoreError> {
-        self.make_folder()?;
-        Ok(self.folder.join("sittings.log"))
+        self.make_directory()?;
+        Ok(self.directory.join("sittings.log"))
     }
 
-    fn make_folder(&self) -> Result<(), StoreError> {
-        // A data folder is its user's alone (XDG Base Directory Specification).
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
-        made.map_err(system(&self.folder, "making the folder"))
+    fn make_directory(&self) -> Result<(), StoreError> {
+        // A data directory is its user's alone (XDG Base Directory Specification).
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
+        made.map_err(system(&self.directory, "making the directory"))
     }
 
     /// Saves a run of one's own, and gives its file.
     pub fn save(&self, run: &Run) -> Result<PathBuf, StoreError> {
-        write_new(&self.folder_of(Origin::Own), &file_name(&run.id), run)
+        write_new(&self.directory_of(Origin::Own), &file_name(&run.id), run)
     }
 
     /// Keeps a run of others; gives its document, and whether it is new.
@@ -105,7 +105,7 @@ impl Store {
         if held >= LIMIT_BYTES {
             return Err(StoreError::Full(held));
         }
-        let path = write_new(&self.folder_of(Origin::Imported), &name, run)?;
+        let path = write_new(&self.directory_of(Origin::Imported), &name, run)?;
         let bytes = fs::metadata(&path).map_or(0, |metadata| metadata.len());
         Ok((kept(path, Origin::Imported, bytes), true))
     }
@@ -114,7 +114,7 @@ impl Store {
     pub fn documents(&self) -> Result<Vec<Document>, StoreError> {
         let mut documents = Vec::new();
         for origin in [Origin::Own, Origin::Imported] {
-            documents.extend(list(&self.folder_of(origin), origin)?);
+            documents.extend(list(&self.directory_of(origin), origin)?);
         }
         documents.sort_by(|one, other| one.origin.cmp(&other.origin).then(other.id.cmp(&one.id)));
         Ok(documents)
@@ -184,8 +184,8 @@ impl Store {
         }
     }
 
-    fn folder_of(&self, origin: Origin) -> PathBuf {
-        self.folder.join(match origin {
+    fn directory_of(&self, origin: Origin) -> PathBuf {
+        self.directory.join(match origin {
             Origin::Imported => "imported",
             Origin::Own | Origin::File => "runs",
         })
@@ -267,14 +267,14 @@ fn of_file(path: &Path) -> Result<Document, StoreError> {
     })
 }
 
-fn list(folder: &Path, origin: Origin) -> Result<Vec<Document>, StoreError> {
-    let entries = match fs::read_dir(folder) {
+fn list(directory: &Path, origin: Origin) -> Result<Vec<Document>, StoreError> {
+    let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(system(folder, "listing it"))?,
+        entries => entries.map_err(system(directory, "listing it"))?,
     };
     let mut documents = Vec::new();
     for entry in entries {
-        let path = entry.map_err(system(folder, "listing it"))?.path();
+        let path = entry.map_err(system(directory, "listing it"))?.path();
         let is_hidden = path
             .file_name()
             .is_some_and(|name| name.to_string_lossy().starts_with('.'));
@@ -319,30 +319,30 @@ fn file_name(id: &str) -> String {
 }
 
 /// Writes a document to a file of this name, or of the name with a number where that is taken: beside it, synced, renamed.
-fn write_new(folder: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreError> {
-    // A data folder is its user's alone (XDG Base Directory Specification).
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(system(folder, "making the folder"))?;
-    let text = document(folder, run)?;
+fn write_new(directory: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreError> {
+    // A data directory is its user's alone (XDG Base Directory Specification).
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(system(directory, "making the directory"))?;
+    let text = document(directory, run)?;
     let mut beside = tempfile::Builder::new()
         .prefix(".seekless-")
         // As any new file: the user's mask takes away from it.
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)
-        .map_err(system(folder, "making a file in it"))?;
+        .tempfile_in(directory)
+        .map_err(system(directory, "making a file in it"))?;
     let written = beside.write_all(text.as_bytes());
     let written = written.and_then(|()| beside.as_file().sync_all());
-    written.map_err(system(folder, "writing a file in it"))?;
+    written.map_err(system(directory, "writing a file in it"))?;
     for number in 0_u64.. {
-        let path = folder.join(if number == 0 {
+        let path = directory.join(if number == 0 {
             format!("{name}.json")
         } else {
             format!("{name}-{number}.json")
         });
         match beside.persist_noclobber(&path) {
             Ok(_) => {
-                let synced = File::open(folder).and_then(|folder| folder.sync_all());
-                return synced.map(|()| path).map_err(system(folder, "syncing it"));
+                let synced = File::open(directory).and_then(|directory| directory.sync_all());
+                return synced.map(|()| path).map_err(system(directory, "syncing it"));
             }
             Err(error) if error.error.kind() == ErrorKind::AlreadyExists => beside = error.file,
             Err(error) => return Err(system(&path, "writing it")(error.error)),

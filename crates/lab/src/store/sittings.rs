@@ -20,7 +20,7 @@ impl Store {
     /// from being read.
     ///
     /// # Errors
-    /// Where the folder cannot be listed.
+    /// Where the directory cannot be listed.
     pub fn sittings(&self, run: &Run) -> Result<(Vec<Run>, Vec<StoreError>), StoreError> {
         let started: Option<jiff::Timestamp> = run.started.parse().ok();
         let oldest = started.and_then(|now| {

@@ -12,9 +12,9 @@ fn run(id: &str) -> Run {
 }
 
 fn store() -> (tempfile::TempDir, Store) {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::new(folder.path().join("seekless"));
-    (folder, store)
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::new(directory.path().join("seekless"));
+    (directory, store)
 }
 
 fn ids(store: &Store) -> Vec<String> {
@@ -24,7 +24,7 @@ fn ids(store: &Store) -> Vec<String> {
 
 #[test]
 fn a_saved_run_is_found_by_its_id_a_beginning_of_it_latest_and_its_path() {
-    let (_folder, store) = store();
+    let (_directory, store) = store();
     assert!(store.documents().unwrap().is_empty());
     for id in ["2026-11-20T10-00-00-read", "2026-11-21T10-00-00-copy"] {
         store.save(&run(id)).unwrap();
@@ -45,18 +45,18 @@ fn a_saved_run_is_found_by_its_id_a_beginning_of_it_latest_and_its_path() {
 
 #[test]
 fn only_its_user_may_enter_a_store_that_is_made() {
-    let (_folder, store) = store();
+    let (_directory, store) = store();
     let path = store.save(&run("first")).unwrap();
-    for folder in path.ancestors().skip(1).take(2) {
-        let mode = fs::metadata(folder).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o700, "{}", folder.display());
+    for directory in path.ancestors().skip(1).take(2) {
+        let mode = fs::metadata(directory).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{}", directory.display());
     }
 }
 
 #[test]
 fn a_document_that_is_written_again_keeps_its_mode_and_a_link_to_it_stays_a_link() {
-    let (folder, store) = store();
-    let (path, link) = (store.save(&run("first")).unwrap(), folder.path().join("link.json"));
+    let (directory, store) = store();
+    let (path, link) = (store.save(&run("first")).unwrap(), directory.path().join("link.json"));
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     std::os::unix::fs::symlink(&path, &link).unwrap();
     replace(
@@ -74,7 +74,7 @@ fn a_document_that_is_written_again_keeps_its_mode_and_a_link_to_it_stays_a_link
 
 #[test]
 fn a_run_never_takes_the_place_of_another() {
-    let (_folder, store) = store();
+    let (_directory, store) = store();
     let first = store.save(&run("same")).unwrap();
     let second = store.save(&Run { seed: 2, ..run("same") });
     assert_eq!(second.unwrap().file_stem().unwrap(), "same-1");
@@ -82,10 +82,10 @@ fn a_run_never_takes_the_place_of_another() {
 }
 
 #[test]
-fn a_name_from_a_stranger_stays_in_the_folder() {
-    let (folder, store) = store();
+fn a_name_from_a_stranger_stays_in_the_directory() {
+    let (directory, store) = store();
     let (document, is_new) = store.import(&run("../../x\n\u{1b}[2J/y")).unwrap();
-    assert!(is_new && document.path.starts_with(folder.path().join("seekless/imported")));
+    assert!(is_new && document.path.starts_with(directory.path().join("seekless/imported")));
     assert_eq!(document.id, "imported-.._.._x___2J_y");
     store.save(&run(&format!(".{}", "long".repeat(1000)))).unwrap();
     assert_eq!(ids(&store).len(), 2);
@@ -93,7 +93,7 @@ fn a_name_from_a_stranger_stays_in_the_folder() {
 
 #[test]
 fn what_was_imported_stays_apart_and_is_imported_once() {
-    let (_folder, store) = store();
+    let (_directory, store) = store();
     store.save(&run("2026-a")).unwrap();
     assert!(store.import(&run("2026-b")).unwrap().1);
     let (again, is_new) = store.import(&run("2026-b")).unwrap();
@@ -109,7 +109,7 @@ fn what_was_imported_stays_apart_and_is_imported_once() {
 
 #[test]
 fn what_is_removed_is_gone_and_nothing_else() {
-    let (_folder, store) = store();
+    let (_directory, store) = store();
     for id in ["a", "b"] {
         store.save(&run(id)).unwrap();
     }
@@ -119,7 +119,7 @@ fn what_is_removed_is_gone_and_nothing_else() {
 
 #[test]
 fn what_is_beyond_a_size_is_the_oldest() {
-    let (_folder, store) = store();
+    let (_directory, store) = store();
     for (age, id) in [(3, "b"), (2, "c"), (1, "a")] {
         let path = store.save(&run(id)).unwrap();
         let then = std::time::SystemTime::now() - std::time::Duration::from_hours(age);
@@ -142,9 +142,9 @@ fn what_is_beyond_a_size_is_the_oldest() {
 
 #[test]
 fn a_damaged_document_is_listed_and_named_when_it_is_read() {
-    let (folder, store) = store();
+    let (directory, store) = store();
     store.save(&run("good")).unwrap();
-    let damaged = folder.path().join("seekless/runs/broken.json");
+    let damaged = directory.path().join("seekless/runs/broken.json");
     fs::write(&damaged, "{\"version\": 1").unwrap();
     let error = store.find("broken".as_ref()).unwrap().read().unwrap_err();
     let error = seekless::full_text(&error);
@@ -153,12 +153,12 @@ fn a_damaged_document_is_listed_and_named_when_it_is_read() {
 }
 
 #[test]
-fn a_folder_is_no_run_and_a_file_of_several_documents_is_split() {
-    let (folder, store) = store();
-    let error = store.find(folder.path().as_os_str()).unwrap_err().to_string();
+fn a_directory_is_no_run_and_a_file_of_several_documents_is_split() {
+    let (directory, store) = store();
+    let error = store.find(directory.path().as_os_str()).unwrap_err().to_string();
     assert!(error.contains("is no regular file"), "{error}");
     let text = seekless_record::to_json(&run("a")).unwrap();
-    let path = folder.path().join("two");
+    let path = directory.path().join("two");
     fs::write(&path, format!("{text}{text}")).unwrap();
     let documents = split(&path).unwrap();
     assert_eq!(documents.len(), 2);

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 
 use super::{Store, StoreError, system};
 
-/// Held while a bench measures: a lock on a file in the store's folder. The kernel releases it with its process.
+/// Held while a bench measures: a lock on a file in the store's directory. The kernel releases it with its process.
 #[derive(Debug)]
 pub struct MeasuringLock {
     _file: File,
@@ -18,8 +18,8 @@ pub struct Measuring(pub Option<u32>);
 impl Store {
     /// Takes the lock for measuring, or tells who has it.
     pub fn try_measuring(&self) -> Result<Result<MeasuringLock, Measuring>, StoreError> {
-        self.make_folder()?;
-        let path = self.folder.join("measuring.lock");
+        self.make_directory()?;
+        let path = self.directory.join("measuring.lock");
         let mut open = File::options();
         let opened = open.read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = opened.map_err(system(&path, "opening it"))?;
@@ -48,8 +48,8 @@ mod tests {
 
     #[test]
     fn one_measures_at_a_time_and_the_other_is_told_who() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::new(folder.path().join("seekless"));
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::new(directory.path().join("seekless"));
         let lock = store.try_measuring().unwrap().unwrap();
         let holder = store.try_measuring().unwrap().unwrap_err();
         assert_eq!(holder, Measuring(Some(std::process::id())));

@@ -328,8 +328,8 @@ fn planned_for(spec: &Spec, plan: Plan) -> Result<Planned, TrialError> {
 /// Whether a sustained write ends before this job: files so far took these seconds each, and all of them `elapsed`.
 fn is_over(bounds: Bounds, so_far: &[f64], elapsed: f64, next: &Job) -> io::Result<bool> {
     let Some(last) = so_far.last() else { return Ok(false) };
-    let folder = Path::new(&next.target).parent().unwrap_or(Path::new("."));
-    let left_bytes = sys::file_system(folder)?.free_bytes.saturating_sub(next.bytes);
+    let directory = Path::new(&next.target).parent().unwrap_or(Path::new("."));
+    let left_bytes = sys::file_system(directory)?.free_bytes.saturating_sub(next.bytes);
     let is_late = bounds.seconds.is_some_and(|seconds| elapsed + last > seconds);
     Ok(is_late || left_bytes < bounds.free_bytes || (bounds.settles && has_settled(so_far)))
 }

@@ -36,14 +36,17 @@ impl Counters {
 
 /// What all devices of a trial did together; `None` where one of them does not tell.
 fn devices_use(spec: &Spec) -> Option<DeviceUse> {
-    let mut devices = spec.device_folders.iter().map(|folder| device_use(Path::new(folder)));
+    let mut devices = spec
+        .device_directories
+        .iter()
+        .map(|directory| device_use(Path::new(directory)));
     let first = devices.next()??;
     devices.try_fold(first, |sum, next| Some(combined(sum, next?, u64::saturating_add)))
 }
 
 /// The requests that a device has completed; `None` where it does not tell.
-pub fn requests_of(folder: &Path) -> Option<u64> {
-    device_use(folder).map(|device| device.reads + device.writes)
+pub fn requests_of(directory: &Path) -> Option<u64> {
+    device_use(directory).map(|device| device.reads + device.writes)
 }
 
 /// The counts of one, each combined with that of the other.
@@ -60,8 +63,8 @@ pub(super) fn combined(one: DeviceUse, other: DeviceUse, with: fn(u64, u64) -> u
 }
 
 /// Reads a device's `stat` (the kernel's Documentation/block/stat.rst): requests and sectors of 512 bytes.
-fn device_use(folder: &Path) -> Option<DeviceUse> {
-    let text = fs::read_to_string(folder.join("stat")).ok()?;
+fn device_use(directory: &Path) -> Option<DeviceUse> {
+    let text = fs::read_to_string(directory.join("stat")).ok()?;
     let numbers: Vec<u64> = text
         .split_whitespace()
         .map_while(|number| number.parse().ok())

@@ -37,8 +37,8 @@ pub struct Spec {
     pub drawing: Option<Drawing>,
     /// Extra work of consumer or producer, in nanoseconds per KiB.
     pub work_ns_per_kib: u64,
-    /// The devices' folders in `/sys`, whose requests are counted together.
-    pub device_folders: Vec<OsString>,
+    /// The devices' directories in `/sys`, whose requests are counted together.
+    pub device_directories: Vec<OsString>,
     /// A memory control group to join first.
     pub cgroup: Option<OsString>,
     /// Whether the target of a command is synced inside the clock, as the methods beside it sync theirs.

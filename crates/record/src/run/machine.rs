@@ -1,4 +1,4 @@
-//! What a run happened on: the machine, and what lies behind the folders measured.
+//! What a run happened on: the machine, and what lies behind the directories measured.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub struct Machine {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Storage {
-    /// The folder measured, as given.
+    /// The directory measured, as given.
     pub path: String,
     /// The file system's name, as in `ext4`.
     pub file_system: String,

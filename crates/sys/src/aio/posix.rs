@@ -230,8 +230,8 @@ mod tests {
 
     #[test]
     fn the_systems_error_is_the_requests() {
-        let folder = tempfile::NamedTempFile::new().unwrap();
-        let file = Arc::new(File::open(folder.path()).unwrap());
+        let directory = tempfile::NamedTempFile::new().unwrap();
+        let file = Arc::new(File::open(directory.path()).unwrap());
         let mut slot = aio();
         slot.start_write(&file, 0, 10).unwrap();
         assert_eq!(slot.wait().unwrap_err().raw_os_error(), Some(libc::EBADF));

@@ -1,6 +1,6 @@
 //! Every other Unix: plain files, POSIX calls, and `Unavailable` for all the rest. Type-checked for FreeBSD.
 //!
-//! A system that turns out to matter gets a folder of its own beside `linux` and `macos`.
+//! A system that turns out to matter gets a directory of its own beside `linux` and `macos`.
 
 use std::convert::Infallible;
 use std::ffi::{CStr, OsStr};
@@ -37,10 +37,10 @@ pub fn lower_priority() -> io::Result<Support<()>> {
 /// Memory is not set aside for maps on FreeBSD, so mmap(2) has no flag against it.
 pub(crate) const MAP_NORESERVE: libc::c_int = 0;
 
-/// Opens a file in a folder (openat(2)), never leaking it into child processes; writing through is `O_SYNC`. A new one gets
-/// `mode`, less the umask.
+/// Opens a file in a directory (openat(2)), never leaking it into child processes; writing through is `O_SYNC`. A new
+/// one gets `mode`, less the umask.
 pub(crate) fn open_at(
-    folder: BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
     path: &Path,
     how: Opening,
     mut flags: OFlags,
@@ -50,12 +50,12 @@ pub(crate) fn open_at(
         return Ok(Support::Unavailable("direct I/O is not used on this system"));
     }
     flags.set(OFlags::SYNC, how.write_through);
-    let file = rustix::io::retry_on_intr(|| rustix::fs::openat(folder, path, flags, Mode::from_raw_mode(mode)))?;
+    let file = rustix::io::retry_on_intr(|| rustix::fs::openat(directory, path, flags, Mode::from_raw_mode(mode)))?;
     Ok(Support::Available(file.into()))
 }
 
 /// `Unavailable`: Linux and macOS only.
-pub(crate) fn exchange(_folder: BorrowedFd<'_>, _one: &OsStr, _other: &OsStr) -> io::Result<Support<()>> {
+pub(crate) fn exchange(_directory: BorrowedFd<'_>, _one: &OsStr, _other: &OsStr) -> io::Result<Support<()>> {
     Ok(Support::Unavailable(MISSING))
 }
 
@@ -252,8 +252,8 @@ pub(crate) fn errno_location() -> *mut libc::c_int {
     unsafe { location() }
 }
 
-/// Tells all entries of an open directory with inode and type, from the beginning, but for `.` and `..`: readdir(3). `None`, as
-/// there are no more.
+/// Tells all entries of an open directory with inode and type, from the beginning, but for `.` and `..`: readdir(3).
+/// `None`, as there are no more.
 pub fn list_entries(directory: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, FileType)) -> io::Result<Option<u64>> {
     for entry in Dir::read_from(directory)? {
         let entry = entry?;

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use crate::folder::Folder;
+use crate::directory::Directory;
 use crate::support::Support;
 use crate::types::{ExtendedAttributes, Extent, LeaseKind};
 
@@ -131,12 +131,12 @@ pub fn is_locked(_device: u64, _inode: u64) -> bool {
 }
 
 /// `Unavailable`: Linux only.
-pub fn unnamed_file(_folder: &Folder) -> io::Result<Support<(File, PathBuf)>> {
+pub fn unnamed_file(_directory: &Directory) -> io::Result<Support<(File, PathBuf)>> {
     Ok(Support::Unavailable("files without a name exist on Linux only"))
 }
 
 /// Never called: there is no file without a name.
-pub fn name_file(_unnamed: &Path, _folder: &Folder, _name: &OsStr) -> io::Result<()> {
+pub fn name_file(_unnamed: &Path, _directory: &Directory, _name: &OsStr) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -151,8 +151,8 @@ pub fn leases_bind_all_writers(_file: impl AsFd) -> io::Result<bool> {
     Ok(false)
 }
 
-/// `Unavailable`: there is no call relative to a folder.
-pub fn extended_attributes_at(_folder: BorrowedFd<'_>, _name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
+/// `Unavailable`: there is no call relative to a directory.
+pub fn extended_attributes_at(_directory: BorrowedFd<'_>, _name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
     Ok(Support::Unavailable(
         "those of links and devices cannot be asked for here",
     ))

@@ -1,4 +1,4 @@
-//! What a [`Ring`] promises, on files of the temporary folder; skipped aloud where there is no `io_uring`.
+//! What a [`Ring`] promises, on files of the temporary directory; skipped aloud where there is no `io_uring`.
 
 use std::os::unix::fs::FileExt;
 

@@ -67,7 +67,7 @@ impl Job<'_> {
     fn root(&mut self, root: &Root, watch: &mut dyn Watch) -> Total {
         let mut total = Total {
             path: root.path.clone(),
-            is_folder: root.is_folder,
+            is_directory: root.is_directory,
             ..Total::default()
         };
         let mut walk = self.selection.walk(root);
@@ -148,7 +148,7 @@ impl Job<'_> {
                 watch.failed(&error.0, &error.1);
             }
             Some(Ok(done)) => {
-                if root.is_folder && self.is_repeated(&done) {
+                if root.is_directory && self.is_repeated(&done) {
                     total.repeated += 1;
                 } else {
                     total.count(&done.state);

@@ -1,7 +1,7 @@
-//! What of files and folders is in the page cache, dropping them from it and warming them.
+//! What of files and directories is in the page cache, dropping them from it and warming them.
 //!
 //! Each file is looked at once, however many names it has and however often it is named. Symbolic links are followed
-//! where they are named, and never inside a folder. Memory does not grow with the number of files, but for one entry for
+//! where they are named, and never inside a directory. Memory does not grow with the number of files, but for one entry for
 //! each file with several names. What was done is always read back.
 //!
 //! ```
@@ -18,9 +18,9 @@
 //!         eprintln!("{}: {reason}", path.display());
 //!     }
 //! }
-//! # let folder = tempfile::tempdir()?;
-//! # std::fs::write(folder.path().join("file"), b"bytes")?;
-//! let selection = Selection::new([folder.path()], false)?;
+//! # let directory = tempfile::tempdir()?;
+//! # std::fs::write(directory.path().join("file"), b"bytes")?;
+//! let selection = Selection::new([directory.path()], false)?;
 //! for total in cache::show(&selection, &Control::default(), &mut Silent) {
 //!     println!("{} of {} bytes resident", total.resident_bytes, total.cacheable_bytes);
 //! }
@@ -45,7 +45,7 @@ use batch::{Acted, run};
 pub struct FileState {
     /// Its path, below the one that was named.
     pub path: PathBuf,
-    /// Whether it was named itself, rather than found in a folder.
+    /// Whether it was named itself, rather than found in a directory.
     pub is_named: bool,
     /// Its size.
     pub bytes: u64,
@@ -61,9 +61,9 @@ pub struct Total {
     /// The path.
     #[serde(skip)]
     pub path: PathBuf,
-    /// Whether it is a folder.
+    /// Whether it is a directory.
     #[serde(skip)]
-    pub is_folder: bool,
+    pub is_directory: bool,
     /// Files that were looked at; those that failed are not among them.
     pub files: u64,
     /// The sum of their sizes.
@@ -81,15 +81,15 @@ pub struct Total {
     pub partial_files: u64,
     /// Files of which it cannot be known.
     pub unknown_files: u64,
-    /// Files and folders that could not be opened, read or listed.
+    /// Files and directories that could not be opened, read or listed.
     pub failed: u64,
     /// Further names of files that were looked at already.
     pub repeated: u64,
-    /// Symbolic links, which are not followed inside folders.
+    /// Symbolic links, which are not followed inside directories.
     pub links: u64,
     /// FIFOs, sockets and devices.
     pub special: u64,
-    /// Folders of other file systems, which were not entered.
+    /// Directories of other file systems, which were not entered.
     pub other_file_systems: u64,
 }
 
@@ -136,7 +136,7 @@ impl Total {
 pub trait Watch {
     /// A file was looked at, or done. May end the job.
     fn file(&mut self, file: &FileState) -> ControlFlow<()>;
-    /// A file or folder could not be opened, read or listed, and why; the rest goes on.
+    /// A file or directory could not be opened, read or listed, and why; the rest goes on.
     fn failed(&mut self, path: &Path, reason: &str);
 }
 

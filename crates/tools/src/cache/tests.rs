@@ -1,4 +1,4 @@
-//! The walk, what is counted, and what is told, on folders made for the occasion.
+//! The walk, what is counted, and what is told, on directories made for the occasion.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -37,8 +37,8 @@ fn shown(paths: &[&Path]) -> (Vec<Total>, Told) {
     (totals, told)
 }
 
-/// A folder with a file in a folder, a second name of it, a link, a socket, and a name that is no text.
-fn folder() -> tempfile::TempDir {
+/// A directory with a file in a directory, a second name of it, a link, a socket, and a name that is no text.
+fn directory() -> tempfile::TempDir {
     let all = tempfile::tempdir().unwrap();
     let path = all.path();
     fs::create_dir(path.join("inner")).unwrap();
@@ -53,8 +53,8 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_folder_is_counted_with_each_file_once() {
-    let all = folder();
+fn a_directory_is_counted_with_each_file_once() {
+    let all = directory();
     let (totals, told) = shown(&[all.path()]);
     let [total] = totals.as_slice() else {
         panic!("{totals:?}")
@@ -76,8 +76,8 @@ fn a_folder_is_counted_with_each_file_once() {
 }
 
 #[test]
-fn a_file_or_folder_named_beside_the_folder_it_is_in_is_counted_once() {
-    let all = folder();
+fn a_file_or_directory_named_beside_the_directory_it_is_in_is_counted_once() {
+    let all = directory();
     let file = all.path().join("inner/file");
     for order in [[all.path(), &file], [&file, all.path()]] {
         let (totals, _) = shown(&order);
@@ -92,17 +92,17 @@ fn a_file_or_folder_named_beside_the_folder_it_is_in_is_counted_once() {
 
 #[test]
 fn a_link_is_followed_where_it_is_named() {
-    let all = folder();
+    let all = directory();
     let (totals, told) = shown(&[&all.path().join("link")]);
     assert_eq!((totals[0].files, totals[0].bytes), (1, 10_000));
     assert!(told.files[0].is_named && told.files[0].path.ends_with("link"));
     let (totals, _) = shown(&[&all.path().join("inner/circle")]);
-    assert!(totals[0].is_folder && totals[0].files == 3);
+    assert!(totals[0].is_directory && totals[0].files == 3);
 }
 
 #[test]
-fn what_is_neither_file_nor_folder_is_refused_before_anything_is_done() {
-    let all = folder();
+fn what_is_neither_file_nor_directory_is_refused_before_anything_is_done() {
+    let all = directory();
     let socket = all.path().join("socket");
     let error = Selection::new([all.path(), &socket], false).unwrap_err().to_string();
     assert!(error.contains("is a socket") && error.contains("socket"), "{error}");
@@ -129,7 +129,7 @@ fn files_are_told_in_the_order_of_the_walk_whatever_the_threads_do() {
 
 #[test]
 fn what_is_dropped_is_gone_and_what_is_warmed_is_there() {
-    let all = folder();
+    let all = directory();
     let selection = Selection::new([all.path()], false).unwrap();
     let mut told = Told::default();
     let warmed = warm(&selection, &Control::default(), &mut told).remove(0);
@@ -140,7 +140,7 @@ fn what_is_dropped_is_gone_and_what_is_warmed_is_there() {
     let dropped = drop(&selection, &Control::default(), &mut told).remove(0);
     assert_eq!(dropped.before_bytes, warmed.resident_bytes);
     if seekless::StorageFacts::of(all.path()).unwrap().file_system == "tmpfs" {
-        println!("skipped: the temporary folder is memory, which keeps its files");
+        println!("skipped: the temporary directory is memory, which keeps its files");
         assert_eq!(dropped.resident_bytes, dropped.before_bytes);
     } else {
         assert_eq!((dropped.resident_bytes, dropped.resident_files), (0, 0));
@@ -149,7 +149,7 @@ fn what_is_dropped_is_gone_and_what_is_warmed_is_there() {
 
 #[test]
 fn a_job_ends_where_its_watcher_or_its_stop_says_so() {
-    let all = folder();
+    let all = directory();
     let selection = Selection::new([all.path()], false).unwrap();
     let mut told = Told {
         end_after: Some(1),
@@ -163,7 +163,7 @@ fn a_job_ends_where_its_watcher_or_its_stop_says_so() {
 
 #[test]
 fn progress_tells_of_every_byte_once() {
-    let all = folder();
+    let all = directory();
     let selection = Selection::new([all.path().join("inner/file")], false).unwrap();
     drop(&selection, &Control::default(), &mut Told::default());
     let moved = std::sync::atomic::AtomicU64::new(0);

@@ -6,8 +6,8 @@
 //!
 //! ```
 //! use seekless_tools::cmp::{Request, Verdict, Wanted, compare};
-//! # let folder = tempfile::tempdir()?;
-//! # let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+//! # let directory = tempfile::tempdir()?;
+//! # let (one, other) = (directory.path().join("one"), directory.path().join("other"));
 //! # std::fs::write(&one, b"a\nb\n")?;
 //! # std::fs::write(&other, b"a\nc\n")?;
 //! let request = Request::new([one.into(), other.into()], Wanted::Difference);

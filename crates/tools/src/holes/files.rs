@@ -1,4 +1,4 @@
-//! The files that a job is about: those named, and those in folders, each once.
+//! The files that a job is about: those named, and those in directories, each once.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -11,19 +11,19 @@ use super::Stop;
 use super::zeros::PIECE_BYTES;
 use crate::walk::{FileAt, Found, Selection};
 
-/// What of folders was not worked on.
+/// What of directories was not worked on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
     /// Further names of files that were worked on already.
     pub repeated: u64,
     /// Symbolic links, FIFOs, sockets, devices.
     pub special: u64,
-    /// Folders of other file systems.
+    /// Directories of other file systems.
     pub other_file_systems: u64,
 }
 
 /// Works on each file, on several small ones at once, and tells what became of each, in the order in which the system lists
-/// them; `failed` is told of each folder that cannot be listed, and the reason. `Break` ends it, and so does `stop`.
+/// them; `failed` is told of each directory that cannot be listed, and the reason. `Break` ends it, and so does `stop`.
 pub fn each_file<T: Send>(
     selection: &Selection,
     stop: &Stop,

@@ -8,8 +8,8 @@
 //! Whoever is asked for a lease gets `SIGIO`, which ends a process that does not expect it: a program that digs, punches
 //! or fills takes that signal first.
 //!
-//! Not here: symbolic links inside folders, which are not followed, and files on systems other than Linux, which have no
-//! leases.
+//! Not here: symbolic links inside directories, which are not followed, and files on systems other than Linux, which
+//! have no leases.
 
 mod dig;
 mod error;

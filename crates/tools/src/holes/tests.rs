@@ -1,4 +1,4 @@
-//! Holes against a naive model, on the temporary folder and each of the folders of `SEEKLESS_TEST_DIRS`.
+//! Holes against a naive model, on the temporary directory and each of the directories of `SEEKLESS_TEST_DIRS`.
 
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
@@ -18,17 +18,17 @@ use super::held::Held;
 use super::*;
 use crate::walk::{FileAt, Found, Selection};
 
-fn folders() -> Vec<TempDir> {
-    let mut folders = vec![tempfile::tempdir().unwrap()];
+fn directories() -> Vec<TempDir> {
+    let mut directories = vec![tempfile::tempdir().unwrap()];
     if let Some(list) = std::env::var_os("SEEKLESS_TEST_DIRS") {
-        folders.extend(std::env::split_paths(&list).map(|folder| tempfile::tempdir_in(folder).unwrap()));
+        directories.extend(std::env::split_paths(&list).map(|directory| tempfile::tempdir_in(directory).unwrap()));
     }
-    folders
+    directories
 }
 
-/// Whether holes can be made in a folder; says why not.
-fn has_holes(folder: &Path) -> bool {
-    let path = folder.join("trial");
+/// Whether holes can be made in a directory; says why not.
+fn has_holes(directory: &Path) -> bool {
+    let path = directory.join("trial");
     fs::write(&path, vec![0; 100_000]).unwrap();
     let done = punch(&named(&path), 0, 100_000);
     fs::remove_file(&path).unwrap();
@@ -70,11 +70,11 @@ fn make(path: &Path, pieces: &[(u8, u64)], tail: u64) -> Vec<u8> {
 #[test]
 fn digging_a_file_that_is_on_the_device_drops_no_data_from_memory() {
     const MIB: usize = 1 << 20;
-    for folder in folders() {
-        if !has_holes(folder.path()) {
+    for directory in directories() {
+        if !has_holes(directory.path()) {
             continue;
         }
-        let path = folder.path().join("file");
+        let path = directory.path().join("file");
         let mut bytes = vec![0; 8 * MIB];
         bytes[3 * MIB..4 * MIB].fill(1);
         // A buffer that is zeros but for its last byte.
@@ -100,11 +100,11 @@ proptest! {
         tail in 0_u64..4096,
         verify: bool,
     ) {
-        for folder in folders() {
-            if !has_holes(folder.path()) {
+        for directory in directories() {
+            if !has_holes(directory.path()) {
                 continue;
             }
-            let path = folder.path().join("file");
+            let path = directory.path().join("file");
             let bytes = make(&path, &pieces, tail);
             // Like any reading, looking changes the time of access.
             let look = dig(&named(&path), Dig { dry_run: true, ..Dig::default() }, &Stop::default()).unwrap();
@@ -147,11 +147,11 @@ proptest! {
 
     #[test]
     fn punching_makes_zeros_of_the_range_and_of_nothing_else(offset in 0_u64..200_000, length in 1_u64..300_000) {
-        for folder in folders() {
-            if !has_holes(folder.path()) {
+        for directory in directories() {
+            if !has_holes(directory.path()) {
                 continue;
             }
-            let path = folder.path().join("file");
+            let path = directory.path().join("file");
             let mut bytes = make(&path, &[(0, 48)], 17);
             let done = punch(&named(&path), offset, length);
             if offset >= bytes.len() as u64 {
@@ -175,15 +175,15 @@ type Other<'a> = &'a dyn Fn(&Path);
 /// Digs in a file, with another at it before the first hole, between two, and behind the last, in turn.
 fn dug_while(other: Other<'_>, begun: Other<'_>, ended: Other<'_>) {
     let moments = ["before", "between", "after"];
-    for (folder, moment) in folders()
+    for (directory, moment) in directories()
         .iter()
-        .flat_map(|folder| moments.map(|moment| (folder, moment)))
+        .flat_map(|directory| moments.map(|moment| (directory, moment)))
     {
-        if !has_holes(folder.path()) {
+        if !has_holes(directory.path()) {
             continue;
         }
-        println!("{moment}, in {}", folder.path().display());
-        let path = folder.path().join(moment);
+        println!("{moment}, in {}", directory.path().display());
+        let path = directory.path().join(moment);
         make(&path, &[(1, 10), (0, 1), (1, 10)], 0);
         begun(&path);
         let file = named(&path);
@@ -243,9 +243,9 @@ fn set_modified(path: &Path, seconds: i64) {
 
 #[test]
 fn times_are_restored_unless_another_changed_the_mode_during_a_call() {
-    for folder in folders().iter().filter(|folder| has_holes(folder.path())) {
+    for directory in directories().iter().filter(|directory| has_holes(directory.path())) {
         for (wanted, is_restored) in [(0o644, true), (0o600, false)] {
-            let path = folder.path().join("file");
+            let path = directory.path().join("file");
             fs::write(&path, b"before").unwrap();
             set_mode(&path, 0o644);
             set_modified(&path, 1_000_000_000);
@@ -285,15 +285,15 @@ fn a_file_with_capabilities_keeps_them_and_is_left_alone() {
     // CAP_NET_RAW, permitted and effective: `struct vfs_cap_data` of linux/capability.h.
     let value: Vec<u8> = [0x0200_0001_u32, 1 << 13, 0, 0, 0].map(u32::to_le_bytes).concat();
     let name = c"security.capability";
-    for folder in folders() {
-        let [path, full] = ["file", "full"].map(|name| folder.path().join(name));
+    for directory in directories() {
+        let [path, full] = ["file", "full"].map(|name| directory.path().join(name));
         make(&path, &[(1, 10)], 0);
         make(&full, &[(0, 10)], 0);
         let set = |path: &Path| {
             let file = File::open(path).unwrap();
             seekless_sys::set_extended_attribute(file.as_fd(), name, &value).is_ok()
         };
-        if !has_holes(folder.path()) || !set(&path) || !set(&full) {
+        if !has_holes(directory.path()) || !set(&path) || !set(&full) {
             println!("skipped: capabilities need root");
             continue;
         }
@@ -334,11 +334,11 @@ fn a_file_with_capabilities_keeps_them_and_is_left_alone() {
 
 #[test]
 fn neighbours_are_one_hole_and_short_ones_may_be_left() {
-    let folder = tempfile::tempdir().unwrap();
-    if !has_holes(folder.path()) {
+    let directory = tempfile::tempdir().unwrap();
+    if !has_holes(directory.path()) {
         return;
     }
-    let path = folder.path().join("file");
+    let path = directory.path().join("file");
     // The long run is longer than what a thread takes at a time.
     make(&path, &[(0, 1), (1, 5000), (0, 1), (1, 2), (0, 1)], 0);
     // What it takes is another thing for a moment, while the system writes it.
@@ -358,11 +358,11 @@ fn neighbours_are_one_hole_and_short_ones_may_be_left() {
 
 #[test]
 fn a_file_in_use_is_left_alone_and_the_user_named() {
-    let folder = tempfile::tempdir().unwrap();
-    if !has_holes(folder.path()) {
+    let directory = tempfile::tempdir().unwrap();
+    if !has_holes(directory.path()) {
         return;
     }
-    let path = folder.path().join("file");
+    let path = directory.path().join("file");
     make(&path, &[(1, 100)], 0);
     let before = fs::metadata(&path).unwrap();
     let child = std::process::Command::new("sleep")
@@ -410,11 +410,11 @@ fn an_update_and_a_job_here_refuse_each_others_file() {
     batch.push(10, b"updated").unwrap();
     batch.push(5000, b"updated").unwrap();
     let updates = batch.resolve().unwrap();
-    for folder in folders() {
-        if !has_holes(folder.path()) {
+    for directory in directories() {
+        if !has_holes(directory.path()) {
             continue;
         }
-        let path = folder.path().join("file");
+        let path = directory.path().join("file");
         fs::write(&path, vec![0; 100_000]).unwrap();
         for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
             let how = Commit {
@@ -440,11 +440,11 @@ fn an_update_and_a_job_here_refuse_each_others_file() {
 
 #[test]
 fn what_is_no_regular_file_is_refused_by_its_kind() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (path, kind) in [
-        (folder.path(), "a directory"),
+        (directory.path(), "a directory"),
         (Path::new("/dev/null"), "a device"),
-        (&folder.path().join("missing"), "looking at it failed"),
+        (&directory.path().join("missing"), "looking at it failed"),
     ] {
         let mut silent = |_: &Stretch| {};
         for error in [
@@ -464,11 +464,11 @@ fn what_is_no_regular_file_is_refused_by_its_kind() {
 
 #[test]
 fn a_job_that_was_stopped_changes_no_more() {
-    let folder = tempfile::tempdir().unwrap();
-    if !has_holes(folder.path()) {
+    let directory = tempfile::tempdir().unwrap();
+    if !has_holes(directory.path()) {
         return;
     }
-    let path = folder.path().join("file");
+    let path = directory.path().join("file");
     make(&path, &[(1, 1000)], 0);
     let stop = Stop::default();
     stop.stop();
@@ -476,15 +476,15 @@ fn a_job_that_was_stopped_changes_no_more() {
 }
 
 #[test]
-fn each_file_of_a_folder_is_met_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+fn each_file_of_a_directory_is_met_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
     fs::write(path("one"), b"bytes").unwrap();
     fs::hard_link(path("one"), path("other name")).unwrap();
     fs::create_dir(path("inner")).unwrap();
     fs::write(path("inner/two"), b"bytes").unwrap();
     std::os::unix::fs::symlink("one", path("link")).unwrap();
-    let selection = Selection::new([folder.path().to_owned(), path("inner/two")], false).unwrap();
+    let selection = Selection::new([directory.path().to_owned(), path("inner/two")], false).unwrap();
     let mut met = Vec::new();
     let tell = |path: &Path, ()| {
         met.push(path.to_owned());
@@ -497,16 +497,16 @@ fn each_file_of_a_folder_is_met_once() {
     assert_eq!((left.repeated, left.special), (2, 1));
 }
 
-/// A folder of small files and some that are large, and all of them.
-fn small_and_large(folder: &Path) -> Selection {
+/// A directory of small files and some that are large, and all of them.
+fn small_and_large(directory: &Path) -> Selection {
     for n in 0..50 {
         let bytes = if n % 20 == 7 { 9 << 20 } else { 10 };
-        File::create(folder.join(n.to_string()))
+        File::create(directory.join(n.to_string()))
             .unwrap()
             .set_len(bytes)
             .unwrap();
     }
-    Selection::new([folder.to_owned()], false).unwrap()
+    Selection::new([directory.to_owned()], false).unwrap()
 }
 
 fn listed(selection: &Selection) -> Vec<PathBuf> {
@@ -521,8 +521,8 @@ fn listed(selection: &Selection) -> Vec<PathBuf> {
 
 #[test]
 fn files_are_told_in_the_order_in_which_they_are_listed_whichever_is_done_first() {
-    let folder = tempfile::tempdir().unwrap();
-    let selection = small_and_large(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let selection = small_and_large(directory.path());
     let mut told = Vec::new();
     let work = |file: &FileAt| {
         let path = file.path();
@@ -543,8 +543,8 @@ fn files_are_told_in_the_order_in_which_they_are_listed_whichever_is_done_first(
 
 #[test]
 fn what_was_done_before_a_stop_is_told_and_nothing_is_done_behind_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let selection = small_and_large(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let selection = small_and_large(directory.path());
     let (stop, worked) = (Stop::default(), AtomicUsize::new(0));
     let work = |_: &FileAt| {
         if worked.fetch_add(1, Ordering::SeqCst) == 4 {
@@ -566,8 +566,8 @@ fn what_was_done_before_a_stop_is_told_and_nothing_is_done_behind_it() {
 
 #[test]
 fn nothing_is_done_once_nobody_listens() {
-    let folder = tempfile::tempdir().unwrap();
-    let selection = small_and_large(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let selection = small_and_large(directory.path());
     let (mut told, worked) = (0, AtomicUsize::new(0));
     let work = |_: &FileAt| {
         worked.fetch_add(1, Ordering::SeqCst);

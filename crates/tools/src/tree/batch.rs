@@ -9,15 +9,15 @@ use std::sync::Arc;
 use seekless::batch::{Each, Failed, Heads};
 
 use super::Side;
-use super::folder::{Folder, Pair};
+use super::directory::{Directory, Pair};
 use super::look::{compare_special, failed};
 use super::pair::{Compared, Means, Opened};
 use super::queue::Shared;
 use crate::walk::{Kind, Name, Names};
 
-/// The pairs in a folder that are neither folders nor alone.
+/// The pairs in a directory that are neither directories nor alone.
 pub(super) struct Pairs {
-    pub folder: Arc<Folder>,
+    pub directory: Arc<Directory>,
     pub names: Names,
     /// In the order of their inodes.
     pub matched: Vec<Matched>,
@@ -33,7 +33,7 @@ pub(super) struct Matched {
     pub kind: Kind,
 }
 
-/// Part of a batch: pairs of one folder.
+/// Part of a batch: pairs of one directory.
 pub(super) struct Piece {
     pub pairs: Arc<Pairs>,
     pub range: Range<usize>,
@@ -56,13 +56,13 @@ struct Batch<'a> {
     results: Vec<Vec<(u32, Compared)>>,
 }
 
-/// A pair of a batch, with the open folders that it is in.
+/// A pair of a batch, with the open directories that it is in.
 struct Job<'p> {
     piece: &'p Piece,
     /// The piece's number.
     index: usize,
     matched: Matched,
-    folders: Arc<Pair>,
+    directories: Arc<Pair>,
 }
 
 impl Job<'_> {
@@ -73,7 +73,7 @@ impl Job<'_> {
     /// What the pair is called in errors of the engine's.
     fn paths(&self, shared: &Shared<'_>) -> [PathBuf; 2] {
         let name = self.piece.pairs.names.bytes(self.matched.name);
-        shared.paths(&self.piece.pairs.folder, name)
+        shared.paths(&self.piece.pairs.directory, name)
     }
 }
 
@@ -86,14 +86,14 @@ impl<'p> Each<2> for Batch<'p> {
             return None;
         }
         let mut compared = Compared::default();
-        let (folders, options) = (job.folders.borrowed(), self.means.options);
+        let (directories, options) = (job.directories.borrowed(), self.means.options);
         if job.matched.kind == Kind::File {
-            if let Some(opened) = Opened::new(folders, job.name(), options, &mut compared) {
+            if let Some(opened) = Opened::new(directories, job.name(), options, &mut compared) {
                 return Some((job, opened, compared));
             }
         } else {
             let found = &mut compared.found;
-            compare_special(job.matched.kind, folders, job.name(), options.metadata, found);
+            compare_special(job.matched.kind, directories, job.name(), options.metadata, found);
         }
         self.results[job.index].push((job.matched.entry, compared));
         None
@@ -129,7 +129,7 @@ impl<'a> Bench<'a> {
         self.heads.has_ring()
     }
 
-    /// Compares all pairs of a batch, and tells their folders.
+    /// Compares all pairs of a batch, and tells their directories.
     pub fn run(&mut self, pieces: &[Piece]) {
         let mut batch = Batch {
             shared: self.shared,
@@ -140,15 +140,15 @@ impl<'a> Bench<'a> {
         let mut jobs = Vec::with_capacity(self.shared.plan.batch);
         for (index, piece) in pieces.iter().enumerate() {
             let matched = piece.pairs.matched[piece.range.clone()].iter().copied();
-            match piece.pairs.folder.handles() {
-                Ok(folders) => jobs.extend(matched.map(|matched| Job {
+            match piece.pairs.directory.handles() {
+                Ok(directories) => jobs.extend(matched.map(|matched| Job {
                     piece,
                     index,
                     matched,
-                    folders: Arc::clone(&folders),
+                    directories: Arc::clone(&directories),
                 })),
                 Err((side, error)) => batch.results[index].extend(matched.map(|matched| {
-                    let found = vec![failed(Side::BOTH[side], "opening its folder again", error)];
+                    let found = vec![failed(Side::BOTH[side], "opening its directory again", error)];
                     let compared = Compared {
                         found,
                         ..Compared::default()
@@ -188,8 +188,8 @@ impl<'a> Bench<'a> {
             let matched = all.find(|matched| matched.entry == entry);
             matched.map_or_else(Box::default, |matched| Box::from(pairs.names.bytes(matched.name)))
         };
-        pairs.folder.release(piece.range.len());
-        pairs.folder.update(|state| {
+        pairs.directory.release(piece.range.len());
+        pairs.directory.update(|state| {
             for entry in &finished {
                 state.is_waited_for[*entry as usize] = false;
             }

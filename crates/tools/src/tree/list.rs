@@ -1,30 +1,30 @@
-//! Listing a pair of folders: what is on one side only is found at once, what is on both is queued.
+//! Listing a pair of directories: what is on one side only is found at once, what is on both is queued.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::batch::Matched;
-use super::folder::{Folder, Pair, Progress};
+use super::directory::{Directory, Pair, Progress};
 use super::look::{compare_metadata, failed};
 use super::queue::Shared;
 use super::{Difference, Side, What};
 use crate::walk::{Facts, Kind, Listing, merge};
 
-/// What a folder takes beside its entries, in entries.
-pub(super) const FOLDER_WEIGHT: u64 = 8;
-/// The entries of a folder that are listed at once, in those that may be listed ahead. Listing the rest reads all names
+/// What a directory takes beside its entries, in entries.
+pub(super) const DIRECTORY_WEIGHT: u64 = 8;
+/// The entries of a directory that are listed at once, in those that may be listed ahead. Listing the rest reads all names
 /// again.
 const PART: usize = 8;
 
 impl Shared<'_> {
-    /// Lists a folder that the caller has claimed, or the rest of one of which a part was told: what is there on one side only
-    /// is found, what is there on both is queued.
-    pub fn list(&self, folder: &Arc<Folder>) {
-        let after = folder.lock_state().rest.take();
+    /// Lists a directory that the caller has claimed, or the rest of one of which a part was told: what is there on one
+    /// side only is found, what is there on both is queued.
+    pub fn list(&self, directory: &Arc<Directory>) {
+        let after = directory.lock_state().rest.take();
         let mut found = Vec::new();
         let listed = match &after {
-            None => self.open_and_list(folder, &mut found),
-            Some(after) => match folder.handles() {
+            None => self.open_and_list(directory, &mut found),
+            Some(after) => match directory.handles() {
                 Ok(pair) => self.list_from(&pair, after, &mut found),
                 Err((side, error)) => {
                     found.push(failed(Side::BOTH[side], "opening it again", error));
@@ -33,9 +33,9 @@ impl Shared<'_> {
             },
         };
         let Some(([one, other], rest)) = listed else {
-            folder.release(1);
-            self.untold.fetch_add(FOLDER_WEIGHT, Ordering::Relaxed);
-            folder.update(|state| {
+            directory.release(1);
+            self.untold.fetch_add(DIRECTORY_WEIGHT, Ordering::Relaxed);
+            directory.update(|state| {
                 state.is_listed = true;
                 state.last = 0;
                 state.add(0, b"", found);
@@ -47,14 +47,14 @@ impl Shared<'_> {
             pairs,
             children,
             alone,
-        } = sort_out(folder, &one, &other);
+        } = sort_out(directory, &one, &other);
         self.untold
-            .fetch_add(u64::from(last) + FOLDER_WEIGHT, Ordering::Relaxed);
-        folder.keep(pairs.len());
+            .fetch_add(u64::from(last) + DIRECTORY_WEIGHT, Ordering::Relaxed);
+        directory.keep(pairs.len());
         if rest.is_none() {
-            folder.release(1);
+            directory.release(1);
         }
-        folder.update(|state| {
+        directory.update(|state| {
             state.is_listed = true;
             state.last = last;
             state.rest = rest;
@@ -74,18 +74,18 @@ impl Shared<'_> {
                 .map(|(entry, child)| (*entry, Arc::clone(child)))
                 .collect();
         });
-        self.push(folder, pairs, one, children);
+        self.push(directory, pairs, one, children);
     }
 
-    fn open_and_list(&self, folder: &Arc<Folder>, found: &mut Vec<What>) -> Option<Part> {
-        self.folders.fetch_add(1, Ordering::Relaxed);
+    fn open_and_list(&self, directory: &Arc<Directory>, found: &mut Vec<What>) -> Option<Part> {
+        self.directories.fetch_add(1, Ordering::Relaxed);
         let mut fail = |side: usize, action, error| found.push(failed(Side::BOTH[side], action, error));
-        let (pair, facts) = folder.open(&mut fail)?;
-        let folders = pair.borrowed();
+        let (pair, facts) = directory.open(&mut fail)?;
+        let directories = pair.borrowed();
         if self.options.metadata {
-            compare_metadata(&facts, folders, found);
+            compare_metadata(&facts, directories, found);
         }
-        if Facts::are_of_one_file(&facts, folders) {
+        if Facts::are_of_one_file(&facts, directories) {
             self.identical.fetch_add(1, Ordering::Relaxed);
             return None;
         }
@@ -96,9 +96,9 @@ impl Shared<'_> {
         let most = usize::try_from(self.plan.entries_ahead)
             .unwrap_or(usize::MAX)
             .saturating_mul(PART);
-        let folders = pair.borrowed();
+        let directories = pair.borrowed();
         let listed = Side::BOTH.map(|side| {
-            let listed = Listing::sorted(folders[side as usize], after, most);
+            let listed = Listing::sorted(directories[side as usize], after, most);
             listed.map_err(|error| found.push(failed(side, "listing", error))).ok()
         });
         let [Some(mut one), Some(mut other)] = listed else {
@@ -116,7 +116,7 @@ impl Shared<'_> {
 /// The listings of both sides, and the name behind which there is more.
 type Part = ([Listing; 2], Option<Box<[u8]>>);
 
-/// The entries of two folders, by what is to be done with them, each with its number in the order of names.
+/// The entries of two directories, by what is to be done with them, each with its number in the order of names.
 #[derive(Default)]
 struct SortedOut {
     /// The last number.
@@ -124,12 +124,12 @@ struct SortedOut {
     /// To be compared, in the order of their inodes.
     pairs: Vec<Matched>,
     /// To be listed.
-    children: Vec<(u32, Arc<Folder>)>,
+    children: Vec<(u32, Arc<Directory>)>,
     /// Found to differ by being there, or by their kinds.
     alone: Vec<(u32, Box<[u8]>, Vec<What>)>,
 }
 
-fn sort_out(folder: &Arc<Folder>, one: &Listing, other: &Listing) -> SortedOut {
+fn sort_out(directory: &Arc<Directory>, one: &Listing, other: &Listing) -> SortedOut {
     let mut sorted = SortedOut::default();
     for met in merge(one, other) {
         sorted.last += 1;
@@ -138,10 +138,10 @@ fn sort_out(folder: &Arc<Folder>, one: &Listing, other: &Listing) -> SortedOut {
             (Some(left), Some(right)) if left.kind != right.kind => {
                 (one.name(left), Difference::Kinds([left.kind, right.kind]))
             }
-            (Some(left), Some(_)) if left.kind == Kind::Folder => {
+            (Some(left), Some(_)) if left.kind == Kind::Directory => {
                 sorted
                     .children
-                    .push((entry, folder.child(one.c_str(left), Progress::default())));
+                    .push((entry, directory.child(one.c_str(left), Progress::default())));
                 continue;
             }
             (Some(left), Some(_)) => {

@@ -49,7 +49,7 @@ pub(super) fn both<T>(
     }
 }
 
-/// Where the metadata of two open files or folders differ.
+/// Where the metadata of two open files or directories differ.
 pub(super) fn compare_metadata(facts: &[Facts; 2], files: [BorrowedFd<'_>; 2], found: &mut Vec<What>) {
     let get = |side: Side| {
         let attributes = seekless_sys::extended_attributes(files[side as usize]);
@@ -61,12 +61,12 @@ pub(super) fn compare_metadata(facts: &[Facts; 2], files: [BorrowedFd<'_>; 2], f
 /// The same of entries that are not opened.
 pub(super) fn compare_metadata_at(
     facts: &[Facts; 2],
-    folders: [BorrowedFd<'_>; 2],
+    directories: [BorrowedFd<'_>; 2],
     name: &CStr,
     found: &mut Vec<What>,
 ) {
     let get = |side: Side| {
-        let attributes = seekless_sys::extended_attributes_at(folders[side as usize], name);
+        let attributes = seekless_sys::extended_attributes_at(directories[side as usize], name);
         attributes.map_err(|error| rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO))
     };
     compare_all(facts, get, found);
@@ -114,17 +114,17 @@ fn names_that_differ(one: &ExtendedAttributes, other: &ExtendedAttributes) -> Ve
     names
 }
 
-/// Compares two entries of one kind that are neither files nor folders.
+/// Compares two entries of one kind that are neither files nor directories.
 pub(super) fn compare_special(
     kind: Kind,
-    folders: [BorrowedFd<'_>; 2],
+    directories: [BorrowedFd<'_>; 2],
     name: &CStr,
     with_metadata: bool,
     found: &mut Vec<What>,
 ) {
     match kind {
         Kind::Link => {
-            let read = |side: Side| rustix::fs::readlinkat(folders[side as usize], name, Vec::new());
+            let read = |side: Side| rustix::fs::readlinkat(directories[side as usize], name, Vec::new());
             if let Some([one, other]) = both("reading the link", found, read)
                 && one != other
             {
@@ -133,7 +133,7 @@ pub(super) fn compare_special(
             }
         }
         Kind::CharacterDevice | Kind::BlockDevice => {
-            let look = |side: Side| Facts::at(folders[side as usize], name);
+            let look = |side: Side| Facts::at(directories[side as usize], name);
             if let Some([one, other]) = both("looking at it", found, look)
                 && one.number != other.number
             {
@@ -143,9 +143,9 @@ pub(super) fn compare_special(
         _ => {}
     }
     if with_metadata {
-        let look = |side: Side| Facts::at(folders[side as usize], name);
+        let look = |side: Side| Facts::at(directories[side as usize], name);
         if let Some(facts) = both("looking at it", found, look) {
-            compare_metadata_at(&facts, folders, name, found);
+            compare_metadata_at(&facts, directories, name, found);
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Comparing two trees: names, types, targets of symbolic links, contents of files, numbers of devices, and metadata
 //! where that is asked for.
 //!
-//! Folders are read ahead of the files in them, files in the order of their inodes and many at once; what was found is
-//! told in the order of the names, depth first, while the rest goes on. Folders are open handles and never paths, so that
+//! Directories are read ahead of the files in them, files in the order of their inodes and many at once; what was found is
+//! told in the order of the names, depth first, while the rest goes on. Directories are open handles and never paths, so that
 //! trees may be deeper than a path may be long. Symbolic links below the two roots are never followed, and what is
-//! neither file nor folder is never opened. Mount points are entered, as `diff -r` does.
+//! neither file nor directory is never opened. Mount points are entered, as `diff -r` does.
 //!
-//! Memory: the entries of the folders at work (about 50 bytes and the name for each), a quarter of a million of them, or
-//! two million where one folder has more; and the folders that are still to be entered. A larger folder is taken in parts,
-//! and its names are read again for each.
+//! Memory: the entries of the directories at work (about 50 bytes and the name for each), a quarter of a million of
+//! them, or two million where one directory has more; and the directories that are still to be entered. A larger
+//! directory is taken in parts, and its names are read again for each.
 //!
 //! ```
 //! use std::ops::ControlFlow;
@@ -20,8 +20,8 @@
 //!         ControlFlow::Continue(())
 //!     }
 //! }
-//! # let folder = tempfile::tempdir()?;
-//! # let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+//! # let directory = tempfile::tempdir()?;
+//! # let (one, other) = (directory.path().join("one"), directory.path().join("other"));
 //! # for tree in [&one, &other] { std::fs::create_dir(tree)?; std::fs::write(tree.join("file"), b"bytes")?; }
 //! let summary = tree::compare(&one, &other, &Options::default(), &Control::default(), &mut Printed)?;
 //! assert_eq!((summary.files, summary.differences, summary.failures), (1, 0, 0));
@@ -31,7 +31,7 @@
 //! Not here: how differences look (the command's business), and how the bytes of large files move (the engine's).
 
 mod batch;
-mod folder;
+mod directory;
 mod large;
 mod list;
 mod look;
@@ -109,7 +109,7 @@ pub enum Contents {
 pub enum What {
     /// The trees differ.
     Difference(Difference),
-    /// A file or folder could not be compared; the rest goes on.
+    /// A file or directory could not be compared; the rest goes on.
     Failed {
         /// Where.
         side: Side,
@@ -149,13 +149,14 @@ pub struct Control {
 pub struct Summary {
     /// Pairs of regular files that were compared.
     pub files: u64,
-    /// Pairs of folders that were compared, the roots among them.
-    pub folders: u64,
+    /// Pairs of directories that were compared, the roots among them.
+    #[serde(rename = "folders")]
+    pub directories: u64,
     /// Pairs of links, devices and the like.
     pub others: u64,
     /// Bytes known to be equal or different, of each side.
     pub bytes: u64,
-    /// Pairs that are one file or folder, and were not read.
+    /// Pairs that are one file or directory, and were not read.
     pub identical: u64,
     /// Differences that were told.
     pub differences: u64,
@@ -186,9 +187,9 @@ pub enum TreeError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// Neither is a folder.
-    #[error("{} and {} are no folders", one.display(), other.display())]
-    NoFolders {
+    /// Neither is a directory.
+    #[error("{} and {} are no directories", one.display(), other.display())]
+    NoDirectories {
         /// The first.
         one: PathBuf,
         /// The second.

@@ -43,10 +43,15 @@ pub(super) struct Compared {
 
 impl Opened {
     /// Opens both, and compares their metadata where that is asked for. `None` where nothing is left to compare.
-    pub fn new(folders: [BorrowedFd<'_>; 2], name: &CStr, options: Options, compared: &mut Compared) -> Option<Self> {
+    pub fn new(
+        directories: [BorrowedFd<'_>; 2],
+        name: &CStr,
+        options: Options,
+        compared: &mut Compared,
+    ) -> Option<Self> {
         let found = &mut compared.found;
         let files = both("opening", found, |side| {
-            openat(folders[side as usize], name, FOUND_FILE, Mode::empty())
+            openat(directories[side as usize], name, FOUND_FILE, Mode::empty())
         })?;
         let facts = both("looking at it", found, |side| Facts::of(&files[side as usize]))?;
         for side in Side::BOTH {

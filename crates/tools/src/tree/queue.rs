@@ -1,7 +1,7 @@
 //! The work that is to be done, and the threads that do it.
 //!
-//! Folders to be listed are a stack, so that the walk goes deep before it goes wide; pairs of files are a queue in the
-//! order in which their folders were listed. Threads list while fewer than [`PAIRS_AHEAD`] pairs wait, and compare
+//! Directories to be listed are a stack, so that the walk goes deep before it goes wide; pairs of files are a queue in the
+//! order in which their directories were listed. Threads list while fewer than [`PAIRS_AHEAD`] pairs wait, and compare
 //! otherwise. As many threads as it takes to keep a cold device busy cost nothing where all is in memory, for each takes a
 //! batch and shares nothing meanwhile: 100,000 warm pairs took 0.46 s with 2 threads on 2 processors and 0.47 s with 32.
 
@@ -17,15 +17,15 @@ use seekless::facts::ProcessFacts;
 use seekless::plan::{self, BATCH, BatchPlan};
 
 use super::batch::{Bench, Matched, Pairs, Piece};
-use super::folder::{Folder, Progress};
+use super::directory::{Directory, Progress};
 use super::large::Large;
-use super::list::FOLDER_WEIGHT;
+use super::list::DIRECTORY_WEIGHT;
 use super::pair::Means;
 use super::tell::Teller;
 use super::{Control, Difference, Options, Summary, TreeError, Watch, What};
 use crate::walk::{Facts, Kind, Limit, Listing, open_root};
 
-/// Pairs that wait before folders are listed ahead no more.
+/// Pairs that wait before directories are listed ahead no more.
 const PAIRS_AHEAD: usize = 64 * BATCH;
 /// What all threads share.
 pub(super) struct Shared<'a> {
@@ -40,7 +40,7 @@ pub(super) struct Shared<'a> {
     /// Entries that were listed and not told yet.
     pub untold: AtomicU64,
     files: AtomicU64,
-    pub folders: AtomicU64,
+    pub directories: AtomicU64,
     others: AtomicU64,
     bytes: AtomicU64,
     pub identical: AtomicU64,
@@ -48,7 +48,7 @@ pub(super) struct Shared<'a> {
 
 #[derive(Default)]
 struct Queue {
-    folders: Vec<Arc<Folder>>,
+    directories: Vec<Arc<Directory>>,
     pairs: VecDeque<(Arc<Pairs>, usize)>,
     waiting_pairs: usize,
     waiting_threads: usize,
@@ -56,7 +56,7 @@ struct Queue {
 }
 
 enum Job {
-    List(Arc<Folder>),
+    List(Arc<Directory>),
     Compare(Vec<Piece>),
 }
 
@@ -64,7 +64,7 @@ enum Job {
 /// followed.
 ///
 /// # Errors
-/// Where a root is not to be had, or neither is a folder. Everything below is told, and the rest goes on.
+/// Where a root is not to be had, or neither is a directory. Everything below is told, and the rest goes on.
 pub fn compare(
     one: &Path,
     other: &Path,
@@ -96,18 +96,18 @@ pub(super) fn compare_by(
         *kind = Facts::kind_of(&metadata);
     }
     let shared = Shared::new(plan, roots, options, &control.stop);
-    if kinds != [Kind::Folder; 2] {
-        if !kinds.contains(&Kind::Folder) {
+    if kinds != [Kind::Directory; 2] {
+        if !kinds.contains(&Kind::Directory) {
             let (one, other) = (one.to_owned(), other.to_owned());
-            return Err(TreeError::NoFolders { one, other });
+            return Err(TreeError::NoDirectories { one, other });
         }
         let mut teller = Teller::new(&shared, watch);
         teller.tell_roots(&What::Difference(Difference::Kinds(kinds)));
         return Ok(teller.into_summary());
     }
     let open = |path: &Path| open_root(path).map_err(|error| root_error(path, "opening it", error));
-    let limit = Limit::new(shared.plan.open_folders);
-    let root = Folder::root([open(one)?, open(other)?], &limit, Progress::default());
+    let limit = Limit::new(shared.plan.open_directories);
+    let root = Directory::root([open(one)?, open(other)?], &limit, Progress::default());
     let mut teller = Teller::new(&shared, watch);
     std::thread::scope(|scope| {
         // Whatever happens to the teller, the threads end.
@@ -123,7 +123,7 @@ pub(super) fn compare_by(
         teller.tell_all(root);
     });
     let summary = teller.into_summary();
-    super::folder::dismantle(std::mem::take(&mut shared.lock().folders));
+    super::directory::dismantle(std::mem::take(&mut shared.lock().directories));
     Ok(summary)
 }
 
@@ -160,7 +160,7 @@ impl<'a> Shared<'a> {
             rings: AtomicUsize::new(0),
             untold: AtomicU64::new(0),
             files: AtomicU64::new(0),
-            folders: AtomicU64::new(0),
+            directories: AtomicU64::new(0),
             others: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             identical: AtomicU64::new(0),
@@ -190,7 +190,7 @@ impl<'a> Shared<'a> {
     pub fn summary(&self) -> Summary {
         Summary {
             files: self.files.load(Ordering::Relaxed),
-            folders: self.folders.load(Ordering::Relaxed),
+            directories: self.directories.load(Ordering::Relaxed),
             others: self.others.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             identical: self.identical.load(Ordering::Relaxed),
@@ -205,9 +205,9 @@ impl<'a> Shared<'a> {
     }
 
     /// The paths of an entry on both sides.
-    pub fn paths(&self, folder: &Folder, name: &[u8]) -> [PathBuf; 2] {
+    pub fn paths(&self, directory: &Directory, name: &[u8]) -> [PathBuf; 2] {
         let mut below = Vec::new();
-        folder.path_to(&mut below);
+        directory.path_to(&mut below);
         below.extend_from_slice(name);
         let below = PathBuf::from(OsString::from_vec(below));
         self.roots.map(|root| root.join(&below))
@@ -217,7 +217,7 @@ impl<'a> Shared<'a> {
     fn threads_for_roots(&self) -> usize {
         let queue = self.lock();
         let most = self.plan.threads;
-        if queue.folders.is_empty() {
+        if queue.directories.is_empty() {
             queue.waiting_pairs.div_ceil(self.plan.batch).min(most)
         } else {
             most
@@ -232,7 +232,7 @@ impl<'a> Shared<'a> {
         let mut bench = Bench::new(self);
         while let Some(job) = self.next() {
             match job {
-                Job::List(folder) => self.list(&folder),
+                Job::List(directory) => self.list(&directory),
                 Job::Compare(pieces) => bench.run(&pieces),
             }
         }
@@ -247,9 +247,9 @@ impl<'a> Shared<'a> {
             }
             let may_list =
                 queue.waiting_pairs < PAIRS_AHEAD && self.untold.load(Ordering::Relaxed) < self.plan.entries_ahead;
-            if may_list && let Some(folder) = queue.folders.pop() {
-                if folder.claim() {
-                    return Some(Job::List(folder));
+            if may_list && let Some(directory) = queue.directories.pop() {
+                if directory.claim() {
+                    return Some(Job::List(directory));
                 }
                 continue;
             }
@@ -262,28 +262,36 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Says that a folder was told, which makes room for others.
+    /// Says that a directory was told, which makes room for others.
     pub fn told(&self, entries: u64) {
-        let before = self.untold.fetch_sub(entries + FOLDER_WEIGHT, Ordering::Relaxed);
+        let before = self.untold.fetch_sub(entries + DIRECTORY_WEIGHT, Ordering::Relaxed);
         if before >= self.plan.entries_ahead {
             drop(self.lock());
             self.changed.notify_all();
         }
     }
 
-    /// Queues what a folder holds on both sides.
-    pub fn push(&self, folder: &Arc<Folder>, pairs: Vec<Matched>, listing: Listing, children: Vec<(u32, Arc<Folder>)>) {
+    /// Queues what a directory holds on both sides.
+    pub fn push(
+        &self,
+        directory: &Arc<Directory>,
+        pairs: Vec<Matched>,
+        listing: Listing,
+        children: Vec<(u32, Arc<Directory>)>,
+    ) {
         let batches = pairs.len().div_ceil(BATCH);
         let mut queue = self.lock();
         if queue.is_ended {
             return;
         }
         let jobs = children.len() + batches;
-        queue.folders.extend(children.into_iter().rev().map(|(_, child)| child));
+        queue
+            .directories
+            .extend(children.into_iter().rev().map(|(_, child)| child));
         if !pairs.is_empty() {
             queue.waiting_pairs += pairs.len();
             let pairs = Pairs {
-                folder: Arc::clone(folder),
+                directory: Arc::clone(directory),
                 names: listing.into_names(),
                 matched: pairs,
             };
@@ -302,7 +310,7 @@ impl<'a> Shared<'a> {
 }
 
 impl Queue {
-    /// The next pairs, of as many folders as it takes.
+    /// The next pairs, of as many directories as it takes.
     fn take(&mut self, most: usize) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let mut room = most;

@@ -34,7 +34,7 @@ pub struct SameSize {
     pub equal_pairs: u64,
     /// Bytes that were compared, of each file of a pair.
     pub bytes: u64,
-    /// Files and folders that could not be read.
+    /// Files and directories that could not be read.
     #[serde(rename = "failed")]
     pub failures: u64,
     /// Whether it was ended before its end.

@@ -1,7 +1,7 @@
 //! Telling what was found, in the order of the names, depth first, while the threads go on.
 //!
-//! The teller waits for what comes next. Where that is a folder that nobody has begun to list, it lists it itself: so it
-//! can never wait for a thread that waits for it, however few folders may be listed ahead.
+//! The teller waits for what comes next. Where that is a directory that nobody has begun to list, it lists it itself: so it
+//! can never wait for a thread that waits for it, however few directories may be listed ahead.
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -10,16 +10,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::folder::{Folder, State, dismantle};
+use super::directory::{Directory, State, dismantle};
 use super::queue::Shared;
 use super::{Found, Summary, Watch, What};
 
 /// How often progress is told, and looked whether to stop.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
-/// A folder on the way to where the teller is.
+/// A directory on the way to where the teller is.
 struct Level {
-    folder: Arc<Folder>,
+    directory: Arc<Directory>,
     /// The entry that comes next.
     next: u32,
     /// The length of the path above.
@@ -27,12 +27,12 @@ struct Level {
     entries: u64,
 }
 
-/// What comes next in a folder.
+/// What comes next in a directory.
 enum Next {
     /// These were found, at an entry of this name.
     Found(Box<[u8]>, Vec<What>),
-    /// A folder in it.
-    Child(Arc<Folder>),
+    /// A directory in it.
+    Child(Arc<Directory>),
     /// What is not listed yet.
     Rest,
     End,
@@ -42,7 +42,7 @@ enum Next {
 pub(super) struct Teller<'a> {
     shared: &'a Shared<'a>,
     watch: &'a mut dyn Watch,
-    /// The path of the folder where it is, each name followed by a slash.
+    /// The path of the directory where it is, each name followed by a slash.
     path: Vec<u8>,
     differences: u64,
     failures: u64,
@@ -69,7 +69,7 @@ impl<'a> Teller<'a> {
     }
 
     /// Tells everything, until the end or until it is to stop.
-    pub fn tell_all(&mut self, root: Arc<Folder>) {
+    pub fn tell_all(&mut self, root: Arc<Directory>) {
         let mut levels = vec![self.enter(root, 0)];
         while let Some(level) = levels.last_mut() {
             match self.next(level) {
@@ -92,7 +92,7 @@ impl<'a> Teller<'a> {
                 }
                 Some(Next::Rest) => {
                     self.shared.told(level.entries);
-                    self.shared.list(&level.folder);
+                    self.shared.list(&level.directory);
                     level.next = 0;
                 }
                 Some(Next::End) => {
@@ -102,7 +102,7 @@ impl<'a> Teller<'a> {
                 }
             }
         }
-        dismantle(levels.into_iter().map(|level| level.folder).collect());
+        dismantle(levels.into_iter().map(|level| level.directory).collect());
     }
 
     /// What was done and told.
@@ -116,12 +116,12 @@ impl<'a> Teller<'a> {
         }
     }
 
-    fn enter(&self, folder: Arc<Folder>, above: usize) -> Level {
-        if folder.claim() {
-            self.shared.list(&folder);
+    fn enter(&self, directory: Arc<Directory>, above: usize) -> Level {
+        if directory.claim() {
+            self.shared.list(&directory);
         }
         Level {
-            folder,
+            directory,
             next: 0,
             above,
             entries: 0,
@@ -130,8 +130,8 @@ impl<'a> Teller<'a> {
 
     /// What comes next, once it is known; `None` where all is to stop.
     fn next(&mut self, level: &mut Level) -> Option<Next> {
-        let folder = &level.folder;
-        let mut state = folder.lock_state();
+        let directory = &level.directory;
+        let mut state = directory.lock_state();
         loop {
             if self.shared.is_stopped() {
                 return None;
@@ -140,11 +140,11 @@ impl<'a> Teller<'a> {
                 level.entries = u64::from(state.last);
                 return Some(next);
             }
-            state = folder.wait(state);
+            state = directory.wait(state);
             if self.last_tick.elapsed() >= TICK {
                 drop(state);
                 self.tick();
-                state = folder.lock_state();
+                state = directory.lock_state();
             }
         }
     }
@@ -162,7 +162,7 @@ impl<'a> Teller<'a> {
     fn tell(&mut self, name: &[u8], all: &[What]) -> ControlFlow<()> {
         let mut path = self.path.clone();
         if name.is_empty() {
-            // The folder itself.
+            // The directory itself.
             path.pop();
         }
         path.extend_from_slice(name);

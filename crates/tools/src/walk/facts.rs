@@ -15,8 +15,9 @@ use serde::Serialize;
 pub enum Kind {
     /// A regular file.
     File,
-    /// A directory.
-    Folder,
+    /// A directory; its name in JSON is older than its name here.
+    #[serde(rename = "folder")]
+    Directory,
     /// A symbolic link.
     Link,
     /// A FIFO.
@@ -36,7 +37,7 @@ impl Kind {
     pub(crate) fn with_article(self) -> &'static str {
         match self {
             Self::File => "a regular file",
-            Self::Folder => "a directory",
+            Self::Directory => "a directory",
             Self::Fifo => "a FIFO",
             Self::Socket => "a socket",
             Self::CharacterDevice | Self::BlockDevice => "a device",
@@ -49,7 +50,7 @@ impl From<FileType> for Kind {
     fn from(kind: FileType) -> Self {
         match kind {
             FileType::RegularFile => Self::File,
-            FileType::Directory => Self::Folder,
+            FileType::Directory => Self::Directory,
             FileType::Symlink => Self::Link,
             FileType::Fifo => Self::Fifo,
             FileType::Socket => Self::Socket,
@@ -119,7 +120,8 @@ impl Facts {
         FileType::from_raw_mode(metadata.mode() as rustix::fs::RawMode).into()
     }
 
-    /// Whether two open files, or directories, with these facts are one, as far as their file systems can be trusted with that.
+    /// Whether two open files, or directories, with these facts are one, as far as their file systems can be trusted
+    /// with that.
     pub fn are_of_one_file(facts: &[Self; 2], files: [BorrowedFd<'_>; 2]) -> bool {
         facts[0].id() == facts[1].id() && files.iter().all(|file| inodes_identify(file).unwrap_or(false))
     }

@@ -76,8 +76,8 @@ impl Names {
 }
 
 impl Listing {
-    /// The first `most` entries of an open directory whose names are behind `after`, sorted. Where there are more, all names
-    /// are listed again for those: a directory of any size takes bounded memory, and no place on a disk.
+    /// The first `most` entries of an open directory whose names are behind `after`, sorted. Where there are more, all
+    /// names are listed again for those: a directory of any size takes bounded memory, and no place on a disk.
     pub fn sorted(directory: BorrowedFd<'_>, after: &[u8], most: usize) -> io::Result<Self> {
         let mut listing = Self::default();
         rustix::fs::seek(directory, SeekFrom::Start(0))?;

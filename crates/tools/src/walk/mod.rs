@@ -4,9 +4,9 @@
 //! symbolic link meanwhile leads nobody out of the tree, and trees may be deeper than a path may be long. Types and inodes
 //! come with the names. Handles that wait are closed where many are open, and opened again with device and inode checked.
 //!
-//! One tree is walked in the order of its directories, by as many entries at a time as the system gives, so that a directory of
-//! any size takes bounded memory. Two trees in step need the order of names: there a listing is sorted, in parts where it is
-//! very long, and `tree` walks both.
+//! One tree is walked in the order of its directories, by as many entries at a time as the system gives, so that a
+//! directory of any size takes bounded memory. Two trees in step need the order of names: there a listing is sorted, in
+//! parts where it is very long, and `tree` walks both.
 //!
 //! Symbolic links are followed where they are named, and never below.
 

@@ -82,7 +82,7 @@ impl<'a> Walk<'a> {
 
     fn begin(&mut self) -> Option<Found> {
         self.is_begun = true;
-        if !self.root.is_folder {
+        if !self.root.is_directory {
             return Some(Found::File(FileAt::named(&self.root.path)));
         }
         let directory = match open_root(&self.root.path) {
@@ -211,7 +211,7 @@ impl Iterator for Walk<'_> {
                     let path = PathBuf::from(OsString::from_vec(path));
                     return Some(Found::File(FileAt::found(path, &level.directory)));
                 }
-                Kind::Folder => {
+                Kind::Directory => {
                     let above = self.path.len();
                     self.path.extend_from_slice(name.to_bytes());
                     let child = level.directory.child(name, ());

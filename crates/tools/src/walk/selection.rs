@@ -1,4 +1,4 @@
-//! Which files a job is about: the paths that were named, and the walk through those that are folders.
+//! Which files a job is about: the paths that were named, and the walk through those that are directories.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,7 +12,7 @@ use seekless_sys::{file_system, inodes_identify};
 
 use super::{Facts, Walk};
 
-/// Files and folders that were named, found good before anything is touched.
+/// Files and directories that were named, found good before anything is touched.
 #[derive(Debug)]
 pub struct Selection {
     roots: Vec<Root>,
@@ -24,7 +24,7 @@ pub struct Selection {
 #[derive(Debug)]
 pub(crate) struct Root {
     pub path: PathBuf,
-    pub is_folder: bool,
+    pub is_directory: bool,
     pub(super) device: u64,
 }
 
@@ -46,7 +46,7 @@ pub enum SelectionError {
         source: io::Error,
     },
     /// It has no pages of its own in the page cache that could be told or dropped by its name.
-    #[error("{}: is {kind}; name a regular file or a folder", path.display())]
+    #[error("{}: is {kind}; name a regular file or a directory", path.display())]
     Kind {
         /// The path.
         path: PathBuf,
@@ -56,11 +56,11 @@ pub enum SelectionError {
 }
 
 impl Selection {
-    /// Looks at all paths, links followed. What is named twice counts once. Folders of other file systems below a folder
-    /// are entered only where `other_file_systems` says so. Nothing is opened.
+    /// Looks at all paths, links followed. What is named twice counts once. Directories of other file systems below a
+    /// directory are entered only where `other_file_systems` says so. Nothing is opened.
     ///
     /// # Errors
-    /// The first path that is neither a regular file nor a folder, or cannot be looked at.
+    /// The first path that is neither a regular file nor a directory, or cannot be looked at.
     pub fn new<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
         other_file_systems: bool,
@@ -85,7 +85,7 @@ impl Selection {
             {
                 selection.roots.push(Root {
                     path,
-                    is_folder: metadata.is_dir(),
+                    is_directory: metadata.is_dir(),
                     device: metadata.dev(),
                 });
             }

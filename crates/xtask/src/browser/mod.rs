@@ -49,7 +49,7 @@ pub fn test() -> Result<Vec<String>> {
     let exports = "--export-json measured.json --report measured.html --alone";
     seekless(bench.split(' ').chain(exports.split(' ')).map(OsStr::new))?;
     let run_of_2014 = seekless_record::to_json(&synthetic::methods_2014()?)?;
-    fs::write(folder().join("synthetic.json"), run_of_2014).context("cannot write the made-up run")?;
+    fs::write(directory().join("synthetic.json"), run_of_2014).context("cannot write the made-up run")?;
     seekless(["report", "synthetic.json", "--output", "synthetic.html"].map(OsStr::new))?;
     drive([
         "test".as_ref(),
@@ -74,7 +74,7 @@ pub fn picture(arguments: &Picture) -> Result<()> {
     } else {
         arguments.run.clone()
     };
-    let page = folder().join("picture.html");
+    let page = directory().join("picture.html");
     let mut report = Command::new(beside("debug/seekless")?);
     crate::process::run(report.arg("report").arg(run).arg("--output").arg(&page))?;
     let output = absolute(&arguments.output)?;
@@ -86,7 +86,7 @@ pub fn picture(arguments: &Picture) -> Result<()> {
     ])
 }
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     root().join("target/browser")
 }
 
@@ -102,32 +102,32 @@ fn prepared() -> Result<Result<&'static str, String>> {
     if let Some(missing) = ["node", "npm"].into_iter().find(|program| !is_installed(program)) {
         return Ok(Err(format!("{missing} is not installed")));
     }
-    let folder = folder();
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let directory = directory();
+    fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
     // npm leaves a lock of its own there, which tells what it installed.
-    let installed = fs::read_to_string(folder.join("node_modules/.seekless-lock")).unwrap_or_default();
+    let installed = fs::read_to_string(directory.join("node_modules/.seekless-lock")).unwrap_or_default();
     for (name, text) in FILES {
-        fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))?;
+        fs::write(directory.join(name), text).with_context(|| format!("cannot write {name}"))?;
     }
     let lock = FILES[1].1;
     if installed != lock {
         let npm = "ci --ignore-scripts --no-audit --no-fund --loglevel=error";
-        let install = run(Command::new("npm").args(npm.split(' ')).current_dir(&folder));
+        let install = run(Command::new("npm").args(npm.split(' ')).current_dir(&directory));
         if let Err(error) = install {
             check_interrupt()?;
             return Ok(Err(format!("its driver could not be installed: {error:#}")));
         }
-        fs::write(folder.join("node_modules/.seekless-lock"), lock).context("cannot write what was installed")?;
+        fs::write(directory.join("node_modules/.seekless-lock"), lock).context("cannot write what was installed")?;
     }
     Ok(Ok(browser))
 }
 
-/// Runs the command there, with a data folder of its own.
+/// Runs the command there, with a data directory of its own.
 fn seekless<'a>(arguments: impl IntoIterator<Item = &'a OsStr>) -> Result<()> {
     let mut command = Command::new(beside("debug/seekless")?);
     command
-        .current_dir(folder())
-        .env("XDG_DATA_HOME", folder().join("data"));
+        .current_dir(directory())
+        .env("XDG_DATA_HOME", directory().join("data"));
     run(command.args(arguments).stdout(std::process::Stdio::null()))
 }
 
@@ -135,7 +135,7 @@ fn drive(arguments: [&OsStr; 4]) -> Result<()> {
     let [task, browser, rest @ ..] = arguments;
     let browser = which(browser).context("the browser has gone")?;
     run(Command::new("node")
-        .current_dir(folder())
+        .current_dir(directory())
         .arg("report.mjs")
         .arg(task)
         .arg(browser)
@@ -145,6 +145,6 @@ fn drive(arguments: [&OsStr; 4]) -> Result<()> {
 fn which(program: &OsStr) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
-        .map(|folder| folder.join(program))
+        .map(|directory| directory.join(program))
         .find(|path| path.is_file())
 }

@@ -31,9 +31,9 @@ const NEUTRAL: f64 = 1.05;
 /// What to compare with, where, and how often.
 #[derive(Args)]
 pub struct Arguments {
-    /// The earlier revision, or the folder of a checkout
+    /// The earlier revision, or the directory of a checkout
     base: String,
-    /// Folder on the storage to measure on
+    /// Directory on the storage to measure on
     #[arg(long, default_value = ".")]
     dir: PathBuf,
     /// MiB of the file to read and copy; each file to compare has twice that
@@ -56,7 +56,7 @@ struct Programs {
     once: PathBuf,
 }
 
-/// What is timed: a program and its words, in a folder with `one`, `other`, and the trees `trees/one` and `trees/other`.
+/// What is timed: a program and its words, in a directory with `one`, `other`, and the trees `trees/one` and `trees/other`.
 struct Case {
     name: &'static str,
     of: fn(&Programs) -> &Path,
@@ -157,18 +157,18 @@ fn seekless(programs: &Programs) -> &Path {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let old = build(&checkout(&arguments.base)?)?;
     let new = build(&root())?;
-    let folder = tempfile::Builder::new()
+    let directory = tempfile::Builder::new()
         .prefix("seekless-peers-")
         .tempdir_in(&arguments.dir)
-        .with_context(|| format!("cannot make a folder in {}", arguments.dir.display()))?;
-    let folder = folder.path();
+        .with_context(|| format!("cannot make a directory in {}", arguments.dir.display()))?;
+    let directory = directory.path();
     let mut random = fastrand::Rng::new();
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(["case", "old, ms", "new, ms", "new / old", "neutral"]);
     let mut slower = Vec::new();
     for case in CASES.iter().filter(|case| case.name.contains(&arguments.only)) {
-        let [old, new] = measure(case, folder, [&old, &new], arguments, &mut random)
+        let [old, new] = measure(case, directory, [&old, &new], arguments, &mut random)
             .with_context(|| format!("measuring {}", case.name))?;
         let ratios: Vec<f64> = new.iter().zip(&old).map(|(new, old)| new / old).collect();
         let is_neutral = median_interval(&ratios).is_some_and(|interval| interval.high <= NEUTRAL);
@@ -185,7 +185,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The folder of the earlier revision; one that git knows gets a work tree below `target`.
+/// The directory of the earlier revision; one that git knows gets a work tree below `target`.
 fn checkout(base: &str) -> Result<PathBuf> {
     if Path::new(base).join("Cargo.toml").is_file() {
         return Ok(PathBuf::from(base));
@@ -193,17 +193,17 @@ fn checkout(base: &str) -> Result<PathBuf> {
     let mut parse = Command::new("git");
     parse.current_dir(root()).args(["rev-parse", "--short", "--verify"]);
     let commit = capture(parse.arg(format!("{base}^{{commit}}")))?;
-    let folder = root().join("target/before").join(commit.trim());
-    if !folder.join("Cargo.toml").is_file() {
+    let directory = root().join("target/before").join(commit.trim());
+    if !directory.join("Cargo.toml").is_file() {
         let mut add = Command::new("git");
         add.current_dir(root()).args(["worktree", "add", "--force", "--detach"]);
-        capture(add.arg(&folder).arg(commit.trim()))?;
+        capture(add.arg(&directory).arg(commit.trim()))?;
     }
-    Ok(folder)
+    Ok(directory)
 }
 
-/// Builds the programs of a checkout. Each has a target folder of its own: cargo takes the files of one checkout for those
-/// of another where they share it.
+/// Builds the programs of a checkout. Each has a target directory of its own: cargo takes the files of one checkout for
+/// those of another where they share it.
 fn build(checkout: &Path) -> Result<Programs> {
     let is_ours = fs::canonicalize(checkout)? == fs::canonicalize(root())?;
     let release = if is_ours {
@@ -231,12 +231,12 @@ fn build(checkout: &Path) -> Result<Programs> {
 /// The seconds of the old and the new program, round by round.
 fn measure(
     case: &Case,
-    folder: &Path,
+    directory: &Path,
     programs: [&Programs; 2],
     arguments: &Arguments,
     random: &mut fastrand::Rng,
 ) -> Result<[Vec<f64>; 2]> {
-    make(case, folder, arguments, random)?;
+    make(case, directory, arguments, random)?;
     let mut seconds = [Vec::new(), Vec::new()];
     let mut order = [0, 1];
     // The first round brings everything into memory and is not counted.
@@ -244,9 +244,9 @@ fn measure(
         random.shuffle(&mut order);
         for which in order {
             check_interrupt()?;
-            let _ = fs::remove_file(folder.join("target"));
-            case.before.bring_about(folder)?;
-            let taken = time(case, folder, programs[which])?;
+            let _ = fs::remove_file(directory.join("target"));
+            case.before.bring_about(directory)?;
+            let taken = time(case, directory, programs[which])?;
             if round > 0 {
                 seconds[which].push(taken);
             }
@@ -256,25 +256,27 @@ fn measure(
 }
 
 impl Before {
-    fn bring_about(&self, folder: &Path) -> Result<()> {
-        syncfs(File::open(folder)?)?;
+    fn bring_about(&self, directory: &Path) -> Result<()> {
+        syncfs(File::open(directory)?)?;
         match self {
             Self::Warm(files) => files
                 .iter()
-                .try_for_each(|file| prepare(Start::Warm, &folder.join(file))),
-            Self::SinglePages(files) => files.iter().try_for_each(|file| load_single_pages(&folder.join(file))),
+                .try_for_each(|file| prepare(Start::Warm, &directory.join(file))),
+            Self::SinglePages(files) => files
+                .iter()
+                .try_for_each(|file| load_single_pages(&directory.join(file))),
             Self::Trees => Ok(()),
             Self::ColdTrees => {
                 fs::write("/proc/sys/vm/drop_caches", "3").context("cannot drop the system's caches, which root may")
             }
             Self::Copied(target, from) => {
-                let paths = [from, target].map(|name| folder.join(name));
+                let paths = [from, target].map(|name| directory.join(name));
                 run_program(
                     Command::new("cp")
                         .args(["--reflink=never", "--sparse=never"])
                         .args(paths),
                 )?;
-                Ok(syncfs(File::open(folder)?)?)
+                Ok(syncfs(File::open(directory)?)?)
             }
         }
     }
@@ -294,14 +296,14 @@ fn load_single_pages(path: &Path) -> Result<()> {
 }
 
 /// Makes what a case needs, unless another case has.
-fn make(case: &Case, folder: &Path, arguments: &Arguments, random: &mut fastrand::Rng) -> Result<()> {
+fn make(case: &Case, directory: &Path, arguments: &Arguments, random: &mut fastrand::Rng) -> Result<()> {
     let bytes = arguments.mib << 20;
-    let file = |name: &str| Some(folder.join(name)).filter(|path| case.needs(name) && !path.exists());
+    let file = |name: &str| Some(directory.join(name)).filter(|path| case.needs(name) && !path.exists());
     if let Some(path) = file("file") {
         make_file(&path, bytes)?;
     }
     if file(UPDATES).is_some() {
-        Workload::make(folder, INTEGERS, random.u64(..))?;
+        Workload::make(directory, INTEGERS, random.u64(..))?;
     }
     if let Some(path) = file("zeros") {
         let zeros = vec![0; 64 << 10];
@@ -317,19 +319,19 @@ fn make(case: &Case, folder: &Path, arguments: &Arguments, random: &mut fastrand
         run_program(
             Command::new("cp")
                 .arg("--reflink=never")
-                .args([path, folder.join("other")]),
+                .args([path, directory.join("other")]),
         )?;
     }
-    let trees = folder.join("trees");
+    let trees = directory.join("trees");
     if matches!(case.before, Before::Trees | Before::ColdTrees) && !trees.exists() {
         make_trees(&trees, arguments.files, random)?;
     }
     Ok(())
 }
 
-fn time(case: &Case, folder: &Path, programs: &Programs) -> Result<f64> {
+fn time(case: &Case, directory: &Path, programs: &Programs) -> Result<f64> {
     let mut command = Command::new((case.of)(programs));
-    command.current_dir(folder).args(case.words).stdout(Stdio::null());
+    command.current_dir(directory).args(case.words).stdout(Stdio::null());
     let begun = Instant::now();
     let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
     let seconds = begun.elapsed().as_secs_f64();

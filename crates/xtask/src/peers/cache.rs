@@ -82,9 +82,9 @@ pub fn remove(path: &Path) -> Result<()> {
 }
 
 fn settle(path: &Path) -> Result<()> {
-    let folder = path.parent().context("a trial's file lies in a folder")?;
-    let opened = File::open(folder).with_context(|| format!("cannot open {}", folder.display()))?;
-    syncfs(&opened).with_context(|| format!("cannot sync the file system of {}", folder.display()))?;
+    let directory = path.parent().context("a trial's file lies in a directory")?;
+    let opened = File::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
+    syncfs(&opened).with_context(|| format!("cannot sync the file system of {}", directory.display()))?;
     thread::sleep(SETTLE);
     Ok(())
 }

@@ -25,7 +25,7 @@ use crate::process::check_interrupt;
 /// Where, how much, how often, and which.
 #[derive(Args)]
 pub struct Arguments {
-    /// Folder on the storage to measure on
+    /// Directory on the storage to measure on
     #[arg(long, default_value = ".")]
     dir: PathBuf,
     /// MiB of each of the two large files
@@ -95,29 +95,29 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Some(program) => program.clone(),
         None => Ours::build()?.program().to_owned(),
     };
-    let folder = tempfile::Builder::new()
+    let directory = tempfile::Builder::new()
         .prefix("seekless-peers-")
         .tempdir_in(&arguments.dir)
-        .with_context(|| format!("cannot make a folder in {}", arguments.dir.display()))?;
+        .with_context(|| format!("cannot make a directory in {}", arguments.dir.display()))?;
     // Through a link of that name: what is compared with cmp is called as cmp is.
-    let ours = folder.path().join("cmp");
+    let ours = directory.path().join("cmp");
     std::os::unix::fs::symlink(fs::canonicalize(&program)?, &ours)?;
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(["case", "program", "ms (median)", "seekless / program", "goal", "kept"]);
     let mut missed = Vec::new();
     let large_bytes = arguments.mib << 20;
-    for case in cases(folder.path(), &arguments.only, large_bytes)? {
+    for case in cases(directory.path(), &arguments.only, large_bytes)? {
         check_interrupt()?;
         let seconds = measure(&case, &ours, arguments.rounds.max(case.rounds))?;
         judge(&case, &seconds, &mut table, &mut missed);
         eprintln!("{} done", case.name);
     }
     if "early difference, bytes".contains(&arguments.only) {
-        early_bytes(folder.path(), &ours, large_bytes, &mut table, &mut missed)?;
+        early_bytes(directory.path(), &ours, large_bytes, &mut table, &mut missed)?;
     }
     if "peak memory".contains(&arguments.only) {
-        memory(folder.path(), &ours, large_bytes, &mut table, &mut missed)?;
+        memory(directory.path(), &ours, large_bytes, &mut table, &mut missed)?;
     }
     println!("{table}");
     ensure!(missed.is_empty(), "missed: {}", missed.join("; "));
@@ -125,8 +125,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// The cases that were asked for, with their files made.
-fn cases(folder: &Path, only: &str, large_bytes: u64) -> Result<Vec<Case>> {
-    let all = large_cases(folder).into_iter().chain(other_cases(folder));
+fn cases(directory: &Path, only: &str, large_bytes: u64) -> Result<Vec<Case>> {
+    let all = large_cases(directory).into_iter().chain(other_cases(directory));
     let wanted: Vec<Case> = all.filter(|case| case.name.contains(only)).collect();
     for case in &wanted {
         make(case, large_bytes)?;
@@ -134,15 +134,15 @@ fn cases(folder: &Path, only: &str, large_bytes: u64) -> Result<Vec<Case>> {
     Ok(wanted)
 }
 
-fn files(folder: &Path, name: &str) -> [PathBuf; 2] {
-    ["one", "other"].map(|side| folder.join(format!("{name}-{side}")))
+fn files(directory: &Path, name: &str) -> [PathBuf; 2] {
+    ["one", "other"].map(|side| directory.join(format!("{name}-{side}")))
 }
 
 /// Two large files that are equal.
-fn large_cases(folder: &Path) -> [Case; 5] {
+fn large_cases(directory: &Path) -> [Case; 5] {
     let case = |name, start, ours, peers, goals| Case {
         name,
-        files: files(folder, "large"),
+        files: files(directory, "large"),
         start: Some(start),
         ours,
         peers,
@@ -170,10 +170,10 @@ fn large_cases(folder: &Path) -> [Case; 5] {
 }
 
 /// Holes, differences, and two files of a few words.
-fn other_cases(folder: &Path) -> [Case; 6] {
+fn other_cases(directory: &Path) -> [Case; 6] {
     let case = |name, file, start, goals| Case {
         name,
-        files: files(folder, file),
+        files: files(directory, file),
         start,
         ours: &["-s"],
         peers: &[],
@@ -372,15 +372,15 @@ fn paired(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
 
 /// What is read from the device until a difference in the first block of two cold files is found.
 fn early_bytes(
-    folder: &Path,
+    directory: &Path,
     ours: &Path,
     large_bytes: u64,
     table: &mut Table,
     missed: &mut Vec<String>,
 ) -> Result<()> {
     const MOST_BYTES: f64 = 2.0 * 1024.0 * 1024.0;
-    let files = [folder.join("early-one"), folder.join("early-other")];
-    cases(folder, "early difference, cold", large_bytes)?;
+    let files = [directory.join("early-one"), directory.join("early-other")];
+    cases(directory, "early difference, cold", large_bytes)?;
     let mut found = Vec::new();
     for _ in 0..5 {
         for file in &files {
@@ -405,10 +405,10 @@ fn early_bytes(
 }
 
 /// The most memory that comparing takes, warm and cold, as the system counts it.
-fn memory(folder: &Path, ours: &Path, large_bytes: u64, table: &mut Table, missed: &mut Vec<String>) -> Result<()> {
+fn memory(directory: &Path, ours: &Path, large_bytes: u64, table: &mut Table, missed: &mut Vec<String>) -> Result<()> {
     const MOST_KIB: f64 = 64.0 * 1024.0;
-    let files = [folder.join("large-one"), folder.join("large-other")];
-    cases(folder, "warm -s", large_bytes)?;
+    let files = [directory.join("large-one"), directory.join("large-other")];
+    cases(directory, "warm -s", large_bytes)?;
     for start in [Start::Warm, Start::Cold] {
         for file in &files {
             prepare(start, file)?;

@@ -30,7 +30,7 @@ use crate::process::{capture, check_interrupt, in_words as command_in_words};
 /// Where, how much, how often, and which.
 #[derive(Args)]
 pub struct Arguments {
-    /// Folder on the storage to measure on
+    /// Directory on the storage to measure on
     #[arg(long, default_value = ".")]
     dir: PathBuf,
     /// MiB of zeros to dig in
@@ -77,18 +77,18 @@ const DIG_GOALS: &[Goal] = &[Goal::Ratio(0.2)];
 /// Measures, prints, and fails where a goal is missed.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let ours = Ours::build()?;
-    let folder = tempfile::Builder::new()
+    let directory = tempfile::Builder::new()
         .prefix("seekless-peers-")
         .tempdir_in(&arguments.dir)
-        .with_context(|| format!("cannot make a folder in {}", arguments.dir.display()))?;
+        .with_context(|| format!("cannot make a directory in {}", arguments.dir.display()))?;
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(["case", "program", "ms (median)", "seekless / program", "goal", "kept"]);
     let mut missed = Vec::new();
     let dig_bytes = arguments.mib << 20;
-    let all = [reading(&ours, folder.path())?, copying(&ours, folder.path())?]
+    let all = [reading(&ours, directory.path())?, copying(&ours, directory.path())?]
         .into_iter()
-        .chain(digging(&ours, folder.path(), dig_bytes));
+        .chain(digging(&ours, directory.path(), dig_bytes));
     for case in all.filter(|case| case.name.contains(&arguments.only)) {
         let seconds = measure(&case, arguments.rounds)?;
         judge(&case, &seconds, &mut table, &mut missed);
@@ -100,8 +100,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// A histogram of a hole, beside the same with the hole read.
-fn reading<'a>(ours: &'a Ours, folder: &Path) -> Result<Case<'a>> {
-    let path = folder.join("hole");
+fn reading<'a>(ours: &'a Ours, directory: &Path) -> Result<Case<'a>> {
+    let path = directory.join("hole");
     File::create_new(&path)?.set_len(HOLE_BYTES)?;
     let histogram = |method: &'static str| {
         let path = path.clone();
@@ -128,8 +128,8 @@ fn reading<'a>(ours: &'a Ours, folder: &Path) -> Result<Case<'a>> {
 }
 
 /// A sparse file with scattered blocks, copied.
-fn copying<'a>(ours: &'a Ours, folder: &Path) -> Result<Case<'a>> {
-    let (source, target) = (folder.join("sparse"), folder.join("copy"));
+fn copying<'a>(ours: &'a Ours, directory: &Path) -> Result<Case<'a>> {
+    let (source, target) = (directory.join("sparse"), directory.join("copy"));
     let file = File::create_new(&source)?;
     file.set_len(SPARSE_BYTES)?;
     let mut random = fastrand::Rng::with_seed(1);
@@ -175,8 +175,8 @@ fn check_copy(ours: &Ours, source: &Path, target: &Path) -> Result<()> {
 }
 
 /// Zeros made holes: written in large or small pieces (which decides how large the pages' folios are), on the device or not.
-fn digging<'a>(ours: &'a Ours, folder: &Path, bytes: u64) -> [Case<'a>; 4] {
-    let path = folder.join("zeros");
+fn digging<'a>(ours: &'a Ours, directory: &Path, bytes: u64) -> [Case<'a>; 4] {
+    let path = directory.join("zeros");
     let case = |name, piece_bytes, is_synced| {
         let (dug, theirs) = (path.clone(), path.clone());
         let dig = move || {

@@ -41,7 +41,7 @@ const SUBJECTS: [(&str, Cache, &str); 3] = [
 /// Where, and how often.
 #[derive(Args)]
 pub struct Arguments {
-    /// Folder on the storage to measure on
+    /// Directory on the storage to measure on
     #[arg(long, default_value = ".")]
     dir: PathBuf,
     /// Runs of a contest of each kind
@@ -253,7 +253,7 @@ impl Score {
 
 /// Measures, prints, and fails where the lab claims more than it promises, or the clock costs too much.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    ensure!(arguments.dir.is_dir(), "{} is not a folder", arguments.dir.display());
+    ensure!(arguments.dir.is_dir(), "{} is not a directory", arguments.dir.display());
     let ours = Ours::build()?;
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
     println!(
@@ -332,11 +332,11 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64) -> Result<Run> {
         published: Vec::new(),
         columns: Vec::new(),
     };
-    let (folders, program) = (vec![arguments.dir.clone()], ours.program().to_owned());
+    let (directories, program) = (vec![arguments.dir.clone()], ours.program().to_owned());
     let bench = Bench {
         budget: Duration::from_secs(arguments.budget),
         drop: Some(seekless_record::Drop::File),
-        ..Bench::new(vec![experiment], folders, program, seed)
+        ..Bench::new(vec![experiment], directories, program, seed)
     };
     let stop = Stop::default();
     let run = seekless_lab::run(&bench, &stop, &mut Interruptible(stop.clone()));

@@ -26,7 +26,7 @@ const TOLERANCE: f64 = 0.05;
 /// What to compare, where, and for how long.
 #[derive(Args)]
 pub struct Arguments {
-    /// Folder on the storage to compare on
+    /// Directory on the storage to compare on
     #[arg(long, default_value = ".")]
     dir: PathBuf,
     /// Bytes per trial, in whole MiB; four times that where warm
@@ -146,7 +146,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         is_installed("fio"),
         "fio is not installed (`cargo xtask test --only set-up` installs it)"
     );
-    ensure!(arguments.dir.is_dir(), "{} is not a folder", arguments.dir.display());
+    ensure!(arguments.dir.is_dir(), "{} is not a directory", arguments.dir.display());
     let cases = if arguments.cases.is_empty() {
         Case::ALL.to_vec()
     } else {
@@ -178,11 +178,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 fn compare(case: Case, arguments: &Arguments, ours: Option<&Ours>, random: &mut fastrand::Rng) -> Result<Outcome> {
     let bytes = case.bytes(arguments.size);
-    let folder = tempfile::Builder::new()
+    let directory = tempfile::Builder::new()
         .prefix("seekless-peers-")
         .tempdir_in(&arguments.dir)
-        .with_context(|| format!("cannot make a folder in {}", arguments.dir.display()))?;
-    let file = folder.path().join("file");
+        .with_context(|| format!("cannot make a directory in {}", arguments.dir.display()))?;
+    let file = directory.path().join("file");
     if case.start() != Start::Fresh {
         cache::make_file(&file, bytes)?;
     }
@@ -261,14 +261,14 @@ fn trial(case: Case, side: Side<'_>, file: &Path, bytes: u64, pause: &mut Durati
     Ok(seconds)
 }
 
-fn check_space(folder: &Path, cases: &[Case], size_bytes: u64) -> Result<()> {
-    let space = statvfs(folder).with_context(|| format!("cannot look at the storage of {}", folder.display()))?;
+fn check_space(directory: &Path, cases: &[Case], size_bytes: u64) -> Result<()> {
+    let space = statvfs(directory).with_context(|| format!("cannot look at the storage of {}", directory.display()))?;
     let free_bytes = space.f_bavail * space.f_frsize;
     let needed_bytes = cases.iter().map(|case| case.bytes(size_bytes)).max().unwrap_or(0);
     ensure!(
         needed_bytes <= free_bytes / 10 * 9,
         "{} has {} MiB free; {} MiB are needed, and a tenth stays free",
-        folder.display(),
+        directory.display(),
         free_bytes >> 20,
         needed_bytes >> 20,
     );

@@ -63,7 +63,7 @@ impl Ours {
             jobs: vec![job],
             drawing: None,
             work_ns_per_kib: 0,
-            device_folders: Vec::new(),
+            device_directories: Vec::new(),
             cgroup: None,
             sync_target: false,
             rehearse: false,

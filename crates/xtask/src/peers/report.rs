@@ -52,9 +52,13 @@ pub fn table(outcomes: &[Outcome]) -> Table {
 }
 
 /// What was compared, where: a sentence above the table.
-pub fn preface(folder: &Path, size_bytes: u64, seed: u64) -> Result<String> {
+pub fn preface(directory: &Path, size_bytes: u64, seed: u64) -> Result<String> {
     let kernel = capture(Command::new("uname").args(["-s", "-r"]))?;
-    let file_system = capture(Command::new("findmnt").args(["-n", "-o", "FSTYPE", "-T"]).arg(folder))?;
+    let file_system = capture(
+        Command::new("findmnt")
+            .args(["-n", "-o", "FSTYPE", "-T"])
+            .arg(directory),
+    )?;
     Ok(format!(
         "{} and seekless in alternation on {}, {}; {} MiB (four times that where warm), seed {seed}. Ratios of seconds \
          are paired by round: median and 95 % interval. fio first has to agree with itself within 3 %; then seekless \

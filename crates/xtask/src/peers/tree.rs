@@ -2,7 +2,7 @@
 //!
 //! A tree of many small files against its copy, warm and cold, in alternation: in each round every program compares them
 //! once, in a shuffled order. Cold is after `drop_caches`, which needs root: what is dropped are pages, inodes and entries
-//! of folders.
+//! of directories.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -23,14 +23,14 @@ use crate::process::{check_interrupt, is_installed, is_root};
 
 /// Seconds over those of the best peer, at most.
 const GOALS: [(&str, f64); 2] = [("warm", 0.6), ("cold", 0.25)];
-const FOLDERS: u32 = 1000;
+const DIRECTORIES: u32 = 1000;
 /// Files are of 0 to so many bytes.
 const LARGEST_BYTES: usize = 16 << 10;
 
 /// Where, how much, and how often.
 #[derive(Args)]
 pub struct Arguments {
-    /// Folder on the storage to measure on
+    /// Directory on the storage to measure on
     #[arg(long, default_value = ".")]
     dir: PathBuf,
     /// Files of the tree
@@ -44,7 +44,7 @@ pub struct Arguments {
     seed: Option<u64>,
 }
 
-/// A program that compares `one` with `other` in the folder that it is started in.
+/// A program that compares `one` with `other` in the directory that it is started in.
 struct Peer {
     name: &'static str,
     needs: &'static str,
@@ -56,16 +56,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let ours = Ours::build()?;
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
     let mut random = fastrand::Rng::with_seed(seed);
-    let folder = tempfile::Builder::new()
+    let directory = tempfile::Builder::new()
         .prefix("seekless-peers-")
         .tempdir_in(&arguments.dir)
-        .with_context(|| format!("cannot make a folder in {}", arguments.dir.display()))?;
+        .with_context(|| format!("cannot make a directory in {}", arguments.dir.display()))?;
     println!(
-        "{} files of 0 to {} KiB in {FOLDERS} folders and their copies, seed {seed}\n",
+        "{} files of 0 to {} KiB in {DIRECTORIES} directories and their copies, seed {seed}\n",
         arguments.files,
         LARGEST_BYTES >> 10
     );
-    make_trees(folder.path(), arguments.files, &mut random)?;
+    make_trees(directory.path(), arguments.files, &mut random)?;
     let peers = peers(ours.program());
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
@@ -76,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             println!("skipped: dropping the system's caches needs root");
             continue;
         }
-        let seconds = measure(folder.path(), &peers, state == "cold", arguments.rounds, &mut random)?;
+        let seconds = measure(directory.path(), &peers, state == "cold", arguments.rounds, &mut random)?;
         for (peer, samples) in peers.iter().zip(&seconds) {
             let ratios: Vec<f64> = seconds[0]
                 .iter()
@@ -136,7 +136,7 @@ fn peers(program: &Path) -> Vec<Peer> {
 
 /// The seconds of each program, round by round.
 fn measure(
-    folder: &Path,
+    directory: &Path,
     peers: &[Peer],
     is_cold: bool,
     rounds: u16,
@@ -146,7 +146,7 @@ fn measure(
     if !is_cold {
         // Once unmeasured, which brings everything into memory.
         for peer in peers {
-            time(folder, peer)?;
+            time(directory, peer)?;
         }
     }
     let mut order: Vec<usize> = (0..peers.len()).collect();
@@ -155,21 +155,21 @@ fn measure(
         for &index in &order {
             check_interrupt()?;
             if is_cold {
-                sync(folder)?;
+                sync(directory)?;
                 fs::write("/proc/sys/vm/drop_caches", "3").context("cannot drop the system's caches")?;
             }
-            seconds[index].push(time(folder, &peers[index])?);
+            seconds[index].push(time(directory, &peers[index])?);
         }
     }
     Ok(seconds)
 }
 
 /// Runs a program, which must find no difference.
-fn time(folder: &Path, peer: &Peer) -> Result<f64> {
+fn time(directory: &Path, peer: &Peer) -> Result<f64> {
     let begun = Instant::now();
     let mut child = Command::new("sh")
         .args(["-c", &peer.command])
-        .current_dir(folder)
+        .current_dir(directory)
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -184,19 +184,19 @@ fn time(folder: &Path, peer: &Peer) -> Result<f64> {
 }
 
 /// Makes a tree `one`, and then its copy `other`, in the order in which a copy is made.
-pub fn make_trees(folder: &Path, files: u32, random: &mut fastrand::Rng) -> Result<()> {
+pub fn make_trees(directory: &Path, files: u32, random: &mut fastrand::Rng) -> Result<()> {
     let seed = random.u64(..);
     for tree in ["one", "other"] {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut block = vec![0; LARGEST_BYTES];
-        for number in 0..FOLDERS {
+        for number in 0..DIRECTORIES {
             check_interrupt()?;
-            let below = folder
+            let below = directory
                 .join(tree)
                 .join((number % 40).to_string())
                 .join(number.to_string());
             fs::create_dir_all(&below)?;
-            for file in 0..files / FOLDERS {
+            for file in 0..files / DIRECTORIES {
                 let length = random.usize(..=LARGEST_BYTES);
                 random.fill(&mut block[..length]);
                 let mut made = File::create_new(below.join(format!("file-{file}.dat")))?;
@@ -205,11 +205,11 @@ pub fn make_trees(folder: &Path, files: u32, random: &mut fastrand::Rng) -> Resu
                 made.set_modified(SystemTime::UNIX_EPOCH)?;
             }
         }
-        sync(folder)?;
+        sync(directory)?;
     }
     Ok(())
 }
 
-fn sync(folder: &Path) -> Result<()> {
-    syncfs(File::open(folder)?).with_context(|| format!("cannot sync the file system of {}", folder.display()))
+fn sync(directory: &Path) -> Result<()> {
+    syncfs(File::open(directory)?).with_context(|| format!("cannot sync the file system of {}", directory.display()))
 }

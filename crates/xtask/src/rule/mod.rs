@@ -36,15 +36,15 @@ pub struct Arguments {
     /// Only the scenarios whose names contain this
     #[arg(long, default_value = "")]
     scenario: String,
-    /// Simulate nothing: leave each saved run of this folder out in turn, and score on it what the others decide
-    #[arg(long, value_name = "FOLDER")]
+    /// Simulate nothing: leave each saved run of this directory out in turn, and score on it what the others decide
+    #[arg(long, value_name = "DIR")]
     replay: Option<PathBuf>,
 }
 
 /// Simulates, and prints a line of Markdown for each scenario.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    if let Some(folder) = &arguments.replay {
-        return replay::run(folder);
+    if let Some(directory) = &arguments.replay {
+        return replay::run(directory);
     }
     println!("| scenario | {} |", COLUMNS.map(|(title, _)| title).join(" | "));
     println!("|---|{}", "---:|".repeat(COLUMNS.len()));

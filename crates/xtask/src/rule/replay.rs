@@ -26,8 +26,8 @@ struct Replay {
 }
 
 /// Prints a line of Markdown for each sitting that is left out, and one for all.
-pub fn run(folder: &Path) -> Result<()> {
-    let runs = read(folder)?;
+pub fn run(directory: &Path) -> Result<()> {
+    let runs = read(directory)?;
     println!(
         "| left out | sittings | contests | decided | same alone | over the leader, median | > 10 % | clearly beaten | claims \
          | contradicted |\n|---|{}",
@@ -46,9 +46,9 @@ pub fn run(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The documents of a folder; what is no run is named and left out.
-fn read(folder: &Path) -> Result<Vec<Run>> {
-    let entries = std::fs::read_dir(folder).with_context(|| format!("{}: cannot list", folder.display()))?;
+/// The documents of a directory; what is no run is named and left out.
+fn read(directory: &Path) -> Result<Vec<Run>> {
+    let entries = std::fs::read_dir(directory).with_context(|| format!("{}: cannot list", directory.display()))?;
     let mut runs = Vec::new();
     for entry in entries {
         let path = entry?.path();

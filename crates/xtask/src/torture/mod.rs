@@ -172,7 +172,7 @@ fn campaign(binary: &Path, seeds: &Seeds, on: &[FileSystem], workers: Option<usi
     Ok(sets[0].matrix.skipped().to_vec())
 }
 
-/// The file systems of a worker, and a folder elsewhere.
+/// The file systems of a worker, and a directory elsewhere.
 struct FileSystems {
     matrix: Matrix,
     aside: TempDir,
@@ -224,7 +224,7 @@ fn work(set: &FileSystems, binary: &Path, can_grow: bool, seeds: &Seeds, tally: 
         };
         let site = Site {
             seekless: binary,
-            folder: mounted.point().join("trial"),
+            directory: mounted.point().join("trial"),
             aside: set.aside.path(),
         };
         let plan = TrialPlan::draw(seed, can_grow);

@@ -32,7 +32,7 @@ const POLL: Duration = Duration::from_micros(200);
 pub struct Site<'a> {
     pub seekless: &'a Path,
     /// On the file system, and this worker's alone.
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     /// For what seekless is told and says.
     pub aside: &'a Path,
 }
@@ -85,23 +85,23 @@ struct Before {
 
 /// Runs a trial. An error is one of the harness, not of seekless.
 pub fn run(plan: &TrialPlan, site: &Site<'_>) -> Result<TrialReport> {
-    match fs::remove_dir_all(&site.folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error).context("cannot empty the folder"),
-        _ => fs::create_dir(&site.folder).context("cannot make the folder")?,
+    match fs::remove_dir_all(&site.directory) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error).context("cannot empty the directory"),
+        _ => fs::create_dir(&site.directory).context("cannot make the directory")?,
     }
     let running = Running {
         site,
-        file: site.folder.join("file"),
+        file: site.directory.join("file"),
     };
     make_file(&plan.file, &running.file).context("cannot make the file")?;
     if let Some(second) = &plan.command.second {
-        fs::write(site.folder.join("second"), &second.0)?;
+        fs::write(site.directory.join("second"), &second.0)?;
     }
     let before = Before {
         properties: properties(&running.file)?,
         modified: fs::metadata(&running.file)?.modified()?,
     };
-    let ballast = site.folder.join("ballast");
+    let ballast = site.directory.join("ballast");
     plan.free_bytes
         .map_or(Ok(()), |free_bytes| fill_up(&ballast, free_bytes))?;
     let (ended, others) = running.disturbed(plan, running.command(plan)?)?;
@@ -231,7 +231,7 @@ impl Running<'_> {
             let mut command = self.seekless();
             command.args(&plan.command.arguments).arg(&self.file);
             if plan.command.second.is_some() {
-                command.arg(self.site.folder.join("second"));
+                command.arg(self.site.directory.join("second"));
             }
             command
         } else {
@@ -446,7 +446,7 @@ impl Running<'_> {
             if ended.stderr.contains("compare the two") && others.count() > 0 {
                 let only_properties = others.saved.is_none() && others.writes.is_empty();
                 let is_good = check_properties(&before.properties, others, &properties(&self.file)?).is_empty();
-                for entry in fs::read_dir(&self.site.folder)? {
+                for entry in fs::read_dir(&self.site.directory)? {
                     let entry = entry?;
                     if !entry.file_name().to_string_lossy().starts_with(".seekless-new-") {
                         continue;
@@ -463,7 +463,7 @@ impl Running<'_> {
             if !others.may_outdate_journal() {
                 report.faults.push(Fault::new("cannot recover", ""));
             }
-            let _ = fs::remove_file(self.site.folder.join(".file.seekless-journal"));
+            let _ = fs::remove_file(self.site.directory.join(".file.seekless-journal"));
         }
         report.faults.extend(self.left()?);
         Ok(ended.ending() != Ending::Success)
@@ -485,7 +485,7 @@ impl Running<'_> {
 
     fn left(&self) -> Result<Vec<Fault>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.site.folder)? {
+        for entry in fs::read_dir(&self.site.directory)? {
             names.push(entry?.file_name().to_string_lossy().into_owned());
         }
         Ok(check_left(names.iter().map(String::as_str)))

@@ -291,7 +291,7 @@ pub fn check_properties(before: &Properties, others: &Acknowledged, found: &Prop
     faults
 }
 
-/// Names in the folder that seekless made, where it may leave none.
+/// Names in the directory that seekless made, where it may leave none.
 pub fn check_left<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Fault> {
     let ours = names.into_iter().filter(|name| name.contains("seekless"));
     ours.map(|name| Fault::new("left behind", name)).collect()

@@ -30,7 +30,7 @@ pub(super) fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Res
         first_touch: arguments.first_touch.clone(),
         checkpoint: arguments.checkpoint,
         yields: sittings::is_in_background(),
-        ..Bench::new(Vec::new(), arguments.folders.clone(), program, seed)
+        ..Bench::new(Vec::new(), arguments.directories.clone(), program, seed)
     };
     let bench = match (resumed, &arguments.like) {
         (Some(run), _) => return resuming(bench, run),
@@ -63,11 +63,11 @@ fn repeating(bench: Bench, name: &OsStr) -> anyhow::Result<Bench> {
         drop: (!is_by_default).then_some(run.drop),
         ..bench
     };
-    // The folders of others are not ours.
+    // The directories of others are not ours.
     if is_own {
         bench = in_its_places(bench, &run)?;
-    } else if bench.folders.is_empty() {
-        bench.folders.push(PathBuf::from("."));
+    } else if bench.directories.is_empty() {
+        bench.directories.push(PathBuf::from("."));
     }
     Ok(bench)
 }
@@ -84,8 +84,8 @@ fn beginning(mut bench: Bench, arguments: &Arguments) -> anyhow::Result<Bench> {
     if !arguments.methods.is_empty() {
         bench.experiments = filter(&bench.experiments, &arguments.methods)?;
     }
-    if bench.folders.is_empty() {
-        bench.folders.push(PathBuf::from("."));
+    if bench.directories.is_empty() {
+        bench.directories.push(PathBuf::from("."));
     }
     Ok(bench)
 }
@@ -100,24 +100,24 @@ fn resuming(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
     })
 }
 
-/// Where a run measured, unless other folders are given.
+/// Where a run measured, unless other directories are given.
 fn in_its_places(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
     let paths = run.storages.iter().map(|storage| PathBuf::from(&storage.path));
     let mut recorded: Vec<PathBuf> = paths.collect();
     // The storage of second files is the last.
     let is_apart = run.contests.iter().any(|contest| contest.other_storage.is_some());
     let recorded_other = is_apart.then(|| recorded.pop()).flatten();
-    let folders = match (bench.folders.as_slice(), recorded.as_slice()) {
+    let directories = match (bench.directories.as_slice(), recorded.as_slice()) {
         ([], _) => recorded,
         ([..], [file]) if file.is_file() => bail!("{}: is what {} reads: omit --dir", file.display(), run.id),
         (given, _) => given.to_vec(),
     };
-    let file = match folders.as_slice() {
+    let file = match directories.as_slice() {
         [only] if only.is_file() => Some(only.clone()),
         _ => None,
     };
     Ok(Bench {
-        folders,
+        directories,
         other: bench.other.or(recorded_other),
         file,
         ..bench

@@ -31,11 +31,12 @@ use crate::signals::{Caught, on_signal};
 /// Measures which method of reading, writing, copying and comparing is fastest on a storage.
 ///
 /// Every trial runs in a fresh process, in a cache state that is verified; the rounds are shuffled and compared in
-/// pairs. Test files are made in a folder of their own, which is removed on any exit. The run is saved with every sample.
+/// pairs. Test files are made in a directory of their own, which is removed on any exit. The run is saved with every
+/// sample.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless bench                              # all, under this folder: a minute
+  seekless bench                              # all, under this directory: a minute
   seekless bench read --budget 20s --size 1G  # only reading, files of 1 GiB
   seekless bench copy --dir /ssd --dir /disk  # two storages in the same rounds
   seekless bench compare --other /disk        # second files on another storage
@@ -53,10 +54,10 @@ pub struct Arguments {
     /// Built-in experiments, or files that describe one [default: read write copy]
     #[arg(value_name = "EXPERIMENT|FILE.toml")]
     experiments: Vec<OsString>,
-    /// The folder whose storage is measured; several are measured in the same rounds [default: this folder]
+    /// The directory whose storage is measured; several are measured in the same rounds [default: this directory]
     #[arg(long = "dir", value_name = "DIR", conflicts_with = "file")]
-    folders: Vec<PathBuf>,
-    /// The folder of the second files of comparisons: two storages at once [default: that of the first]
+    directories: Vec<PathBuf>,
+    /// The directory of the second files of comparisons: two storages at once [default: that of the first]
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     other: Option<PathBuf>,
     /// How long it may take, as in 90s or 10m
@@ -90,7 +91,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Read files that are in DIR, each once and as cold as it is found: nothing is written
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "folders", "other", "sizes", "cache", "drop", "resume"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "directories", "other", "sizes", "cache", "drop", "resume"])]
     first_touch: Option<PathBuf>,
     /// Write the run as JSON, every sample
     #[arg(long, value_name = "FILE")]
@@ -107,8 +108,8 @@ pub struct Arguments {
     /// Write the report to this file instead of beside the saved run
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Measure the same as an earlier run: its experiments, sizes, cache states and methods, in its folders unless --dir
-    /// is given. RUN is an ID, a name, `latest` or a file
+    /// Measure the same as an earlier run: its experiments, sizes, cache states and methods, in its directories unless
+    /// --dir is given. RUN is an ID, a name, `latest` or a file
     #[arg(long, value_name = "RUN", conflicts_with_all = ["experiments", "sizes", "methods", "cache", "work", "drop",
         "file", "resume"])]
     like: Option<OsString>,
@@ -209,7 +210,7 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
     let resumed = arguments.resume.as_deref().map(resumable).transpose()?;
     let mut bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
     let exports = exports(arguments)?;
-    read_ahead::put_back(bench.folders.iter().chain(&bench.other).chain(&bench.file));
+    read_ahead::put_back(bench.directories.iter().chain(&bench.other).chain(&bench.file));
     let lock = measuring(caught, arguments.no_wait)?;
     // What others measured while this one waited is known, too.
     if !arguments.alone {
@@ -274,7 +275,7 @@ fn known(bench: &Bench, quiet: bool) -> anyhow::Result<Vec<Run>> {
 /// How often a bench that waits asks whether it may measure.
 const WAITING_STEP: Duration = Duration::from_millis(100);
 
-/// Waits until no other bench measures. Where there is no folder for a lock, nobody waits: saving the run will tell.
+/// Waits until no other bench measures. Where there is no directory for a lock, nobody waits: saving the run will tell.
 fn measuring(caught: &Caught, no_wait: bool) -> Result<Option<MeasuringLock>, Failure> {
     let Ok(store) = Store::of_user() else { return Ok(None) };
     let mut told = None;

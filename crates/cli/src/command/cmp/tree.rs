@@ -20,7 +20,7 @@ use crate::signals::{Caught, on_signal};
 
 /// Compares two trees: names, types, contents, targets of symbolic links.
 ///
-/// Symbolic links are not followed, except for the two that are named. Folders of other file systems are entered. What
+/// Symbolic links are not followed, except for the two that are named. Directories of other file systems are entered. What
 /// cannot be read is named on standard error, and the rest goes on. The exit code is 0 where nothing differs, 1 where
 /// something does, and 2 where something could not be compared.
 #[derive(Debug, Parser)]
@@ -36,7 +36,7 @@ Examples:
   seekless cmp --same-size photos               # are large files of one size equal?"
 )]
 pub struct Arguments {
-    /// Folders
+    /// Directories
     #[arg(value_names = ["TREE1", "TREE2"], num_args = 2, required_unless_present = "same_size")]
     trees: Vec<PathBuf>,
     /// Compare trees
@@ -137,7 +137,7 @@ fn explain(root: &Path, summary: &Summary, took: Duration) {
         "io_uring is not to be had here, so each thread waits for one file at a time".to_owned()
     };
     let why = format!(
-        "{} threads listed folders ahead and compared files in batches of {}, in the order of their inodes; {rings}",
+        "{} threads listed directories ahead and compared files in batches of {}, in the order of their inodes; {rings}",
         batch.threads, batch.batch
     );
     let scan = Scan {

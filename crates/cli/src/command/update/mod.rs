@@ -69,7 +69,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     memory: u64,
     /// Where updates go that do not fit [default: $TMPDIR, or /var/tmp]
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "DIR")]
     spill: Option<PathBuf>,
     /// Say on standard error why it is written so, what that was to take and took, and the facts behind it
     #[arg(long)]
@@ -115,7 +115,7 @@ fn memory(text: &str) -> Result<u64, String> {
 }
 
 /// Where what does not fit into memory goes: to a disk, which /tmp often is not.
-fn spill_folder(arguments: &Arguments) -> PathBuf {
+fn spill_directory(arguments: &Arguments) -> PathBuf {
     let usual = Path::new("/var/tmp");
     match &arguments.spill {
         Some(named) => named.clone(),
@@ -212,7 +212,7 @@ fn require_file(path: &Path) -> anyhow::Result<u64> {
 
 fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
     let read = |from: &mut dyn BufRead, name: &str| {
-        let batch = Batch::within(arguments.memory, &spill_folder(arguments));
+        let batch = Batch::within(arguments.memory, &spill_directory(arguments));
         read_updates(from, batch).with_context(|| name.to_owned())
     };
     match arguments.from.as_deref().filter(|path| *path != Path::new("-")) {

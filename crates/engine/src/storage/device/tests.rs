@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A `/sys` in a temporary folder.
+/// A `/sys` in a temporary directory.
 struct Tree {
     all: tempfile::TempDir,
 }
@@ -18,17 +18,17 @@ impl Tree {
 
     /// A device at a path below `devices`, known by its number, with files of these contents.
     fn device(&self, number: u64, path: &str, files: &[(&str, &str)]) -> PathBuf {
-        let folder = self.all.path().join("devices").join(path);
-        fs::create_dir_all(&folder).unwrap();
+        let directory = self.all.path().join("devices").join(path);
+        fs::create_dir_all(&directory).unwrap();
         for (name, content) in files {
-            let file = folder.join(name);
+            let file = directory.join(name);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, format!("{content}\n")).unwrap();
         }
         let link = self.all.path().join("dev/block").join(number_text(number));
         let _ = fs::remove_file(&link);
-        symlink(&folder, link).unwrap();
-        folder
+        symlink(&directory, link).unwrap();
+        directory
     }
 
     /// Makes one device a member of another.
@@ -153,7 +153,7 @@ fn a_partition_of_a_multipath_disk_has_every_way_to_it() {
 #[test]
 fn a_loop_lies_on_what_its_file_lies_on() {
     let tree = Tree::new();
-    // The file is a real one, so its device number is that of the folder these tests run in.
+    // The file is a real one, so its device number is that of the directory these tests run in.
     let file = tree.all.path().join("image with space");
     fs::write(&file, "x").unwrap();
     let number = fs::metadata(&file).unwrap().dev();

@@ -134,8 +134,8 @@ fn an_error_says_what_failed_and_where_and_leaves_nothing_in_flight() {
     let Some(mut ring) = ring() else { return };
     let method = method();
     let good = side(file_of(3 * BLOCK), &method, 3 * BLOCK as u64);
-    let folder = tempfile::tempdir().unwrap();
-    let only_written = side(File::create(folder.path().join("file")).unwrap(), &method, 0);
+    let directory = tempfile::tempdir().unwrap();
+    let only_written = side(File::create(directory.path().join("file")).unwrap(), &method, 0);
     let only_read = side(File::open("/dev/null").unwrap(), &method, 0);
     for action in ["looking", "writing"] {
         let mut flight = Flight::new(&mut ring, &good);

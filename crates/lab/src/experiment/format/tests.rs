@@ -295,17 +295,20 @@ fn a_contest_says_how_its_files_are_laid_out_and_how_much_memory_they_may_take()
 
 #[test]
 fn only_regular_files_of_a_sensible_size_are_read() {
-    let folder = tempfile::tempdir().unwrap();
-    assert!(matches!(read(folder.path()), Err(ExperimentError::NotRegular { .. })));
+    let directory = tempfile::tempdir().unwrap();
     assert!(matches!(
-        read(&folder.path().join("none")),
+        read(directory.path()),
+        Err(ExperimentError::NotRegular { .. })
+    ));
+    assert!(matches!(
+        read(&directory.path().join("none")),
         Err(ExperimentError::Unreadable { .. })
     ));
     assert!(matches!(
         read(Path::new("/dev/null")),
         Err(ExperimentError::NotRegular { .. })
     ));
-    let path = folder.path().join("large.toml");
+    let path = directory.path().join("large.toml");
     fs::File::create(&path).unwrap().set_len(LIMIT_BYTES + 1).unwrap();
     assert!(matches!(read(&path), Err(ExperimentError::TooLarge { .. })));
     fs::write(&path, [0xff]).unwrap();

@@ -207,13 +207,13 @@ mod tests {
 
     const SIZE: u64 = (1 << 20) + 100;
 
-    /// A written and synced file, or nothing where the temporary folder has no page cache to drop.
+    /// A written and synced file, or nothing where the temporary directory has no page cache to drop.
     fn synced_file() -> Option<File> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![1; SIZE as usize]).unwrap();
         file.sync_all().unwrap();
         if crate::file_system(&std::env::temp_dir()).unwrap().type_name == "tmpfs" {
-            println!("skipped: the temporary folder is memory");
+            println!("skipped: the temporary directory is memory");
             return None;
         }
         Some(file)

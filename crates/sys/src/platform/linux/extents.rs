@@ -204,7 +204,7 @@ mod tests {
         file.write_all_at(&block, 0).unwrap();
         file.write_all_at(&block, 1 << 20).unwrap();
         let Support::Available(found) = extents(&file).unwrap() else {
-            println!("skipped: no FIEMAP on the temporary folder");
+            println!("skipped: no FIEMAP on the temporary directory");
             return;
         };
         let held: u64 = found.iter().map(|extent| extent.length).sum();
@@ -230,7 +230,7 @@ mod tests {
             file.write_all_at(&[1; 4096], n * (128 << 10)).unwrap();
         }
         let Support::Available(found) = extents(&file).unwrap() else {
-            println!("skipped: no FIEMAP on the temporary folder");
+            println!("skipped: no FIEMAP on the temporary directory");
             return;
         };
         let held: u64 = found.iter().map(|extent| extent.length).sum();

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, FallocateFlags, IFlags, Mode, OFlags, RawMode, RenameF
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::ioctl::{Getter, Setter, opcode};
 
-use crate::folder::Folder;
+use crate::directory::Directory;
 use crate::support::{ABSENT, Support, attempt};
 use crate::types::{Alignment, Opening};
 
@@ -22,10 +22,10 @@ const RWF_DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 /// open(2) `O_DSYNC`. rustix's `DSYNC` is `O_SYNC`, which writes the file's times through as well.
 const O_DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
 
-/// Opens a file in a folder (openat(2)), never leaking it into child processes nor waiting for another end. A new one gets
-/// `mode`, less the umask.
+/// Opens a file in a directory (openat(2)), never leaking it into child processes nor waiting for another end. A new
+/// one gets `mode`, less the umask.
 pub(crate) fn open_at(
-    folder: BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
     path: &Path,
     how: Opening,
     mut flags: OFlags,
@@ -35,28 +35,28 @@ pub(crate) fn open_at(
     flags.set(O_DSYNC, how.write_through);
     let absent: &[Errno] = if how.direct { &[Errno::INVAL] } else { &[] };
     let file = attempt(absent, "the file system has no direct I/O", || {
-        rustix::fs::openat(folder, path, flags, Mode::from_raw_mode(mode))
+        rustix::fs::openat(directory, path, flags, Mode::from_raw_mode(mode))
     })?;
     Ok(file.map(File::from))
 }
 
-/// Exchanges two names in a folder: renameat2(2) `RENAME_EXCHANGE`.
-pub(crate) fn exchange(folder: BorrowedFd<'_>, one: &OsStr, other: &OsStr) -> io::Result<Support<()>> {
+/// Exchanges two names in a directory: renameat2(2) `RENAME_EXCHANGE`.
+pub(crate) fn exchange(directory: BorrowedFd<'_>, one: &OsStr, other: &OsStr) -> io::Result<Support<()>> {
     let absent = [ABSENT, &[Errno::INVAL]].concat();
     attempt(&absent, "the file system cannot exchange two names", || {
-        rustix::fs::renameat_with(folder, one, folder, other, RenameFlags::EXCHANGE)
+        rustix::fs::renameat_with(directory, one, directory, other, RenameFlags::EXCHANGE)
     })
 }
 
-/// Makes a file without a name in `folder`, of which nothing is left when it is closed: open(2) `O_TMPFILE`. With it comes
-/// a path that leads to it while it is open (proc(5)).
-pub fn unnamed_file(folder: &Folder) -> io::Result<Support<(File, PathBuf)>> {
+/// Makes a file without a name in `directory`, of which nothing is left when it is closed: open(2) `O_TMPFILE`. With it
+/// comes a path that leads to it while it is open (proc(5)).
+pub fn unnamed_file(directory: &Directory) -> io::Result<Support<(File, PathBuf)>> {
     const LACKING: &str = "the file system makes no files without a name";
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    // Kernels and file systems that do not know the flag take it for opening a folder.
+    // Kernels and file systems that do not know the flag take it for opening a directory.
     let absent = [ABSENT, &[Errno::ISDIR, Errno::INVAL]].concat();
     let made = attempt(&absent, LACKING, || {
-        rustix::fs::openat(folder, ".", flags, Mode::from_raw_mode(0o600))
+        rustix::fs::openat(directory, ".", flags, Mode::from_raw_mode(0o600))
     })?;
     let Support::Available(made) = made else {
         return Ok(Support::Unavailable(LACKING));
@@ -70,9 +70,15 @@ pub fn unnamed_file(folder: &Folder) -> io::Result<Support<(File, PathBuf)>> {
 }
 
 /// Names a file that was made without a name, by the path that came with it: linkat(2). Fails where the name is taken.
-pub fn name_file(unnamed: &Path, folder: &Folder, name: &OsStr) -> io::Result<()> {
+pub fn name_file(unnamed: &Path, directory: &Directory, name: &OsStr) -> io::Result<()> {
     use rustix::fs::CWD;
-    Ok(rustix::fs::linkat(CWD, unnamed, folder, name, AtFlags::SYMLINK_FOLLOW)?)
+    Ok(rustix::fs::linkat(
+        CWD,
+        unnamed,
+        directory,
+        name,
+        AtFlags::SYMLINK_FOLLOW,
+    )?)
 }
 
 /// Why nobody may change the file at `path`, whatever its mode says; `None` where nothing is set: statx(2).
@@ -283,13 +289,13 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
-    use crate::folder::open;
+    use crate::directory::open;
     use crate::types::Access;
 
     #[test]
     fn open_creates_overwrites_and_reads() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         assert_eq!(
             open(&path, Opening::plain(Access::Overwrite)).unwrap_err().kind(),
             io::ErrorKind::NotFound
@@ -319,15 +325,15 @@ mod tests {
 
     #[test]
     fn an_unnamed_file_is_named_and_never_takes_a_name_that_is_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let opened = Folder::open(folder.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let opened = Directory::open(directory.path()).unwrap();
         let (file, path) = match unnamed_file(&opened).unwrap() {
             Support::Available(made) => made,
             Support::Unavailable(reason) => return println!("skipped: {reason}"),
         };
         file.write_all_at(b"ours", 0).unwrap();
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        let (taken, free) = (folder.path().join("taken"), folder.path().join("free"));
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+        let (taken, free) = (directory.path().join("taken"), directory.path().join("free"));
         std::fs::write(&taken, "theirs").unwrap();
         let refused = name_file(&path, &opened, "taken".as_ref()).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
@@ -346,7 +352,7 @@ mod tests {
             ..Opening::plain(Access::Read)
         };
         let Support::Available(direct) = open(file.path(), how).unwrap() else {
-            println!("skipped: no direct I/O on the temporary folder");
+            println!("skipped: no direct I/O on the temporary directory");
             return;
         };
         let Support::Available(alignment) = direct_alignment(&direct).unwrap() else {

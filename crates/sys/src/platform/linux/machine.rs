@@ -34,8 +34,8 @@ enum Kind {
 
 /// Names and kinds by `f_type` (statfs(2), linux/magic.h).
 ///
-/// An overlay is local: whoever opens the file in its upper folder directly breaks no lease of the overlay's file (tested
-/// on Linux 6.18), but overlayfs leaves changes of a mounted upper folder undefined anyway.
+/// An overlay is local: whoever opens the file in its upper directory directly breaks no lease of the overlay's file
+/// (tested on Linux 6.18), but overlayfs leaves changes of a mounted upper directory undefined anyway.
 const FILE_SYSTEMS: &[(u64, &str, Kind)] = &[
     (0xef53, "ext4", Kind::Local), // ext2 and ext3 too: one number for all three
     (0x5846_5342, "xfs", Kind::Local),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_temporary_folder_has_blocks_and_space() {
+    fn the_temporary_directory_has_blocks_and_space() {
         let found = file_system(&std::env::temp_dir()).unwrap();
         assert!(found.block_bytes.is_power_of_two());
         assert!(found.free_bytes <= found.total_bytes);

@@ -2,9 +2,9 @@
 
 mod cache;
 mod copy;
+mod directory;
 mod extents;
 mod file;
-mod folder;
 mod holes;
 mod machine;
 mod pipe;
@@ -13,12 +13,12 @@ pub use cache::{
     advise, drop_from_cache, drop_system_caches, enable_read_ahead, read_advice, readahead, residency, unwritten_bytes,
 };
 pub use copy::{clone_file, clone_path, copy_file_range, copy_path_data, sendfile};
+pub use directory::{extended_attributes_at, list_entries};
 pub use extents::{extents, extents_as_known, is_one_address_space};
 pub use file::{
     allocate, copy_inode_flags, direct_alignment, extend, file_system_uuid, name_file, protection, read_at_dontcache,
     read_at_nowait, sync, sync_file_system, unnamed_file, write_at_dontcache,
 };
-pub use folder::{extended_attributes_at, list_entries};
 
 pub use crate::attributes::{extended_attributes, remove_extended_attribute, set_extended_attribute};
 pub use holes::{

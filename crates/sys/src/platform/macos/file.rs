@@ -13,10 +13,10 @@ use rustix::io::Errno;
 use crate::support::{ABSENT, Support, attempt};
 use crate::types::{Alignment, Opening};
 
-/// Opens a file in a folder (openat(2)), never leaking it into child processes nor waiting for another end; `direct` is
+/// Opens a file in a directory (openat(2)), never leaking it into child processes nor waiting for another end; `direct` is
 /// fcntl(2) `F_NOCACHE`. A new one gets `mode`, less the umask.
 pub(crate) fn open_at(
-    folder: BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
     path: &Path,
     how: Opening,
     mut flags: OFlags,
@@ -24,7 +24,7 @@ pub(crate) fn open_at(
 ) -> io::Result<Support<File>> {
     flags.set(OFlags::DSYNC, how.write_through);
     let file = File::from(rustix::io::retry_on_intr(|| {
-        rustix::fs::openat(folder, path, flags, Mode::from_raw_mode(mode))
+        rustix::fs::openat(directory, path, flags, Mode::from_raw_mode(mode))
     })?);
     if !how.direct {
         return Ok(Support::Available(file));
@@ -35,11 +35,11 @@ pub(crate) fn open_at(
     Ok(uncached.map(|()| file))
 }
 
-/// Exchanges two names in a folder: renameatx_np(2) `RENAME_SWAP`.
-pub(crate) fn exchange(folder: BorrowedFd<'_>, one: &OsStr, other: &OsStr) -> io::Result<Support<()>> {
+/// Exchanges two names in a directory: renameatx_np(2) `RENAME_SWAP`.
+pub(crate) fn exchange(directory: BorrowedFd<'_>, one: &OsStr, other: &OsStr) -> io::Result<Support<()>> {
     let absent = [ABSENT, &[Errno::INVAL]].concat();
     attempt(&absent, "the file system cannot exchange two names", || {
-        rustix::fs::renameat_with(folder, one, folder, other, RenameFlags::EXCHANGE)
+        rustix::fs::renameat_with(directory, one, directory, other, RenameFlags::EXCHANGE)
     })
 }
 

@@ -4,14 +4,14 @@
 
 mod cache;
 mod copy;
+mod directory;
 mod file;
-mod folder;
 mod machine;
 
 pub use cache::{advise, drop_from_cache, drop_system_caches, enable_read_ahead, read_advice, residency};
 pub use copy::{Pipe, clone_file, clone_path, copy_path_data, sendfile};
+pub use directory::list_entries;
 pub use file::{allocate, direct_alignment, protection, sync};
-pub use folder::list_entries;
 
 /// Nothing to copy: flags of inodes are known on Linux only.
 pub fn copy_inode_flags(_from: &std::fs::File, _to: &std::fs::File) -> std::io::Result<()> {

@@ -25,7 +25,7 @@ fn pair() -> (tempfile::TempDir, std::path::PathBuf, std::path::PathBuf) {
     (all, one, other)
 }
 
-/// Makes folders in folders, by handles, and gives the innermost.
+/// Makes directories in directories, by handles, and gives the innermost.
 fn nest(root: &Path, name: &CString, levels: usize) -> OwnedFd {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let mut at = openat(CWD, root, flags, Mode::empty()).unwrap();
@@ -48,16 +48,16 @@ fn trees_may_be_deeper_than_a_path_may_be_long() {
     mkdirat(&innermost, c"extra", Mode::from_raw_mode(0o755)).unwrap();
     for plan in [here(), narrow()] {
         let (summary, found) = told(plan, &one, &other, Options::default());
-        let [(path, What::Difference(Difference::OnlyIn(Side::Other, Kind::Folder)))] = found.as_slice() else {
+        let [(path, What::Difference(Difference::OnlyIn(Side::Other, Kind::Directory)))] = found.as_slice() else {
             panic!("{found:?}");
         };
         assert_eq!(path.as_os_str().len(), levels * 201 + "extra".len());
-        assert_eq!(summary.folders as usize, 2 * levels + 1);
+        assert_eq!(summary.directories as usize, 2 * levels + 1);
     }
 }
 
 #[test]
-fn a_folder_may_have_a_hundred_thousand_entries() {
+fn a_directory_may_have_a_hundred_thousand_entries() {
     // Memory makes it quick, where there is a file system in it.
     let all = tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
@@ -65,10 +65,10 @@ fn a_folder_may_have_a_hundred_thousand_entries() {
     let roots = ["one", "other"].map(|name| all.path().join(name));
     for root in &roots {
         fs::create_dir(root).unwrap();
-        let folder = openat(CWD, root, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let directory = openat(CWD, root, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
         for number in 0..100_000 {
             let flags = OFlags::WRONLY | OFlags::CREATE;
-            openat(&folder, format!("{number}"), flags, Mode::from_raw_mode(0o644)).unwrap();
+            openat(&directory, format!("{number}"), flags, Mode::from_raw_mode(0o644)).unwrap();
         }
     }
     fs::write(roots[0].join("5"), b"x").unwrap();
@@ -91,7 +91,7 @@ fn links_are_not_followed_but_for_the_roots() {
     let (summary, found) = told(here(), &one, &root, Options::default());
     let targets = Difference::Targets(["circle/circle".into(), "elsewhere".into()]);
     assert_eq!(found, [("self".into(), What::Difference(targets))]);
-    assert_eq!((summary.others, summary.folders), (2, 1));
+    assert_eq!((summary.others, summary.directories), (2, 1));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn devices_are_compared_by_their_numbers() {
 }
 
 #[test]
-fn one_file_or_folder_on_both_sides_is_equal_unread() {
+fn one_file_or_directory_on_both_sides_is_equal_unread() {
     let (_all, one, other) = pair();
     fs::write(one.join("file"), b"bytes").unwrap();
     fs::hard_link(one.join("file"), other.join("file")).unwrap();
@@ -180,18 +180,18 @@ fn extended_attributes_are_metadata() {
 }
 
 #[test]
-fn a_root_that_is_no_folder_is_a_difference_and_two_are_an_error() {
+fn a_root_that_is_no_directory_is_a_difference_and_two_are_an_error() {
     let (_all, one, other) = pair();
     let file = one.join("file");
     fs::write(&file, b"").unwrap();
     let (_, found) = told(here(), &file, &other, Options::default());
-    let kinds = Difference::Kinds([Kind::File, Kind::Folder]);
+    let kinds = Difference::Kinds([Kind::File, Kind::Directory]);
     assert_eq!(found, [("".into(), What::Difference(kinds))]);
     let compare = |one: &Path, other: &Path| {
         let mut told = Told::default();
         compare(one, other, &Options::default(), &Control::default(), &mut told).unwrap_err()
     };
-    assert!(matches!(compare(&file, &file), TreeError::NoFolders { .. }));
+    assert!(matches!(compare(&file, &file), TreeError::NoDirectories { .. }));
     let missing = compare(&one.join("gone"), &other).to_string();
     assert!(missing.contains("gone: looking at it failed"), "{missing}");
 }
@@ -202,10 +202,10 @@ fn after(bytes: usize, change: impl FnOnce(&Path)) -> Vec<What> {
     for root in [&one, &other] {
         fs::write(root.join("file"), vec![1; bytes]).unwrap();
     }
-    let folders = [&one, &other].map(|root| File::open(root).unwrap());
-    let folders = [folders[0].as_fd(), folders[1].as_fd()];
+    let directories = [&one, &other].map(|root| File::open(root).unwrap());
+    let directories = [directories[0].as_fd(), directories[1].as_fd()];
     let mut compared = Compared::default();
-    let opened = Opened::new(folders, c"file", Options::default(), &mut compared).unwrap();
+    let opened = Opened::new(directories, c"file", Options::default(), &mut compared).unwrap();
     change(&other.join("file"));
     let means = Means {
         options: Options::default(),
@@ -252,11 +252,11 @@ fn files_that_change_meanwhile_are_named_and_neither_equal_nor_different() {
 fn a_file_that_vanishes_or_becomes_something_else_is_a_failure() {
     let (_all, one, other) = pair();
     fs::write(one.join("file"), b"").unwrap();
-    let folders = [&one, &other].map(|root| File::open(root).unwrap());
-    let folders = [folders[0].as_fd(), folders[1].as_fd()];
+    let directories = [&one, &other].map(|root| File::open(root).unwrap());
+    let directories = [directories[0].as_fd(), directories[1].as_fd()];
     let open = || {
         let mut compared = Compared::default();
-        assert!(Opened::new(folders, c"file", Options::default(), &mut compared).is_none());
+        assert!(Opened::new(directories, c"file", Options::default(), &mut compared).is_none());
         let [
             What::Failed {
                 side: Side::Other,

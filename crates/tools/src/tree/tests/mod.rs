@@ -33,7 +33,7 @@ fn narrow() -> BatchPlan {
     BatchPlan {
         threads: 3,
         batch: 5,
-        open_folders: 1,
+        open_directories: 1,
         entries_ahead: 1,
         asks_not_to_wait: false,
         patience: Duration::ZERO,

@@ -19,7 +19,7 @@ use super::{here, narrow, told};
 enum Node {
     /// So many bytes of one value, one of them changed where there is one at that place; a mode; seconds.
     File(usize, Option<usize>, u32, u64),
-    Folder(BTreeMap<Vec<u8>, Node>, u32),
+    Directory(BTreeMap<Vec<u8>, Node>, u32),
     Link(Vec<u8>),
     Fifo,
 }
@@ -47,12 +47,12 @@ fn node() -> impl Strategy<Value = Node> {
     ];
     leaf.prop_recursive(4, 40, 8, |inner| {
         let entries = prop::collection::btree_map(name(), inner, 0..8);
-        (entries, prop::sample::select(vec![0o755, 0o700])).prop_map(|(entries, mode)| Node::Folder(entries, mode))
+        (entries, prop::sample::select(vec![0o755, 0o700])).prop_map(|(entries, mode)| Node::Directory(entries, mode))
     })
 }
 
-fn folder() -> impl Strategy<Value = Node> {
-    prop::collection::btree_map(name(), node(), 0..8).prop_map(|entries| Node::Folder(entries, 0o755))
+fn directory() -> impl Strategy<Value = Node> {
+    prop::collection::btree_map(name(), node(), 0..8).prop_map(|entries| Node::Directory(entries, 0o755))
 }
 
 fn make(path: &Path, node: &Node) {
@@ -68,7 +68,7 @@ fn make(path: &Path, node: &Node) {
             file.set_modified(SystemTime::UNIX_EPOCH + Duration::new(*time, 5))
                 .unwrap();
         }
-        Node::Folder(entries, mode) => {
+        Node::Directory(entries, mode) => {
             fs::create_dir(path).unwrap();
             for (name, node) in entries {
                 make(&path.join(OsStr::from_bytes(name)), node);
@@ -84,7 +84,7 @@ fn kind(metadata: &fs::Metadata) -> Kind {
     let kind = metadata.file_type();
     match () {
         () if kind.is_file() => Kind::File,
-        () if kind.is_dir() => Kind::Folder,
+        () if kind.is_dir() => Kind::Directory,
         () if kind.is_symlink() => Kind::Link,
         () if kind.is_fifo() => Kind::Fifo,
         () => Kind::Unknown,
@@ -135,7 +135,7 @@ fn naive(one: &Path, other: &Path, below: &Path, options: Options, found: &mut V
             push(Difference::Metadata(differ));
         }
     }
-    if kind(a) == Kind::Folder {
+    if kind(a) == Kind::Directory {
         let list = |path: &Path| {
             fs::read_dir(path)
                 .unwrap()
@@ -173,8 +173,8 @@ proptest! {
 
     #[test]
     fn random_trees_differ_where_a_naive_walk_says(
-        one in folder(),
-        other in folder(),
+        one in directory(),
+        other in directory(),
         metadata: bool,
         brief: bool,
         is_narrow: bool,
@@ -194,7 +194,7 @@ proptest! {
 
     /// By a plan that lists 8 entries at a time.
     #[test]
-    fn folders_that_are_listed_in_parts_differ_where_a_naive_walk_says(
+    fn directories_that_are_listed_in_parts_differ_where_a_naive_walk_says(
         nodes in prop::collection::vec((0..6_u8, any::<u8>()), 0..60),
     ) {
         let all = tempfile::tempdir().unwrap();
@@ -222,7 +222,7 @@ proptest! {
     }
 
     #[test]
-    fn a_tree_equals_its_twin(tree in folder(), is_narrow: bool) {
+    fn a_tree_equals_its_twin(tree in directory(), is_narrow: bool) {
         let all = tempfile::tempdir().unwrap();
         let (left, right) = (all.path().join("one"), all.path().join("other"));
         make(&left, &tree);

@@ -32,7 +32,7 @@ const NAIVE: &str = "update/sync,write-through,order=as-given";
 /// Where, how much, how often, and which.
 #[derive(Args)]
 pub struct Arguments {
-    /// Folder on the storage to measure on
+    /// Directory on the storage to measure on
     #[arg(long, default_value = ".")]
     dir: PathBuf,
     /// On ext4, XFS and btrfs in image files instead (needs root)
@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 fn measure(arguments: &Arguments, seed: u64, report: &mut Report) -> Result<()> {
     if !arguments.filesystems {
-        return in_folder(arguments, "", &arguments.dir, seed, report);
+        return in_directory(arguments, "", &arguments.dir, seed, report);
     }
     let matrix = Matrix::mount(&[FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs])?;
     for reason in matrix.skipped() {
@@ -102,18 +102,18 @@ fn measure(arguments: &Arguments, seed: u64, report: &mut Report) -> Result<()> 
     }
     for mounted in matrix.mounted() {
         let name = mounted.file_system().name();
-        in_folder(arguments, name, mounted.point(), seed, report)?;
+        in_directory(arguments, name, mounted.point(), seed, report)?;
     }
     Ok(())
 }
 
-fn in_folder(arguments: &Arguments, place: &str, dir: &Path, seed: u64, report: &mut Report) -> Result<()> {
-    let folder = tempfile::Builder::new()
+fn in_directory(arguments: &Arguments, place: &str, dir: &Path, seed: u64, report: &mut Report) -> Result<()> {
+    let directory = tempfile::Builder::new()
         .prefix("seekless-peers-")
         .tempdir_in(dir)
-        .with_context(|| format!("cannot make a folder in {}", dir.display()))?;
+        .with_context(|| format!("cannot make a directory in {}", dir.display()))?;
     for &integers in &arguments.integers {
-        let workload = Workload::make(folder.path(), integers, seed)?;
+        let workload = Workload::make(directory.path(), integers, seed)?;
         for (start, goal) in GOALS {
             let name = format!("{place} {:.1} MB, {start:?}", f64::from(integers) * 4.0 / 1e6);
             let name = name.trim().to_lowercase();
@@ -123,7 +123,7 @@ fn in_folder(arguments: &Arguments, place: &str, dir: &Path, seed: u64, report: 
         }
     }
     if !arguments.no_planning {
-        planning::measure(folder.path(), seed, report)?;
+        planning::measure(directory.path(), seed, report)?;
     }
     Ok(())
 }

@@ -16,10 +16,10 @@ const UPDATES: usize = 10_000_000;
 const MOST_SECONDS: f64 = 5.0;
 const MOST_KIB: f64 = 256.0 * 1024.0;
 
-pub fn measure(folder: &Path, seed: u64, report: &mut Report) -> Result<()> {
-    let file = folder.join("planned");
+pub fn measure(directory: &Path, seed: u64, report: &mut Report) -> Result<()> {
+    let file = directory.join("planned");
     File::create(&file)?.set_len(4 << 30)?;
-    let updates = folder.join("planned.updates");
+    let updates = directory.join("planned.updates");
     let mut random = fastrand::Rng::with_seed(seed);
     for name in ["shuffled", "overlapping"] {
         check_interrupt()?;

@@ -36,7 +36,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    pub fn make(folder: &Path, integers: u32, seed: u64) -> Result<Self> {
+    pub fn make(directory: &Path, integers: u32, seed: u64) -> Result<Self> {
         let before: Vec<u8> = (0..integers).flat_map(u32::to_le_bytes).collect();
         let mut after = before.clone();
         let mut given: Vec<(u64, [u8; 4])> = (0..integers)
@@ -47,9 +47,9 @@ impl Workload {
             after[*offset as usize..][..4].copy_from_slice(bytes);
         }
         fastrand::Rng::with_seed(seed).shuffle(&mut given);
-        let updates = folder.join(format!("{integers}.updates"));
+        let updates = directory.join(format!("{integers}.updates"));
         write_binary(&updates, given.iter().map(|(offset, bytes)| (*offset, &bytes[..])))?;
-        let file = folder.join(format!("{integers}.integers"));
+        let file = directory.join(format!("{integers}.integers"));
         fs::write(&file, &before).with_context(|| format!("cannot make {}", file.display()))?;
         Ok(Self {
             file,

@@ -108,8 +108,8 @@ fn what_safety_takes_is_in_the_predicted_time() {
 
 #[test]
 fn what_is_measured_to_predict_a_time_changes_no_plan() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("file");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
     fs::write(&path, vec![0; 4_000_000]).unwrap();
     for (step, durability) in [
         (400, Durability::Fsync),

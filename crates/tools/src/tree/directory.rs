@@ -8,7 +8,7 @@ use super::What;
 use crate::walk;
 
 /// Two directories of one name.
-pub(super) type Folder = walk::Directory<2, Progress>;
+pub(super) type Directory = walk::Directory<2, Progress>;
 
 /// Both, open.
 pub(super) type Pair = walk::Handles<2>;
@@ -21,7 +21,7 @@ pub(super) struct Progress {
     changed: Condvar,
 }
 
-/// What is known of the entries, which are counted from 1 in the order of their names; 0 stands for the folder itself.
+/// What is known of the entries, which are counted from 1 in the order of their names; 0 stands for the directory itself.
 #[derive(Default)]
 pub(super) struct State {
     /// Whether all below is complete but for what is waited for.
@@ -35,11 +35,11 @@ pub(super) struct State {
     pub waited_for: usize,
     /// What was found, and the entry's name.
     pub found: BTreeMap<u32, (Box<[u8]>, Vec<What>)>,
-    /// Folders on both sides.
-    pub children: VecDeque<(u32, Arc<Folder>)>,
+    /// Directories on both sides.
+    pub children: VecDeque<(u32, Arc<Directory>)>,
 }
 
-impl Folder {
+impl Directory {
     /// Whether the caller is the one who is to list it.
     pub fn claim(&self) -> bool {
         !self.own.is_claimed.swap(true, Ordering::AcqRel)
@@ -71,10 +71,10 @@ impl State {
     }
 }
 
-/// Lets go of folders that were never told: they and what is above them keep each other.
-pub(super) fn dismantle(mut folders: Vec<Arc<Folder>>) {
-    while let Some(folder) = folders.pop() {
-        let children = std::mem::take(&mut folder.lock_state().children);
-        folders.extend(children.into_iter().map(|(_, child)| child));
+/// Lets go of directories that were never told: they and what is above them keep each other.
+pub(super) fn dismantle(mut directories: Vec<Arc<Directory>>) {
+    while let Some(directory) = directories.pop() {
+        let children = std::mem::take(&mut directory.lock_state().children);
+        directories.extend(children.into_iter().map(|(_, child)| child));
     }
 }

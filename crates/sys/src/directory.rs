@@ -1,5 +1,5 @@
-//! An open folder, and files named in it: openat(2) and its relatives. Nobody who renames a folder or plants a link on the
-//! way can lead such a call elsewhere.
+//! An open directory, and files named in it: openat(2) and its relatives. Nobody who renames a directory or plants a
+//! link on the way can lead such a call elsewhere.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -13,10 +13,10 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use crate::support::Support;
 use crate::types::{Access, Opening};
 
-/// An open folder, which need not be readable: only [`Folder::names`] and [`Folder::sync`] read it. Names are single
-/// components: a `/` in one leads out of the folder.
+/// An open directory, which need not be readable: only [`Directory::names`] and [`Directory::sync`] read it. Names are
+/// single components: a `/` in one leads out of the directory.
 #[derive(Debug)]
-pub struct Folder {
+pub struct Directory {
     file: File,
 }
 
@@ -26,7 +26,7 @@ const SEARCHING: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CL
 #[cfg(not(target_os = "linux"))]
 const SEARCHING: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
-/// A name in a folder: lstat(2).
+/// A name in a directory: lstat(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The device of the file system.
@@ -35,8 +35,8 @@ pub struct Entry {
     pub inode: u64,
     /// Whether it is a regular file.
     pub is_file: bool,
-    /// Whether it is a folder.
-    pub is_folder: bool,
+    /// Whether it is a directory.
+    pub is_directory: bool,
     /// The user that owns it.
     pub user: u32,
     /// Size in bytes.
@@ -80,27 +80,27 @@ fn flags_of(access: Access) -> OFlags {
     access | OFlags::CLOEXEC | OFlags::NONBLOCK
 }
 
-impl Folder {
-    /// Opens a folder. Links in the path are followed.
+impl Directory {
+    /// Opens a directory. Links in the path are followed.
     ///
     /// # Errors
-    /// The system's; `ENOTDIR` where it is no folder.
+    /// The system's; `ENOTDIR` where it is no directory.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = rustix::io::retry_on_intr(|| rustix::fs::open(path, SEARCHING, Mode::empty()))?;
         Ok(Self { file: file.into() })
     }
 
-    /// Opens a folder in this one. A link is an error.
+    /// Opens a directory in this one. A link is an error.
     ///
     /// # Errors
-    /// The system's; `ENOTDIR` or `ELOOP` where it is no folder.
-    pub fn open_folder(&self, name: &OsStr) -> io::Result<Self> {
+    /// The system's; `ENOTDIR` or `ELOOP` where it is no directory.
+    pub fn open_directory(&self, name: &OsStr) -> io::Result<Self> {
         let flags = SEARCHING | OFlags::NOFOLLOW;
         let file = rustix::io::retry_on_intr(|| rustix::fs::openat(&self.file, name, flags, Mode::empty()))?;
         Ok(Self { file: file.into() })
     }
 
-    /// Opens a file in this folder. A link is an error; a FIFO is opened without waiting. A new one gets mode 0600.
+    /// Opens a file in this directory. A link is an error; a FIFO is opened without waiting. A new one gets mode 0600.
     ///
     /// # Errors
     /// The system's; `ELOOP` for a link.
@@ -133,13 +133,13 @@ impl Folder {
         Ok(file.into())
     }
 
-    /// Makes a folder with a mode, less the umask, and opens it.
+    /// Makes a directory with a mode, less the umask, and opens it.
     ///
     /// # Errors
     /// The system's; `EEXIST` where the name is taken.
-    pub fn create_folder(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
+    pub fn create_directory(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         rustix::fs::mkdirat(&self.file, name, Mode::from_raw_mode(mode as rustix::fs::RawMode))?;
-        self.open_folder(name)
+        self.open_directory(name)
     }
 
     /// Looks at a name. A link is not followed.
@@ -159,7 +159,7 @@ impl Folder {
             #[allow(clippy::unnecessary_cast, reason = "the width differs from system to system")]
             inode: found.st_ino as u64,
             is_file: kind == FileType::RegularFile,
-            is_folder: kind == FileType::Directory,
+            is_directory: kind == FileType::Directory,
             user: found.st_uid,
             bytes: u64::try_from(found.st_size).unwrap_or(0),
             modified: time(found.st_mtime, found.st_mtime_nsec),
@@ -181,7 +181,7 @@ impl Folder {
         Ok(names)
     }
 
-    /// Removes a name of anything but a folder.
+    /// Removes a name of anything but a directory.
     ///
     /// # Errors
     /// The system's.
@@ -189,11 +189,11 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.file, name, AtFlags::empty())?)
     }
 
-    /// Removes an empty folder.
+    /// Removes an empty directory.
     ///
     /// # Errors
     /// The system's.
-    pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+    pub fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.file, name, AtFlags::REMOVEDIR)?)
     }
 
@@ -213,7 +213,7 @@ impl Folder {
         crate::platform::exchange(self.as_fd(), one, other)
     }
 
-    /// Looks at the folder itself: fstat(2).
+    /// Looks at the directory itself: fstat(2).
     ///
     /// # Errors
     /// The system's.
@@ -221,7 +221,7 @@ impl Folder {
         self.file.metadata()
     }
 
-    /// Gives the folder itself a mode, whatever the umask says.
+    /// Gives the directory itself a mode, whatever the umask says.
     ///
     /// # Errors
     /// The system's.
@@ -245,7 +245,7 @@ impl Folder {
     }
 }
 
-impl AsFd for Folder {
+impl AsFd for Directory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -258,19 +258,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_was_renamed_and_replaced_by_a_link_is_still_the_one_that_was_opened() {
+    fn a_directory_that_was_renamed_and_replaced_by_a_link_is_still_the_one_that_was_opened() {
         let place = tempfile::tempdir().unwrap();
         let (ours, theirs) = (place.path().join("ours"), place.path().join("theirs"));
         fs::create_dir(&ours).unwrap();
         fs::create_dir(&theirs).unwrap();
-        let folder = Folder::open(&ours).unwrap();
+        let directory = Directory::open(&ours).unwrap();
         fs::rename(&ours, place.path().join("moved")).unwrap();
         std::os::unix::fs::symlink(&theirs, &ours).unwrap();
-        folder.create_file("file".as_ref(), 0o600).unwrap();
+        directory.create_file("file".as_ref(), 0o600).unwrap();
         assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
-        assert_eq!(folder.names().unwrap(), ["file"]);
-        folder.remove_file("file".as_ref()).unwrap();
-        assert!(folder.names().unwrap().is_empty());
+        assert_eq!(directory.names().unwrap(), ["file"]);
+        directory.remove_file("file".as_ref()).unwrap();
+        assert!(directory.names().unwrap().is_empty());
     }
 
     #[test]
@@ -279,26 +279,26 @@ mod tests {
         let precious = place.path().join("precious");
         fs::write(&precious, "precious").unwrap();
         std::os::unix::fs::symlink(&precious, place.path().join("link")).unwrap();
-        let folder = Folder::open(place.path()).unwrap();
-        assert!(folder.create_file("link".as_ref(), 0o600).is_err());
+        let directory = Directory::open(place.path()).unwrap();
+        assert!(directory.create_file("link".as_ref(), 0o600).is_err());
         let reading = Opening::plain(Access::Read);
-        assert!(folder.open_file("link".as_ref(), reading).is_err());
-        assert!(folder.open_folder("link".as_ref()).is_err());
-        assert!(!folder.entry("link".as_ref()).unwrap().is_file);
+        assert!(directory.open_file("link".as_ref(), reading).is_err());
+        assert!(directory.open_directory("link".as_ref()).is_err());
+        assert!(!directory.entry("link".as_ref()).unwrap().is_file);
         assert_eq!(fs::read(&precious).unwrap(), b"precious");
     }
 
     #[test]
     fn two_names_are_exchanged_or_the_system_says_that_it_cannot() {
         let place = tempfile::tempdir().unwrap();
-        let folder = Folder::open(place.path()).unwrap();
+        let directory = Directory::open(place.path()).unwrap();
         fs::write(place.path().join("one"), "1").unwrap();
         fs::write(place.path().join("other"), "2").unwrap();
-        match folder.exchange("one".as_ref(), "other".as_ref()).unwrap() {
+        match directory.exchange("one".as_ref(), "other".as_ref()).unwrap() {
             Support::Available(()) => {
                 assert_eq!(fs::read(place.path().join("one")).unwrap(), b"2");
                 assert_eq!(fs::read(place.path().join("other")).unwrap(), b"1");
-                assert!(folder.exchange("one".as_ref(), "missing".as_ref()).is_err());
+                assert!(directory.exchange("one".as_ref(), "missing".as_ref()).is_err());
             }
             Support::Unavailable(why) => println!("skipped: {why}"),
         }

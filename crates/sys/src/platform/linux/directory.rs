@@ -1,4 +1,4 @@
-//! What is in folders, and extended attributes.
+//! What is in directories, and extended attributes.
 
 use std::ffi::CStr;
 use std::io;
@@ -34,9 +34,9 @@ pub fn list_entries(directory: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, 
 }
 
 /// The extended attributes, sorted by name, of an entry that cannot be opened or must not be, a symbolic link or a device: llistxattr(2), lgetxattr(2)
-/// below `/proc/self/fd`, as there is no call relative to a folder before Linux 6.13.
-pub fn extended_attributes_at(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
-    let mut path = format!("/proc/self/fd/{}/", folder.as_raw_fd()).into_bytes();
+/// below `/proc/self/fd`, as there is no call relative to a directory before Linux 6.13.
+pub fn extended_attributes_at(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
+    let mut path = format!("/proc/self/fd/{}/", directory.as_raw_fd()).into_bytes();
     path.extend_from_slice(name.to_bytes());
     let path = path.as_slice();
     let attributes = attributes(
