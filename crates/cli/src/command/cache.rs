@@ -23,7 +23,7 @@ use crate::signals::{Caught, on_signal};
 
 /// Shows what of files is in the page cache, drops it or fills it.
 ///
-/// Directories are taken with all that is in them. What was done is read back from the system, never assumed.
+/// Directories are processed recursively. Results are read back from the system, never assumed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -41,8 +41,8 @@ pub struct Arguments {
 enum Action {
     /// Shows how much of files is in memory.
     ///
-    /// A line for each file that is named, and a total for each directory, links followed where they are named and not
-    /// inside directories. A file with several names is counted once. Sizes are in whole pages.
+    /// Prints a line for each file named and a total for each directory. Symbolic links are followed if they are named,
+    /// but not inside directories. A file with several hard links is counted once. Sizes are in whole pages.
     #[command(after_help = "\
 Examples:
   seekless cache show big.iso *.log     # a line for each
@@ -68,7 +68,7 @@ Examples:
         /// Files and directories
         #[arg(value_name = "PATH", required_unless_present = "system", conflicts_with = "system")]
         paths: Vec<PathBuf>,
-        /// All clean pages of the system, of all files, and what it knows of directories (needs root)
+        /// Drop all clean pages of the system, and cached directory entries and inodes (needs root)
         #[arg(long, conflicts_with_all = ["all", "top", "all_file_systems", "explain"])]
         system: bool,
         #[command(flatten)]
@@ -95,7 +95,7 @@ Examples:
 
 #[derive(Debug, Args)]
 struct Common {
-    /// A line for each file in directories, too
+    /// Print a line for each file inside directories, too
     #[arg(long)]
     all: bool,
     /// The N files of which most is resident
@@ -116,7 +116,7 @@ struct Common {
     /// Hide progress
     #[arg(long, short)]
     quiet: bool,
-    /// Say on standard error how it was done, what that was to take and took, and the facts behind it
+    /// Explain on standard error how it was done, with the predicted and actual time and the facts used
     #[arg(long)]
     explain: bool,
 }
@@ -162,7 +162,7 @@ impl<'a> Job<'a> {
         let started = Instant::now();
         let sum = self.with_lines(&self.bar("{spinner} {msg}"), None, work, |_| None)?;
         self.explain(
-            "the kernel is asked what it holds of each file",
+            "the kernel is asked how much of each file it holds",
             sum.files,
             None,
             started,
@@ -188,7 +188,12 @@ impl<'a> Job<'a> {
         let work = |lines: &mut Lines<'_>| cache::drop(&self.selection, &self.control, lines);
         let started = Instant::now();
         let sum = self.with_lines(&self.bar("{spinner} {msg} dropped"), None, work, words)?;
-        self.explain("the kernel is asked to forget each file", sum.files, None, started);
+        self.explain(
+            "the kernel is asked to drop the pages of each file",
+            sum.files,
+            None,
+            started,
+        );
         self.end(sum.failed + sum.unknown_files + sum.resident_files == 0)
     }
 

@@ -74,7 +74,7 @@ struct Show {
     /// Each stretch of data and each hole
     #[arg(long)]
     map: bool,
-    /// Say on standard error how it was scanned, what that was to take and took, and the facts behind it
+    /// Explain on standard error how it was scanned, with the predicted and actual time and the facts used
     #[arg(long, requires = "scan")]
     explain: bool,
 }
@@ -101,7 +101,7 @@ struct DigArguments {
     /// Read all of a file before and after, and compare digests (SHA-256)
     #[arg(long, conflicts_with = "dry_run")]
     verify: bool,
-    /// Say on standard error how zeros were found, what that was to take and took, and the facts behind it
+    /// Explain on standard error how zeros were found, with the predicted and actual time and the facts used
     #[arg(long)]
     explain: bool,
 }
@@ -134,7 +134,7 @@ struct Which {
     /// Files, and with -r directories
     #[arg(value_name = "FILE", required = true)]
     paths: Vec<PathBuf>,
-    /// Take directories, with all that is in them; symbolic links inside are not followed
+    /// Process directories recursively; symbolic links inside them are not followed
     #[arg(long, short)]
     recursive: bool,
     /// Enter directories of other file systems, too
@@ -228,7 +228,7 @@ impl Scanned {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         };
         let why = format!(
-            "data is read {} at a time, which costs less than mapping it, and pieces of {} of a longer file are shared out",
+            "data is read {} at a time, which costs less than mapping it; files longer than {} are split among threads",
             bytes(SCAN.buffer_bytes as u64),
             bytes(SCAN.piece_bytes)
         );

@@ -35,7 +35,7 @@ Examples:
   seekless bench                      # measure the storage under this directory
   seekless bench read --file big.iso  # find the fastest way to read a file
   seekless methods copy               # what there is to copy with, here
-  seekless storage                    # what lies below this directory, what works
+  seekless storage                    # devices and features of this directory
   seekless cache show .               # what of its files is in memory
   seekless cmp one other              # do two files differ, and where
   seekless cmp -r photos backup       # what differs in two trees

@@ -40,7 +40,7 @@ fn is_memory(place: &Place) -> bool {
 fn explaining_says_what_it_was_to_take_and_took() {
     let place = Place::new();
     place.file("file", &vec![1; 1_000_000]);
-    let why = [("show", "what it holds"), ("drop", "to forget"), ("warm", "is read")];
+    let why = [("show", "file it holds"), ("drop", "to drop"), ("warm", "is read")];
     for (action, why) in why {
         let ended = place.run(&["cache", action, "file", "--explain", "--json"]);
         let lines: Vec<&str> = ended.stderr.lines().collect();

@@ -1,5 +1,5 @@
-//! Many small files at queue depth: their beginnings, read where they are in memory at once and where they are not many in one
-//! call, and threads for what else is done with files.
+//! Many small files at queue depth. Beginnings that are in memory are read at once, the others many in one call.
+//! Threads do what else is done with files.
 //!
 //! Small files that are in memory cost least when they are opened, read and closed one after the other. As soon as one is
 //! not, those that follow are opened and handed to the system in one call of `io_uring`: what lies side by side on the

@@ -47,7 +47,7 @@ pub fn compare(request: &Request, facts: &Facts) -> Plan {
     let (method, otherwise, why) = chosen(request, facts);
     let amounts = amounts(request, facts, &method);
     let seeks = facts.seeks.map(|seeks| NamedFact {
-        name: "reading the two in turn, beside one after the other",
+        name: "alternating between the files, compared with sequential reads",
         unit: Unit::Times,
         fact: Fact::measured(seeks.ratio()),
     });
@@ -98,15 +98,15 @@ fn chosen(request: &Request, facts: &Facts) -> (Method, Method, String) {
     if resident.iter().all(|&part| part >= WARM_PART) {
         let read = with_threads("compare/sync,block=1M", threads);
         if facts.files.iter().any(FileFacts::is_sparse) {
-            let why = "both files are in the page cache and have holes: mapping each piece of data would take longer";
+            let why = "both files are in the page cache, but with holes: mapping each data range would take longer";
             return (read, plain, why.to_owned());
         }
         if !facts.process.can_map {
-            let why = "both files are in the page cache; maps are not allowed in this process";
+            let why = "both files are in the page cache, but this process may not map files";
             return (read, plain, why.to_owned());
         }
         let mapped = with_threads("compare/mmap,block=8M", threads);
-        let why = "both files are in the page cache, where maps in windows save a copy of the bytes";
+        let why = "both files are in the page cache, where mapping them saves a copy of the bytes";
         return (mapped, read, why.to_owned());
     }
     // Through the page cache, whose read-ahead asks for more at a time than direct reads did where both were measured.
@@ -115,7 +115,7 @@ fn chosen(request: &Request, facts: &Facts) -> (Method, Method, String) {
     match (is_one_device(facts), facts.seeks.map(|seeks| seeks.ratio())) {
         (true, Some(ratio)) if ratio >= ALTERNATING_COSTS => {
             let why = format!(
-                "on this device reading two files in turn takes {ratio:.1} times as long as one after the other"
+                "on this device, alternating between two files takes {ratio:.1} times as long as reading sequentially"
             );
             (method("compare/sync,block=1M,window=32M"), plain, why)
         }
@@ -126,13 +126,13 @@ fn chosen(request: &Request, facts: &Facts) -> (Method, Method, String) {
         ),
         (true, Some(ratio)) => {
             let why = format!(
-                "neither file is in the page cache, and reading the two in turn costs nothing here ({ratio:.1} times)"
+                "neither file is in the page cache, and alternating between them costs little here ({ratio:.1} times)"
             );
             (through_cache, plain, why)
         }
         (true, None) => {
-            let why = "neither file is in the page cache, and what reading two in turn costs was not measured: large blocks \
-                       need few turns";
+            let why = "neither file is in the page cache, and the cost of alternating was not measured: large blocks \
+                       alternate least often";
             (method("compare/sync,block=4M"), plain, why.to_owned())
         }
         (false, _) => {

@@ -38,7 +38,7 @@ pub fn copy(request: &Request, facts: &Facts) -> Plan {
         why: match request.durability {
             _ if data.bytes < SMALL_BYTES => "there is little to copy",
             Durability::None => "nothing waits for the device that is written to",
-            _ => "passing the page cache by would not be clearly faster",
+            _ => "bypassing the page cache would not be clearly faster",
         },
     };
     let mut candidates = vec![cached];
@@ -51,7 +51,7 @@ pub fn copy(request: &Request, facts: &Facts) -> Plan {
         candidates.push(Candidate {
             method: direct,
             amounts: read::past_cache(data.bytes, &direct, false).and(write::past_cache(&data, &direct)),
-            why: "the copy is waited for on the device and its source is not in the page cache, which would only take time",
+            why: "the copy must reach the device and its source is not cached: the page cache would only cost time",
         });
     }
     let share = method("copy/reflink");

@@ -53,9 +53,9 @@ pub(crate) enum Of {
 fn all(costs: &Costs) -> [(&'static str, Unit, Fact); 12] {
     use Unit::{Nanoseconds, NanosecondsPerByte};
     [
-        ("a call that reads", Nanoseconds, costs.read_call_ns),
+        ("a read call", Nanoseconds, costs.read_call_ns),
         ("reading from the page cache", NanosecondsPerByte, costs.read_byte_ns),
-        ("a call that writes", Nanoseconds, costs.write_call_ns),
+        ("a write call", Nanoseconds, costs.write_call_ns),
         ("writing to the page cache", NanosecondsPerByte, costs.write_byte_ns),
         (
             "filling new pages of the page cache",
@@ -67,7 +67,7 @@ fn all(costs: &Costs) -> [(&'static str, Unit, Fact); 12] {
         ("comparing in memory", NanosecondsPerByte, costs.compare_byte_ns),
         ("comparing in mapped memory", NanosecondsPerByte, costs.map_byte_ns),
         ("opening a file", Nanoseconds, costs.open_ns),
-        ("waiting for a read of the device", Nanoseconds, costs.wait_ns),
+        ("latency of a device read", Nanoseconds, costs.wait_ns),
         ("reading from the device", NanosecondsPerByte, costs.fetch_byte_ns),
     ]
 }

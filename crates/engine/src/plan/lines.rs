@@ -22,7 +22,7 @@ impl Plan {
         }
         let counting = |method: Method| method.with(Setting::threads(None))?.with(Differ::Linewise);
         if let (Ok(method), Ok(otherwise)) = (counting(self.method), counting(self.otherwise)) {
-            self.why += "; lines are counted on the way, as memory does not hold the files until they are read again";
+            self.why += "; lines are counted on the way, as memory cannot hold both files for a second pass";
             (self.method, self.otherwise) = (method, otherwise);
             let counting = Duration::from_nanos(data_bytes.saturating_mul(6) / 10);
             for predicted in [

@@ -52,9 +52,9 @@ pub struct Request {
 pub struct Plan {
     /// The method to use.
     pub method: Method,
-    /// What is to be used where that one turns out not to be available, or to write more than it may.
+    /// The method to use if that one is unavailable, or would write more than it may.
     pub otherwise: Method,
-    /// What the method will take by what is known: no more than an order of magnitude where that is assumed.
+    /// The predicted time; only an order of magnitude if it rests on assumed facts.
     pub predicted: Predicted,
     /// Whether the method is the same wherever the facts lie between their bounds: then there is nothing to measure.
     pub is_certain: bool,
@@ -106,7 +106,7 @@ struct Candidate {
     why: &'static str,
 }
 
-/// A method must take so many times less to be used instead of a safer one: what the model leaves out is no more than that.
+/// A method is used instead of a safer one only if it is faster by this factor, which covers what the model leaves out.
 const CLEARLY: f64 = 1.25;
 
 /// The plan of those that may be, from the safest on, by the costs: each but the first is used only where it takes clearly less
@@ -159,7 +159,7 @@ fn residency(facts: &Facts) -> Vec<NamedFact> {
 
 /// Less than this is moved or compared in one go: nothing else pays.
 const SMALL_BYTES: u64 = 1 << 20;
-/// Of files in the page cache, bytes that are there are not worth passing it by: from this part that is not there on, they are.
+/// The page cache is bypassed only for files of which at least this part is not in it.
 const DIRECT_FROM_ABSENT: f64 = 0.9;
 /// Buffers may take this part of the memory that is available.
 const BUFFERS_PART: u64 = 8;

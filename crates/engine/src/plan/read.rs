@@ -21,7 +21,7 @@ pub fn read(request: &Request, facts: &Facts) -> Plan {
         why: match () {
             () if request.bytes < super::SMALL_BYTES => "there is little to read",
             () if !is_cold => "the file is in the page cache, or part of it",
-            () => "passing the page cache by would not be clearly faster",
+            () => "bypassing the page cache would not be clearly faster",
         },
     };
     let mut candidates = vec![cached];
@@ -34,10 +34,9 @@ pub fn read(request: &Request, facts: &Facts) -> Plan {
         }
     };
     let why =
-        "next to nothing of the file is in the page cache, and direct reads wait less for the device than read-ahead";
+        "hardly any of the file is in the page cache, and direct reads wait less for the device than read-ahead does";
     direct("read/sync,direct,block=4M", 1, why);
-    let why =
-        "next to nothing of the file is in the page cache, and the device is faster with several requests at once";
+    let why = "hardly any of the file is in the page cache, and the device is faster with several requests in flight";
     direct("read/io_uring,depth=8,direct,block=512K", 8, why);
     choose(&candidates, facts)
 }

@@ -45,7 +45,7 @@ pub fn scan(scan: &Scan, facts: &Facts) -> Plan {
         },
         is_certain: true,
         why: format!(
-            "{} threads take a file each, so that they wait for the device side by side",
+            "{} threads work on a file each, so that their waits for the device overlap",
             scan.threads
         ),
         facts: resident.into_iter().chain(amounts.facts(&facts.costs)).collect(),

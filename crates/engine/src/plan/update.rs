@@ -126,8 +126,8 @@ pub fn update(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Plan {
         UpdateOrder::Coalesce(0) => choice
             .restriction(facts, limits)
             .unwrap_or("nothing between updates is worth writing, whatever a write costs"),
-        UpdateOrder::Rewrite => "the whole file is worth writing at once, whatever a write costs",
-        _ => "neighbours up to the gap are worth sharing a write, whatever it costs",
+        UpdateOrder::Rewrite => "rewriting the whole file at once is fastest, whatever a write costs",
+        _ => "sharing a write pays off for updates up to the gap apart, whatever a write costs",
     };
     choice.plan(gaps, facts, limits, why.to_owned(), true)
 }
@@ -283,7 +283,7 @@ impl Choice {
     fn restriction(&self, facts: &UpdateFacts, limits: &PlanLimits) -> Option<&'static str> {
         match () {
             () if limits.is_exact => Some("only what updates name may be written"),
-            () if facts.has_holes => Some("no more than what updates touch may be written, as the file has holes"),
+            () if facts.has_holes => Some("only blocks that updates touch may be written, as the file has holes"),
             () if self.is_bounded => {
                 Some("the bound on the amplification leaves no room for what lies between updates")
             }

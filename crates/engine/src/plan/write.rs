@@ -20,7 +20,7 @@ pub fn write(request: &Request, facts: &Facts) -> Plan {
         why: match request.durability {
             _ if request.bytes < SMALL_BYTES => "there is little to write",
             Durability::None => "nothing waits for the device",
-            _ => "passing the page cache by would not be clearly faster",
+            _ => "bypassing the page cache would not be clearly faster",
         },
     };
     let mut candidates = vec![cached];
@@ -30,7 +30,7 @@ pub fn write(request: &Request, facts: &Facts) -> Plan {
         candidates.push(Candidate {
             method: direct,
             amounts: past_cache(request, &direct),
-            why: "all of it is waited for on the device, so a copy in the page cache only takes time",
+            why: "the data must reach the device, so copying it to the page cache would only cost time",
         });
     }
     choose(&candidates, facts)

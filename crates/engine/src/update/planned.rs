@@ -115,7 +115,7 @@ impl Look {
             otherwise: method,
             predicted: cost.predicted,
             is_certain: true,
-            why: "it was asked for".to_owned(),
+            why: "as requested".to_owned(),
             facts: amounts.facts(&self.facts.costs).collect(),
         };
         Ok(UpdatePlan { plan, cost })
@@ -136,7 +136,7 @@ fn followed(
         planned = cost(updates, facts, &plan.method, limits.safety)?;
     }
     if plan.method.options().cache() == CachePolicy::Direct {
-        plan.why += "; past the page cache, which holds next to nothing of the file";
+        plan.why += "; the page cache is bypassed, as it holds hardly any of the file";
     }
     plan.predicted = planned.predicted;
     Ok(UpdatePlan { plan, cost: planned })

@@ -217,7 +217,7 @@ pub fn compare(request: &Request, out: &mut dyn Write) -> Result<Outcome, Error>
     if let Some(method) = request.method {
         (request.before_method)();
         let rest = Rest::new(&sides, request.limit_bytes, 0, counts_lines.then(Lines::default))?;
-        return rest.compare_by(&method, "it was asked for");
+        return rest.compare_by(&method, "as requested");
     }
     let is_large = |side: &Side| side.regular().is_some_and(|(.., bytes)| bytes > FIRST_LOOK_BYTES);
     if limit_bytes <= FIRST_LOOK_BYTES || !sides.iter().all(is_large) {

@@ -36,7 +36,7 @@ use crate::signals::{Caught, on_signal};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless bench                              # all, under this directory: a minute
+  seekless bench                              # everything, in this directory
   seekless bench read --budget 20s --size 1G  # only reading, files of 1 GiB
   seekless bench copy --dir /ssd --dir /disk  # two storages in the same rounds
   seekless bench compare --other /disk        # second files on another storage
@@ -54,10 +54,10 @@ pub struct Arguments {
     /// Built-in experiments, or files that describe one [default: read write copy]
     #[arg(value_name = "EXPERIMENT|FILE.toml")]
     experiments: Vec<OsString>,
-    /// The directory whose storage is measured; several are measured in the same rounds [default: this directory]
+    /// Measure the storage of this directory; repeat to measure several in the same rounds [default: .]
     #[arg(long = "dir", value_name = "DIR", conflicts_with = "file")]
     directories: Vec<PathBuf>,
-    /// The directory of the second files of comparisons: two storages at once [default: that of the first]
+    /// Directory for the second file of each comparison, to compare across two storages [default: the first's]
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     other: Option<PathBuf>,
     /// How long it may take, as in 90s or 10m

@@ -126,15 +126,15 @@ fn explain(root: &Path, summary: &Summary, took: Duration) {
     let batch = plan::batch(&ProcessFacts::here());
     let rings = if summary.rings > 0 {
         format!(
-            "{} of them met files that were not in memory, and read these up to {} at once in one call of io_uring, so that \
-             neighbours on the device come in one request",
+            "{} of them met files that were not in memory, and read up to {} of these in one io_uring call, so that \
+             adjacent ones on the device take one request",
             summary.rings,
             2 * batch.batch
         )
     } else if batch.has_rings {
         "all files were in memory, or too few for io_uring to pay".to_owned()
     } else {
-        "io_uring is not to be had here, so each thread waits for one file at a time".to_owned()
+        "io_uring is not available here, so each thread waits for one file at a time".to_owned()
     };
     let why = format!(
         "{} threads listed directories ahead and compared files in batches of {}, in the order of their inodes; {rings}",

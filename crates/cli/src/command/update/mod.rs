@@ -71,7 +71,7 @@ pub struct Arguments {
     /// Where updates go that do not fit [default: $TMPDIR, or /var/tmp]
     #[arg(long, value_name = "DIR")]
     spill: Option<PathBuf>,
-    /// Say on standard error why it is written so, what that was to take and took, and the facts behind it
+    /// Explain on standard error the choice of method, with the predicted and actual time and the facts used
     #[arg(long)]
     explain: bool,
     /// Change nothing; show what it would take, one by one and as planned
@@ -304,7 +304,7 @@ impl<'a> Job<'a> {
             Some(reason) if self.choice.method().is_none() => {
                 self.limits.is_exact = true;
                 *chosen = self.choose()?;
-                chosen.plan.why = format!("{}: nobody else can be kept out ({reason})", chosen.plan.why);
+                chosen.plan.why = format!("{}: other processes cannot be kept out ({reason})", chosen.plan.why);
                 Ok(attempt(chosen.plan.method, &self.updates)?)
             }
             _ => Ok(done?),
