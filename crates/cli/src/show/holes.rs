@@ -8,7 +8,7 @@ use seekless_tools::holes::{Dig, Dug, Filled, Kind, Left, Punched, Shown, Stretc
 use serde_json::{Value, json};
 
 use super::page::{Page, Width};
-use super::units::counted;
+use super::units::{counted, plural};
 use super::visible::{json_line, object, visible_path};
 use super::{BOLD, PLAIN};
 
@@ -192,10 +192,14 @@ impl<'a> HoleLines<'a> {
                 self.page.labelled(BOLD, "Together", 10, &words)?;
             }
             let elsewhere = "directories of other file systems (--all-file-systems)";
-            let special = left.special;
+            let special = plural(
+                left.special,
+                "link, device, FIFO or socket",
+                "links, devices, FIFOs and sockets",
+            );
             self.page.left_out([
                 (left.repeated, counted(left.repeated, "additional hard link")),
-                (special, format!("{special} links, devices, FIFOs and sockets")),
+                (left.special, special),
                 (
                     left.other_file_systems,
                     format!("{} {elsewhere}", left.other_file_systems),

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -143,4 +144,35 @@ fn files_of_one_size_are_counted() {
     let ended = place.run(&["cmp", "--same-size", ".", "--json"]).succeeded();
     let object = &objects(&ended)[0];
     assert_eq!((&object["pairs"], &object["equal_pairs"]), (&2.into(), &1.into()));
+}
+
+/// A directory with a dozen files and three directories like it, so many levels deep.
+fn nested(place: &Place, path: &str, levels: u32) {
+    fs::create_dir(place.path(path)).unwrap();
+    for file in 0..12 {
+        place.file(format!("{path}/file{file}"), &[b'x'; 5000]);
+    }
+    for child in (0..3).filter(|_| levels > 0) {
+        nested(place, &format!("{path}/{child}"), levels - 1);
+    }
+}
+
+#[test]
+fn trees_are_compared_with_few_files_open() {
+    let place = Place::new();
+    for tree in ["one", "other"] {
+        nested(&place, tree, 5);
+    }
+    let mut command = Command::new("sh");
+    let limited = command.args([
+        "-c",
+        "ulimit -n 24; exec \"$0\" cmp -r one other",
+        env!("CARGO_BIN_EXE_seekless"),
+    ]);
+    let piped = limited
+        .current_dir(place.directory())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let ended = Ended::of(piped.spawn().unwrap()).succeeded();
+    assert!(ended.stdout.contains("4,368 files"), "{}", ended.stdout);
 }

@@ -49,6 +49,8 @@ pub const LARGE_BYTES: u64 = 8 << 20;
 const PATIENCE: Duration = Duration::from_micros(100);
 /// Descriptors that are the program's own.
 const OWN_FILES: usize = 64;
+/// What a thread may need at once where few files may be open: a pair, their directories and those above, and a ring.
+const FILES_OF_A_THREAD: usize = 16;
 
 /// The plan for pairs of small files.
 #[must_use]
@@ -58,6 +60,7 @@ pub fn batch(facts: &ProcessFacts) -> BatchPlan {
     } else {
         THREADS_WITHOUT_RINGS
     };
+    let threads = threads.min(facts.open_files_max / FILES_OF_A_THREAD).max(1);
     let spare = facts.open_files_max.saturating_sub(OWN_FILES);
     let batch = (spare / 2 / (2 * threads)).clamp(1, BATCH);
     let open_directories = (spare.saturating_sub(2 * threads * (batch + 1)) / 4).clamp(1, 1024);

@@ -269,7 +269,8 @@ fn batches_follow_from_what_the_process_may_have() {
     };
     assert_eq!(with(1 << 20, true), (16, BATCH));
     assert_eq!(with(1 << 20, false), (32, BATCH), "each waits for a file of its own");
-    assert_eq!(with(64, true), (16, 1));
+    assert_eq!(with(64, true), (4, 1), "a thread has several files open");
+    assert_eq!(with(8, false).0, 1);
 }
 
 #[test]
