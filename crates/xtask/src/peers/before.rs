@@ -13,7 +13,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
-use rustix::fs::{Advice, fadvise, syncfs};
+use rustix::fs::syncfs;
 use seekless_results::statistics::median;
 
 use crate::built::{beside, cargo_command, root};
@@ -68,8 +68,6 @@ struct Case {
 enum Before {
     /// These files are in the page cache.
     Warm(&'static [&'static str]),
-    /// These are there in single pages, as what was written in small pieces is.
-    SinglePages(&'static [&'static str]),
     /// The trees are there, and whatever was read by the trial before is still in memory.
     Trees,
     /// The same, and nothing is in memory.
@@ -106,8 +104,8 @@ const CASES: [Case; 9] = [
     Case {
         name: "compare, single pages",
         of: seekless,
-        words: &["cmp", "-s", "one", "other"],
-        before: Before::SinglePages(&["one", "other"]),
+        words: &["cmp", "-s", "pages", "other-pages"],
+        before: Before::Warm(&["pages", "other-pages"]),
     },
     Case {
         name: "tree",
@@ -262,9 +260,6 @@ impl Before {
             Self::Warm(files) => files
                 .iter()
                 .try_for_each(|file| prepare(Start::Warm, &directory.join(file))),
-            Self::SinglePages(files) => files
-                .iter()
-                .try_for_each(|file| load_single_pages(&directory.join(file))),
             Self::Trees => Ok(()),
             Self::ColdTrees => {
                 fs::write("/proc/sys/vm/drop_caches", "3").context("cannot drop the system's caches, which root may")
@@ -282,25 +277,20 @@ impl Before {
     }
 }
 
-/// Brings a file into the page cache page by page.
-fn load_single_pages(path: &Path) -> Result<()> {
-    prepare(Start::Cold, path)?;
-    let file = File::open(path)?;
-    fadvise(&file, 0, None, Advice::Random)?;
-    let mut page = vec![0; rustix::param::page_size()];
-    let mut at = 0;
-    while let read @ 1.. = file.read_at(&mut page, at)? {
-        at += read as u64;
-    }
-    Ok(())
-}
-
 /// Makes what a case needs, unless another case has.
 fn make(case: &Case, directory: &Path, arguments: &Arguments, random: &mut fastrand::Rng) -> Result<()> {
     let bytes = arguments.mib << 20;
     let file = |name: &str| Some(directory.join(name)).filter(|path| case.needs(name) && !path.exists());
     if let Some(path) = file("file") {
         make_file(&path, bytes)?;
+    }
+    for path in ["pages", "other-pages"].into_iter().filter_map(file) {
+        // What is written in pieces of a page is in the page cache in single pages.
+        let made = File::create_new(path)?;
+        let page = vec![b'x'; rustix::param::page_size()];
+        (0..2 * bytes)
+            .step_by(page.len())
+            .try_for_each(|at| made.write_all_at(&page, at))?;
     }
     if file(UPDATES).is_some() {
         Workload::make(directory, INTEGERS, random.u64(..))?;
