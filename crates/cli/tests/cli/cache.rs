@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -263,17 +262,7 @@ fn many_directories_are_walked_with_few_files_open() {
         fs::create_dir_all(place.path(format!("{}/{n}", n / 100))).unwrap();
         place.file(format!("{}/{n}/file", n / 100), b"");
     }
-    let mut command = Command::new("sh");
-    let limited = command.args([
-        "-c",
-        "ulimit -n 48; exec \"$0\" cache show . --json",
-        env!("CARGO_BIN_EXE_seekless"),
-    ]);
-    let piped = limited
-        .current_dir(place.directory())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let ended = Ended::of(piped.spawn().unwrap());
+    let ended = place.run_with_few_files(48, &["cache", "show", ".", "--json"]);
     let sum = total(&ended);
     assert_eq!(
         (&sum["files"], &sum["failed"]),

@@ -76,6 +76,20 @@ impl Place {
         command
     }
 
+    /// Runs the command to its end, with at most so many files open.
+    pub fn run_with_few_files(&self, most: u32, arguments: &[&str]) -> Ended {
+        let script = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+        let mut limited = Command::new("sh");
+        limited
+            .args(["-c", &script])
+            .arg(self.command().get_program())
+            .args(arguments)
+            .current_dir(self.directory())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Ended::of(limited.spawn().unwrap())
+    }
+
     /// Runs the command to its end.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Ended {
         let child = self.command().args(arguments).spawn().expect("the command starts");

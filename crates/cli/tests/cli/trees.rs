@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -163,16 +162,6 @@ fn trees_are_compared_with_few_files_open() {
     for tree in ["one", "other"] {
         nested(&place, tree, 5);
     }
-    let mut command = Command::new("sh");
-    let limited = command.args([
-        "-c",
-        "ulimit -n 24; exec \"$0\" cmp -r one other",
-        env!("CARGO_BIN_EXE_seekless"),
-    ]);
-    let piped = limited
-        .current_dir(place.directory())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let ended = Ended::of(piped.spawn().unwrap()).succeeded();
+    let ended = place.run_with_few_files(24, &["cmp", "-r", "one", "other"]).succeeded();
     assert!(ended.stdout.contains("4,368 files"), "{}", ended.stdout);
 }
