@@ -10,8 +10,7 @@ use seekless_sys::{self as sys, Access, Opening};
 use crate::error::{Error, Result};
 
 /// The words for a kind of file, as in `a FIFO`.
-#[must_use]
-pub fn kind_of(kind: FileType) -> &'static str {
+fn kind_of(kind: FileType) -> &'static str {
     match () {
         () if kind.is_file() => "a regular file",
         () if kind.is_dir() => "a directory",

@@ -13,7 +13,7 @@ use super::place::Place;
 use super::resolved::Updates;
 use crate::error::{Error, Result, full_text};
 use crate::facts::{Costs, FileFacts, costs_by, has_holes, shares_blocks};
-use crate::files::{data_ranges, open_without_waiting};
+use crate::files::{data_ranges, directory_of, open_without_waiting};
 use crate::plan::{self, Gaps, Plan, PlanLimits, Safety, UpdateFacts};
 use seekless_method::{CachePolicy, Durability, Method};
 
@@ -170,7 +170,7 @@ fn measured_costs(path: &Path, with_device: bool) -> Result<Costs> {
 /// What a copy of a file takes: its data, or nothing where blocks are shared beside it.
 fn copied_bytes(path: &Path) -> Result<u64> {
     let path = &Place::of(path)?.path;
-    if shares_blocks(path.parent().unwrap_or(Path::new("/"))) {
+    if shares_blocks(directory_of(path)) {
         return Ok(0);
     }
     let failed = |error| Error::system(path, "asking where it has data", error);

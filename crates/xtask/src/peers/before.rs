@@ -262,7 +262,7 @@ impl Before {
                 .try_for_each(|file| prepare(Start::Warm, &directory.join(file))),
             Self::Trees => Ok(()),
             Self::ColdTrees => {
-                fs::write("/proc/sys/vm/drop_caches", "3").context("cannot drop the system's caches, which root may")
+                seekless::cache::drop_system().context("cannot drop the system's caches, which root may")
             }
             Self::Copied(target, from) => {
                 let paths = [from, target].map(|name| directory.join(name));

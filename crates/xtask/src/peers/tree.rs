@@ -156,7 +156,7 @@ fn measure(
             check_interrupt()?;
             if is_cold {
                 sync(directory)?;
-                fs::write("/proc/sys/vm/drop_caches", "3").context("cannot drop the system's caches")?;
+                seekless::cache::drop_system().context("cannot drop the system's caches")?;
             }
             seconds[index].push(time(directory, &peers[index])?);
         }
