@@ -4,10 +4,12 @@
 //! measures fills them in, whoever reads them gets the newest form, checked. Units are in the names; a figure that could
 //! not be had is `None`, never 0.
 
+#[macro_use]
+mod visit;
+
 mod check;
 mod run;
 mod versions;
-mod visit;
 mod words;
 
 pub use check::Problem;

@@ -18,151 +18,159 @@ pub use system::{Mode, SystemUse};
 pub use trial::{DeviceUse, Trial};
 pub use update::{UpdateAccount, UpdatePattern};
 
-use crate::{Cache, Differ, Drop, Ended, ExitCode, Target, Verdict};
+use crate::visit::{Field, step};
+use crate::{Bounds, Cache, Differ, Drop, Ended, ExitCode, Place, Target, Text, Verdict, Visitor};
 
-/// One invocation of the lab, whole.
-///
-/// An optional field, of this and of the parts, may be missing in a document.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Run {
-    /// The version of this document's form.
-    pub version: u32,
-    /// The name of the run: its start in UTC and the experiments, as in `2026-11-20T14-03-22-read`.
-    pub id: String,
-    /// The version of seekless that measured.
-    pub seekless: String,
-    /// When it started, RFC 3339, UTC.
-    pub started: String,
-    /// How long the run took, set-up included, in seconds.
-    pub elapsed_seconds: f64,
-    /// How it ended.
-    pub ended: Ended,
-    /// The names of the experiments.
-    pub experiments: Vec<String>,
-    /// The seed of all shuffling and of the test data.
-    pub seed: u64,
-    /// How long it was allowed to take, in seconds; `None` where rounds were asked for instead.
-    pub budget_seconds: Option<f64>,
-    /// How the page cache was emptied.
-    pub drop: Drop,
-    /// What made it; `None` for a run of a version before 3.
-    pub revision: Option<Revision>,
-    /// The machine.
-    pub machine: Machine,
-    /// The storages measured.
-    pub storages: Vec<Storage>,
-    /// What was compared with what: methods are ranked only inside one contest.
-    pub contests: Vec<Contest>,
-    /// Every trial, in the order it happened.
-    pub trials: Vec<Trial>,
-    /// What the lab itself costs.
-    pub lab_cost: LabCost,
-    /// How quiet the machine was.
-    pub noise: NoiseFloor,
-    /// Choices the lab made for its user and why, such as a smaller size on a small disk.
-    pub choices: Vec<String>,
-    /// What a reader should know before believing the figures, each with what to do next.
-    pub warnings: Vec<String>,
-    /// When it was taken up again, in seconds of measuring since its start; empty for a run in one piece.
-    #[serde(default)]
-    pub resumed_at_seconds: Vec<f64>,
-    /// What others published of the same question, as the experiments give it.
-    #[serde(default)]
-    pub published: Vec<Published>,
-    /// The columns in which documents published times by file size, as the experiments give them.
-    #[serde(default)]
-    pub columns: Vec<Column>,
+documents! {
+    /// One invocation of the lab, whole.
+    ///
+    /// An optional field, of this and of the parts, may be missing in a document.
+    #[derive(Default)]
+    pub struct Run {
+        /// The version of this document's form.
+        pub version: u32,
+        /// The name of the run: its start in UTC and the experiments, as in `2026-11-20T14-03-22-read`.
+        pub id: String => Text::Private,
+        /// The version of seekless that measured.
+        pub seekless: String => Text::Version,
+        /// When it started, RFC 3339, UTC.
+        pub started: String => Text::Started,
+        /// How long the run took, set-up included, in seconds.
+        pub elapsed_seconds: f64 => Bounds::SECONDS,
+        /// How it ended.
+        pub ended: Ended,
+        /// The names of the experiments.
+        pub experiments: Vec<String> => Text::Experiment,
+        /// The seed of all shuffling and of the test data.
+        pub seed: u64 => Bounds::SEED,
+        /// How long it was allowed to take, in seconds; `None` where rounds were asked for instead.
+        pub budget_seconds: Option<f64> => Bounds::SECONDS,
+        /// How the page cache was emptied.
+        pub drop: Drop,
+        /// What made it; `None` for a run of a version before 3.
+        pub revision: Option<Revision>,
+        /// The machine.
+        pub machine: Machine,
+        /// The storages measured.
+        pub storages: Vec<Storage>,
+        /// What was compared with what: methods are ranked only inside one contest.
+        pub contests: Vec<Contest>,
+        /// Every trial, in the order it happened.
+        pub trials: Vec<Trial>,
+        /// What the lab itself costs.
+        pub lab_cost: LabCost,
+        /// How quiet the machine was.
+        pub noise: NoiseFloor,
+        /// Choices the lab made for its user and why, such as a smaller size on a small disk.
+        pub choices: Vec<String> => Text::Private,
+        /// What a reader should know before believing the figures, each with what to do next.
+        pub warnings: Vec<String> => Text::Private,
+        /// When it was taken up again, in seconds of measuring since its start; empty for a run in one piece.
+        #[serde(default)]
+        pub resumed_at_seconds: Vec<f64> => Bounds::SECONDS,
+        /// What others published of the same question, as the experiments give it.
+        #[serde(default)]
+        pub published: Vec<Published>,
+        /// The columns in which documents published times by file size, as the experiments give them.
+        #[serde(default)]
+        pub columns: Vec<Column>,
+    }
+
+    /// What made the figures of a run: those of another revision are never put together with them.
+    #[derive(Copy, Eq)]
+    pub struct Revision {
+        /// That of how trials are made and timed.
+        pub protocol: u32,
+        /// That of how the mechanisms move bytes.
+        pub mechanisms: u32,
+    }
+
+    /// An external command timed beside the methods.
+    #[derive(Eq)]
+    pub struct Command {
+        /// Its name in the tables.
+        pub name: String => Text::CommandName,
+        /// The program and its arguments; `{file}`, `{target}`, `{one}` and `{other}` are replaced.
+        pub argv: Vec<String> => Text::Private,
+        /// A command that is run before the clock, such as one that makes what this one reads.
+        #[serde(default)]
+        pub before: Vec<String> => Text::Private,
+        /// What its end tells.
+        #[serde(default)]
+        pub exit_code: ExitCode,
+        /// What is to be known about it beside its figures.
+        pub note: Option<String> => Text::Private,
+    }
+
+    /// Methods measured under one description: the only place where they are ranked.
+    pub struct Contest {
+        /// The experiment's name.
+        pub experiment: String => Text::Experiment,
+        /// What is done with the files.
+        pub operation: Operation,
+        /// The index of the storage in [`Run::storages`].
+        pub storage: usize,
+        /// The index of the storage of the second file of a comparison, where it is another.
+        pub other_storage: Option<usize>,
+        /// The file's size, in bytes.
+        pub size_bytes: u64 => Bounds::COUNT,
+        /// Whether the lab chose that size, and not its user or the experiment.
+        #[serde(default)]
+        pub size_chosen: bool,
+        /// Distinct files per trial, where one alone would be too short to time.
+        pub files: u32 => Bounds::FILES,
+        /// The cache state.
+        pub cache: Cache,
+        /// Whether the metadata of its cold files was dropped, too, with all caches of the system.
+        #[serde(default)]
+        pub cold_metadata: bool,
+        /// What a write or copy is made to.
+        pub target: Target,
+        /// What is done with the bytes.
+        pub kernel: String => Text::Consumer,
+        /// Extra work of consumer or producer, in nanoseconds per KiB.
+        pub work_ns_per_kib: u64 => Bounds::COUNT,
+        /// Where the second file of a comparison differs.
+        #[serde(default)]
+        pub differ: Differ,
+        /// The device's read-ahead window that was set for its trials, in KiB; `None` where it was left as it is.
+        pub read_ahead_kib: Option<u64> => Bounds::COUNT,
+        /// The updates; `None` for other operations.
+        pub updates: Option<UpdatePattern>,
+        /// Whether each trial writes its files one after the other until a bound is reached, to see how long the device
+        /// keeps its rate: never ranked. `files` is then the most there can be.
+        #[serde(default)]
+        pub sustained: bool,
+        /// The requests of a trial at random places; `None` where files are read or written from their start to their
+        /// end.
+        pub random: Option<RandomAccess>,
+        /// How the files that are read are laid out, as in `1023M hole, 1M data`; `None` where they are data
+        /// throughout.
+        pub layout: Option<String> => Text::Layout,
+        /// The memory allowed for its trials, page cache included, in bytes; `None` where it was not limited.
+        pub memory_bytes: Option<u64> => Bounds::COUNT,
+        /// The byte that occurs most often, as the histograms found; `None` for other kernels.
+        pub mode: Option<Mode>,
+        /// Whether the copies share blocks with their source: never ranked with those that do not.
+        pub shared_blocks: bool,
+        /// Whether holes were passed over, so that not every byte was looked at: other work, never ranked with reading
+        /// all.
+        #[serde(default)]
+        pub holes_skipped: bool,
+        /// What is on the device at the end: different durability is never ranked together.
+        pub durability: Durability,
+        /// What was measured.
+        pub entries: Vec<Entry>,
+        /// What follows, as judged at the time.
+        pub conclusion: Option<Conclusion>,
+    }
 }
 
-/// What made the figures of a run: those of another revision are never put together with them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Revision {
-    /// That of how trials are made and timed.
-    pub protocol: u32,
-    /// That of how the mechanisms move bytes.
-    pub mechanisms: u32,
-}
-
-/// An external command timed beside the methods.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Command {
-    /// Its name in the tables.
-    pub name: String,
-    /// The program and its arguments; `{file}`, `{target}`, `{one}` and `{other}` are replaced.
-    pub argv: Vec<String>,
-    /// A command that is run before the clock, such as one that makes what this one reads.
-    #[serde(default)]
-    pub before: Vec<String>,
-    /// What its end tells.
-    #[serde(default)]
-    pub exit_code: ExitCode,
-    /// What is to be known about it beside its figures.
-    pub note: Option<String>,
-}
-
-/// Methods measured under one description: the only place where they are ranked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Contest {
-    /// The experiment's name.
-    pub experiment: String,
-    /// What is done with the files.
-    pub operation: Operation,
-    /// The index of the storage in [`Run::storages`].
-    pub storage: usize,
-    /// The index of the storage of the second file of a comparison, where it is another.
-    pub other_storage: Option<usize>,
-    /// The file's size, in bytes.
-    pub size_bytes: u64,
-    /// Whether the lab chose that size, and not its user or the experiment.
-    #[serde(default)]
-    pub size_chosen: bool,
-    /// Distinct files per trial, where one alone would be too short to time.
-    pub files: u32,
-    /// The cache state.
-    pub cache: Cache,
-    /// Whether the metadata of its cold files was dropped, too, with all caches of the system.
-    #[serde(default)]
-    pub cold_metadata: bool,
-    /// What a write or copy is made to.
-    pub target: Target,
-    /// What is done with the bytes.
-    pub kernel: String,
-    /// Extra work of consumer or producer, in nanoseconds per KiB.
-    pub work_ns_per_kib: u64,
-    /// Where the second file of a comparison differs.
-    #[serde(default)]
-    pub differ: Differ,
-    /// The device's read-ahead window that was set for its trials, in KiB; `None` where it was left as it is.
-    pub read_ahead_kib: Option<u64>,
-    /// The updates; `None` for other operations.
-    pub updates: Option<UpdatePattern>,
-    /// Whether each trial writes its files one after the other until a bound is reached, to see how long the device keeps
-    /// its rate: never ranked. `files` is then the most there can be.
-    #[serde(default)]
-    pub sustained: bool,
-    /// The requests of a trial at random places; `None` where files are read or written from their start to their end.
-    pub random: Option<RandomAccess>,
-    /// How the files that are read are laid out, as in `1023M hole, 1M data`; `None` where they are data throughout.
-    pub layout: Option<String>,
-    /// The memory allowed for its trials, page cache included, in bytes; `None` where it was not limited.
-    pub memory_bytes: Option<u64>,
-    /// The byte that occurs most often, as the histograms found; `None` for other kernels.
-    pub mode: Option<Mode>,
-    /// Whether the copies share blocks with their source: never ranked with those that do not.
-    pub shared_blocks: bool,
-    /// Whether holes were passed over, so that not every byte was looked at: other work, never ranked with reading all.
-    #[serde(default)]
-    pub holes_skipped: bool,
-    /// What is on the device at the end: different durability is never ranked together.
-    pub durability: Durability,
-    /// What was measured.
-    pub entries: Vec<Entry>,
-    /// What follows, as judged at the time.
-    pub conclusion: Option<Conclusion>,
+impl Run {
+    /// Hands every text, figure and list over, in the order of the document.
+    pub fn visit(&mut self, visitor: &mut dyn Visitor) {
+        Field::visit(self, &mut Place::default(), (), visitor);
+    }
 }
 
 /// What is measured in a contest, and what came of it.
@@ -271,6 +279,21 @@ impl TryFrom<WrittenEntry> for Entry {
     }
 }
 
+/// As it is written: a method, plan or command is a field of the entry.
+impl Field<()> for Entry {
+    fn visit(&mut self, place: &mut Place, (): (), visitor: &mut dyn Visitor) -> bool {
+        match &mut self.subject {
+            Subject::Method(text) => step(place, "method", |place| text.visit(place, Text::Method, visitor)),
+            Subject::Plan(_) => true,
+            Subject::Command(command) => step(place, "command", |place| command.visit(place, (), visitor)),
+        };
+        step(place, "label", |place| self.label.visit(place, Text::Label, visitor));
+        step(place, "status", |place| self.status.visit(place, (), visitor));
+        step(place, "summary", |place| self.summary.visit(place, (), visitor));
+        step(place, "standing", |place| self.standing.visit(place, (), visitor))
+    }
+}
+
 /// What became of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "state", content = "why")]
@@ -285,6 +308,19 @@ pub enum Status {
     Failed(String),
     /// Its turn did not come before the run ended.
     Unmeasured(String),
+}
+
+impl Field<()> for Status {
+    fn visit(&mut self, place: &mut Place, (): (), visitor: &mut dyn Visitor) -> bool {
+        let (about, why) = match self {
+            Self::Measured => return true,
+            Self::Unavailable(why) => (Text::Unavailable, why),
+            Self::Dropped(why) => (Text::Dropped, why),
+            Self::Failed(why) => (Text::Failed, why),
+            Self::Unmeasured(why) => (Text::Unmeasured, why),
+        };
+        visitor.text(place, about, why)
+    }
 }
 
 /// A median with what surrounds it.
@@ -302,149 +338,160 @@ pub struct Interval {
     pub coverage: Option<f64>,
 }
 
-/// The figures of an entry's valid trials.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Summary {
-    /// How many valid trials.
-    pub rounds: u32,
-    /// How many were marked invalid and left out.
-    pub invalid: u32,
-    /// Seconds from open to close, fsync included.
-    pub seconds: Interval,
-    /// The arithmetic mean of the seconds.
-    pub mean_seconds: f64,
-    /// Their sample standard deviation; `None` for one trial.
-    pub deviation_seconds: Option<f64>,
-    /// Their 90th percentile, by the nearest rank; `None` in documents that do not tell.
-    pub p90_seconds: Option<f64>,
-    /// Bytes per second at the median.
-    pub bytes_per_second: f64,
-    /// Median user and system seconds together.
-    pub cpu_seconds: f64,
-    /// Median seconds in fsync.
-    pub fsync_seconds: f64,
-    /// Median seconds of set-up, before the clock.
-    pub setup_seconds: f64,
-    /// Median user seconds.
-    pub user_seconds: Option<f64>,
-    /// Median system seconds.
-    pub system_seconds: Option<f64>,
-    /// Median number of system calls that moved the bytes; `None` for a command.
-    pub calls: Option<f64>,
-    /// Median number of read requests that the device completed; `None` where others used it in all trials.
-    pub device_reads: Option<f64>,
-    /// Mean bytes of such a request, at the median; `None` where there was none.
-    pub device_request_bytes: Option<f64>,
-    /// Median bytes written for each byte that updates name; `None` for other operations.
-    pub amplification: Option<f64>,
-    /// Median seconds that the planner's model predicted; `None` where it knows nothing of the method.
-    pub predicted_seconds: Option<f64>,
-    /// The method that was planned in most of the trials; `None` for a method that was named.
-    pub planned: Option<String>,
-    /// How long requests took, medians over the trials, but of the longest the longest of all; `None` where they were not timed.
-    pub latency: Option<Latency>,
-    /// Medians of what the whole system did; `None` where no trial tells.
-    pub system: Option<SystemUse>,
+impl Field<Bounds> for Interval {
+    fn visit(&mut self, place: &mut Place, of_median: Bounds, visitor: &mut dyn Visitor) -> bool {
+        let below = Bounds {
+            most: self.median,
+            ..of_median
+        };
+        let above = Bounds {
+            least: self.median,
+            ..of_median
+        };
+        step(place, "median", |place| self.median.visit(place, of_median, visitor));
+        step(place, "low", |place| self.low.visit(place, below, visitor));
+        step(place, "high", |place| self.high.visit(place, above, visitor));
+        step(place, "coverage", |place| {
+            self.coverage.visit(place, Bounds::PART, visitor)
+        })
+    }
 }
 
-/// Where an entry stands against the best of its contest.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Standing {
-    /// Its seconds over the best's, paired by round.
-    pub ratio: Interval,
-    /// Rounds paired.
-    pub pairs: u32,
-    /// The verdict.
-    pub verdict: Verdict,
-}
+documents! {
+    /// The figures of an entry's valid trials.
+    pub struct Summary {
+        /// How many valid trials.
+        pub rounds: u32,
+        /// How many were marked invalid and left out.
+        pub invalid: u32,
+        /// Seconds from open to close, fsync included.
+        pub seconds: Interval => Bounds::SECONDS,
+        /// The arithmetic mean of the seconds.
+        pub mean_seconds: f64 => Bounds::SECONDS,
+        /// Their sample standard deviation; `None` for one trial.
+        pub deviation_seconds: Option<f64> => Bounds::SECONDS,
+        /// Their 90th percentile, by the nearest rank; `None` in documents that do not tell.
+        pub p90_seconds: Option<f64> => Bounds::SECONDS,
+        /// Bytes per second at the median.
+        pub bytes_per_second: f64 => Bounds::RATIO,
+        /// Median user and system seconds together.
+        pub cpu_seconds: f64 => Bounds::SECONDS,
+        /// Median seconds in fsync.
+        pub fsync_seconds: f64 => Bounds::SECONDS,
+        /// Median seconds of set-up, before the clock.
+        pub setup_seconds: f64 => Bounds::SECONDS,
+        /// Median user seconds.
+        pub user_seconds: Option<f64> => Bounds::SECONDS,
+        /// Median system seconds.
+        pub system_seconds: Option<f64> => Bounds::SECONDS,
+        /// Median number of system calls that moved the bytes; `None` for a command.
+        pub calls: Option<f64> => Bounds::COUNT,
+        /// Median number of read requests that the device completed; `None` where others used it in all trials.
+        pub device_reads: Option<f64> => Bounds::COUNT,
+        /// Mean bytes of such a request, at the median; `None` where there was none.
+        pub device_request_bytes: Option<f64> => Bounds::COUNT,
+        /// Median bytes written for each byte that updates name; `None` for other operations.
+        pub amplification: Option<f64> => Bounds::COUNT,
+        /// Median seconds that the planner's model predicted; `None` where it knows nothing of the method.
+        pub predicted_seconds: Option<f64> => Bounds::SECONDS,
+        /// The method that was planned in most of the trials; `None` for a method that was named.
+        pub planned: Option<String> => Text::Method,
+        /// How long requests took, medians over the trials, but of the longest the longest of all; `None` where they
+        /// were not timed.
+        pub latency: Option<Latency>,
+        /// Medians of what the whole system did; `None` where no trial tells.
+        pub system: Option<SystemUse>,
+    }
 
-/// What follows from a contest.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Conclusion {
-    /// The method to use; `None` where it is undecided.
-    pub recommended: Option<String>,
-    /// The method to use until it is decided: the one that costs least at most.
-    pub until_decided: Option<String>,
-    /// What using the recommended method, or the one until it is decided, costs at most over the best, with a probability of
-    /// 95 % in this sitting: 0.05 is 5 % of the time.
-    pub costs_at_most: Option<f64>,
-    /// Where all methods are equal: within this part of the time.
-    pub equal_within: Option<f64>,
-    /// How many times the rounds of this run should decide it, if they are as steady.
-    pub decided_by_times: Option<f64>,
-    /// The sittings it rests on; `None` where it is this run alone.
-    #[serde(default)]
-    pub sittings: Option<Sittings>,
-    /// The one that leads: the fastest, or one that was not told apart from it.
-    pub best: Option<String>,
-    /// The best of those that wait for each call.
-    pub best_synchronous: Option<String>,
-    /// The best of those that overlap.
-    pub best_overlapping: Option<String>,
-    /// Bytes per second of the winner, measured again on fresh rounds; `None` where there was no time for it.
-    pub confirmed_bytes_per_second: Option<Interval>,
-    /// What each option gained or cost on its own.
-    pub effects: Vec<OptionEffect>,
-    /// The recommendation in one sentence.
-    pub sentence: String,
-}
+    /// Where an entry stands against the best of its contest.
+    pub struct Standing {
+        /// Its seconds over the best's, paired by round.
+        pub ratio: Interval => Bounds::RATIO,
+        /// Rounds paired.
+        pub pairs: u32,
+        /// The verdict.
+        pub verdict: Verdict,
+    }
 
-/// The sittings that a conclusion rests on: runs of the same contests on the same storage, hours or days apart.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sittings {
-    /// How many.
-    pub count: u32,
-    /// In how many of them the method to use was not slower than the best.
-    pub agreeing: u32,
-    /// How many in all should decide it; `None` where it is decided.
-    pub needed: Option<u32>,
-    /// By what the logarithm of a method's time deviates from sitting to sitting.
-    pub deviation: f64,
-}
+    /// What follows from a contest.
+    pub struct Conclusion {
+        /// The method to use; `None` where it is undecided.
+        pub recommended: Option<String> => Text::Method,
+        /// The method to use until it is decided: the one that costs least at most.
+        pub until_decided: Option<String> => Text::Method,
+        /// What using the recommended method, or the one until it is decided, costs at most over the best, with a
+        /// probability of 95 % in this sitting: 0.05 is 5 % of the time.
+        pub costs_at_most: Option<f64> => Bounds::COUNT,
+        /// Where all methods are equal: within this part of the time.
+        pub equal_within: Option<f64> => Bounds::COUNT,
+        /// How many times the rounds of this run should decide it, if they are as steady.
+        pub decided_by_times: Option<f64> => Bounds::COUNT,
+        /// The sittings it rests on; `None` where it is this run alone.
+        #[serde(default)]
+        pub sittings: Option<Sittings>,
+        /// The one that leads: the fastest, or one that was not told apart from it.
+        pub best: Option<String> => Text::Method,
+        /// The best of those that wait for each call.
+        pub best_synchronous: Option<String> => Text::Method,
+        /// The best of those that overlap.
+        pub best_overlapping: Option<String> => Text::Method,
+        /// Bytes per second of the winner, measured again on fresh rounds; `None` where there was no time for it.
+        pub confirmed_bytes_per_second: Option<Interval> => Bounds::RATIO,
+        /// What each option gained or cost on its own.
+        pub effects: Vec<OptionEffect>,
+        /// The recommendation in one sentence.
+        pub sentence: String => Text::Mention,
+    }
 
-/// What one option did on its own: two methods that differ in nothing else, paired by round.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OptionEffect {
-    /// The option, as in `direct`.
-    pub option: String,
-    /// The method without it.
-    pub without: String,
-    /// The method with it.
-    pub with: String,
-    /// Seconds with over seconds without: below 1 it gained.
-    pub ratio: Interval,
-    /// CPU seconds with, less CPU seconds without, at the medians.
-    pub cpu_seconds_difference: f64,
-}
+    /// The sittings that a conclusion rests on: runs of the same contests on the same storage, hours or days apart.
+    #[derive(Copy)]
+    pub struct Sittings {
+        /// How many.
+        pub count: u32,
+        /// In how many of them the method to use was not slower than the best.
+        pub agreeing: u32,
+        /// How many in all should decide it; `None` where it is decided.
+        pub needed: Option<u32>,
+        /// By what the logarithm of a method's time deviates from sitting to sitting.
+        pub deviation: f64 => Bounds::RATIO,
+    }
 
-/// What the lab itself costs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LabCost {
-    /// Seconds inside the clock of trials that do nothing.
-    pub null_seconds: Vec<f64>,
-    /// The producer's speed, in bytes per second.
-    pub producer_bytes_per_second: Option<f64>,
-    /// Speed of the first touch of memory, in bytes per second.
-    pub first_touch_bytes_per_second: Option<f64>,
-    /// Speed of the second touch.
-    pub second_touch_bytes_per_second: Option<f64>,
-}
+    /// What one option did on its own: two methods that differ in nothing else, paired by round.
+    pub struct OptionEffect {
+        /// The option, as in `direct`.
+        pub option: String => Text::Mention,
+        /// The method without it.
+        pub without: String => Text::Method,
+        /// The method with it.
+        pub with: String => Text::Method,
+        /// Seconds with over seconds without: below 1 it gained.
+        pub ratio: Interval => Bounds::RATIO,
+        /// CPU seconds with, less CPU seconds without, at the medians.
+        pub cpu_seconds_difference: f64 => Bounds::SECONDS_DIFFERENCE,
+    }
 
-/// How quiet the machine was during the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NoiseFloor {
-    /// Part of the processors' time that the host took away, 0 to 1.
-    pub stolen: Option<f64>,
-    /// Part of the processors' time that others used, 0 to 1: all that they were busy, less the lab and its trials; `None`
-    /// before version 3.
-    pub others: Option<f64>,
-    /// Part of the device's bytes during trials that was not ours, 0 to 1.
-    pub other_io: Option<f64>,
+    /// What the lab itself costs.
+    #[derive(Default)]
+    pub struct LabCost {
+        /// Seconds inside the clock of trials that do nothing.
+        pub null_seconds: Vec<f64> => Bounds::SECONDS,
+        /// The producer's speed, in bytes per second.
+        pub producer_bytes_per_second: Option<f64> => Bounds::RATIO,
+        /// Speed of the first touch of memory, in bytes per second.
+        pub first_touch_bytes_per_second: Option<f64> => Bounds::RATIO,
+        /// Speed of the second touch.
+        pub second_touch_bytes_per_second: Option<f64> => Bounds::RATIO,
+    }
+
+    /// How quiet the machine was during the run.
+    #[derive(Default)]
+    pub struct NoiseFloor {
+        /// Part of the processors' time that the host took away, 0 to 1.
+        pub stolen: Option<f64> => Bounds::PART,
+        /// Part of the processors' time that others used, 0 to 1: all that they were busy, less the lab and its trials;
+        /// `None` before version 3.
+        pub others: Option<f64> => Bounds::PART,
+        /// Part of the device's bytes during trials that was not ours, 0 to 1.
+        pub other_io: Option<f64> => Bounds::PART,
+    }
 }

@@ -1,15 +1,11 @@
 //! One walk over every field of a run: bounds, showing and anonymising are visitors of it.
-//!
-//! Each struct names all of its fields below, by what they are; a field that is missing there does not compile.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-use crate::{
-    Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Entry, Finding, Interval, LabCost, Latency,
-    Machine, Mode, NoiseFloor, OptionEffect, Published, RandomAccess, Run, Sittings, Standing, Status, Storage,
-    StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern,
-};
+use seekless_method::{Durability, Operation};
+
+use crate::{Cache, Differ, Draw, Drop, Ended, ExitCode, FindingKind, Phase, Target, Verdict};
 
 /// What a text is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,18 +56,23 @@ const fn bounds(least: f64, most: f64) -> Bounds {
 
 /// 30 years: no run and no trial takes longer.
 const MOST_SECONDS: f64 = 1e9;
-const SECONDS: Bounds = bounds(0.0, MOST_SECONDS);
-const SECONDS_DIFFERENCE: Bounds = bounds(-MOST_SECONDS, MOST_SECONDS);
-const NANOSECONDS_DIFFERENCE: Bounds = bounds(-1e9 * MOST_SECONDS, 1e9 * MOST_SECONDS);
 /// 2^60: no file, memory or counter of bytes holds more.
 const MOST_COUNT: f64 = (1u64 << 60) as f64;
-const COUNT: Bounds = bounds(0.0, MOST_COUNT);
-const POSITIVE: Bounds = bounds(1.0, MOST_COUNT);
-const COUNT_DIFFERENCE: Bounds = bounds(-MOST_COUNT, MOST_COUNT);
-const FILES: Bounds = bounds(1.0, 1e6);
-const PART: Bounds = bounds(0.0, 1.0);
-/// Rates and ratios: the largest file in the shortest time, and the longest trial over the shortest, are less.
-const RATIO: Bounds = bounds(0.0, 1e30);
+
+impl Bounds {
+    pub(crate) const SECONDS: Self = bounds(0.0, MOST_SECONDS);
+    pub(crate) const SECONDS_DIFFERENCE: Self = bounds(-MOST_SECONDS, MOST_SECONDS);
+    pub(crate) const NANOSECONDS_DIFFERENCE: Self = bounds(-1e9 * MOST_SECONDS, 1e9 * MOST_SECONDS);
+    pub(crate) const COUNT: Self = bounds(0.0, MOST_COUNT);
+    pub(crate) const POSITIVE: Self = bounds(1.0, MOST_COUNT);
+    pub(crate) const COUNT_DIFFERENCE: Self = bounds(-MOST_COUNT, MOST_COUNT);
+    pub(crate) const FILES: Self = bounds(1.0, 1e6);
+    pub(crate) const PART: Self = bounds(0.0, 1.0);
+    /// Rates and ratios: the largest file in the shortest time, and the longest trial over the shortest, are less.
+    pub(crate) const RATIO: Self = bounds(0.0, 1e30);
+    /// A number that means nothing but itself.
+    pub(crate) const SEED: Self = bounds(0.0, u64::MAX as f64);
+}
 
 /// The place of a field in a document, as in `trials[3].seconds`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,15 +106,8 @@ pub trait Visitor {
     fn list(&mut self, _place: &Place, _items: usize) {}
 }
 
-impl Run {
-    /// Hands every text, figure and list over, in the order of the document.
-    pub fn visit(&mut self, visitor: &mut dyn Visitor) {
-        Field::visit(self, &mut Place::default(), (), visitor);
-    }
-}
-
 /// A field, given what it is. False where it is to be taken out.
-trait Field<What: Copy> {
+pub(crate) trait Field<What: Copy> {
     fn visit(&mut self, place: &mut Place, what: What, visitor: &mut dyn Visitor) -> bool;
 }
 
@@ -136,17 +130,6 @@ macro_rules! figures {
 }
 
 figures!(f64 u64 u32 i64);
-
-impl Field<Bounds> for Interval {
-    fn visit(&mut self, place: &mut Place, of_median: Bounds, visitor: &mut dyn Visitor) -> bool {
-        let below = bounds(of_median.least, self.median);
-        let above = bounds(self.median, of_median.most);
-        step(place, "median", |place| self.median.visit(place, of_median, visitor));
-        step(place, "low", |place| self.low.visit(place, below, visitor));
-        step(place, "high", |place| self.high.visit(place, above, visitor));
-        step(place, "coverage", |place| self.coverage.visit(place, PART, visitor))
-    }
-}
 
 impl<What: Copy, T: Field<What>> Field<What> for Option<T> {
     fn visit(&mut self, place: &mut Place, what: What, visitor: &mut dyn Visitor) -> bool {
@@ -185,7 +168,7 @@ impl Field<Text> for BTreeMap<String, String> {
     }
 }
 
-fn step(place: &mut Place, name: &'static str, visit: impl FnOnce(&mut Place) -> bool) -> bool {
+pub(crate) fn step(place: &mut Place, name: &'static str, visit: impl FnOnce(&mut Place) -> bool) -> bool {
     let length = place.0.len();
     if length > 0 {
         place.0.push('.');
@@ -196,205 +179,41 @@ fn step(place: &mut Place, name: &'static str, visit: impl FnOnce(&mut Place) ->
     is_kept
 }
 
-/// What is behind `=>` is what the fields before it are: a text, bounds, or a part with fields of its own. Fields in
-/// brackets are not visited: words of an enum, indices and whatever else a type alone keeps in bounds.
-macro_rules! fields {
-    ($($type:ident { $($($name:ident)+ => $what:expr;)* $([$($other:ident)+])? })*) => {
+/// Structs of a document: `documents! { /// About it. pub struct Name { /// About the field. pub field: Type => What, } }`. What is
+/// behind `=>` says what the texts or figures of a field are: a [`Text`] or [`Bounds`]. A field without it has fields of its own, or
+/// its type alone keeps it in bounds; a text, or a figure that a type does not bound, does not compile without it.
+macro_rules! documents {
+    ($($(#[$about:meta])* pub struct $name:ident {
+        $($(#[$field_about:meta])* pub $field:ident: $type:ty $(=> $what:expr)?,)+
+    })+) => {$(
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name { $($(#[$field_about])* pub $field: $type),+ }
+
+        impl $crate::visit::Field<()> for $name {
+            fn visit(&mut self, place: &mut $crate::Place, (): (), visitor: &mut dyn $crate::Visitor) -> bool {
+                $({
+                    let field = &mut self.$field;
+                    let what = ($($what)?);
+                    $crate::visit::step(place, stringify!($field), |place| $crate::visit::Field::visit(field, place, what, visitor));
+                })+
+                true
+            }
+        }
+    )+};
+}
+
+/// What its type alone keeps in bounds: words of an enum, indices, small numbers.
+macro_rules! bounded {
+    ($($type:ty)*) => {
         $(impl Field<()> for $type {
-            fn visit(&mut self, place: &mut Place, (): (), visitor: &mut dyn Visitor) -> bool {
-                let Self { $($($name,)+)* $($($other: _,)+)? } = self;
-                $($(step(place, stringify!($name), |place| $name.visit(place, $what, visitor));)+)*
+            fn visit(&mut self, _place: &mut Place, (): (), _visitor: &mut dyn Visitor) -> bool {
                 true
             }
         })*
     };
 }
 
-const PARTS: () = ();
-
-fields! {
-    Run {
-        id choices warnings => Text::Private;
-        seekless => Text::Version;
-        started => Text::Started;
-        elapsed_seconds budget_seconds resumed_at_seconds => SECONDS;
-        experiments => Text::Experiment;
-        machine storages contests trials lab_cost noise published columns => PARTS;
-        [version ended seed drop revision]
-    }
-    Machine {
-        host => Text::Private;
-        system => Text::System;
-        kernel => Text::Version;
-        architecture => Text::Architecture;
-        processor => Text::Processor;
-        hypervisor => Text::Hypervisor;
-        governor => Text::Governor;
-        memory_bytes memory_available_bytes level_1_cache_bytes level_2_cache_bytes => COUNT;
-        [processors on_battery]
-    }
-    Storage {
-        path mount_point => Text::Path;
-        file_system => Text::FileSystem;
-        mount_options => Text::MountOptions;
-        facts => Text::Private;
-        block_bytes free_bytes => COUNT;
-        alternating_ns => NANOSECONDS_DIFFERENCE;
-        device id => PARTS;
-        [direct_alignment_bytes]
-    }
-    StorageId {
-        file_system => Text::FileSystem;
-        uuid => Text::Private;
-        kernel => Text::Version;
-        read_ahead_kib => COUNT;
-        devices => PARTS;
-    }
-    DeviceId {
-        name => Text::Device;
-        model serial => Text::Private;
-    }
-    Device {
-        name below => Text::Device;
-        model => Text::Private;
-        scheduler => Text::Scheduler;
-        write_cache => Text::WriteCache;
-        read_ahead_kib logical_block_bytes max_request_kib => COUNT;
-        [claims_rotational is_virtual]
-    }
-    Contest {
-        experiment => Text::Experiment;
-        kernel => Text::Consumer;
-        layout => Text::Layout;
-        size_bytes work_ns_per_kib read_ahead_kib memory_bytes => COUNT;
-        files => FILES;
-        updates random mode entries conclusion => PARTS;
-        [operation storage other_storage size_chosen cache cold_metadata target differ sustained shared_blocks holes_skipped
-            durability]
-    }
-    UpdatePattern {
-        bytes every_bytes => COUNT;
-        [draw]
-    }
-    RandomAccess {
-        block_bytes depth requests => POSITIVE;
-    }
-    Latency {
-        requests mean_ns p50_ns p90_ns p99_ns p99_9_ns max_ns => COUNT;
-    }
-    Mode {
-        count => COUNT;
-        [byte]
-    }
-    Command {
-        name => Text::CommandName;
-        argv before note => Text::Private;
-        [exit_code]
-    }
-    Summary {
-        seconds mean_seconds deviation_seconds p90_seconds cpu_seconds fsync_seconds setup_seconds user_seconds system_seconds
-            predicted_seconds => SECONDS;
-        bytes_per_second => RATIO;
-        calls device_reads device_request_bytes amplification => COUNT;
-        planned => Text::Method;
-        latency system => PARTS;
-        [rounds invalid]
-    }
-    Standing {
-        ratio => RATIO;
-        [pairs verdict]
-    }
-    Conclusion {
-        sentence => Text::Mention;
-        recommended until_decided best best_synchronous best_overlapping => Text::Method;
-        costs_at_most equal_within decided_by_times => COUNT;
-        confirmed_bytes_per_second => RATIO;
-        effects sittings => PARTS;
-    }
-    Sittings {
-        deviation => RATIO;
-        [count agreeing needed]
-    }
-    OptionEffect {
-        option => Text::Mention;
-        without with => Text::Method;
-        ratio => RATIO;
-        cpu_seconds_difference => SECONDS_DIFFERENCE;
-    }
-    Trial {
-        at_seconds seconds fsync_seconds setup_seconds user_seconds system_seconds segment_seconds
-            predicted_seconds => SECONDS;
-        bytes compared_bytes calls hole_bytes source_bytes sink_bytes extents checked_bytes peak_memory_bytes voluntary_switches
-            involuntary_switches minor_faults major_faults => COUNT;
-        resident_before resident_after => PART;
-        invalid => Text::Invalid;
-        planned => Text::Method;
-        device system updated latency => PARTS;
-        [contest entry round phase valid]
-    }
-    DeviceUse {
-        reads read_bytes read_merges writes write_bytes => COUNT;
-        [reliable]
-    }
-    SystemUse {
-        user system idle wait stolen => PART;
-        switches_per_second interrupts_per_second blocks_in_kib_per_second => RATIO;
-        cache_growth_bytes => COUNT_DIFFERENCE;
-    }
-    UpdateAccount {
-        writes requested_bytes written_bytes => COUNT;
-    }
-    LabCost {
-        null_seconds => SECONDS;
-        producer_bytes_per_second first_touch_bytes_per_second second_touch_bytes_per_second => RATIO;
-    }
-    NoiseFloor {
-        stolen others other_io => PART;
-    }
-    Published {
-        experiment => Text::Experiment;
-        source machine => Text::Mention;
-        findings => PARTS;
-    }
-    Finding {
-        method block layout => Text::Mention;
-        at_least_bytes below_bytes => COUNT;
-        seconds cpu_seconds => SECONDS;
-        bytes_per_second => RATIO;
-        system => PARTS;
-        [operation kind cache durability]
-    }
-    Column {
-        experiment => Text::Experiment;
-        name methods => Text::Mention;
-        [operation target draw]
-    }
-}
-
-/// As it is written: a method, plan or command is a field of the entry.
-impl Field<()> for Entry {
-    fn visit(&mut self, place: &mut Place, (): (), visitor: &mut dyn Visitor) -> bool {
-        match &mut self.subject {
-            Subject::Method(text) => step(place, "method", |place| text.visit(place, Text::Method, visitor)),
-            Subject::Plan(_) => true,
-            Subject::Command(command) => step(place, "command", |place| command.visit(place, (), visitor)),
-        };
-        step(place, "label", |place| self.label.visit(place, Text::Label, visitor));
-        step(place, "status", |place| self.status.visit(place, (), visitor));
-        step(place, "summary", |place| self.summary.visit(place, (), visitor));
-        step(place, "standing", |place| self.standing.visit(place, (), visitor))
-    }
-}
-
-impl Field<()> for Status {
-    fn visit(&mut self, place: &mut Place, (): (), visitor: &mut dyn Visitor) -> bool {
-        let (about, why) = match self {
-            Self::Measured => return true,
-            Self::Unavailable(why) => (Text::Unavailable, why),
-            Self::Dropped(why) => (Text::Dropped, why),
-            Self::Failed(why) => (Text::Failed, why),
-            Self::Unmeasured(why) => (Text::Unmeasured, why),
-        };
-        visitor.text(place, about, why)
-    }
-}
+bounded!((u32, u32) bool u8 u32 usize Operation Durability);
+bounded!(Cache Differ Draw Drop Ended ExitCode FindingKind Phase Target Verdict);

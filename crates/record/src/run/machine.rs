@@ -2,118 +2,115 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use crate::{Bounds, Text};
 
-/// The machine and its system.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Machine {
-    /// The host's name.
-    pub host: Option<String>,
-    /// The operating system's name, as in `Linux`.
-    pub system: String,
-    /// The kernel's release.
-    pub kernel: String,
-    /// The processor architecture.
-    pub architecture: String,
-    /// The processor's name.
-    pub processor: Option<String>,
-    /// How many processors this process may use.
-    pub processors: u32,
-    /// Memory, in bytes.
-    pub memory_bytes: Option<u64>,
-    /// Memory available at the start, in bytes.
-    pub memory_available_bytes: Option<u64>,
-    /// Whether the machine is virtual, and under what.
-    pub hypervisor: Option<String>,
-    /// The processors' frequency governor.
-    pub governor: Option<String>,
-    /// Whether it runs on battery.
-    pub on_battery: Option<bool>,
-    /// The first processor's cache for data that is nearest to it, in bytes.
-    pub level_1_cache_bytes: Option<u64>,
-    /// The next one, in bytes.
-    pub level_2_cache_bytes: Option<u64>,
-}
+documents! {
+    /// The machine and its system.
+    #[derive(Default)]
+    pub struct Machine {
+        /// The host's name.
+        pub host: Option<String> => Text::Private,
+        /// The operating system's name, as in `Linux`.
+        pub system: String => Text::System,
+        /// The kernel's release.
+        pub kernel: String => Text::Version,
+        /// The processor architecture.
+        pub architecture: String => Text::Architecture,
+        /// The processor's name.
+        pub processor: Option<String> => Text::Processor,
+        /// How many processors this process may use.
+        pub processors: u32,
+        /// Memory, in bytes.
+        pub memory_bytes: Option<u64> => Bounds::COUNT,
+        /// Memory available at the start, in bytes.
+        pub memory_available_bytes: Option<u64> => Bounds::COUNT,
+        /// Whether the machine is virtual, and under what.
+        pub hypervisor: Option<String> => Text::Hypervisor,
+        /// The processors' frequency governor.
+        pub governor: Option<String> => Text::Governor,
+        /// Whether it runs on battery.
+        pub on_battery: Option<bool>,
+        /// The first processor's cache for data that is nearest to it, in bytes.
+        pub level_1_cache_bytes: Option<u64> => Bounds::COUNT,
+        /// The next one, in bytes.
+        pub level_2_cache_bytes: Option<u64> => Bounds::COUNT,
+    }
 
-/// What lies behind a path.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Storage {
-    /// The directory measured, as given.
-    pub path: String,
-    /// The file system's name, as in `ext4`.
-    pub file_system: String,
-    /// The mount's options.
-    pub mount_options: Option<String>,
-    /// The mount point.
-    pub mount_point: Option<String>,
-    /// The file system's block, in bytes.
-    pub block_bytes: Option<u64>,
-    /// Space free for this user at the start, in bytes.
-    pub free_bytes: Option<u64>,
-    /// The alignment direct I/O asks for, in bytes: of memory, of offsets.
-    pub direct_alignment_bytes: Option<(u32, u32)>,
-    /// The block device, where there is one.
-    pub device: Option<Device>,
-    /// What a read of 4 KiB costs at a random place over one in sequence, cold and direct, in nanoseconds.
-    pub alternating_ns: Option<f64>,
-    /// Facts that are not everybody's, by name.
-    pub facts: BTreeMap<String, String>,
-    /// What it is known by; `None` for a run of a version before 3.
-    pub id: Option<StorageId>,
-}
+    /// What lies behind a path.
+    #[derive(Default)]
+    pub struct Storage {
+        /// The directory measured, as given.
+        pub path: String => Text::Path,
+        /// The file system's name, as in `ext4`.
+        pub file_system: String => Text::FileSystem,
+        /// The mount's options.
+        pub mount_options: Option<String> => Text::MountOptions,
+        /// The mount point.
+        pub mount_point: Option<String> => Text::Path,
+        /// The file system's block, in bytes.
+        pub block_bytes: Option<u64> => Bounds::COUNT,
+        /// Space free for this user at the start, in bytes.
+        pub free_bytes: Option<u64> => Bounds::COUNT,
+        /// The alignment direct I/O asks for, in bytes: of memory, of offsets.
+        pub direct_alignment_bytes: Option<(u32, u32)>,
+        /// The block device, where there is one.
+        pub device: Option<Device>,
+        /// What a read of 4 KiB costs at a random place over one in sequence, cold and direct, in nanoseconds.
+        pub alternating_ns: Option<f64> => Bounds::NANOSECONDS_DIFFERENCE,
+        /// Facts that are not everybody's, by name.
+        pub facts: BTreeMap<String, String> => Text::Private,
+        /// What it is known by; `None` for a run of a version before 3.
+        pub id: Option<StorageId>,
+    }
 
-/// Identifies a storage across runs. If any of these differs, it is another storage, or behaves like another.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StorageId {
-    /// The file system's type, as in `ext4`.
-    pub file_system: String,
-    /// The file system's UUID, where it has one.
-    pub uuid: Option<String>,
-    /// The devices, from the one that is mounted down to the disks.
-    pub devices: Vec<DeviceId>,
-    /// The kernel's major and minor version, as in `6.18`.
-    pub kernel: String,
-    /// The read-ahead window of the device that is mounted, in KiB.
-    pub read_ahead_kib: Option<u64>,
-}
+    /// Identifies a storage across runs. If any of these differs, it is another storage, or behaves like another.
+    #[derive(Default, Eq, Hash)]
+    pub struct StorageId {
+        /// The file system's type, as in `ext4`.
+        pub file_system: String => Text::FileSystem,
+        /// The file system's UUID, where it has one.
+        pub uuid: Option<String> => Text::Private,
+        /// The devices, from the one that is mounted down to the disks.
+        pub devices: Vec<DeviceId>,
+        /// The kernel's major and minor version, as in `6.18`.
+        pub kernel: String => Text::Version,
+        /// The read-ahead window of the device that is mounted, in KiB.
+        pub read_ahead_kib: Option<u64> => Bounds::COUNT,
+    }
 
-/// What a device is known by.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DeviceId {
-    /// The kernel's name, as in `vda`, which may be another after the next start.
-    pub name: String,
-    /// The model, where it tells.
-    pub model: Option<String>,
-    /// The serial number of a disk or the identifier of a volume, where it tells.
-    pub serial: Option<String>,
-}
+    /// What a device is known by.
+    #[derive(Default, Eq, Hash)]
+    pub struct DeviceId {
+        /// The kernel's name, as in `vda`, which may be another after the next start.
+        pub name: String => Text::Device,
+        /// The model, where it tells.
+        pub model: Option<String> => Text::Private,
+        /// The serial number of a disk or the identifier of a volume, where it tells.
+        pub serial: Option<String> => Text::Private,
+    }
 
-/// A block device, with what it claims of itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Device {
-    /// The kernel's name, as in `vda`.
-    pub name: String,
-    /// The disks below (a loop's backing file's disk, the members of an array).
-    pub below: Vec<String>,
-    /// The model, where it tells.
-    pub model: Option<String>,
-    /// Whether it claims to rotate. Recorded, never trusted.
-    pub claims_rotational: Option<bool>,
-    /// Whether it is a virtual disk.
-    pub is_virtual: Option<bool>,
-    /// The I/O scheduler.
-    pub scheduler: Option<String>,
-    /// The read-ahead window, in KiB.
-    pub read_ahead_kib: Option<u64>,
-    /// The logical block, in bytes.
-    pub logical_block_bytes: Option<u64>,
-    /// The largest request, in KiB.
-    pub max_request_kib: Option<u64>,
-    /// The write cache, as in `write back`.
-    pub write_cache: Option<String>,
+    /// A block device, with what it claims of itself.
+    #[derive(Default)]
+    pub struct Device {
+        /// The kernel's name, as in `vda`.
+        pub name: String => Text::Device,
+        /// The disks below (a loop's backing file's disk, the members of an array).
+        pub below: Vec<String> => Text::Device,
+        /// The model, where it tells.
+        pub model: Option<String> => Text::Private,
+        /// Whether it claims to rotate. Recorded, never trusted.
+        pub claims_rotational: Option<bool>,
+        /// Whether it is a virtual disk.
+        pub is_virtual: Option<bool>,
+        /// The I/O scheduler.
+        pub scheduler: Option<String> => Text::Scheduler,
+        /// The read-ahead window, in KiB.
+        pub read_ahead_kib: Option<u64> => Bounds::COUNT,
+        /// The logical block, in bytes.
+        pub logical_block_bytes: Option<u64> => Bounds::COUNT,
+        /// The largest request, in KiB.
+        pub max_request_kib: Option<u64> => Bounds::COUNT,
+        /// The write cache, as in `write back`.
+        pub write_cache: Option<String> => Text::WriteCache,
+    }
 }

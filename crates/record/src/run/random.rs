@@ -1,39 +1,39 @@
 //! Requests at random places of a file, and how long each of them took.
 
-use serde::{Deserialize, Serialize};
+use crate::Bounds;
 
-/// The requests that each trial of a contest makes in each of its files, at places drawn for the round: the same for all
-/// methods, each block at most once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RandomAccess {
-    /// Bytes of a request.
-    pub block_bytes: u64,
-    /// Requests in flight.
-    pub depth: u32,
-    /// How many requests; all blocks of the file where it has no more.
-    pub requests: u32,
-}
+documents! {
+    /// The requests that each trial of a contest makes in each of its files, at places drawn for the round: the same
+    /// for all methods, each block at most once.
+    #[derive(Copy, Eq, Hash)]
+    pub struct RandomAccess {
+        /// Bytes of a request.
+        pub block_bytes: u64 => Bounds::POSITIVE,
+        /// Requests in flight.
+        pub depth: u32 => Bounds::POSITIVE,
+        /// How many requests; all blocks of the file where it has no more.
+        pub requests: u32 => Bounds::POSITIVE,
+    }
 
-/// How long requests took, each from asking for its block to having it moved. Percentiles are by the nearest rank: the
-/// smallest latency that so many per cent do not exceed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Latency {
-    /// How many requests.
-    pub requests: u64,
-    /// Their mean, in nanoseconds.
-    pub mean_ns: u64,
-    /// The median.
-    pub p50_ns: u64,
-    /// The 90th percentile.
-    pub p90_ns: u64,
-    /// The 99th percentile.
-    pub p99_ns: u64,
-    /// The 99.9th percentile: of fewer than 1,000 requests the longest.
-    pub p99_9_ns: u64,
-    /// The longest.
-    pub max_ns: u64,
+    /// How long requests took, each from asking for its block to having it moved. Percentiles are by the nearest rank:
+    /// the smallest latency that so many per cent do not exceed.
+    #[derive(Copy, Default, Eq)]
+    pub struct Latency {
+        /// How many requests.
+        pub requests: u64 => Bounds::COUNT,
+        /// Their mean, in nanoseconds.
+        pub mean_ns: u64 => Bounds::COUNT,
+        /// The median.
+        pub p50_ns: u64 => Bounds::COUNT,
+        /// The 90th percentile.
+        pub p90_ns: u64 => Bounds::COUNT,
+        /// The 99th percentile.
+        pub p99_ns: u64 => Bounds::COUNT,
+        /// The 99.9th percentile: of fewer than 1,000 requests the longest.
+        pub p99_9_ns: u64 => Bounds::COUNT,
+        /// The longest.
+        pub max_ns: u64 => Bounds::COUNT,
+    }
 }
 
 impl Latency {
