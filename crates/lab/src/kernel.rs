@@ -1,6 +1,5 @@
 //! What is done with the bytes of a read: the kernels of a method, and their answers.
 
-use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,12 +34,6 @@ impl Kernel {
             Self::Lines => Answer::Count(histogram[usize::from(b'\n')]),
             Self::Histogram => Answer::Histogram(histogram.to_vec()),
         }
-    }
-}
-
-impl fmt::Display for Kernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -27,7 +27,7 @@ impl Plan {
         match operation {
             Operation::Read | Operation::Compare => &[Durability::None],
             Operation::Write | Operation::Copy => &[Durability::None, Durability::Fsync],
-            Operation::Update => Durability::ALL,
+            Operation::Update => &Durability::ALL,
         }
     }
 
@@ -151,8 +151,7 @@ impl FromStr for Choice {
         let head = parts
             .next()
             .and_then(|head| head.strip_suffix(PLANNED)?.strip_suffix('/'));
-        let Some(operation) = head.and_then(|head| Operation::ALL.into_iter().find(|known| known.name() == head))
-        else {
+        let Some(operation) = head.and_then(Operation::named) else {
             return text.parse().map(Self::Method);
         };
         let mut plan = Plan {

@@ -22,7 +22,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use accepted::Accepted;
 pub use accepts::variants;
-pub use alias::{ALIASES, Alias, BLOCKS_2014};
+pub use alias::{ALIASES, Alias};
 pub use choice::{Choice, Plan};
 pub use error::ParseError;
 pub use mechanism::{
@@ -37,42 +37,19 @@ pub use size::{format_size, parse_size};
 /// Counted up whenever a mechanism moves bytes in another way, so that its times are no longer those from before.
 pub const REVISION: u32 = 1;
 
-/// What is done with a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Operation {
-    /// Bytes of a file reach a consumer.
-    Read,
-    /// Bytes of a producer reach a file.
-    Write,
-    /// Bytes of one file reach another.
-    Copy,
-    /// Bytes of two files are looked at together, up to the first difference.
-    Compare,
-    /// A batch of bytes reaches places in a file that stays as it is elsewhere.
-    Update,
-}
-
-impl Operation {
-    /// All operations.
-    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Copy, Self::Compare, Self::Update];
-
-    /// Its word in a method's text.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Copy => "copy",
-            Self::Compare => "compare",
-            Self::Update => "update",
-        }
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+words! {
+    /// What is done with a file.
+    Operation {
+        /// Bytes of a file reach a consumer.
+        Read = "read",
+        /// Bytes of a producer reach a file.
+        Write = "write",
+        /// Bytes of one file reach another.
+        Copy = "copy",
+        /// Bytes of two files are looked at together, up to the first difference.
+        Compare = "compare",
+        /// A batch of bytes reaches places in a file that stays as it is elsewhere.
+        Update = "update",
     }
 }
 

@@ -74,175 +74,80 @@ macro_rules! mechanisms {
         )+
 
         /// All mechanisms of all operations and platforms.
+        #[allow(clippy::needless_update, reason = "some rows say all")]
         pub static MECHANISMS: &[Mechanism] = &[
             $($(Mechanism {
                 id: MechanismId::$operation($mechanisms::$id),
                 operation: Operation::$operation,
-                $($field: $value),+
+                $($field: $value,)+
+                ..ROW
             }),+),+
         ];
     };
 }
 
+/// What most rows are.
+const ROW: Mechanism = Mechanism {
+    id: MechanismId::Read(ReadMechanism::Sync),
+    operation: Operation::Read,
+    name: "",
+    about: "",
+    accepts: &[],
+    overlapping: false,
+    platforms: &[Platform::Linux, Platform::MacOs, Platform::Unix],
+    simplicity_rank: 1,
+};
+
 const LINUX: &[Platform] = &[Platform::Linux];
 const MACOS: &[Platform] = &[Platform::MacOs];
 const WITH_AIO: &[Platform] = &[Platform::Linux, Platform::MacOs];
-const EVERYWHERE: &[Platform] = &[Platform::Linux, Platform::MacOs, Platform::Unix];
 
-const fn takes(option: OptionId, values: &'static [Value]) -> Accepted {
-    Accepted { option, values }
+/// What mechanisms take of the options: `NAME: Option = values`, the first of them the default; without values any number, and no default.
+macro_rules! accepted {
+    ($($(#[$about:meta])* $name:ident: $option:ident $(= $($value:expr),+)?;)+) => {
+        $($(#[$about])* const $name: Accepted = Accepted { option: OptionId::$option, values: &[$($($value.value()),+)?] };)+
+    };
 }
 
-/// Blocks, of 128 KiB unless told otherwise; and so on.
-const BLOCK_128K: Accepted = takes(OptionId::Block, &[Value::Number(128 << 10)]);
-const BLOCK_256K: Accepted = takes(OptionId::Block, &[Value::Number(256 << 10)]);
-const BLOCK_1M: Accepted = takes(OptionId::Block, &[Value::Number(1 << 20)]);
-const BLOCK_8M: Accepted = takes(OptionId::Block, &[Value::Number(8 << 20)]);
-/// Blocks, or all at once.
-const BLOCK_OR_ALL: Accepted = takes(OptionId::Block, &[]);
-const DEPTH: Accepted = takes(OptionId::Depth, &[Value::Number(8)]);
-const THREADS: Accepted = takes(OptionId::Threads, &[Value::Number(1), Value::Number(2)]);
-const TWO_THREADS: Accepted = takes(OptionId::Threads, &[Value::Number(2)]);
-
-const DIRECT: Accepted = takes(
-    OptionId::Cache,
-    &[CachePolicy::Cached.value(), CachePolicy::Direct.value()],
-);
-const DIRECT_OR_DONTCACHE: Accepted = takes(
-    OptionId::Cache,
-    &[
-        CachePolicy::Cached.value(),
-        CachePolicy::Direct.value(),
-        CachePolicy::DontCache.value(),
-    ],
-);
-
-const ACCESS: Accepted = takes(
-    OptionId::Access,
-    &[AccessPattern::Sequential.value(), AccessPattern::Random.value()],
-);
-
-/// Hints for calls that read a descriptor.
-const HINTS: Accepted = takes(
-    OptionId::Hint,
-    &[
-        Hint::None.value(),
-        Hint::Sequential.value(),
-        Hint::SequentialNoReuse.value(),
-        Hint::WillNeed.value(),
-        Hint::ReadAhead.value(),
-        Hint::RdAhead.value(),
-        Hint::RdAdvise.value(),
-    ],
-);
-const MAP_HINTS: Accepted = takes(
-    OptionId::Hint,
-    &[
-        Hint::None.value(),
-        Hint::Sequential.value(),
-        Hint::WillNeed.value(),
-        Hint::Populate.value(),
-        Hint::RdAhead.value(),
-        Hint::RdAdvise.value(),
-    ],
-);
-const SEQUENTIAL: Accepted = takes(OptionId::Hint, &[Hint::None.value(), Hint::Sequential.value()]);
-const SEQUENTIAL_NOREUSE: Accepted = takes(
-    OptionId::Hint,
-    &[
-        Hint::None.value(),
-        Hint::Sequential.value(),
-        Hint::SequentialNoReuse.value(),
-    ],
-);
-const SCATTERED: Accepted = takes(
-    OptionId::Hint,
-    &[Hint::None.value(), Hint::WillNeed.value(), Hint::Random.value()],
-);
-
-const PREALLOCATE: Accepted = takes(
-    OptionId::Preallocate,
-    &[
-        Preallocate::None.value(),
-        Preallocate::Allocate.value(),
-        Preallocate::Truncate.value(),
-        Preallocate::Both.value(),
-    ],
-);
-/// A map cannot be longer than its file, so the file has to get its size first.
-const PREALLOCATE_MAP: Accepted = takes(
-    OptionId::Preallocate,
-    &[
-        Preallocate::Truncate.value(),
-        Preallocate::Allocate.value(),
-        Preallocate::Both.value(),
-    ],
-);
-const PREALLOCATE_MAP_UPDATE: Accepted = takes(
-    OptionId::Preallocate,
-    &[Preallocate::Truncate.value(), Preallocate::Both.value()],
-);
-
-const FSYNC: Accepted = takes(
-    OptionId::Durability,
-    &[Durability::None.value(), Durability::Fsync.value()],
-);
-const DURABILITY: Accepted = takes(
-    OptionId::Durability,
-    &[
-        Durability::None.value(),
-        Durability::Fsync.value(),
-        Durability::WriteThrough.value(),
-    ],
-);
-
-const PRELOAD: Accepted = takes(
-    OptionId::Order,
-    &[
-        Order::Alternate.value(),
-        Order::Preload.value(),
-        Order::Window(64 << 20).value(),
-    ],
-);
-const PRELOAD_OR_PARALLEL: Accepted = takes(
-    OptionId::Order,
-    &[
-        Order::Alternate.value(),
-        Order::Preload.value(),
-        Order::Window(64 << 20).value(),
-        Order::Parallel.value(),
-    ],
-);
-const UPDATE_ORDERS: Accepted = takes(
-    OptionId::UpdateOrder,
-    &[
-        UpdateOrder::Ascending.value(),
-        UpdateOrder::AsGiven.value(),
-        UpdateOrder::Rewrite.value(),
-        UpdateOrder::Coalesce(4 << 10).value(),
-    ],
-);
-/// Without `as-given`: in that order, two writes of one aligned block could be in flight at once.
-const SORTED_UPDATES: Accepted = takes(
-    OptionId::UpdateOrder,
-    &[
-        UpdateOrder::Ascending.value(),
-        UpdateOrder::Rewrite.value(),
-        UpdateOrder::Coalesce(4 << 10).value(),
-    ],
-);
-const DIFFERS: Accepted = takes(
-    OptionId::Differ,
-    &[
-        Differ::Memcmp.value(),
-        Differ::Bytewise.value(),
-        Differ::Linewise.value(),
-    ],
-);
-const BYTE_DIFFERS: Accepted = takes(OptionId::Differ, &[Differ::Bytewise.value(), Differ::Linewise.value()]);
-const IDENTITY: Accepted = takes(OptionId::Identity, &[Value::Word(0)]);
-const HOLES_IGNORED: Accepted = takes(OptionId::HolesIgnored, &[Value::Word(0)]);
-const HOLES_SKIPPED: Accepted = takes(OptionId::HolesSkipped, &[Value::Word(0)]);
+accepted! {
+    /// Blocks, of 128 KiB unless told otherwise; and so on.
+    BLOCK_128K: Block = Value::Number(128 << 10);
+    BLOCK_256K: Block = Value::Number(256 << 10);
+    BLOCK_1M: Block = Value::Number(1 << 20);
+    BLOCK_8M: Block = Value::Number(8 << 20);
+    /// Blocks, or all at once.
+    BLOCK_OR_ALL: Block;
+    DEPTH: Depth = Value::Number(8);
+    THREADS: Threads = Value::Number(1), Value::Number(2);
+    TWO_THREADS: Threads = Value::Number(2);
+    DIRECT: Cache = CachePolicy::Cached, CachePolicy::Direct;
+    DIRECT_OR_DONTCACHE: Cache = CachePolicy::Cached, CachePolicy::Direct, CachePolicy::DontCache;
+    ACCESS: Access = AccessPattern::Sequential, AccessPattern::Random;
+    /// Hints for calls that read a descriptor.
+    HINTS: Hint = Hint::None, Hint::Sequential, Hint::SequentialNoReuse, Hint::WillNeed, Hint::ReadAhead,
+        Hint::RdAhead, Hint::RdAdvise;
+    MAP_HINTS: Hint = Hint::None, Hint::Sequential, Hint::WillNeed, Hint::Populate, Hint::RdAhead, Hint::RdAdvise;
+    SEQUENTIAL: Hint = Hint::None, Hint::Sequential;
+    SEQUENTIAL_NOREUSE: Hint = Hint::None, Hint::Sequential, Hint::SequentialNoReuse;
+    SCATTERED: Hint = Hint::None, Hint::WillNeed, Hint::Random;
+    PREALLOCATE: Preallocate = Preallocate::None, Preallocate::Allocate, Preallocate::Truncate, Preallocate::Both;
+    /// A map cannot be longer than its file, so the file has to get its size first.
+    PREALLOCATE_MAP: Preallocate = Preallocate::Truncate, Preallocate::Allocate, Preallocate::Both;
+    PREALLOCATE_MAP_UPDATE: Preallocate = Preallocate::Truncate, Preallocate::Both;
+    FSYNC: Durability = Durability::None, Durability::Fsync;
+    DURABILITY: Durability = Durability::None, Durability::Fsync, Durability::WriteThrough;
+    PRELOAD: Order = Order::Alternate, Order::Preload, Order::Window(64 << 20);
+    PRELOAD_OR_PARALLEL: Order = Order::Alternate, Order::Preload, Order::Window(64 << 20), Order::Parallel;
+    UPDATE_ORDERS: UpdateOrder = UpdateOrder::Ascending, UpdateOrder::AsGiven, UpdateOrder::Rewrite,
+        UpdateOrder::Coalesce(4 << 10);
+    /// Without `as-given`: in that order, two writes of one aligned block could be in flight at once.
+    SORTED_UPDATES: UpdateOrder = UpdateOrder::Ascending, UpdateOrder::Rewrite, UpdateOrder::Coalesce(4 << 10);
+    DIFFERS: Differ = Differ::Memcmp, Differ::Bytewise, Differ::Linewise;
+    BYTE_DIFFERS: Differ = Differ::Bytewise, Differ::Linewise;
+    IDENTITY: Identity = Value::Word(0);
+    HOLES_IGNORED: HolesIgnored = Value::Word(0);
+    HOLES_SKIPPED: HolesSkipped = Value::Word(0);
+}
 
 mechanisms! {
     Read: ReadMechanism {
@@ -250,16 +155,12 @@ mechanisms! {
         name: "sync",
         about: "pread(2) in a loop",
         accepts: &[BLOCK_128K, DIRECT_OR_DONTCACHE, ACCESS, HINTS, HOLES_SKIPPED],
-        overlapping: false,
-        platforms: EVERYWHERE,
-        simplicity_rank: 1,
     }
     DoubleBuffer {
         name: "double-buffer",
         about: "a second thread reads the next block while this one is consumed",
         accepts: &[BLOCK_128K, DIRECT_OR_DONTCACHE, HINTS, HOLES_SKIPPED],
         overlapping: true,
-        platforms: EVERYWHERE,
         simplicity_rank: 4,
     }
     PosixAio {
@@ -282,8 +183,6 @@ mechanisms! {
         name: "mmap",
         about: "the file mapped whole, or in windows of a block",
         accepts: &[BLOCK_OR_ALL, MAP_HINTS, HOLES_SKIPPED],
-        overlapping: false,
-        platforms: EVERYWHERE,
         simplicity_rank: 3,
     }
     Threads {
@@ -291,7 +190,6 @@ mechanisms! {
         about: "ranges of the file read in parallel, consumed out of order",
         accepts: &[BLOCK_1M, TWO_THREADS, DIRECT_OR_DONTCACHE, SEQUENTIAL_NOREUSE, HOLES_SKIPPED],
         overlapping: true,
-        platforms: EVERYWHERE,
         simplicity_rank: 5,
     }
     }
@@ -300,16 +198,12 @@ mechanisms! {
         name: "sync",
         about: "pwrite(2) in a loop",
         accepts: &[BLOCK_1M, DIRECT_OR_DONTCACHE, ACCESS, PREALLOCATE, DURABILITY],
-        overlapping: false,
-        platforms: EVERYWHERE,
-        simplicity_rank: 1,
     }
     DoubleBuffer {
         name: "double-buffer",
         about: "a second thread writes this block while the next is produced",
         accepts: &[BLOCK_1M, DIRECT_OR_DONTCACHE, PREALLOCATE, DURABILITY],
         overlapping: true,
-        platforms: EVERYWHERE,
         simplicity_rank: 4,
     }
     PosixAio {
@@ -332,8 +226,6 @@ mechanisms! {
         name: "mmap",
         about: "the file mapped and filled, whole or in windows of a block",
         accepts: &[BLOCK_OR_ALL, PREALLOCATE_MAP, FSYNC],
-        overlapping: false,
-        platforms: EVERYWHERE,
         simplicity_rank: 3,
     }
     }
@@ -342,8 +234,6 @@ mechanisms! {
         name: "sync",
         about: "pread(2) and pwrite(2) in a loop",
         accepts: &[BLOCK_1M, DIRECT_OR_DONTCACHE, HINTS, PREALLOCATE, DURABILITY, HOLES_SKIPPED],
-        overlapping: false,
-        platforms: EVERYWHERE,
         simplicity_rank: 2,
     }
     DoubleBuffer {
@@ -351,7 +241,6 @@ mechanisms! {
         about: "a second thread reads the next block while this one is written",
         accepts: &[BLOCK_1M, DIRECT_OR_DONTCACHE, HINTS, PREALLOCATE, DURABILITY, HOLES_SKIPPED],
         overlapping: true,
-        platforms: EVERYWHERE,
         simplicity_rank: 4,
     }
     IoUring {
@@ -366,15 +255,12 @@ mechanisms! {
         name: "mmap",
         about: "both files mapped, whole or in windows of a block",
         accepts: &[BLOCK_OR_ALL, MAP_HINTS, PREALLOCATE_MAP, FSYNC, HOLES_SKIPPED],
-        overlapping: false,
-        platforms: EVERYWHERE,
         simplicity_rank: 5,
     }
     Splice {
         name: "splice",
         about: "splice(2) through a pipe; a call moves no more than the pipe holds",
         accepts: &[BLOCK_1M, HINTS, PREALLOCATE, DURABILITY, HOLES_SKIPPED],
-        overlapping: false,
         platforms: LINUX,
         simplicity_rank: 4,
     }
@@ -382,41 +268,31 @@ mechanisms! {
         name: "sendfile",
         about: "sendfile(2), as much as a call moves, or a block a call",
         accepts: &[BLOCK_OR_ALL, HINTS, PREALLOCATE, DURABILITY, HOLES_SKIPPED],
-        overlapping: false,
         platforms: LINUX,
-        simplicity_rank: 1,
     }
     CopyFileRange {
         name: "copy_file_range",
         about: "copy_file_range(2): the file system copies, or shares the blocks",
         accepts: &[BLOCK_OR_ALL, HINTS, PREALLOCATE, DURABILITY, HOLES_SKIPPED],
-        overlapping: false,
         platforms: LINUX,
-        simplicity_rank: 1,
     }
     Reflink {
         name: "reflink",
         about: "ioctl_ficlone(2): the target shares all blocks with the source",
         accepts: &[FSYNC],
-        overlapping: false,
         platforms: LINUX,
-        simplicity_rank: 1,
     }
     Fcopyfile {
         name: "fcopyfile",
         about: "fcopyfile(3), the system's own copy",
         accepts: &[FSYNC],
-        overlapping: false,
         platforms: MACOS,
-        simplicity_rank: 1,
     }
     Clonefile {
         name: "clonefile",
         about: "clonefile(2): a new file that shares all blocks with the source",
         accepts: &[],
-        overlapping: false,
         platforms: MACOS,
-        simplicity_rank: 1,
     }
     }
     Compare: CompareMechanism {
@@ -433,8 +309,6 @@ mechanisms! {
             IDENTITY,
             HOLES_IGNORED,
         ],
-        overlapping: false,
-        platforms: EVERYWHERE,
         simplicity_rank: 2,
     }
     DoubleBuffer {
@@ -442,7 +316,6 @@ mechanisms! {
         about: "other threads read the next block of each while this one is compared",
         accepts: &[BLOCK_128K, DIRECT_OR_DONTCACHE, HINTS, PRELOAD_OR_PARALLEL, DIFFERS, IDENTITY, HOLES_IGNORED],
         overlapping: true,
-        platforms: EVERYWHERE,
         simplicity_rank: 4,
     }
     IoUring {
@@ -457,24 +330,18 @@ mechanisms! {
         name: "mmap",
         about: "both files mapped whole, or in windows of a block",
         accepts: &[BLOCK_OR_ALL, THREADS, MAP_HINTS, PRELOAD, DIFFERS, IDENTITY, HOLES_IGNORED],
-        overlapping: false,
-        platforms: EVERYWHERE,
         simplicity_rank: 4,
     }
     Stdio {
         name: "stdio",
         about: "getc(3) of each in turn",
         accepts: &[SEQUENTIAL, PRELOAD, BYTE_DIFFERS, IDENTITY, HOLES_IGNORED],
-        overlapping: false,
-        platforms: EVERYWHERE,
         simplicity_rank: 3,
     }
     StdioUnlocked {
         name: "stdio-unlocked",
         about: "getc_unlocked(3) of each in turn, without the stream's lock",
         accepts: &[SEQUENTIAL, PRELOAD, BYTE_DIFFERS, IDENTITY, HOLES_IGNORED],
-        overlapping: false,
-        platforms: EVERYWHERE,
         simplicity_rank: 3,
     }
     }
@@ -483,9 +350,6 @@ mechanisms! {
         name: "sync",
         about: "pwrite(2), one write after the other",
         accepts: &[BLOCK_1M, DIRECT, SCATTERED, PREALLOCATE, DURABILITY, UPDATE_ORDERS],
-        overlapping: false,
-        platforms: EVERYWHERE,
-        simplicity_rank: 1,
     }
     IoUring {
         name: "io_uring",
@@ -499,8 +363,6 @@ mechanisms! {
         name: "mmap",
         about: "the file mapped in windows of a block, and the updates stored in them",
         accepts: &[BLOCK_8M, PREALLOCATE_MAP_UPDATE, FSYNC],
-        overlapping: false,
-        platforms: EVERYWHERE,
         simplicity_rank: 3,
     }
 }

@@ -15,6 +15,12 @@ pub enum Value {
     Number(u64),
 }
 
+impl Value {
+    pub(crate) const fn value(self) -> Self {
+        self
+    }
+}
+
 /// A number that an option takes.
 #[derive(Debug)]
 pub struct Number {
@@ -238,7 +244,8 @@ impl OptionRow {
 
 words! {
     /// How the page cache takes part.
-    CachePolicy of Cache {
+    #[derive(Default)]
+    CachePolicy {
         /// Through the page cache.
         #[default]
         Cached = "cached",
@@ -247,22 +254,20 @@ words! {
         /// Through it, leaving nothing behind: `RWF_DONTCACHE` (Linux 6.14).
         DontCache = "dontcache",
     }
-}
 
-words! {
     /// The order in which the blocks of a file are moved.
-    AccessPattern of Access {
+    #[derive(Default)]
+    AccessPattern {
         /// From its start to its end.
         #[default]
         Sequential = "sequential",
         /// Each block once, in an order that is drawn beforehand.
         Random = "random",
     }
-}
 
-words! {
     /// What the kernel is told about the reading to come.
-    Hint of Hint {
+    #[derive(Default)]
+    Hint {
         /// Nothing.
         #[default]
         None = "none",
@@ -283,11 +288,10 @@ words! {
         /// `F_RDADVISE` (macOS).
         RdAdvise = "rdadvise",
     }
-}
 
-words! {
     /// Whether the file gets its size or its blocks before the first write.
-    Preallocate of Preallocate {
+    #[derive(Default)]
+    Preallocate {
         /// It grows as it is written.
         #[default]
         None = "none",
@@ -298,11 +302,10 @@ words! {
         /// Both.
         Both = "both",
     }
-}
 
-words! {
     /// What is on the device when a write or copy returns.
-    Durability of Durability {
+    #[derive(Default)]
+    Durability {
         /// Nothing is promised.
         #[default]
         None = "none",
@@ -311,11 +314,10 @@ words! {
         /// All of it after each call: `O_DSYNC`.
         WriteThrough = "write-through",
     }
-}
 
-words! {
     /// What finds the first difference.
-    Differ of Differ {
+    #[derive(Default)]
+    Differ {
         /// memcmp(3): the widest vectors that the processor has.
         #[default]
         Memcmp = "memcmp",
@@ -324,6 +326,50 @@ words! {
         /// The same, counting the lines on the way: what cmp did in 2012.
         Linewise = "linewise",
     }
+}
+
+/// Options whose values are words: the enum, the option and how its value is read.
+macro_rules! worded {
+    ($($(#[$about:meta])* $name:ident of $option:ident by $getter:ident)+) => {$(
+        impl $name {
+            pub(crate) const fn value(self) -> Value {
+                Value::Word(self as u8)
+            }
+        }
+
+        impl From<$name> for Setting {
+            fn from(value: $name) -> Self {
+                Self(OptionId::$option, Some(value.value()))
+            }
+        }
+
+        impl Options {
+            $(#[$about])*
+            #[inline]
+            #[must_use]
+            pub fn $getter(&self) -> $name {
+                match self.get(OptionId::$option) {
+                    Some(Value::Word(at)) => $name::ALL[usize::from(at)],
+                    _ => $name::default(),
+                }
+            }
+        }
+    )+};
+}
+
+worded! {
+    /// How the page cache takes part.
+    CachePolicy of Cache by cache
+    /// The order in which the blocks of a file are moved.
+    AccessPattern of Access by access
+    /// The read-ahead hint.
+    Hint of Hint by hint
+    /// The preallocation of what is written.
+    Preallocate of Preallocate by preallocate
+    /// The durability of what is written.
+    Durability of Durability by durability
+    /// What finds the first difference.
+    Differ of Differ by differ
 }
 
 /// The order in which two files are read.
@@ -522,46 +568,11 @@ impl Options {
         self.number(OptionId::Depth).map(|depth| depth as u32)
     }
 
-    /// How the page cache takes part.
-    #[inline]
-    #[must_use]
-    pub fn cache(&self) -> CachePolicy {
-        CachePolicy::of(self)
-    }
-
     /// Bytes per call; none where all is moved at once.
     #[inline]
     #[must_use]
     pub fn block_bytes(&self) -> Option<u64> {
         self.number(OptionId::Block)
-    }
-
-    /// The order in which the blocks of a file are moved.
-    #[inline]
-    #[must_use]
-    pub fn access(&self) -> AccessPattern {
-        AccessPattern::of(self)
-    }
-
-    /// The read-ahead hint.
-    #[inline]
-    #[must_use]
-    pub fn hint(&self) -> Hint {
-        Hint::of(self)
-    }
-
-    /// The preallocation of what is written.
-    #[inline]
-    #[must_use]
-    pub fn preallocate(&self) -> Preallocate {
-        Preallocate::of(self)
-    }
-
-    /// The durability of what is written.
-    #[inline]
-    #[must_use]
-    pub fn durability(&self) -> Durability {
-        Durability::of(self)
     }
 
     /// The order in which two files are read.
@@ -586,13 +597,6 @@ impl Options {
             Some(Value::Word(2)) => UpdateOrder::Rewrite,
             _ => UpdateOrder::Ascending,
         }
-    }
-
-    /// What finds the first difference.
-    #[inline]
-    #[must_use]
-    pub fn differ(&self) -> Differ {
-        Differ::of(self)
     }
 
     /// Whether a file is compared with itself for real, which is equal at once otherwise.

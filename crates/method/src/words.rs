@@ -1,33 +1,30 @@
 //! Values that are words: enums for the code, words for texts.
 
-/// An enum of which each value has a word, and which is the value of one option.
+/// Enums of which each value has a word, the same in documents and in texts: `words! { /// About it. Name { /// About the
+/// value. Value = "value" } }`. Their crate needs serde.
+#[macro_export]
 macro_rules! words {
-    ($(#[$about:meta])* $name:ident of $option:ident { $($(#[$value_about:meta])* $value:ident = $word:literal),+ $(,)? }) => {
+    ($($(#[$about:meta])* $name:ident { $($(#[$value_about:meta])* $value:ident = $word:literal),+ $(,)? })+) => {$(
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
         pub enum $name { $($(#[$value_about])* #[serde(rename = $word)] $value),+ }
 
         impl $name {
             /// All values.
-            pub const ALL: &'static [Self] = &[$(Self::$value),+];
-            pub(crate) const WORDS: &'static [&'static str] = &[$($word),+];
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$value),+];
+            /// Their words.
+            pub const WORDS: &[&str] = &[$($word),+];
 
-            /// Its word in a method's text.
+            /// Its word.
             #[must_use]
             pub fn name(self) -> &'static str {
-                match self { $(Self::$value => $word),+ }
+                Self::WORDS[self as usize]
             }
 
-            pub(crate) const fn value(self) -> Value {
-                Value::Word(self as u8)
-            }
-
-            #[inline]
-            pub(crate) fn of(options: &Options) -> Self {
-                match options.get(OptionId::$option) {
-                    Some(Value::Word(at)) => Self::ALL[usize::from(at)],
-                    _ => Self::default(),
-                }
+            /// The one of a word.
+            #[must_use]
+            pub fn named(word: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|value| value.name() == word)
             }
         }
 
@@ -36,11 +33,5 @@ macro_rules! words {
                 f.pad(self.name())
             }
         }
-
-        impl From<$name> for Setting {
-            fn from(value: $name) -> Self {
-                Self(OptionId::$option, Some(value.value()))
-            }
-        }
-    };
+    )+};
 }

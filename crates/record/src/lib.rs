@@ -18,6 +18,7 @@ pub use run::{
     Machine, Mode, NoiseFloor, OptionEffect, Published, RandomAccess, Revision, Run, Sittings, Standing, Status,
     Storage, StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern,
 };
+pub use seekless_method::words;
 pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};
 pub use visit::{Bounds, Place, Text, Visitor};
 pub use words::{Cache, Differ, Draw, Drop, Ended, ExitCode, FindingKind, Phase, Target, Verdict};

@@ -1,34 +1,6 @@
 //! Enums of which each value has a word, the same in documents and in texts.
 
-/// Enums of which each value has a word: `words! { /// About it. Name { /// About the value. Value = "value" } }`. Their
-/// crate needs serde.
-#[macro_export]
-macro_rules! words {
-    ($($(#[$about:meta])* $name:ident { $($(#[$value_about:meta])* $value:ident = $word:literal),+ $(,)? })+) => {$(
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-        pub enum $name { $($(#[$value_about])* #[serde(rename = $word)] $value),+ }
-
-        impl $name {
-            /// All values.
-            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$value),+];
-
-            /// Its word.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$value => $word),+ }
-            }
-
-            /// The one of a word.
-            #[must_use]
-            pub fn named(word: &str) -> Option<Self> {
-                Self::ALL.into_iter().find(|value| value.name() == word)
-            }
-        }
-    )+};
-}
-
-words! {
+seekless_method::words! {
     /// How the page cache is emptied before a cold trial.
     #[derive(Default)]
     Drop {

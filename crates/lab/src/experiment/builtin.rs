@@ -28,7 +28,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    use seekless::method::{ALIASES, BLOCKS_2014};
+    use seekless::method::ALIASES;
     use seekless::{Method, Operation};
     use seekless_record::Cache;
 
@@ -164,7 +164,8 @@ mod tests {
                 ",fsync"
             };
             let takes_blocks = method.options().block_bytes().is_some();
-            for block in BLOCKS_2014 {
+            let blocks = "4K 8K 12K 16K 24K 32K 40K 48K 56K 64K 256K 1M 4M 16M 64M 256M";
+            for block in blocks.split(' ') {
                 let block = if takes_blocks {
                     format!(",block={block}")
                 } else {
