@@ -39,8 +39,10 @@ pub const REVISION: u32 = 1;
 
 words! {
     /// What is done with a file.
+    #[derive(Default)]
     Operation {
         /// Bytes of a file reach a consumer.
+        #[default]
         Read = "read",
         /// Bytes of a producer reach a file.
         Write = "write",

@@ -103,6 +103,7 @@ documents! {
     }
 
     /// Methods measured under one description: the only place where they are ranked.
+    #[derive(Default)]
     pub struct Contest {
         /// The experiment's name.
         pub experiment: String => Text::Experiment,

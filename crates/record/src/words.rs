@@ -52,8 +52,10 @@ seekless_method::words! {
     }
 
     /// The state of the page cache a trial starts from.
+    #[derive(Default)]
     Cache {
         /// Nothing of the file is resident.
+        #[default]
         Cold = "cold",
         /// All of the file is resident.
         Warm = "warm",

@@ -3,7 +3,7 @@
 //! estimated, for all methods together and from there for each, beginning with a prior: two or three sittings tell little of
 //! it.
 
-use crate::model::{Effect, Model};
+use crate::model::{Effect, Model, means};
 
 /// Prior standard deviation, between sittings, of the logarithm of a method's time. Measured on virtual disks: 0 to
 /// 13 %, most often 4 %.
@@ -19,6 +19,8 @@ const STEPS: usize = 20;
 /// What one sitting says of a contest, and its weight.
 pub(crate) struct Sitting {
     pub effects: Vec<Option<Effect>>,
+    /// The methods that were not slower than its leader.
+    pub contenders: Vec<usize>,
     /// 1 for one of today.
     pub weight: f64,
 }
@@ -51,21 +53,17 @@ pub(crate) fn fit(sittings: &[Sitting]) -> Pooled {
             })
         };
         let precision = |entry: usize, effect: Effect| 1.0 / (effect.variance + between[entry]);
-        let mut sums = vec![(0.0, 0.0); sittings.len()];
-        for (at, entry, effect, _) in points() {
-            let own = precision(entry, effect);
-            sums[at].0 += own * (effect.log_seconds - methods[entry]);
-            sums[at].1 += own;
-        }
-        levels = sums.iter().map(|(sum, all)| sum / all.max(f64::MIN_POSITIVE)).collect();
-        let mut sums = vec![(0.0, 0.0); entries];
-        for (at, entry, effect, weight) in points() {
-            let own = weight * precision(entry, effect);
-            sums[entry].0 += own * (effect.log_seconds - levels[at]);
-            sums[entry].1 += own;
-        }
-        methods = sums.iter().map(|(sum, all)| sum / all.max(f64::MIN_POSITIVE)).collect();
-        precisions = sums.iter().map(|(_, all)| *all).collect();
+        let of_sittings =
+            points().map(|(at, entry, effect, _)| (at, effect.log_seconds - methods[entry], precision(entry, effect)));
+        (levels, _) = means(sittings.len(), of_sittings);
+        let of_methods = points().map(|(at, entry, effect, weight)| {
+            (
+                entry,
+                effect.log_seconds - levels[at],
+                weight * precision(entry, effect),
+            )
+        });
+        (methods, precisions) = means(entries, of_methods);
         // What the squares of residuals are beyond what the noise within each sitting makes them.
         let mut squares = vec![(0.0, 0.0); entries];
         for (at, entry, effect, weight) in points() {

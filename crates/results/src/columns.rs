@@ -12,7 +12,6 @@ use seekless_method::{format_size, parse_size};
 use seekless_record::{Cache, Column, Contest, Entry, Finding, Run, Trial};
 
 use crate::statistics::median;
-use crate::trials::Trials;
 use crate::units::sound;
 
 /// More than any experiment gives: a run may come from a stranger.
@@ -117,7 +116,7 @@ impl Line<'_> {
 
 /// The tables of all experiments that give columns.
 #[must_use]
-pub fn tables<'a>(run: &'a Run, trials: &Trials<'a>) -> Vec<Table<'a>> {
+pub fn tables<'a>(run: &'a Run, trials: &[Vec<Vec<&Trial>>]) -> Vec<Table<'a>> {
     let mut experiments: Vec<&str> = Vec::new();
     for column in &run.columns {
         if !experiments.contains(&column.experiment.as_str()) && experiments.len() < MOST_EXPERIMENTS {
@@ -130,7 +129,7 @@ pub fn tables<'a>(run: &'a Run, trials: &Trials<'a>) -> Vec<Table<'a>> {
     tables.take(MOST_TABLES).collect()
 }
 
-fn of_experiment<'a>(run: &'a Run, trials: &Trials<'a>, experiment: &str) -> Vec<Table<'a>> {
+fn of_experiment<'a>(run: &'a Run, trials: &[Vec<Vec<&Trial>>], experiment: &str) -> Vec<Table<'a>> {
     let columns = run.columns.iter().filter(|column| column.experiment == experiment);
     let columns: Vec<&Column> = columns.take(MOST_COLUMNS).collect();
     let points = columns.iter().enumerate();
@@ -201,7 +200,7 @@ fn published<'a>(
 }
 
 /// All that was measured of a column. What all of it has in common does not tell its tables apart.
-fn points_of(run: &Run, trials: &Trials<'_>, index: usize, column: &Column) -> Vec<Point> {
+fn points_of(run: &Run, trials: &[Vec<Vec<&Trial>>], index: usize, column: &Column) -> Vec<Point> {
     // As in experiments, `*` stands for any text, `/` and `,` included.
     let Ok(glob) = Glob::new(&column.methods) else {
         return Vec::new();
@@ -229,7 +228,7 @@ fn points_of(run: &Run, trials: &Trials<'_>, index: usize, column: &Column) -> V
             size_bytes: contest.size_bytes,
             cell: Cell {
                 seconds: measured.summary.as_ref()?.seconds.median / f64::from(contest.files),
-                extents: extents(trials.of(place, entry)),
+                extents: extents(&trials[place][entry]),
             },
         })
     });

@@ -8,14 +8,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use seekless_record::{Conclusion, Contest, Interval, LabCost, Machine, NoiseFloor, Run};
+use seekless_record::{Conclusion, Contest, Interval, LabCost, Machine, NoiseFloor, Run, Trial};
 use serde::Serialize;
 
 use crate::kind::DeviceKind;
 use crate::ranking::{Judged, summarize};
 use crate::same::{NotComparable, contest_pairs, storage_pairs};
+use crate::samples::sorted;
 use crate::statistics::{median, paired_ratios, unpaired_ratio};
-use crate::trials::Trials;
 use crate::units::sound;
 use crate::warnings::{OTHER_IO, OTHERS, STOLEN};
 use crate::words::{title, why_missing};
@@ -85,17 +85,11 @@ impl Comparison {
     /// The answer as a sentence, with what it rests on.
     #[must_use]
     pub fn answer_in_words(&self) -> String {
-        let Answer {
-            time,
-            contests,
-            faster,
-            slower,
-            too_few_rounds,
-        } = &self.answer;
+        let answer = &self.answer;
         if self.contests.iter().all(|contest| contest.sustained.is_some()) {
             return "A sustained write is not ranked; what each run showed stands below.".to_owned();
         }
-        let Some(time) = time else {
+        let Some(time) = &answer.time else {
             return "Undecided: in no contest does a method have 6 rounds in both runs.".to_owned();
         };
         let ratio = format!(
@@ -106,21 +100,23 @@ impl Comparison {
             Change::Faster | Change::Slower => "The",
             Change::NoneShown | Change::TooFewRounds => "No difference is shown: the",
         };
-        let not_told_apart = contests - faster - slower;
-        let counts = match contests {
-            1 => " One contest was compared.".to_owned(),
-            _ => format!(
-                " Of {contests} contests, it is faster in {faster}, slower in {slower}, not told apart in {not_told_apart}."
+        let counts = match (answer.contests, answer.faster, answer.slower) {
+            (1, ..) => " One contest was compared.".to_owned(),
+            (all, faster, slower) => format!(
+                " Of {all} contests, it is faster in {faster}, slower in {slower}, not told apart in {}.",
+                all - faster - slower
             ),
         };
-        let few = match too_few_rounds {
+        let few = match answer.too_few_rounds {
             0 => String::new(),
             1 => " 1 more contest has too few rounds.".to_owned(),
-            _ => format!(" {too_few_rounds} more contests have too few rounds."),
+            more => format!(" {more} more contests have too few rounds."),
         };
-        let caution = match self.cautions.as_slice() {
-            [] => "",
-            _ => " The machine changed or was busy: see the notes.",
+        let is_quiet = self.cautions.is_empty();
+        let caution = if is_quiet {
+            ""
+        } else {
+            " The machine changed or was busy: see the notes."
         };
         format!("{shown} second run takes {ratio}.{counts}{few}{caution}")
     }
@@ -225,8 +221,12 @@ pub fn compare(first: &Run, second: &Run) -> Result<Comparison, NotComparable> {
     if pairs.is_empty() {
         return Err(rest);
     }
-    let trials = [first, second].map(|run| (run, Trials::new(run)));
-    let contests: Vec<ContestChange> = pairs.into_iter().map(|pair| contest(&trials, pair)).collect();
+    let mut trials = [first, second].map(sorted);
+    let contests = pairs.into_iter().map(|(one, other)| {
+        let trials = [(0, one), (1, other)].map(|(run, contest)| std::mem::take(&mut trials[run][contest]));
+        contest([first, second], [one, other], trials)
+    });
+    let contests: Vec<ContestChange> = contests.collect();
     Ok(Comparison {
         runs: [first.id.clone(), second.id.clone()],
         changed: changed(first, second),
@@ -332,16 +332,14 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn new((run, trials): &'a (&'a Run, Trials<'a>), index: usize) -> Self {
-        let contest = &run.contests[index];
-        let trials = (0..contest.entries.len()).map(|entry| trials.of(index, entry).to_vec());
+    fn new(contest: &'a Contest, trials: Vec<Vec<&'a Trial>>) -> Self {
         let mut by_method = HashMap::new();
         for (entry, found) in contest.entries.iter().enumerate() {
             by_method.entry(found.name()).or_insert(entry);
         }
         Self {
             contest,
-            judged: Judged::of(contest, trials.collect()),
+            judged: Judged::of(contest, trials),
             by_method,
         }
     }
@@ -381,15 +379,17 @@ impl<'a> Side<'a> {
 
     fn sentence(&self) -> String {
         let conclusion = self.contest.conclusion.as_ref();
-        conclusion.map_or_else(
-            || "nothing was concluded".to_owned(),
-            |conclusion| conclusion.sentence.clone(),
-        )
+        conclusion
+            .map_or("nothing was concluded", |found| &found.sentence)
+            .to_owned()
     }
 }
 
-fn contest([first, second]: &[(&Run, Trials<'_>); 2], (one, other): (usize, usize)) -> ContestChange {
-    let sides = [Side::new(first, one), Side::new(second, other)];
+fn contest([first, second]: [&Run; 2], contests: [usize; 2], [one, other]: [Vec<Vec<&Trial>>; 2]) -> ContestChange {
+    let sides = [
+        Side::new(&first.contests[contests[0]], one),
+        Side::new(&second.contests[contests[1]], other),
+    ];
     let [before, now] = &sides;
     let mut common: Vec<(usize, usize)> = before
         .measured()
@@ -399,10 +399,10 @@ fn contest([first, second]: &[(&Run, Trials<'_>); 2], (one, other): (usize, usiz
     let seconds = |(_, entry): &(usize, usize)| median(&now.seconds(*entry)).unwrap_or(f64::INFINITY);
     common.sort_by(|one, other| seconds(one).total_cmp(&seconds(other)));
     let methods = common.iter().filter_map(|&pair| method(&sides, pair, reference));
-    let storages = &second.0.storages;
+    let storages = &second.storages;
     let storage = &storages[now.contest.storage];
     ContestChange {
-        contests: [one, other],
+        contests,
         title: title(now.contest),
         storage: (storages.len() > 1).then(|| {
             format!(

@@ -7,7 +7,7 @@
 //! get many rounds. Last, the winners are measured again on fresh rounds. If the budget is not enough for all
 //! groups, they are measured like this one after the other, each to its end.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -422,7 +422,7 @@ impl Group {
         for &index in &self.contests {
             let contest = &run.contests[index];
             let is_active: Vec<bool> = contest.entries.iter().map(is_measured).collect();
-            let samples = Judged::new(index, contest, &run.trials).samples;
+            let samples = Judged::new(run, index).samples;
             for (entry, why) in clearly_beaten(&samples, &is_active, reference(contest)) {
                 run.contests[index].entries[entry].status = Status::Dropped(why);
             }
@@ -452,7 +452,7 @@ impl Group {
             if active(contest).next().is_none() {
                 return true;
             }
-            let judged = Judged::new(index, contest, &run.trials);
+            let judged = Judged::new(run, index);
             judged.is_settled()
         };
         self.rounds >= DECIDING_ROUNDS && self.contests.iter().all(is_settled)
@@ -463,23 +463,13 @@ impl Group {
         let mut winners = Vec::new();
         for &index in &self.contests {
             let contest = &run.contests[index];
-            let judged = Judged::new(index, contest, &run.trials);
-            let command = judged.all().map(|field| field.leader);
-            let to_use = judged.pick().map(|pick| pick.entry);
-            let leading: Vec<usize> = judged
-                .by_speed()
-                .filter(|&entry| is_measured(&contest.entries[entry]))
-                .take(CONFIRMED)
-                .collect();
-            let is_chosen =
-                |entry: usize| leading.contains(&entry) || [command, to_use, reference(contest)].contains(&Some(entry));
-            if command.is_some() {
-                winners.extend(
-                    (0..contest.entries.len())
-                        .filter(|&entry| is_chosen(entry))
-                        .map(|entry| (index, entry)),
-                );
-            }
+            let judged = Judged::new(run, index);
+            let Some(all) = judged.all() else { continue };
+            let measured = judged.by_speed().filter(|&entry| is_measured(&contest.entries[entry]));
+            let mut chosen: BTreeSet<usize> = measured.take(CONFIRMED).chain([all.leader]).collect();
+            chosen.extend(judged.pick().map(|pick| pick.entry));
+            chosen.extend(reference(contest));
+            winners.extend(chosen.into_iter().map(|entry| (index, entry)));
         }
         winners
     }

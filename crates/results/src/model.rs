@@ -57,9 +57,6 @@ pub(crate) struct Model {
     pub degrees: f64,
 }
 
-/// A sample: entry, round, logarithm of seconds.
-type Point = (usize, usize, f64);
-
 impl Model {
     /// Fits all samples.
     pub fn fit(samples: &[Samples]) -> Self {
@@ -68,7 +65,8 @@ impl Model {
             let next = rounds.len();
             rounds.entry(round).or_insert(next);
         }
-        let points: Vec<Point> = samples
+        // Entry, round, logarithm of seconds.
+        let points: Vec<(usize, usize, f64)> = samples
             .iter()
             .enumerate()
             .flat_map(|(entry, own)| {
@@ -86,12 +84,11 @@ impl Model {
         let mut variance = 0.0;
         let mut of_rounds = Vec::new();
         for step in 0..STEPS {
-            of_rounds = means(&points, &weights, rounds.len(), |&(entry, round, log)| {
-                (round, log - methods[entry])
-            });
-            methods = means(&points, &weights, samples.len(), |&(entry, round, log)| {
-                (entry, log - of_rounds[round])
-            });
+            let weighted = || points.iter().zip(&weights);
+            let by_round = weighted().map(|(&(entry, round, log), weight)| (round, log - methods[entry], *weight));
+            (of_rounds, _) = means(rounds.len(), by_round);
+            let by_method = weighted().map(|(&(entry, round, log), weight)| (entry, log - of_rounds[round], *weight));
+            (methods, _) = means(samples.len(), by_method);
             for (residual, &(entry, round, log)) in residuals.iter_mut().zip(&points) {
                 *residual = log - methods[entry] - of_rounds[round];
             }
@@ -200,17 +197,18 @@ fn student(normal: f64, degrees: f64) -> f64 {
     (degrees * (scale * normal * normal).exp_m1()).sqrt()
 }
 
-/// The weighted mean of what each point adds to its group.
-fn means(points: &[Point], weights: &[f64], groups: usize, of: impl Fn(&Point) -> (usize, f64)) -> Vec<f64> {
+/// The weighted means of groups, 0 of an empty one, and their weights: each value has a group and a weight.
+pub(crate) fn means(groups: usize, values: impl Iterator<Item = (usize, f64, f64)>) -> (Vec<f64>, Vec<f64>) {
     let mut sums = vec![(0.0, 0.0); groups];
-    for (point, weight) in points.iter().zip(weights) {
-        let (group, value) = of(point);
+    for (group, value, weight) in values {
         sums[group].0 += weight * value;
         sums[group].1 += weight;
     }
-    sums.iter()
-        .map(|(sum, weight)| if *weight > 0.0 { sum / weight } else { 0.0 })
-        .collect()
+    let mean = |&(sum, weight): &(f64, f64)| if weight > 0.0 { sum / weight } else { 0.0 };
+    (
+        sums.iter().map(mean).collect(),
+        sums.iter().map(|(_, weight)| *weight).collect(),
+    )
 }
 
 /// The methods of a contest beside the one that leads.

@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use jiff::{SignedDuration, Timestamp};
 use seekless_record::{Contest, Entry, Run, Standing, Status, Storage, Trial, Verdict};
 
-use crate::between::{Sitting, fit};
-use crate::ranking::{Judged, Over, conclude_judged, tell_other_sizes, write_down};
+use crate::between::Sitting;
+use crate::ranking::{Judged, conclude_judged, tell_other_sizes, write_down};
 use crate::same::{is_same_machine, subject};
 
 /// A sitting's weight halves after this many days.
@@ -127,8 +127,6 @@ struct Merged {
     contest: Contest,
     trials: Vec<Vec<Trial>>,
     sittings: Vec<Sitting>,
-    /// By sitting: the methods that were not slower than its leader.
-    contenders: Vec<Vec<usize>>,
     /// Whether another run has trials of it.
     has_others: bool,
 }
@@ -140,7 +138,6 @@ impl Merged {
             contest: run.contests[index].clone(),
             trials: Vec::new(),
             sittings: Vec::new(),
-            contenders: Vec::new(),
             has_others: false,
         };
         merged.trials = vec![Vec::new(); merged.contest.entries.len()];
@@ -181,9 +178,9 @@ impl Merged {
             Some(field) => (field.model.effects.clone(), judged.contenders().to_vec()),
             None => (vec![None; self.trials.len()], Vec::new()),
         };
-        self.contenders.push(contenders);
         self.sittings.push(Sitting {
             effects,
+            contenders,
             weight: 0.5_f64.powf(days / HALF_LIFE_DAYS),
         });
     }
@@ -198,11 +195,7 @@ impl Merged {
 
     /// What all sittings say.
     fn over_sittings(&self) -> Judged<'_> {
-        let over = Over {
-            pooled: fit(&self.sittings),
-            contenders: self.contenders.clone(),
-        };
-        Judged::over_sittings(&self.contest, self.trials_since(0), over)
+        Judged::over_sittings(&self.contest, self.trials_since(0), &self.sittings)
     }
 
     /// As above, but a single sitting is judged like a single run: for its hour only.

@@ -2,12 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use seekless_record::{Entry, Interval, Phase, Status, Trial};
+use seekless_record::{Entry, Interval, Phase, Run, Status, Trial};
 
 use crate::statistics::{paired_ratios, ratio_interval};
 
 /// A difference of 3 % is not worth telling, and below what two runs of one tool differ by on a shared disk.
 pub const TIE_RATIO: f64 = 1.03;
+
+/// The trials of a run by contest and entry, in the order they happened: a run of others may have ten thousand of each.
+pub(crate) fn sorted(run: &Run) -> Vec<Vec<Vec<&Trial>>> {
+    let contests = run.contests.iter();
+    let mut sorted: Vec<_> = contests
+        .map(|contest| vec![Vec::new(); contest.entries.len()])
+        .collect();
+    for trial in &run.trials {
+        let of_contest = sorted.get_mut(trial.contest);
+        if let Some(of_entry) = of_contest.and_then(|entries| entries.get_mut(trial.entry)) {
+            of_entry.push(trial);
+        }
+    }
+    sorted
+}
 
 /// What an entry took: the seconds of its valid trials, by round.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,31 +1,9 @@
 //! Seeded random timings, and runs made of known ones, for the tests of what is concluded from runs.
 
-use seekless_method::{Durability, Operation};
-use seekless_record::{
-    Cache, Command, Contest, Differ, Entry, ExitCode, Phase, Run, Status, Storage, Subject, Target, Trial,
-};
-
-use crate::statistics::draw_normal;
+use seekless_record::{Command, Contest, Entry, ExitCode, Phase, Run, Status, Storage, Subject, Trial};
 
 /// A run with every field filled, as its document.
 pub const FULL: &str = include_str!("../../record/testdata/full-run.json");
-
-/// A source of simulated seconds.
-#[derive(Debug)]
-pub struct Simulation(fastrand::Rng);
-
-impl Simulation {
-    /// The same seed gives the same seconds.
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
-        Self(fastrand::Rng::with_seed(seed))
-    }
-
-    /// A lognormal sample of this median; `noise` is the deviation of its logarithm.
-    pub fn lognormal(&mut self, median: f64, noise: f64) -> f64 {
-        median * (noise * draw_normal(&mut self.0)).exp()
-    }
-}
 
 /// A run with one cold read of 64 MiB, in which each method takes the same seconds in every round. A name that begins
 /// with `command/` is a command.
@@ -76,30 +54,11 @@ pub fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
 pub fn contest(size_bytes: u64, entries: Vec<Entry>) -> Contest {
     Contest {
         experiment: "read".to_owned(),
-        operation: Operation::Read,
-        storage: 0,
-        other_storage: None,
         size_bytes,
-        size_chosen: false,
         files: 1,
-        cache: Cache::Cold,
-        cold_metadata: false,
-        target: Target::Fresh,
         kernel: "count".to_owned(),
-        work_ns_per_kib: 0,
-        differ: Differ::None,
-        read_ahead_kib: None,
-        updates: None,
-        sustained: false,
-        random: None,
-        layout: None,
-        memory_bytes: None,
-        mode: None,
-        shared_blocks: false,
-        holes_skipped: false,
-        durability: Durability::None,
         entries,
-        conclusion: None,
+        ..Contest::default()
     }
 }
 
@@ -118,5 +77,23 @@ pub fn trial(entry: usize, round: u32, seconds: f64) -> Trial {
         resident_before: Some(0.0),
         valid: true,
         ..Trial::default()
+    }
+}
+
+/// A source of simulated seconds.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct Simulation(fastrand::Rng);
+
+#[cfg(test)]
+impl Simulation {
+    /// The same seed gives the same seconds.
+    pub fn new(seed: u64) -> Self {
+        Self(fastrand::Rng::with_seed(seed))
+    }
+
+    /// A lognormal sample of this median; `noise` is the deviation of its logarithm.
+    pub fn lognormal(&mut self, median: f64, noise: f64) -> f64 {
+        median * (noise * crate::statistics::draw_normal(&mut self.0)).exp()
     }
 }

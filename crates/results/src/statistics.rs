@@ -26,15 +26,16 @@ pub fn median(samples: &[f64]) -> Option<f64> {
 /// than [`FEWEST_SAMPLES`] the range, without a coverage. `None` of no samples.
 #[must_use]
 pub fn median_interval(samples: &[f64]) -> Option<Interval> {
+    interval(samples, rank_and_coverage(samples.len()))
+}
+
+/// The median, from the k-th to the k-th from the end, or without it the range.
+fn interval(samples: &[f64], rank_and_coverage: Option<(usize, f64)>) -> Option<Interval> {
     let sorted = sorted(samples);
-    let median = median_of_sorted(&sorted)?;
-    let (k, coverage) = match rank_and_coverage(sorted.len()) {
-        Some((k, coverage)) => (k, Some(coverage)),
-        None => (1, None),
-    };
+    let (k, coverage) = rank_and_coverage.map_or((1, None), |(k, coverage)| (k, Some(coverage)));
     Some(Interval {
+        median: median_of_sorted(&sorted)?,
         low: sorted[k - 1],
-        median,
         high: sorted[sorted.len() - k],
         coverage,
     })
@@ -49,8 +50,7 @@ pub fn mean(samples: &[f64]) -> Option<f64> {
 /// The smallest sample that so many per cent of them do not exceed (the nearest rank); `None` of no samples.
 #[must_use]
 pub fn percentile(samples: &[f64], percent: usize) -> Option<f64> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = sorted(samples);
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()
 }
@@ -92,17 +92,12 @@ pub fn ratio_interval(ratios: &[f64]) -> Option<Interval> {
         .iter()
         .enumerate()
         .flat_map(|(at, one)| logs[at..].iter().map(move |other| one.midpoint(*other)));
-    let averages = sorted(&pairs.collect::<Vec<_>>());
-    let median = median_of_sorted(&averages)?;
-    let (k, coverage) = match signed_rank_and_coverage(ratios.len()) {
-        Some((k, coverage)) => (k, Some(coverage)),
-        None => (1, None),
-    };
+    let averages = interval(&pairs.collect::<Vec<_>>(), signed_rank_and_coverage(ratios.len()))?;
     Some(Interval {
-        low: averages[k - 1].exp(),
-        median: median.exp(),
-        high: averages[averages.len() - k].exp(),
-        coverage,
+        low: averages.low.exp(),
+        median: averages.median.exp(),
+        high: averages.high.exp(),
+        ..averages
     })
 }
 

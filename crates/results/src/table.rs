@@ -108,7 +108,7 @@ pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
             machines.len() - 1
         });
         for (index, contest) in run.contests.iter().enumerate() {
-            let standings = standings(run, index, contest);
+            let standings = standings(run, index);
             if standings.is_empty() {
                 continue;
             }
@@ -131,8 +131,8 @@ pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
 /// The methods' ratios to the best of a contest, concluded from the trials, and which is the best. Commands are left out:
 /// they are not the same program everywhere. One that was dropped early may look faster than the best in the few rounds
 /// that it had; it is not taken for faster.
-fn standings(run: &Run, index: usize, contest: &Contest) -> Vec<(String, (f64, bool))> {
-    let judged = Judged::new(index, contest, &run.trials);
+fn standings(run: &Run, index: usize) -> Vec<(String, (f64, bool))> {
+    let judged = Judged::new(run, index);
     let standings = crate::ranking::standings(&judged.samples).into_iter().enumerate();
     let methods = standings.filter(|(entry, _)| judged.is_method(*entry));
     let ratios = methods.filter_map(|(entry, standing)| {

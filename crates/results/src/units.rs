@@ -1,5 +1,26 @@
 //! Figures for people: three digits, in units of 1000.
 
+/// A unit: its name and its size.
+pub type Unit = (&'static str, f64);
+
+/// Units of bytes per second.
+pub const RATES: [Unit; 4] = [("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0)];
+/// Units of requests per second.
+pub const IOPS: [Unit; 3] = [("MIOPS", 1e6), ("kIOPS", 1e3), ("IOPS", 1.0)];
+const BYTES: [Unit; 5] = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)];
+
+/// The first of some units that is no larger than a figure; else the last.
+#[must_use]
+pub fn unit(figure: f64, units: &[Unit]) -> Unit {
+    let fitting = units.iter().find(|(_, size)| figure >= *size).or(units.last());
+    fitting.copied().unwrap_or(("", 1.0))
+}
+
+fn in_unit(figure: f64, units: &[Unit]) -> String {
+    let (unit, size) = unit(figure, units);
+    format!("{} {unit}", three_digits(figure / size))
+}
+
 /// Bytes per second, in powers of 1000, three digits.
 #[must_use]
 pub fn rate(bytes_per_second: f64) -> String {
@@ -9,11 +30,7 @@ pub fn rate(bytes_per_second: f64) -> String {
 /// Requests per second, three digits.
 #[must_use]
 pub fn iops(per_second: f64) -> String {
-    match per_second {
-        many if many >= 1e6 => format!("{} MIOPS", three_digits(many / 1e6)),
-        many if many >= 1e3 => format!("{} kIOPS", three_digits(many / 1e3)),
-        few => format!("{} IOPS", three_digits(few)),
-    }
+    in_unit(per_second, &IOPS)
 }
 
 /// Bytes, in powers of 1000, three digits.
@@ -25,12 +42,7 @@ pub fn bytes(bytes: u64) -> String {
 /// Bytes of a file or a part of it, in powers of 1024, three digits.
 #[must_use]
 pub fn binary_bytes(bytes: f64) -> String {
-    let mib = bytes / f64::from(1 << 20);
-    if mib >= 1024.0 {
-        format!("{} GiB", three_digits(mib / 1024.0))
-    } else {
-        format!("{} MiB", three_digits(mib))
-    }
+    in_unit(bytes, &[("GiB", f64::from(1 << 30)), ("MiB", f64::from(1 << 20))])
 }
 
 /// A bound in per cent: never less than it is, and never 0, for it is one of 95 %.
@@ -41,15 +53,10 @@ pub fn percent(part: f64) -> String {
 }
 
 fn scaled(bytes: f64) -> String {
-    let (value, unit) = match bytes {
-        bytes if bytes >= 1e12 => (bytes / 1e12, "TB"),
-        bytes if bytes >= 1e9 => (bytes / 1e9, "GB"),
-        bytes if bytes >= 1e6 => (bytes / 1e6, "MB"),
-        bytes if bytes >= 1e3 => (bytes / 1e3, "kB"),
-        bytes if bytes.abs() < 1e3 => return format!("{bytes:.0} B"),
-        bytes => (bytes, "B"),
-    };
-    format!("{} {unit}", three_digits(value))
+    if bytes.abs() < 1e3 {
+        return format!("{bytes:.0} B");
+    }
+    in_unit(bytes, &BYTES)
 }
 
 /// A number with three digits; no wider than 8 characters whatever it is.

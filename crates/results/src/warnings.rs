@@ -3,8 +3,8 @@
 use seekless_record::{Cache, Contest, Run, Trial};
 
 use crate::prediction::mispredicted;
+use crate::samples::sorted;
 use crate::statistics::median;
-use crate::trials::Trials;
 use crate::words::{has_small_files, has_target, title_in};
 
 /// The part of the bytes read from devices during trials that was not the trials' own; none where they read nothing
@@ -87,8 +87,8 @@ pub fn warnings(run: &Run) -> Vec<String> {
     if run.machine.on_battery == Some(true) {
         warnings.push("The machine runs on battery: plug it in and rerun.".to_owned());
     }
-    let trials = Trials::new(run);
-    warnings.extend((0..run.contests.len()).filter_map(|contest| drift(run, &trials, contest)));
+    let contests = run.contests.iter().zip(sorted(run));
+    warnings.extend(contests.filter_map(|(contest, trials)| drift(run, contest, &trials)));
     warnings
 }
 
@@ -120,13 +120,12 @@ fn busy(run: &Run) -> Vec<String> {
 }
 
 /// Whether the reference of a contest, which runs in every round, became faster or slower meanwhile.
-fn drift(run: &Run, trials: &Trials<'_>, contest: usize) -> Option<String> {
-    let of_contest = |entry: usize| -> Vec<f64> {
-        let valid = trials.of(contest, entry).iter().filter(|trial| trial.valid);
+fn drift(run: &Run, contest: &Contest, trials: &[Vec<&Trial>]) -> Option<String> {
+    let seconds_of = |trials: &Vec<&Trial>| -> Vec<f64> {
+        let valid = trials.iter().filter(|trial| trial.valid);
         valid.map(|trial| trial.compared_seconds()).collect()
     };
-    let entries = 0..run.contests[contest].entries.len();
-    let seconds = entries.map(of_contest).max_by_key(Vec::len)?;
+    let seconds = trials.iter().map(seconds_of).max_by_key(Vec::len)?;
     if seconds.len() < 6 {
         return None;
     }
@@ -134,7 +133,6 @@ fn drift(run: &Run, trials: &Trials<'_>, contest: usize) -> Option<String> {
     let early = median(&seconds[..third])?;
     let late = median(&seconds[seconds.len() - third..])?;
     let ratio = late / early;
-    let contest = &run.contests[contest];
     // No device has a part in what is read from memory.
     let is_warm = contest.cache == Cache::Warm && !has_target(contest);
     let (times, change, cause, next) = if ratio > DRIFT {

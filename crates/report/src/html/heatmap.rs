@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{Markup, html};
 use seekless_method::format_size;
 use seekless_record::{Entry, Status};
-use seekless_results::{ContestView, Position, family, rate, rate_of, sound, three_digits};
+use seekless_results::{ContestView, Position, RATES, family, rate, rate_of, sound, three_digits, unit};
 
 use super::plot::{LONGEST_LABEL, WIDTH, at, label_width, picture};
-use super::words::{block_of, clipped, rate_unit, standing};
+use super::words::{block_of, clipped, standing};
 
 /// More rows or columns are only in the tables.
 const MOST_ROWS: usize = 40;
@@ -128,7 +128,7 @@ impl Grid {
             cells.filter_map(|(_, cell)| cell.rate).fold(0.0, f64::max)
         };
         let fastest: Vec<f64> = columns.iter().map(fastest_of).collect();
-        let unit = rate_unit(fastest.iter().copied().fold(0.0, f64::max));
+        let unit = unit(fastest.iter().copied().fold(0.0, f64::max), &RATES);
         let axis = if is_by_size { "file" } else { "block" };
         let content = html! {
             text.tick x=(at(label - 10.0)) y="15" text-anchor="end" { (axis) }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use seekless_record::Latency;
-use seekless_results::{ContestView, Row, sound};
+use seekless_results::{ContestView, Row, sound, unit};
 
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, picture};
 use super::words::{class, clipped, seconds};
@@ -27,11 +27,7 @@ pub(super) fn latency(contest: &ContestView<'_>) -> Markup {
     let length = WIDTH - label - MARGIN;
     let scale = Scale::logarithmic(shortest as f64 * 0.8, longest as f64 * 1.1, label, length);
     let bottom = ROW * drawn.len() as f64 + 6.0;
-    let unit = match longest {
-        1_000_000_000.. => ("s", 1e9),
-        1_000_000.. => ("ms", 1e6),
-        _ => ("µs", 1e3),
-    };
+    let unit = unit(longest as f64, &[("s", 1e9), ("ms", 1e6), ("µs", 1e3)]);
     let drawing = html! {
         (axis(&scale, 5, unit, 2.0, bottom))
         @for (line, (row, latency)) in drawn.iter().enumerate() {

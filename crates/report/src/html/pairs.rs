@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 use seekless_method::Operation;
 use seekless_record::{Cache, Contest};
-use seekless_results::{ContestView, Row, View, rate, rate_of, task};
+use seekless_results::{ContestView, RATES, Row, View, rate, rate_of, task, unit};
 
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, picture};
-use super::words::{clipped, rate_unit, times};
+use super::words::{clipped, times};
 
 /// More are in the tables.
 const MOST_ROWS: usize = 20;
@@ -69,7 +69,7 @@ fn draw(contest: &ContestView<'_>, pairs: &[Pair<'_>]) -> Markup {
     let scale = Scale::logarithmic(slowest * 0.85, fastest * 1.15, label, WIDTH - label - FIGURES);
     let bottom = ROW * pairs.len() as f64 + 6.0;
     let drawing = html! {
-        (axis(&scale, 5, rate_unit(fastest), 2.0, bottom))
+        (axis(&scale, 5, unit(fastest, &RATES), 2.0, bottom))
         @for (line, pair) in pairs.iter().enumerate() {
             @let y = 4.0 + ROW * (line as f64 + 0.5);
             @let (cold, warm) = (scale.place(pair.cold), scale.place(pair.warm));

@@ -1,10 +1,9 @@
 //! The rate of a sustained write over what was written.
 
 use maud::{Markup, html};
-use seekless_results::ContestView;
+use seekless_results::{ContestView, RATES, unit};
 
 use super::plot::{Scale, WIDTH, axis, level_lines, path, picture, short};
-use super::words::rate_unit;
 
 /// A line has no more points; more would not be seen.
 const MOST_POINTS: usize = 300;
@@ -20,7 +19,7 @@ pub(super) fn sustained(contest: &ContestView<'_>) -> Markup {
     };
     let points = sustained.stretches(MOST_POINTS);
     let fastest = points.iter().map(|point| point.bytes_per_second).fold(0.0, f64::max);
-    let (unit, unit_bytes) = rate_unit(fastest);
+    let (unit, unit_bytes) = unit(fastest, &RATES);
     let written = points.last().map_or(0.0, |point| point.to_bytes);
     let across = Scale::linear(0.0, written / GIB, LEFT, RIGHT - LEFT);
     let up = Scale::linear(0.0, fastest * 1.05 / unit_bytes, TOP + HEIGHT, -HEIGHT);

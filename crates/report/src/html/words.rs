@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use seekless_record::{Contest, Interval};
-use seekless_results::{ContestView, Position, rate_in, three_digits};
+use seekless_results::{ContestView, IOPS, Position, RATES, Unit, rate_in, three_digits, unit};
 
 /// The beginning of a text that has room for so many characters.
 pub(super) fn clipped(text: &str, longest: usize) -> String {
@@ -13,27 +13,14 @@ pub(super) fn clipped(text: &str, longest: usize) -> String {
     format!("{kept}…")
 }
 
-/// A unit for several rates of a contest: its name, and how many bytes per second it is.
-pub(super) fn unit_in(contest: &Contest, largest: f64) -> (&'static str, f64) {
+/// A unit for several rates of a contest, in bytes per second.
+pub(super) fn unit_in(contest: &Contest, largest: f64) -> Unit {
     let Some(random) = contest.random else {
-        return rate_unit(largest);
+        return unit(largest, &RATES);
     };
     let bytes = random.block_bytes as f64;
-    match largest / bytes {
-        many if many >= 1e6 => ("MIOPS", 1e6 * bytes),
-        many if many >= 1e3 => ("kIOPS", 1e3 * bytes),
-        _ => ("IOPS", bytes),
-    }
-}
-
-/// A unit for several rates: its name, and how many bytes per second it is.
-pub(super) fn rate_unit(largest: f64) -> (&'static str, f64) {
-    match largest {
-        rate if rate >= 1e9 => ("GB/s", 1e9),
-        rate if rate >= 1e6 => ("MB/s", 1e6),
-        rate if rate >= 1e3 => ("kB/s", 1e3),
-        _ => ("B/s", 1.0),
-    }
+    let (name, requests) = unit(largest / bytes, &IOPS);
+    (name, requests * bytes)
 }
 
 /// Seconds, in the unit that suits them.
@@ -43,12 +30,10 @@ pub(super) fn seconds(seconds: f64) -> String {
 
 /// Seconds in the unit that suits them, by this way of writing figures.
 pub(super) fn in_unit(seconds: f64, digits: fn(f64) -> String) -> String {
-    let (unit, size) = match seconds.abs() {
-        0.0 => return "0 s".to_owned(),
-        seconds if seconds >= 1.0 => ("s", 1.0),
-        seconds if seconds >= 1e-3 => ("ms", 1e-3),
-        _ => ("µs", 1e-6),
-    };
+    if seconds.abs() == 0.0 {
+        return "0 s".to_owned();
+    }
+    let (unit, size) = unit(seconds.abs(), &[("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)]);
     format!("{} {unit}", digits(seconds / size))
 }
 

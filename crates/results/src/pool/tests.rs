@@ -1,6 +1,7 @@
 use seekless_record::{Conclusion, DeviceId, Revision, Sittings, StorageId};
 
 use super::*;
+use crate::between::fit;
 use crate::model::Effect;
 use crate::ranking::conclude_all;
 use crate::simulation::{self, Simulation};
@@ -166,6 +167,7 @@ fn the_fit_is_exact_without_noise_and_an_old_sitting_counts_less() {
     };
     let hours = |ratios: [f64; 2], weight| Sitting {
         effects: vec![effect(ratios[0]), effect(ratios[1]), None],
+        contenders: Vec::new(),
         weight,
     };
     let ratio = |sittings: &[Sitting]| {
@@ -201,6 +203,7 @@ fn intervals_over_sittings_hold_the_truth() {
                         })
                     })
                     .collect(),
+                contenders: Vec::new(),
                 weight: 1.0,
             })
             .collect();

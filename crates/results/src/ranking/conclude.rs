@@ -7,9 +7,10 @@ use seekless_method::Choice;
 use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Run, Sittings, Standing, Status, Summary, Trial};
 
 use super::{PairedRatio, Samples, cpu_seconds, is_ranked, is_sound, only, stand, summarize};
-use crate::between::Pooled;
+use crate::between::{Pooled, Sitting, fit};
 use crate::model::Field;
 use crate::ranking::{effects, sentence};
+use crate::samples::sorted;
 use crate::statistics::{FEWEST_SAMPLES, mean, median, median_interval, paired_ratios, ratio_interval};
 use crate::words::task;
 
@@ -25,7 +26,7 @@ pub(crate) struct Judged<'a> {
     pub trials: Vec<Vec<&'a Trial>>,
     pub samples: Vec<Samples>,
     /// Where it rests on several sittings.
-    pub over: Option<Over>,
+    pub over: Option<Over<'a>>,
     /// By entry: how far it is behind the leader at other sizes of the same task, on the mean of logarithms.
     behind_elsewhere: Vec<f64>,
     // Concluded once, and only where somebody asks: most who compare two entries do not.
@@ -35,10 +36,9 @@ pub(crate) struct Judged<'a> {
 }
 
 /// The sittings that a conclusion rests on.
-pub(crate) struct Over {
-    pub pooled: Pooled,
-    /// By sitting: the methods that were not slower than its leader.
-    pub contenders: Vec<Vec<usize>>,
+pub(crate) struct Over<'a> {
+    pooled: Pooled,
+    sittings: &'a [Sitting],
 }
 
 /// What a choice may cost where it is made for its simplicity.
@@ -77,14 +77,9 @@ pub(crate) enum Why {
 }
 
 impl<'a> Judged<'a> {
-    pub fn new(index: usize, contest: &'a Contest, trials: &'a [Trial]) -> Self {
-        let mut of_entries = vec![Vec::new(); contest.entries.len()];
-        for trial in trials.iter().filter(|trial| trial.contest == index) {
-            if let Some(of_entry) = of_entries.get_mut(trial.entry) {
-                of_entry.push(trial);
-            }
-        }
-        Self::of(contest, of_entries)
+    /// A contest of a run.
+    pub fn new(run: &'a Run, index: usize) -> Self {
+        Self::of(&run.contests[index], sorted(run).swap_remove(index))
     }
 
     /// With the trials of each entry.
@@ -109,9 +104,10 @@ impl<'a> Judged<'a> {
     }
 
     /// With the trials of each entry in all sittings, whose rounds follow each other, and what these say together.
-    pub fn over_sittings(contest: &'a Contest, of_entries: Vec<Vec<&'a Trial>>, over: Over) -> Self {
+    pub fn over_sittings(contest: &'a Contest, of_entries: Vec<Vec<&'a Trial>>, sittings: &'a [Sitting]) -> Self {
+        let pooled = fit(sittings);
         Self {
-            over: Some(over),
+            over: Some(Over { pooled, sittings }),
             ..Self::of(contest, of_entries)
         }
     }
@@ -259,14 +255,14 @@ impl<'a> Judged<'a> {
     /// The sittings it rests on, where there are several.
     pub fn sittings(&self) -> Option<Sittings> {
         let over = self.over.as_ref()?;
-        let count = over.contenders.len() as u32;
+        let count = over.sittings.len() as u32;
         let used = self.pick().map(|pick| pick.entry).or(self.leader());
-        let agree = |contenders: &&Vec<usize>| used.is_some_and(|used| contenders.contains(&used));
+        let agree = |sitting: &&Sitting| used.is_some_and(|used| sitting.contenders.contains(&used));
         // However sure one sitting is, another hour may differ.
         let times = self.decided_by_times().or((count == 1).then_some(1.0));
         Some(Sittings {
             count,
-            agreeing: over.contenders.iter().filter(agree).count() as u32,
+            agreeing: over.sittings.iter().filter(agree).count() as u32,
             needed: times.map(|times| sittings_for(count, times * f64::from(count))),
             deviation: over.pooled.deviation,
         })
@@ -420,9 +416,9 @@ pub(crate) fn tell_other_sizes(contests: &mut [(&Contest, Judged<'_>)]) {
 
 /// Writes down what follows for every contest of a run.
 pub fn conclude_all(run: &mut Run) {
-    let contests = run.contests.iter().enumerate();
+    let contests = run.contests.iter().zip(sorted(run));
     let mut judged: Vec<_> = contests
-        .map(|(index, contest)| (contest, Judged::new(index, contest, &run.trials)))
+        .map(|(contest, trials)| (contest, Judged::of(contest, trials)))
         .collect();
     tell_other_sizes(&mut judged);
     let concluded: Vec<_> = judged.iter().map(|(_, judged)| conclude_judged(judged)).collect();

@@ -10,7 +10,7 @@ mod sentence;
 
 use std::collections::BTreeMap;
 
-pub(crate) use conclude::{Judged, Over, conclude_judged, tell_other_sizes, write_down};
+pub(crate) use conclude::{Judged, conclude_judged, tell_other_sizes, write_down};
 pub use conclude::{Judgement, conclude_all};
 use seekless_record::{DeviceUse, Latency, Phase, Standing, Summary, SystemUse, Trial, Verdict};
 

@@ -23,8 +23,8 @@ pub use visible::{Visible, visible};
 
 use crate::columns::{Table, tables};
 use crate::ranking::{PairedRatio, Samples};
+use crate::samples::sorted;
 use crate::sustained::Sustained;
-use crate::trials::Trials;
 use crate::units::sound;
 use crate::words::{is_told_in_times, place, short_name, title, title_in, why_missing};
 
@@ -123,12 +123,15 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn of(run: &'a Visible) -> Self {
         let run = run.run();
-        let trials = Trials::new(run);
-        let contests = 0..run.contests.len();
-        let contests: Vec<_> = contests.map(|index| ContestView::of(run, index, &trials)).collect();
+        let trials = sorted(run);
+        let columns = tables(run, &trials);
+        let contests = trials.into_iter().enumerate();
+        let contests: Vec<_> = contests
+            .map(|(index, trials)| ContestView::of(run, index, trials))
+            .collect();
         Self {
             run,
-            columns: tables(run, &trials),
+            columns,
             crossovers: crossovers(&contests, &run.storages),
             sittings: sittings::in_words(run),
             storages: storages(&contests, &run.storages),
@@ -162,10 +165,8 @@ impl<'a> View<'a> {
 }
 
 impl<'a> ContestView<'a> {
-    fn of(run: &'a Run, index: usize, trials: &Trials<'a>) -> Self {
+    fn of(run: &'a Run, index: usize, trials: Vec<Vec<&'a Trial>>) -> Self {
         let contest = &run.contests[index];
-        let entries = 0..contest.entries.len();
-        let trials: Vec<_> = entries.map(|entry| trials.of(index, entry).to_vec()).collect();
         let mut view = Self {
             index,
             contest,

@@ -4,7 +4,7 @@ use seekless_record::{Interval, Storage};
 
 use super::ContestView;
 use crate::compare::Change;
-use crate::words::description;
+use crate::same::subject;
 
 /// How long each storage takes beside the first one of the same contest, in words: `/mnt2 takes 0.61x as long as /d1 to copy
 /// 64M, cold (0.55 to 0.66)`. Nothing is said of fewer than 6 shared rounds.
@@ -29,8 +29,7 @@ pub(super) fn storages(contests: &[ContestView<'_>], storages: &[Storage]) -> Ve
 /// Whether two contests do equal work: copies that share blocks and reads that skip holes do less.
 fn does_the_same(one: &ContestView<'_>, other: &ContestView<'_>) -> bool {
     let (one, other) = (one.contest, other.contest);
-    let work = |contest: &seekless_record::Contest| (contest.shared_blocks, contest.holes_skipped);
-    one.storage != other.storage && work(one) == work(other) && description(one) == description(other)
+    one.storage != other.storage && subject(0, one) == subject(0, other)
 }
 
 fn sentence([own, other]: [&str; 2], task: &str, ratio: &Interval) -> Option<String> {

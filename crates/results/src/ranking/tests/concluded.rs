@@ -7,7 +7,7 @@ use super::super::*;
 use crate::simulation::{run, trial};
 
 fn concluded(run: &Run) -> (Vec<Judgement>, Conclusion) {
-    conclude_judged(&Judged::new(0, &run.contests[0], &run.trials))
+    conclude_judged(&Judged::new(run, 0))
 }
 
 fn sentence(run: &Run) -> String {
