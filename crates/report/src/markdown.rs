@@ -216,9 +216,9 @@ const COLUMNS: [Column; 19] = [
     (Of::All, "verdict", verdict),
 ];
 
-fn latency(row: &Row<'_>, figure: fn(&Latency) -> u64) -> String {
-    let figure = row.summary.latency.as_ref().map(|latency| figure(latency) as f64);
-    known(figure, |nanoseconds| format!("{:.1} µs", nanoseconds / 1e3))
+fn latency(row: &Row<'_>, nanoseconds: fn(Latency) -> u64) -> String {
+    let latency = row.summary.latency.map(nanoseconds);
+    known(latency.map(|ns| ns as f64), |ns| format!("{:.1} µs", ns / 1e3))
 }
 
 fn known(figure: Option<f64>, text: fn(f64) -> String) -> String {

@@ -11,7 +11,7 @@ use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use seekless_lab::store::Store;
 use seekless_record::Run;
-use seekless_report::{to_columns, to_html_as_concluded};
+use seekless_report::{to_columns, to_html};
 use seekless_results::{Origin, visible};
 
 use super::sittings::over_sittings;
@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let concluded = over_sittings(&run, arguments.alone || document.origin == Origin::Imported);
     let url = output.target().map(|target| file_url(&target));
-    let page = to_html_as_concluded(&concluded, &run)
+    let page = to_html(&concluded, &run)
         .with_context(|| format!("{}: making its page failed", path.display()))?;
     output.write(page.as_bytes())?;
     if let Some(url) = url {

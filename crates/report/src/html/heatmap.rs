@@ -115,7 +115,7 @@ impl Grid {
         }
         rows.truncate(MOST_ROWS);
         columns.truncate(MOST_COLUMNS);
-        let label = label_width(rows.iter().map(|(name, _)| *name));
+        let label = label_width(rows.iter().map(|(name, _)| name));
         let width = ((WIDTH - label) / columns.len().max(1) as f64).clamp(38.0, 96.0);
         let size = (
             label + width * columns.len() as f64 + 2.0,

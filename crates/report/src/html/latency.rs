@@ -22,8 +22,7 @@ pub(super) fn latency(contest: &ContestView<'_>) -> Markup {
     let (Some(shortest), Some(longest)) = (figures().map(|(_, ns)| ns).min(), figures().map(|(_, ns)| ns).max()) else {
         return html! {};
     };
-    let names: Vec<String> = drawn.iter().map(|(row, _)| row.name()).collect();
-    let label = label_width(names.iter().map(String::as_str));
+    let label = label_width(drawn.iter().map(|(row, _)| row.name()));
     let length = WIDTH - label - MARGIN;
     let scale = Scale::logarithmic(shortest as f64 * 0.8, longest as f64 * 1.1, label, length);
     let bottom = ROW * drawn.len() as f64 + 6.0;

@@ -27,19 +27,11 @@ use seekless_results::{Comparison, View, Visible};
 /// So many contests are shown; more come from no experiment, and the run inside the page has them all.
 const MOST_CONTESTS: usize = 300;
 
-/// The page of a run.
+/// The page of a run as it is concluded, be it with others. What goes into the page whole is the run alone.
 ///
 /// # Errors
-/// [`DocumentError`] where the run cannot be written as JSON, which goes into the page whole.
-pub fn to_html(run: &Run) -> Result<String, DocumentError> {
-    to_html_as_concluded(run, run)
-}
-
-/// The page of a run as it is concluded with others. What goes into the page whole is the run alone.
-///
-/// # Errors
-/// As of [`to_html`].
-pub fn to_html_as_concluded(run: &Run, alone: &Run) -> Result<String, DocumentError> {
+/// [`DocumentError`] where the run cannot be written as JSON.
+pub fn to_html(run: &Run, alone: &Run) -> Result<String, DocumentError> {
     let shown = Visible::first_contests(run, MOST_CONTESTS);
     let view = View::of(&shown);
     let link = download::link(alone, &view.run.id)?;

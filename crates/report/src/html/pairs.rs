@@ -58,14 +58,11 @@ fn pairs<'a>(cold: &'a ContestView<'a>, warm: &ContestView<'_>) -> Vec<Pair<'a>>
 }
 
 fn draw(contest: &ContestView<'_>, pairs: &[Pair<'_>]) -> Markup {
-    let (id, title) = (
-        format!("pairs-{}", contest.index),
-        contest.title.replacen(", cold", "", 1),
-    );
+    let id = format!("pairs-{}", contest.index);
+    let title = contest.title.replacen(", cold", "", 1);
     let rates = || pairs.iter().flat_map(|pair| [pair.cold, pair.warm]);
     let (slowest, fastest) = (rates().fold(f64::MAX, f64::min), rates().fold(0.0, f64::max));
-    let names: Vec<String> = pairs.iter().map(|pair| pair.row.name()).collect();
-    let label = label_width(names.iter().map(String::as_str));
+    let label = label_width(pairs.iter().map(|pair| pair.row.name()));
     let scale = Scale::logarithmic(slowest * 0.85, fastest * 1.15, label, WIDTH - label - FIGURES);
     let bottom = ROW * pairs.len() as f64 + 6.0;
     let drawing = html! {
@@ -76,7 +73,7 @@ fn draw(contest: &ContestView<'_>, pairs: &[Pair<'_>]) -> Markup {
             g {
                 title { (pair.row.entry.name()) ": cold " (rate(pair.cold)) ", warm " (rate(pair.warm)) }
                 text.label x=(at(label - 12.0)) y=(at(y + 4.0)) text-anchor="end" {
-                    (clipped(&names[line], LONGEST_LABEL))
+                    (clipped(&pair.row.name(), LONGEST_LABEL))
                 }
                 path.whisker d={"M" (at(cold)) " " (at(y)) "H" (at(warm))} {}
                 rect.cold x=(at(cold - 4.5)) y=(at(y - 4.5)) width="9" height="9" {}

@@ -43,8 +43,10 @@ const CHARACTER: f64 = 7.3;
 pub(super) const LONGEST_LABEL: usize = 56;
 
 /// The width of a column of labels.
-pub(super) fn label_width<'a>(names: impl IntoIterator<Item = &'a str>) -> f64 {
-    let lengths = names.into_iter().map(|name| name.chars().count().min(LONGEST_LABEL));
+pub(super) fn label_width(names: impl IntoIterator<Item = impl AsRef<str>>) -> f64 {
+    let lengths = names
+        .into_iter()
+        .map(|name| name.as_ref().chars().count().min(LONGEST_LABEL));
     lengths.max().unwrap_or(0).max(10) as f64 * CHARACTER + 14.0
 }
 

@@ -22,8 +22,7 @@ pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {
     let rightmost = drawn.iter().map(|(_, rates)| rates.high).fold(0.0, f64::max);
     let fastest = drawn.iter().map(|(_, rates)| rates.median).fold(0.0, f64::max);
     // A single wild interval must not push all else to the left.
-    let names: Vec<String> = drawn.iter().map(|(row, _)| row.name()).collect();
-    let label = label_width(names.iter().map(String::as_str));
+    let label = label_width(drawn.iter().map(|(row, _)| row.name()));
     let (unit, unit_bytes) = unit_in(contest.contest, fastest);
     let longest = rightmost.min(fastest * 1.6) / unit_bytes;
     let scale = Scale::linear(0.0, longest, label, WIDTH - label - FIGURES);

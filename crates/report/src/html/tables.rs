@@ -80,26 +80,14 @@ pub(super) fn figures(contest: &ContestView<'_>) -> Markup {
         }),
         (true, "#p90 time", |row| known(row.summary.p90_seconds, seconds)),
         (random, "#Requests", |row| {
-            latency(row, |latency| latency.requests, count)
+            known(row.summary.latency.map(|latency| latency.requests as f64), count)
         }),
-        (random, "#Latency, mean", |row| {
-            latency(row, |latency| latency.mean_ns, of_nanoseconds)
-        }),
-        (random, "#p50", |row| {
-            latency(row, |latency| latency.p50_ns, of_nanoseconds)
-        }),
-        (random, "#p90", |row| {
-            latency(row, |latency| latency.p90_ns, of_nanoseconds)
-        }),
-        (random, "#p99", |row| {
-            latency(row, |latency| latency.p99_ns, of_nanoseconds)
-        }),
-        (random, "#p99.9", |row| {
-            latency(row, |latency| latency.p99_9_ns, of_nanoseconds)
-        }),
-        (random, "#Longest", |row| {
-            latency(row, |latency| latency.max_ns, of_nanoseconds)
-        }),
+        (random, "#Latency, mean", |row| latency(row, |latency| latency.mean_ns)),
+        (random, "#p50", |row| latency(row, |latency| latency.p50_ns)),
+        (random, "#p90", |row| latency(row, |latency| latency.p90_ns)),
+        (random, "#p99", |row| latency(row, |latency| latency.p99_ns)),
+        (random, "#p99.9", |row| latency(row, |latency| latency.p99_9_ns)),
+        (random, "#Longest", |row| latency(row, |latency| latency.max_ns)),
         (updates, "#Predicted", |row| {
             known(row.summary.predicted_seconds, seconds)
         }),
@@ -148,13 +136,11 @@ pub(super) fn figures(contest: &ContestView<'_>) -> Markup {
     )
 }
 
-/// A figure of how long requests took.
-fn latency(row: &Row<'_>, figure: fn(&Latency) -> u64, text: fn(f64) -> String) -> Markup {
-    known(row.summary.latency.as_ref().map(|latency| figure(latency) as f64), text)
-}
-
-fn of_nanoseconds(nanoseconds: f64) -> String {
-    seconds(nanoseconds / 1e9)
+/// How long requests took.
+fn latency(row: &Row<'_>, nanoseconds: fn(Latency) -> u64) -> Markup {
+    known(row.summary.latency.map(nanoseconds).map(|ns| ns as f64), |ns| {
+        seconds(ns / 1e9)
+    })
 }
 
 /// A part of the time.

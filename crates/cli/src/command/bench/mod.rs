@@ -14,7 +14,7 @@ use seekless_lab::experiment::Experiment;
 use seekless_lab::store::{Document, MeasuringLock, Store};
 use seekless_lab::trial::Stop;
 use seekless_record::{Cache, Drop, Run};
-use seekless_report::{to_csv, to_html_as_concluded, to_markdown};
+use seekless_report::{to_csv, to_html, to_markdown};
 use seekless_results::{Origin, pool, visible};
 
 use self::asked::bench;
@@ -341,7 +341,7 @@ fn show(run: &Run, all: bool, saved: Option<&Path>, report: Option<&Path>) -> st
 /// Writes the page of a saved run beside it.
 fn report_beside(run: &Concluded, saved: &Path) -> anyhow::Result<PathBuf> {
     let written =
-        || -> anyhow::Result<()> { beside(saved)?.write(to_html_as_concluded(&run.shown, &run.alone)?.as_bytes()) };
+        || -> anyhow::Result<()> { beside(saved)?.write(to_html(&run.shown, &run.alone)?.as_bytes()) };
     written().context("the report was not written")?;
     let path = saved.with_extension("html");
     Ok(std::fs::canonicalize(&path).unwrap_or(path))
@@ -373,7 +373,7 @@ fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
         (&arguments.export_columns, |run| columns(&run.alone)),
         (&arguments.export_markdown, |run| Ok(to_markdown(&run.shown))),
         (&arguments.report, |run| {
-            Ok(to_html_as_concluded(&run.shown, &run.alone)?)
+            Ok(to_html(&run.shown, &run.alone)?)
         }),
     ];
     let mut exports: Vec<(Output, Form)> = Vec::new();
