@@ -41,20 +41,18 @@ pub(crate) fn check(run: &mut Run) -> Checked {
     if run.id.is_empty() {
         return problem("id", "is empty");
     }
-    for (index, one) in run.contests.iter().enumerate() {
-        contest(one, run).map_err(|problem| within("contests", index, problem))?;
-    }
-    for (index, one) in run.trials.iter().enumerate() {
-        trial(one, run).map_err(|problem| within("trials", index, problem))?;
-    }
-    Ok(())
+    each("contests", &run.contests, |one| contest(one, run))?;
+    each("trials", &run.trials, |one| trial(one, run))
 }
 
-fn within(list: &str, index: usize, problem: Problem) -> Problem {
-    Problem {
-        field: format!("{list}[{index}].{}", problem.field),
-        ..problem
-    }
+fn each<T>(list: &str, items: &[T], check: impl Fn(&T) -> Checked) -> Checked {
+    let mut items = items.iter().enumerate();
+    items.try_for_each(|(index, item)| {
+        check(item).map_err(|Problem { field, why }| Problem {
+            field: format!("{list}[{index}].{field}"),
+            why,
+        })
+    })
 }
 
 /// Checks fields one by one, up to the first problem.

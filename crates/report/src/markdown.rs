@@ -298,14 +298,10 @@ fn effects(page: &mut String, view: &ContestView<'_>) {
 
 /// Text in which nothing is taken for Markdown or HTML. It is on one line already.
 fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        if matches!(character, '|' | '*' | '_' | '`' | '[' | ']' | '<' | '>' | '\\') {
-            escaped.push('\\');
-        }
-        escaped.push(character);
-    }
-    escaped
+    let backslash = |character: char| r"|*_`[]<>\".contains(character).then_some('\\');
+    text.chars()
+        .flat_map(|character| backslash(character).into_iter().chain([character]))
+        .collect()
 }
 
 #[cfg(test)]

@@ -323,9 +323,8 @@ fn cautions(first: &Run, second: &Run) -> Vec<String> {
     found
 }
 
-/// One contest of a run, with its entries' samples.
+/// One contest of a run.
 struct Side<'a> {
-    contest: &'a Contest,
     judged: Judged<'a>,
     /// The first entry of each method.
     by_method: HashMap<Cow<'a, str>, usize>,
@@ -338,7 +337,6 @@ impl<'a> Side<'a> {
             by_method.entry(found.name()).or_insert(entry);
         }
         Self {
-            contest,
             judged: Judged::of(contest, trials),
             by_method,
         }
@@ -346,7 +344,7 @@ impl<'a> Side<'a> {
 
     /// The entries that were measured.
     fn measured(&self) -> impl Iterator<Item = usize> {
-        (0..self.contest.entries.len()).filter(|&entry| self.is_measured(entry))
+        (0..self.judged.samples.len()).filter(|&entry| self.is_measured(entry))
     }
 
     fn is_measured(&self, entry: usize) -> bool {
@@ -374,11 +372,11 @@ impl<'a> Side<'a> {
     }
 
     fn concluded(&self, what: fn(&Conclusion) -> &Option<String>) -> Option<String> {
-        what(self.contest.conclusion.as_ref()?).clone()
+        what(self.judged.contest.conclusion.as_ref()?).clone()
     }
 
     fn sentence(&self) -> String {
-        let conclusion = self.contest.conclusion.as_ref();
+        let conclusion = self.judged.contest.conclusion.as_ref();
         conclusion
             .map_or("nothing was concluded", |found| &found.sentence)
             .to_owned()
@@ -400,10 +398,10 @@ fn contest([first, second]: [&Run; 2], contests: [usize; 2], [one, other]: [Vec<
     common.sort_by(|one, other| seconds(one).total_cmp(&seconds(other)));
     let methods = common.iter().filter_map(|&pair| method(&sides, pair, reference));
     let storages = &second.storages;
-    let storage = &storages[now.contest.storage];
+    let storage = &storages[now.judged.contest.storage];
     ContestChange {
         contests,
-        title: title(now.contest),
+        title: title(now.judged.contest),
         storage: (storages.len() > 1).then(|| {
             format!(
                 "{} ({}, {})",
@@ -416,7 +414,11 @@ fn contest([first, second]: [&Run; 2], contests: [usize; 2], [one, other]: [Vec<
         reference: reference.map(|(entry, _)| before.judged.name(entry)),
         recommended: [0, 1].map(|side: usize| sides[side].concluded(|conclusion| &conclusion.recommended)),
         best: [0, 1].map(|side: usize| sides[side].concluded(|conclusion| &conclusion.best)),
-        sustained: now.contest.sustained.then(|| sides.each_ref().map(Side::sentence)),
+        sustained: now
+            .judged
+            .contest
+            .sustained
+            .then(|| sides.each_ref().map(Side::sentence)),
         new: only_in(now, before),
         gone: only_in(before, now),
     }
@@ -432,7 +434,7 @@ fn reference(sides: &[Side<'_>; 2], common: &[(usize, usize)]) -> Option<(usize,
     };
     let methods = common
         .iter()
-        .filter(|(one, _)| sides[0].contest.entries[*one].command().is_none());
+        .filter(|(one, _)| sides[0].judged.contest.entries[*one].command().is_none());
     // The first of the largest: max_by_key would give the last.
     methods.copied().rev().max_by_key(rounds)
 }
@@ -465,7 +467,7 @@ fn only_in(side: &Side<'_>, other: &Side<'_>) -> Vec<Availability> {
         let why = match other.by_method.get(method.as_str()) {
             None => "not part of that run".to_owned(),
             Some(&entry) if other.is_measured(entry) => return None,
-            Some(&entry) => why_missing(&other.contest.entries[entry], "no valid round"),
+            Some(&entry) => why_missing(&other.judged.contest.entries[entry], "no valid round"),
         };
         Some(Availability { method, why })
     });

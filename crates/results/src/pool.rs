@@ -30,16 +30,11 @@ pub fn pool(run: &Run, others: &[Run]) -> Run {
     let sittings = sittings(run, others);
     // Each sustained write leaves the device in another state than it found it in.
     let contests = (0..run.contests.len()).filter(|&index| !run.contests[index].sustained);
-    let all: Vec<(usize, Merged)> = contests
-        .filter_map(|index| Some((index, Merged::of(run, index, &sittings)?)))
-        .collect();
-    let mut judged: Vec<_> = all
-        .iter()
-        .map(|(_, merged)| (&merged.contest, merged.judged()))
-        .collect();
+    let all: Vec<Merged> = contests.filter_map(|index| Merged::of(run, index, &sittings)).collect();
+    let mut judged: Vec<_> = all.iter().map(Merged::judged).collect();
     tell_other_sizes(&mut judged);
-    for ((index, merged), (_, judged)) in all.iter().zip(&judged) {
-        let contest = &mut pooled.contests[*index];
+    for (merged, judged) in all.iter().zip(&judged) {
+        let contest = &mut pooled.contests[merged.index];
         if merged.has_others {
             write_down(contest, conclude_judged(judged));
             for entry in &mut contest.entries {
@@ -124,6 +119,8 @@ fn same_contest(run: &Run, contest: &Contest, other: &Run) -> Option<usize> {
 
 /// A contest with its trials of all sittings, whose rounds follow each other.
 struct Merged {
+    /// Its place in the run.
+    index: usize,
     contest: Contest,
     trials: Vec<Vec<Trial>>,
     sittings: Vec<Sitting>,
@@ -134,27 +131,30 @@ struct Merged {
 impl Merged {
     /// A contest of a run, with what other sittings have of it; `None` where nothing was measured.
     fn of(run: &Run, index: usize, sittings: &[Together<'_>]) -> Option<Self> {
+        let contest = &run.contests[index];
         let mut merged = Self {
-            contest: run.contests[index].clone(),
-            trials: Vec::new(),
+            index,
+            contest: contest.clone(),
+            trials: vec![Vec::new(); contest.entries.len()],
             sittings: Vec::new(),
             has_others: false,
         };
-        merged.trials = vec![Vec::new(); merged.contest.entries.len()];
         let mut rounds = 0;
         for together in sittings {
             let first_round = rounds;
             for &other in &together.runs {
-                let same = || same_contest(run, &run.contests[index], other);
-                let found = if std::ptr::eq(run, other) { Some(index) } else { same() };
-                let Some(found) = found else { continue };
+                let is_own = std::ptr::eq(run, other);
+                let same = || same_contest(run, contest, other);
+                let Some(found) = is_own.then_some(index).or_else(same) else {
+                    continue;
+                };
                 let begin = rounds;
                 for (entry, mut trial) in trials_of(&merged.contest.entries, other, found) {
                     trial.round = trial.round.saturating_add(begin);
                     rounds = rounds.max(trial.round.saturating_add(1));
                     merged.trials[entry].push(trial);
                 }
-                merged.has_others |= rounds > begin && !std::ptr::eq(run, other);
+                merged.has_others |= rounds > begin && !is_own;
             }
             if rounds > first_round {
                 merged.add_sitting(first_round, together.days);

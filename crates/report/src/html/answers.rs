@@ -6,12 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{Markup, html};
 use seekless_method::Operation;
 use seekless_record::OptionEffect;
-use seekless_results::ranking::PairedRatio;
 use seekless_results::statistics::median;
 use seekless_results::{ContestView, View, rate_of, short_name, sound};
 
-use super::tables::{effect_word, figure, known, plain, table};
-use super::words::{breaking, heading, speed, times, times_with_bounds};
+use super::tables::{effect_word, figure, known, plain, ratio, table};
+use super::words::{breaking, heading, speed, times};
 
 /// The section.
 pub(super) fn answers(view: &View<'_>) -> Markup {
@@ -46,7 +45,8 @@ fn best(view: &View<'_>) -> Markup {
                         (figure(&seekless_method::format_size(contest.contest.size_bytes), contest.contest.size_bytes as f64))
                         (method(contest, synchronous))
                         (method(contest, overlapping))
-                        (gain(contest, overlapping.zip(synchronous)))
+                        @let gain = overlapping.zip(synchronous).and_then(|(one, other)| contest.compare(one, other));
+                        (ratio(gain.as_ref().map(|gain| &gain.ratio)))
                     }
                 }
             }
@@ -70,14 +70,6 @@ fn method(contest: &ContestView<'_>, method: Option<&str>) -> Markup {
     html! {
         td.m { @match method { Some(method) => { (breaking(&short_name(method, contest.contest))) }, None => { "–" } } }
         (known(rate_here, |rate| speed(contest, rate)))
-    }
-}
-
-/// What overlapping takes of the time, best against best.
-fn gain(contest: &ContestView<'_>, both: Option<(&str, &str)>) -> Markup {
-    match both.and_then(|(one, other)| contest.compare(one, other)) {
-        Some(PairedRatio { ratio, .. }) => figure(&times_with_bounds(&ratio), ratio.median),
-        None => figure("–", f64::NAN),
     }
 }
 

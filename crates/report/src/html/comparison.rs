@@ -1,12 +1,11 @@
 //! The page of a comparison: the answer, what is different about the machine, and a table for each contest.
 
 use maud::{Markup, html};
-use seekless_record::Interval;
 use seekless_results::{Availability, Change, Comparison, ContestChange, MethodChange, rate, visible};
 
 use super::page::framed;
-use super::tables::{figure, table};
-use super::words::{breaking, times_with_bounds};
+use super::tables::{figure, ratio, table};
+use super::words::breaking;
 
 /// The page. Texts are made harmless where they are written: a comparison has no view.
 pub(super) fn page(comparison: &Comparison, objections: &[String]) -> Markup {
@@ -105,13 +104,6 @@ fn row(method: &MethodChange) -> Markup {
             (ratio(method.beside_reference.as_ref()))
             td { (word) }
         }
-    }
-}
-
-fn ratio(ratio: Option<&Interval>) -> Markup {
-    match ratio {
-        Some(ratio) => figure(&times_with_bounds(ratio), ratio.median),
-        None => figure("–", f64::NAN),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use seekless_record::{Entry, Latency, OptionEffect, Status};
+use seekless_record::{Entry, Interval, Latency, OptionEffect, Status};
 use seekless_results::{ContestView, Row, rate_in, short_name, three_digits};
 
 use super::words::{breaking, class, percent, seconds, spread, standing, times, times_with_bounds};
@@ -45,6 +45,14 @@ pub(super) fn figure(text: &str, value: f64) -> Markup {
 /// A cell with a figure that may not be known.
 pub(super) fn known(value: Option<f64>, text: impl Fn(f64) -> String) -> Markup {
     value.map_or_else(|| figure("–", f64::NAN), |value| figure(&text(value), value))
+}
+
+/// A cell with a ratio and its interval, where there is one.
+pub(super) fn ratio(ratio: Option<&Interval>) -> Markup {
+    ratio.map_or_else(
+        || figure("–", f64::NAN),
+        |ratio| figure(&times_with_bounds(ratio), ratio.median),
+    )
 }
 
 /// Whether a table has it, its heading, and its cell in a row.
@@ -181,7 +189,7 @@ pub(super) fn effects(contest: &ContestView<'_>, effects: &[OptionEffect]) -> Ma
             tr {
                 td.m { (effect.option) }
                 td.m { (breaking(&short_name(&effect.without, contest.contest))) }
-                (figure(&times_with_bounds(&effect.ratio), effect.ratio.median))
+                (ratio(Some(&effect.ratio)))
                 td { (effect_word(effect)) }
                 (figure(&signed_seconds(effect.cpu_seconds_difference), effect.cpu_seconds_difference))
             }

@@ -19,7 +19,7 @@ pub type Judgement = (Option<Summary>, Option<Standing>);
 
 /// A contest with its trials sorted out.
 pub(crate) struct Judged<'a> {
-    pub entries: &'a [Entry],
+    pub contest: &'a Contest,
     /// The entries' methods and plans; `None` for a command, or a method that this version does not know.
     pub methods: Vec<Option<Choice>>,
     /// The entries' trials, invalid ones included.
@@ -84,17 +84,14 @@ impl<'a> Judged<'a> {
 
     /// With the trials of each entry.
     pub fn of(contest: &'a Contest, of_entries: Vec<Vec<&'a Trial>>) -> Self {
-        let entries = contest.entries.as_slice();
-        let methods: Vec<Option<Choice>> = entries.iter().map(Entry::choice).collect();
+        let entries = &contest.entries;
         let samples = entries.iter().zip(&of_entries);
-        let samples: Vec<Samples> = samples
-            .map(|(entry, trials)| Samples::of_entry(entry, trials))
-            .collect();
+        let samples = samples.map(|(entry, trials)| Samples::of_entry(entry, trials));
         Self {
-            entries,
-            methods,
+            contest,
+            methods: entries.iter().map(Entry::choice).collect(),
+            samples: samples.collect(),
             trials: of_entries,
-            samples,
             over: None,
             behind_elsewhere: Vec::new(),
             all: OnceCell::new(),
@@ -135,7 +132,7 @@ impl<'a> Judged<'a> {
     }
 
     pub fn name(&self, entry: usize) -> String {
-        self.entries[entry].name().into_owned()
+        self.contest.entries[entry].name().into_owned()
     }
 
     pub fn is_method(&self, entry: usize) -> bool {
@@ -145,7 +142,7 @@ impl<'a> Judged<'a> {
     /// The one that leads the methods that overlap, or those that do not; one that was dropped only where all were.
     pub fn leader_where(&self, overlapping: bool) -> Option<usize> {
         let is_kind = |entry: usize| self.methods[entry].is_some_and(|method| method.is_overlapping() == overlapping);
-        let is_kept = |entry: usize| is_kind(entry) && self.entries[entry].status == Status::Measured;
+        let is_kept = |entry: usize| is_kind(entry) && self.contest.entries[entry].status == Status::Measured;
         let field = self.field()?;
         field
             .leader_of(&self.samples, is_kept)
@@ -203,7 +200,7 @@ impl<'a> Judged<'a> {
             .filter_map(|entry| Some((entry, field.costs_at_most(entry)?)))
             .collect();
         let measured =
-            (0..self.entries.len()).filter(|&entry| self.is_method(entry) && self.samples[entry].rounds() > 0);
+            (0..self.samples.len()).filter(|&entry| self.is_method(entry) && self.samples[entry].rounds() > 0);
         let are_all_known = known.len() > 1 && known.len() == measured.count();
         let equal = field
             .all_within()
@@ -378,7 +375,7 @@ pub(crate) fn conclude_judged(judged: &Judged<'_>) -> (Vec<Judgement>, Conclusio
 }
 
 /// Tells the contests of a run how their methods do at the other sizes of the same task.
-pub(crate) fn tell_other_sizes(contests: &mut [(&Contest, Judged<'_>)]) {
+pub(crate) fn tell_other_sizes(contests: &mut [Judged<'_>]) {
     let behind = |judged: &Judged<'_>| -> HashMap<String, f64> {
         let Some(field) = judged.field() else {
             return HashMap::new();
@@ -392,15 +389,17 @@ pub(crate) fn tell_other_sizes(contests: &mut [(&Contest, Judged<'_>)]) {
             .map(|(entry, log)| (judged.name(entry), log - least))
             .collect()
     };
-    let sizes: Vec<u64> = contests.iter().map(|(contest, _)| contest.size_bytes).collect();
-    if sizes.iter().all(|size| *size == sizes[0]) {
+    if contests
+        .iter()
+        .all(|judged| judged.contest.size_bytes == contests[0].contest.size_bytes)
+    {
         return;
     }
-    let all: Vec<HashMap<String, f64>> = contests.iter().map(|(_, judged)| behind(judged)).collect();
+    let all: Vec<HashMap<String, f64>> = contests.iter().map(behind).collect();
     for at in 0..contests.len() {
-        let contest = contests[at].0;
+        let contest = contests[at].contest;
         let is_other_size = |other: &usize| {
-            let other = contests[*other].0;
+            let other = contests[*other].contest;
             other.size_bytes != contest.size_bytes && other.cache == contest.cache && task(other) == task(contest)
         };
         let others: Vec<usize> = (0..contests.len()).filter(is_other_size).collect();
@@ -410,18 +409,16 @@ pub(crate) fn tell_other_sizes(contests: &mut [(&Contest, Judged<'_>)]) {
                 .filter_map(|&other| all[other].get(&*entry.name()).copied());
             mean(&known.collect::<Vec<f64>>()).unwrap_or(0.0)
         });
-        contests[at].1.behind_elsewhere = behind_elsewhere.collect();
+        contests[at].behind_elsewhere = behind_elsewhere.collect();
     }
 }
 
 /// Writes down what follows for every contest of a run.
 pub fn conclude_all(run: &mut Run) {
     let contests = run.contests.iter().zip(sorted(run));
-    let mut judged: Vec<_> = contests
-        .map(|(contest, trials)| (contest, Judged::of(contest, trials)))
-        .collect();
+    let mut judged: Vec<_> = contests.map(|(contest, trials)| Judged::of(contest, trials)).collect();
     tell_other_sizes(&mut judged);
-    let concluded: Vec<_> = judged.iter().map(|(_, judged)| conclude_judged(judged)).collect();
+    let concluded: Vec<_> = judged.iter().map(conclude_judged).collect();
     drop(judged);
     for (contest, concluded) in run.contests.iter_mut().zip(concluded) {
         write_down(contest, concluded);
