@@ -4,7 +4,6 @@
 //! stay raw pointers, and each method reads a byte once and trusts it no further than "some `u8`". What can be done with
 //! bytes that hold still (the kernels over slices) is the engine's; where two runs of bytes differ is in `difference`.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr;
@@ -12,7 +11,7 @@ use std::ptr;
 /// Part of a [`crate::Map`], for reading.
 ///
 /// Pages that the file lost since read as zeros, and [`crate::Map::faulted`] says so: ask it before believing an answer.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct MappedBytes<'a> {
     start: *const u8,
     len: usize,
@@ -68,15 +67,6 @@ impl MappedBytes<'_> {
         );
         // SAFETY: the range was checked to be within the bytes that `new`'s caller vouched for.
         unsafe { Self::new(self.start.add(range.start), range.len()) }
-    }
-
-    /// The bytes before `middle`, and those from it on.
-    ///
-    /// # Panics
-    /// Where `middle` is greater than the length.
-    #[must_use]
-    pub fn split_at(&self, middle: usize) -> (Self, Self) {
-        (self.slice(0..middle), self.slice(middle..self.len))
     }
 
     /// Copies all bytes into `target`.
@@ -163,29 +153,12 @@ unsafe fn count_raw(byte: u8, start: *const u8, end: *const u8) -> usize {
     unsafe { memchr::arch::all::memchr::One::new(byte).count_raw(start, end) }
 }
 
-impl fmt::Debug for MappedBytes<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MappedBytes")
-            .field("len", &self.len)
-            .finish_non_exhaustive()
-    }
-}
-
 /// Part of a [`crate::Map`] made for writing.
 ///
-/// Writes to pages that the file lost since go nowhere, and [`crate::Map::faulted`] says so.
-#[derive(Clone, Copy)]
-pub struct MappedBytesMut<'a> {
-    start: *mut u8,
-    len: usize,
-    map: PhantomData<&'a ()>,
-}
-
-// SAFETY: as for `MappedBytes`; writers of one range at the same time leave some of the bytes of each in the file, which is
-// what two processes writing to one file get.
-unsafe impl Send for MappedBytesMut<'_> {}
-// SAFETY: as above.
-unsafe impl Sync for MappedBytesMut<'_> {}
+/// Writes to pages that the file lost since go nowhere, and [`crate::Map::faulted`] says so. Writers of one range at the same
+/// time leave some of the bytes of each in the file, which is what two processes writing to one file get.
+#[derive(Clone, Copy, Debug)]
+pub struct MappedBytesMut<'a>(MappedBytes<'a>);
 
 impl MappedBytesMut<'_> {
     /// The `len` bytes from `start`.
@@ -193,23 +166,8 @@ impl MappedBytesMut<'_> {
     /// # Safety
     /// They must be part of a mapping that is live, writable and guarded against SIGBUS for all of the lifetime.
     pub(crate) unsafe fn new(start: *mut u8, len: usize) -> Self {
-        Self {
-            start,
-            len,
-            map: PhantomData,
-        }
-    }
-
-    /// How many bytes there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
+        // SAFETY: the caller vouches for the range; what is writable can be read.
+        Self(unsafe { MappedBytes::new(start, len) })
     }
 
     /// Overwrites all bytes with those of `source`.
@@ -217,30 +175,17 @@ impl MappedBytesMut<'_> {
     /// # Panics
     /// Where the lengths differ.
     pub fn copy_from(&self, source: &[u8]) {
-        assert_eq!(source.len(), self.len, "a copy needs equal lengths");
-        // SAFETY: both are valid for `len` bytes (`new`; the slice); they do not overlap, because no `&[u8]` is ever made
-        // over a mapping of a file.
-        unsafe { ptr::copy_nonoverlapping(source.as_ptr(), self.start, self.len) };
+        self.copy_from_mapped(MappedBytes::from(source));
     }
-}
 
-impl MappedBytesMut<'_> {
     /// Overwrites all bytes with those of another mapping, which may be of the same file.
     ///
     /// # Panics
     /// Where the lengths differ.
     pub fn copy_from_mapped(&self, source: MappedBytes<'_>) {
-        assert_eq!(source.len(), self.len, "a copy needs equal lengths");
-        // SAFETY: both are valid for `len` bytes (`new`); `copy` allows them to overlap.
-        unsafe { ptr::copy(source.start, self.start, self.len) };
-    }
-}
-
-impl fmt::Debug for MappedBytesMut<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MappedBytesMut")
-            .field("len", &self.len)
-            .finish_non_exhaustive()
+        assert_eq!(source.len, self.0.len, "a copy needs equal lengths");
+        // SAFETY: both are valid for `len` bytes, these for writing (`new`); `copy` allows them to overlap.
+        unsafe { ptr::copy(source.start, self.0.start.cast_mut(), self.0.len) };
     }
 }
 
@@ -291,8 +236,7 @@ mod tests {
     #[test]
     fn slices_and_halves_copy_their_own_bytes() {
         let content = sample(100);
-        let (low, high) = mapped(&content).split_at(30);
-        assert_eq!((low.len(), high.len()), (30, 70));
+        let high = mapped(&content).slice(30..100);
         let mut bytes = [0; 10];
         high.slice(5..15).copy_to(&mut bytes);
         assert_eq!(bytes, content[35..45]);

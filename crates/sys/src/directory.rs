@@ -8,9 +8,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RawMode};
+use rustix::io::Errno;
 
-use crate::support::Support;
+use crate::platform;
+use crate::support::{Support, attempt};
 use crate::types::{Access, Opening};
 
 /// An open directory, which need not be readable: only [`Directory::names`] and [`Directory::sync`] read it. Names are
@@ -68,16 +70,36 @@ fn time(seconds: impl TryInto<i64>, nanoseconds: impl TryInto<i64>) -> (i64, i64
 /// # Errors
 /// The system's.
 pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
-    crate::platform::open_at(rustix::fs::CWD, path, how, flags_of(how.access), 0o666)
+    open_at(rustix::fs::CWD, path, how, OFlags::empty(), 0o666)
 }
 
-fn flags_of(access: Access) -> OFlags {
-    let access = match access {
+/// Opens a file in a directory (openat(2)). A new one gets `mode`, less the umask.
+fn open_at(
+    directory: BorrowedFd<'_>,
+    path: &Path,
+    how: Opening,
+    mut flags: OFlags,
+    mode: RawMode,
+) -> io::Result<Support<File>> {
+    flags |= OFlags::CLOEXEC | OFlags::NONBLOCK;
+    flags |= match how.access {
         Access::Read => OFlags::RDONLY,
         Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
         Access::Overwrite => OFlags::RDWR,
     };
-    access | OFlags::CLOEXEC | OFlags::NONBLOCK
+    flags.set(platform::DIRECT, how.direct);
+    flags.set(platform::WRITE_THROUGH, how.write_through);
+    let absent: &[Errno] = if how.direct { &[Errno::INVAL] } else { &[] };
+    let opened = attempt(absent, "the file system has no direct I/O", || {
+        rustix::fs::openat(directory, path, flags, Mode::from_raw_mode(mode))
+    })?;
+    match opened.map(File::from) {
+        // No flag says so where `DIRECT` is none.
+        Support::Available(file) if how.direct && platform::DIRECT.is_empty() => {
+            Ok(platform::bypass_cache(&file)?.map(|()| file))
+        }
+        opened => Ok(opened),
+    }
 }
 
 impl Directory {
@@ -105,13 +127,7 @@ impl Directory {
     /// # Errors
     /// The system's; `ELOOP` for a link.
     pub fn open_file(&self, name: &OsStr, how: Opening) -> io::Result<Support<File>> {
-        crate::platform::open_at(
-            self.as_fd(),
-            name.as_ref(),
-            how,
-            flags_of(how.access) | OFlags::NOFOLLOW,
-            0o600,
-        )
+        open_at(self.as_fd(), name.as_ref(), how, OFlags::NOFOLLOW, 0o600)
     }
 
     /// The same without any wish that a file system could refuse.
@@ -128,7 +144,7 @@ impl Directory {
     /// The system's; `EEXIST` where the name is taken, by a link too.
     pub fn create_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(mode as rustix::fs::RawMode);
+        let mode = Mode::from_raw_mode(mode as RawMode);
         let file = rustix::io::retry_on_intr(|| rustix::fs::openat(&self.file, name, flags, mode))?;
         Ok(file.into())
     }
@@ -138,7 +154,7 @@ impl Directory {
     /// # Errors
     /// The system's; `EEXIST` where the name is taken.
     pub fn create_directory(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
-        rustix::fs::mkdirat(&self.file, name, Mode::from_raw_mode(mode as rustix::fs::RawMode))?;
+        rustix::fs::mkdirat(&self.file, name, Mode::from_raw_mode(mode as RawMode))?;
         self.open_directory(name)
     }
 
@@ -210,7 +226,7 @@ impl Directory {
     /// # Errors
     /// The system's; `ENOENT` where one of them is not there.
     pub fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<Support<()>> {
-        crate::platform::exchange(self.as_fd(), one, other)
+        platform::exchange(self.as_fd(), one, other)
     }
 
     /// Looks at the directory itself: fstat(2).
@@ -226,7 +242,7 @@ impl Directory {
     /// # Errors
     /// The system's.
     pub fn set_mode(&self, mode: u32) -> io::Result<()> {
-        let mode = Mode::from_raw_mode(mode as rustix::fs::RawMode);
+        let mode = Mode::from_raw_mode(mode as RawMode);
         Ok(rustix::fs::chmodat(&self.file, ".", mode, AtFlags::empty())?)
     }
 
@@ -235,7 +251,7 @@ impl Directory {
     /// # Errors
     /// The system's.
     pub fn sync(&self) -> io::Result<()> {
-        crate::platform::sync(&self.to_read()?)
+        platform::sync(&self.to_read()?)
     }
 
     fn to_read(&self) -> io::Result<File> {

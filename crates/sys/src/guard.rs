@@ -14,7 +14,18 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+// Where this thread's errno lives, which a signal handler must leave as it was.
+#[cfg(any(target_os = "illumos", target_os = "solaris"))]
+use libc::___errno as errno_location;
+#[cfg(any(target_os = "netbsd", target_os = "openbsd"))]
+use libc::__errno as errno_location;
+#[cfg(any(target_os = "linux", target_os = "dragonfly"))]
+use libc::__errno_location as errno_location;
+#[cfg(any(target_os = "macos", target_os = "freebsd"))]
+use libc::__error as errno_location;
 use libc::{c_int, c_void, siginfo_t};
+
+use crate::support::checked;
 
 /// Maps that can live at one time; the handler looks through all of them.
 const SLOTS: usize = 128;
@@ -70,18 +81,15 @@ fn current_action() -> io::Result<libc::sigaction> {
     // SAFETY: all-zero is a valid `sigaction`, here only to be overwritten.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: without a new action the call only writes the present one to `action`.
-    match unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut action) } {
-        0 => Ok(action),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut action) })?;
+    Ok(action)
 }
 
 fn set_action(action: &libc::sigaction) -> io::Result<()> {
     // SAFETY: `action` is a valid `sigaction` whose handler, if it is ours, is safe to run at any moment (`on_sigbus`).
-    match unsafe { libc::sigaction(libc::SIGBUS, action, ptr::null_mut()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(checked(unsafe {
+        libc::sigaction(libc::SIGBUS, action, ptr::null_mut())
+    })?)
 }
 
 /// One live map as the handler sees it.
@@ -89,6 +97,7 @@ fn set_action(action: &libc::sigaction) -> io::Result<()> {
 /// `version` is odd while the other fields change. The handler takes a slot whose version is even and the same before and
 /// after it read the fields; it may pass over all others, because the map in which its own thread just faulted is borrowed
 /// by that thread and so neither appears nor disappears meanwhile.
+#[derive(Debug)]
 struct Slot {
     claimed: AtomicBool,
     version: AtomicUsize,
@@ -135,6 +144,7 @@ impl Slot {
 }
 
 /// A claim to one slot of the table, held by a map for as long as it lives.
+#[derive(Debug)]
 pub(crate) struct Registration(&'static Slot);
 
 impl Registration {
@@ -198,7 +208,8 @@ fn unsupported(message: &'static str) -> io::Error {
 
 /// Runs on the thread whose access faulted, in the middle of that access.
 extern "C" fn on_sigbus(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    let errno = crate::platform::errno_location();
+    // SAFETY: always safe to call; the C library gives the address of the calling thread's own variable.
+    let errno = unsafe { errno_location() };
     // SAFETY: this thread's own errno, valid while the thread runs.
     let saved = unsafe { *errno };
     // SAFETY: the kernel passes a valid `siginfo_t` to a handler installed with SA_SIGINFO.

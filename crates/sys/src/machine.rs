@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use crate::platform::{MAX_RSS_UNIT_BYTES, peak_memory_bytes};
+use crate::support::checked;
 use crate::types::{Usage, Whose};
 
 /// Whose rights this process has: geteuid(2).
@@ -21,9 +22,7 @@ pub fn usage(whose: Whose) -> io::Result<Usage> {
     };
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: the pointer is to memory for one `rusage`, all that the call writes to.
-    if unsafe { libc::getrusage(who, usage.as_mut_ptr()) } == -1 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::getrusage(who, usage.as_mut_ptr()) })?;
     // SAFETY: the call succeeded, so it filled the struct.
     let usage = unsafe { usage.assume_init() };
     let max_rss_bytes = count(usage.ru_maxrss) * MAX_RSS_UNIT_BYTES;

@@ -2,20 +2,21 @@
 //!
 //! What the bytes are good for is in `bytes`, what happens when the file shrinks in `guard`.
 
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::ptr;
 
-use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
 
 use crate::bytes::{MappedBytes, MappedBytesMut};
 use crate::guard::Registration;
-use crate::support::Support;
+use crate::support::{Support, attempt};
 use crate::types::{MapAdvice, MapMode};
 
 /// A mapping of a range of a file; unmapped when dropped.
+#[derive(Debug)]
 pub struct Map {
     start: *mut u8,
     len: usize,
@@ -66,16 +67,25 @@ impl Map {
     /// Populating past the end of the file is no error here: whoever reads there finds out by [`Map::faulted`].
     ///
     /// # Errors
-    /// `InvalidInput` for [`MapAdvice::PopulateWrite`] on a map for reading; else those of madvise(2).
+    /// Those of madvise(2).
     pub fn advise(&self, advice: MapAdvice) -> io::Result<Support<()>> {
-        if advice == MapAdvice::PopulateWrite && self.mode == MapMode::Read {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a map for reading cannot be filled for writing",
-            ));
-        }
-        // SAFETY: `start` and `len` are this value's live mapping, shared, to which only raw pointers exist.
-        unsafe { crate::platform::advise_map(self.start.cast(), self.len, advice) }
+        let advice = match advice {
+            MapAdvice::Sequential => Some(Advice::Sequential),
+            MapAdvice::WillNeed => Some(Advice::WillNeed),
+            MapAdvice::PopulateRead => crate::platform::POPULATE_READ,
+        };
+        let Some(advice) = advice else {
+            return Ok(Support::Unavailable("a map is filled at once on Linux only"));
+        };
+        attempt(&[Errno::INVAL, Errno::NOSYS], "the kernel has no such madvise", || {
+            // SAFETY: `start` and `len` are this value's live mapping, shared, to which only raw pointers exist; no advice
+            // used here changes what is in it.
+            match unsafe { rustix::mm::madvise(self.start.cast(), self.len, advice) } {
+                // Populating ran into the end of the file.
+                Err(Errno::FAULT) => Ok(()),
+                other => other,
+            }
+        })
     }
 
     /// The bytes in `range`, counted from the map's start.
@@ -133,14 +143,5 @@ impl Drop for Map {
         // SAFETY: exactly the mapping made in `new`; all that pointed into it borrowed `self` and is gone.
         let result = unsafe { rustix::mm::munmap(self.start.cast(), self.len) };
         debug_assert!(result.is_ok(), "munmap of a map of our own fails only on a wrong range");
-    }
-}
-
-impl fmt::Debug for Map {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Map")
-            .field("len", &self.len)
-            .field("mode", &self.mode)
-            .finish_non_exhaustive()
     }
 }

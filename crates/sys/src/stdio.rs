@@ -3,11 +3,12 @@
 //! Nobody should; it is here because programs do, and so that it can be measured. The unlocked form is the function, which
 //! is called for each byte, and not the macro that some C compilers make of it.
 
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::IntoRawFd;
 use std::ptr::NonNull;
+
+use crate::support::checked;
 
 /// Whether each call takes the stream's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,7 @@ pub struct StdioFailure {
 }
 
 /// A stream over a file: fdopen(3), with the buffer that the C library chooses.
+#[derive(Debug)]
 pub struct Stdio(NonNull<libc::FILE>);
 
 // SAFETY: a stream belongs to the process, not to a thread; this value is its only owner, and every use is through `&mut`.
@@ -70,10 +72,8 @@ impl Stdio {
         let stream = Self(stream);
         let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: the stream is open until it is dropped.
-        match unsafe { libc::fseeko(stream.0.as_ptr(), offset, libc::SEEK_SET) } {
-            0 => Ok(stream),
-            _ => Err(io::Error::last_os_error()),
-        }
+        checked(unsafe { libc::fseeko(stream.0.as_ptr(), offset, libc::SEEK_SET) })?;
+        Ok(stream)
     }
 
     /// Gets up to `length` bytes and does nothing with them. Gives how many there were.
@@ -152,12 +152,6 @@ impl Drop for Stdio {
     fn drop(&mut self) {
         // SAFETY: open, and not used again; it was only read, so there is nothing that closing could lose.
         unsafe { libc::fclose(self.0.as_ptr()) };
-    }
-}
-
-impl fmt::Debug for Stdio {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stdio").finish_non_exhaustive()
     }
 }
 

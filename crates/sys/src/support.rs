@@ -59,6 +59,14 @@ pub(crate) const ABSENT_FOR_PAIR: &[Errno] = &[
     Errno::INVAL,
 ];
 
+/// What a call of the C library answered, where -1 stands for the reason in errno.
+pub(crate) fn checked<T: Copy + PartialEq + From<i8>>(answer: T) -> rustix::io::Result<()> {
+    if answer == T::from(-1) {
+        return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
+    }
+    Ok(())
+}
+
 /// Makes a call until no signal interrupts it, and reads the errnos in `absent` as "not available".
 pub(crate) fn attempt<T>(
     absent: &[Errno],

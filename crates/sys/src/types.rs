@@ -2,6 +2,7 @@
 //!
 //! All platforms share these types, so that a caller needs no `cfg` of its own.
 
+use std::ops::Range;
 use std::time::Duration;
 
 /// What a file is opened for.
@@ -50,8 +51,6 @@ pub struct Alignment {
 /// The hints of `posix_fadvise(2)`, by its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
-    /// No particular pattern: the system's default.
-    Normal,
     /// From low offsets to high.
     Sequential,
     /// In no order.
@@ -71,17 +70,6 @@ pub struct Residency {
     pub resident_bytes: u64,
     /// The file's size rounded up to whole pages, so that a file wholly in the cache has the two equal.
     pub total_bytes: u64,
-    /// Who says so.
-    pub source: ResidencySource,
-}
-
-/// The call that answered for [`Residency`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResidencySource {
-    /// cachestat(2).
-    Cachestat,
-    /// mincore(2).
-    Mincore,
 }
 
 /// One run of a file's bytes on its device, in bytes.
@@ -244,25 +232,23 @@ pub enum MapMode {
 /// The hints of madvise(2), by its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MapAdvice {
-    /// The system's default.
-    Normal,
     /// From low addresses to high.
     Sequential,
-    /// In no order.
-    Random,
     /// Soon.
     WillNeed,
     /// Fault all pages in for reading now (Linux 5.14).
     PopulateRead,
-    /// Fault all pages in for writing now (Linux 5.14).
-    PopulateWrite,
-    /// Not soon.
-    DontNeed,
 }
 
-/// Options of one request of a [`crate::Ring`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RingFlags {
+/// One request of a [`crate::Ring`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Whether it reads into the slot's buffer; otherwise it writes from there.
+    pub is_read: bool,
+    /// Where in the file.
+    pub offset: u64,
+    /// Which bytes of the slot's buffer.
+    pub range: Range<usize>,
     /// `RWF_DONTCACHE`: through the page cache, and out of it again (Linux 6.14).
     pub dontcache: bool,
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use seekless_sys::{self as sys, Ring, RingFlags, Support};
+use seekless_sys::{self as sys, Request, Ring, Support};
 
 use crate::files::read_some;
 use crate::plan::{BatchPlan, FEWEST_FOR_RING, HEAD_BYTES, READ_BYTES};
@@ -169,7 +169,13 @@ impl<const N: usize> Heads<N> {
 fn read_all<'f>(ring: &mut Ring, files: impl Iterator<Item = &'f Arc<File>>) -> Vec<Option<usize>> {
     let mut lengths = vec![None; ring.depth() as usize];
     for (slot, file) in files.enumerate() {
-        let queued = ring.submit_read(slot as u32, file, 0, 0, HEAD_BYTES, RingFlags::default());
+        let head = Request {
+            is_read: true,
+            offset: 0,
+            range: 0..HEAD_BYTES,
+            dontcache: false,
+        };
+        let queued = ring.queue(slot as u32, file, &head);
         if queued.is_err() {
             break;
         }

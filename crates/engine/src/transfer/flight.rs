@@ -5,7 +5,7 @@
 use std::io::{self, ErrorKind};
 use std::time::Instant;
 
-use seekless_sys::{Completed, Ring, RingFlags};
+use seekless_sys::{self as sys, Completed, Ring};
 
 use super::Side;
 use crate::error::Result;
@@ -36,7 +36,7 @@ pub(crate) struct Flight<'a> {
     /// The side that counts the calls and is named in errors of the ring itself.
     side: &'a Side<'a>,
     /// The same for all requests: both files of an operation have its method.
-    flags: RingFlags,
+    dontcache: bool,
     calls_before: u64,
     requests: Vec<Request<'a>>,
     free: Vec<u32>,
@@ -90,9 +90,7 @@ impl<'a> Flight<'a> {
         };
         Self {
             side,
-            flags: RingFlags {
-                dontcache: side.method.options().cache() == CachePolicy::DontCache,
-            },
+            dontcache: side.method.options().cache() == CachePolicy::DontCache,
             calls_before: ring.calls(),
             requests: vec![idle; ring.depth() as usize],
             free: (0..ring.depth()).rev().collect(),
@@ -158,18 +156,23 @@ impl<'a> Flight<'a> {
     pub fn request_rest(&mut self, slot: u32) -> Result<()> {
         let request = &self.requests[slot as usize];
         let (side, at) = (request.side, request.at());
-        let (done, missing) = (request.done, request.asked - request.done);
-        let (action, queued) = if request.is_read {
-            if request.is_at_end() {
-                return Err(side.resized(at));
-            }
-            let queued = self.ring.submit_read(slot, &side.file, at, done, missing, self.flags);
-            ("starting to read", queued)
-        } else {
-            let queued = self.ring.submit_write(slot, &side.file, at, done, missing, self.flags);
-            ("starting to write", queued)
+        if request.is_read && request.is_at_end() {
+            return Err(side.resized(at));
+        }
+        let rest = sys::Request {
+            is_read: request.is_read,
+            offset: at,
+            range: request.done..request.asked,
+            dontcache: self.dontcache,
         };
-        queued.map_err(|error| side.failed_at(action, at, error))
+        self.ring.queue(slot, &side.file, &rest).map_err(|error| {
+            let action = if rest.is_read {
+                "starting to read"
+            } else {
+                "starting to write"
+            };
+            side.failed_at(action, at, error)
+        })
     }
 
     /// Submits what is queued. Without it, nothing is in flight before the next wait.

@@ -5,7 +5,26 @@ use std::os::unix::fs::FileExt;
 use super::*;
 
 const BLOCK: usize = 16 << 10;
-const PLAIN: RingFlags = RingFlags { dontcache: false };
+const READ: Request = Request {
+    is_read: true,
+    offset: 0,
+    range: 0..BLOCK,
+    dontcache: false,
+};
+
+fn read_at(offset: usize) -> Request {
+    let offset = offset as u64;
+    Request { offset, ..READ }
+}
+
+fn write(offset: u64, range: Range<usize>) -> Request {
+    Request {
+        is_read: false,
+        offset,
+        range,
+        ..READ
+    }
+}
 
 fn ring(depth: u32) -> Option<Ring> {
     match Ring::new(depth, BLOCK, 4096).unwrap() {
@@ -33,8 +52,7 @@ fn a_file_read_at_depth_four_is_the_file() {
     let mut at = [0; 4];
     for slot in 0..ring.depth() {
         at[slot as usize] = offsets.next().unwrap();
-        ring.submit_read(slot, &file, at[slot as usize] as u64, 0, BLOCK, PLAIN)
-            .unwrap();
+        ring.queue(slot, &file, &read_at(at[slot as usize])).unwrap();
     }
     assert_eq!(ring.in_flight(), 4);
     while ring.in_flight() > 0 {
@@ -43,7 +61,7 @@ fn a_file_read_at_depth_four_is_the_file() {
         seen[offset..offset + read].copy_from_slice(&ring.buffer(slot)[..read]);
         if let Some(next) = offsets.next() {
             at[slot as usize] = next;
-            ring.submit_read(slot, &file, next as u64, 0, BLOCK, PLAIN).unwrap();
+            ring.queue(slot, &file, &read_at(next)).unwrap();
         }
     }
     assert_eq!(seen, content);
@@ -55,9 +73,13 @@ fn part_of_a_buffer_is_written_and_read_back_behind_it() {
     let Some(mut ring) = ring(1) else { return };
     let file = Arc::new(tempfile::tempfile().unwrap());
     ring.buffer_mut(0)[100..105].copy_from_slice(b"hello");
-    ring.submit_write(0, &file, 7, 100, 5, PLAIN).unwrap();
+    ring.queue(0, &file, &write(7, 100..105)).unwrap();
     assert_eq!(ring.wait().unwrap().result.unwrap(), 5);
-    ring.submit_read(0, &file, 8, BLOCK - 10, 10, PLAIN).unwrap();
+    let behind = Request {
+        range: BLOCK - 10..BLOCK,
+        ..read_at(8)
+    };
+    ring.queue(0, &file, &behind).unwrap();
     assert_eq!(ring.wait().unwrap().result.unwrap(), 4);
     assert_eq!(&ring.buffer(0)[BLOCK - 10..BLOCK - 6], b"ello");
 }
@@ -67,7 +89,7 @@ fn a_requests_error_is_its_own() {
     let Some(mut ring) = ring(2) else { return };
     let path = tempfile::NamedTempFile::new().unwrap();
     let unwritable = Arc::new(File::open(path.path()).unwrap());
-    ring.submit_write(1, &unwritable, 0, 0, 10, PLAIN).unwrap();
+    ring.queue(1, &unwritable, &write(0, 0..10)).unwrap();
     let done = ring.wait().unwrap();
     assert_eq!(
         (done.slot, done.result.unwrap_err().raw_os_error()),
@@ -79,8 +101,11 @@ fn a_requests_error_is_its_own() {
 fn uncached_requests_work_or_name_the_lack() {
     let Some(mut ring) = ring(1) else { return };
     let (file, content) = sample_file();
-    ring.submit_read(0, &file, 0, 0, BLOCK, RingFlags { dontcache: true })
-        .unwrap();
+    let uncached = Request {
+        dontcache: true,
+        ..READ
+    };
+    ring.queue(0, &file, &uncached).unwrap();
     match ring.wait().unwrap().result {
         Ok(read) => assert_eq!(ring.buffer(0)[..read], content[..read]),
         Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP)),
@@ -96,17 +121,17 @@ fn misuse_is_an_error() {
     assert_eq!(Ring::new(1, 0, 4096).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     let Some(mut ring) = ring(1) else { return };
     let (file, _) = sample_file();
-    let mut refused = |slot, start, len| {
-        let error = ring.submit_read(slot, &file, 0, start, len, PLAIN).unwrap_err();
+    let mut refused = |slot, range| {
+        let error = ring.queue(slot, &file, &Request { range, ..READ }).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     };
-    refused(1, 0, 1);
-    refused(0, 1, BLOCK);
-    refused(0, usize::MAX, 2);
+    refused(1, 0..1);
+    refused(0, 1..BLOCK + 1);
+    refused(0, BLOCK..usize::MAX);
     assert_eq!(ring.wait().unwrap_err().kind(), io::ErrorKind::InvalidInput);
-    ring.submit_read(0, &file, 0, 0, BLOCK, PLAIN).unwrap();
+    ring.queue(0, &file, &READ).unwrap();
     assert_eq!(
-        ring.submit_read(0, &file, 0, 0, BLOCK, PLAIN).unwrap_err().kind(),
+        ring.queue(0, &file, &READ).unwrap_err().kind(),
         io::ErrorKind::InvalidInput
     );
 }
@@ -117,8 +142,7 @@ fn dropping_a_busy_ring_waits_for_it() {
     for _ in 0..20 {
         let Some(mut ring) = ring(8) else { return };
         for slot in 0..8 {
-            ring.submit_read(slot, &file, u64::from(slot) * BLOCK as u64, 0, BLOCK, PLAIN)
-                .unwrap();
+            ring.queue(slot, &file, &read_at(slot as usize * BLOCK)).unwrap();
         }
         ring.wait().unwrap();
     }
@@ -128,7 +152,7 @@ fn dropping_a_busy_ring_waits_for_it() {
 fn a_buffer_is_out_of_reach_in_flight() {
     let Some(mut ring) = ring(1) else { return };
     let (file, _) = sample_file();
-    ring.submit_read(0, &file, 0, 0, BLOCK, PLAIN).unwrap();
+    ring.queue(0, &file, &READ).unwrap();
     let reach = std::panic::AssertUnwindSafe(|| ring.buffer(0).len());
     assert!(std::panic::catch_unwind(reach).is_err());
 }

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
 
 use rustix::io::Errno;
 
@@ -56,16 +55,6 @@ pub fn clone_file(src: &File, dst: &File) -> io::Result<Support<()>> {
             other => other,
         },
     )
-}
-
-/// Makes `dst`, which must not exist, a clone of `src`; only macOS has this call (clonefile(2)), see [`clone_file`].
-pub fn clone_path(_src: &Path, _dst: &Path) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("clonefile exists on macOS only"))
-}
-
-/// Copies the data of `src` into `dst`; only macOS has this call (fcopyfile(3)).
-pub fn copy_path_data(_src: &File, _dst: &File) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("fcopyfile exists on macOS only"))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
 
-use crate::attributes::attributes;
+use crate::shared::attributes;
 use crate::support::Support;
 use crate::types::ExtendedAttributes;
 

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{Getter, opcode};
 
 use super::machine::magic;
-use crate::support::{ABSENT, Support, attempt};
+use crate::support::{ABSENT, Support, attempt, checked};
 use crate::types::{Extent, ExtentFlags};
 
 /// Extents asked for in one call: 14 KiB of answers.
@@ -18,6 +18,7 @@ const FIEMAP_FLAG_SYNC: u32 = 1;
 
 /// linux/fiemap.h, `struct fiemap` without its flexible array; its size is part of the request's number.
 #[repr(C)]
+#[derive(Default)]
 struct FiemapHeader {
     start: u64,
     length: u64,
@@ -29,7 +30,7 @@ struct FiemapHeader {
 
 /// linux/fiemap.h, `struct fiemap_extent`.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct FiemapExtent {
     logical: u64,
     physical: u64,
@@ -121,7 +122,10 @@ impl BtrfsInfo {
 
 fn all_extents(file: &File, flags: u32) -> io::Result<Support<Vec<Extent>>> {
     let mut found: Vec<Extent> = Vec::new();
-    let mut page = empty_page();
+    let mut page = Box::new(Fiemap {
+        header: FiemapHeader::default(),
+        extents: [FiemapExtent::default(); PAGE_EXTENTS],
+    });
     let mut start = 0;
     loop {
         match fetch_page(file, start, flags, &mut page)? {
@@ -148,46 +152,23 @@ fn all_extents(file: &File, flags: u32) -> io::Result<Support<Vec<Extent>>> {
     Ok(Support::Available(found))
 }
 
-fn empty_page() -> Box<Fiemap> {
-    const NONE: FiemapExtent = FiemapExtent {
-        logical: 0,
-        physical: 0,
-        length: 0,
-        reserved64: [0; 2],
-        flags: 0,
-        reserved: [0; 3],
-    };
-    Box::new(Fiemap {
-        header: request(0, 0),
-        extents: [NONE; PAGE_EXTENTS],
-    })
-}
-
-fn request(start: u64, flags: u32) -> FiemapHeader {
-    FiemapHeader {
-        start,
-        length: u64::MAX - start,
-        flags,
-        mapped_extents: 0,
-        extent_count: PAGE_EXTENTS as u32,
-        reserved: 0,
-    }
-}
-
 fn fetch_page(file: &File, start: u64, flags: u32, page: &mut Fiemap) -> io::Result<Support<()>> {
     const FS_IOC_FIEMAP: rustix::ioctl::Opcode = opcode::read_write::<FiemapHeader>(b'f', 11);
     // EBADR: the file system knows FIEMAP, but not with this flag.
     let absent = [ABSENT, &[Errno::BADR]].concat();
     attempt(&absent, "the file system does not tell where data lies", || {
-        page.header = request(start, flags);
+        page.header = FiemapHeader {
+            start,
+            length: u64::MAX - start,
+            flags,
+            extent_count: PAGE_EXTENTS as u32,
+            ..FiemapHeader::default()
+        };
         // SAFETY: `page` is laid out as `struct fiemap` followed by as many extents as `extent_count` says, which is all
         // that the kernel writes to; `file` keeps the descriptor open.
         #[allow(clippy::cast_lossless, reason = "musl's ioctl takes a narrower number")]
-        let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut *page) };
-        match result {
-            -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
-            _ => Ok(()),
-        }
+        let answer = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut *page) };
+        checked(answer)
     })
 }
 

@@ -3,16 +3,16 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FallocateFlags, IFlags, Mode, OFlags, RawMode, RenameFlags, StatxAttributes, StatxFlags};
+use rustix::fs::{AtFlags, FallocateFlags, IFlags, Mode, OFlags, StatxAttributes, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::ioctl::{Getter, Setter, opcode};
 
 use crate::directory::Directory;
 use crate::support::{ABSENT, Support, attempt};
-use crate::types::{Alignment, Opening};
+use crate::types::Alignment;
 
 /// statx(2) `STATX_DIOALIGN` (Linux 6.1), which rustix does not name.
 const STATX_DIOALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2000);
@@ -20,33 +20,9 @@ const STATX_DIOALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2000);
 const RWF_DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 
 /// open(2) `O_DSYNC`. rustix's `DSYNC` is `O_SYNC`, which writes the file's times through as well.
-const O_DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
-
-/// Opens a file in a directory (openat(2)), never leaking it into child processes nor waiting for another end. A new
-/// one gets `mode`, less the umask.
-pub(crate) fn open_at(
-    directory: BorrowedFd<'_>,
-    path: &Path,
-    how: Opening,
-    mut flags: OFlags,
-    mode: RawMode,
-) -> io::Result<Support<File>> {
-    flags.set(OFlags::DIRECT, how.direct);
-    flags.set(O_DSYNC, how.write_through);
-    let absent: &[Errno] = if how.direct { &[Errno::INVAL] } else { &[] };
-    let file = attempt(absent, "the file system has no direct I/O", || {
-        rustix::fs::openat(directory, path, flags, Mode::from_raw_mode(mode))
-    })?;
-    Ok(file.map(File::from))
-}
-
-/// Exchanges two names in a directory: renameat2(2) `RENAME_EXCHANGE`.
-pub(crate) fn exchange(directory: BorrowedFd<'_>, one: &OsStr, other: &OsStr) -> io::Result<Support<()>> {
-    let absent = [ABSENT, &[Errno::INVAL]].concat();
-    attempt(&absent, "the file system cannot exchange two names", || {
-        rustix::fs::renameat_with(directory, one, directory, other, RenameFlags::EXCHANGE)
-    })
-}
+pub(crate) const WRITE_THROUGH: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
+/// open(2) `O_DIRECT`.
+pub(crate) const DIRECT: OFlags = OFlags::DIRECT;
 
 /// Makes a file without a name in `directory`, of which nothing is left when it is closed: open(2) `O_TMPFILE`. With it
 /// comes a path that leads to it while it is open (proc(5)).
@@ -245,11 +221,6 @@ pub fn extend(file: &File, bytes: u64) -> io::Result<Support<()>> {
     allocate(file, bytes.saturating_sub(1), bytes.min(1))
 }
 
-/// Brings the file's data and metadata to the device: fsync(2).
-pub fn sync(file: &File) -> io::Result<()> {
-    Ok(rustix::io::retry_on_intr(|| rustix::fs::fsync(file))?)
-}
-
 /// Brings everything of the file's file system to its device: syncfs(2).
 pub fn sync_file_system(file: &File) -> io::Result<Support<()>> {
     attempt(ABSENT, "the kernel has no syncfs", || rustix::fs::syncfs(file))
@@ -290,7 +261,8 @@ mod tests {
 
     use super::*;
     use crate::directory::open;
-    use crate::types::Access;
+    use crate::platform::sync;
+    use crate::types::{Access, Opening};
 
     #[test]
     fn open_creates_overwrites_and_reads() {
@@ -315,7 +287,7 @@ mod tests {
         assert!(read.write_at(b"y", 0).is_err());
         let status = rustix::fs::fcntl_getfl(&over).unwrap();
         let synced = status & OFlags::from_bits_retain(libc::O_SYNC as u32);
-        assert_eq!(synced, O_DSYNC, "O_SYNC is more than writing the data through");
+        assert_eq!(synced, WRITE_THROUGH, "O_SYNC is more than writing the data through");
         assert_eq!(std::fs::read(&path).unwrap(), b"01xx456789");
         assert_eq!(
             open(&path, Opening::plain(Access::CreateNew)).unwrap_err().kind(),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 
-use crate::support::{ABSENT, Support, attempt};
+use crate::support::{ABSENT, Support, attempt, checked};
 use crate::types::LeaseKind;
 
 /// Where the first hole at or after `offset` begins; what lies behind the end of the file counts as one: lseek(2)
@@ -95,10 +95,7 @@ fn ask_for_lease(file: &File, kind: libc::c_int) -> io::Result<Support<()>> {
             // SAFETY: F_SETSIG takes an integer; `file` keeps the descriptor open.
             unsafe { libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) };
             // SAFETY: F_SETLEASE takes an integer; as above.
-            match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) } {
-                -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
-                _ => Ok(()),
-            }
+            checked(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) })
         },
     )
 }

@@ -5,17 +5,16 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::fs::StatVfsMountFlags;
-use rustix::io::Errno;
 use rustix::mm::Advice;
 
-use crate::support::{Support, attempt};
-use crate::types::{FileSystem, MapAdvice, Memory, ProcessIo};
-
-/// getrusage(2) counts `ru_maxrss` in KiB here.
-pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1024;
+use crate::support::{Support, checked};
+use crate::types::{FileSystem, Memory, ProcessIo};
 
 /// The flag of mmap(2) for memory that is not set aside: zero pages for a whole file must not fail for want of swap.
 pub(crate) const MAP_NORESERVE: libc::c_int = libc::MAP_NORESERVE;
+
+/// The advice of madvise(2) that faults pages in for reading (Linux 5.14).
+pub(crate) const POPULATE_READ: Option<Advice> = Some(Advice::LinuxPopulateRead);
 
 /// What a file system promises about its files.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -156,17 +155,14 @@ pub fn die_with_parent() -> io::Result<Support<()>> {
 pub fn lower_priority() -> io::Result<Support<()>> {
     rustix::process::setpriority_process(None, LOWEST_PRIORITY)?;
     // SAFETY: the call takes three integers and touches no memory of this process.
-    let result = unsafe {
+    checked(unsafe {
         libc::syscall(
             libc::SYS_ioprio_set,
             IOPRIO_WHO_PROCESS,
             0,
             IOPRIO_BEST_EFFORT | IOPRIO_LOWEST,
         )
-    };
-    if result == -1 {
-        return Err(io::Error::last_os_error());
-    }
+    })?;
     Ok(Support::Available(()))
 }
 
@@ -219,30 +215,6 @@ fn proc_fields<const N: usize>(path: &str, names: [&str; N]) -> io::Result<Suppo
     Ok(Support::Available(numbers))
 }
 
-/// madvise(2) for [`crate::Map`].
-///
-/// # Safety
-/// `address` and `len` are a live mapping of a file, shared, to which no references exist.
-pub(crate) unsafe fn advise_map(address: *mut libc::c_void, len: usize, advice: MapAdvice) -> io::Result<Support<()>> {
-    let advice = match advice {
-        MapAdvice::Normal => Advice::Normal,
-        MapAdvice::Sequential => Advice::Sequential,
-        MapAdvice::Random => Advice::Random,
-        MapAdvice::WillNeed => Advice::WillNeed,
-        MapAdvice::PopulateRead => Advice::LinuxPopulateRead,
-        MapAdvice::PopulateWrite => Advice::LinuxPopulateWrite,
-        MapAdvice::DontNeed => Advice::LinuxDontNeed,
-    };
-    attempt(&[Errno::INVAL, Errno::NOSYS], "the kernel has no such madvise", || {
-        // SAFETY: the caller vouches for the range; of a shared file mapping no advice used here changes the contents.
-        match unsafe { rustix::mm::madvise(address, len, advice) } {
-            // Populating ran into the end of the file: whoever reads there finds out by the guard.
-            Err(Errno::FAULT) => Ok(()),
-            other => other,
-        }
-    })
-}
-
 /// Asks for huge pages where a buffer will be: at its first touch 2 MiB came in 0.11 ms so, and in 1.0 ms by pages of 4K. Where
 /// there are none it stays as it is.
 ///
@@ -251,12 +223,6 @@ pub(crate) unsafe fn advise_map(address: *mut libc::c_void, len: usize, advice: 
 pub(crate) unsafe fn prefer_huge_pages(address: *mut libc::c_void, len: usize) {
     // SAFETY: the caller vouches for the range; the advice does not change what is in memory.
     let _ = unsafe { rustix::mm::madvise(address, len, Advice::LinuxHugepage) };
-}
-
-/// Where this thread's errno lives, for a signal handler that must leave it as it was.
-pub(crate) fn errno_location() -> *mut libc::c_int {
-    // SAFETY: always safe to call; the C library gives the address of the calling thread's own variable.
-    unsafe { libc::__errno_location() }
 }
 
 #[cfg(test)]

@@ -1,13 +1,23 @@
-//! Extended attributes, whose number and length may change while they are read: the same calls on Linux and macOS.
+//! The same calls on Linux and macOS: extended attributes, whose number and length may change while they are read, and
+//! exchanging names.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use rustix::fs::RenameFlags;
 use rustix::io::{Errno, Result};
 
-use crate::support::Support;
+use crate::support::{ABSENT, Support, attempt};
 use crate::types::ExtendedAttributes;
+
+/// Exchanges two names in a directory: renameat2(2) `RENAME_EXCHANGE`, on macOS `renameatx_np(2)` `RENAME_SWAP`.
+pub(crate) fn exchange(directory: BorrowedFd<'_>, one: &OsStr, other: &OsStr) -> io::Result<Support<()>> {
+    let absent = [ABSENT, &[Errno::INVAL]].concat();
+    attempt(&absent, "the file system cannot exchange two names", || {
+        rustix::fs::renameat_with(directory, one, directory, other, RenameFlags::EXCHANGE)
+    })
+}
 
 /// The extended attributes of an open file, sorted by name: flistxattr(2), fgetxattr(2). None where the file system has none.
 pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<ExtendedAttributes>> {

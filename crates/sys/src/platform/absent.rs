@@ -1,0 +1,447 @@
+//! What a platform may lack: the functions of `linux` and `macos`, which say here that there is no such thing.
+//!
+//! A platform passes all of them on, and its own take the place of those that it has.
+
+#![allow(
+    dead_code,
+    clippy::unnecessary_wraps,
+    reason = "a platform's own functions take the place of these, and have answers of these types"
+)]
+
+use std::convert::Infallible;
+use std::ffi::{CStr, OsStr};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Dir, FileType, OFlags};
+
+use crate::buffer::Buffer;
+use crate::directory::Directory;
+use crate::support::Support;
+use crate::types::{
+    Advice, Alignment, Completed, ExtendedAttributes, Extent, LeaseKind, Memory, ProcessIo, Request, Residency,
+};
+
+const MISSING: &str = "not used on this system";
+
+/// getrusage(2) counts `ru_maxrss` in KiB on Linux and the BSDs.
+pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1024;
+
+/// Memory is not set aside for maps on FreeBSD, so mmap(2) has no flag against it.
+pub(crate) const MAP_NORESERVE: libc::c_int = 0;
+
+/// No flag of open(2) goes past the page cache.
+pub(crate) const DIRECT: OFlags = OFlags::empty();
+
+/// The flag of open(2) by which each write returns with its data on the device.
+pub(crate) const WRITE_THROUGH: OFlags = OFlags::SYNC;
+
+/// Maps are filled at once on Linux only.
+pub(crate) const POPULATE_READ: Option<rustix::mm::Advice> = None;
+
+/// `Unavailable`: direct I/O is not used here.
+pub(crate) fn bypass_cache(_file: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("direct I/O is not used on this system"))
+}
+
+/// `Unavailable`: direct I/O is not used here.
+pub fn direct_alignment(_file: &File) -> io::Result<Support<Alignment>> {
+    Ok(Support::Unavailable("direct I/O is not used on this system"))
+}
+
+/// `Unavailable`: Linux and macOS only.
+pub(crate) fn exchange(_directory: BorrowedFd<'_>, _one: &OsStr, _other: &OsStr) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux only.
+pub fn die_with_parent() -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("processes end with their parent on Linux only"))
+}
+
+/// `Unavailable`: priorities are left as they are.
+pub fn lower_priority() -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// getrusage(2) is all there is.
+pub(crate) fn peak_memory_bytes() -> Option<u64> {
+    None
+}
+
+/// `Unavailable`: Linux and macOS only.
+pub fn process_io() -> io::Result<Support<ProcessIo>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux and macOS only.
+pub fn memory() -> io::Result<Support<Memory>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: Linux only.
+pub fn file_system_uuid(_file: &File) -> io::Result<Support<Vec<u8>>> {
+    Ok(Support::Unavailable("the UUID of a file system is read on Linux only"))
+}
+
+/// No: what the file system is cannot be told.
+pub fn inodes_identify(_file: impl AsFd) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// `Unavailable`: `posix_fadvise(2)` is used on Linux and FreeBSD.
+pub fn advise(_file: &File, _advice: Advice, _offset: u64, _len: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("there is no posix_fadvise"))
+}
+
+/// `Unavailable`: there is no readahead(2); see [`read_advice`].
+pub fn readahead(_file: &File, _offset: u64, _len: usize) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("readahead exists on Linux only"))
+}
+
+/// Switches the system's own read-ahead on; only macOS has it per file (`F_RDAHEAD`).
+pub fn enable_read_ahead(_file: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("read-ahead is switched per file on macOS only"))
+}
+
+/// Starts fetching a range; only macOS has this call (`F_RDADVISE`), see [`readahead`].
+pub fn read_advice(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("read advice exists on macOS only"))
+}
+
+/// `Unavailable`: nothing tells here what the cache holds.
+pub fn residency(_file: &File) -> io::Result<Support<Residency>> {
+    Ok(Support::Unavailable("what is cached cannot be told on this system"))
+}
+
+/// `Unavailable`: Linux only.
+pub fn unwritten_bytes(_file: &File) -> io::Result<Support<u64>> {
+    Ok(Support::Unavailable("what is to be written back is told on Linux only"))
+}
+
+/// `Unavailable`: Linux only.
+pub fn drop_system_caches() -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: there is no `RWF_DONTCACHE`.
+pub fn read_at_dontcache(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::Result<Support<usize>> {
+    Ok(Support::Unavailable(
+        "uncached reads through the cache exist on Linux only",
+    ))
+}
+
+/// `Unavailable`: there is no `RWF_NOWAIT`.
+pub fn read_at_nowait(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::Result<Support<Option<usize>>> {
+    Ok(Support::Unavailable("reads that do not wait exist on Linux only"))
+}
+
+/// `Unavailable`: there is no `RWF_DONTCACHE`.
+pub fn write_at_dontcache(_file: &File, _bytes: &[u8], _offset: u64) -> io::Result<Support<usize>> {
+    Ok(Support::Unavailable(
+        "uncached writes through the cache exist on Linux only",
+    ))
+}
+
+/// `Unavailable`: Linux and macOS only.
+pub fn allocate(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: no call makes a file longer that could not make it shorter.
+pub fn extend(_file: &File, _bytes: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("there is no call that only makes a file longer"))
+}
+
+/// Brings the file's data and metadata to the device: fsync(2).
+pub fn sync(file: &File) -> io::Result<()> {
+    Ok(rustix::io::retry_on_intr(|| rustix::fs::fsync(file))?)
+}
+
+/// `Unavailable`: Linux only.
+pub fn sync_file_system(_file: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("one file system alone is synced on Linux only"))
+}
+
+/// `Unavailable`: Linux only.
+pub fn copy_file_range(
+    _src: &File,
+    _src_offset: u64,
+    _dst: &File,
+    _dst_offset: u64,
+    _len: usize,
+) -> io::Result<Support<usize>> {
+    Ok(Support::Unavailable("copy_file_range is used on Linux only"))
+}
+
+/// `Unavailable`: writes to sockets only.
+pub fn sendfile(_src: &File, _src_offset: u64, _dst: &File, _len: usize) -> io::Result<Support<usize>> {
+    Ok(Support::Unavailable("sendfile writes to files on Linux only"))
+}
+
+/// `Unavailable`: macOS clones files by path, see [`clone_path`].
+pub fn clone_file(_src: &File, _dst: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("open files are cloned on Linux only"))
+}
+
+/// Makes `dst`, which must not exist, a clone of `src`; only macOS has this call (clonefile(2)), see [`clone_file`].
+pub fn clone_path(_src: &Path, _dst: &Path) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("clonefile exists on macOS only"))
+}
+
+/// Copies the data of `src` into `dst`; only macOS has this call (fcopyfile(3)).
+pub fn copy_path_data(_src: &File, _dst: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("fcopyfile exists on macOS only"))
+}
+
+/// `Unavailable`: Linux only.
+pub fn extents(_file: &File) -> io::Result<Support<Vec<Extent>>> {
+    Ok(Support::Unavailable("where data lies is told on Linux only"))
+}
+
+/// `Unavailable`: Linux only.
+pub fn extents_as_known(_file: &File) -> io::Result<Support<Vec<Extent>>> {
+    Ok(Support::Unavailable("where data lies is told on Linux only"))
+}
+
+/// No: where data lies is not told here.
+pub fn is_one_address_space(_file: &File) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// `Unavailable`: Linux only.
+pub fn next_hole(_file: &File, _offset: u64) -> io::Result<Support<u64>> {
+    Ok(Support::Unavailable("holes are looked for on Linux only"))
+}
+
+/// `Unavailable`: Linux only.
+pub fn next_data(_file: &File, _offset: u64) -> io::Result<Support<Option<u64>>> {
+    Ok(Support::Unavailable("holes are looked for on Linux only"))
+}
+
+/// `Unavailable`: Linux only.
+pub fn collapse_range(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("ranges are cut out of files on Linux only"))
+}
+
+/// `Unavailable`: Linux only.
+pub fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("holes are punched on Linux only"))
+}
+
+/// `Unavailable`: Linux only.
+pub fn take_lease(_file: &File, _kind: LeaseKind) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable("leases exist on Linux only"))
+}
+
+/// Never: there is none to take.
+#[must_use]
+pub fn holds_lease(_file: &File, _kind: LeaseKind) -> bool {
+    false
+}
+
+/// Nothing: there is none to end.
+pub fn end_lease(_file: &File) {}
+
+/// No: there are no leases here.
+pub fn leases_bind_all_writers(_file: impl AsFd) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Not told: who asks opens the file and tries.
+#[must_use]
+pub fn is_locked(_device: u64, _inode: u64) -> bool {
+    false
+}
+
+/// `Unavailable`: Linux only.
+pub fn unnamed_file(_directory: &Directory) -> io::Result<Support<(File, PathBuf)>> {
+    Ok(Support::Unavailable("files without a name exist on Linux only"))
+}
+
+/// Never called: there is no file without a name.
+pub fn name_file(_unnamed: &Path, _directory: &Directory, _name: &OsStr) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// No: files have capabilities on Linux only.
+#[must_use]
+pub fn has_capabilities(_file: &File) -> bool {
+    false
+}
+
+/// `Unavailable`: flags of files are other systems' own.
+pub fn protection(_path: &Path) -> io::Result<Support<Option<&'static str>>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// Nothing to copy: flags of inodes are known on Linux only.
+pub fn copy_inode_flags(_from: &File, _to: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// `Unavailable`: those of other systems have other names and calls.
+pub fn extended_attributes(_file: BorrowedFd<'_>) -> io::Result<Support<ExtendedAttributes>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`: there is no call relative to a directory.
+pub fn extended_attributes_at(_directory: BorrowedFd<'_>, _name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
+    Ok(Support::Unavailable(
+        "those of links and devices cannot be asked for here",
+    ))
+}
+
+/// `Unavailable`, as extended attributes are.
+pub fn set_extended_attribute(_file: BorrowedFd<'_>, _name: &CStr, _value: &[u8]) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// `Unavailable`, as extended attributes are.
+pub fn remove_extended_attribute(_file: BorrowedFd<'_>, _name: &CStr) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
+/// Tells all entries of an open directory with inode and type, from the beginning, but for `.` and `..`: readdir(3).
+/// `None`, as there are no more.
+pub fn list_entries(directory: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, FileType)) -> io::Result<Option<u64>> {
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name != c"." && name != c".." {
+            each(name, entry.ino(), entry.file_type());
+        }
+    }
+    Ok(None)
+}
+
+/// Huge pages are not asked for here.
+///
+/// # Safety
+/// None needed; Linux needs the range to be memory of the caller's own.
+pub(crate) unsafe fn prefer_huge_pages(_address: *mut libc::c_void, _len: usize) {}
+
+/// The buffer of splice(2), which this platform lacks: there is no value of this type.
+#[derive(Debug)]
+pub struct Pipe(Infallible);
+
+impl Pipe {
+    /// Always `Unavailable` here.
+    pub fn new(_capacity_bytes: usize) -> io::Result<Support<Self>> {
+        Ok(Support::Unavailable("splice exists on Linux only"))
+    }
+
+    /// The bytes that fit in.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        match self.0 {}
+    }
+
+    /// Moves bytes of a file into the pipe.
+    pub fn fill(&self, _src: &File, _offset: u64, _len: usize) -> io::Result<Support<usize>> {
+        match self.0 {}
+    }
+
+    /// Moves bytes out of the pipe into a file.
+    pub fn drain(&self, _dst: &File, _offset: u64, _len: usize) -> io::Result<Support<usize>> {
+        match self.0 {}
+    }
+}
+
+/// A ring of `io_uring`, which this platform lacks: there is no value of this type.
+#[derive(Debug)]
+pub struct Ring(Infallible);
+
+impl Ring {
+    /// Always `Unavailable` here.
+    pub fn new(_depth: u32, _buffer_bytes: usize, _align: usize) -> io::Result<Support<Self>> {
+        Ok(Support::Unavailable("io_uring exists on Linux only"))
+    }
+
+    /// How many slots there are.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        match self.0 {}
+    }
+
+    /// Queues a request.
+    pub fn queue(&mut self, _slot: u32, _file: &Arc<File>, _request: &Request) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    /// Submits what is queued.
+    pub fn submit(&mut self) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    /// Waits for a request.
+    pub fn wait(&mut self) -> io::Result<Completed> {
+        match self.0 {}
+    }
+
+    /// A slot's buffer.
+    #[must_use]
+    pub fn buffer(&self, _slot: u32) -> &[u8] {
+        match self.0 {}
+    }
+
+    /// A slot's buffer, to change it.
+    #[must_use]
+    pub fn buffer_mut(&mut self, _slot: u32) -> &mut [u8] {
+        match self.0 {}
+    }
+
+    /// How many requests are queued or in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        match self.0 {}
+    }
+
+    /// How many times the kernel was entered.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        match self.0 {}
+    }
+}
+
+/// One request of POSIX AIO, which this platform lacks: there is no value of this type.
+#[derive(Debug)]
+pub struct Aio(Infallible);
+
+impl Aio {
+    /// Always `Unavailable` here.
+    #[must_use]
+    pub fn new(_buffer: Buffer) -> Support<Self> {
+        Support::Unavailable("POSIX AIO is used with glibc and on macOS only")
+    }
+
+    /// Starts reading into the buffer.
+    pub fn start_read(&mut self, _file: &Arc<File>, _offset: u64, _len: usize) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    /// Starts writing from the buffer.
+    pub fn start_write(&mut self, _file: &Arc<File>, _offset: u64, _len: usize) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    /// Waits for the request.
+    pub fn wait(&mut self) -> io::Result<usize> {
+        match self.0 {}
+    }
+
+    /// The buffer.
+    #[must_use]
+    pub fn buffer(&self) -> &[u8] {
+        match self.0 {}
+    }
+
+    /// The buffer, to change it.
+    #[must_use]
+    pub fn buffer_mut(&mut self) -> &mut [u8] {
+        match self.0 {}
+    }
+}
