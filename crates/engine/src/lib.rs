@@ -37,7 +37,6 @@ mod chunk;
 mod compare;
 mod consumer;
 mod copy;
-mod pool;
 mod probe;
 mod producer;
 mod read;

@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use seekless_sys::{self as sys, Support};
 
 use crate::error::{Error, Result};
@@ -64,6 +65,17 @@ impl Setup {
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => Err(self.unavailable(&error.to_string())),
             Err(error) => Err(self.failed("making a ring", error)),
         }
+    }
+
+    /// Threads that wait for files. They run when this is done, so that making them is outside any clock.
+    pub fn pool(&self, threads: usize) -> Result<ThreadPool> {
+        let builder = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|n| format!("seekless-{n}"));
+        let pool = builder.build();
+        let pool = pool.map_err(|error| self.failed("making threads", io::Error::other(error)))?;
+        pool.broadcast(|_| ());
+        Ok(pool)
     }
 
     /// An error of the preparation, which knows no path yet.

@@ -4,6 +4,7 @@
 mod blocks;
 mod flight;
 mod pipe;
+mod view;
 mod visits;
 
 use std::fs::{File, Metadata};
@@ -14,10 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) use flight::{Flight, OnRing};
+pub(crate) use flight::Flight;
 #[cfg(test)]
 pub(crate) use pipe::tests::in_time;
 pub(crate) use pipe::{DoubleBuffer, Filling, Helper, Pipe, Taking};
+pub(crate) use view::{STEP_BYTES, View, pieces, require_guard, window_bytes, windows};
 pub use visits::Visits;
 
 use seekless_sys::{self as sys, Access, Opening, Support};

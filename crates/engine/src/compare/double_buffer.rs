@@ -10,7 +10,6 @@ use super::sync::preload_blocks;
 use super::{CompareBytes, PrepareCompare};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::pool::pool;
 use crate::setup::Setup;
 use crate::transfer::{Filling, Pipe, Taking};
 use seekless_method::Order;
@@ -19,7 +18,7 @@ pub(super) const PREPARE: PrepareCompare = |setup| {
     let is_parallel = setup.method.options().order() == Order::Parallel;
     Ok(Box::new(DoubleBuffer {
         setup,
-        pool: pool(&setup, if is_parallel { 2 } else { 1 })?,
+        pool: setup.pool(if is_parallel { 2 } else { 1 })?,
         pipes: [Pipe::new(setup)?, Pipe::new(setup)?],
     }))
 };

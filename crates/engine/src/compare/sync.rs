@@ -10,7 +10,6 @@ use super::windows::first_difference;
 use super::{CompareBytes, PrepareCompare};
 use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::pool::pool;
 use crate::setup::Setup;
 use seekless_method::Order;
 
@@ -25,7 +24,7 @@ pub(super) const PREPARE: PrepareCompare = |setup| {
     let buffers = || Ok([setup.buffer()?, setup.buffer()?]);
     Ok(Box::new(Sync {
         setup,
-        pool: helpers.map(|threads| pool(&setup, threads)).transpose()?,
+        pool: helpers.map(|threads| setup.pool(threads)).transpose()?,
         buffers: (0..threads).map(|_| buffers()).collect::<Result<_>>()?,
     }))
 };

@@ -1,26 +1,17 @@
 //! `copy/double-buffer`: a second thread reads block n + 1 while this one writes block n.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
-use super::{CopyBytes, PrepareCopy};
-use crate::ahead::Ahead;
-use crate::error::Result;
-use crate::transfer::{DoubleBuffer, Helper, Side};
+use super::PreparedCopy;
+use crate::setup::Setup;
+use crate::transfer::DoubleBuffer;
 
-pub(super) const PREPARE: PrepareCopy = |setup| Ok(Box::new(DoubleBuffer::new(setup)?));
-
-impl CopyBytes for DoubleBuffer {
-    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
-        let mut ahead = Ahead::within(source, range.clone())?;
-        let copied = self.run(
-            Helper::Fills,
-            range,
-            |buffer, offset, length| {
-                ahead.reading_at(offset)?;
-                source.read_block(buffer, offset, length)
-            },
-            |buffer, offset, length| target.write_block(buffer, offset, length).map(ControlFlow::Continue),
-        );
+pub(super) fn prepare(setup: Setup) -> PreparedCopy {
+    let mut buffers = DoubleBuffer::new(setup)?;
+    Ok(Box::new(move |source, target, range| {
+        let copied = buffers.read(source, range, |buffer, offset, length| {
+            target.write_block(buffer, offset, length).map(ControlFlow::Continue)
+        });
         copied.map(drop)
-    }
+    }))
 }

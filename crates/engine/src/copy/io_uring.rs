@@ -1,19 +1,16 @@
 //! `copy/io_uring,depth=N`: N blocks on their way through one ring, each read and then written from its registered buffer.
 
-use std::ops::Range;
-
-use super::{CopyBytes, PrepareCopy};
+use super::PreparedCopy;
 use crate::ahead::Ahead;
-use crate::error::Result;
-use crate::transfer::{Flight, OnRing, Side};
+use crate::setup::Setup;
+use crate::transfer::Flight;
 
-pub(super) const PREPARE: PrepareCopy = |setup| Ok(Box::new(OnRing::new(setup)?));
-
-impl CopyBytes for OnRing {
-    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
+pub(super) fn prepare(setup: Setup) -> PreparedCopy {
+    let mut ring = setup.ring()?;
+    Ok(Box::new(move |source, target, range| {
         let mut ahead = Ahead::within(source, range.clone())?;
-        let mut left = self.setup.blocks(range);
-        let mut flight = Flight::new(&mut self.ring, source);
+        let mut left = setup.blocks(range);
+        let mut flight = Flight::new(&mut ring, source);
         loop {
             while let Some(slot) = flight.free_slot()
                 && let Some((offset, length)) = left.next()
@@ -29,5 +26,5 @@ impl CopyBytes for OnRing {
                 flight.write(slot, target, block.offset, block.length)?;
             }
         }
-    }
+    }))
 }

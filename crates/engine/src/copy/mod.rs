@@ -1,13 +1,10 @@
-//! Copying: one file's bytes reach another. One file a mechanism; `body` ties them to their rows.
+//! Copying: one file's bytes reach another. One file a mechanism, but for those that are a system call by themselves, which
+//! are in `calls`; `body` ties them to their rows.
 
-mod clonefile;
-mod copy_file_range;
+mod calls;
 mod double_buffer;
-mod fcopyfile;
 mod io_uring;
 mod mmap;
-mod reflink;
-mod sendfile;
 mod sparse;
 mod splice;
 mod sync;
@@ -26,35 +23,26 @@ use crate::transfer::{Destination, Side, Transfer, require_distinct};
 use seekless_method::{CopyMechanism, Durability, MechanismId, Method, Operation};
 use sparse::{Skipped, copy_data};
 
-pub(crate) type PrepareCopy = Prepare<dyn CopyBytes>;
-
 /// The bodies of the mechanisms.
-fn body(mechanism: CopyMechanism) -> PrepareCopy {
+fn body(mechanism: CopyMechanism) -> Prepare<CopyBytes> {
     match mechanism {
-        CopyMechanism::Sync => sync::PREPARE,
-        CopyMechanism::DoubleBuffer => double_buffer::PREPARE,
-        CopyMechanism::IoUring => io_uring::PREPARE,
-        CopyMechanism::Mmap => mmap::PREPARE,
-        CopyMechanism::Splice => splice::PREPARE,
-        CopyMechanism::Sendfile => sendfile::PREPARE,
-        CopyMechanism::CopyFileRange => copy_file_range::PREPARE,
-        CopyMechanism::Reflink => reflink::PREPARE,
-        CopyMechanism::Fcopyfile => fcopyfile::PREPARE,
-        CopyMechanism::Clonefile => clonefile::PREPARE,
+        CopyMechanism::Sync => sync::prepare,
+        CopyMechanism::DoubleBuffer => double_buffer::prepare,
+        CopyMechanism::IoUring => io_uring::prepare,
+        CopyMechanism::Mmap => mmap::prepare,
+        CopyMechanism::Splice => splice::prepare,
+        CopyMechanism::Sendfile => |_| Ok(Box::new(calls::sendfile)),
+        CopyMechanism::CopyFileRange => |_| Ok(Box::new(calls::copy_file_range)),
+        CopyMechanism::Reflink => |_| Ok(Box::new(calls::reflink)),
+        CopyMechanism::Fcopyfile => |_| Ok(Box::new(calls::fcopyfile)),
+        CopyMechanism::Clonefile => |_| Ok(Box::new(calls::clonefile)),
     }
 }
 
-/// A prepared mechanism of copying.
-pub(crate) trait CopyBytes: Send {
-    /// Copies a stretch of the source, which is not empty, to its place in the target; a mechanism without options copies
-    /// all. The exact size and the fsync at the end are not its business.
-    fn copy(&mut self, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()>;
-
-    /// Whether the target may get blocks beside the stretch.
-    fn spills(&self) -> bool {
-        false
-    }
-}
+/// A prepared mechanism of copying: copies a stretch of the source, which is not empty, to its place in the target; a
+/// mechanism without options copies all. The exact size and the fsync at the end are not its business.
+type CopyBytes = dyn FnMut(&Side<'_>, &Side<'_>, Range<u64>) -> Result<()> + Send;
+type PreparedCopy = Result<Box<CopyBytes>>;
 
 /// Copies files by one method. Buffers, rings and threads are made once, before the first copy.
 ///
@@ -69,7 +57,7 @@ pub(crate) trait CopyBytes: Send {
 /// assert_eq!(std::fs::read(&target)?, b"bytes");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Copier(Prepared<dyn CopyBytes>);
+pub struct Copier(Prepared<CopyBytes>);
 
 impl Copier {
     /// The plan for copying a file to a new one, after a look at it and at the directory of the new one, and at most
@@ -137,7 +125,7 @@ impl Copier {
         let method = self.0.method;
         let source = Side::open_source(source, &method)?;
         if method.mechanism().id == MechanismId::Copy(CopyMechanism::Clonefile) {
-            return clonefile::clone(&source, target, destination);
+            return calls::clone_path(&source, target, destination);
         }
         let mechanism = self.0.for_bytes(source.bytes)?;
         require_distinct(&source, target)?;
@@ -164,12 +152,7 @@ impl Copier {
     }
 }
 
-fn fill(
-    mechanism: &mut dyn CopyBytes,
-    source: &Side<'_>,
-    target: &Side<'_>,
-    destination: Destination,
-) -> Result<Transfer> {
+fn fill(mechanism: &mut CopyBytes, source: &Side<'_>, target: &Side<'_>, destination: Destination) -> Result<Transfer> {
     let options = source.method.options();
     let mut old_bytes = 0;
     if options.holes_skipped() && destination == Destination::Overwrite {
@@ -182,7 +165,7 @@ fn fill(
     if options.holes_skipped() {
         skipped = copy_data(mechanism, source, target, old_bytes)?;
     } else if source.bytes > 0 {
-        mechanism.copy(source, target, 0..source.bytes)?;
+        mechanism(source, target, 0..source.bytes)?;
     }
     let mut fsync = target.finish_target()?;
     if skipped.freed && options.durability() == Durability::WriteThrough && fsync.is_zero() {

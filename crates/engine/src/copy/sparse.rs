@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::files::Stretch;
 use crate::setup::MEMORY_ALIGNMENT;
 use crate::transfer::Side;
+use seekless_method::{CopyMechanism, MechanismId};
 
 /// What was not copied.
 #[derive(Default)]
@@ -21,7 +22,7 @@ pub(super) struct Skipped {
 
 /// Copies the data of a source into a target of which `old_bytes` are there from before.
 pub(super) fn copy_data(
-    mechanism: &mut dyn CopyBytes,
+    mechanism: &mut CopyBytes,
     source: &Side<'_>,
     target: &Side<'_>,
     old_bytes: u64,
@@ -37,14 +38,15 @@ pub(super) fn copy_data(
     let alignment = source.alignment.max(target.alignment);
     for stretch in source.stretches(0..source.bytes, alignment) {
         match stretch? {
-            Stretch::Data(range) => mechanism.copy(source, target, range)?,
+            Stretch::Data(range) => mechanism(source, target, range)?,
             Stretch::Hole(range) => {
                 skipped.hole_bytes += range.end - range.start;
                 skipped.freed |= old.clear(range)?;
             }
         }
     }
-    if mechanism.spills() {
+    // A write through a map makes the whole folio dirty, of which ext4 then allocates all blocks.
+    if source.method.mechanism().id == MechanismId::Copy(CopyMechanism::Mmap) {
         for stretch in source.stretches(0..source.bytes, alignment) {
             if let Stretch::Hole(range) = stretch? {
                 skipped.freed |= free(target, &range)?;

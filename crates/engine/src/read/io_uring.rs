@@ -1,26 +1,24 @@
 //! `read/io_uring,depth=N`: N reads in flight through one ring, into registered buffers.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
-use super::{PrepareRead, ReadSource, Stopped};
+use super::PreparedRead;
+use crate::Chunk;
 use crate::ahead::Ahead;
-use crate::error::Result;
-use crate::transfer::{Flight, OnRing, Side};
-use crate::{Chunk, Consumer};
+use crate::setup::Setup;
+use crate::transfer::Flight;
 
-pub(super) const PREPARE: PrepareRead = |setup| Ok(Box::new(OnRing::new(setup)?));
-
-impl ReadSource for OnRing {
-    /// A slot is filled again as soon as its block was handed over: at once if the consumer takes blocks in any order, so
-    /// that a late request delays no other; else in its turn.
-    fn read(&mut self, source: &Side<'_>, range: Range<u64>, consumer: &dyn Consumer) -> Result<Stopped> {
+/// A slot is filled again as soon as its block was handed over: at once if the consumer takes blocks in any order, so
+/// that a late request delays no other; else in its turn.
+pub(super) fn prepare(setup: Setup) -> PreparedRead {
+    let mut ring = setup.ring()?;
+    Ok(Box::new(move |source, range, consumer| {
         let in_order = consumer.needs_order();
         let mut ahead = Ahead::within(source, range.clone())?;
-        let mut left = source.blocks(self.setup.block_bytes, range);
+        let mut left = source.blocks(setup.block_bytes, range);
         // Slots in the order of their blocks, if the consumer needs order.
-        let mut turns = VecDeque::with_capacity(self.ring.depth() as usize);
-        let mut flight = Flight::new(&mut self.ring, source);
+        let mut turns = VecDeque::with_capacity(ring.depth() as usize);
+        let mut flight = Flight::new(&mut ring, source);
         loop {
             while let Some(slot) = flight.free_slot()
                 && let Some((offset, length)) = left.next()
@@ -46,5 +44,5 @@ impl ReadSource for OnRing {
                 next = turns.front().copied();
             }
         }
-    }
+    }))
 }

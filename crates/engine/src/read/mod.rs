@@ -10,10 +10,7 @@ mod threads;
 use std::ops::Range;
 use std::path::Path;
 
-pub(crate) use mmap::{
-    STEP_BYTES, fault as map_fault, map_source, page_bytes, place_in_map, require_guard, steps, windows,
-};
-pub(crate) use posix_aio::{InFlight as AioInFlight, slot as aio_slot};
+pub(crate) use posix_aio::{InFlight as AioInFlight, slots as aio_slots};
 
 use crate::Consumer;
 use crate::consumer::Delivered;
@@ -25,31 +22,28 @@ use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Side, Transfer, Visits};
 use seekless_method::{AccessPattern, Durability, MechanismId, Method, Operation, ReadMechanism};
 
-pub(crate) type PrepareRead = Prepare<dyn ReadSource>;
-
 /// The bodies of the mechanisms.
-fn body(mechanism: ReadMechanism) -> PrepareRead {
+fn body(mechanism: ReadMechanism) -> Prepare<ReadSource> {
     match mechanism {
-        ReadMechanism::Sync => sync::PREPARE,
-        ReadMechanism::DoubleBuffer => double_buffer::PREPARE,
-        ReadMechanism::PosixAio => posix_aio::PREPARE,
-        ReadMechanism::IoUring => io_uring::PREPARE,
-        ReadMechanism::Mmap => mmap::PREPARE,
-        ReadMechanism::Threads => threads::PREPARE,
+        ReadMechanism::Sync => sync::prepare,
+        ReadMechanism::DoubleBuffer => double_buffer::prepare,
+        ReadMechanism::PosixAio => posix_aio::prepare,
+        ReadMechanism::IoUring => io_uring::prepare,
+        ReadMechanism::Mmap => mmap::prepare,
+        ReadMechanism::Threads => threads::prepare,
     }
 }
 
-/// A prepared mechanism of reading.
-pub(crate) trait ReadSource: Send {
-    /// Feeds a stretch of the source, which is not empty, to the consumer. Tells whether the consumer stopped it.
-    fn read(&mut self, source: &Side<'_>, range: Range<u64>, consumer: &dyn Consumer) -> Result<Stopped>;
-}
+/// A prepared mechanism of reading: feeds a stretch of the source, which is not empty, to the consumer. Tells whether the
+/// consumer stopped it.
+type ReadSource = dyn FnMut(&Side<'_>, Range<u64>, &dyn Consumer) -> Result<Stopped> + Send;
+type PreparedRead = Result<Box<ReadSource>>;
 
 /// Whether the consumer ended the read early.
-pub(crate) type Stopped = bool;
+type Stopped = bool;
 
 /// Reads files by one method. Buffers, rings and threads are made once, before the first read.
-pub struct Reader(Prepared<dyn ReadSource>);
+pub struct Reader(Prepared<ReadSource>);
 
 impl Reader {
     /// The plan for reading a file from end to end, after a look at it, and at most 50 ms and 8 MiB of measuring where that
@@ -153,16 +147,16 @@ impl Reader {
     }
 }
 
-fn feed(mechanism: &mut dyn ReadSource, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
+fn feed(mechanism: &mut ReadSource, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
     if source.bytes == 0 {
         return Ok(false);
     }
     if !source.method.options().holes_skipped() {
-        return mechanism.read(source, 0..source.bytes, consumer);
+        return mechanism(source, 0..source.bytes, consumer);
     }
     for stretch in source.stretches(0..source.bytes, source.alignment) {
         let stopped = match stretch? {
-            Stretch::Data(range) => mechanism.read(source, range, consumer)?,
+            Stretch::Data(range) => mechanism(source, range, consumer)?,
             Stretch::Hole(range) => consumer.zeros(range.start, range.end - range.start).is_break(),
         };
         if stopped {

@@ -3,35 +3,60 @@
 //! glibc does these requests on threads of its own, one at a time for each descriptor.
 
 use std::fs::File;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use seekless_sys::{Aio, Support};
 
-use super::{PrepareRead, ReadSource, Stopped};
+use super::PreparedRead;
+use crate::Chunk;
 use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::setup::Setup;
 use crate::transfer::Side;
-use crate::{Chunk, Consumer};
 
-pub(super) const PREPARE: PrepareRead = |setup| {
-    Ok(Box::new(PosixAio {
-        slots: [slot(&setup)?, slot(&setup)?],
-        setup,
+pub(super) fn prepare(setup: Setup) -> PreparedRead {
+    let mut slots = slots(&setup)?;
+    Ok(Box::new(move |source, range, consumer| {
+        let mut ahead = Ahead::within(source, range.clone())?;
+        let mut blocks = source.blocks(setup.block_bytes, range);
+        let slots = InFlight(&mut slots);
+        let [mut this, mut other] = slots.0.each_mut();
+        let mut current = blocks.next();
+        let mut began = None;
+        if let Some(first) = current {
+            ahead.reading_at(first.0)?;
+            began = start(this, source, first)?;
+        }
+        while let Some(block) = current {
+            finish(this, source, block)?;
+            source.request_done(began);
+            current = blocks.next();
+            if let Some(next) = current {
+                ahead.reading_at(next.0)?;
+                began = start(other, source, next)?;
+            }
+            let (offset, length) = block;
+            let chunk = Chunk::Memory(&this.buffer()[..length]);
+            if consumer.data(offset, chunk).is_break() {
+                return Ok(true);
+            }
+            std::mem::swap(&mut this, &mut other);
+        }
+        Ok(false)
     }))
-};
+}
 
-/// A request with its buffer.
-pub(crate) fn slot(setup: &Setup) -> Result<Aio> {
-    match Aio::new(setup.buffer()?) {
+/// Two requests, each with its buffer.
+pub(crate) fn slots(setup: &Setup) -> Result<[Aio; 2]> {
+    let slot = || match Aio::new(setup.buffer()?) {
         Support::Available(mut aio) => {
             start_thread(&mut aio).map_err(|error| setup.failed("starting the C library's thread", error))?;
             Ok(aio)
         }
         Support::Unavailable(reason) => Err(setup.unavailable(reason)),
-    }
+    };
+    Ok([slot()?, slot()?])
 }
 
 /// Has the C library make the thread that serves requests, by one that does nothing: it belongs before any clock. glibc
@@ -39,11 +64,6 @@ pub(crate) fn slot(setup: &Setup) -> Result<Aio> {
 fn start_thread(aio: &mut Aio) -> std::io::Result<()> {
     aio.start_read(&Arc::new(File::open("/dev/null")?), 0, 0)?;
     aio.wait().map(drop)
-}
-
-struct PosixAio {
-    setup: Setup,
-    slots: [Aio; 2],
 }
 
 /// The requests of one operation. Dropping them, also in a panic, waits for the one in flight: nothing moves afterwards, and
@@ -65,7 +85,7 @@ fn start(slot: &mut Aio, source: &Side<'_>, (offset, length): (u64, usize)) -> R
     source.count_call();
     let began = source.request_start();
     let started = slot.start_read(&source.file, offset, asked);
-    started.map_err(|error| source.failed_at("starting to read", offset, error))?;
+    started.map_err(|error| source.failed(("starting to read", offset), error))?;
     Ok(began)
 }
 
@@ -73,39 +93,6 @@ fn start(slot: &mut Aio, source: &Side<'_>, (offset, length): (u64, usize)) -> R
 fn finish(slot: &mut Aio, source: &Side<'_>, (offset, length): (u64, usize)) -> Result<()> {
     source.count_call();
     let read = slot.wait();
-    let read = read.map_err(|error| source.failed_at("reading", offset, error))?;
+    let read = read.map_err(|error| source.failed(("reading", offset), error))?;
     source.read_rest(slot.buffer_mut(), offset, read, length)
-}
-
-impl ReadSource for PosixAio {
-    fn read(&mut self, source: &Side<'_>, range: Range<u64>, consumer: &dyn Consumer) -> Result<Stopped> {
-        let mut ahead = Ahead::within(source, range.clone())?;
-        let mut blocks = source.blocks(self.setup.block_bytes, range);
-        let slots = InFlight(&mut self.slots);
-        let [mut this, mut other] = slots.0.each_mut();
-        let mut current = blocks.next();
-        let mut began = None;
-        if let Some(first) = current {
-            ahead.reading_at(first.0)?;
-            began = start(this, source, first)?;
-        }
-        while let Some(block) = current {
-            finish(this, source, block)?;
-            source.request_done(began);
-            current = blocks.next();
-            if let Some(next) = current {
-                ahead.reading_at(next.0)?;
-                began = start(other, source, next)?;
-            }
-            let (offset, length) = block;
-            if consumer
-                .data(offset, Chunk::Memory(&this.buffer()[..length]))
-                .is_break()
-            {
-                return Ok(true);
-            }
-            std::mem::swap(&mut this, &mut other);
-        }
-        Ok(false)
-    }
 }

@@ -9,23 +9,7 @@ use seekless_sys::{self as sys, Completed, Ring};
 
 use super::Side;
 use crate::error::Result;
-use crate::setup::Setup;
 use seekless_method::CachePolicy;
-
-/// The mechanism `io_uring` of reading, writing and copying: a ring, kept from file to file.
-pub(crate) struct OnRing {
-    pub setup: Setup,
-    pub ring: Ring,
-}
-
-impl OnRing {
-    pub fn new(setup: Setup) -> Result<Self> {
-        Ok(Self {
-            ring: setup.ring()?,
-            setup,
-        })
-    }
-}
 
 /// The blocks in flight on a ring, each in a slot with a buffer of its own.
 ///

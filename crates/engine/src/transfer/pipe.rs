@@ -9,8 +9,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use rayon::ThreadPool;
 use seekless_sys::Buffer;
 
+use super::Side;
+use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::pool::pool;
 use crate::setup::Setup;
 
 /// One is filled while the other is taken.
@@ -109,9 +110,24 @@ impl DoubleBuffer {
     pub fn new(setup: Setup) -> Result<Self> {
         Ok(Self {
             pipe: Pipe::new(setup)?,
-            pool: pool(&setup, 1)?,
+            pool: setup.pool(1)?,
             setup,
         })
+    }
+
+    /// Reads the blocks of a range on the other thread, and has them taken in order on this one.
+    pub fn read(
+        &mut self,
+        source: &Side<'_>,
+        range: Range<u64>,
+        take: impl FnMut(&Buffer, u64, usize) -> Result<ControlFlow<()>> + Send,
+    ) -> Result<ControlFlow<()>> {
+        let mut ahead = Ahead::within(source, range.clone())?;
+        let fill = |buffer: &mut Buffer, offset, length| {
+            ahead.reading_at(offset)?;
+            source.read_block(buffer, offset, length)
+        };
+        self.run(Helper::Fills, range, fill, take)
     }
 
     /// Fills the blocks of a range on one thread, and takes them in order on the other. Both closures get a buffer, the

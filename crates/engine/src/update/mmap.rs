@@ -18,10 +18,8 @@ use super::writes::Write;
 use super::{PrepareUpdate, UpdateTarget};
 use crate::error::{Error, Result};
 use crate::files::Stretch;
-use crate::read::require_guard;
 use crate::setup::Setup;
-use crate::transfer::Side;
-use crate::write::map_target;
+use crate::transfer::{Side, View, require_guard};
 use seekless_method::Durability;
 
 pub(super) const PREPARE: PrepareUpdate = |setup| {
@@ -43,7 +41,7 @@ impl UpdateTarget for Mmap {
             let start = first.offset / window * window;
             // A write that begins in this window may end in the next.
             let end = (start + 2 * window).min(target.side.bytes);
-            let map = map_target(target.side, start, (end - start) as usize)?;
+            let map = View::of_target(target.side, &(start..end))?.map;
             while let Some(write) = writes.next_if(|write| write.offset + write.length <= end) {
                 target.announce(write.offset, write.length)?;
                 for (at, bytes) in target.window.parts(&write) {

@@ -1,16 +1,14 @@
 //! `write/io_uring,depth=N`: N writes in flight through one ring, from registered buffers.
 
-use super::{PrepareWrite, WriteTarget};
-use crate::Producer;
-use crate::error::Result;
-use crate::transfer::{Flight, OnRing, Side};
+use super::PreparedWrite;
+use crate::setup::Setup;
+use crate::transfer::Flight;
 
-pub(super) const PREPARE: PrepareWrite = |setup| Ok(Box::new(OnRing::new(setup)?));
-
-impl WriteTarget for OnRing {
-    fn write(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()> {
-        let mut left = target.blocks(self.setup.block_bytes, 0..target.bytes);
-        let mut flight = Flight::new(&mut self.ring, target);
+pub(super) fn prepare(setup: Setup) -> PreparedWrite {
+    let mut ring = setup.ring()?;
+    Ok(Box::new(move |target, producer| {
+        let mut left = target.blocks(setup.block_bytes, 0..target.bytes);
+        let mut flight = Flight::new(&mut ring, target);
         loop {
             while let Some(slot) = flight.free_slot()
                 && let Some((offset, length)) = left.next()
@@ -24,5 +22,5 @@ impl WriteTarget for OnRing {
                 return Ok(());
             }
         }
-    }
+    }))
 }

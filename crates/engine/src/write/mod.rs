@@ -9,8 +9,6 @@ mod sync;
 use std::path::Path;
 use std::time::Duration;
 
-pub(crate) use mmap::map_target;
-
 use crate::Producer;
 use crate::error::Result;
 use crate::facts::Facts;
@@ -20,24 +18,21 @@ use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, Side, Transfer, Visits};
 use seekless_method::{Durability, MechanismId, Method, Operation, WriteMechanism};
 
-pub(crate) type PrepareWrite = Prepare<dyn WriteTarget>;
-
 /// The bodies of the mechanisms.
-fn body(mechanism: WriteMechanism) -> PrepareWrite {
+fn body(mechanism: WriteMechanism) -> Prepare<WriteTarget> {
     match mechanism {
-        WriteMechanism::Sync => sync::PREPARE,
-        WriteMechanism::DoubleBuffer => double_buffer::PREPARE,
-        WriteMechanism::PosixAio => posix_aio::PREPARE,
-        WriteMechanism::IoUring => io_uring::PREPARE,
-        WriteMechanism::Mmap => mmap::PREPARE,
+        WriteMechanism::Sync => sync::prepare,
+        WriteMechanism::DoubleBuffer => double_buffer::prepare,
+        WriteMechanism::PosixAio => posix_aio::prepare,
+        WriteMechanism::IoUring => io_uring::prepare,
+        WriteMechanism::Mmap => mmap::prepare,
     }
 }
 
-/// A prepared mechanism of writing.
-pub(crate) trait WriteTarget: Send {
-    /// Writes all that belongs into the target. The exact size and the fsync at the end are not its business.
-    fn write(&mut self, target: &Side<'_>, producer: &dyn Producer) -> Result<()>;
-}
+/// A prepared mechanism of writing: writes all that belongs into the target. The exact size and the fsync at the end are
+/// not its business.
+type WriteTarget = dyn FnMut(&Side<'_>, &dyn Producer) -> Result<()> + Send;
+type PreparedWrite = Result<Box<WriteTarget>>;
 
 /// Writes files by one method. Buffers, rings and threads are made once, before the first write.
 ///
@@ -57,7 +52,7 @@ pub(crate) trait WriteTarget: Send {
 /// assert_eq!(std::fs::read(&path)?[255..257], [255, 0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Writer(Prepared<dyn WriteTarget>);
+pub struct Writer(Prepared<WriteTarget>);
 
 impl Writer {
     /// The plan for writing so many bytes to a file, which need not be there, after a look at its directory, and at
@@ -152,10 +147,10 @@ impl Writer {
     }
 }
 
-fn fill(mechanism: &mut dyn WriteTarget, target: &Side<'_>, producer: &dyn Producer) -> Result<Duration> {
+fn fill(mechanism: &mut WriteTarget, target: &Side<'_>, producer: &dyn Producer) -> Result<Duration> {
     target.preallocate(0)?;
     if target.bytes > 0 {
-        mechanism.write(target, producer)?;
+        mechanism(target, producer)?;
     }
     target.finish_target()
 }

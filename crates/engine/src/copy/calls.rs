@@ -1,0 +1,91 @@
+//! The mechanisms of copying that are a system call by themselves and need no preparation.
+
+use std::io::{self, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::Path;
+
+use seekless_sys::{self as sys, Support};
+
+use crate::ahead::Ahead;
+use crate::error::Result;
+use crate::transfer::{Destination, Side, Transfer};
+
+/// `copy/copy_file_range`: `copy_file_range(2)` lets the file system copy; XFS and btrfs then share the blocks.
+pub(super) fn copy_file_range(source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
+    copy_by_call(source, target, range, "copy_file_range", |offset, length| {
+        sys::copy_file_range(&source.file, offset, &target.file, offset, length)
+    })
+}
+
+/// `copy/sendfile`: sendfile(2) moves as much as one call can.
+pub(super) fn sendfile(source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
+    // It writes at the target's position, unlike the others.
+    target.count_call();
+    let sought = (&*target.file).seek(SeekFrom::Start(range.start));
+    sought.map_err(|error| target.failed(("going on", range.start), error))?;
+    copy_by_call(source, target, range, "sendfile", |offset, length| {
+        sys::sendfile(&source.file, offset, &target.file, length)
+    })
+}
+
+/// The most bytes that Linux moves in one call.
+const MAX_CALL_BYTES: u64 = 0x7fff_f000;
+
+/// Copies by a call that moves some bytes from an offset to the same offset, and tells how many.
+fn copy_by_call(
+    source: &Side<'_>,
+    target: &Side<'_>,
+    range: Range<u64>,
+    name: &'static str,
+    call: impl Fn(u64, usize) -> io::Result<Support<usize>>,
+) -> Result<()> {
+    let mut ahead = Ahead::within(source, range.clone())?;
+    let block = source.method.options().block_bytes().unwrap_or(MAX_CALL_BYTES);
+    let mut offset = range.start;
+    while offset < range.end {
+        ahead.reading_at(offset)?;
+        target.count_call();
+        let length = block.min(range.end - offset) as usize;
+        match target.support((name, offset), call(offset, length))? {
+            0 => return Err(source.resized(offset)),
+            moved => offset += moved as u64,
+        }
+    }
+    Ok(())
+}
+
+/// `copy/reflink`: `ioctl_ficlone(2)` makes the target share all blocks with the source.
+pub(super) fn reflink(source: &Side<'_>, target: &Side<'_>, _range: Range<u64>) -> Result<()> {
+    target.count_call();
+    target.support("cloning", sys::clone_file(&source.file, &target.file))?;
+    source.check_not_shrunk()
+}
+
+/// `copy/fcopyfile`: fcopyfile(3) of macOS copies the data.
+pub(super) fn fcopyfile(source: &Side<'_>, target: &Side<'_>, _range: Range<u64>) -> Result<()> {
+    target.count_call();
+    target.support("copying", sys::copy_path_data(&source.file, &target.file))?;
+    source.check_not_shrunk()
+}
+
+const MAKES_NEW_FILES_ONLY: &str = "clonefile(2) makes new files only";
+
+/// `copy/clonefile`: clonefile(2) of macOS makes a new file that shares all blocks with the source. By path: the call makes
+/// the target itself, so there is none to open.
+pub(super) fn clone_path(source: &Side<'_>, target: &Path, destination: Destination) -> Result<Transfer> {
+    if destination == Destination::Overwrite {
+        return Err(source.unavailable(MAKES_NEW_FILES_ONLY));
+    }
+    source.count_call();
+    source.support("cloning", sys::clone_path(source.path, target))?;
+    Ok(Transfer {
+        bytes: source.bytes,
+        calls: source.calls(),
+        ..Transfer::default()
+    })
+}
+
+/// What `copy/clonefile` does with a target that is open.
+pub(super) fn clonefile(source: &Side<'_>, _target: &Side<'_>, _range: Range<u64>) -> Result<()> {
+    Err(source.unavailable(MAKES_NEW_FILES_ONLY))
+}

@@ -1,0 +1,119 @@
+//! Windows of a file that are mapped, as the `mmap` mechanisms of all operations have them.
+
+use std::ops::Range;
+
+use seekless_sys::{Map, MapAdvice, MapMode, MappedBytes, MappedBytesMut};
+
+use super::Side;
+use crate::error::{Error, Result};
+use crate::setup::{MEMORY_ALIGNMENT, Setup};
+use seekless_method::{Hint, Method};
+
+/// The most bytes handed over at once, so that a consumer can stop, and what it looks at stays in the cache.
+pub(crate) const STEP_BYTES: u64 = 1 << 20;
+
+/// Fails where the program has not allowed mapping.
+pub(crate) fn require_guard(setup: &Setup) -> Result<()> {
+    if seekless_sys::guard_installed() {
+        return Ok(());
+    }
+    Err(setup.unavailable("mapping is not allowed in this process: call seekless::allow_mapping() first"))
+}
+
+/// The windows over a range by a method: a block each, in whole pages, or all of it.
+pub(crate) fn windows(method: &Method, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    let window_bytes = window_bytes(method, &range);
+    pieces(range, window_bytes)
+}
+
+/// Bytes of one window.
+pub(crate) fn window_bytes(method: &Method, range: &Range<u64>) -> u64 {
+    let block = method.options().block_bytes();
+    let window = block.map_or(range.end - range.start, |block| block.next_multiple_of(page_bytes()));
+    window.max(1)
+}
+
+/// A range cut into pieces.
+pub(crate) fn pieces(range: Range<u64>, piece_bytes: u64) -> impl Iterator<Item = Range<u64>> {
+    let end = range.end;
+    let starts = range.step_by(piece_bytes as usize);
+    starts.map(move |start| start..start.saturating_add(piece_bytes).min(end))
+}
+
+/// A page, as far as offsets of maps go. Some machines have pages of 64K.
+fn page_bytes() -> u64 {
+    seekless_sys::page_bytes().max(MEMORY_ALIGNMENT) as u64
+}
+
+/// A mapped window of a file.
+pub(crate) struct View<'a> {
+    side: &'a Side<'a>,
+    pub map: Map,
+    /// The offset of the map's first byte in the file: a window need not begin at a page.
+    mapped_from: u64,
+}
+
+impl<'a> View<'a> {
+    /// Maps a window of a source and gives the method's hint for it.
+    pub fn of_source(source: &'a Side<'a>, window: &Range<u64>) -> Result<Self> {
+        let view = Self::new(source, window, MapMode::Read)?;
+        let advice = match source.method.options().hint() {
+            Hint::Sequential => MapAdvice::Sequential,
+            Hint::WillNeed => MapAdvice::WillNeed,
+            Hint::Populate => MapAdvice::PopulateRead,
+            _ => return Ok(view),
+        };
+        source.count_call();
+        source.support("advising on the map", view.map.advise(advice))?;
+        Ok(view)
+    }
+
+    /// Maps a window of a target for writing.
+    pub fn of_target(target: &'a Side<'a>, window: &Range<u64>) -> Result<Self> {
+        Self::new(target, window, MapMode::ReadWrite)
+    }
+
+    fn new(side: &'a Side<'a>, window: &Range<u64>, mode: MapMode) -> Result<Self> {
+        let mapped_from = window.start - window.start % page_bytes();
+        side.count_calls(2);
+        let mapped = Map::new(&side.file, mapped_from, (window.end - mapped_from) as usize, mode);
+        Ok(Self {
+            side,
+            map: mapped.map_err(|error| side.failed(("mapping", mapped_from), error))?,
+            mapped_from,
+        })
+    }
+
+    /// A part of the window.
+    pub fn bytes(&self, part: &Range<u64>) -> MappedBytes<'_> {
+        self.map.bytes(self.place(part))
+    }
+
+    /// The same, to be written to.
+    pub fn bytes_mut(&self, part: &Range<u64>) -> MappedBytesMut<'_> {
+        self.map.bytes_mut(self.place(part))
+    }
+
+    fn place(&self, part: &Range<u64>) -> Range<usize> {
+        (part.start - self.mapped_from) as usize..(part.end - self.mapped_from) as usize
+    }
+
+    /// Fails where a page of what was last worked on, from `offset` on, could not be had: what was seen is not the file.
+    pub fn check(&self, offset: u64) -> Result<()> {
+        if self.map.faulted() {
+            return Err(self.fault(offset));
+        }
+        Ok(())
+    }
+
+    /// The file is shorter now, or the device failed.
+    #[cold]
+    fn fault(&self, offset: u64) -> Error {
+        let reason = "input/output error, or the file was shorter for a moment";
+        let shrunk = self.side.check_not_shrunk().err();
+        shrunk.unwrap_or_else(|| {
+            self.side
+                .failed(("reading through the map", offset), std::io::Error::other(reason))
+        })
+    }
+}
