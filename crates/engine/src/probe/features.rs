@@ -4,16 +4,17 @@
 //! preallocating must allocate. Methods are [`Probe`]'s business, and asked there.
 
 use std::fs::{self, File};
+use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use seekless_sys::{self as sys, Access, LeaseKind, Opening, Support};
 
-use super::{Availability, Probe, incompressible, reason};
+use super::{Attempt, Availability, Probe, Why, incompressible, require};
 use crate::error::{Error, Result};
 use crate::files::{self, extents};
-use crate::storage::cache::{CachedFile, Resident};
+use crate::storage::cache::{self, CachedFile, Resident};
 use seekless_method::Method;
 
 /// A feature of a storage, and whether it works there.
@@ -43,9 +44,6 @@ enum Way {
     /// By an attempt that gives the reason why not.
     Attempt(fn(&Bench) -> Attempt),
 }
-
-/// What an attempt gives: nothing where the feature works, or the reason why it does not.
-type Attempt = std::result::Result<(), String>;
 
 const TABLE: &[(&str, &str, Way)] = &[
     (
@@ -111,17 +109,14 @@ pub fn features(directory: &Path) -> Result<Vec<Feature>> {
     for (name, about, way) in TABLE {
         let availability = match way {
             Way::Method(text) => explained(name, probe.availability(&Method::known(text))),
-            Way::Attempt(attempt) => match attempt(&bench) {
-                Ok(()) => Availability::Available,
-                Err(reason) => Availability::Unavailable(reason),
-            },
+            Way::Attempt(attempt) => Availability::of(attempt(&bench)),
         };
         let is_punch = *name == "punch" && availability == Availability::Available;
         tried.push(Feature {
             name,
             about,
             availability,
-            smallest_hole_bytes: is_punch.then(|| smallest_hole(&bench)).flatten(),
+            smallest_hole_bytes: is_punch.then(|| smallest_hole(&bench).ok()?).flatten(),
         });
     }
     Ok(tried)
@@ -169,13 +164,13 @@ impl Bench {
     }
 
     /// An empty scratch file.
-    fn fresh(&self) -> std::io::Result<File> {
+    fn fresh(&self) -> io::Result<File> {
         let _ = fs::remove_file(&self.one);
-        File::options().read(true).write(true).create_new(true).open(&self.one)
+        File::create_new(&self.one)
     }
 
     /// A scratch file full of data that is on its device.
-    fn full(&self) -> std::io::Result<File> {
+    fn full(&self) -> io::Result<File> {
         let file = self.fresh()?;
         file.write_all_at(&data(), 0)?;
         file.sync_all()?;
@@ -195,14 +190,9 @@ fn data() -> Vec<u8> {
 }
 
 fn reflink(bench: &Bench) -> Attempt {
-    let source = bench.full().map_err(said)?;
+    let source = bench.full()?;
     let _ = fs::remove_file(&bench.other);
-    let target = File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(&bench.other);
-    let target = target.map_err(said)?;
+    let target = File::create_new(&bench.other)?;
     let mut cloned = sys::clone_file(&source, &target);
     // Where files are cloned by their paths, the target must not exist.
     if let Ok(Support::Unavailable(_)) = cloned {
@@ -211,151 +201,115 @@ fn reflink(bench: &Bench) -> Attempt {
             cloned = by_path;
         }
     }
-    done(cloned)?;
-    if fs::read(&bench.other).map_err(said)? != data() {
-        return Err("it was accepted, and the copy has other bytes".to_owned());
-    }
-    match extents(&bench.other) {
-        Ok(Some(found)) if found.shared_bytes < SIZE_BYTES => {
-            Err("it was accepted, and the copy shares no blocks".to_owned())
-        }
-        _ => Ok(()),
-    }
+    cloned?.required()?;
+    let is_equal = fs::read(&bench.other)? == data();
+    require(is_equal, "it was accepted, and the copy has other bytes")?;
+    let found = extents(&bench.other).ok().flatten();
+    let shares = found.is_none_or(|found| found.shared_bytes >= SIZE_BYTES);
+    require(shares, "it was accepted, and the copy shares no blocks")
 }
 
 fn holes(bench: &Bench) -> Attempt {
-    let file = bench.fresh().map_err(said)?;
+    let file = bench.fresh()?;
     let block = &data()[..64 << 10];
-    file.write_all_at(block, 0).map_err(said)?;
-    file.write_all_at(block, SIZE_BYTES - block.len() as u64)
-        .map_err(said)?;
-    file.sync_all().map_err(said)?;
-    let allocated = allocated_bytes(&file)?;
-    if allocated >= SIZE_BYTES {
-        return Err("what was skipped takes space all the same".to_owned());
-    }
-    match sys::next_hole(&file, 0) {
-        Ok(Support::Available(at)) if at < SIZE_BYTES - block.len() as u64 => Ok(()),
-        Ok(Support::Available(_)) => Err("they take no space, but SEEK_HOLE does not find them".to_owned()),
-        Ok(Support::Unavailable(reason)) => Err(format!("they take no space, but {reason}")),
-        Err(error) => Err(format!("they take no space, but SEEK_HOLE fails: {error}")),
-    }
+    let last = SIZE_BYTES - block.len() as u64;
+    file.write_all_at(block, 0)?;
+    file.write_all_at(block, last)?;
+    file.sync_all()?;
+    let takes_less = allocated_bytes(&file)? < SIZE_BYTES;
+    require(takes_less, "what was skipped takes space all the same")?;
+    let reason = match sys::next_hole(&file, 0) {
+        Ok(Support::Available(at)) if at < last => return Ok(()),
+        Ok(Support::Available(_)) => "SEEK_HOLE does not find them".to_owned(),
+        Ok(Support::Unavailable(reason)) => reason.to_owned(),
+        Err(error) => format!("SEEK_HOLE fails: {error}"),
+    };
+    Err(Why::Found(format!("they take no space, but {reason}")))
 }
 
 fn punch(bench: &Bench) -> Attempt {
-    let file = bench.full().map_err(said)?;
+    let file = bench.full()?;
     let before = allocated_bytes(&file)?;
     let (from, len) = (SIZE_BYTES / 4, SIZE_BYTES / 2);
-    done(sys::punch_hole(&file, from, len))?;
-    file.sync_all().map_err(said)?;
+    sys::punch_hole(&file, from, len)?.required()?;
+    file.sync_all()?;
     let mut expected = data();
     expected[from as usize..(from + len) as usize].fill(0);
-    if fs::read(&bench.one).map_err(said)? != expected {
-        return Err(
-            "it was accepted, and the file reads otherwise than zeros in the hole and data around it".to_owned(),
-        );
-    }
-    if allocated_bytes(&file)? + len / 2 > before {
-        return Err("it was accepted, and freed no space".to_owned());
-    }
-    Ok(())
+    require(
+        fs::read(&bench.one)? == expected,
+        "it was accepted, and the file reads otherwise than zeros in the hole and data around it",
+    )?;
+    let has_freed = allocated_bytes(&file)? + len / 2 <= before;
+    require(has_freed, "it was accepted, and freed no space")
 }
 
 /// The shortest hole, in powers of two, that frees space where it begins at a multiple of itself.
-fn smallest_hole(bench: &Bench) -> Option<u64> {
-    let file = bench.full().ok()?;
-    let full = allocated_bytes(&file).ok()?;
+fn smallest_hole(bench: &Bench) -> io::Result<Option<u64>> {
+    let file = bench.full()?;
+    let full = allocated_bytes(&file)?;
     let mut len = SECTOR_BYTES;
     while len < SIZE_BYTES {
         // Each on a place of its own: what the last one zeroed must not count.
-        done(sys::punch_hole(&file, len, len)).ok()?;
-        file.sync_all().ok()?;
-        if allocated_bytes(&file).ok()? < full {
-            return Some(len);
+        sys::punch_hole(&file, len, len)?.required()?;
+        file.sync_all()?;
+        if allocated_bytes(&file)? < full {
+            return Ok(Some(len));
         }
         len *= 2;
     }
-    None
+    Ok(None)
 }
 
 fn fallocate(bench: &Bench) -> Attempt {
-    let file = bench.fresh().map_err(said)?;
-    done(sys::allocate(&file, 0, SIZE_BYTES))?;
-    if allocated_bytes(&file)? < SIZE_BYTES {
-        return Err("it was accepted, and allocated nothing".to_owned());
-    }
-    Ok(())
+    let file = bench.fresh()?;
+    sys::allocate(&file, 0, SIZE_BYTES)?.required()?;
+    let has_allocated = allocated_bytes(&file)? >= SIZE_BYTES;
+    require(has_allocated, "it was accepted, and allocated nothing")
 }
 
 fn residency(bench: &Bench) -> Attempt {
     let file = full_and_cached(bench)?;
-    known_bytes(&file)?;
+    known_bytes(&file.resident()?)?;
     // Where a FUSE program does not ask the kernel to keep pages, whoever opens the file to ask finds them gone.
-    match known_bytes(&CachedFile::open(&bench.one).map_err(reason)?)? {
-        0 => Err("opening a file drops what was cached of it".to_owned()),
-        _ => Ok(()),
-    }
+    let kept = known_bytes(&cache::resident(&bench.one)?)?;
+    require(kept > 0, "opening a file drops what was cached of it")
 }
 
 fn drop_cache(bench: &Bench) -> Attempt {
     let file = full_and_cached(bench)?;
-    known_bytes(&file)?;
-    match file.drop_pages().map_err(reason)? {
-        Resident::Known { resident_bytes: 0, .. } => Ok(()),
-        Resident::Known { .. } => Err("it was accepted, and the file stays in memory".to_owned()),
-        Resident::Unknown(reason) => Err(reason.to_owned()),
-    }
+    known_bytes(&file.resident()?)?;
+    let left = known_bytes(&file.drop_pages()?)?;
+    require(left == 0, "it was accepted, and the file stays in memory")
 }
 
 /// A scratch file, all of it just read through this opening.
-fn full_and_cached(bench: &Bench) -> std::result::Result<CachedFile, String> {
-    drop(bench.full().map_err(said)?);
-    let file = CachedFile::open(&bench.one).map_err(reason)?;
-    let resident = file.warm(&mut |_| ControlFlow::Continue(())).map_err(reason)?;
-    match resident {
-        Resident::Known { resident_bytes: 0, .. } => Err("nothing is cached of what was just read".to_owned()),
-        _ => Ok(file),
-    }
+fn full_and_cached(bench: &Bench) -> Attempt<CachedFile> {
+    drop(bench.full()?);
+    let file = CachedFile::open(&bench.one)?;
+    let resident = file.warm(&mut |_| ControlFlow::Continue(()))?;
+    let is_cached = !matches!(resident, Resident::Known { resident_bytes: 0, .. });
+    require(is_cached, "nothing is cached of what was just read").map(|()| file)
 }
 
-fn known_bytes(file: &CachedFile) -> std::result::Result<u64, String> {
-    match file.resident().map_err(reason)? {
+fn known_bytes(resident: &Resident) -> Attempt<u64> {
+    match *resident {
         Resident::Known { resident_bytes, .. } => Ok(resident_bytes),
-        Resident::Unknown(reason) => Err(reason.to_owned()),
+        Resident::Unknown(reason) => Err(Why::Found(reason.to_owned())),
     }
 }
 
 fn write_lease(bench: &Bench) -> Attempt {
-    drop(bench.fresh().map_err(said)?);
-    let opening = Opening::plain(Access::Overwrite);
-    match sys::open(&bench.one, opening).map_err(said)? {
-        Support::Available(file) => {
-            done(sys::take_lease(&file, LeaseKind::Exclusive))?;
-            if sys::leases_bind_all_writers(&file).map_err(said)? {
-                Ok(())
-            } else {
-                Err("it does not keep out those who write on another machine or behind the mount".to_owned())
-            }
-        }
-        Support::Unavailable(reason) => Err(reason.to_owned()),
-    }
+    drop(bench.fresh()?);
+    let file = sys::open(&bench.one, Opening::plain(Access::Overwrite))?.required()?;
+    sys::take_lease(&file, LeaseKind::Exclusive)?.required()?;
+    require(
+        sys::leases_bind_all_writers(&file)?,
+        "it does not keep out those who write on another machine or behind the mount",
+    )
 }
 
-fn allocated_bytes(file: &File) -> std::result::Result<u64, String> {
-    Ok(files::allocated_bytes(&file.metadata().map_err(said)?))
-}
-
-fn done(answer: std::io::Result<Support<()>>) -> Attempt {
-    match answer {
-        Ok(Support::Available(())) => Ok(()),
-        Ok(Support::Unavailable(reason)) => Err(reason.to_owned()),
-        Err(error) => Err(said(error)),
-    }
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn said(error: std::io::Error) -> String {
-    error.to_string()
+fn allocated_bytes(file: &File) -> io::Result<u64> {
+    Ok(files::allocated_bytes(&file.metadata()?))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod features;
 
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::io;
 use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,16 @@ pub enum Availability {
 }
 
 impl Availability {
+    /// Of a failed system call, its reason alone: the test file's name tells nobody anything.
+    fn of(attempt: Attempt) -> Self {
+        match attempt {
+            Ok(()) => Self::Available,
+            Err(Why::Found(reason) | Why::Failed(Error::Unavailable { reason, .. })) => Self::Unavailable(reason),
+            Err(Why::Failed(Error::System { action, source, .. })) => Self::Unavailable(format!("{action}: {source}")),
+            Err(Why::Failed(error)) => Self::Unavailable(full_text(&error)),
+        }
+    }
+
     /// The reason, where it is not available.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
@@ -122,17 +133,13 @@ impl Probe {
             return known.clone();
         }
         let _ = fs::remove_file(&self.target);
-        let found = match self.attempt(method) {
-            Ok(None) => Availability::Available,
-            Ok(Some(reason)) | Err(Error::Unavailable { reason, .. }) => Availability::Unavailable(reason),
-            Err(error) => Availability::Unavailable(reason(error)),
-        };
+        let found = Availability::of(self.attempt(method));
         self.tried.insert(key, found.clone());
         found
     }
 
-    /// Runs the method on the test file. Gives the reason where it ran but did not do what its name says.
-    fn attempt(&self, method: &Method) -> Result<Option<String>> {
+    /// Runs the method on the test file.
+    fn attempt(&self, method: &Method) -> Attempt {
         let options = method.options();
         let smaller = options
             .with(Setting::block_bytes(options.block_bytes().map(|_| PROBE_BLOCK_BYTES)))
@@ -144,11 +151,11 @@ impl Probe {
         } else {
             &self.source
         };
-        let past_cache = method.options().cache() != CachePolicy::Cached;
-        if past_cache && method.operation() != Operation::Write && !is_empty(&cache::drop_file(source)?) {
-            return Ok(Some(format!(
-                "{} means nothing here: the file stays in memory",
-                method.options().cache().name()
+        let reads_past_cache = is_past_cache(method) && method.operation() != Operation::Write;
+        if reads_past_cache && !is_empty(&cache::drop_file(source)?) {
+            let policy = method.options().cache().name();
+            return Err(Why::Found(format!(
+                "{policy} means nothing here: the file stays in memory"
             )));
         }
         match method.operation() {
@@ -159,7 +166,7 @@ impl Probe {
         }
     }
 
-    fn read(&self, method: &Method, source: &Path) -> Result<Option<String>> {
+    fn read(&self, method: &Method, source: &Path) -> Attempt {
         let skips_holes = method.options().holes_skipped();
         let mut bytes = self.bytes.clone();
         if skips_holes {
@@ -170,16 +177,10 @@ impl Probe {
             is_equal: AtomicBool::new(true),
         };
         let transfer = Reader::prepare(method)?.read(source, &against)?;
-        if let Some(reason) = why_holes_are_not_skipped(method, transfer) {
-            return Ok(Some(reason));
-        }
-        if method.options().cache() != CachePolicy::Cached && !is_empty(&cache::resident(source)?) {
-            return Ok(Some("it was accepted, and the page cache used all the same".to_owned()));
-        }
-        if skips_holes && !against.is_equal.into_inner() {
-            return Ok(Some("the file system tells of holes where data is".to_owned()));
-        }
-        Ok(None)
+        require_holes_skipped(method, transfer)?;
+        require_empty(method, source, READ_BY_CACHE)?;
+        let tells_right = !skips_holes || against.is_equal.into_inner();
+        require(tells_right, "the file system tells of holes where data is")
     }
 
     /// Makes a file that begins and ends with data and has a hole between.
@@ -195,29 +196,25 @@ impl Probe {
     }
 
     /// Compares the file with its like.
-    fn compare(&self, method: &Method) -> Result<Option<String>> {
+    fn compare(&self, method: &Method) -> Attempt {
         self.fill(&self.target, &plan::usual(Operation::Write))?;
-        let past_cache = method.options().cache() != CachePolicy::Cached;
-        if past_cache {
+        if is_past_cache(method) {
             cache::drop_file(&self.target)?;
         }
-        let comparison = Comparer::prepare(method)?.compare(&self.source, &self.target)?;
-        if comparison.verdict != Verdict::Equal {
-            return Ok(Some(format!("it found equal files to be {:?}", comparison.verdict)));
+        let verdict = Comparer::prepare(method)?.compare(&self.source, &self.target)?.verdict;
+        if verdict != Verdict::Equal {
+            return Err(Why::Found(format!("it found equal files to be {verdict:?}")));
         }
-        let stayed = !is_empty(&cache::resident(&self.source)?) || !is_empty(&cache::resident(&self.target)?);
-        if past_cache && stayed {
-            return Ok(Some("it was accepted, and the page cache used all the same".to_owned()));
-        }
-        Ok(None)
+        require_empty(method, &self.source, READ_BY_CACHE)?;
+        require_empty(method, &self.target, READ_BY_CACHE)
     }
 
     /// Updates a few places of a file.
-    fn update(&self, method: &Method) -> Result<Option<String>> {
+    fn update(&self, method: &Method) -> Attempt {
         self.fill(&self.target, &plan::usual(Operation::Write))?;
         let mut batch = Batch::new();
         for offset in (0..PROBE_BYTES - 4).step_by(PROBE_BYTES as usize / 7) {
-            batch.push(offset, b"seek")?;
+            batch.push(offset, b"seek").map_err(Error::from)?;
         }
         let how = Commit {
             method: (*method).into(),
@@ -227,19 +224,16 @@ impl Probe {
             is_unsafe: true,
         };
         commit(&self.target, &batch.resolve()?, &how)?;
-        if method.options().cache() == CachePolicy::Direct && !refuses_misaligned(&self.target) {
-            return Ok(Some(
-                "it was accepted, and written through the page cache all the same".to_owned(),
-            ));
-        }
-        Ok(None)
+        let is_direct = method.options().cache() == CachePolicy::Direct;
+        require(!is_direct || refuses_misaligned(&self.target), WRITTEN_BY_CACHE)
     }
 
     /// Writes or copies. The counter of dirtied pages is the whole system's, so a busy one is asked again.
-    fn write(&self, method: &Method, source: &Path) -> Result<Option<String>> {
+    fn write(&self, method: &Method, source: &Path) -> Attempt {
         for _ in 1..ATTEMPTS {
-            if self.write_once(method, source)?.is_none() {
-                return Ok(None);
+            match self.write_once(method, source) {
+                Err(Why::Found(_)) => {}
+                other => return other,
             }
             let _ = fs::remove_file(&self.target);
             std::thread::sleep(PAUSE);
@@ -247,49 +241,93 @@ impl Probe {
         self.write_once(method, source)
     }
 
-    fn write_once(&self, method: &Method, source: &Path) -> Result<Option<String>> {
+    fn write_once(&self, method: &Method, source: &Path) -> Attempt {
         let dirtied_before = pages_dirtied();
-        if method.operation() == Operation::Copy {
+        let copies = method.operation() == Operation::Copy;
+        if copies {
             let transfer = Copier::prepare(method)?.copy(source, &self.target, Destination::New)?;
-            if let Some(reason) = why_holes_are_not_skipped(method, transfer) {
-                return Ok(Some(reason));
-            }
-            if method.options().holes_skipped() && allocated_bytes(&self.target)? >= PROBE_BYTES {
-                return Ok(Some("the copy has no holes where its source has some".to_owned()));
-            }
+            require_holes_skipped(method, transfer)?;
+            let has_holes = !method.options().holes_skipped() || allocated_bytes(&self.target)? < PROBE_BYTES;
+            require(has_holes, "the copy has no holes where its source has some")?;
         } else {
             self.fill(&self.target, method)?;
         }
-        let dirtied = pages_dirtied()
-            .zip(dirtied_before)
-            .map(|(after, before)| after.saturating_sub(before));
-        let dirtied_bytes = dirtied.unwrap_or(0) * sys::page_bytes() as u64;
+        let dirtied = pages_dirtied().zip(dirtied_before);
+        let dirtied = dirtied.map_or(0, |(after, before)| after.saturating_sub(before));
+        let dirtied_bytes = dirtied * sys::page_bytes() as u64;
         let policy = method.options().cache();
         // The residency afterwards says nothing on btrfs: it writes through the cache and then drops it. Who insists on
         // alignment goes to the device; who does not is asked whether pages were made dirty (a loop's backing file is too).
-        if policy == CachePolicy::Direct && dirtied_bytes > PROBE_BYTES / 2 && !refuses_misaligned(&self.target) {
-            return Ok(Some(
-                "it was accepted, and written through the page cache all the same".to_owned(),
-            ));
-        }
+        let is_suspect = policy == CachePolicy::Direct && dirtied_bytes > PROBE_BYTES / 2;
+        require(!is_suspect || refuses_misaligned(&self.target), WRITTEN_BY_CACHE)?;
         if policy == CachePolicy::DontCache {
             sync(&self.target)?;
         }
-        if policy != CachePolicy::Cached && !is_empty(&cache::resident(&self.target)?) {
-            return Ok(Some(
-                "it was accepted, and the pages stay in the cache all the same".to_owned(),
-            ));
+        require_empty(
+            method,
+            &self.target,
+            "it was accepted, and the pages stay in the cache all the same",
+        )?;
+        if copies {
+            require_empty(
+                method,
+                source,
+                "it was accepted, and the source read through the page cache all the same",
+            )?;
         }
-        if policy != CachePolicy::Cached
-            && method.operation() == Operation::Copy
-            && !is_empty(&cache::resident(source)?)
-        {
-            return Ok(Some(
-                "it was accepted, and the source read through the page cache all the same".to_owned(),
-            ));
-        }
-        Ok(None)
+        Ok(())
     }
+}
+
+/// What comes of trying a method or a feature.
+type Attempt<T = ()> = std::result::Result<T, Why>;
+
+/// Why something does not work.
+enum Why {
+    /// It failed, or is not available.
+    Failed(Error),
+    /// It ran, but did not do what its name says.
+    Found(String),
+}
+
+impl From<Error> for Why {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<io::Error> for Why {
+    fn from(error: io::Error) -> Self {
+        Self::Found(error.to_string())
+    }
+}
+
+const READ_BY_CACHE: &str = "it was accepted, and the page cache used all the same";
+const WRITTEN_BY_CACHE: &str = "it was accepted, and written through the page cache all the same";
+
+fn require(is_so: bool, otherwise: &str) -> Attempt {
+    if is_so {
+        Ok(())
+    } else {
+        Err(Why::Found(otherwise.to_owned()))
+    }
+}
+
+/// Where a method passes the page cache by, nothing of the file may be there.
+fn require_empty(method: &Method, path: &Path, otherwise: &str) -> Attempt {
+    require(!is_past_cache(method) || is_empty(&cache::resident(path)?), otherwise)
+}
+
+fn require_holes_skipped(method: &Method, transfer: Transfer) -> Attempt {
+    let is_ignored = method.options().holes_skipped() && transfer.hole_bytes == 0;
+    require(
+        !is_ignored,
+        "the file system tells of no holes, so that all bytes are read",
+    )
+}
+
+fn is_past_cache(method: &Method) -> bool {
+    method.options().cache() != CachePolicy::Cached
 }
 
 /// Bytes that no file system keeps as a hole or makes small: no two blocks are equal.
@@ -318,19 +356,6 @@ impl Consumer for Against<'_> {
     fn needs_order(&self) -> bool {
         false
     }
-}
-
-/// The system's reason alone: the test file's name tells nobody anything.
-fn reason(error: Error) -> String {
-    match error {
-        Error::System { action, source, .. } => format!("{action}: {source}"),
-        error => full_text(&error),
-    }
-}
-
-fn why_holes_are_not_skipped(method: &Method, transfer: Transfer) -> Option<String> {
-    let is_ignored = method.options().holes_skipped() && transfer.hole_bytes == 0;
-    is_ignored.then(|| "the file system tells of no holes, so that all bytes are read".to_owned())
 }
 
 fn allocated_bytes(path: &Path) -> Result<u64> {
@@ -365,14 +390,11 @@ fn refuses_misaligned(path: &Path) -> bool {
         direct: true,
         write_through: false,
     };
-    let Ok(Support::Available(file)) = sys::open(path, opening) else {
-        return false;
-    };
-    let Ok(buffer) = sys::Buffer::new(4096, 4096) else {
+    let (Ok(Support::Available(file)), Ok(buffer)) = (sys::open(path, opening), sys::Buffer::new(4096, 4096)) else {
         return false;
     };
     let written = file.write_at(&buffer[..100], 0);
-    written.is_err_and(|error| error.kind() == std::io::ErrorKind::InvalidInput)
+    written.is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput)
 }
 
 /// Pages that the whole system has made dirty since it started (Linux).

@@ -340,8 +340,7 @@ fn show(run: &Run, all: bool, saved: Option<&Path>, report: Option<&Path>) -> st
 
 /// Writes the page of a saved run beside it.
 fn report_beside(run: &Concluded, saved: &Path) -> anyhow::Result<PathBuf> {
-    let written =
-        || -> anyhow::Result<()> { beside(saved)?.write(to_html(&run.shown, &run.alone)?.as_bytes()) };
+    let written = || -> anyhow::Result<()> { beside(saved)?.write(to_html(&run.shown, &run.alone)?.as_bytes()) };
     written().context("the report was not written")?;
     let path = saved.with_extension("html");
     Ok(std::fs::canonicalize(&path).unwrap_or(path))
@@ -372,9 +371,7 @@ fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
         (&arguments.export_csv, |run| Ok(to_csv(&run.alone)?)),
         (&arguments.export_columns, |run| columns(&run.alone)),
         (&arguments.export_markdown, |run| Ok(to_markdown(&run.shown))),
-        (&arguments.report, |run| {
-            Ok(to_html(&run.shown, &run.alone)?)
-        }),
+        (&arguments.report, |run| Ok(to_html(&run.shown, &run.alone)?)),
     ];
     let mut exports: Vec<(Output, Form)> = Vec::new();
     for (path, form) in wanted {
