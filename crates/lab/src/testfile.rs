@@ -14,7 +14,7 @@ use crate::generator::Generator;
 use crate::kernel::{Answer, Kernel, Tally};
 use crate::layout::{self, Layout};
 
-/// A file that trials read, and what every kernel must find in it.
+/// A file that trials read or write over, and what must be in it.
 #[derive(Clone, Debug)]
 pub struct TestFile {
     /// Where it is.
@@ -23,11 +23,23 @@ pub struct TestFile {
     pub bytes: u64,
     /// Bytes that have blocks on the device; `None` where the file system does not tell.
     pub allocated_bytes: Option<u64>,
-    /// How often each byte occurs; `None` where the file was changed, or not read yet.
+    /// The byte in which the second file of a comparison differs from the first; `None` where it is equal.
+    pub difference: Option<u64>,
+    /// How often each byte occurs; `None` where nobody has counted.
     histogram: Option<Vec<u64>>,
-    /// The seed of the stream that it is; `None` where it is something else.
-    seed: Option<u64>,
+    /// What it was made of; `None` where it is something else.
+    made_of: Option<Streams>,
 }
+
+/// Blocks of a size, and the seed of the stream of which each is a part.
+#[derive(Clone, Debug)]
+struct Streams {
+    block_bytes: u64,
+    seeds: Vec<u64>,
+}
+
+/// Gives the bytes of a file from an offset on.
+type Content<'a> = Box<dyn FnMut(u64, &mut [u8]) -> io::Result<()> + 'a>;
 
 impl TestFile {
     /// Makes a file of the stream of a seed, written through to the device.
@@ -36,10 +48,41 @@ impl TestFile {
     /// The engine's.
     pub fn create(path: &Path, bytes: u64, seed: u64) -> seekless::Result<Self> {
         write_stream(path, bytes, seed)?;
+        Ok(Self::describe(path)?.of_stream(bytes.max(1), seed))
+    }
+
+    /// The same for a file that trials write over by blocks of a size, so that what it has is known of each.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn create_blocks(path: &Path, bytes: u64, block_bytes: u64, seed: u64) -> seekless::Result<Self> {
+        write_stream(path, bytes, seed)?;
+        Ok(Self::unread(path, bytes).of_stream(block_bytes, seed))
+    }
+
+    /// Makes a file of the stream of a seed with one byte changed, beside the file of that stream. All of it is written, so
+    /// that it shares no blocks with the first.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn create_second(path: &Path, bytes: u64, seed: u64, differ: Differ) -> seekless::Result<Self> {
+        write_stream(path, bytes, seed)?;
+        let difference = offset_of(differ, bytes);
+        if let Some(offset) = difference {
+            change_byte(path, offset)?;
+        }
         Ok(Self {
-            seed: Some(seed),
-            ..Self::describe(path)?
+            difference,
+            ..Self::unread(path, bytes).of_stream(bytes.max(1), seed)
         })
+    }
+
+    fn of_stream(self, block_bytes: u64, seed: u64) -> Self {
+        let seeds = vec![seed; self.bytes.div_ceil(block_bytes) as usize];
+        Self {
+            made_of: Some(Streams { block_bytes, seeds }),
+            ..self
+        }
     }
 
     /// Makes a file of a layout, with the stream of a seed as its data, written through to the device. A sentence where the
@@ -50,8 +93,9 @@ impl TestFile {
     pub fn create_as(path: &Path, pieces: &Layout, bytes: u64, seed: u64) -> seekless::Result<Result<Self, String>> {
         let tally = Tally::new(Kernel::Histogram);
         let laid_out = match pieces {
+            Layout::Dense => return Self::create(path, bytes, seed).map(Ok),
             Layout::Fragmented => layout::make_fragmented(path, bytes, seed),
-            _ => layout::lay_out(path, pieces, seed, &tally),
+            Layout::Pieces(_) => layout::lay_out(path, pieces, seed, &tally),
         };
         let made = laid_out.and_then(|()| layout::verify(path, pieces));
         let made = made.map_err(|source| failed(path, "laying it out", source));
@@ -77,16 +121,14 @@ impl TestFile {
     /// A file that nobody has read, so that its answers are not known yet.
     #[must_use]
     pub fn unread(path: &Path, bytes: u64) -> Self {
-        let allocated_bytes = seekless::extents(path)
-            .ok()
-            .flatten()
-            .map(|extents| extents.allocated_bytes);
+        let extents = seekless::extents(path).ok().flatten();
         Self {
             path: path.to_owned(),
             bytes,
-            allocated_bytes,
+            allocated_bytes: extents.map(|extents| extents.allocated_bytes),
+            difference: None,
             histogram: None,
-            seed: None,
+            made_of: None,
         }
     }
 
@@ -108,52 +150,35 @@ impl TestFile {
     /// # Errors
     /// The system's, of opening and reading a file whose bytes are not known.
     pub fn answer_of(&self, kernel: Kernel, visits: &Visits) -> io::Result<Answer> {
-        let (tally, mut block) = (Tally::new(kernel), Vec::new());
-        let generator = self.seed.map(Generator::new);
-        let file = generator.is_none().then(|| File::open(&self.path)).transpose()?;
+        let (tally, mut block, mut content) = (Tally::new(kernel), Vec::new(), self.content()?);
         for range in visits.ranges() {
             block.resize((range.end - range.start) as usize, 0);
-            match (&generator, &file) {
-                (Some(generator), _) => generator.fill(range.start, &mut block),
-                (None, file) => file
-                    .iter()
-                    .try_for_each(|file| file.read_exact_at(&mut block, range.start))?,
-            }
+            content(range.start, &mut block)?;
             let _ = tally.data(range.start, Chunk::Memory(&block));
         }
         Ok(tally.answer())
     }
-}
 
-/// A file that trials write over at random places, and the seed of the stream of which each of its blocks is a part.
-#[derive(Debug)]
-pub struct Overwritten {
-    /// Where it is.
-    pub path: PathBuf,
-    bytes: u64,
-    block_bytes: u64,
-    seeds: Vec<u64>,
-}
-
-impl Overwritten {
-    /// Makes a file of the stream of a seed, written through to the device.
+    /// How many lines the part has that is equal to the first file of a comparison.
     ///
     /// # Errors
-    /// The engine's.
-    pub fn create(path: PathBuf, bytes: u64, block_bytes: u64, seed: u64) -> seekless::Result<Self> {
-        write_stream(&path, bytes, seed)?;
-        Ok(Self {
-            path,
-            bytes,
-            block_bytes,
-            seeds: vec![seed; bytes.div_ceil(block_bytes) as usize],
-        })
+    /// The system's, of opening and reading a file whose bytes are not known.
+    pub fn equal_lines(&self) -> io::Result<u64> {
+        let (mut piece, mut content) = (vec![0; CHECK_BYTES], self.content()?);
+        let bytes = self.difference.unwrap_or(self.bytes);
+        let pieces = (0..bytes).step_by(CHECK_BYTES).map(|offset| {
+            let piece = &mut piece[..(bytes - offset).min(CHECK_BYTES as u64) as usize];
+            content(offset, piece).map(|()| lines_in(piece))
+        });
+        pieces.sum()
     }
 
     /// Notes that blocks were written over by those of another stream.
     pub fn written(&mut self, visits: &Visits, seed: u64) {
-        for range in visits.ranges() {
-            self.seeds[(range.start / self.block_bytes) as usize] = seed;
+        if let Some(Streams { block_bytes, seeds }) = &mut self.made_of {
+            for range in visits.ranges() {
+                seeds[(range.start / *block_bytes) as usize] = seed;
+            }
         }
     }
 
@@ -162,20 +187,28 @@ impl Overwritten {
     /// # Errors
     /// The system's, of opening and reading.
     pub fn check(&self, part: Part) -> io::Result<Result<u64, String>> {
+        check(&self.path, self.bytes, part, self.content()?)
+    }
+
+    /// The bytes that it must have: those of its streams, or where these are not known, its own.
+    fn content(&self) -> io::Result<Content<'_>> {
+        let Some(Streams { block_bytes, seeds }) = &self.made_of else {
+            let file = File::open(&self.path)?;
+            return Ok(Box::new(move |offset, bytes| file.read_exact_at(bytes, offset)));
+        };
         let mut generators = BTreeMap::new();
-        check(&self.path, self.bytes, part, |offset, expected| {
-            let mut done = 0;
-            while done < expected.len() {
-                let at = offset + done as u64;
-                let block = at / self.block_bytes;
-                let end = ((block + 1) * self.block_bytes - offset).min(expected.len() as u64) as usize;
-                let seed = self.seeds[block as usize];
+        Ok(Box::new(move |mut offset, mut bytes| {
+            while !bytes.is_empty() {
+                let block = offset / block_bytes;
+                let length = ((block + 1) * block_bytes - offset).min(bytes.len() as u64);
+                let seed = seeds[block as usize];
+                let (piece, rest) = bytes.split_at_mut(length as usize);
                 let generator = generators.entry(seed).or_insert_with(|| Generator::new(seed));
-                generator.fill(at, &mut expected[done..end]);
-                done = end;
+                generator.fill(offset, piece);
+                (offset, bytes) = (offset + length, rest);
             }
             Ok(())
-        })
+        }))
     }
 }
 
@@ -189,47 +222,6 @@ pub fn write_stream(path: &Path, bytes: u64, seed: u64) -> seekless::Result<()> 
     let generator = Generator::new(seed);
     Writer::prepare(&durable)?.write(path, Destination::New, bytes, &generator)?;
     Ok(())
-}
-
-/// The second file of a comparison, and what comparing must find.
-#[derive(Clone, Debug)]
-pub struct OtherFile {
-    /// The file.
-    pub file: TestFile,
-    /// The byte in which it differs from the first; `None` where it is equal.
-    pub offset: Option<u64>,
-    /// Lines of the part before that byte, or of all of it.
-    pub newlines: u64,
-}
-
-impl OtherFile {
-    /// Makes a file of the stream of a seed with one byte changed, beside the file of that stream. All of it is written, so
-    /// that it shares no blocks with the first.
-    ///
-    /// # Errors
-    /// The engine's.
-    pub fn create(path: &Path, bytes: u64, seed: u64, differ: Differ) -> seekless::Result<Self> {
-        let mut file = TestFile::create(path, bytes, seed)?;
-        let offset = offset_of(differ, bytes);
-        let newlines = newlines_before(seed, offset.unwrap_or(bytes));
-        if let Some(offset) = offset {
-            change_byte(path, offset)?;
-            // It was written over in place; the answers of the stream are not its own any more.
-            file.histogram = None;
-        }
-        Ok(Self { file, offset, newlines })
-    }
-
-    /// The first file itself.
-    #[must_use]
-    pub fn itself(file: &TestFile) -> Self {
-        let counts = file.histogram.as_ref();
-        Self {
-            file: file.clone(),
-            offset: None,
-            newlines: counts.map_or(0, |counts| counts[usize::from(b'\n')]),
-        }
-    }
 }
 
 /// The place of the byte that differs in files of a size; `None` where none does.
@@ -254,17 +246,6 @@ fn change_byte(path: &Path, offset: u64) -> seekless::Result<()> {
         file.sync_all()
     };
     changed().map_err(|source| failed(path, "changing a byte", source))
-}
-
-/// Counts the lines of the first bytes of the stream of a seed.
-fn newlines_before(seed: u64, bytes: u64) -> u64 {
-    let (generator, mut piece) = (Generator::new(seed), vec![0; CHECK_BYTES]);
-    let pieces = (0..bytes).step_by(CHECK_BYTES).map(|offset| {
-        let piece = &mut piece[..(bytes - offset).min(CHECK_BYTES as u64) as usize];
-        generator.fill(offset, piece);
-        lines_in(piece)
-    });
-    pieces.sum()
 }
 
 /// How many newlines there are.
@@ -384,13 +365,13 @@ mod tests {
         let bytes = fs::read(&first).unwrap();
         for differ in [Differ::None, Differ::First, Differ::Early, Differ::Middle, Differ::Last] {
             let path = directory.path().join(differ.name());
-            let other = OtherFile::create(&path, 5000, 7, differ).unwrap();
+            let other = TestFile::create_second(&path, 5000, 7, differ).unwrap();
             let found = fs::read(&path).unwrap();
             let differing: Vec<usize> = (0..5000).filter(|&at| bytes[at] != found[at]).collect();
-            let expected: Vec<usize> = other.offset.iter().map(|&at| at as usize).collect();
+            let expected: Vec<usize> = other.difference.iter().map(|&at| at as usize).collect();
             assert_eq!(differing, expected, "{}", differ.name());
             let equal = &bytes[..expected.first().copied().unwrap_or(5000)];
-            assert_eq!(other.newlines, lines_in(equal), "{}", differ.name());
+            assert_eq!(other.equal_lines().unwrap(), lines_in(equal), "{}", differ.name());
         }
     }
 
@@ -420,8 +401,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         // Blocks lie across the border of two pieces, and the last is short.
         let (bytes, block_bytes) = (2 * CHECK_BYTES as u64 + 5000, 12_000);
-        let mut file = Overwritten::create(directory.path().join("file"), bytes, block_bytes, 3).unwrap();
-        let checked = |file: &Overwritten| file.check(Part::Whole).unwrap();
+        let mut file = TestFile::create_blocks(&directory.path().join("file"), bytes, block_bytes, 3).unwrap();
+        let checked = |file: &TestFile| file.check(Part::Whole).unwrap();
         assert_eq!(checked(&file), Ok(bytes));
         let writer = File::options().write(true).open(&file.path).unwrap();
         for seed in [4, 5] {

@@ -69,11 +69,6 @@ fn plan(contest: &Contest) -> Result<ContestPlan, ExperimentError> {
         None => Layout::Dense,
     };
     Ok(ContestPlan {
-        operation: contest.operation,
-        methods: Vec::new(),
-        labels: Vec::new(),
-        commands: Vec::new(),
-        sizes: vec![Size::Bytes(size(contest))],
         caches: vec![contest.cache],
         differs: vec![contest.differ],
         read_ahead_kib: vec![contest.read_ahead_kib],
@@ -84,6 +79,7 @@ fn plan(contest: &Contest) -> Result<ContestPlan, ExperimentError> {
         sustained: contest.sustained,
         kernel: Kernel::named(&contest.kernel).ok_or_else(|| unknown(&contest.kernel))?,
         work_ns_per_kib: contest.work_ns_per_kib,
+        ..ContestPlan::of(contest.operation, Vec::new(), Size::Bytes(size(contest)))
     })
 }
 

@@ -22,9 +22,9 @@ pub use error::ExperimentError;
 use error::nearest;
 pub use filter::filter;
 pub use known::KNOWN;
-use seekless::method::Choice;
+use seekless::method::{Choice, Durability};
 use seekless::{Method, Operation};
-use seekless_record::{Cache, Column, Command, Differ, Published, Target, UpdatePattern};
+use seekless_record::{Cache, Column, Command, Contest, Differ, Published, Target, UpdatePattern};
 
 use crate::kernel::Kernel;
 pub use crate::layout::Layout;
@@ -104,6 +104,39 @@ impl ContestPlan {
                 Kernel::None
             },
             work_ns_per_kib: 0,
+        }
+    }
+
+    /// A contest of it with files of a size, so many of them in a trial. It has no entries, and nothing chosen of what a plan has
+    /// several of.
+    #[must_use]
+    pub fn contest(&self, (size_bytes, files): (u64, u32), durability: Durability) -> Contest {
+        Contest {
+            experiment: String::new(),
+            operation: self.operation,
+            storage: 0,
+            other_storage: None,
+            size_bytes,
+            size_chosen: false,
+            files,
+            cache: Cache::None,
+            cold_metadata: false,
+            target: self.target,
+            kernel: self.kernel.name().to_owned(),
+            work_ns_per_kib: self.work_ns_per_kib,
+            differ: Differ::None,
+            read_ahead_kib: None,
+            updates: self.updates,
+            sustained: self.sustained,
+            random: None,
+            layout: None,
+            memory_bytes: None,
+            mode: None,
+            shared_blocks: false,
+            holes_skipped: false,
+            durability,
+            entries: Vec::new(),
+            conclusion: None,
         }
     }
 }

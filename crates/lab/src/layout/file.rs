@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -12,18 +12,18 @@ use seekless::{Chunk, Consumer};
 use seekless_sys::{self as sys, Support};
 
 use super::fragments::verify_fragmented;
-use super::{Kind, Layout, Pieces, Stretch, repeated};
+use super::{Kind, Layout};
 use crate::generator::Generator;
-use crate::kernel::{Kernel, Tally};
+use crate::kernel::Tally;
 
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Makes a file that must not exist, through to the device, and feeds `consumer` what it must hold: the answers come from what is wished, not
+/// Makes a file that must not exist, through to the device, and feeds `tally` what it must hold: the answers come from what is wished, not
 /// from what is there.
 ///
 /// # Errors
 /// The system's, of creating, writing and syncing.
-pub fn lay_out(path: &Path, pieces: &Layout, seed: u64, consumer: &dyn Consumer) -> io::Result<()> {
+pub fn lay_out(path: &Path, pieces: &Layout, seed: u64, tally: &Tally) -> io::Result<()> {
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     // The size first: file systems reserve more behind what grows.
     file.set_len(pieces.bytes())?;
@@ -31,7 +31,7 @@ pub fn lay_out(path: &Path, pieces: &Layout, seed: u64, consumer: &dyn Consumer)
     let mut buffer = vec![0; PIECE_BYTES];
     for (range, kind) in pieces.stretches() {
         if kind != Kind::Data {
-            fed(consumer.zeros(range.start, range.end - range.start))?;
+            let _ = tally.zeros(range.start, range.end - range.start);
         }
         if kind == Kind::Hole {
             continue;
@@ -42,19 +42,12 @@ pub fn lay_out(path: &Path, pieces: &Layout, seed: u64, consumer: &dyn Consumer)
                 piece.fill(0);
             } else {
                 generator.fill(at, piece);
-                fed(consumer.data(at, Chunk::Memory(piece)))?;
+                let _ = tally.data(at, Chunk::Memory(piece));
             }
             file.write_all_at(piece, at)?;
         }
     }
     file.sync_all()
-}
-
-fn fed(flow: ControlFlow<()>) -> io::Result<()> {
-    match flow {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(io::Error::other("the answers could not be computed")),
-    }
 }
 
 /// Holds a file against its layout: holes where they were wished, blocks elsewhere, and no more of them than that. A
@@ -117,27 +110,10 @@ fn first_difference(wished: &[Range<u64>], found: &[Range<u64>]) -> Option<Strin
     ))
 }
 
-/// Tries whether a hole of so many bytes is to be had in a directory, with little data around it; a sentence says why not.
-///
-/// # Errors
-/// The system's, of making the file.
-pub fn try_holes(directory: &Path, hole_bytes: u64) -> io::Result<Result<(), String>> {
-    const AROUND_BYTES: u64 = 64 << 10;
-    let path = directory.join("holes");
-    let stretch = |bytes, kind| Stretch { bytes, kind };
-    let around = stretch(AROUND_BYTES, Kind::Data);
-    let pieces = Layout::Pieces(Pieces(repeated(
-        1,
-        vec![around, stretch(hole_bytes, Kind::Hole), around],
-    )));
-    let tried = lay_out(&path, &pieces, 1, &Tally::new(Kernel::None)).and_then(|()| verify(&path, &pieces));
-    let _ = std::fs::remove_file(&path);
-    tried
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Kernel;
 
     fn pieces(text: &str) -> Layout {
         text.parse().unwrap()

@@ -16,7 +16,7 @@ use crate::generator::Generator;
 /// The usual piece: what a file that is appended to slowly gets at a time.
 const PIECE_BYTES: u64 = 64 << 10;
 /// A file has more pieces than this, unless they would be less than a block.
-const FEWEST_PIECES: u64 = 64;
+pub const FEWEST_PIECES: u64 = 64;
 /// The most pieces of a file: each is cut out or synced on its own.
 const MOST_PIECES: u64 = 1024;
 
@@ -112,17 +112,6 @@ pub fn verify_fragmented(path: &Path) -> io::Result<Result<(), String>> {
     } else {
         Ok(())
     })
-}
-
-/// Tries whether a file can be made in fragments in a directory; a sentence says why not.
-///
-/// # Errors
-/// The system's, of making the file.
-pub fn try_fragments(directory: &Path) -> io::Result<Result<(), String>> {
-    let path = directory.join("fragments");
-    let tried = make_fragmented(&path, FEWEST_PIECES * BLOCK_BYTES, 1).and_then(|()| verify_fragmented(&path));
-    let _ = std::fs::remove_file(&path);
-    tried
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ mod file;
 mod fragments;
 mod text;
 
-pub use file::{lay_out, try_holes, verify};
-pub use fragments::{make_fragmented, try_fragments};
+pub use file::{lay_out, verify};
+pub use fragments::make_fragmented;
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ struct Stretch {
 
 /// Stretches that follow each other, so many times; what comes once is a single stretch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Piece {
+pub struct Piece {
     times: u64,
     stretches: Vec<Stretch>,
 }
@@ -47,12 +47,8 @@ pub enum Layout {
     /// The same, in many places of the device.
     Fragmented,
     /// In pieces, all of them whole blocks, which make up its size.
-    Pieces(Pieces),
+    Pieces(Vec<Piece>),
 }
-
-/// The pieces of a layout, at least one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pieces(Vec<Piece>);
 
 /// What all stretches are a multiple of: the usual block of file systems, and the page.
 pub const BLOCK_BYTES: u64 = 4 << 10;
@@ -62,7 +58,7 @@ impl Layout {
     fn pieces(&self) -> &[Piece] {
         match self {
             Self::Dense | Self::Fragmented => &[],
-            Self::Pieces(Pieces(pieces)) => pieces,
+            Self::Pieces(pieces) => pieces,
         }
     }
 
@@ -112,12 +108,21 @@ impl Layout {
         self.pieces().iter().map(of_piece).sum()
     }
 
-    /// The shortest hole.
+    /// A small file of the kind, to try whether such files are to be had: its shortest hole with little data around it. `None`
+    /// where nothing can be refused.
     #[must_use]
-    pub fn shortest_hole(&self) -> Option<u64> {
+    pub fn sample(&self) -> Option<(Self, u64)> {
+        const AROUND_BYTES: u64 = 64 << 10;
+        if *self == Self::Fragmented {
+            return Some((Self::Fragmented, fragments::FEWEST_PIECES * BLOCK_BYTES));
+        }
         let stretches = self.pieces().iter().flat_map(|piece| &piece.stretches);
-        let holes = stretches.filter(|stretch| stretch.kind == Kind::Hole);
-        holes.map(|stretch| stretch.bytes).min()
+        let hole = stretches.filter(|stretch| stretch.kind == Kind::Hole).min()?;
+        let (bytes, kind) = (AROUND_BYTES, Kind::Data);
+        let around = Stretch { bytes, kind };
+        let sample = Self::Pieces(repeated(1, vec![around, *hole, around]));
+        let bytes = sample.bytes();
+        Some((sample, bytes))
     }
 
     /// The same of about another size: what comes several times comes more or less often, what comes once is longer or
@@ -135,7 +140,7 @@ impl Layout {
             times => repeated(part(times), piece.stretches.clone()),
         };
         match self {
-            Self::Pieces(Pieces(pieces)) => Self::Pieces(Pieces(pieces.iter().flat_map(piece).collect())),
+            Self::Pieces(pieces) => Self::Pieces(pieces.iter().flat_map(piece).collect()),
             other => other.clone(),
         }
     }
@@ -178,7 +183,9 @@ mod tests {
         let pieces = pieces("8K hole, 4K data, 4K zeros, 2 x (4K hole, 8K data)");
         assert_eq!(pieces.allocated(), [8192..16384, 20480..28672, 32768..40960]);
         assert_eq!((pieces.bytes(), pieces.hole_bytes()), (40960, 16384));
-        assert_eq!(pieces.shortest_hole(), Some(4096));
+        let (sample, bytes) = pieces.sample().unwrap();
+        assert_eq!(sample.to_string(), "64K data, 4K hole, 64K data");
+        assert_eq!(bytes, sample.bytes());
     }
 
     #[test]

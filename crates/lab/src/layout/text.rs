@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use seekless::method::{format_size, parse_size};
 
-use super::{BLOCK_BYTES, Kind, Layout, Piece, Pieces, Stretch, repeated};
+use super::{BLOCK_BYTES, Kind, Layout, Piece, Stretch, repeated};
 
 /// The word of a file that has data throughout.
 const DENSE: &str = "dense";
@@ -37,7 +37,7 @@ impl fmt::Display for Layout {
         match self {
             Self::Dense => f.write_str(DENSE),
             Self::Fragmented => f.write_str(FRAGMENTED),
-            Self::Pieces(Pieces(pieces)) => {
+            Self::Pieces(pieces) => {
                 let pieces: Vec<String> = pieces.iter().map(ToString::to_string).collect();
                 f.write_str(&pieces.join(", "))
             }
@@ -66,7 +66,7 @@ impl FromStr for Layout {
             }
         }
         within_bounds(&pieces)?;
-        Ok(Self::Pieces(Pieces(pieces)))
+        Ok(Self::Pieces(pieces))
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
         prop_oneof![
             Just(Layout::Dense),
             Just(Layout::Fragmented),
-            pieces.prop_map(|pieces| Layout::Pieces(Pieces(pieces.concat())))
+            pieces.prop_map(|pieces| Layout::Pieces(pieces.concat()))
         ]
     }
 

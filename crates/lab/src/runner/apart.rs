@@ -16,23 +16,20 @@ pub(super) struct Apart {
 
 impl Apart {
     /// That of a contest.
-    pub fn of(contest: &Contest) -> Self {
+    fn of(contest: &Contest) -> Self {
         Self {
             shared_blocks: contest.shared_blocks,
             holes_skipped: contest.holes_skipped,
         }
     }
 
-    /// With what is so in another.
-    pub fn or(self, other: Self) -> Self {
-        Self {
-            shared_blocks: self.shared_blocks || other.shared_blocks,
-            holes_skipped: self.holes_skipped || other.holes_skipped,
-        }
+    /// Whether it is more than is known of a contest.
+    pub fn is_apart_from(self, contest: &Contest) -> bool {
+        (self.shared_blocks && !contest.shared_blocks) || (self.holes_skipped && !contest.holes_skipped)
     }
 
     /// What is said where an entry is looked for among the rest.
-    pub fn why(self) -> &'static str {
+    fn why(self) -> &'static str {
         if self.holes_skipped {
             "it passes over holes, which is other work than reading them: ranked apart"
         } else {
@@ -47,6 +44,11 @@ impl Runner<'_> {
         let Turn {
             group, contest, entry, ..
         } = turn;
+        let known = Apart::of(&self.run.contests[contest]);
+        let work = Apart {
+            shared_blocks: work.shared_blocks || known.shared_blocks,
+            holes_skipped: work.holes_skipped || known.holes_skipped,
+        };
         let mut alike = decider.groups[group].contests.iter().copied();
         let apart = alike.find(|&other| {
             Apart::of(&self.run.contests[other]) == work
@@ -80,23 +82,20 @@ mod tests {
 
     #[test]
     fn what_was_apart_once_stays_apart() {
-        let contest = seekless_results::simulation::contest(4096, Vec::new());
-        let all = Apart::of(&contest);
+        let mut contest = seekless_results::simulation::contest(4096, Vec::new());
+        let nothing = Apart::of(&contest);
         let skipped = Apart {
             holes_skipped: true,
-            ..all
+            ..nothing
         };
-        assert_eq!(all.or(skipped), skipped);
-        assert_eq!(skipped.or(all), skipped);
-        assert!(
-            skipped.why().contains("holes")
-                && all
-                    .or(Apart {
-                        shared_blocks: true,
-                        ..all
-                    })
-                    .why()
-                    .contains("share")
-        );
+        assert!(skipped.is_apart_from(&contest) && !nothing.is_apart_from(&contest));
+        contest.holes_skipped = true;
+        assert!(!skipped.is_apart_from(&contest) && !nothing.is_apart_from(&contest));
+        let shared = Apart {
+            shared_blocks: true,
+            ..nothing
+        };
+        assert!(shared.is_apart_from(&contest));
+        assert!(skipped.why().contains("holes") && shared.why().contains("share"));
     }
 }

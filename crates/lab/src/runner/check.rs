@@ -11,10 +11,11 @@ use seekless_results::has_target;
 
 use super::Runner;
 use super::apart::Apart;
+use super::place::TestFiles;
 use super::trial::{Files, target_seed};
 use crate::cache_state;
 use crate::kernel::{Answer, Kernel};
-use crate::testfile::{OtherFile, Part, TestFile, check_copy, check_updated};
+use crate::testfile::{Part, TestFile, check_copy, check_updated};
 use crate::trial::account::{self, Expected};
 use crate::trial::{Compared, Found, Report, updates_seed};
 use crate::updates;
@@ -114,7 +115,7 @@ impl Runner<'_> {
                 return wrong.map_or(Ok(None), Err);
             }
             Operation::Write if contest.random.is_some() => {
-                let held = self.places[contest.storage].overwritten(contest).iter();
+                let held = TestFiles::of(contest).flat_map(|(storage, files)| self.places[storage].made(&files));
                 held.map(|file| told(file.check(part))).sum()
             }
             Operation::Write => {
@@ -198,16 +199,16 @@ fn wrong_comparison(files: &Files, compared: &[Compared], is_command: bool) -> O
     pairs.into_iter().find_map(|(found, other)| wrong_verdict(found, other))
 }
 
-fn wrong_verdict(compared: &Compared, other: &OtherFile) -> Option<String> {
-    let path = other.file.path.display();
-    let is_right = match (compared.found, other.offset) {
+fn wrong_verdict(compared: &Compared, other: &TestFile) -> Option<String> {
+    let path = other.path.display();
+    let is_right = match (compared.found, other.difference) {
         (Found::Equal, None) | (Found::Differ(None), Some(_)) => true,
         (Found::Differ(Some(found)), Some(offset)) => found == offset,
         _ => false,
     };
     if !is_right {
         let truth = other
-            .offset
+            .difference
             .map_or_else(|| "is equal".to_owned(), |offset| format!("differs in byte {offset}"));
         let found = match compared.found {
             Found::Equal => "equal".to_owned(),
@@ -224,11 +225,12 @@ fn wrong_verdict(compared: &Compared, other: &OtherFile) -> Option<String> {
             compared.unread_bytes
         ));
     }
-    let newlines = compared.newlines.filter(|newlines| *newlines != other.newlines)?;
-    Some(format!(
-        "it counted {newlines} lines in {path} instead of {}",
-        other.newlines
-    ))
+    let newlines = compared.newlines?;
+    match other.equal_lines() {
+        Ok(lines) if lines == newlines => None,
+        Ok(lines) => Some(format!("it counted {newlines} lines in {path} instead of {lines}")),
+        Err(error) => Some(format!("the lines in {path} could not be counted: {error}")),
+    }
 }
 
 /// The byte that a histogram has most of, as the program of 2003 tells it: the first of those that are as frequent.
@@ -260,14 +262,13 @@ fn used_cache(method: Option<&Method>, contest: &Contest, resident_after: Option
 mod tests {
     use super::*;
 
-    fn other(offset: Option<u64>) -> OtherFile {
+    fn other(difference: Option<u64>) -> (tempfile::TempDir, TestFile) {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("file");
-        OtherFile {
-            file: TestFile::create(&path, 10, 1).expect("a file"),
-            offset,
-            newlines: 3,
-        }
+        std::fs::write(&path, "a\nb\nc\ndef").expect("a file");
+        let mut file = TestFile::describe(&path).expect("a file");
+        file.difference = difference;
+        (directory, file)
     }
 
     fn compared(found: Found) -> Compared {
@@ -292,8 +293,8 @@ mod tests {
 
     #[test]
     fn only_the_true_verdict_is_right() {
-        let equal = other(None);
-        let differing = other(Some(7));
+        let (_directory, equal) = other(None);
+        let (_other, differing) = other(Some(7));
         for (found, of_equal, of_differing) in [
             (Found::Equal, true, false),
             (Found::Differ(None), false, true),
@@ -312,7 +313,7 @@ mod tests {
 
     #[test]
     fn wrong_lines_and_unread_bytes_are_found_out() {
-        let equal = other(None);
+        let (_directory, equal) = other(None);
         let lines = |newlines| {
             let compared = Compared {
                 newlines: Some(newlines),

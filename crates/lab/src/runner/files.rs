@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use seekless::method::{Durability, Operation, format_size};
-use seekless_record::{Contest, Differ, Run};
+use seekless::method::format_size;
+use seekless_record::{Contest, Run};
 use seekless_results::contending_time;
 
-use super::needs::{MadeFiles, made_files, needs_source};
-use super::size::{SUSTAINED_BYTES, Speeds, choose_size, choose_sustained, files_per_trial, group_cost};
+use super::place::TestFiles;
+use super::size::{SUSTAINED_BYTES, Speeds, choose_size, choose_sustained, group_cost};
 use super::{Bench, BenchError, Event, Runner};
 use crate::cgroup;
 use crate::experiment::{ContestPlan, Layout, Size};
@@ -61,25 +61,18 @@ impl Runner<'_> {
     pub(super) fn make_files(&mut self, contests: &[usize]) -> Result<(), BenchError> {
         for &contest in contests {
             let contest = &self.run.contests[contest];
-            let is_given = self.places[contest.storage].given().is_some();
-            if is_given || !needs_source(contest.operation) || self.stop.is_requested() {
+            let wanted: Vec<_> = TestFiles::of(contest).collect();
+            if wanted.is_empty() || self.places[contest.storage].given().is_some() || self.stop.is_requested() {
                 continue;
             }
-            let made = made_files(contest);
             self.watch.event(&Event::Making {
-                bytes: made.iter().map(|made| made.files.written_bytes()).sum(),
+                bytes: wanted.iter().map(|(_, files)| files.written_bytes()).sum(),
             });
-            for MadeFiles { storage, files, second } in made {
-                let place = &mut self.places[storage];
-                match second {
-                    None => match place.source_files(&files, self.bench.seed) {
-                        // Each of its entries is told why.
-                        Ok(_) | Err(BenchError::Layout { .. }) => {}
-                        Err(error) => return Err(error),
-                    },
-                    Some(differ) => place
-                        .other_files(files.bytes, files.count, self.bench.seed, differ)
-                        .map(drop)?,
+            for (storage, files) in wanted {
+                match self.places[storage].files(&files, self.bench.seed) {
+                    // Each of its entries is told why.
+                    Ok(_) | Err(BenchError::Layout { .. }) => {}
+                    Err(error) => return Err(error),
                 }
             }
         }
@@ -135,15 +128,4 @@ pub(super) fn memory_for(plan: &ContestPlan, sizes: &[Size]) -> Option<u64> {
     let scaled = u128::from(plan.memory_bytes?) * u128::from(other) / u128::from(own);
     // In whole MiB, as people say it.
     Some((scaled as u64 >> 20 << 20).max(cgroup::LEAST_BYTES))
-}
-
-/// The bytes of all files that a trial reads.
-pub(super) fn read_bytes(plan: &ContestPlan, durability: Durability, differ: Differ, bytes: u64) -> u64 {
-    let has_others = plan.operation == Operation::Compare && differ != Differ::Itself;
-    bytes * u64::from(files_per_trial(plan, durability, bytes)) * if has_others { 2 } else { 1 }
-}
-
-/// The memory that trials of a plan are allowed in the cache state `over`.
-pub(super) fn memory_allowed(plan: &ContestPlan, read_bytes: u64) -> u64 {
-    plan.memory_bytes.unwrap_or(read_bytes / 2).max(cgroup::LEAST_BYTES)
 }

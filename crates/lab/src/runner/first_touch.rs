@@ -4,7 +4,7 @@
 //! is dropped from memory and nothing is written. Files of similar size form a block, one for each round: chance deals its
 //! files to the trials, and the decider's Latin square says which method comes when.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::fs::Metadata;
 use std::ops::Range;
@@ -60,35 +60,32 @@ impl UserFile {
     }
 }
 
-/// Why files are left out, and how many.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
-    in_memory: u32,
-    unknown: u32,
-    with_holes: u32,
-    shared: u32,
-    unreadable: u32,
+seekless_record::words! {
+    /// Why a file is left out.
+    Unfit {
+        /// It is resident.
+        InMemory = "in memory",
+        /// Whether it is resident is not known.
+        Unknown = "of which the system does not tell whether they are in memory",
+        /// It has holes.
+        WithHoles = "with holes",
+        /// Another file has its blocks, and may have been read.
+        Shared = "with shared blocks",
+        /// It cannot be opened.
+        Unreadable = "not readable",
+    }
 }
+
+/// How many files are left out, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut(BTreeMap<Unfit, u32>);
 
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = [
-            (self.in_memory, "in memory"),
-            (
-                self.unknown,
-                "of which the system does not tell whether they are in memory",
-            ),
-            (self.with_holes, "with holes"),
-            (self.shared, "with shared blocks"),
-            (self.unreadable, "not readable"),
-        ];
-        let found = all.iter().filter(|(files, _)| *files > 0);
-        let words: Vec<String> = found.map(|(files, why)| format!("{files} {why}")).collect();
-        if words.is_empty() {
-            f.write_str("none")
-        } else {
-            f.write_str(&words.join(", "))
-        }
+        let words = self.0.iter().map(|(why, files)| format!("{files} {why}"));
+        let words: Vec<String> = words.collect();
+        f.write_str(if words.is_empty() { "none" } else { "" })?;
+        f.write_str(&words.join(", "))
     }
 }
 
@@ -211,32 +208,34 @@ fn find(directory: &Path, is_enough: impl Fn() -> bool) -> (Vec<UserFile>, LeftO
         if is_enough() {
             break;
         }
-        let path = match &entry {
-            Ok(entry) if entry.file_type().is_file() => entry.path(),
-            Ok(_) => continue,
-            Err(_) => {
-                left_out.unreadable += 1;
-                continue;
-            }
+        let found = match entry {
+            Ok(entry) if entry.file_type().is_file() => unread(entry.path(), &mut linked),
+            Ok(_) => Ok(None),
+            Err(_) => Err(Unfit::Unreadable),
         };
-        let Ok(file) = CachedFile::open(path) else {
-            left_out.unreadable += 1;
-            continue;
-        };
-        let metadata = file.metadata();
-        let is_first_name = metadata.nlink() < 2 || linked.insert(Identity::of(metadata));
-        if metadata.len() == 0 || !is_first_name {
-            continue;
-        }
-        match file.resident().ok().and_then(|resident| resident.part()) {
-            None => left_out.unknown += 1,
-            Some(part) if part > 0.0 => left_out.in_memory += 1,
-            Some(_) if allocated_bytes(metadata) < metadata.len() => left_out.with_holes += 1,
-            Some(_) if has_shared_blocks(path) => left_out.shared += 1,
-            Some(_) => files.push(UserFile::new(path, metadata)),
+        match found {
+            Ok(file) => files.extend(file),
+            Err(why) => *left_out.0.entry(why).or_default() += 1,
         }
     }
     (files, left_out)
+}
+
+/// A file, if it may be read for the first time; `None` for an empty one, and for a further name of one that was found.
+fn unread(path: &Path, linked: &mut HashSet<Identity>) -> Result<Option<UserFile>, Unfit> {
+    let file = CachedFile::open(path).map_err(|_| Unfit::Unreadable)?;
+    let metadata = file.metadata();
+    let is_first_name = metadata.nlink() < 2 || linked.insert(Identity::of(metadata));
+    if metadata.len() == 0 || !is_first_name {
+        return Ok(None);
+    }
+    match file.resident().ok().and_then(|resident| resident.part()) {
+        None => Err(Unfit::Unknown),
+        Some(part) if part > 0.0 => Err(Unfit::InMemory),
+        Some(_) if allocated_bytes(metadata) < metadata.len() => Err(Unfit::WithHoles),
+        Some(_) if has_shared_blocks(path) => Err(Unfit::Shared),
+        Some(_) => Ok(Some(UserFile::new(path, metadata))),
+    }
 }
 
 fn has_shared_blocks(path: &Path) -> bool {

@@ -7,10 +7,12 @@ use seekless::method::{AccessPattern, Choice, Durability, Operation, format_size
 use seekless_record::{Cache, Contest, Differ, Drop, Entry, RandomAccess, Status, Subject};
 use seekless_results::{Decider, Group, has_small_files, planned_trials};
 
-use super::files::{laid_out, memory_allowed, memory_for, read_bytes};
+use super::files::{laid_out, memory_for};
 use super::first_touch::FirstTouch;
-use super::size::{Speeds, Work, files_per_trial, requests, sustained_files, trial_cost};
+use super::place::layout_of;
+use super::size::{Speeds, contest_of, requests, trial_cost};
 use super::{BenchError, Runner, needs_directory};
+use crate::cgroup::LEAST_BYTES;
 use crate::experiment::{ContestPlan, Layout, Size};
 use crate::read_ahead::ReadAhead;
 
@@ -44,8 +46,9 @@ impl Runner<'_> {
         let mut groups = Vec::new();
         for ((experiment, plan), sizes) in plans.iter().zip(self.choose_sizes(&plans, &speeds)) {
             for (layout, bytes) in sizes {
-                for description in self.descriptions(plan, &layout, bytes, &speeds) {
-                    let mut group = self.group(experiment, plan, &description);
+                for mut contest in self.contests(plan, &layout, bytes, &speeds) {
+                    contest.experiment.clone_from(experiment);
+                    let mut group = self.group(plan, &contest);
                     group.expected = self.expected(&group, &speeds, planned_trials(group.active(&self.run).len()));
                     groups.push(group);
                 }
@@ -57,7 +60,7 @@ impl Runner<'_> {
     /// What so many trials of a group take. A sustained write is one on each storage, and ends with the budget.
     pub(super) fn expected(&self, group: &Group, speeds: &Speeds, trials: usize) -> Duration {
         let contest = &self.run.contests[group.contests[0]];
-        let trial = trial_cost(&Work::of(contest), speeds);
+        let trial = trial_cost(contest, speeds);
         if !contest.sustained {
             return trial * trials as u32;
         }
@@ -65,40 +68,39 @@ impl Runner<'_> {
         trial.min(longest) * group.contests.len() as u32
     }
 
-    /// What is ranked on its own among files of a size.
-    fn descriptions(&self, plan: &ContestPlan, layout: &Layout, bytes: u64, speeds: &Speeds) -> Vec<Description> {
-        let mut descriptions = Vec::new();
+    /// What is ranked on its own among files of a size, for the first storage and without entries.
+    fn contests(&self, plan: &ContestPlan, layout: &Layout, bytes: u64, speeds: &Speeds) -> Vec<Contest> {
+        let mut contests = Vec::new();
         for cache in self.caches_of(plan) {
             for &differ in &plan.differs {
                 for &read_ahead_kib in &plan.read_ahead_kib {
                     for (durability, random) in kinds(plan) {
-                        let read_bytes = read_bytes(plan, durability, differ, bytes);
-                        let files = if plan.sustained {
-                            sustained_files(bytes)
-                        } else {
-                            (bytes, files_per_trial(plan, durability, bytes))
-                        };
-                        descriptions.push(Description {
-                            bytes,
-                            files,
-                            layout: layout.clone(),
-                            read_bytes,
-                            memory_bytes: (cache == Cache::Over).then(|| memory_allowed(plan, read_bytes)),
-                            cache,
-                            differ,
-                            read_ahead_kib,
-                            durability,
-                            random: random.map(|(block_bytes, depth)| RandomAccess {
-                                block_bytes,
-                                depth,
-                                requests: requests(depth, cache, durability, speeds),
-                            }),
+                        let mut contest = contest_of(plan, bytes, durability);
+                        contest.size_chosen = !laid_out(plan).iter().any(|(_, own)| *own == Some(bytes));
+                        contest.cache = cache;
+                        contest.differ = differ;
+                        contest.read_ahead_kib = read_ahead_kib;
+                        contest.random = random.map(|(block_bytes, depth)| RandomAccess {
+                            block_bytes,
+                            depth,
+                            requests: requests(depth, cache, durability, speeds),
                         });
+                        contest.layout = (*layout != Layout::Dense).then(|| layout.to_string());
+                        if let Some((_, files)) = self.places[0].given() {
+                            contest.files = files;
+                        }
+                        contest.memory_bytes = (cache == Cache::Over).then(|| {
+                            let allowed = plan.memory_bytes.unwrap_or(read_bytes(&contest) / 2);
+                            allowed.max(LEAST_BYTES)
+                        });
+                        contest.cold_metadata =
+                            cache == Cache::Cold && has_small_files(&contest) && self.drops_system();
+                        contests.push(contest);
                     }
                 }
             }
         }
-        descriptions
+        contests
     }
 
     /// The contests asked for, with what the command line says instead.
@@ -147,58 +149,31 @@ impl Runner<'_> {
         plan.caches.clone()
     }
 
-    /// Makes the contests of one description, one for each storage.
-    fn group(&mut self, experiment: &str, plan: &ContestPlan, description: &Description) -> Group {
-        let (bytes, durability) = (description.bytes, description.durability);
-        let (size_bytes, files) = description.files;
+    /// Makes a contest for each storage, with its entries.
+    fn group(&mut self, plan: &ContestPlan, contest: &Contest) -> Group {
         let mut group = Group::default();
         group.round_limit = self.places[0].first_touch.as_ref().map(FirstTouch::rounds);
         group.round_limit = group.round_limit.or(plan.sustained.then_some(1));
-        let random = description.random.map(|random| (random.block_bytes, random.depth));
-        let same = |choice: &&Choice| kind(choice) == (durability, random);
-        let methods: Vec<Choice> = plan.methods.iter().filter(same).copied().collect();
+        let random = contest.random.map(|random| (random.block_bytes, random.depth));
+        let same = |choice: &&Choice| kind(choice) == (contest.durability, random);
+        let has_second = contest.operation == Operation::Compare && contest.differ != Differ::Itself;
         for storage in 0..self.measured_places() {
             let mut entries = Vec::new();
-            for choice in &methods {
-                let refused = self.refuses(Some(choice), storage, description);
+            for choice in plan.methods.iter().filter(same) {
+                let refused = self.refuses(Some(choice), storage, contest);
                 entries.push(entry(Subject::from(*choice), label(plan, choice), refused));
             }
             for command in &plan.commands {
-                let refused = refuses_command(plan, description).or_else(|| self.refuses(None, storage, description));
+                let refused = refuses_command(contest).or_else(|| self.refuses(None, storage, contest));
                 entries.push(entry(Subject::Command(command.clone()), None, refused));
             }
             group.contests.push(self.run.contests.len());
-            let mut contest = Contest {
-                experiment: experiment.to_owned(),
-                operation: plan.operation,
+            self.run.contests.push(Contest {
                 storage,
-                other_storage: self
-                    .other_place()
-                    .filter(|_| plan.operation == Operation::Compare && description.differ != Differ::Itself),
-                size_bytes,
-                size_chosen: !laid_out(plan).iter().any(|(_, own)| *own == Some(bytes)),
-                files: self.places[storage].given().map_or(files, |(_, files)| files),
-                cache: description.cache,
-                cold_metadata: false,
-                target: plan.target,
-                kernel: plan.kernel.name().to_owned(),
-                work_ns_per_kib: plan.work_ns_per_kib,
-                differ: description.differ,
-                read_ahead_kib: description.read_ahead_kib,
-                updates: plan.updates,
-                sustained: plan.sustained,
-                random: description.random,
-                layout: (description.layout != Layout::Dense).then(|| description.layout.to_string()),
-                memory_bytes: description.memory_bytes,
-                mode: None,
-                shared_blocks: false,
-                holes_skipped: false,
-                durability,
+                other_storage: self.other_place().filter(|_| has_second),
                 entries,
-                conclusion: None,
-            };
-            contest.cold_metadata = contest.cache == Cache::Cold && has_small_files(&contest) && self.drops_system();
-            self.run.contests.push(contest);
+                ..contest.clone()
+            });
         }
         group
     }
@@ -221,29 +196,26 @@ impl Runner<'_> {
         self.bench.other.as_ref().map(|_| self.places.len() - 1)
     }
 
-    /// Why a method, plan or command has no meaning under a description, or is not to be had.
-    fn refuses(&mut self, choice: Option<&Choice>, storage: usize, description: &Description) -> Option<String> {
+    /// Why a method, plan or command has no meaning in a contest, or is not to be had.
+    fn refuses(&mut self, choice: Option<&Choice>, storage: usize, contest: &Contest) -> Option<String> {
         let compares = choice.is_some_and(|choice| choice.operation() == Operation::Compare);
         let other = self.other_place().filter(|_| compares);
         let mut places = std::iter::once(storage).chain(other);
         let mut refused = places
             .clone()
-            .find_map(|place| self.places[place].refuses(choice, description.cache));
-        if description.read_ahead_kib.is_some() {
+            .find_map(|place| self.places[place].refuses(choice, contest.cache));
+        if contest.read_ahead_kib.is_some() {
             refused = refused.or_else(|| ReadAhead::refuses(&self.places[storage].facts));
         }
-        if let Some(memory_bytes) = description.memory_bytes
-            && description.read_bytes <= memory_bytes
-        {
-            refused = refused.or_else(|| {
-                Some(format!(
-                    "files of {} do not exceed the memory allowed, {}",
-                    format_size(description.read_bytes),
-                    format_size(memory_bytes)
-                ))
-            });
-        }
-        let refused = refused.or_else(|| self.places[storage].refuses_layout(&description.layout));
+        let read_bytes = read_bytes(contest);
+        let allowed = contest.memory_bytes.filter(|&allowed| read_bytes <= allowed);
+        let does_not_exceed = |allowed| {
+            let (read, allowed) = (format_size(read_bytes), format_size(allowed));
+            format!("files of {read} do not exceed the memory allowed, {allowed}")
+        };
+        let refused = refused
+            .or_else(|| allowed.map(does_not_exceed))
+            .or_else(|| self.places[storage].refuses_layout(&layout_of(contest)));
         let Some(method) = choice.and_then(Choice::method) else {
             return refused;
         };
@@ -251,21 +223,10 @@ impl Runner<'_> {
     }
 }
 
-/// What tells one contest of a plan from another, on one storage.
-struct Description {
-    /// As asked for, or chosen.
-    bytes: u64,
-    /// The size of each file, and how many a trial has.
-    files: (u64, u32),
-    layout: Layout,
-    /// Of all files of a trial.
-    read_bytes: u64,
-    memory_bytes: Option<u64>,
-    cache: Cache,
-    differ: Differ,
-    read_ahead_kib: Option<u64>,
-    durability: Durability,
-    random: Option<RandomAccess>,
+/// The bytes of all files that a trial reads.
+fn read_bytes(contest: &Contest) -> u64 {
+    let has_second = contest.operation == Operation::Compare && contest.differ != Differ::Itself;
+    contest.size_bytes * u64::from(contest.files) * if has_second { 2 } else { 1 }
 }
 
 fn entry(subject: Subject, label: Option<String>, refused: Option<String>) -> Entry {
@@ -287,15 +248,17 @@ fn label(plan: &ContestPlan, choice: &Choice) -> Option<String> {
 }
 
 /// Why a command cannot be ranked with the methods of a contest: it would do less.
-fn refuses_command(plan: &ContestPlan, description: &Description) -> Option<String> {
-    if description.random.is_some() {
-        return Some("a command cannot be told the blocks that the methods move".to_owned());
-    }
-    if plan.work_ns_per_kib > 0 {
-        return Some("a command cannot be given more work: it would do less than the methods".to_owned());
-    }
-    let through = description.durability == Durability::WriteThrough;
-    through.then(|| "a command cannot be made to write through: it would do less than the methods".to_owned())
+fn refuses_command(contest: &Contest) -> Option<String> {
+    let why = if contest.random.is_some() {
+        "a command cannot be told the blocks that the methods move"
+    } else if contest.work_ns_per_kib > 0 {
+        "a command cannot be given more work: it would do less than the methods"
+    } else if contest.durability == Durability::WriteThrough {
+        "a command cannot be made to write through: it would do less than the methods"
+    } else {
+        return None;
+    };
+    Some(why.to_owned())
 }
 
 /// What is never ranked together: durability, and of access at random the block and the depth.

@@ -30,7 +30,7 @@ pub use first_touch::LeftOut;
 pub use resume::Obstacle;
 
 /// What is asked of the lab.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Bench {
     /// What the ID of the run ends with, besides the time and the experiments.
     pub name: Option<String>,
@@ -77,24 +77,13 @@ impl Bench {
     #[must_use]
     pub fn new(experiments: Vec<Experiment>, directories: Vec<PathBuf>, program: PathBuf, seed: u64) -> Self {
         Self {
-            name: None,
             experiments,
             directories,
-            other: None,
             budget: Duration::from_mins(1),
-            rounds: None,
-            sizes: Vec::new(),
-            caches: Vec::new(),
             seed,
-            work_ns_per_kib: None,
-            drop: None,
-            file: None,
-            first_touch: None,
             program,
             checkpoint: Duration::from_mins(2),
-            earlier: Vec::new(),
-            yields: false,
-            resume: None,
+            ..Self::default()
         }
     }
 }

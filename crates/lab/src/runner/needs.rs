@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use seekless::Operation;
-use seekless_record::{Contest, Differ, Entry};
+use seekless_record::{Contest, Entry};
 use seekless_results::{CONFIRMING_ROUNDS, Decider, Group, has_target, planned_trials};
 
-use super::place::{SourceFiles, overwritten};
+use super::place::TestFiles;
 use super::{BenchError, Event, Runner};
 
 impl Runner<'_> {
@@ -21,15 +20,13 @@ impl Runner<'_> {
         let likely = within_reach(groups, limit);
         // Were all twice as fast as expected.
         let reached = within_reach(groups, limit.map(|budget| budget * 2));
-        let mut write_bytes = 0;
-        let mut expected_write_bytes = 0;
-        let mut most_space = 0;
+        let (mut write_bytes, mut expected_write_bytes, mut most_space) = (0, 0, 0);
         let mut on_file_system = BTreeMap::<String, u64>::new();
         for storage in 0..self.places.len() {
-            let (space, written) = self.needs(reached, storage);
-            write_bytes += written;
-            expected_write_bytes += self.source_bytes(likely, storage) + self.expected_writes(likely, storage);
-            most_space = most_space.max(space);
+            let needs = self.needs(reached, storage);
+            write_bytes += needs.most_written;
+            expected_write_bytes += self.needs(likely, storage).expected_written;
+            most_space = most_space.max(needs.space_bytes);
             let facts = &self.places[storage].facts;
             // Two directories of one file system share its space. Subvolumes of btrfs have numbers of their own, and
             // one device.
@@ -38,7 +35,7 @@ impl Runner<'_> {
                 None => facts.device_number_text(),
             };
             let needed = on_file_system.entry(shared).or_default();
-            *needed += space;
+            *needed += needs.space_bytes;
             if *needed > facts.free_bytes - facts.free_bytes / 10 {
                 let path = self.places[storage].directory.clone();
                 return Err(BenchError::NoSpace {
@@ -87,57 +84,45 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The space that a storage needs at one time, and the bytes written to it at most.
-    fn needs(&self, groups: &[Group], storage: usize) -> (u64, u64) {
-        let sources = self.source_bytes(groups, storage);
-        let (mut target, mut written) = (0, 0);
+    /// What groups need on a storage.
+    fn needs(&self, groups: &[Group], storage: usize) -> Needs {
+        let made_bytes = self.made_bytes(groups, storage);
+        let mut needs = Needs {
+            space_bytes: made_bytes,
+            expected_written: made_bytes,
+            most_written: made_bytes,
+        };
         for (group, contest) in self.writing(groups, storage) {
             let bytes = written_bytes(contest);
-            let active = group.active(&self.run).len();
-            let writers = writers(contest).min(active);
-            let trials = match self.bench.rounds {
-                _ if contest.sustained => writers as u64,
-                Some(rounds) => writers as u64 * u64::from(rounds + CONFIRMING_ROUNDS),
+            let writers = writers(contest).min(group.active(&self.run).len());
+            let (expected, most) = match self.bench.rounds {
+                _ if contest.sustained => (writers, writers),
+                Some(rounds) => {
+                    let with = |confirming: u32| writers * (rounds + confirming) as usize;
+                    (with(rounds.min(CONFIRMING_ROUNDS)), with(CONFIRMING_ROUNDS))
+                }
                 // As many as fit into its part of the budget, were all twice as fast as expected.
-                None => planned_trials(writers) as u64 * 2,
+                None => (planned_trials(writers), planned_trials(writers) * 2),
             };
             // What is written over at random places is there from the first trial on.
-            if overwritten(contest).is_none() {
-                target = target.max(bytes);
+            if contest.random.is_none() {
+                needs.space_bytes = needs.space_bytes.max(made_bytes + bytes);
             }
-            written += trials * bytes;
+            needs.expected_written += expected as u64 * bytes;
+            needs.most_written += most as u64 * bytes;
         }
-        (sources + target, sources + written)
+        needs
     }
 
-    /// The bytes of the files that groups read, or write over at random places, each made once; holes are not written.
-    fn source_bytes(&self, groups: &[Group], storage: usize) -> u64 {
+    /// The bytes of the test files of groups, each made once; holes are not written.
+    fn made_bytes(&self, groups: &[Group], storage: usize) -> u64 {
         if self.places[storage].scratch.is_none() {
             return 0;
         }
         let contests = groups.iter().flat_map(|group| &group.contests);
-        let made = contests.flat_map(|&contest| made_files(&self.run.contests[contest]));
-        let here: BTreeSet<MadeFiles> = made.filter(|made| made.storage == storage).collect();
-        let sources: u64 = here.iter().map(|made| made.files.written_bytes()).sum();
-        let writing = self.writing(groups, storage);
-        let overwritten: BTreeSet<_> = writing.filter_map(|(_, contest)| overwritten(contest)).collect();
-        let made = overwritten.iter().map(|(bytes, count, _)| bytes * u64::from(*count));
-        sources + made.sum::<u64>()
-    }
-
-    /// The bytes that the planned trials of groups write to a storage.
-    fn expected_writes(&self, groups: &[Group], storage: usize) -> u64 {
-        let mut written = 0;
-        for (group, contest) in self.writing(groups, storage) {
-            let trials = match (writers(contest).min(group.active(&self.run).len()), self.bench.rounds) {
-                (0, _) => 0,
-                (writers, _) if contest.sustained => writers as u64,
-                (writers, None) => planned_trials(writers) as u64,
-                (writers, Some(rounds)) => writers as u64 * u64::from(rounds + rounds.min(CONFIRMING_ROUNDS)),
-            };
-            written += trials * written_bytes(contest);
-        }
-        written
+        let made = contests.flat_map(|&contest| TestFiles::of(&self.run.contests[contest]));
+        let here: BTreeSet<_> = made.filter(|(made_on, _)| *made_on == storage).collect();
+        here.iter().map(|(_, files)| files.written_bytes()).sum()
     }
 
     /// The contests of groups whose trials write to a storage.
@@ -150,36 +135,14 @@ impl Runner<'_> {
     }
 }
 
-/// Test files of a contest.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct MadeFiles {
-    pub storage: usize,
-    pub files: SourceFiles,
-    /// Where they differ if they are the second files of a comparison.
-    pub second: Option<Differ>,
-}
-
-/// The test files that a contest needs.
-pub(super) fn made_files(contest: &Contest) -> Vec<MadeFiles> {
-    let made = |storage: usize, second: Option<Differ>| MadeFiles {
-        storage,
-        files: SourceFiles::of(contest),
-        second,
-    };
-    let mut files = Vec::new();
-    if needs_source(contest.operation) {
-        files.push(made(contest.storage, None));
-    }
-    if contest.operation == Operation::Compare && contest.differ != Differ::Itself {
-        let storage = contest.other_storage.unwrap_or(contest.storage);
-        files.push(made(storage, Some(contest.differ)));
-    }
-    files
-}
-
-/// Whether trials read files that are made once; what is updated is made for each trial.
-pub(super) fn needs_source(operation: Operation) -> bool {
-    !matches!(operation, Operation::Write | Operation::Update)
+/// Bytes that are needed on a storage.
+struct Needs {
+    /// At one time.
+    space_bytes: u64,
+    /// Written in all, test files included, if all takes as long as expected.
+    expected_written: u64,
+    /// The most that is written.
+    most_written: u64,
 }
 
 /// How many entries of a contest write a file in each of their trials.

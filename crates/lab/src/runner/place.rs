@@ -7,33 +7,66 @@ use std::path::{Path, PathBuf};
 
 use seekless::cache::{self, CachedFile};
 use seekless::method::{CachePolicy, Choice, Operation};
-use seekless::{Availability, Method, Probe, StorageFacts};
+use seekless::{Availability, Method, Probe, StorageFacts, full_text};
 use seekless_record as record;
 
 use super::first_touch::FirstTouch;
 use super::{Bench, BenchError, identity};
 use crate::layout::{self, Layout};
 use crate::scratch::Scratch;
-use crate::testfile::{OtherFile, Overwritten, TestFile};
+use crate::testfile::TestFile;
 
-/// What files are read.
+/// Test files of one kind, which are made once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct SourceFiles {
+pub(super) struct TestFiles {
     /// Bytes of each.
     pub bytes: u64,
     pub count: u32,
     pub layout: Layout,
+    pub role: Role,
 }
 
-impl SourceFiles {
-    /// Those of a contest, whose layout is one: a run that was changed by hand is not gone on with.
-    pub fn of(contest: &record::Contest) -> Self {
-        let layout = contest.layout.as_deref().and_then(|text| text.parse().ok());
-        Self {
+/// What test files are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Role {
+    /// They are read.
+    Source,
+    /// They are compared with those: where they differ.
+    Second(record::Differ),
+    /// They are written over at random places, in blocks of so many bytes.
+    Overwritten(u64),
+}
+
+impl Role {
+    /// Whether trials write over them.
+    pub fn is_overwritten(self) -> bool {
+        matches!(self, Self::Overwritten(_))
+    }
+}
+
+impl TestFiles {
+    /// The files that a contest needs before its trials, and the storage of each kind. What is updated or written from its start to
+    /// its end is made for each trial.
+    pub fn of(contest: &record::Contest) -> impl Iterator<Item = (usize, Self)> {
+        let source = (contest.storage, Role::Source);
+        let roles = match (contest.operation, contest.random) {
+            (Operation::Read | Operation::Copy, _) => vec![source],
+            (Operation::Compare, _) if contest.differ == record::Differ::Itself => vec![source],
+            (Operation::Compare, _) => {
+                let storage = contest.other_storage.unwrap_or(contest.storage);
+                vec![source, (storage, Role::Second(contest.differ))]
+            }
+            (Operation::Write, Some(random)) => vec![(contest.storage, Role::Overwritten(random.block_bytes))],
+            (Operation::Write, None) | (Operation::Update, _) => Vec::new(),
+        };
+        let made = Self {
             bytes: contest.size_bytes,
             count: contest.files,
-            layout: layout.unwrap_or_default(),
-        }
+            layout: layout_of(contest),
+            role: Role::Source,
+        };
+        let of_role = move |(storage, role)| (storage, Self { role, ..made.clone() });
+        roles.into_iter().map(of_role)
     }
 
     /// Bytes that are written to make all of them.
@@ -42,6 +75,21 @@ impl SourceFiles {
         let of_one = times * self.layout.own_bytes().unwrap_or(self.bytes) - self.layout.hole_bytes();
         of_one.saturating_mul(u64::from(self.count))
     }
+
+    /// Makes one of them. A sentence where the file system made something else of it.
+    fn create(&self, path: &Path, seed: u64) -> seekless::Result<Result<TestFile, String>> {
+        match self.role {
+            Role::Source => TestFile::create_as(path, &self.layout, self.bytes, seed),
+            Role::Second(differ) => TestFile::create_second(path, self.bytes, seed, differ).map(Ok),
+            Role::Overwritten(block_bytes) => TestFile::create_blocks(path, self.bytes, block_bytes, seed).map(Ok),
+        }
+    }
+}
+
+/// The layout of a contest's files. Its text is right: a run that was changed by hand is not gone on with.
+pub(super) fn layout_of(contest: &record::Contest) -> Layout {
+    let layout = contest.layout.as_deref().and_then(|text| text.parse().ok());
+    layout.unwrap_or_default()
 }
 
 /// A storage under measurement.
@@ -53,50 +101,41 @@ pub(super) struct Place {
     /// Whether dropping empties the page cache here (tmpfs keeps everything).
     pub has_cold: bool,
     probe: Option<Probe>,
-    files: BTreeMap<SourceFiles, Vec<TestFile>>,
+    files: BTreeMap<TestFiles, Vec<TestFile>>,
     /// How often files were made, those included that were made anew: no two are to have one name.
     times_made: u32,
     /// Why files of a layout are not to be had here; `None` where they are.
     layouts: BTreeMap<Layout, Option<String>>,
     /// Files of the user that are read once.
     pub first_touch: Option<FirstTouch>,
-    /// Files that trials write over at random places: of a size, so many, by a block.
-    overwritten: BTreeMap<(u64, u32, u64), Vec<Overwritten>>,
-    /// The second files of comparisons.
-    others: BTreeMap<(u64, u32, record::Differ), Vec<OtherFile>>,
 }
 
 impl Place {
-    /// Opens all storages that are asked for; that of the second files of comparisons is the last, where it is another.
-    pub fn open_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
-        Self::all(bench, Self::of_file, Self::of_directory)
-    }
-
-    /// The same, of which nothing is read and in which nothing is made.
+    /// All storages that are asked for, of which nothing is read and in which nothing is made; that of the second files of
+    /// comparisons is the last, where it is another.
     pub fn find_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
-        Self::all(bench, Self::found_file, Self::found)
-    }
-
-    fn all(
-        bench: &Bench,
-        of_file: fn(&Path) -> Result<Self, BenchError>,
-        of_directory: fn(&Path) -> Result<Self, BenchError>,
-    ) -> Result<Vec<Self>, BenchError> {
         match (&bench.file, &bench.first_touch) {
-            (Some(file), _) => Ok(vec![of_file(file)?]),
+            (Some(file), _) => {
+                // It is a regular file, or refused.
+                CachedFile::open(file)?;
+                Ok(vec![Self::new(file, StorageFacts::of(file)?, true)])
+            }
             (None, Some(directory)) => Ok(vec![Self::found(directory)?]),
             (None, None) => {
                 let directories = bench.directories.iter().chain(&bench.other);
-                directories.map(|directory| of_directory(directory)).collect()
+                directories.map(|directory| Self::found(directory)).collect()
             }
         }
     }
 
-    /// A file that is not read yet.
-    fn found_file(file: &Path) -> Result<Self, BenchError> {
-        // It is a regular file, or refused.
-        CachedFile::open(file)?;
-        Ok(Self::new(file, StorageFacts::of(file)?, true))
+    /// The same, ready for trials.
+    pub fn open_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
+        let open = match (&bench.file, &bench.first_touch) {
+            (Some(_), _) => Self::with_file,
+            (None, Some(_)) => Ok,
+            (None, None) => Self::with_scratch,
+        };
+        Self::find_all(bench)?.into_iter().map(open).collect()
     }
 
     /// A directory in which nothing is made yet.
@@ -109,27 +148,24 @@ impl Place {
         }
     }
 
-    fn of_directory(directory: &Path) -> Result<Self, BenchError> {
-        let path = directory.to_owned();
-        let Self { facts, .. } = Self::found(directory)?;
-        if facts.read_only {
+    fn with_scratch(self) -> Result<Self, BenchError> {
+        let path = self.directory.clone();
+        if self.facts.read_only {
             return Err(BenchError::ReadOnly(path));
         }
-        if facts.free_bytes < LEAST_FREE_BYTES {
-            let (needed_bytes, free_bytes) = (LEAST_FREE_BYTES, facts.free_bytes);
+        if self.facts.free_bytes < LEAST_FREE_BYTES {
             return Err(BenchError::NoSpace {
                 path,
-                needed_bytes,
-                free_bytes,
+                needed_bytes: LEAST_FREE_BYTES,
+                free_bytes: self.facts.free_bytes,
             });
         }
-        let scratch = Scratch::new(directory).map_err(|source| BenchError::NoTestFiles { path, source })?;
-        let probe = Probe::new(scratch.path())?;
-        let has_cold = can_be_cold(scratch.path());
+        let scratch = Scratch::new(&path).map_err(|source| BenchError::NoTestFiles { path, source })?;
         Ok(Self {
+            probe: Some(Probe::new(scratch.path())?),
+            has_cold: can_be_cold(scratch.path()),
             scratch: Some(scratch),
-            probe: Some(probe),
-            ..Self::new(directory, facts, has_cold)
+            ..self
         })
     }
 
@@ -144,26 +180,24 @@ impl Place {
             times_made: 0,
             layouts: BTreeMap::new(),
             first_touch: None,
-            overwritten: BTreeMap::new(),
-            others: BTreeMap::new(),
         }
     }
 
-    fn of_file(file: &Path) -> Result<Self, BenchError> {
-        let test_file = TestFile::describe(file)?;
+    fn with_file(self) -> Result<Self, BenchError> {
+        let test_file = TestFile::describe(&self.directory)?;
         if test_file.bytes == 0 {
-            return Err(BenchError::Empty(file.to_owned()));
+            return Err(BenchError::Empty(self.directory));
         }
-        let facts = StorageFacts::of(file)?;
-        let has_cold = cache::drop_file(file)?.part().is_none_or(|part| part == 0.0);
-        let given = SourceFiles {
+        let given = TestFiles {
             bytes: test_file.bytes,
             count: 1,
             layout: Layout::Dense,
+            role: Role::Source,
         };
         Ok(Self {
+            has_cold: cache::drop_file(&self.directory)?.part().is_none_or(|part| part == 0.0),
             files: BTreeMap::from([(given, vec![test_file])]),
-            ..Self::new(file, facts, has_cold)
+            ..self
         })
     }
 
@@ -174,98 +208,46 @@ impl Place {
             .map_or(Availability::Available, |probe| probe.availability(method))
     }
 
-    /// The second files of a comparison, made where they do not exist yet: the bytes of the first ones, but for one.
-    pub fn other_files(
-        &mut self,
-        bytes: u64,
-        count: u32,
-        seed: u64,
-        differ: record::Differ,
-    ) -> seekless::Result<Vec<OtherFile>> {
-        let key = (bytes, count, differ);
-        if let Some(files) = self.others.get(&key) {
-            return Ok(files.clone());
-        }
-        let create = |index| {
-            let path = self.path(&format!("other-{bytes}-{}-{index}", differ.name()));
-            OtherFile::create(&path, bytes, stream_seed(seed, bytes, index), differ)
-        };
-        let made = (0..count).map(create).collect::<seekless::Result<Vec<_>>>()?;
-        self.others.insert(key, made.clone());
-        Ok(made)
-    }
-
-    /// The files that a contest writes over at random places, as they were left by the trial before; made where they do not
-    /// exist yet. Empty where it writes in another way.
-    pub fn overwritten_files(&mut self, contest: &record::Contest, seed: u64) -> seekless::Result<&mut [Overwritten]> {
-        let Some(key) = overwritten(contest) else {
-            return Ok(&mut []);
-        };
-        let (bytes, count, block_bytes) = key;
-        if !self.overwritten.contains_key(&key) {
+    /// The files of a description, made where they do not exist yet.
+    pub fn files(&mut self, wanted: &TestFiles, seed: u64) -> Result<&mut Vec<TestFile>, BenchError> {
+        self.forget_changed(wanted);
+        if !self.files.contains_key(wanted) {
+            if let Some(Some(why)) = self.layouts.get(&wanted.layout) {
+                return Err(self.refused(&wanted.layout, why.clone()));
+            }
             self.times_made += 1;
-            let create = |index| {
-                let path = self.path(&format!("overwritten-{bytes}-{}-{index}", self.times_made));
-                Overwritten::create(path, bytes, block_bytes, stream_seed(seed, bytes, index))
-            };
-            let made = (0..count).map(create).collect::<seekless::Result<Vec<_>>>()?;
-            self.overwritten.insert(key, made);
+            let mut made = Vec::new();
+            for index in 0..wanted.count {
+                let path = self.path(&format!("test-{}-{}-{index}", wanted.bytes, self.times_made));
+                let file = wanted.create(&path, stream_seed(seed, wanted.bytes, index))?;
+                made.push(file.map_err(|why| {
+                    // Files of this kind that were made before it are in the way of nothing.
+                    self.layouts.insert(wanted.layout.clone(), Some(why.clone()));
+                    self.refused(&wanted.layout, why)
+                })?);
+            }
+            self.files.insert(wanted.clone(), made);
         }
-        Ok(self.overwritten.get_mut(&key).map_or(&mut [], Vec::as_mut_slice))
+        Ok(self.files.entry(wanted.clone()).or_default())
     }
 
-    /// The same, where they are there.
-    pub fn overwritten(&self, contest: &record::Contest) -> &[Overwritten] {
-        overwritten(contest)
-            .and_then(|key| self.overwritten.get(&key))
-            .map_or(&[], Vec::as_slice)
+    /// The same, as far as they are there.
+    pub fn made(&self, wanted: &TestFiles) -> &[TestFile] {
+        self.files.get(wanted).map_or(&[], Vec::as_slice)
     }
 
-    /// Removes these files: nobody knows what they hold.
-    pub fn remove_overwritten(&mut self, contest: &record::Contest) {
-        let files = overwritten(contest).and_then(|key| self.overwritten.remove(&key));
-        for file in files.into_iter().flatten() {
+    /// Removes files, to make them anew.
+    pub fn remove(&mut self, files: &TestFiles) {
+        for file in self.files.remove(files).into_iter().flatten() {
             let _ = fs::remove_file(file.path);
         }
     }
 
-    /// The files of a description, made where they do not exist yet.
-    pub fn source_files(&mut self, wanted: &SourceFiles, seed: u64) -> Result<Vec<TestFile>, BenchError> {
-        self.forget_changed(wanted);
-        if let Some(files) = self.files.get(wanted) {
-            return Ok(files.clone());
-        }
-        if let Some(Some(why)) = self.layouts.get(&wanted.layout) {
-            return Err(self.refused(&wanted.layout, why.clone()));
-        }
-        let mut made = Vec::new();
-        self.times_made += 1;
-        for index in 0..wanted.count {
-            let path = self.path(&format!("source-{}-{}-{index}", wanted.bytes, self.times_made));
-            let seed = stream_seed(seed, wanted.bytes, index);
-            let file = if wanted.layout == Layout::Dense {
-                Ok(TestFile::create(&path, wanted.bytes, seed)?)
-            } else {
-                TestFile::create_as(&path, &wanted.layout, wanted.bytes, seed)?
-            };
-            made.push(file.map_err(|why| {
-                // Files of this kind that were made before it are in the way of nothing.
-                self.layouts.insert(wanted.layout.clone(), Some(why.clone()));
-                self.refused(&wanted.layout, why)
-            })?);
-        }
-        self.files.insert(wanted.clone(), made.clone());
-        Ok(made)
-    }
-
-    /// Removes files that lost their layout, to make them anew: a map that is read fills the holes of tmpfs.
-    fn forget_changed(&mut self, wanted: &SourceFiles) {
+    /// Removes files that lost their layout: a map that is read fills the holes of tmpfs.
+    fn forget_changed(&mut self, wanted: &TestFiles) {
         let is_as_made = |file: &TestFile| layout::verify(&file.path, &wanted.layout).is_ok_and(|found| found.is_ok());
-        let is_lost = |files: &Vec<TestFile>| wanted.layout != Layout::Dense && !files.iter().all(is_as_made);
-        if self.files.get(wanted).is_some_and(is_lost) {
-            for file in self.files.remove(wanted).into_iter().flatten() {
-                let _ = fs::remove_file(file.path);
-            }
+        if wanted.layout != Layout::Dense && !self.made(wanted).iter().all(is_as_made) {
+            self.remove(wanted);
         }
     }
 
@@ -277,22 +259,19 @@ impl Place {
         }
     }
 
-    /// Why files of a layout are not to be had here, found by trying a small file: of fragments, or with its shortest hole.
+    /// Why files of a layout are not to be had here, found by trying a small file.
     pub fn refuses_layout(&mut self, layout: &Layout) -> Option<String> {
-        let hole_bytes = layout.shortest_hole();
-        if *layout != Layout::Fragmented && hole_bytes.is_none() {
-            return None;
-        }
-        let directory = self.scratch.as_ref()?.path();
-        if !self.layouts.contains_key(layout) {
-            let tried = match hole_bytes {
-                None => layout::try_fragments(directory),
-                Some(hole_bytes) => layout::try_holes(directory, hole_bytes),
-            };
-            let why = tried.unwrap_or_else(|error| Err(format!("the layout could not be tried: {error}")));
-            self.layouts.insert(layout.clone(), why.err());
-        }
-        self.layouts.get(layout).cloned().flatten()
+        let (sample, bytes) = layout.sample()?;
+        let path = self.scratch.as_ref()?.path().join("layout");
+        let tried = self.layouts.entry(layout.clone()).or_insert_with(|| {
+            let made = TestFile::create_as(&path, &sample, bytes, 1);
+            let _ = fs::remove_file(&path);
+            match made {
+                Ok(made) => made.err(),
+                Err(error) => Some(format!("the layout could not be tried: {}", full_text(&error))),
+            }
+        });
+        tried.clone()
     }
 
     /// The size of the files that are read instead of made ones.
@@ -392,12 +371,6 @@ impl Place {
             ..record::Storage::default()
         }
     }
-}
-
-/// What tells the files that a contest writes over at random places from those of others.
-pub(super) fn overwritten(contest: &record::Contest) -> Option<(u64, u32, u64)> {
-    let random = contest.random.filter(|_| contest.operation == Operation::Write)?;
-    Some((contest.size_bytes, contest.files, random.block_bytes))
 }
 
 /// The seed of a file's stream. Each file has bytes of its own: some storages keep equal blocks once.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use seekless::facts::Seeks;
 use seekless::method::{Choice, Durability, Operation};
 use seekless::{Method, Reader, cache, plan};
-use seekless_record::{Cache, Contest, RandomAccess, UpdatePattern};
+use seekless_record::{Cache, Contest};
 use seekless_results::planned_trials;
 
 use super::{BenchError, Event, Runner};
@@ -49,59 +49,38 @@ pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &
         planned_trials(plan.methods.len() + plan.commands.len())
     };
     let durability = plan.methods.first().map_or(Durability::None, Choice::durability);
-    let work = Work {
-        operation: plan.operation,
+    let contest = Contest {
         cache,
-        updates: plan.updates,
-        random: None,
-        file_bytes: bytes,
-        files: files_per_trial(plan, durability, bytes),
-        durability,
+        ..contest_of(plan, bytes, durability)
     };
-    trial_cost(&work, speeds) * trials as u32
+    trial_cost(&contest, speeds) * trials as u32
 }
 
-/// What a trial does, as far as its time depends on it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
-    operation: Operation,
-    cache: Cache,
-    updates: Option<UpdatePattern>,
-    random: Option<RandomAccess>,
-    file_bytes: u64,
-    files: u32,
-    durability: Durability,
-}
-
-impl Work {
-    /// That of a contest's trials.
-    pub fn of(contest: &Contest) -> Self {
-        Self {
-            operation: contest.operation,
-            cache: contest.cache,
-            updates: contest.updates,
-            random: contest.random,
-            file_bytes: contest.size_bytes,
-            files: contest.files,
-            durability: contest.durability,
-        }
-    }
+/// The contest of a plan with files of a size, its other choices not made yet.
+pub(super) fn contest_of(plan: &ContestPlan, bytes: u64, durability: Durability) -> Contest {
+    let files = if plan.sustained {
+        sustained_files(bytes)
+    } else {
+        (bytes, files_per_trial(plan, durability, bytes))
+    };
+    plan.contest(files, durability)
 }
 
 /// What an update costs on the mean of methods that write each by itself and such that do not.
 const UPDATE_NS: u64 = 1_000;
 const UPDATE_THROUGH_NS: u64 = 100_000;
 
-/// The time that the updates of a trial take, in so many files of a size.
-fn updating_cost(pattern: Option<&UpdatePattern>, (bytes, files): (u64, u32), durability: Durability) -> Duration {
-    let Some(pattern) = pattern else { return Duration::ZERO };
-    let each = if durability == Durability::WriteThrough {
+/// The time that the updates of a trial take.
+fn updating_cost(contest: &Contest) -> Duration {
+    let each = if contest.durability == Durability::WriteThrough {
         UPDATE_THROUGH_NS
     } else {
         UPDATE_NS
     };
-    let updates = updates::count(pattern, bytes) * u64::from(files);
-    Duration::from_nanos(updates.saturating_mul(each))
+    let of_file = contest
+        .updates
+        .map_or(0, |pattern| updates::count(&pattern, contest.size_bytes));
+    Duration::from_nanos((of_file * u64::from(contest.files)).saturating_mul(each))
 }
 
 /// Chooses the size for a plan that leaves it to the lab: the largest of which the groups of all cache states each stay
@@ -180,19 +159,19 @@ fn request_time(depth: u32, cache: Cache, durability: Durability, speeds: &Speed
 }
 
 /// The time of one trial, with what is done before and after it.
-pub(super) fn trial_cost(work: &Work, speeds: &Speeds) -> Duration {
-    let bytes = (work.file_bytes * u64::from(work.files)) as f64;
-    let read = if work.cache == Cache::Warm {
+pub(super) fn trial_cost(contest: &Contest, speeds: &Speeds) -> Duration {
+    let bytes = (contest.size_bytes * u64::from(contest.files)) as f64;
+    let read = if contest.cache == Cache::Warm {
         bytes / speeds.warm_read
     } else {
         bytes / speeds.read
     };
-    let seconds = match (work.operation, work.random) {
+    let seconds = match (contest.operation, contest.random) {
         (operation, Some(random)) => {
-            let requests = (u64::from(random.requests)).min(work.file_bytes.div_ceil(random.block_bytes));
-            let each = request_time(random.depth, work.cache, work.durability, speeds);
+            let requests = (u64::from(random.requests)).min(contest.size_bytes.div_ceil(random.block_bytes));
+            let each = request_time(random.depth, contest.cache, contest.durability, speeds);
             let checked = if operation == Operation::Write { bytes } else { 0.0 };
-            requests as f64 * f64::from(work.files) * each.as_secs_f64() + checked / speeds.check
+            requests as f64 * f64::from(contest.files) * each.as_secs_f64() + checked / speeds.check
         }
         (Operation::Read, None) => read,
         (Operation::Write, None) => bytes / speeds.write + bytes / speeds.check,
@@ -202,8 +181,7 @@ pub(super) fn trial_cost(work: &Work, speeds: &Speeds) -> Duration {
         // Its file is made anew for each trial.
         (Operation::Update, None) => 2.0 * bytes / speeds.write + bytes / speeds.check,
     };
-    let updating = updating_cost(work.updates.as_ref(), (work.file_bytes, work.files), work.durability);
-    speeds.overhead + Duration::from_secs_f64(seconds) + updating
+    speeds.overhead + Duration::from_secs_f64(seconds) + updating_cost(contest)
 }
 
 /// Files shorter than this are timed several at once.

@@ -4,38 +4,36 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seekless::method::{Choice, Durability, Operation, format_size};
+use seekless::method::{Operation, format_size};
 use seekless::{Visits, full_text};
-use seekless_record::{Cache, Contest, DeviceUse, Differ, Drop, Entry, Phase, Status, Subject, Target, Trial};
+use seekless_record::{self as record, Cache, Contest, DeviceUse, Differ, Entry, Phase, Status, Target, Trial};
 use seekless_results::{Decider, Turn, has_settled, title};
 
-use super::apart::Apart;
 use super::check::{STRAY_PART, WRONG, mode_of};
 use super::first_touch::{FirstTouch, UserFile, are_unchanged, test_files};
-use super::needs::{needs_source, writes, written_bytes};
-use super::place::{Place, SourceFiles, overwritten};
+use super::needs::{writes, written_bytes};
+use super::place::{Place, Role, TestFiles};
 use super::size::SEVERAL_BYTES;
 use super::{BenchError, Event, Runner};
 use crate::cache_state::{self, State};
 use crate::cgroup::MemoryGroup;
-use crate::kernel::Kernel;
 use crate::read_ahead::ReadAhead;
-use crate::testfile::{OtherFile, TestFile, write_stream};
+use crate::testfile::{TestFile, write_stream};
 use crate::trial::account;
-use crate::trial::{Action, Bounds, Child, Content, Drawing, Job, LaunchError, Outcome, Report, Spec};
+use crate::trial::{Child, Job, LaunchError, Report, Spec, visits};
 
 /// The files of one trial.
+#[derive(Default)]
 pub(super) struct Files {
     pub sources: Vec<TestFile>,
     /// What each source is compared with.
-    pub others: Vec<OtherFile>,
+    pub others: Vec<TestFile>,
     pub targets: Vec<PathBuf>,
     /// The sources as they were when they were chosen, where they are the user's and read once.
     pub chosen: Option<Vec<UserFile>>,
-    /// The blocks that are moved, where that is at random places.
-    pub drawing: Option<Drawing>,
-    /// The same for each file.
+    /// The blocks of each file that are moved, where that is at random places, and the seed by which they are drawn.
     pub visits: Vec<Visits>,
+    draw_seed: u64,
     /// The seed of what is written.
     pub seed: u64,
 }
@@ -48,9 +46,9 @@ impl Files {
 
     /// The files that are read, each once.
     pub fn read(&self) -> impl Iterator<Item = &TestFile> + Clone {
-        let distinct = |(index, other): (usize, &OtherFile)| self.sources[index].path != other.file.path;
-        let others = self.others.iter().enumerate().filter(move |&pair| distinct(pair));
-        self.sources.iter().chain(others.map(|(_, other)| &other.file))
+        let pairs = self.others.iter().zip(&self.sources);
+        let distinct = pairs.filter(|(other, source)| other.path != source.path);
+        self.sources.iter().chain(distinct.map(|(other, _)| other))
     }
 
     /// The files whose cache state is the trial's: what is read, or written over.
@@ -62,6 +60,15 @@ impl Files {
             .filter(move |_| target == Target::Overwrite)
             .map(PathBuf::as_path);
         sources.chain(targets)
+    }
+}
+
+impl Drop for Files {
+    /// Removes what the trial wrote, but what is written over at random places, which is needed again.
+    fn drop(&mut self) {
+        for path in self.targets.iter().filter(|_| self.visits.is_empty()) {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 
@@ -79,22 +86,22 @@ impl Runner<'_> {
     }
 
     fn try_trial(&mut self, decider: &mut Decider, turn: Turn) -> Result<(), BenchError> {
-        let description = self.run.contests[turn.contest].clone();
-        let measured = &description.entries[turn.entry];
+        let contest = self.run.contests[turn.contest].clone();
+        let entry = &contest.entries[turn.entry];
         self.watch.event(&Event::Trial {
-            contest: title(&description),
-            method: &measured.name(),
+            contest: title(&contest),
+            method: &entry.name(),
             round: turn.round + 1,
             phase: turn.phase,
             left: self.left(),
         });
         let begins_round = self.last_group.replace(turn.group) != Some(turn.group);
-        if begins_round && is_small_and_warm(&description) {
-            self.throw_away(turn, &description, measured);
+        if begins_round && is_small_and_warm(&contest) {
+            self.throw_away(turn, &contest, entry);
         }
         let at_seconds = self.measured_seconds();
-        self.count_written(&description, measured);
-        let mut files = match self.files(turn, &description) {
+        self.count_written(&contest, entry);
+        let mut files = match self.files(turn, &contest) {
             Ok(Some(files)) => files,
             Ok(None) => return Ok(()),
             Err(BenchError::Layout { why, .. }) => {
@@ -103,86 +110,69 @@ impl Runner<'_> {
             }
             Err(error) => return Err(error),
         };
-        let outcome = self.run_child(&description, measured, &files);
-        let was_measured = matches!(outcome, Ok((Outcome::Measured(_), _)));
+        let measured = self.run_child(&contest, entry, &files);
+        let was_measured = matches!(measured, Ok(Ok(_)));
         if !was_measured && files.are_changed() {
             // It is not the method that failed.
-            self.places[description.storage]
+            self.places[contest.storage]
                 .first_touch
                 .iter_mut()
                 .for_each(FirstTouch::miss);
             return Ok(());
         }
-        self.note_written(&description, &files, &outcome);
-        let status = match outcome {
-            Ok((Outcome::Measured(report), state)) => {
-                let device = report.trial.device.map(|device| DeviceUse {
-                    reliable: account::is_device_ours(&report.trial),
-                    ..device
-                });
-                let mut trial = Trial {
-                    contest: turn.contest,
-                    entry: turn.entry,
-                    round: turn.round,
-                    phase: turn.phase,
-                    at_seconds,
-                    device,
-                    resident_before: state.resident,
-                    valid: state.wrong.is_none(),
-                    invalid: state.wrong,
-                    compared_bytes: (files.chosen.is_some())
-                        .then(|| description.size_bytes * u64::from(description.files)),
-                    ..report.trial.clone()
-                };
-                if let Some(seconds) = &trial.segment_seconds {
-                    files.targets.truncate(seconds.len());
-                    self.tell_end(&description, seconds);
-                }
-                let found = self.check(&description, measured, &files, &report, &mut trial);
-                if files.are_changed() {
-                    (trial.valid, trial.invalid) = (false, Some("a file changed while it was read".to_owned()));
-                }
-                let apart = Apart::of(&description).or(found);
-                if apart == Apart::of(&description) {
-                    let wrong_answer = trial.invalid.clone().filter(|why| why.starts_with(WRONG));
-                    self.run.trials.push(trial);
-                    if let Some(why) = wrong_answer {
-                        self.retire(turn, Status::Failed(why));
-                    }
-                } else {
-                    self.move_apart(decider, turn, trial, apart);
-                }
-                self.tell_mode(&report);
-                None
-            }
-            Ok((Outcome::Unavailable(why), _)) => Some(Status::Unavailable(why)),
-            Ok((Outcome::Failed(why), _)) => Some(Status::Failed(why)),
-            // Ended with the run.
-            Err(BenchError::Launch(_)) if self.stop.is_requested() => None,
-            Err(BenchError::Launch(error @ (LaunchError::Ended(_) | LaunchError::TooLong(_)))) => {
-                Some(Status::Failed(full_text(&error)))
-            }
-            Err(error) => {
-                Self::clean_up(&files);
-                return Err(error);
+        self.note_written(&contest, &files, was_measured);
+        let (report, state) = match measured? {
+            Ok(measured) => measured,
+            Err(status) => {
+                self.retire(turn, status);
+                return Ok(());
             }
         };
-        if let Some(status) = status {
-            self.retire(turn, status);
+        let device = report.trial.device.map(|device| DeviceUse {
+            reliable: account::is_device_ours(&report.trial),
+            ..device
+        });
+        let mut trial = Trial {
+            contest: turn.contest,
+            entry: turn.entry,
+            round: turn.round,
+            phase: turn.phase,
+            at_seconds,
+            device,
+            resident_before: state.resident,
+            valid: state.wrong.is_none(),
+            invalid: state.wrong,
+            compared_bytes: (files.chosen.is_some()).then(|| contest.size_bytes * u64::from(contest.files)),
+            ..report.trial.clone()
+        };
+        if let Some(seconds) = &trial.segment_seconds {
+            files.targets.truncate(seconds.len());
+            self.tell_end(&contest, seconds);
         }
-        Self::clean_up(&files);
+        let found = self.check(&contest, entry, &files, &report, &mut trial);
+        if files.are_changed() {
+            (trial.valid, trial.invalid) = (false, Some("a file changed while it was read".to_owned()));
+        }
+        if found.is_apart_from(&contest) {
+            self.move_apart(decider, turn, trial, found);
+        } else {
+            let wrong_answer = trial.invalid.clone().filter(|why| why.starts_with(WRONG));
+            self.run.trials.push(trial);
+            if let Some(why) = wrong_answer {
+                self.retire(turn, Status::Failed(why));
+            }
+        }
+        self.tell_mode(&report);
         Ok(())
     }
 
     /// Runs a trial that is not written down. If it fails, so does the one that follows, which says why.
     fn throw_away(&mut self, turn: Turn, contest: &Contest, entry: &Entry) {
         self.count_written(contest, entry);
-        let Ok(Some(files)) = self.files(turn, contest) else {
-            return;
-        };
-        let outcome = self.run_child(contest, entry, &files);
-        self.note_written(contest, &files, &outcome);
-        Self::clean_up(&files);
+        if let Ok(Some(files)) = self.files(turn, contest) {
+            let measured = self.run_child(contest, entry, &files);
+            self.note_written(contest, &files, matches!(measured, Ok(Ok(_))));
+        }
     }
 
     /// Counts what a trial writes.
@@ -195,18 +185,17 @@ impl Runner<'_> {
     }
 
     /// Notes what a trial wrote at random places; where that is not known, the files are made anew.
-    fn note_written(&mut self, contest: &Contest, files: &Files, outcome: &Result<(Outcome, State), BenchError>) {
-        if overwritten(contest).is_none() {
-            return;
-        }
-        let place = &mut self.places[contest.storage];
-        match (outcome, place.overwritten_files(contest, self.bench.seed)) {
-            (Ok((Outcome::Measured(_), _)), Ok(held)) => {
-                for (file, visits) in held.iter_mut().zip(&files.visits) {
-                    file.written(visits, files.seed);
+    fn note_written(&mut self, contest: &Contest, files: &Files, was_measured: bool) {
+        for (storage, overwritten) in TestFiles::of(contest).filter(|(_, files)| files.role.is_overwritten()) {
+            let place = &mut self.places[storage];
+            match place.files(&overwritten, self.bench.seed) {
+                Ok(held) if was_measured => {
+                    for (file, visits) in held.iter_mut().zip(&files.visits) {
+                        file.written(visits, files.seed);
+                    }
                 }
+                _ => place.remove(&overwritten),
             }
-            _ => place.remove_overwritten(contest),
         }
     }
 
@@ -244,110 +233,99 @@ impl Runner<'_> {
     /// changed.
     fn files(&mut self, turn: Turn, contest: &Contest) -> Result<Option<Files>, BenchError> {
         if let Some(first_touch) = &mut self.places[contest.storage].first_touch {
-            return Ok(first_touch.take(turn.round).map(|chosen| Files {
-                sources: test_files(&chosen),
-                others: Vec::new(),
-                targets: Vec::new(),
-                drawing: None,
-                visits: Vec::new(),
-                seed: self.bench.seed,
-                chosen: Some(chosen),
+            return Ok(first_touch.take(turn.round).map(|chosen| {
+                let mut files = Files::default();
+                files.sources = test_files(&chosen);
+                files.chosen = Some(chosen);
+                files
             }));
         }
-        let (bytes, count, seed) = (contest.size_bytes, contest.files, self.bench.seed);
-        let others = match (contest.operation, contest.differ) {
-            (Operation::Compare, Differ::Itself) => {
-                let sources = self.places[contest.storage].source_files(&SourceFiles::of(contest), seed)?;
-                sources.iter().map(OtherFile::itself).collect()
+        let mut files = Files::default();
+        files.seed = self.bench.seed;
+        files.draw_seed = round_seed(files.seed, turn);
+        for (storage, wanted) in TestFiles::of(contest) {
+            let made = self.places[storage].files(&wanted, self.bench.seed)?;
+            match wanted.role {
+                Role::Source => files.sources.clone_from(made),
+                Role::Second(_) => files.others.clone_from(made),
+                Role::Overwritten(_) => {
+                    files.targets.extend(made.iter().map(|file| file.path.clone()));
+                    self.overwrites += 1;
+                    files.seed = files.seed.wrapping_sub(self.overwrites);
+                }
             }
-            (Operation::Compare, differ) => {
-                self.places[contest.other_storage.unwrap_or(contest.storage)].other_files(bytes, count, seed, differ)?
-            }
-            _ => Vec::new(),
-        };
-        let place = &mut self.places[contest.storage];
-        let sources = if needs_source(contest.operation) {
-            place.source_files(&SourceFiles::of(contest), seed)?
-        } else {
-            Vec::new()
-        };
-        let targets: Vec<PathBuf> = match contest.operation {
-            Operation::Read => Vec::new(),
-            Operation::Write if contest.random.is_some() => {
-                let held = place.overwritten_files(contest, seed)?.iter();
-                held.map(|file| file.path.clone()).collect()
-            }
-            _ => (0..contest.files)
-                .map(|index| place.path(&format!("target-{index}")))
-                .collect(),
-        };
-        if contest.target == Target::Overwrite && contest.random.is_none() {
-            for path in &targets {
+        }
+        if contest.differ == Differ::Itself {
+            files.others.clone_from(&files.sources);
+        }
+        files.visits = visits(contest, files.draw_seed);
+        if files.targets.is_empty() && contest.operation != Operation::Read {
+            let place = &self.places[contest.storage];
+            let targets = (0..contest.files).map(|index| place.path(&format!("target-{index}")));
+            files.targets = targets.collect();
+            for path in files.targets.iter().filter(|_| contest.target == Target::Overwrite) {
                 // Other bytes than the trial's, so that what is not written is found out.
                 write_stream(path, contest.size_bytes, target_seed(self.bench.seed))?;
             }
         }
-        let drawing = contest.random.map(|random| Drawing {
-            block_bytes: random.block_bytes,
-            requests: random.requests,
-            seed: round_seed(seed, turn),
-        });
-        let sizes = std::iter::repeat_n(bytes, count as usize);
-        let seed = if overwritten(contest).is_some() {
-            self.overwrites += 1;
-            seed.wrapping_sub(self.overwrites)
-        } else {
-            seed
-        };
-        Ok(Some(Files {
-            sources,
-            others,
-            targets,
-            visits: drawing.map_or_else(Vec::new, |drawing| drawing.visits(sizes)),
-            drawing,
-            seed,
-            chosen: None,
-        }))
+        Ok(Some(files))
     }
 
-    /// Starts the child, brings the page cache into its state when the child is ready, and lets it run.
-    fn run_child(&self, contest: &Contest, entry: &Entry, files: &Files) -> Result<(Outcome, State), BenchError> {
+    /// Starts the child, brings the page cache into its state when the child is ready, and lets it run. What it measured,
+    /// or what becomes of its entry instead.
+    fn run_child(
+        &self,
+        contest: &Contest,
+        entry: &Entry,
+        files: &Files,
+    ) -> Result<Result<(Report, State), Status>, BenchError> {
+        match self.try_child(contest, entry, files) {
+            // Ended with the run.
+            Err(BenchError::Launch(_)) if self.stop.is_requested() => Ok(Err(entry.status.clone())),
+            Err(BenchError::Launch(error @ (LaunchError::Ended(_) | LaunchError::TooLong(_)))) => {
+                Ok(Err(Status::Failed(full_text(&error))))
+            }
+            other => other,
+        }
+    }
+
+    fn try_child(
+        &self,
+        contest: &Contest,
+        entry: &Entry,
+        files: &Files,
+    ) -> Result<Result<(Report, State), Status>, BenchError> {
         let place = &self.places[contest.storage];
         let memory_bytes = (contest.cache == Cache::Over).then(|| {
             let half = files.read().map(|file| file.bytes).sum::<u64>() / 2;
             contest.memory_bytes.unwrap_or(half)
         });
-        let prepare = || {
-            let group = memory_bytes.map(MemoryGroup::new).transpose();
-            let group = group.map_err(Outcome::Unavailable)?;
-            let action = action(contest, entry, files.seed).map_err(Outcome::Failed)?;
+        let prepare = || -> Result<_, String> {
+            let group = memory_bytes.map(MemoryGroup::new).transpose()?;
             self.settle();
             let set = |kib| ReadAhead::set(&place.facts, kib, &self.bench.program);
-            let read_ahead = contest.read_ahead_kib.map(set).transpose();
-            Ok((group, action, read_ahead.map_err(Outcome::Unavailable)?))
+            Ok((group, contest.read_ahead_kib.map(set).transpose()?))
         };
-        let (group, action, _read_ahead) = match prepare() {
+        let (group, _read_ahead) = match prepare() {
             Ok(prepared) => prepared,
-            Err(outcome) => return Ok((outcome, State::UNKNOWN)),
+            Err(why) => return Ok(Err(Status::Unavailable(why))),
         };
         if contest.cache == Cache::Over {
             cache_state::bring(files.held(contest.target), Cache::Over, self.run.drop)?;
         }
         let spec = Spec {
-            action,
+            contest: Some(Contest {
+                entries: vec![entry.clone()],
+                ..contest.clone()
+            }),
             jobs: jobs(contest, files),
-            drawing: files.drawing,
-            work_ns_per_kib: contest.work_ns_per_kib,
+            seed: files.seed,
+            draw_seed: files.draw_seed,
             device_directories: self.device_directories(contest),
             cgroup: group.as_ref().map(|group| group.path().into()),
-            sync_target: contest.operation == Operation::Copy && contest.durability == Durability::Fsync,
-            rehearse: contest.cache == Cache::Over,
-            sustained: contest.sustained.then(|| Bounds {
-                seconds: self.left().map(|left| left.as_secs_f64()),
-                free_bytes: place.facts.free_bytes / 10,
-                // Who asks for a size wants all of it.
-                settles: contest.size_chosen,
-            }),
+            seconds_left: self.left().map(|left| left.as_secs_f64()),
+            spare_bytes: place.facts.free_bytes / 10,
+            ..Spec::default()
         };
         let child = Child::start(&self.bench.program, &spec, self.stop)?;
         let cache = match contest.cache {
@@ -359,7 +337,7 @@ impl Runner<'_> {
             cache_state::rehearsed(files.held(contest.target), memory_bytes)?
         } else {
             let drop = if contest.cold_metadata {
-                Drop::System
+                record::Drop::System
             } else {
                 self.run.drop
             };
@@ -374,7 +352,7 @@ impl Runner<'_> {
         };
         // A trial may take half a minute longer than the budget, or nothing would ever end a hung one.
         let limit = self.left().map_or(Duration::MAX, |left| left + PATIENCE);
-        Ok((child.run(limit)?, state))
+        Ok(child.run(limit)?.map(|report| (report, state)))
     }
 
     /// What is left of the budget; `None` where rounds are given instead.
@@ -389,7 +367,7 @@ impl Runner<'_> {
         place: &Place,
         files: impl Iterator<Item = &'f Path> + Clone,
         cache: Cache,
-        drop: Drop,
+        drop: record::Drop,
     ) -> Result<State, BenchError> {
         let mut state = cache_state::bring(files.clone(), cache, drop)?;
         // What keeps files in memory may have no pages for their holes, however often these are read.
@@ -421,14 +399,6 @@ impl Runner<'_> {
         directories
     }
 
-    /// Removes what a trial wrote.
-    fn clean_up(files: &Files) {
-        // What is written over at random places is needed again.
-        for path in files.targets.iter().filter(|_| files.drawing.is_none()) {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-
     /// Waits until what was written or removed before is so on the devices.
     fn settle(&self) {
         for place in self.places.iter().filter(|place| place.scratch.is_some()) {
@@ -443,10 +413,8 @@ impl Runner<'_> {
             device_directories: self.places.first().and_then(device_directory).into_iter().collect(),
             ..Spec::default()
         };
-        match Child::start(&self.bench.program, &spec, self.stop)?.run(Duration::MAX)? {
-            Outcome::Measured(report) => Ok(Some(report.trial.seconds)),
-            Outcome::Unavailable(_) | Outcome::Failed(_) => Ok(None),
-        }
+        let measured = Child::start(&self.bench.program, &spec, self.stop)?.run(Duration::MAX)?;
+        Ok(measured.ok().map(|report| report.trial.seconds))
     }
 }
 
@@ -474,36 +442,11 @@ pub(super) fn target_seed(seed: u64) -> u64 {
     !seed
 }
 
-/// What a trial is to do, or why it cannot be: a run that is gone on with may have been changed by hand.
-fn action(contest: &Contest, entry: &Entry, seed: u64) -> Result<Action, String> {
-    let choice = match &entry.subject {
-        Subject::Command(command) => return Ok(Action::Command(command.clone())),
-        Subject::Plan(plan) => Choice::Plan(*plan),
-        Subject::Method(text) => Choice::Method(text.parse().map_err(|error: seekless::ParseError| error.to_string())?),
-    };
-    if choice.operation() != contest.operation {
-        return Err(format!(
-            "`{choice}` does not {}, which its contest requires",
-            contest.operation
-        ));
-    }
-    Ok(match contest.operation {
-        Operation::Read => Action::Read(choice, Kernel::named(&contest.kernel).unwrap_or_default()),
-        Operation::Write => Action::Write(choice, Content::Stream(seed), contest.target),
-        Operation::Copy => Action::Copy(choice, contest.target),
-        Operation::Compare => Action::Compare(choice),
-        Operation::Update => {
-            let updates = contest.updates.ok_or("its contest says nothing of updates")?;
-            Action::Update(choice, updates, seed)
-        }
-    })
-}
-
 fn jobs(contest: &Contest, files: &Files) -> Vec<Job> {
     let path = |path: Option<&PathBuf>| path.map(OsString::from).unwrap_or_default();
     let job = |index: usize| Job {
         source: path(files.sources.get(index).map(|file| &file.path)),
-        other: path(files.others.get(index).map(|other| &other.file.path)),
+        other: path(files.others.get(index).map(|file| &file.path)),
         target: path(files.targets.get(index)),
         bytes: contest.size_bytes,
     };

@@ -6,22 +6,22 @@ use std::path::Path;
 use std::process::{self, ExitStatus};
 use std::time::{Duration, Instant};
 
-use seekless::method::{Choice, Plan};
+use seekless::method::{Choice, Durability, Plan};
 use seekless::{
-    Comparer, Consumer, Copier, Destination, Method, Operation, Part, Producer, Reader, Transfer, Verdict, Visits,
-    Writer, full_text,
+    Comparer, Consumer, Copier, Destination, Method, Operation, ParseError, Part, Producer, Reader, Transfer, Verdict,
+    Visits, Writer, full_text,
 };
-use seekless_record::{Command, Latency, Target, Trial};
-use seekless_results::has_settled;
+use seekless_record::{Cache, Command, Contest, Latency, Status, Subject, Target, Trial};
+use seekless_results::{has_settled, has_target};
 use seekless_sys as sys;
 
 use super::command::{run_judging, succeed, sync_file};
 use super::counters::{Counters, combined};
 use super::launch::{GO, READY};
 use super::update::Updating;
-use super::{Action, Bounds, Compared, Content, Found, Job, Outcome, Report, Spec};
+use super::{Compared, Found, Job, Outcome, Report, Spec, visits};
 use crate::generator::Generator;
-use crate::kernel::{Answer, Tally};
+use crate::kernel::{Answer, Kernel, Tally};
 use crate::work::{Busy, UnchangedBlock};
 
 /// Reads a [`Spec`] from `input`, runs it, and writes the [`Outcome`] to `output`.
@@ -44,10 +44,9 @@ pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> 
             Err(io::ErrorKind::UnexpectedEof.into())
         }
     });
-    let outcome = match report {
-        Ok(report) => Outcome::Measured(Box::new(report)),
+    let outcome: Outcome = match report {
         Err(TrialError::System(error)) => return Err(error),
-        Err(error) => outcome_of(&error),
+        other => other.map_err(|error| status_of(&error)),
     };
     writeln!(output, "{}", serde_json::to_string(&outcome)?)?;
     output.flush()
@@ -59,12 +58,12 @@ fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> Result<Repo
     if let Some(group) = &spec.cgroup {
         fs::write(Path::new(group).join("cgroup.procs"), process::id().to_string())?;
     }
-    let sizes = || spec.jobs.iter().map(|job| job.bytes);
-    let visits = spec.drawing.map_or_else(Vec::new, |drawing| drawing.visits(sizes()));
+    let contest = spec.contest.as_ref();
+    let visits = contest.map_or_else(Vec::new, |contest| visits(contest, spec.draw_seed));
     let start = Instant::now();
     let mut prepared = prepare(spec)?;
     let setup = start.elapsed();
-    if spec.rehearse {
+    if contest.is_some_and(|contest| contest.cache == Cache::Over) {
         prepared.look(spec)?;
         prepared.run_all(spec, &visits)?;
         remove_fresh_targets(spec)?;
@@ -88,15 +87,18 @@ pub(super) enum TrialError {
     Status(String, ExitStatus),
     #[error("the updates cannot be made: {0}")]
     Updates(String),
+    /// A run that is gone on with may have been changed by hand.
+    #[error("{0}")]
+    Contest(String),
 }
 
-fn outcome_of(error: &TrialError) -> Outcome {
+fn status_of(error: &TrialError) -> Status {
     match error {
-        TrialError::Engine(seekless::Error::Unavailable { reason, .. }) => Outcome::Unavailable(reason.clone()),
+        TrialError::Engine(seekless::Error::Unavailable { reason, .. }) => Status::Unavailable(reason.clone()),
         TrialError::Command(_, cause) if cause.kind() == io::ErrorKind::NotFound => {
-            Outcome::Unavailable("the program is not installed".to_owned())
+            Status::Unavailable("the program is not installed".to_owned())
         }
-        other => Outcome::Failed(full_text(other)),
+        other => Status::Failed(full_text(other)),
     }
 }
 
@@ -105,7 +107,7 @@ enum Prepared<'a> {
     Update(Box<Updating>),
     Other(Work<'a>),
     /// It is planned when the files are in their cache state, and then prepared.
-    Planned(Plan, Option<(Work<'a>, Planned)>),
+    Planned(&'a Contest, Plan, Option<(Work<'a>, Planned)>),
 }
 
 /// What was planned.
@@ -118,35 +120,46 @@ struct Planned {
 type Work<'a> = Box<dyn FnMut(&Job, Option<&Visits>, &mut Done) -> Result<Transfer, TrialError> + 'a>;
 
 fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
-    let choice = match &spec.action {
-        Action::Update(choice, pattern, seed) => {
-            let updating = Updating::prepare(choice, pattern, *seed, spec)?;
-            return Ok(Prepared::Update(Box::new(updating)));
-        }
-        Action::Read(choice, _) | Action::Write(choice, ..) | Action::Copy(choice, _) | Action::Compare(choice) => {
-            choice
-        }
-        Action::Command(command) => return Ok(Prepared::Other(prepare_command(command, spec)?)),
-        Action::Nothing => return Ok(Prepared::Other(Box::new(|_, _, _| Ok(Transfer::default())))),
+    let Some((contest, entry)) = spec.measured() else {
+        return Ok(Prepared::Other(Box::new(|_, _, _| Ok(Transfer::default()))));
     };
+    let choice = match &entry.subject {
+        Subject::Command(command) => return Ok(Prepared::Other(prepare_command(command, contest, spec)?)),
+        Subject::Plan(plan) => Choice::Plan(*plan),
+        Subject::Method(text) => {
+            let parsed = text.parse().map_err(|error: ParseError| error.to_string());
+            Choice::Method(parsed.map_err(TrialError::Contest)?)
+        }
+    };
+    let operation = contest.operation;
+    if choice.operation() != operation {
+        let why = format!("`{choice}` does not {operation}, which its contest requires");
+        return Err(TrialError::Contest(why));
+    }
     Ok(match choice {
-        Choice::Method(method) => Prepared::Other(prepare_method(spec, method)?),
-        Choice::Plan(plan) => Prepared::Planned(*plan, None),
+        _ if operation == Operation::Update => {
+            let missing = || TrialError::Contest("its contest says nothing of updates".to_owned());
+            let pattern = contest.updates.ok_or_else(missing)?;
+            Prepared::Update(Box::new(Updating::prepare(&choice, &pattern, spec)?))
+        }
+        Choice::Method(method) => Prepared::Other(prepare_method(spec, contest, &method)?),
+        Choice::Plan(plan) => Prepared::Planned(contest, plan, None),
     })
 }
 
-fn prepare_method<'a>(spec: &'a Spec, method: &Method) -> Result<Work<'a>, TrialError> {
+fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> Result<Work<'a>, TrialError> {
     let longest = spec.jobs.iter().map(|job| job.bytes).max().unwrap_or(0);
-    let destination = |target: Target| match target {
+    let destination = match contest.target {
         Target::Fresh => Destination::New,
         Target::Overwrite => Destination::Overwrite,
     };
-    let ns_per_kib = spec.work_ns_per_kib;
-    Ok(match &spec.action {
-        Action::Read(_, kernel) => {
+    let ns_per_kib = contest.work_ns_per_kib;
+    Ok(match contest.operation {
+        Operation::Read => {
             let mut reader = Reader::prepare_for(method, longest)?;
+            let kernel = Kernel::named(&contest.kernel).unwrap_or_default();
             Box::new(move |job, visits, done| {
-                let tally = Tally::new(*kernel);
+                let tally = Tally::new(kernel);
                 let inner: &dyn Consumer = &tally;
                 let busy = Busy { inner, ns_per_kib };
                 let consumer = if ns_per_kib == 0 { inner } else { &busy };
@@ -159,19 +172,18 @@ fn prepare_method<'a>(spec: &'a Spec, method: &Method) -> Result<Work<'a>, Trial
                 Ok(transfer)
             })
         }
-        Action::Write(_, content, target) => {
-            let content = *content;
+        Operation::Write => {
             // Each file of a sustained write has bytes of its own: some devices keep equal blocks once.
-            let producer = move |segment: u64| -> Box<dyn Producer> {
-                match content {
-                    Content::Stream(seed) => Box::new(Generator::new(seed.wrapping_add(segment))),
-                    Content::Block(seed) => Box::new(UnchangedBlock::new(seed)),
+            let producer = |segment: u64| -> Box<dyn Producer> {
+                if spec.repeats_block {
+                    Box::new(UnchangedBlock::new(spec.seed))
+                } else {
+                    Box::new(Generator::new(spec.seed.wrapping_add(segment)))
                 }
             };
             let inner = producer(0);
             let mut busy = Busy { inner, ns_per_kib };
             let mut writer = Writer::prepare_for(method, longest)?;
-            let destination = destination(*target);
             Box::new(move |job, visits, done| {
                 let target = Path::new(&job.target);
                 if !done.segment_seconds.is_empty() {
@@ -183,13 +195,11 @@ fn prepare_method<'a>(spec: &'a Spec, method: &Method) -> Result<Work<'a>, Trial
                 })
             })
         }
-        Action::Copy(_, target) => {
+        Operation::Copy => {
             let mut copier = Copier::prepare_for(method, longest)?;
-            let destination = destination(*target);
             Box::new(move |job, _, _| Ok(copier.copy(Path::new(&job.source), Path::new(&job.target), destination)?))
         }
-        // Where it is something else that was asked for, the method is none that compares.
-        _ => {
+        Operation::Compare | Operation::Update => {
             let mut comparer = Comparer::prepare_for(method, longest)?;
             Box::new(move |job, _, done| {
                 let comparison = comparer.compare(Path::new(&job.source), Path::new(&job.other))?;
@@ -212,7 +222,7 @@ fn prepare_method<'a>(spec: &'a Spec, method: &Method) -> Result<Work<'a>, Trial
     })
 }
 
-fn prepare_command<'a>(command: &'a Command, spec: &'a Spec) -> Result<Work<'a>, TrialError> {
+fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> Result<Work<'a>, TrialError> {
     for job in spec.jobs.iter().filter(|_| !command.before.is_empty()) {
         succeed(&command.before, job)?;
         // What it made must not be on its way to the device while the clock runs.
@@ -221,9 +231,11 @@ fn prepare_command<'a>(command: &'a Command, spec: &'a Spec) -> Result<Work<'a>,
             sync_file(target)?;
         }
     }
-    Ok(Box::new(|job, _, done| {
+    // As the methods beside it sync theirs.
+    let syncs = contest.operation == Operation::Copy && contest.durability == Durability::Fsync;
+    Ok(Box::new(move |job, _, done| {
         done.compared.extend(run_judging(command, job)?);
-        let fsync = if spec.sync_target {
+        let fsync = if syncs {
             sync_file(Path::new(&job.target))?
         } else {
             Duration::ZERO
@@ -257,9 +269,9 @@ impl<'a> Prepared<'a> {
                     return Ok(Duration::ZERO);
                 }
             }
-            Self::Planned(plan, planned) => {
+            Self::Planned(contest, plan, planned) => {
                 let found = planned_for(spec, *plan)?;
-                *planned = Some((prepare_method(spec, &found.method)?, found));
+                *planned = Some((prepare_method(spec, contest, &found.method)?, found));
             }
             Self::Other(_) => return Ok(Duration::ZERO),
         }
@@ -270,8 +282,10 @@ impl<'a> Prepared<'a> {
     fn planned(&self) -> (Option<String>, Option<f64>) {
         match self {
             Self::Update(updating) => updating.planned(),
-            Self::Planned(_, Some((_, planned))) => (Some(planned.method.to_string()), Some(planned.predicted_seconds)),
-            Self::Planned(_, None) | Self::Other(_) => (None, None),
+            Self::Planned(.., Some((_, planned))) => {
+                (Some(planned.method.to_string()), Some(planned.predicted_seconds))
+            }
+            Self::Planned(.., None) | Self::Other(_) => (None, None),
         }
     }
 
@@ -283,22 +297,20 @@ impl<'a> Prepared<'a> {
         };
         let begin = Instant::now();
         for (index, job) in spec.jobs.iter().enumerate() {
-            if let Some(bounds) = spec.sustained
-                && is_over(bounds, &done.segment_seconds, begin.elapsed().as_secs_f64(), job)?
-            {
+            if spec.is_sustained() && is_over(spec, &done.segment_seconds, begin.elapsed().as_secs_f64(), job)? {
                 break;
             }
             let start = Instant::now();
             let transfer = match self {
                 Self::Update(updating) => updating.run(job)?,
-                Self::Other(run) | Self::Planned(_, Some((run, _))) => run(job, visits.get(index), &mut done)?,
-                Self::Planned(_, None) => return Err(io::Error::other("nothing was planned").into()),
+                Self::Other(run) | Self::Planned(.., Some((run, _))) => run(job, visits.get(index), &mut done)?,
+                Self::Planned(.., None) => return Err(io::Error::other("nothing was planned").into()),
             };
             done.transfer.bytes += transfer.bytes;
             done.transfer.hole_bytes += transfer.hole_bytes;
             done.transfer.calls += transfer.calls;
             done.transfer.fsync += transfer.fsync;
-            if spec.sustained.is_some() {
+            if spec.is_sustained() {
                 done.segment_seconds.push(start.elapsed().as_secs_f64());
             }
         }
@@ -326,19 +338,22 @@ fn planned_for(spec: &Spec, plan: Plan) -> Result<Planned, TrialError> {
 }
 
 /// Whether a sustained write ends before this job: files so far took these seconds each, and all of them `elapsed`.
-fn is_over(bounds: Bounds, so_far: &[f64], elapsed: f64, next: &Job) -> io::Result<bool> {
+fn is_over(spec: &Spec, so_far: &[f64], elapsed: f64, next: &Job) -> io::Result<bool> {
     let Some(last) = so_far.last() else { return Ok(false) };
     let directory = Path::new(&next.target).parent().unwrap_or(Path::new("."));
     let left_bytes = sys::file_system(directory)?.free_bytes.saturating_sub(next.bytes);
-    let is_late = bounds.seconds.is_some_and(|seconds| elapsed + last > seconds);
-    Ok(is_late || left_bytes < bounds.free_bytes || (bounds.settles && has_settled(so_far)))
+    let is_late = spec.seconds_left.is_some_and(|seconds| elapsed + last > seconds);
+    // Who asks for a size wants all of it.
+    let settles = spec.contest.as_ref().is_some_and(|contest| contest.size_chosen);
+    Ok(is_late || left_bytes < spec.spare_bytes || (settles && has_settled(so_far)))
 }
 
-/// Removes what a rehearsal made, where the trial makes it anew.
+/// Removes what the rehearsal of a method made, where the trial makes it anew.
 fn remove_fresh_targets(spec: &Spec) -> io::Result<()> {
-    let (Action::Write(.., Target::Fresh) | Action::Copy(_, Target::Fresh)) = spec.action else {
+    let writes = |contest: &Contest| has_target(contest) && contest.target == Target::Fresh;
+    if spec.is_of_command() || !spec.contest.as_ref().is_some_and(writes) {
         return Ok(());
-    };
+    }
     spec.jobs.iter().try_for_each(|job| fs::remove_file(&job.target))
 }
 
@@ -349,7 +364,7 @@ fn measure(spec: &Spec, prepared: &mut Prepared<'_>, visits: &[Visits], setup: D
     let elapsed = start.elapsed();
     let after = Counters::now(spec);
     let (planned, predicted_seconds) = prepared.planned();
-    let is_command = matches!(spec.action, Action::Command(_));
+    let is_command = spec.is_of_command();
     let (used, used_before) = (after.usage, before.usage);
     let io = after.io.zip(before.io);
     let devices = after.device.zip(before.device);
@@ -378,7 +393,7 @@ fn measure(spec: &Spec, prepared: &mut Prepared<'_>, visits: &[Visits], setup: D
         planned,
         predicted_seconds,
         latency: Latency::of(visits.iter().flat_map(Visits::latencies_ns).collect()),
-        segment_seconds: spec.sustained.map(|_| done.segment_seconds),
+        segment_seconds: spec.is_sustained().then_some(done.segment_seconds),
         ..Trial::default()
     };
     Ok(Report {

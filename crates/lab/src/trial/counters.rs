@@ -6,8 +6,8 @@ use std::path::Path;
 use seekless_record::DeviceUse;
 use seekless_sys::{self as sys, ProcessIo, Usage, Whose};
 
+use super::Spec;
 use super::system::SystemCounters;
-use super::{Action, Spec};
 
 /// The counters that are read before and after.
 pub(super) struct Counters {
@@ -19,7 +19,7 @@ pub(super) struct Counters {
 
 impl Counters {
     pub fn now(spec: &Spec) -> Self {
-        let whose = if matches!(spec.action, Action::Command(_)) {
+        let whose = if spec.is_of_command() {
             Whose::Children
         } else {
             Whose::Process

@@ -15,99 +15,92 @@ mod update;
 
 use std::ffi::OsString;
 
-use seekless::Visits;
 use seekless::method::Choice;
-use seekless_record::{Command, Target, Trial, UpdatePattern};
+use seekless::{Method, Visits};
+use seekless_record::{Contest, Entry, Status, Trial};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use counters::requests_of;
 pub use launch::{Child, LaunchError, Stop};
 pub(crate) use update::updates_seed;
 
+use crate::experiment::{ContestPlan, Size};
 use crate::kernel::{Answer, Kernel};
 
 /// What a child is to do.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Spec {
-    /// The work.
-    pub action: Action,
+    /// The contest, with the entry that is measured as its only one; `None` for nothing, so that the cost of measuring is known.
+    pub contest: Option<Contest>,
     /// The files, one after the other inside the clock.
     pub jobs: Vec<Job>,
-    /// The blocks of each file that are moved, where that is at random places.
-    pub drawing: Option<Drawing>,
-    /// Extra work of consumer or producer, in nanoseconds per KiB.
-    pub work_ns_per_kib: u64,
+    /// The seed of what is written.
+    pub seed: u64,
+    /// Whether one unchanged block of the stream is written over and over: each buffer is filled once, and writing alone is
+    /// timed. That is what fio does, so comparing with it needs this. Only the file's size can be checked.
+    pub repeats_block: bool,
+    /// The seed by which blocks are drawn, where random ones are moved.
+    pub draw_seed: u64,
     /// The devices' directories in `/sys`, whose requests are counted together.
     pub device_directories: Vec<OsString>,
     /// A memory control group to join first.
     pub cgroup: Option<OsString>,
-    /// Whether the target of a command is synced inside the clock, as the methods beside it sync theirs.
-    pub sync_target: bool,
-    /// Whether everything is done once before the clock (the cache state `over`).
-    pub rehearse: bool,
-    /// Where jobs are the files of a sustained write: when it ends before the last of them.
-    pub sustained: Option<Bounds>,
+    /// No file of a sustained write begins that would end later, in seconds, if it takes as long as the one before; `None` for no
+    /// limit.
+    pub seconds_left: Option<f64>,
+    /// No file of a sustained write begins that would leave less free space, in bytes.
+    pub spare_bytes: u64,
 }
 
-/// What ends a sustained write before its last file.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Bounds {
-    /// No file begins that would end later, in seconds, if it takes as long as the one before; `None` for no limit.
-    pub seconds: Option<f64>,
-    /// No file begins that would leave less free space, in bytes.
-    pub free_bytes: u64,
-    /// Whether it ends when the rate has fallen and settled.
-    pub settles: bool,
-}
+impl Spec {
+    /// A method that moves one file from its start to its end, into a fresh file where it writes one.
+    #[must_use]
+    pub fn of(method: Method, kernel: Kernel, job: Job) -> Self {
+        let plan = ContestPlan {
+            kernel,
+            ..ContestPlan::of(method.operation(), Vec::new(), Size::Auto)
+        };
+        let mut contest = plan.contest((job.bytes, 1), method.options().durability());
+        contest.entries.push(Entry {
+            subject: Choice::from(method).into(),
+            label: None,
+            status: Status::Measured,
+            summary: None,
+            standing: None,
+        });
+        Self {
+            contest: Some(contest),
+            jobs: vec![job],
+            ..Self::default()
+        }
+    }
 
-/// The work of a trial.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub enum Action {
-    /// Reading, with a kernel.
-    Read(Choice, Kernel),
-    /// Writing, and what is written.
-    Write(Choice, Content, Target),
-    /// Copying.
-    Copy(Choice, Target),
-    /// Comparing.
-    Compare(Choice),
-    /// Updating, the updates, and the seed by which they are drawn.
-    Update(Choice, UpdatePattern, u64),
-    /// Nothing, so that the cost of measuring is known.
-    #[default]
-    Nothing,
-    /// An external command; `{file}`, `{target}`, `{one}` and `{other}` are replaced.
-    Command(Command),
-}
+    /// The contest and what of it is measured.
+    fn measured(&self) -> Option<(&Contest, &Entry)> {
+        let contest = self.contest.as_ref()?;
+        Some((contest, contest.entries.first()?))
+    }
 
-/// The blocks that the requests of a trial are for: the same for all methods of a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Drawing {
-    /// Bytes of a block.
-    pub block_bytes: u64,
-    /// At most so many in each file.
-    pub requests: u32,
-    /// The seed of the first file; each has another.
-    pub seed: u64,
-}
+    fn is_of_command(&self) -> bool {
+        self.measured().is_some_and(|(_, entry)| entry.command().is_some())
+    }
 
-impl Drawing {
-    /// The blocks of files of these sizes.
-    pub fn visits(&self, sizes: impl IntoIterator<Item = u64>) -> Vec<Visits> {
-        let files = (0..).zip(sizes);
-        let draw = |(index, bytes)| Visits::draw(bytes, self.block_bytes, self.requests, self.seed.wrapping_add(index));
-        files.map(draw).collect()
+    fn is_sustained(&self) -> bool {
+        self.contest.as_ref().is_some_and(|contest| contest.sustained)
     }
 }
 
-/// What a write puts into its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Content {
-    /// The stream of a seed, handed out from a block that is drawn before the clock. It can be checked.
-    Stream(u64),
-    /// One unchanged block of the stream of a seed, over and over: each buffer is filled once, and writing alone is
-    /// timed. That is what fio does, so comparing with it needs this. Only the file's size can be checked.
-    Block(u64),
+/// The blocks of each file that a trial moves at random places, the same for all methods of a round; empty where files are moved
+/// from start to end.
+pub(crate) fn visits(contest: &Contest, draw_seed: u64) -> Vec<Visits> {
+    let Some(random) = contest.random else {
+        return Vec::new();
+    };
+    let draw = |index| {
+        let seed = draw_seed.wrapping_add(u64::from(index));
+        Visits::draw(contest.size_bytes, random.block_bytes, random.requests, seed)
+    };
+    (0..contest.files).map(draw).collect()
 }
 
 /// One file of a trial. Paths are texts of the system, which pass through JSON whatever their bytes.
@@ -156,13 +149,5 @@ pub enum Found {
     Ended(u64),
 }
 
-/// What a child says at last: its report, or why there is none.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Outcome {
-    /// It ran.
-    Measured(Box<Report>),
-    /// The method is not to be had.
-    Unavailable(String),
-    /// It failed.
-    Failed(String),
-}
+/// What a child says at last: its report, or what becomes of its entry without one.
+pub type Outcome = Result<Report, Status>;

@@ -36,13 +36,14 @@ pub(super) struct Updating {
 
 impl Updating {
     /// Makes the batches, buffers and rings.
-    pub fn prepare(choice: &Choice, pattern: &UpdatePattern, seed: u64, spec: &Spec) -> Result<Self, TrialError> {
+    pub fn prepare(choice: &Choice, pattern: &UpdatePattern, spec: &Spec) -> Result<Self, TrialError> {
         let longest = spec.jobs.iter().map(|job| job.bytes).max().unwrap_or(0);
         let method = choice.method();
         let prepared = method.map(|method| Updater::prepare_for(method, longest)).transpose()?;
         let is_sorted = method.is_some_and(|method| method.options().update_order() == UpdateOrder::AsGiven);
         let batches = (0..).zip(&spec.jobs).map(|(index, job)| {
-            let batch = updates::batch(pattern, job.bytes, updates_seed(seed, index)).map_err(TrialError::Updates)?;
+            let batch =
+                updates::batch(pattern, job.bytes, updates_seed(spec.seed, index)).map_err(TrialError::Updates)?;
             Ok(if is_sorted {
                 Given::Resolved(batch.resolve()?)
             } else {

@@ -17,9 +17,8 @@ use comfy_table::{Table, presets};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use seekless::Method;
-use seekless_lab::trial::Action;
+use seekless_lab::trial::Spec;
 use seekless_lab::{Answer, Kernel};
-use seekless_record::Target;
 use seekless_results::statistics::median;
 
 use crate::peers::cache::remove;
@@ -106,8 +105,8 @@ fn reading<'a>(ours: &'a Ours, directory: &Path) -> Result<Case<'a>> {
     let histogram = |method: &'static str| {
         let path = path.clone();
         move || {
-            let action = Action::Read(Method::known(method).into(), Kernel::Histogram);
-            let report = ours.trial(action, job(&path, &path, HOLE_BYTES), || Ok(()))?;
+            let spec = Spec::of(Method::known(method), Kernel::Histogram, job(&path, &path, HOLE_BYTES));
+            let report = ours.trial(&spec, || Ok(()))?;
             let Some(Answer::Histogram(counts)) = report.answers.first() else {
                 anyhow::bail!("{method} gave no histogram")
             };
@@ -141,8 +140,8 @@ fn copying<'a>(ours: &'a Ours, directory: &Path) -> Result<Case<'a>> {
     let (from, to) = (source.clone(), target.clone());
     let ours_copies = move || {
         remove(&to)?;
-        let action = Action::Copy(Method::known(COPY).into(), Target::Fresh);
-        let report = ours.trial(action, job(&from, &to, SPARSE_BYTES), || Ok(()))?;
+        let spec = Spec::of(Method::known(COPY), Kernel::None, job(&from, &to, SPARSE_BYTES));
+        let report = ours.trial(&spec, || Ok(()))?;
         check_copy(ours, &from, &to)?;
         Ok(report.trial.seconds)
     };

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use seekless::{Method, Operation};
 use seekless_lab::Kernel;
-use seekless_lab::trial::{Action, Child, Content, Job, Outcome, Report, Spec, Stop};
-use seekless_record::Target;
+use seekless_lab::trial::{Child, Job, Report, Spec, Stop};
+use seekless_record::Status;
 
 use crate::built::{beside, cargo_command};
 use crate::peers::cases::Case;
@@ -38,13 +38,18 @@ impl Ours {
     /// when the child has made its buffers.
     pub fn time(&self, case: Case, file: &Path, bytes: u64, prepare: impl FnOnce() -> Result<()>) -> Result<f64> {
         let method: Method = case.method().parse()?;
-        let action = match method.operation() {
-            // fio looks at nothing that it reads, and changes nothing that it writes.
-            Operation::Read => Action::Read(method.into(), Kernel::None),
-            Operation::Write => Action::Write(method.into(), Content::Block(bytes), Target::Fresh),
-            Operation::Copy | Operation::Compare | Operation::Update => bail!("fio does not {}", method.operation()),
+        let operation = method.operation();
+        ensure!(
+            matches!(operation, Operation::Read | Operation::Write),
+            "fio does not {operation}"
+        );
+        // fio looks at nothing that it reads, and changes nothing that it writes.
+        let spec = Spec {
+            seed: bytes,
+            repeats_block: true,
+            ..Spec::of(method, Kernel::None, job(file, file, bytes))
         };
-        let report = self.trial(action, job(file, file, bytes), prepare)?;
+        let report = self.trial(&spec, prepare)?;
         let moved = report.trial.bytes;
         ensure!(moved == bytes, "seekless moved {moved} bytes, not {bytes}");
         Ok(report.trial.seconds)
@@ -52,29 +57,22 @@ impl Ours {
 
     /// The seconds inside the clock of a trial that does nothing.
     pub fn time_null(&self) -> Result<f64> {
-        let report = self.trial(Action::Nothing, Job::default(), || Ok(()))?;
+        let nothing = Spec {
+            jobs: vec![Job::default()],
+            ..Spec::default()
+        };
+        let report = self.trial(&nothing, || Ok(()))?;
         Ok(report.trial.seconds)
     }
 
     /// One trial: from opening the files to closing them, in a process that has its buffers already.
-    pub fn trial(&self, action: Action, job: Job, prepare: impl FnOnce() -> Result<()>) -> Result<Report> {
-        let spec = Spec {
-            action,
-            jobs: vec![job],
-            drawing: None,
-            work_ns_per_kib: 0,
-            device_directories: Vec::new(),
-            cgroup: None,
-            sync_target: false,
-            rehearse: false,
-            sustained: None,
-        };
-        let child = Child::start(&self.program, &spec, &self.stop)?;
+    pub fn trial(&self, spec: &Spec, prepare: impl FnOnce() -> Result<()>) -> Result<Report> {
+        let child = Child::start(&self.program, spec, &self.stop)?;
         prepare()?;
         match child.run(Duration::MAX)? {
-            Outcome::Measured(report) => Ok(*report),
-            Outcome::Unavailable(why) => bail!("it is not available here: {why}"),
-            Outcome::Failed(why) => bail!(why),
+            Ok(report) => Ok(report),
+            Err(Status::Unavailable(why)) => bail!("it is not available here: {why}"),
+            Err(other) => bail!("{other:?}"),
         }
     }
 }
