@@ -1,16 +1,16 @@
 //! The device's read-ahead window, set for as long as a trial takes and put back on any exit.
 //!
-//! While a window is set, a note in `/run` says what it was. A watcher, which is a process of its own, puts the window back when
-//! this one is killed. If that is killed too, the next start of seekless does it.
+//! A watcher, which is a process of its own, sets the window and puts it back when the trial has ended or this process is killed.
+//! Meanwhile a note in `/run` says what the window was. If the watcher is killed too, the next start of seekless puts it back.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
-use std::process::{self, Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
@@ -29,34 +29,44 @@ const LOCK: &str = ".lock";
 /// The hidden command that watches over the window of a device.
 pub const WATCH_COMMAND: &str = "watch-read-ahead";
 
-/// A read-ahead window that was set. Dropping it puts the one before back.
+/// A read-ahead window that was set, by a process that puts the one before back as soon as this is dropped, or this process is
+/// killed: it is told by the end of a pipe that only this process holds.
 #[derive(Debug)]
-pub struct ReadAhead {
-    // In this order: a watcher that ends finds the window put back, and nobody else sets it before.
-    _window: Window,
-    _watcher: Watcher,
-    _lock: File,
-}
+pub struct ReadAhead(Child);
 
 impl ReadAhead {
     /// Sets the window of the device of a storage, in KiB. Files that are opened from now on have it. `program` is started to
-    /// watch over it.
+    /// set it and to watch over it.
     ///
     /// # Errors
     /// Why it cannot be set, in words.
     pub fn set(facts: &StorageFacts, kib: u64, program: &Path) -> Result<Self, String> {
         let file = window_file(facts)?;
-        let failed = |error: io::Error| format!("{NOTES}: {error}");
-        let notes = make_notes(Path::new(NOTES)).map_err(failed)?;
         let device = device_of(&file).ok_or("the device has no name")?;
-        let lock = open_lock(&notes, &device).map_err(failed)?;
-        lock.lock().map_err(failed)?;
-        let watcher = Watcher::start(program, &device).map_err(|error| format!("{}: {error}", program.display()))?;
-        Ok(Self {
-            _window: Window::set(notes, &device, &file, kib)?,
-            _watcher: watcher,
-            _lock: lock,
-        })
+        let failed = |error: io::Error| format!("{}: {error}", program.display());
+        let process = Command::new(program)
+            .arg(WATCH_COMMAND)
+            .arg(device)
+            // It may live longer than this process: it must keep no file system busy, nor a terminal.
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        let mut set = Self(process.map_err(failed)?);
+        let mut answer = String::new();
+        if let (Some(input), Some(output)) = (&mut set.0.stdin, set.0.stdout.take()) {
+            // What became of a process that does not read is found by reading.
+            let _ = writeln!(input, "{}\n{kib}", file.display());
+            BufReader::new(output).read_line(&mut answer).map_err(failed)?;
+        }
+        match answer.trim_end() {
+            WATCHING => Ok(set),
+            "" => Err(failed(io::Error::other(
+                "the process that would put the window back ended",
+            ))),
+            why => Err(why.to_owned()),
+        }
     }
 
     /// Why the window of a storage cannot be set; `None` where it can.
@@ -69,112 +79,63 @@ impl ReadAhead {
     }
 }
 
-/// A window that was set, and its note. The lock of the device is held.
-#[derive(Debug)]
-struct Window {
-    notes: Directory,
-    note: OsString,
-}
-
-impl Window {
-    fn set(notes: Directory, device: &OsStr, file: &Path, kib: u64) -> Result<Self, String> {
-        let failed = |error: io::Error| format!("{}: {error}", file.display());
-        let note = named(device, NOTE);
-        // What a killed run left: otherwise its window would be taken for the one to put back.
-        put_back(&notes, &note).map_err(failed)?;
-        let before_kib = read_kib(file).map_err(failed)?;
-        let text = format!("{}\n{before_kib}\n{kib}\n{}\n", file.display(), process::id());
-        write_note(&notes, &note, &text).map_err(|error| format!("{}: {error}", note.display()))?;
-        let set = Self { notes, note };
-        fs::write(file, kib.to_string()).map_err(failed)?;
-        // Drivers round it, or keep to a least of their own.
-        match read_kib(file) {
-            Ok(now) if now == kib => Ok(set),
-            Ok(now) => {
-                // The note must say what is there, to be believed.
-                let _ = fs::write(file, before_kib.to_string());
-                Err(format!("the device made {now} KiB of {kib}"))
-            }
-            Err(error) => Err(failed(error)),
-        }
-    }
-}
-
-impl Drop for Window {
-    fn drop(&mut self) {
-        if let Err(error) = put_back(&self.notes, &self.note) {
-            tracing::warn!(note = %self.note.display(), %error, "the read-ahead window was not put back");
-        }
-    }
-}
-
-/// The process that puts the window back when this one is killed. It is told by the end of a pipe that only this process holds.
-#[derive(Debug)]
-struct Watcher(Child);
-
-impl Watcher {
-    fn start(program: &Path, device: &OsStr) -> io::Result<Self> {
-        let process = Command::new(program)
-            .arg(WATCH_COMMAND)
-            .arg(device)
-            // It may live longer than this process: it must keep no file system busy, nor a terminal.
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut watcher = Self(process);
-        let mut line = String::new();
-        if let Some(output) = watcher.0.stdout.take() {
-            BufReader::new(output).read_line(&mut line)?;
-        }
-        if line.trim_end() == WATCHING {
-            Ok(watcher)
-        } else {
-            Err(io::Error::other("the process that would put the window back ended"))
-        }
-    }
-}
-
-impl Drop for Watcher {
+impl Drop for ReadAhead {
     fn drop(&mut self) {
         // Closes the pipe first.
-        let _ = self.0.wait();
+        if !self.0.wait().is_ok_and(|ended| ended.success()) {
+            let _ = put_back_left();
+        }
     }
 }
 
-/// What the watcher says when it is ready.
+/// What the process says that has set the window; anything else is why it could not.
 const WATCHING: &str = "watching";
 
-/// The watcher's side: waits for the end of `input`, and puts the window of a device back if its note is still there.
+/// That process: sets the window of a device to the KiB in the second line of `input`, by the file in the first. At the end of
+/// `input`, it puts the window back.
 ///
 /// # Errors
 /// The system's.
-pub fn watch(device: &OsStr, input: &mut dyn Read, output: &mut dyn Write) -> io::Result<()> {
+pub fn watch(device: &OsStr, input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
     // Ctrl-C, and what kills the group of the run, must not end it.
     rustix::process::setsid()?;
-    let notes = open_notes(Path::new(NOTES))?;
-    writeln!(output, "{WATCHING}")?;
+    let (mut file, mut kib) = (String::new(), String::new());
+    input.read_line(&mut file)?;
+    input.read_line(&mut kib)?;
+    let kib = kib.trim_end().parse().map_err(io::Error::other)?;
+    let notes = make_notes(Path::new(NOTES));
+    let locked = notes.and_then(|notes| Ok((lock(&notes, device)?, notes)));
+    let (_lock, notes) = match locked {
+        Ok(locked) => locked,
+        Err(error) => return writeln!(output, "{NOTES}: {error}"),
+    };
+    let note = named(device, NOTE);
+    let set = set(&notes, &note, Path::new(file.trim_end_matches('\n')), kib);
+    writeln!(output, "{}", set.err().as_deref().unwrap_or(WATCHING))?;
     output.flush()?;
     io::copy(input, &mut io::sink())?;
-    let note = named(device, NOTE);
-    if notes.entry(&note).is_err() {
-        return Ok(());
-    }
-    let lock = open_lock(&notes, device)?;
-    // Free as soon as the run is gone. If another run was faster, it has put the window back.
-    for _ in 0..LOCK_TRIES {
-        if lock.try_lock().is_ok() {
-            return put_back(&notes, &note).map(drop);
-        }
-        std::thread::sleep(PAUSE);
-    }
-    Ok(())
+    put_back(&notes, &note).map(drop)
 }
 
-/// How often the lock of a run that was killed is tried, and how long apart.
-const LOCK_TRIES: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(10);
+/// Sets a window, and writes its note before. The lock of the device is held.
+fn set(notes: &Directory, note: &OsStr, file: &Path, kib: u64) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{}: {error}", file.display());
+    // What a killed run left: otherwise its window would be taken for the one to put back.
+    put_back(notes, note).map_err(failed)?;
+    let before_kib = read_kib(file).map_err(failed)?;
+    let text = format!("{}\n{before_kib}\n{kib}\n{}\n", file.display(), parent_id());
+    write_note(notes, note, &text).map_err(|error| format!("{}: {error}", note.display()))?;
+    fs::write(file, kib.to_string()).map_err(failed)?;
+    // Drivers round it, or keep to a least of their own.
+    match read_kib(file).map_err(failed)? {
+        now if now == kib => Ok(()),
+        now => {
+            // The note must say what is there, to be believed.
+            let _ = fs::write(file, before_kib.to_string());
+            Err(format!("the device made {now} KiB of {kib}"))
+        }
+    }
+}
 
 /// A window that a killed run left changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -338,6 +299,13 @@ fn open_notes(path: &Path) -> io::Result<Directory> {
     }
 }
 
+/// Waits for the lock of a device.
+fn lock(notes: &Directory, device: &OsStr) -> io::Result<File> {
+    let lock = open_lock(notes, device)?;
+    lock.lock()?;
+    Ok(lock)
+}
+
 /// Only its owner may open it: anybody who may open a file may lock it.
 fn open_lock(notes: &Directory, device: &OsStr) -> io::Result<File> {
     let name = named(device, LOCK);
@@ -401,10 +369,12 @@ mod tests {
         (all, file)
     }
 
+    const NOTE_OF_DISK: &str = "disk.read-ahead";
+
     /// Sets a window as a run does that is killed then: nothing is put back.
     fn set_and_die(all: &Path, file: &Path, kib: u64) {
-        let window = Window::set(make_notes(&all.join("notes")).unwrap(), OsStr::new("disk"), file, kib).unwrap();
-        std::mem::forget(window);
+        let notes = make_notes(&all.join("notes")).unwrap();
+        set(&notes, OsStr::new(NOTE_OF_DISK), file, kib).unwrap();
     }
 
     #[test]
@@ -438,8 +408,7 @@ mod tests {
         let (all, file) = place();
         set_and_die(all.path(), &file, 0);
         let notes = make_notes(&all.path().join("notes")).unwrap();
-        let lock = open_lock(&notes, OsStr::new("disk")).unwrap();
-        lock.lock().unwrap();
+        let _lock = lock(&notes, OsStr::new("disk")).unwrap();
         assert_eq!(left_in(&all.path().join("notes")), []);
         assert_eq!(read_kib(&file).unwrap(), 0);
     }
@@ -449,7 +418,8 @@ mod tests {
         let (all, file) = place();
         set_and_die(all.path(), &file, 0);
         let notes = make_notes(&all.path().join("notes")).unwrap();
-        drop(Window::set(notes, OsStr::new("disk"), &file, 256).unwrap());
+        set(&notes, OsStr::new(NOTE_OF_DISK), &file, 256).unwrap();
+        put_back(&notes, OsStr::new(NOTE_OF_DISK)).unwrap();
         assert_eq!(read_kib(&file).unwrap(), 128);
     }
 
@@ -473,11 +443,10 @@ mod tests {
                 let (file, notes) = (&file, &notes);
                 scope.spawn(move || {
                     for _ in 0..20 {
-                        let (notes, device) = (make_notes(notes).unwrap(), OsStr::new("disk"));
-                        let lock = open_lock(&notes, device).unwrap();
-                        lock.lock().unwrap();
-                        drop(Window::set(notes, device, file, kib).unwrap());
-                        drop(lock);
+                        let (notes, note) = (make_notes(notes).unwrap(), OsStr::new(NOTE_OF_DISK));
+                        let _lock = lock(&notes, OsStr::new("disk")).unwrap();
+                        set(&notes, note, file, kib).unwrap();
+                        put_back(&notes, note).unwrap();
                     }
                 });
             }
