@@ -69,7 +69,9 @@ impl ParseError {
 }
 
 /// A question about the names that look like the one given, in brackets, or nothing.
-fn did_you_mean(nearest: &[String]) -> String {
+#[doc(hidden)]
+#[must_use]
+pub fn did_you_mean(nearest: &[String]) -> String {
     match nearest {
         [] => String::new(),
         nearest => format!(" (did you mean `{}`?)", nearest.join("` or `")),
@@ -77,11 +79,11 @@ fn did_you_mean(nearest: &[String]) -> String {
 }
 
 /// Up to three names that look like `given`, the most alike first.
-pub(crate) fn nearest(given: &str, names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut scored: Vec<(f64, String)> = names
-        .map(|name| (strsim::jaro_winkler(given, &name), name))
-        .filter(|(score, _)| *score > 0.8)
-        .collect();
+#[doc(hidden)]
+pub fn nearest(given: &str, names: impl IntoIterator<Item: Into<String>>) -> Vec<String> {
+    let names = names.into_iter().map(Into::<String>::into);
+    let scored = names.map(|name| (strsim::jaro_winkler(given, &name), name));
+    let mut scored: Vec<(f64, String)> = scored.filter(|(score, _)| *score > 0.8).collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     scored.dedup_by(|a, b| a.1 == b.1);
     scored.into_iter().take(3).map(|(_, name)| name).collect()

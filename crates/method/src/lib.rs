@@ -24,7 +24,7 @@ pub use accepted::Accepted;
 pub use accepts::variants;
 pub use alias::{ALIASES, Alias};
 pub use choice::{Choice, Plan};
-pub use error::ParseError;
+pub use error::{ParseError, did_you_mean, nearest};
 pub use mechanism::{
     CompareMechanism, CopyMechanism, MECHANISMS, Mechanism, MechanismId, ReadMechanism, UpdateMechanism, WriteMechanism,
 };

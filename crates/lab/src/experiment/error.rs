@@ -1,7 +1,10 @@
 //! What can be wrong with an experiment, and where.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
+
+use seekless::method::{self, did_you_mean};
 
 /// Why there is no such experiment.
 #[derive(Debug, thiserror::Error)]
@@ -71,26 +74,7 @@ pub enum ExperimentError {
     },
 }
 
-/// ` (did you mean A or B?)`, or nothing.
-pub(super) fn did_you_mean(nearest: &[String]) -> String {
-    if nearest.is_empty() {
-        String::new()
-    } else {
-        format!(" (did you mean {}?)", nearest.join(" or "))
-    }
-}
-
-/// Up to three names that look like the one given, in backticks, the nearest first.
+/// Up to three names that look like the one given, the nearest first, and in their order what is as near.
 pub(super) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut scored: Vec<(f64, &str)> = names
-        .map(|name| (strsim::jaro_winkler(given, name), name))
-        .filter(|(score, _)| *score > 0.8)
-        .collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    scored.dedup_by(|a, b| a.1 == b.1);
-    scored
-        .into_iter()
-        .take(3)
-        .map(|(_, name)| format!("`{name}`"))
-        .collect()
+    method::nearest(given, names.collect::<BTreeSet<_>>())
 }

@@ -1,10 +1,10 @@
 //! From the names of an experiment to methods: names, 2014 names, globs, and the blocks of a contest.
 
 use globset::{Glob, GlobMatcher};
-use seekless::method::{ALIASES, AccessPattern, Choice, MECHANISMS, Plan, Setting, variants};
+use seekless::method::{ALIASES, AccessPattern, Choice, MECHANISMS, Plan, Setting, did_you_mean, variants};
 use seekless::{Method, Operation};
 
-use super::error::{did_you_mean, nearest};
+use super::error::nearest;
 
 /// The methods that a name or glob stands for. One that has a default block and names none gets each of the blocks.
 pub(super) fn expand(name: &str, operation: Operation, blocks: &[u64]) -> Result<Vec<Choice>, String> {

@@ -4,14 +4,14 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use seekless::method::{AccessPattern, Choice, parse_size};
+use seekless::method::{AccessPattern, Choice, did_you_mean, parse_size};
 use seekless::{Method, Operation};
 use seekless_record::{Cache, Command, Differ, Target};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::command::{CommandText, commands};
-use super::error::{did_you_mean, nearest};
+use super::error::nearest;
 use super::published::{ColumnText, PublishedText, column, published};
 use super::updates::{UpdatesText, updates};
 use super::{ContestPlan, Experiment, ExperimentError, Size, expand, layout};
