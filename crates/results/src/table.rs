@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::kind::DeviceKind;
 use crate::ranking::Judged;
 use crate::same::fingerprint;
+use crate::samples::sorted;
 use crate::statistics::median;
 use crate::words::pair_words;
 
@@ -107,8 +108,8 @@ pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
             machines.push(identity);
             machines.len() - 1
         });
-        for (index, contest) in run.contests.iter().enumerate() {
-            let standings = standings(run, index);
+        for (contest, trials) in run.contests.iter().zip(sorted(run)) {
+            let standings = standings(&Judged::of(contest, trials));
             if standings.is_empty() {
                 continue;
             }
@@ -131,8 +132,7 @@ pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
 /// The methods' ratios to the best of a contest, concluded from the trials, and which is the best. Commands are left out:
 /// they are not the same program everywhere. One that was dropped early may look faster than the best in the few rounds
 /// that it had; it is not taken for faster.
-fn standings(run: &Run, index: usize) -> Vec<(String, (f64, bool))> {
-    let judged = Judged::new(run, index);
+fn standings(judged: &Judged<'_>) -> Vec<(String, (f64, bool))> {
     let standings = crate::ranking::standings(&judged.samples).into_iter().enumerate();
     let methods = standings.filter(|(entry, _)| judged.is_method(*entry));
     let ratios = methods.filter_map(|(entry, standing)| {
