@@ -4,7 +4,7 @@
 
 use seekless_method::Operation;
 
-use crate::visit::{Bounds, Place, Text, Visitor};
+use crate::visit::{Bounds, Text, Visitor};
 use crate::{Contest, Run, Trial};
 
 /// The longest text, in bytes.
@@ -26,7 +26,7 @@ pub struct Problem {
 
 type Checked = Result<(), Problem>;
 
-fn problem(field: &(impl ToString + ?Sized), why: impl Into<String>) -> Checked {
+fn problem(field: &str, why: impl Into<String>) -> Checked {
     Err(Problem {
         field: field.to_string(),
         why: why.into(),
@@ -59,7 +59,7 @@ fn each<T>(list: &str, items: &[T], check: impl Fn(&T) -> Checked) -> Checked {
 struct Fields(Checked);
 
 impl Fields {
-    fn at_most(&mut self, place: &Place, found: usize, most: usize, what: &str) {
+    fn at_most(&mut self, place: &str, found: usize, most: usize, what: &str) {
         if found > most && self.0.is_ok() {
             self.0 = problem(place, format!("has {found} {what}; the most is {most}"));
         }
@@ -67,21 +67,21 @@ impl Fields {
 }
 
 impl Visitor for Fields {
-    fn text(&mut self, place: &Place, about: Text, text: &mut String) -> bool {
+    fn text(&mut self, place: &str, about: Text, text: &mut String) -> bool {
         let is_name = matches!(about, Text::Method | Text::CommandName | Text::Label | Text::Layout);
         let most = if is_name { LONGEST_NAME } else { LONGEST_TEXT };
         self.at_most(place, text.len(), most, "bytes of text");
         true
     }
 
-    fn figure(&mut self, place: &Place, Bounds { least, most }: Bounds, figure: f64) {
+    fn figure(&mut self, place: &str, Bounds { least, most }: Bounds, figure: f64) {
         if !(least..=most).contains(&figure) && self.0.is_ok() {
             self.0 = problem(place, format!("is {figure:e}; it must be from {least:e} to {most:e}"));
         }
     }
 
-    fn list(&mut self, place: &Place, items: usize) {
-        let most = match place.field() {
+    fn list(&mut self, place: &str, items: usize) {
+        let most = match place.rsplit('.').next().unwrap_or(place) {
             "trials" => 1_000_000,
             // Of pairs of methods that differ in one option.
             "effects" => 100_000,

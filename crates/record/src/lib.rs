@@ -20,5 +20,5 @@ pub use run::{
 };
 pub use seekless_method::words;
 pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};
-pub use visit::{Bounds, Place, Text, Visitor};
+pub use visit::{Bounds, Text, Visitor};
 pub use words::{Cache, Differ, Draw, Drop, Ended, ExitCode, FindingKind, Phase, Target, Verdict};

@@ -19,7 +19,7 @@ pub use trial::{DeviceUse, Trial};
 pub use update::{UpdateAccount, UpdatePattern};
 
 use crate::visit::{Field, step};
-use crate::{Bounds, Cache, Differ, Drop, Ended, ExitCode, Place, Target, Text, Verdict, Visitor};
+use crate::{Bounds, Cache, Differ, Drop, Ended, ExitCode, Target, Text, Verdict, Visitor};
 
 documents! {
     /// One invocation of the lab, whole.
@@ -170,7 +170,7 @@ documents! {
 impl Run {
     /// Hands every text, figure and list over, in the order of the document.
     pub fn visit(&mut self, visitor: &mut dyn Visitor) {
-        Field::visit(self, &mut Place::default(), (), visitor);
+        Field::visit(self, &mut String::new(), (), visitor);
     }
 }
 
@@ -282,7 +282,7 @@ impl TryFrom<WrittenEntry> for Entry {
 
 /// As it is written: a method, plan or command is a field of the entry.
 impl Field<()> for Entry {
-    fn visit(&mut self, place: &mut Place, (): (), visitor: &mut dyn Visitor) -> bool {
+    fn visit(&mut self, place: &mut String, (): (), visitor: &mut dyn Visitor) -> bool {
         match &mut self.subject {
             Subject::Method(text) => step(place, "method", |place| text.visit(place, Text::Method, visitor)),
             Subject::Plan(_) => true,
@@ -312,7 +312,7 @@ pub enum Status {
 }
 
 impl Field<()> for Status {
-    fn visit(&mut self, place: &mut Place, (): (), visitor: &mut dyn Visitor) -> bool {
+    fn visit(&mut self, place: &mut String, (): (), visitor: &mut dyn Visitor) -> bool {
         let (about, why) = match self {
             Self::Measured => return true,
             Self::Unavailable(why) => (Text::Unavailable, why),
@@ -340,7 +340,7 @@ pub struct Interval {
 }
 
 impl Field<Bounds> for Interval {
-    fn visit(&mut self, place: &mut Place, of_median: Bounds, visitor: &mut dyn Visitor) -> bool {
+    fn visit(&mut self, place: &mut String, of_median: Bounds, visitor: &mut dyn Visitor) -> bool {
         let below = Bounds {
             most: self.median,
             ..of_median

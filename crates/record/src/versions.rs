@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::Run;
 use crate::check::{Problem, check};
-use crate::visit::{Place, Text, Visitor};
+use crate::visit::{Text, Visitor};
 
 /// The version that this crate writes.
 ///
@@ -100,7 +100,7 @@ fn plans_to_trials(document: &mut Value) {
 struct DifferWasKernel;
 
 impl Visitor for DifferWasKernel {
-    fn text(&mut self, _place: &Place, about: Text, text: &mut String) -> bool {
+    fn text(&mut self, _place: &str, about: Text, text: &mut String) -> bool {
         if matches!(about, Text::Method | Text::Mention) && text.contains("kernel=") {
             *text = text.replace("kernel=", "differ=");
         }

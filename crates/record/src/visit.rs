@@ -1,7 +1,7 @@
 //! One walk over every field of a run: bounds, showing and anonymising are visitors of it.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
 use seekless_method::{Durability, Operation};
 
@@ -74,45 +74,26 @@ impl Bounds {
     pub(crate) const SEED: Self = bounds(0.0, u64::MAX as f64);
 }
 
-/// The place of a field in a document, as in `trials[3].seconds`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place(String);
-
-impl Place {
-    /// The name of the innermost field.
-    #[must_use]
-    pub fn field(&self) -> &str {
-        let last = self.0.rsplit('.').next().unwrap_or_default();
-        last.split('[').next().unwrap_or_default()
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// Who is handed every text, figure and list of a run.
+/// Who is handed every text, figure and list of a run, with its place in the document, as in `trials[3].seconds`.
 pub trait Visitor {
     /// A text, which may be changed. Returns whether to keep it. If not, an optional text becomes `None`, one in a list
     /// or map is removed, and any other stays as this call left it.
-    fn text(&mut self, place: &Place, about: Text, text: &mut String) -> bool;
+    fn text(&mut self, place: &str, about: Text, text: &mut String) -> bool;
 
     /// A number that was measured.
-    fn figure(&mut self, _place: &Place, _bounds: Bounds, _figure: f64) {}
+    fn figure(&mut self, _place: &str, _bounds: Bounds, _figure: f64) {}
 
     /// The number of items of a list.
-    fn list(&mut self, _place: &Place, _items: usize) {}
+    fn list(&mut self, _place: &str, _items: usize) {}
 }
 
 /// A field, given what it is. False where it is to be taken out.
 pub(crate) trait Field<What: Copy> {
-    fn visit(&mut self, place: &mut Place, what: What, visitor: &mut dyn Visitor) -> bool;
+    fn visit(&mut self, place: &mut String, what: What, visitor: &mut dyn Visitor) -> bool;
 }
 
 impl Field<Text> for String {
-    fn visit(&mut self, place: &mut Place, about: Text, visitor: &mut dyn Visitor) -> bool {
+    fn visit(&mut self, place: &mut String, about: Text, visitor: &mut dyn Visitor) -> bool {
         visitor.text(place, about, self)
     }
 }
@@ -121,7 +102,7 @@ macro_rules! figures {
     ($($type:ty)*) => {
         $(impl Field<Bounds> for $type {
             #[allow(clippy::cast_lossless, reason = "it is not of all of these types")]
-            fn visit(&mut self, place: &mut Place, bounds: Bounds, visitor: &mut dyn Visitor) -> bool {
+            fn visit(&mut self, place: &mut String, bounds: Bounds, visitor: &mut dyn Visitor) -> bool {
                 visitor.figure(place, bounds, *self as f64);
                 true
             }
@@ -132,7 +113,7 @@ macro_rules! figures {
 figures!(f64 u64 u32 i64);
 
 impl<What: Copy, T: Field<What>> Field<What> for Option<T> {
-    fn visit(&mut self, place: &mut Place, what: What, visitor: &mut dyn Visitor) -> bool {
+    fn visit(&mut self, place: &mut String, what: What, visitor: &mut dyn Visitor) -> bool {
         if !self.as_mut().is_none_or(|item| item.visit(place, what, visitor)) {
             *self = None;
         }
@@ -141,14 +122,14 @@ impl<What: Copy, T: Field<What>> Field<What> for Option<T> {
 }
 
 impl<What: Copy, T: Field<What>> Field<What> for Vec<T> {
-    fn visit(&mut self, place: &mut Place, what: What, visitor: &mut dyn Visitor) -> bool {
+    fn visit(&mut self, place: &mut String, what: What, visitor: &mut dyn Visitor) -> bool {
         visitor.list(place, self.len());
-        let (length, mut index) = (place.0.len(), 0);
+        let (length, mut index) = (place.len(), 0);
         self.retain_mut(|item| {
-            let _ = write!(place.0, "[{index}]");
+            let _ = write!(place, "[{index}]");
             index += 1;
             let is_kept = item.visit(place, what, visitor);
-            place.0.truncate(length);
+            place.truncate(length);
             is_kept
         });
         true
@@ -157,7 +138,7 @@ impl<What: Copy, T: Field<What>> Field<What> for Vec<T> {
 
 /// Names and values alike.
 impl Field<Text> for BTreeMap<String, String> {
-    fn visit(&mut self, place: &mut Place, about: Text, visitor: &mut dyn Visitor) -> bool {
+    fn visit(&mut self, place: &mut String, about: Text, visitor: &mut dyn Visitor) -> bool {
         visitor.list(place, self.len());
         let visited = std::mem::take(self).into_iter().filter_map(|(mut name, mut value)| {
             let is_kept = visitor.text(place, about, &mut name) && visitor.text(place, about, &mut value);
@@ -168,14 +149,14 @@ impl Field<Text> for BTreeMap<String, String> {
     }
 }
 
-pub(crate) fn step(place: &mut Place, name: &'static str, visit: impl FnOnce(&mut Place) -> bool) -> bool {
-    let length = place.0.len();
+pub(crate) fn step(place: &mut String, name: &'static str, visit: impl FnOnce(&mut String) -> bool) -> bool {
+    let length = place.len();
     if length > 0 {
-        place.0.push('.');
+        place.push('.');
     }
-    place.0.push_str(name);
+    place.push_str(name);
     let is_kept = visit(place);
-    place.0.truncate(length);
+    place.truncate(length);
     is_kept
 }
 
@@ -192,7 +173,7 @@ macro_rules! documents {
         pub struct $name { $($(#[$field_about])* pub $field: $type),+ }
 
         impl $crate::visit::Field<()> for $name {
-            fn visit(&mut self, place: &mut $crate::Place, (): (), visitor: &mut dyn $crate::Visitor) -> bool {
+            fn visit(&mut self, place: &mut String, (): (), visitor: &mut dyn $crate::Visitor) -> bool {
                 $({
                     let field = &mut self.$field;
                     let what = ($($what)?);
@@ -208,7 +189,7 @@ macro_rules! documents {
 macro_rules! bounded {
     ($($type:ty)*) => {
         $(impl Field<()> for $type {
-            fn visit(&mut self, _place: &mut Place, (): (), _visitor: &mut dyn Visitor) -> bool {
+            fn visit(&mut self, _place: &mut String, (): (), _visitor: &mut dyn Visitor) -> bool {
                 true
             }
         })*

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use seekless_method::{ALIASES, Method};
-use seekless_record::{Column, Place, Published, Run, Text, Visitor};
+use seekless_record::{Column, Published, Run, Text, Visitor};
 
 use crate::kind::driver;
 use crate::ranking::conclude_all;
@@ -61,7 +61,7 @@ struct Anonymise<'a> {
 }
 
 impl Visitor for Anonymise<'_> {
-    fn text(&mut self, place: &Place, about: Text, text: &mut String) -> bool {
+    fn text(&mut self, place: &str, about: Text, text: &mut String) -> bool {
         let told = self.told(place, about, text);
         let is_told = told.is_some();
         *text = told.unwrap_or_else(|| UNKNOWN.to_owned());
@@ -73,7 +73,7 @@ impl Visitor for Anonymise<'_> {
 const UNKNOWN: &str = "unknown";
 
 impl Anonymise<'_> {
-    fn told(&mut self, place: &Place, about: Text, text: &str) -> Option<String> {
+    fn told(&mut self, place: &str, about: Text, text: &str) -> Option<String> {
         let known = self.known;
         match about {
             Text::Private | Text::Mention => None,
@@ -81,9 +81,7 @@ impl Anonymise<'_> {
             Text::Architecture => among(ARCHITECTURES, text),
             Text::Governor => among(GOVERNORS, text),
             Text::Scheduler => among(SCHEDULERS, text),
-            Text::WriteCache => {
-                Some(text.to_owned()).filter(|text| matches!(text.as_str(), "write back" | "write through"))
-            }
+            Text::WriteCache => matches!(text, "write back" | "write through").then(|| text.to_owned()),
             Text::FileSystem if text.starts_with("fuse.") => Some("fuse".to_owned()),
             Text::FileSystem => among(FILE_SYSTEMS, text),
             Text::MountOptions => Some(mount_options(text)),
@@ -92,7 +90,7 @@ impl Anonymise<'_> {
             Text::Processor => processor(text),
             Text::Hypervisor => Some(hypervisor(text)),
             Text::Device => driver(text).map(str::to_owned),
-            Text::Path if place.field() == "mount_point" => None,
+            Text::Path if place.ends_with(".mount_point") => None,
             Text::Path => Some(self.name("storage", text)),
             Text::Experiment if (known.experiment)(text).is_some() => Some(text.to_owned()),
             Text::Experiment => Some(self.name("custom", text)),
@@ -103,10 +101,7 @@ impl Anonymise<'_> {
             }),
             Text::Consumer => Some(text.to_owned()).filter(|text| (known.is_kernel)(text)),
             Text::Layout => Some((known.layout)(text).unwrap_or_else(|| UNKNOWN.to_owned())),
-            Text::Label => {
-                let label = ALIASES.iter().find(|alias| alias.name == text)?;
-                Some(label.name.to_owned())
-            }
+            Text::Label => ALIASES.iter().any(|alias| alias.name == text).then(|| text.to_owned()),
             Text::Unavailable => Some("the storage or the system does not offer it".to_owned()),
             Text::Dropped => Some("clearly beaten".to_owned()),
             Text::Failed => Some("it failed, or gave a wrong answer".to_owned()),

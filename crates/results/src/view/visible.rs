@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use seekless_record::{Place, Run, Text, Visitor};
+use seekless_record::{Run, Text, Visitor};
 
 /// Longer texts of a run are clipped: its document has them whole.
 const LONGEST_TEXT: usize = 1200;
@@ -63,7 +63,7 @@ impl Visible {
 struct MakeVisible;
 
 impl Visitor for MakeVisible {
-    fn text(&mut self, _place: &Place, _about: Text, text: &mut String) -> bool {
+    fn text(&mut self, _place: &str, _about: Text, text: &mut String) -> bool {
         if let Cow::Owned(escaped) = visible(text) {
             *text = escaped;
         }
