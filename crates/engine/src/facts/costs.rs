@@ -4,12 +4,15 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::kept::FRESH;
-use super::{Fact, Source};
+use seekless_sys::{Access, Directory, Opening};
+
+use super::Fact;
+use super::kept::Kept;
+use crate::files::make_for_a_moment;
 
 /// What calls, bytes and waiting cost on a storage, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,35 +96,33 @@ impl Costs {
     }
 }
 
-/// What was measured in this process, by device.
-static MEASURED: Mutex<Vec<(u64, Costs)>> = Mutex::new(Vec::new());
+/// By the device: the costs but for what the device takes, and what a flush and a byte take there.
+static AT_CACHE: Kept<u64, Costs> = Kept::nothing();
+static AT_DEVICE: Kept<u64, [Fact; 2]> = Kept::nothing();
 
-/// The costs on a device, measured unless they were a moment ago, in some 2 ms without what the device takes, and in some
-/// 20 with it where it is no slower than a disk. `make` makes a file without a name there, open for writing and once more
-/// for writing through.
+/// The costs of writing in a directory, measured unless they were a moment ago, by a file that is gone afterwards: in some
+/// 2 ms without what the device takes, and in some 20 with it where it is no slower than a disk.
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn costs_by(
-    device: u64,
-    with_device: bool,
-    make: impl FnOnce() -> io::Result<(File, File)>,
-) -> io::Result<Costs> {
-    let is_fresh = |fact: Fact| matches!(fact.source, Source::Measured(at) if at.elapsed() < FRESH);
-    let known = || MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = known().iter().find(|(of, _)| *of == device).map(|(_, costs)| *costs);
-    let fresh = found.filter(|costs| is_fresh(costs.write_call_ns));
-    if let Some(costs) = fresh.filter(|costs| !with_device || is_fresh(costs.flush_ns)) {
-        return Ok(costs);
-    }
-    let (file, through) = make()?;
-    let mut costs = fresh.map_or_else(|| calls(&file), Ok)?;
+pub(crate) fn costs_in(directory: &Directory, with_device: bool) -> io::Result<Costs> {
+    let device = directory.metadata()?.dev();
+    costs_by(device, with_device, || make_for_a_moment(directory, THROUGH))
+}
+
+/// How the file is opened for writing through.
+const THROUGH: Opening = Opening {
+    access: Access::Overwrite,
+    direct: false,
+    write_through: true,
+};
+
+/// The same on a device, by files that `make` opens for writing, and once more for writing through.
+fn costs_by(device: u64, with_device: bool, make: impl Fn() -> io::Result<(File, File)>) -> io::Result<Costs> {
+    let mut costs = AT_CACHE.get_or(device, || calls(&make()?.0))?;
     if with_device {
-        of_device(&through, &mut costs)?;
+        [costs.flush_ns, costs.device_byte_ns] = AT_DEVICE.get_or(device, || of_device(&make()?, &costs))?;
     }
-    let mut known = known();
-    known.retain(|(of, _)| *of != device);
-    known.push((device, costs));
     Ok(costs)
 }
 
@@ -162,8 +163,11 @@ pub(super) fn of_opening(path: &Path, costs: &mut Costs) -> io::Result<()> {
     Ok(())
 }
 
-/// What the device adds.
-fn of_device(through: &File, costs: &mut Costs) -> io::Result<()> {
+/// What the device adds: for a flush, and for a byte.
+fn of_device((file, through): &(File, File), costs: &Costs) -> io::Result<[Fact; 2]> {
+    let bytes = vec![1; TRIED_BYTES];
+    // Finding blocks for them is not what is measured.
+    file.write_all_at(&bytes, 0)?;
     seekless_sys::sync(through)?;
     let started = Instant::now();
     let mut times = Vec::new();
@@ -171,21 +175,17 @@ fn of_device(through: &File, costs: &mut Costs) -> io::Result<()> {
         let offset = times.len() as u64 * 8192;
         times.push(timed(|| through.write_all_at(&[3; 4], offset))?);
     }
-    times.sort_by(f64::total_cmp);
-    let beyond_call = |time: f64| (time - costs.write_call_ns.value).max(0.0);
-    // The lower one of the two in the middle, as noise only adds to it.
-    let middle = times[(times.len() - 1) / 2];
-    let flush = Fact::between(
-        beyond_call(times[0]),
-        beyond_call(middle),
-        beyond_call(times[times.len() - 1]),
-    );
-    let bytes = vec![1; TRIED_BYTES];
     let all = timed_rounds(|_| through.write_all_at(&bytes, 0))?;
+    let flush = spread(times, |time| (time - costs.write_call_ns.value).max(0.0));
     let byte = |time: f64| ((time - flush.low) / TRIED_BYTES as f64).max(costs.write_byte_ns.value);
-    costs.flush_ns = flush;
-    costs.device_byte_ns = Fact::between(byte(all.low), byte(all.value), byte(all.high));
-    Ok(())
+    Ok([flush, Fact::between(byte(all.low), byte(all.value), byte(all.high))])
+}
+
+/// What some times come to: their bounds, and the lower one of the two in the middle, as noise only adds to it.
+pub(super) fn spread(mut times: Vec<f64>, of: impl Fn(f64) -> f64) -> Fact {
+    times.sort_by(f64::total_cmp);
+    let [low, middle, high] = [0, (times.len() - 1) / 2, times.len() - 1].map(|place| of(times[place]));
+    Fact::between(low, middle, high)
 }
 
 /// The nanoseconds of some rounds. The fastest counts: what else goes on only adds to them.
@@ -230,10 +230,10 @@ mod tests {
     fn a_device_is_measured_once_and_what_is_asked_for_later_is_added() {
         // No device has this number.
         const DEVICE: u64 = u64::MAX - 1;
-        let mut files = 0;
-        let mut costs = |with_device| {
+        let files = std::cell::Cell::new(0);
+        let costs = |with_device| {
             let make = || {
-                files += 1;
+                files.set(files.get() + 1);
                 let file = tempfile::tempfile()?;
                 Ok((file.try_clone()?, file))
             };
@@ -245,8 +245,8 @@ mod tests {
         let all = costs(true);
         assert!(all.is_measured());
         assert_eq!(all.write_call_ns, calls.write_call_ns, "what was measured stays");
-        assert_eq!((costs(true), costs(false)), (all, all));
-        assert_eq!(files, 2);
+        assert_eq!((costs(true), costs(false)), (all, calls));
+        assert_eq!(files.get(), 2);
         let refused = costs_by(DEVICE - 1, false, || Err(io::ErrorKind::StorageFull.into()));
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::StorageFull);
     }

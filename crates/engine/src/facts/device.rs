@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::Buffer;
 
-use super::costs::timed;
+use super::costs::{spread, timed};
 use super::kept::Kept;
 use super::seeks::open_direct;
 use super::{Costs, Fact};
@@ -51,17 +51,16 @@ fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 2]> {
         }
         // The first goes to a new place.
         times.remove(0);
-        times.sort_by(f64::total_cmp);
-        Ok::<_, io::Error>((times[0], times[(times.len() - 1) / 2], times[times.len() - 1]))
+        Ok::<_, io::Error>(times)
     };
     let short = read(SHORT_BYTES, start, SHORT_READS, SHORT_TIME)?;
     let long = read(LONG_BYTES, start + LONG_BYTES as u64, LONG_READS, TIME)?;
     // What both take beside their bytes is the wait: the two lengths tell one from the other.
     let more_bytes = (LONG_BYTES - SHORT_BYTES) as f64;
-    let byte = |long: f64| ((long - short.1) / more_bytes).max(1e-3);
-    let fetch = Fact::between(byte(long.0), byte(long.1), byte(long.2));
-    let wait = |short: f64| (short - SHORT_BYTES as f64 * fetch.value).max(0.0);
-    Ok([Fact::between(wait(short.0), wait(short.1), wait(short.2)), fetch])
+    let usual = spread(short.clone(), |short| short).value;
+    let fetch = spread(long, |long| ((long - usual) / more_bytes).max(1e-3));
+    let wait = spread(short, |short| (short - SHORT_BYTES as f64 * fetch.value).max(0.0));
+    Ok([wait, fetch])
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a measurement counts.
-pub(super) const FRESH: Duration = Duration::from_mins(1);
+const FRESH: Duration = Duration::from_mins(1);
 
 /// What was measured, of what, and when.
 pub(super) struct Kept<K, V>(Mutex<Vec<(K, Instant, V)>>);

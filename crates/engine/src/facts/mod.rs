@@ -18,13 +18,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
-use seekless_sys::{self as sys, Access, Directory, Opening, Support};
+use seekless_sys::{self as sys, Directory, Support};
 
 use crate::error::{Error, Result};
 use crate::files::{directory_of, number_text};
 
 pub use costs::Costs;
-pub(crate) use costs::costs_by;
+pub(crate) use costs::costs_in;
 pub use file::FileFacts;
 pub(crate) use file::{has_holes, shares_blocks};
 pub use process::ProcessFacts;
@@ -151,23 +151,10 @@ impl Facts {
         }
     }
 
-    /// Measures what writing costs in a directory, by a file without a name there: before reading, which may tell more
-    /// of the page cache. What cannot be measured stays assumed.
+    /// Measures what writing costs in a directory, before reading, which may tell more of the page cache. What cannot be
+    /// measured stays assumed.
     pub(crate) fn measure_writing(&mut self, directory: &Path) {
-        let through = Opening {
-            access: Access::Overwrite,
-            direct: false,
-            write_through: true,
-        };
-        let measured = || {
-            let directory = Directory::open(directory)?;
-            let device = directory.metadata()?.dev();
-            costs_by(device, true, || {
-                let (file, path) = sys::unnamed_file(&directory)?.required()?;
-                Ok((file, sys::open(&path, through)?.required()?))
-            })
-        };
-        match measured() {
+        match Directory::open(directory).and_then(|directory| costs_in(&directory, true)) {
             Ok(costs) => self.costs = costs,
             Err(error) => tracing::debug!(directory = %directory.display(), %error, "what writing costs is assumed"),
         }

@@ -3,6 +3,7 @@
 //!
 //! Not here: methods, and opening files as these say, which is `transfer`'s business.
 
+mod beside;
 mod extents;
 mod hold;
 mod holes;
@@ -10,6 +11,7 @@ mod identity;
 mod kind;
 mod read;
 
+pub(crate) use beside::{is_name_of_empty, make_beside, make_for_a_moment};
 pub use extents::{ExtentSummary, allocated_bytes, extents};
 pub use hold::{Lease, lock};
 pub use holes::data_ranges;

@@ -7,10 +7,11 @@ use std::os::unix::fs::MetadataExt;
 
 use seekless_sys::{self as sys, Access};
 
-use super::place::{Place, is_name_of_empty};
+use super::place::Place;
 use super::state::State;
 use super::watch::{Step, StepKind, Watch};
 use crate::error::{Error, Other, Result, UpdateErrorKind};
+use crate::files::is_name_of_empty;
 
 /// How the names of new files begin, before the inodes of the old and the new one and when the old one was written to, in
 /// seconds and nanoseconds: by them such a file is known for one of ours.

@@ -5,14 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, Access, Directory, Opening, Support};
 
 use super::watch::{Step, StepKind, Watch};
 use crate::error::{Error, Result, UpdateErrorKind};
-use crate::files::{Identity, stat_regular};
+use crate::files::stat_regular;
 
 pub(super) struct Place {
     /// Without links, to tell.
@@ -73,45 +72,6 @@ impl Place {
         self.path.with_file_name(name)
     }
 
-    /// Makes an empty file beside it, under a name that no file has.
-    pub fn make_beside(&self) -> io::Result<(File, OsString)> {
-        static MADE: AtomicU64 = AtomicU64::new(0);
-        loop {
-            let number = MADE.fetch_add(1, Ordering::Relaxed);
-            let name = OsString::from(format!(".seekless-{}-{number}", std::process::id()));
-            match self.directory.create_file(&name, 0o600) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => {
-                    let file = made?;
-                    // Until it has a better name: whoever recovers leaves alone what is locked.
-                    let locked = file.try_lock().map_err(io::Error::from);
-                    return match locked {
-                        Ok(()) => Ok((file, name)),
-                        Err(error) => {
-                            let _ = self.directory.remove_file(&name);
-                            Err(error)
-                        }
-                    };
-                }
-            }
-        }
-    }
-
-    /// Makes an empty file beside it that is gone when it is closed, and opens it once more.
-    pub fn make_for_a_moment(&self, how: Opening) -> io::Result<(File, File)> {
-        if let Support::Available((file, path)) = sys::unnamed_file(&self.directory)? {
-            return Ok((file, sys::open(&path, how)?.required()?));
-        }
-        let (file, name) = self.make_beside()?;
-        let again = self.directory.open_file(&name, how);
-        self.directory.remove_file(&name)?;
-        let again = again?.required()?;
-        if Identity::of(&file.metadata()?) != Identity::of(&again.metadata()?) {
-            return Err(io::Error::other("another process replaced the temporary file"));
-        }
-        Ok((file, again))
-    }
-
     /// Brings the names in the directory to the device.
     pub fn sync_directory(&self, told: &Path, watch: &dyn Watch) -> Result<()> {
         watch
@@ -129,15 +89,6 @@ impl Place {
     pub fn failed(&self, kind: UpdateErrorKind) -> Error {
         kind.at(&self.path)
     }
-}
-
-/// Whether a name is one by [`Place::make_beside`].
-pub(super) fn is_name_of_empty(name: &OsStr) -> bool {
-    let numbers = name
-        .to_str()
-        .and_then(|name| name.strip_prefix(".seekless-")?.split_once('-'));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
 }
 
 /// The error of opening a file for writing, with the flag that keeps it from being changed where there is one.

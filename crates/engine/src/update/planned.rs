@@ -2,17 +2,14 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-
-use seekless_sys::{Access, Opening};
 
 use super::commit::refuse_second;
 use super::cost::{UpdateCost, cost, counted, safety_bytes};
 use super::place::Place;
 use super::resolved::Updates;
 use crate::error::{Error, Result, full_text};
-use crate::facts::{Costs, FileFacts, costs_by, has_holes, shares_blocks};
+use crate::facts::{Costs, FileFacts, costs_in, has_holes, shares_blocks};
 use crate::files::{data_ranges, directory_of, open_without_waiting};
 use crate::plan::{self, Gaps, Plan, PlanLimits, Safety, UpdateFacts};
 use seekless_method::{CachePolicy, Durability, Method};
@@ -157,14 +154,8 @@ fn of_file(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Resul
 /// What calls that write cost beside a file.
 fn measured_costs(path: &Path, with_device: bool) -> Result<Costs> {
     let place = Place::of(path)?;
-    let failed = |error| place.system("trying what writing costs beside it", error);
-    let through = Opening {
-        access: Access::Overwrite,
-        direct: false,
-        write_through: true,
-    };
-    let directory = place.directory.metadata().map_err(failed)?;
-    costs_by(directory.dev(), with_device, || place.make_for_a_moment(through)).map_err(failed)
+    let measured = costs_in(&place.directory, with_device);
+    measured.map_err(|error| place.system("trying what writing costs beside it", error))
 }
 
 /// What a copy of a file takes: its data, or nothing where blocks are shared beside it.

@@ -27,7 +27,7 @@ use super::watch::{Step, StepKind, Watch};
 use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Beside, Error, NotAlone, Other, Result, UpdateErrorKind};
-use crate::files::Lease;
+use crate::files::{Lease, make_beside};
 use crate::plan;
 use crate::transfer::Side;
 use seekless_method::{Method, Operation};
@@ -200,7 +200,7 @@ impl<'a> NewFile<'a> {
 
     /// Makes it where each file has a name.
     fn make_named(place: &'a Place, old: &Metadata) -> io::Result<Self> {
-        let (file, first_name) = place.make_beside()?;
+        let (file, first_name) = make_beside(&place.directory)?;
         // Not by a link, which would never take the place of another: to FUSE, file and link are two, with a page cache each.
         // Nobody has this name in the moment between, in which our inode is.
         let renamed = || {
