@@ -22,11 +22,6 @@ pub(crate) struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
-    /// Gives what is given once, for all of the source.
-    pub fn new(side: &'a Side<'a>) -> Result<Self> {
-        Self::within(side, 0..side.bytes)
-    }
-
     /// Gives what is given once; piece by piece it will be told of a range of the source.
     pub fn within(side: &'a Side<'a>, range: Range<u64>) -> Result<Self> {
         let end = range.end;

@@ -7,7 +7,7 @@ pub trait Producer: Sync {
     /// Puts into `bytes` what belongs at `offset`.
     ///
     /// # Errors
-    /// Whatever keeps it from doing so: the write ends with [`crate::error::WriteError::Producer`].
+    /// Whatever keeps it from doing so: the write ends with [`crate::Error::Producer`].
     fn produce(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
 }
 

@@ -80,20 +80,11 @@ impl Setup {
 
     /// An error of the preparation, which knows no path yet.
     pub fn failed(&self, action: &'static str, source: io::Error) -> Error {
-        Error::System {
-            path: Path::new(".").to_owned(),
-            action: action.into(),
-            method: Some(self.method),
-            source,
-        }
+        Error::by(&self.method, Path::new("."), action, source)
     }
 
     pub fn unavailable(&self, reason: &str) -> Error {
-        Error::Unavailable {
-            path: Path::new(".").to_owned(),
-            method: self.method,
-            reason: reason.to_owned(),
-        }
+        Error::unavailable(&self.method, Path::new("."), reason)
     }
 }
 

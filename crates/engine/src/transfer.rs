@@ -25,7 +25,7 @@ pub use visits::Visits;
 use seekless_sys::{self as sys, Access, Opening, Support};
 
 use crate::Producer;
-use crate::error::{Action, CopyError, Error, Result, UpdateErrorKind, WriteError};
+use crate::error::{Action, Error, Result, UpdateErrorKind};
 use crate::files::{Identity, Stretch, require_regular, stat_regular, stretches};
 use crate::setup::MEMORY_ALIGNMENT;
 use seekless_method::{CachePolicy, Durability, Method, Preallocate};
@@ -131,22 +131,15 @@ impl<'a> Side<'a> {
             direct: options.cache() == CachePolicy::Direct,
             write_through: access != Access::Read && options.durability() == Durability::WriteThrough,
         };
-        let opened = open(opening).map_err(|source| Error::System {
-            path: path.to_owned(),
-            action: if access == Access::Read {
-                "opening it"
-            } else {
-                "opening it for writing"
-            }
-            .into(),
-            method: Some(*method),
-            source,
-        })?;
+        let action = match access {
+            Access::Read => "opening it",
+            _ => "opening it for writing",
+        };
         let mut side = Self {
-            file: Arc::new(match opened {
-                Support::Available(file) => file,
-                Support::Unavailable(reason) => return Err(unavailable(path, method, reason)),
-            }),
+            file: match open(opening).map_err(|error| Error::by(method, path, action, error))? {
+                Support::Available(file) => Arc::new(file),
+                Support::Unavailable(reason) => return Err(Error::unavailable(method, path, reason)),
+            },
             path,
             method,
             bytes: 0,
@@ -178,15 +171,10 @@ impl<'a> Side<'a> {
         if offset_bytes > MEMORY_ALIGNMENT as u64 {
             return Err(self.unavailable("direct I/O asks for blocks of more than 4096 bytes"));
         }
-        if self
-            .method
-            .options()
-            .block_bytes()
-            .is_some_and(|block| !block.is_multiple_of(offset_bytes))
-        {
-            return Err(self.unavailable(&format!(
-                "direct I/O needs a block that is a multiple of {offset_bytes}"
-            )));
+        let block = self.method.options().block_bytes();
+        if block.is_some_and(|block| !block.is_multiple_of(offset_bytes)) {
+            let reason = format!("direct I/O needs a block that is a multiple of {offset_bytes}");
+            return Err(self.unavailable(&reason));
         }
         Ok(offset_bytes)
     }
@@ -214,13 +202,9 @@ impl<'a> Side<'a> {
             )?;
         }
         if matches!(way, Preallocate::Truncate | Preallocate::Both) {
-            self.set_size()?;
+            self.resize(self.bytes)?;
         }
         Ok(())
-    }
-
-    fn set_size(&self) -> Result<()> {
-        self.resize(self.bytes)
     }
 
     /// Gives a target another size.
@@ -235,7 +219,7 @@ impl<'a> Side<'a> {
     pub fn reach_size(&self) -> Result<()> {
         self.count_call();
         if self.metadata()?.len() < self.bytes {
-            self.set_size()
+            self.resize(self.bytes)
         } else {
             Ok(())
         }
@@ -246,7 +230,7 @@ impl<'a> Side<'a> {
         self.count_call();
         let resized = self.metadata()?.len() != self.bytes;
         if resized {
-            self.set_size()?;
+            self.resize(self.bytes)?;
         }
         match self.method.options().durability() {
             Durability::Fsync => self.sync(),
@@ -278,15 +262,11 @@ impl<'a> Side<'a> {
 
     /// Has the bytes at `offset` made by the producer.
     pub fn produce(&self, producer: &dyn Producer, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        producer.produce(offset, bytes).map_err(|source| {
-            let (path, method) = (self.path.to_owned(), *self.method);
-            WriteError::Producer {
-                path,
-                method,
-                offset,
-                source,
-            }
-            .into()
+        producer.produce(offset, bytes).map_err(|source| Error::Producer {
+            path: self.path.to_owned(),
+            method: *self.method,
+            offset,
+            source,
         })
     }
 
@@ -297,20 +277,18 @@ impl<'a> Side<'a> {
 
     /// Fails where the source is shorter now than so many bytes.
     pub fn check_reaches(&self, end: u64) -> Result<()> {
-        self.count_call();
-        let now = self.metadata()?.len();
-        if now < end { Err(self.resized(now)) } else { Ok(()) }
+        self.check_size(|now| now >= end)
     }
 
     /// Fails where the source is shorter or longer now than when it was opened.
     pub fn check_same_size(&self) -> Result<()> {
+        self.check_size(|now| now == self.bytes)
+    }
+
+    fn check_size(&self, is_right: impl Fn(u64) -> bool) -> Result<()> {
         self.count_call();
         let now = self.metadata()?.len();
-        if now == self.bytes {
-            Ok(())
-        } else {
-            Err(self.resized(now))
-        }
+        if is_right(now) { Ok(()) } else { Err(self.resized(now)) }
     }
 
     pub fn count_call(&self) {
@@ -336,16 +314,7 @@ impl<'a> Side<'a> {
 
     #[cold]
     pub fn failed(&self, action: impl Into<Action>, source: io::Error) -> Error {
-        Error::System {
-            path: self.path.to_owned(),
-            action: action.into(),
-            method: Some(*self.method),
-            source,
-        }
-    }
-
-    pub fn failed_at(&self, action: &'static str, offset: u64, source: io::Error) -> Error {
-        self.failed((action, offset), source)
+        Error::by(self.method, self.path, action, source)
     }
 
     /// An fsync that failed.
@@ -355,7 +324,7 @@ impl<'a> Side<'a> {
     }
 
     pub fn unavailable(&self, reason: &str) -> Error {
-        unavailable(self.path, self.method, reason)
+        Error::unavailable(self.method, self.path, reason)
     }
 
     /// The error of a request that came back through a ring.
@@ -363,7 +332,7 @@ impl<'a> Side<'a> {
         if self.method.options().cache() == CachePolicy::DontCache && error.kind() == io::ErrorKind::Unsupported {
             return self.unavailable("the file system cannot do without caching");
         }
-        self.failed_at(action, offset, error)
+        self.failed((action, offset), error)
     }
 
     #[cold]
@@ -377,14 +346,6 @@ impl<'a> Side<'a> {
     }
 }
 
-fn unavailable(path: &Path, method: &Method, reason: &str) -> Error {
-    Error::Unavailable {
-        path: path.to_owned(),
-        method: *method,
-        reason: reason.to_owned(),
-    }
-}
-
 /// Fails where the source is the file that a path names.
 pub(crate) fn require_distinct(source: &Side<'_>, target: &Path) -> Result<()> {
     let Ok(other) = std::fs::metadata(target) else {
@@ -392,7 +353,7 @@ pub(crate) fn require_distinct(source: &Side<'_>, target: &Path) -> Result<()> {
     };
     if Identity::of(&source.metadata()?) == Identity::of(&other) {
         let path = target.to_owned();
-        return Err(CopyError::SameFile { path }.into());
+        return Err(Error::SameFile { path });
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ impl CompareBytes for Streams {
         let place = pair.place(file, &range);
         let length = place.end - place.start;
         let skipped = open(pair, file, range.start)?.skip(self.0, length);
-        let skipped = skipped.map_err(|error| side.failed_at("getc behind", place.start, error))?;
+        let skipped = skipped.map_err(|error| side.failed(("getc behind", place.start), error))?;
         if skipped < length {
             return Err(side.resized(place.start + skipped));
         }
@@ -36,7 +36,7 @@ impl CompareBytes for Streams {
         let end = end.map_err(|failure| {
             let file = usize::from(failure.is_second);
             let at = pair.starts[file] + range.start + failure.done;
-            pair.sides[file].failed_at("getc", at, failure.source)
+            pair.sides[file].failed(("getc", at), failure.source)
         })?;
         match end {
             StdioEnd::Equal => Ok(None),
@@ -49,7 +49,7 @@ impl CompareBytes for Streams {
 
 fn open(pair: &Pair<'_>, file: usize, at: u64) -> Result<Stdio> {
     let side = &pair.sides[file];
-    crate::ahead::Ahead::new(side)?;
+    crate::ahead::Ahead::within(side, 0..side.bytes)?;
     // dup, fdopen's fcntl, lseek and close; the reads are the C library's own.
     side.count_calls(4);
     Stdio::new(&side.file, pair.starts[file] + at).map_err(|error| side.failed("opening a stream", error))

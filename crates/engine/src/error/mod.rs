@@ -1,13 +1,12 @@
 //! What can go wrong, as data: paths, figures, kinds and the system's reason. `Display` is the one place that makes words of
 //! it. It does not repeat `source()`: [`full_text`] has both.
 //!
-//! The root is here, and a file for each operation that has errors of its own. None of them knows the operation's code.
+//! The root is here, and what only updating and recovering meet in files of their own. None of them knows the operation's
+//! code.
 
-mod copy;
 mod how_far;
 mod recover;
 mod update;
-mod write;
 
 use std::fmt;
 use std::io;
@@ -15,11 +14,9 @@ use std::path::{Path, PathBuf};
 
 use seekless_method::Method;
 
-pub use copy::CopyError;
 pub use how_far::HowFar;
 pub use recover::{Doubt, RecoverError};
 pub use update::{BatchError, Beside, NotAlone, Other, UpdateError, UpdateErrorKind};
-pub use write::WriteError;
 
 /// The result of the engine's calls.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -81,12 +78,24 @@ pub enum Error {
         /// The operation's word.
         wanted: &'static str,
     },
-    /// Of writing.
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    /// Of copying.
-    #[error(transparent)]
-    Copy(#[from] CopyError),
+    /// The producer could not make its bytes.
+    #[error("{}: the bytes at {offset} could not be produced, so {method} ended", path.display())]
+    Producer {
+        /// The file that was being written.
+        path: PathBuf,
+        /// The method.
+        method: Method,
+        /// Where the bytes belong.
+        offset: u64,
+        /// The producer's reason.
+        source: io::Error,
+    },
+    /// Source and target of a copy are one file.
+    #[error("{}: source and target are the same file", path.display())]
+    SameFile {
+        /// The target's path.
+        path: PathBuf,
+    },
     /// Of collecting updates.
     #[error(transparent)]
     Batch(#[from] BatchError),
@@ -147,6 +156,26 @@ impl Error {
             action: action.into(),
             method: None,
             source,
+        }
+    }
+
+    /// A system call of a method that failed.
+    #[cold]
+    pub(crate) fn by(method: &Method, path: &Path, action: impl Into<Action>, source: io::Error) -> Self {
+        Self::System {
+            path: path.to_owned(),
+            action: action.into(),
+            method: Some(*method),
+            source,
+        }
+    }
+
+    /// A method that is not to be had.
+    pub(crate) fn unavailable(method: &Method, path: &Path, reason: &str) -> Self {
+        Self::Unavailable {
+            path: path.to_owned(),
+            method: *method,
+            reason: reason.to_owned(),
         }
     }
 

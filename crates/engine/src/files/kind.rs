@@ -38,13 +38,18 @@ pub(crate) fn stat_regular(path: &Path) -> Result<Metadata> {
     require_regular(path, &metadata).map(|()| metadata)
 }
 
+/// Looks at a file that is open and must be a regular one.
+pub(crate) fn stat_open_regular(path: &Path, file: &File) -> Result<Metadata> {
+    let metadata = file.metadata();
+    let metadata = metadata.map_err(|error| Error::system(path, "looking at it", error))?;
+    require_regular(path, &metadata).map(|()| metadata)
+}
+
 /// Opens a regular file. Never waits: what is not a regular file is refused, even if it became a FIFO a moment ago.
 pub(crate) fn open_regular(path: &Path) -> Result<(File, Metadata)> {
     stat_regular(path)?;
     let opened = open_without_waiting(path).map_err(|error| Error::system(path, "opening it", error))?;
-    let metadata = opened.metadata();
-    let metadata = metadata.map_err(|error| Error::system(path, "looking at it", error))?;
-    require_regular(path, &metadata)?;
+    let metadata = stat_open_regular(path, &opened)?;
     Ok((opened, metadata))
 }
 

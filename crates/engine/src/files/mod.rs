@@ -18,5 +18,7 @@ pub use holes::data_ranges;
 pub(crate) use holes::{Stretch, stretches};
 pub(crate) use identity::number_text;
 pub use identity::{Identity, Stamp};
-pub(crate) use kind::{directory_of, open_regular, open_without_waiting, require_regular, stat_regular};
+pub(crate) use kind::{
+    directory_of, open_regular, open_without_waiting, require_regular, stat_open_regular, stat_regular,
+};
 pub use read::{read_full, read_some};

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use seekless_sys::{self as sys, Support};
 
 use crate::error::{Error, Result};
-use crate::files::{open_regular, require_regular};
+use crate::files::{open_regular, stat_open_regular};
 use crate::plan::WARMED_BYTES;
 
 /// How much of a file is in the page cache.
@@ -68,11 +68,8 @@ impl CachedFile {
     /// [`Error::NotRegular`], and the system's errors of opening.
     pub fn open(path: &Path) -> Result<Self> {
         let (file, metadata) = open_regular(path)?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            metadata,
-        })
+        let path = path.to_owned();
+        Ok(Self { path, file, metadata })
     }
 
     /// Takes a file that is open for reading; errors call it `path`.
@@ -80,14 +77,9 @@ impl CachedFile {
     /// # Errors
     /// [`Error::NotRegular`], and the system's errors of looking at it.
     pub fn of(file: File, path: &Path) -> Result<Self> {
-        let metadata = file.metadata();
-        let metadata = metadata.map_err(|error| Error::system(path, "looking at it", error))?;
-        require_regular(path, &metadata)?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            metadata,
-        })
+        let metadata = stat_open_regular(path, &file)?;
+        let path = path.to_owned();
+        Ok(Self { path, file, metadata })
     }
 
     /// The open file.
@@ -152,12 +144,8 @@ impl CachedFile {
         let mut rest = &self.file;
         loop {
             match rest.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(count) => {
-                    if watch(count as u64).is_break() {
-                        break;
-                    }
-                }
+                Ok(count) if count == 0 || watch(count as u64).is_break() => break,
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(Error::system(&self.path, "reading it into the page cache", error)),
             }
@@ -171,10 +159,10 @@ impl CachedFile {
 
     /// The reason where the platform cannot.
     fn forget(&self) -> Result<Option<&'static str>> {
-        match sys::drop_from_cache(&self.file) {
-            Ok(Support::Available(())) => Ok(None),
-            Ok(Support::Unavailable(reason)) => Ok(Some(reason)),
-            Err(error) => Err(Error::system(&self.path, "dropping it from the page cache", error)),
+        let dropped = sys::drop_from_cache(&self.file);
+        match dropped.map_err(|error| Error::system(&self.path, "dropping it from the page cache", error))? {
+            Support::Available(()) => Ok(None),
+            Support::Unavailable(reason) => Ok(Some(reason)),
         }
     }
 }
@@ -213,42 +201,21 @@ pub fn warm_file(path: &Path) -> Result<Resident> {
 /// The system's; where the platform has no such thing, a sentence that says what to do instead.
 pub fn drop_system() -> Result<()> {
     let path = Path::new("/proc/sys/vm/drop_caches");
-    match sys::drop_system_caches() {
-        Ok(Support::Available(())) => Ok(()),
-        Ok(Support::Unavailable(reason)) => Err(Error::system(
-            path,
-            "dropping the system's caches",
-            io::Error::other(reason),
-        )),
-        Err(error) => Err(Error::system(path, "dropping the system's caches", error)),
-    }
-}
-
-/// The machine's memory, as far as the page cache is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryFacts {
-    /// What can be had without swapping: what the page cache may grow to. An estimate.
-    pub available_bytes: u64,
-    /// What the page cache holds, of all files; `None` where the system does not tell.
-    pub cached_bytes: Option<u64>,
+    let dropped = sys::drop_system_caches().and_then(Support::required);
+    dropped.map_err(|error| Error::system(path, "dropping the system's caches", error))
 }
 
 /// The machine's memory; `None` where the system does not tell.
 #[must_use]
-pub fn memory() -> Option<MemoryFacts> {
-    let memory = sys::memory().ok()?.available()?;
-    Some(MemoryFacts {
-        available_bytes: memory.available_bytes,
-        cached_bytes: memory.cached_bytes,
-    })
+pub fn memory() -> Option<sys::Memory> {
+    sys::memory().ok()?.available()
 }
 
 /// Waits until all that was written to the storage of `directory` is on its device. Where the system cannot do that for
 /// one storage, or fails, later measurements show it as noise.
 pub fn sync_storage(directory: &Path) {
-    match File::open(directory).and_then(|directory| sys::sync_file_system(&directory)) {
-        Ok(Support::Available(())) => {}
-        Ok(Support::Unavailable(reason)) => tracing::debug!(directory = %directory.display(), reason, "not synced"),
-        Err(error) => tracing::debug!(directory = %directory.display(), %error, "not synced"),
+    let synced = File::open(directory).and_then(|directory| sys::sync_file_system(&directory)?.required());
+    if let Err(error) = synced {
+        tracing::debug!(directory = %directory.display(), %error, "not synced");
     }
 }

@@ -71,7 +71,7 @@ impl Side<'_> {
                 other => self.support(("writing", at), other)?,
             };
             if written == 0 {
-                return Err(self.failed_at("writing", at, io::ErrorKind::WriteZero.into()));
+                return Err(self.failed(("writing", at), io::ErrorKind::WriteZero.into()));
             }
             done += written;
         }

@@ -155,7 +155,7 @@ impl<'a> Flight<'a> {
             } else {
                 "starting to write"
             };
-            side.failed_at(action, at, error)
+            side.failed((action, at), error)
         })
     }
 
@@ -209,7 +209,7 @@ impl<'a> Flight<'a> {
                 request.was_empty = true;
                 Ok(())
             }
-            Ok(_) => Err(side.failed_at(action, at, ErrorKind::WriteZero.into())),
+            Ok(_) => Err(side.failed((action, at), ErrorKind::WriteZero.into())),
         }
     }
 }

@@ -115,7 +115,7 @@ pub(super) fn cut(
             let from = at - at % side.alignment;
             side.count_call();
             let read = side.file.read_at(&mut buffer, from);
-            let read = read.map_err(|error| side.failed_at("reading what is behind its end", at, error))?;
+            let read = read.map_err(|error| side.failed(("reading what is behind its end", at), error))?;
             let found = buffer[..read].get((at - from) as usize..).unwrap_or_default();
             if found.is_empty() || !is_ours(at, found)? {
                 lease.end();
