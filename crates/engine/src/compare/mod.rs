@@ -213,22 +213,16 @@ impl Comparer {
     /// Every [`Error`]; [`Error::Resized`] where a file changes its size meanwhile, so that nothing can
     /// be said.
     pub fn compare_parts(&mut self, one: &Part<'_>, other: &Part<'_>, limit_bytes: Option<u64>) -> Result<Comparison> {
-        let nothing = Comparison {
-            verdict: Verdict::Equal,
-            bytes: 0,
-            unread_bytes: 0,
-            calls: 0,
-            newlines: None,
-        };
         let method = self.0.method;
         let pair = Pair::open([one, other], &method, limit_bytes)?;
         let mechanism = self.0.for_bytes(pair.longest_bytes())?;
         if !method.options().identity_ignored() && pair.is_one_file()? {
             return Ok(Comparison {
+                verdict: Verdict::Equal,
                 bytes: pair.bytes,
                 unread_bytes: pair.bytes,
                 calls: pair.calls(),
-                ..nothing
+                newlines: None,
             });
         }
         let mut pass = Pass::new(&pair, mechanism);
@@ -238,7 +232,7 @@ impl Comparer {
             pass = Pass::new(&pair, mechanism);
             found = pass.run(&Map::without_holes())?;
         }
-        let (unread_bytes, newlines) = (pass.unread_bytes(), pass.newlines());
+        let (unread_bytes, newlines) = (pass.unread_bytes, pass.newlines());
         Ok(Comparison {
             verdict: pair.verdict(found)?,
             bytes: found.unwrap_or(pair.bytes),

@@ -1,6 +1,7 @@
 //! The two files of a comparison: opened as the method says, read at offsets that count from their starts, and looked at
 //! again before a verdict.
 
+use std::cmp::Ordering;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
@@ -153,17 +154,14 @@ impl<'a> Pair<'a> {
                 side.check_same_size()?;
             }
         }
-        let [one, other] = self.lengths;
-        Ok(match one.cmp(&other) {
-            std::cmp::Ordering::Equal => Verdict::Equal,
-            std::cmp::Ordering::Less => Verdict::Ended {
-                side: Which::One,
-                offset: one,
-            },
-            std::cmp::Ordering::Greater => Verdict::Ended {
-                side: Which::Other,
-                offset: other,
-            },
+        let ended = |side| Verdict::Ended {
+            side,
+            offset: self.bytes,
+        };
+        Ok(match self.lengths[0].cmp(&self.lengths[1]) {
+            Ordering::Equal => Verdict::Equal,
+            Ordering::Less => ended(Which::One),
+            Ordering::Greater => ended(Which::Other),
         })
     }
 }

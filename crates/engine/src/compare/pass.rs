@@ -11,6 +11,7 @@ use super::pair::Pair;
 use crate::error::Result;
 use crate::files::{Stamp, allocated_bytes};
 use crate::setup::MEMORY_ALIGNMENT;
+use crate::transfer::pieces;
 use seekless_method::{Differ, Order};
 
 /// What is read at a time where one file has a hole and the other data.
@@ -27,8 +28,8 @@ pub(super) struct Pass<'a> {
     mechanism: &'a mut dyn CompareBytes,
     buffer: Option<Buffer>,
     newlines: u64,
-    shared_bytes: u64,
-    hole_bytes: u64,
+    /// Bytes of each file that nobody read.
+    pub unread_bytes: u64,
     /// Bytes of each file that the map says are holes.
     claimed_bytes: [u64; 2],
     holes: u64,
@@ -44,18 +45,12 @@ impl<'a> Pass<'a> {
             mechanism,
             buffer: None,
             newlines: 0,
-            shared_bytes: 0,
-            hole_bytes: 0,
+            unread_bytes: 0,
             claimed_bytes: [0; 2],
             holes: 0,
             signature: 0,
             lied: false,
         }
-    }
-
-    /// Bytes of each file that nobody read.
-    pub fn unread_bytes(&self) -> u64 {
-        self.shared_bytes + self.hole_bytes
     }
 
     /// Newlines in the equal part, where they were counted. Holes and zeros have none.
@@ -80,7 +75,10 @@ impl<'a> Pass<'a> {
             let found = match kind {
                 Kind::Data => self.data(order, range)?,
                 Kind::DataIn(file) => self.zeros(file, range)?,
-                Kind::Hole | Kind::Shared => self.pass_over(kind, &range)?,
+                Kind::Hole | Kind::Shared => {
+                    self.pass_over(kind, &range)?;
+                    None
+                }
             };
             if found.is_some() {
                 return Ok(found);
@@ -97,8 +95,7 @@ impl<'a> Pass<'a> {
         let Order::Window(window_bytes) = order else {
             return self.mechanism.compare(self.pair, start..range.end, &mut self.newlines);
         };
-        for start in (start..range.end).step_by(window_bytes as usize) {
-            let window = start..(start + window_bytes).min(range.end);
+        for window in pieces(start..range.end, window_bytes) {
             for file in 0..2 {
                 self.preload(file, Kind::Data, window.clone())?;
             }
@@ -111,39 +108,33 @@ impl<'a> Pass<'a> {
     }
 
     fn preload(&mut self, file: usize, kind: Kind, range: Range<u64>) -> Result<()> {
-        match kind {
-            Kind::Data => self.mechanism.preload(self.pair, file, range),
-            Kind::DataIn(data) if data == file => self.mechanism.preload(self.pair, file, range),
-            Kind::DataIn(_) | Kind::Hole | Kind::Shared => Ok(()),
+        if kind == Kind::Data || kind == Kind::DataIn(file) {
+            return self.mechanism.preload(self.pair, file, range);
         }
+        Ok(())
     }
 
     /// A hole in one file: the other's data must be zeros.
     fn zeros(&mut self, file: usize, range: Range<u64>) -> Result<Option<u64>> {
         self.note_hole(1 - file, &range)?;
         let start = range.start - range.start % self.pair.alignment();
-        for at in (start..range.end).step_by(BLOCK_BYTES) {
-            let length = (BLOCK_BYTES as u64).min(range.end - at) as usize;
-            let bytes = self.read(file, at, length)?;
+        for piece in pieces(start..range.end, BLOCK_BYTES as u64) {
             // An aligned start may lie before the hole, where the two are known to be equal.
-            let skipped = range.start.saturating_sub(at) as usize;
-            if let Some(found) = bytes.slice(skipped..length).first_nonzero() {
-                return Ok(Some(at + (skipped + found) as u64));
+            let from = range.start.max(piece.start);
+            if let Some(found) = self.first_nonzero(file, &piece, from)? {
+                return Ok(Some(from + found as u64));
             }
         }
         Ok(None)
     }
 
-    fn pass_over(&mut self, kind: Kind, range: &Range<u64>) -> Result<Option<u64>> {
-        let length = range.end - range.start;
-        if kind == Kind::Shared {
-            self.shared_bytes += length;
-            return Ok(None);
+    fn pass_over(&mut self, kind: Kind, range: &Range<u64>) -> Result<()> {
+        self.unread_bytes += range.end - range.start;
+        if kind == Kind::Hole {
+            self.note_hole(0, range)?;
+            self.note_hole(1, range)?;
         }
-        self.hole_bytes += length;
-        self.note_hole(0, range)?;
-        self.note_hole(1, range)?;
-        Ok(None)
+        Ok(())
     }
 
     /// Notes what the map says of a file, and looks at a page in the middle of the first holes.
@@ -155,28 +146,29 @@ impl<'a> Pass<'a> {
         }
         let middle = range.start + (range.end - range.start) / 2;
         let at = (middle - middle % SAMPLE_BYTES).max(range.start - range.start % self.pair.alignment());
-        let length = SAMPLE_BYTES.min(range.end - at) as usize;
-        let skipped = range.start.saturating_sub(at) as usize;
-        let bytes = self.read(file, at, length)?;
-        self.lied |= bytes.slice(skipped..length).first_nonzero().is_some();
+        let sample = at..range.end.min(at + SAMPLE_BYTES);
+        self.lied |= self.first_nonzero(file, &sample, range.start.max(at))?.is_some();
         Ok(())
     }
 
-    fn read(&mut self, file: usize, at: u64, length: usize) -> Result<MappedBytes<'_>> {
+    /// Reads a piece of a file: where behind `from` something else than zeros is.
+    fn first_nonzero(&mut self, file: usize, piece: &Range<u64>, from: u64) -> Result<Option<usize>> {
         let pair = self.pair;
         if self.buffer.is_none() {
             let made = Buffer::new(BLOCK_BYTES, MEMORY_ALIGNMENT);
             self.buffer = Some(made.map_err(|error| pair.sides[file].failed("making a buffer", error))?);
         }
         let buffer = self.buffer.as_mut().expect("it was just made");
-        pair.read(file, buffer, at, length)?;
-        Ok(MappedBytes::from(&buffer[..length]))
+        let length = (piece.end - piece.start) as usize;
+        pair.read(file, buffer, piece.start, length)?;
+        let looked_at = &buffer[(from - piece.start) as usize..length];
+        Ok(MappedBytes::from(looked_at).first_nonzero())
     }
 
     /// Whether what the map said cannot be relied on: a look at a hole found something, a file has more blocks than its
     /// holes leave room for, or it is another map now, or the files were changed meanwhile.
     pub fn must_look_again(&self) -> Result<bool> {
-        if self.claimed_bytes == [0; 2] && self.shared_bytes == 0 {
+        if self.claimed_bytes == [0; 2] && self.unread_bytes == 0 {
             return Ok(false);
         }
         if self.lied || (0..2).any(|file| self.has_too_many_blocks(file)) {

@@ -11,6 +11,7 @@ use super::{CompareBytes, PrepareCompare};
 use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::setup::Setup;
+use crate::transfer::pieces;
 use seekless_method::Order;
 
 pub(super) const PREPARE: PrepareCompare = |setup| {
@@ -77,9 +78,8 @@ fn one_thread(
 ) -> Result<Option<u64>> {
     let ahead = |file: usize| Ahead::within(&pair.sides[file], pair.place(file, &range));
     let mut aheads = [ahead(0)?, ahead(1)?];
-    let mut at = range.start;
-    while at < range.end {
-        let length = (one.len() as u64).min(range.end - at) as usize;
+    for block in pieces(range, one.len() as u64) {
+        let (at, length) = (block.start, (block.end - block.start) as usize);
         for (ahead, start) in aheads.iter_mut().zip(pair.starts) {
             ahead.reading_at(start + at)?;
         }
@@ -100,7 +100,6 @@ fn one_thread(
         if let Some(found) = pair.difference(&one[..length], &other[..length], newlines) {
             return Ok(Some(at + found));
         }
-        at += length as u64;
     }
     Ok(None)
 }
@@ -108,12 +107,9 @@ fn one_thread(
 /// Reads a stretch of one file into a buffer, block by block, only so that it is in the page cache.
 pub(super) fn preload_blocks(pair: &Pair<'_>, file: usize, range: Range<u64>, buffer: &mut Buffer) -> Result<()> {
     let mut ahead = Ahead::within(&pair.sides[file], pair.place(file, &range))?;
-    let mut at = range.start;
-    while at < range.end {
-        let length = (buffer.len() as u64).min(range.end - at) as usize;
-        ahead.reading_at(pair.starts[file] + at)?;
-        pair.read(file, buffer, at, length)?;
-        at += length as u64;
+    for block in pieces(range, buffer.len() as u64) {
+        ahead.reading_at(pair.starts[file] + block.start)?;
+        pair.read(file, buffer, block.start, (block.end - block.start) as usize)?;
     }
     Ok(())
 }

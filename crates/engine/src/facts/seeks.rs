@@ -18,19 +18,11 @@ pub struct Seeks {
     pub apart: Duration,
 }
 
-/// A direct read, and for what its time counts.
-struct Read {
-    file: usize,
-    offset: u64,
-    counts: Counts,
-}
+/// A direct read: of which file, at which offset, and for which of the two its time counts.
+type Read = (usize, u64, Option<usize>);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Counts {
-    InARow,
-    Apart,
-    Nothing,
-}
+const IN_A_ROW: Option<usize> = Some(0);
+const APART: Option<usize> = Some(1);
 
 /// Blocks of the reads, and how many of each kind are enough to tell.
 const PAIR_BLOCK_BYTES: u64 = 16 << 10;
@@ -59,18 +51,10 @@ impl Seeks {
         let apart = bytes / PAIR_BLOCK_BYTES / (RUNS + 1);
         let reads = (0..RUNS).flat_map(|run| {
             let first = files.map(|(_, start)| start.div_ceil(PAIR_BLOCK_BYTES) + run * apart);
-            let read = move |file: usize, block: u64, counts| Read {
-                file,
-                offset: (first[file] + block) * PAIR_BLOCK_BYTES,
-                counts,
-            };
+            let read = move |file: usize, block: u64, counts| (file, (first[file] + block) * PAIR_BLOCK_BYTES, counts);
             // The first read of a run goes to a new place.
-            let in_a_row = (0..RUN).map(move |step| {
-                let counts = if step > 0 { Counts::InARow } else { Counts::Nothing };
-                read(0, step, counts)
-            });
-            let in_turn =
-                (0..RUN).flat_map(move |step| [read(1, step, Counts::Apart), read(0, RUN + step, Counts::Apart)]);
+            let in_a_row = (0..RUN).map(move |step| read(0, step, IN_A_ROW.filter(|_| step > 0)));
+            let in_turn = (0..RUN).flat_map(move |step| [read(1, step, APART), read(0, RUN + step, APART)]);
             in_a_row.chain(in_turn)
         });
         time(files.map(|(path, _)| path), PAIR_BLOCK_BYTES, PAIR_TIME, reads)
@@ -83,13 +67,9 @@ impl Seeks {
         let blocks = bytes / FILE_BLOCK_BYTES;
         let mut rng = fastrand::Rng::with_seed(seed);
         let start = rng.u64(..blocks.checked_sub(FILE_READS).filter(|&left| left > 0)?);
-        let read = |block: u64, counts| Read {
-            file: 0,
-            offset: block * FILE_BLOCK_BYTES,
-            counts,
-        };
-        let in_a_row = (0..FILE_READS).map(|n| read(start + n, Counts::InARow));
-        let elsewhere = (0..FILE_READS).map(|_| read(rng.u64(..blocks), Counts::Apart));
+        let read = |block: u64, counts| (0, block * FILE_BLOCK_BYTES, counts);
+        let in_a_row = (0..FILE_READS).map(|n| read(start + n, IN_A_ROW));
+        let elsewhere = (0..FILE_READS).map(|_| read(rng.u64(..blocks), APART));
         time([path], FILE_BLOCK_BYTES, FILE_TIME, in_a_row.chain(elsewhere))
     }
 }
@@ -102,26 +82,25 @@ fn time<const FILES: usize>(
 ) -> Option<Seeks> {
     let files = paths.into_iter().map(open_direct).collect::<Option<Vec<File>>>()?;
     let mut buffer = Buffer::new(block_bytes as usize, MEMORY_ALIGNMENT).ok()?;
-    let (mut in_a_row, mut apart) = (Vec::new(), Vec::new());
+    let mut times = [Vec::new(), Vec::new()];
     let begin = Instant::now();
-    for read in reads {
+    for (file, offset, counts) in reads {
         if begin.elapsed() > limit {
             break;
         }
         let start = Instant::now();
-        if files[read.file].read_exact_at(&mut buffer, read.offset).is_err() {
+        if files[file].read_exact_at(&mut buffer, offset).is_err() {
             break;
         }
-        match read.counts {
-            Counts::InARow => in_a_row.push(start.elapsed()),
-            Counts::Apart => apart.push(start.elapsed()),
-            Counts::Nothing => {}
+        if let Some(place) = counts {
+            times[place].push(start.elapsed());
         }
     }
-    (in_a_row.len() >= ENOUGH && apart.len() >= ENOUGH).then(|| Seeks {
-        in_a_row: median(in_a_row),
-        apart: median(apart),
-    })
+    if times.iter().any(|times| times.len() < ENOUGH) {
+        return None;
+    }
+    let [in_a_row, apart] = times.map(median);
+    Some(Seeks { in_a_row, apart })
 }
 
 pub(super) fn open_direct(path: &Path) -> Option<File> {
