@@ -6,8 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Chunk;
 
-/// A page of zeros, large enough that feeding a hole costs few calls.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+/// Bytes that direct I/O can reach.
+#[repr(align(4096))]
+pub(crate) struct Aligned(pub [u8; 64 << 10]);
+
+/// Zeros, so many that feeding a hole costs few calls.
+pub(crate) static ZEROS: Aligned = Aligned([0; 64 << 10]);
 
 /// Takes the bytes of a read, chunk by chunk.
 ///
@@ -22,8 +26,8 @@ pub trait Consumer: Sync {
     fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
         let mut done = 0;
         while done < length {
-            let piece = (length - done).min(ZEROS.len() as u64);
-            self.data(offset + done, Chunk::Memory(&ZEROS[..piece as usize]))?;
+            let piece = (length - done).min(ZEROS.0.len() as u64);
+            self.data(offset + done, Chunk::Memory(&ZEROS.0[..piece as usize]))?;
             done += piece;
         }
         ControlFlow::Continue(())
@@ -56,8 +60,9 @@ impl<F: FnMut(u64, &[u8]) -> ControlFlow<()> + Send> Consumer for Sequential<F> 
 /// Counts the bytes that reach another consumer.
 pub(crate) struct Delivered<'a> {
     inner: &'a dyn Consumer,
-    bytes: AtomicU64,
-    hole_bytes: AtomicU64,
+    pub bytes: AtomicU64,
+    /// How many of these came as holes.
+    pub hole_bytes: AtomicU64,
 }
 
 impl<'a> Delivered<'a> {
@@ -67,15 +72,6 @@ impl<'a> Delivered<'a> {
             bytes: AtomicU64::new(0),
             hole_bytes: AtomicU64::new(0),
         }
-    }
-
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// How many of these came as holes.
-    pub fn hole_bytes(&self) -> u64 {
-        self.hole_bytes.load(Ordering::Relaxed)
     }
 }
 

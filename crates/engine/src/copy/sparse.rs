@@ -3,13 +3,13 @@
 
 use std::ops::Range;
 
-use seekless_sys::{self as sys, Buffer, Support};
+use seekless_sys::{self as sys, Support};
 
 use super::CopyBytes;
+use crate::consumer::ZEROS;
 use crate::error::Result;
 use crate::files::Stretch;
-use crate::setup::MEMORY_ALIGNMENT;
-use crate::transfer::Side;
+use crate::transfer::{Side, pieces};
 use seekless_method::{CopyMechanism, MechanismId};
 
 /// What was not copied.
@@ -30,18 +30,13 @@ pub(super) fn copy_data(
     // Written behind its end, a file of XFS gets blocks for more to come, which then fill the holes.
     target.reach_size()?;
     let mut skipped = Skipped::default();
-    let mut old = Old {
-        target,
-        bytes: old_bytes,
-        zeros: None,
-    };
     let alignment = source.alignment.max(target.alignment);
     for stretch in source.stretches(0..source.bytes, alignment) {
         match stretch? {
             Stretch::Data(range) => mechanism(source, target, range)?,
             Stretch::Hole(range) => {
                 skipped.hole_bytes += range.end - range.start;
-                skipped.freed |= old.clear(range)?;
+                skipped.freed |= clear(target, old_bytes, &range)?;
             }
         }
     }
@@ -58,44 +53,21 @@ pub(super) fn copy_data(
     Ok(skipped)
 }
 
-/// What a target holds from before.
-struct Old<'a> {
-    target: &'a Side<'a>,
-    bytes: u64,
-    /// Made when it is needed.
-    zeros: Option<Buffer>,
-}
-
-/// Zeros written at a time where the file system cannot punch.
-const ZEROS_BYTES: usize = 128 << 10;
-
-impl Old<'_> {
-    /// Makes a range read as zeros, without blocks where the file system can do that. Whether blocks were freed.
-    fn clear(&mut self, range: Range<u64>) -> Result<bool> {
-        if range.start >= self.bytes {
-            return Ok(false);
-        }
-        let is_freed = free(self.target, &range)?;
-        if !is_freed {
-            self.write_zeros(range)?;
-        }
-        Ok(is_freed)
+/// Makes a range of a target, of which `old_bytes` are there from before, read as zeros, without blocks where the file system
+/// can do that. Whether blocks were freed.
+fn clear(target: &Side<'_>, old_bytes: u64, range: &Range<u64>) -> Result<bool> {
+    if range.start >= old_bytes {
+        return Ok(false);
     }
-
-    fn write_zeros(&mut self, range: Range<u64>) -> Result<()> {
-        let target = self.target;
-        if self.zeros.is_none() {
-            let made = Buffer::new(ZEROS_BYTES, MEMORY_ALIGNMENT);
-            self.zeros = Some(made.map_err(|error| target.failed("making a buffer", error))?);
-        }
-        let zeros = self.zeros.as_ref().expect("it was just made");
+    let is_freed = free(target, range)?;
+    if !is_freed {
         // Behind its old end the target has nothing that must go.
-        let end = range.end.min(self.bytes.next_multiple_of(target.alignment));
-        for start in (range.start..end).step_by(ZEROS_BYTES) {
-            target.write_block(zeros, start, (end - start).min(ZEROS_BYTES as u64) as usize)?;
+        let end = range.end.min(old_bytes.next_multiple_of(target.alignment));
+        for piece in pieces(range.start..end, ZEROS.0.len() as u64) {
+            target.write_block(&ZEROS.0, piece.start, (piece.end - piece.start) as usize)?;
         }
-        Ok(())
     }
+    Ok(is_freed)
 }
 
 /// Frees the blocks of a range of a target, where the file system can. Whether it could.

@@ -97,49 +97,45 @@ fn chosen(request: &Request, facts: &Facts) -> (Method, Method, String) {
     let resident = facts.files.map(|file| file.resident_part());
     if resident.iter().all(|&part| part >= WARM_PART) {
         let read = with_threads("compare/sync,block=1M", threads);
-        if facts.files.iter().any(FileFacts::is_sparse) {
-            let why = "both files are in the page cache, but with holes: mapping each data range would take longer";
-            return (read, plain, why.to_owned());
-        }
-        if !facts.process.can_map {
-            let why = "both files are in the page cache, but this process may not map files";
-            return (read, plain, why.to_owned());
-        }
-        let mapped = with_threads("compare/mmap,block=8M", threads);
-        let why = "both files are in the page cache, where mapping them saves a copy of the bytes";
-        return (mapped, read, why.to_owned());
+        let (method, otherwise, why) = if facts.files.iter().any(FileFacts::is_sparse) {
+            (read, plain, "but with holes: mapping each data range would take longer")
+        } else if !facts.process.can_map {
+            (read, plain, "but this process may not map files")
+        } else {
+            let mapped = with_threads("compare/mmap,block=8M", threads);
+            (mapped, read, "where mapping them saves a copy of the bytes")
+        };
+        return (method, otherwise, format!("both files are in the page cache, {why}"));
     }
     // Through the page cache, whose read-ahead asks for more at a time than direct reads did where both were measured.
     let through_cache = with_threads("compare/sync,block=1M", threads.min(2));
     let is_cold = resident.iter().all(|&part| part <= COLD_PART);
-    match (is_one_device(facts), facts.seeks.map(|seeks| seeks.ratio())) {
-        (true, Some(ratio)) if ratio >= ALTERNATING_COSTS => {
-            let why = format!(
+    let (method, why) = match (is_one_device(facts), facts.seeks.map(|seeks| seeks.ratio())) {
+        (true, Some(ratio)) if ratio >= ALTERNATING_COSTS => (
+            method("compare/sync,block=1M,window=32M"),
+            format!(
                 "on this device, alternating between two files takes {ratio:.1} times as long as reading sequentially"
-            );
-            (method("compare/sync,block=1M,window=32M"), plain, why)
-        }
-        _ if !is_cold => (
-            through_cache,
-            plain,
-            "the files are partly in the page cache".to_owned(),
+            ),
         ),
-        (true, Some(ratio)) => {
-            let why = format!(
+        _ if !is_cold => (through_cache, "the files are partly in the page cache".to_owned()),
+        (true, Some(ratio)) => (
+            through_cache,
+            format!(
                 "neither file is in the page cache, and alternating between them costs little here ({ratio:.1} times)"
-            );
-            (through_cache, plain, why)
-        }
-        (true, None) => {
-            let why = "neither file is in the page cache, and the cost of alternating was not measured: large blocks \
-                       alternate least often";
-            (method("compare/sync,block=4M"), plain, why.to_owned())
-        }
-        (false, _) => {
-            let why = "neither file is in the page cache, and they are on two devices, which are read at once";
-            (method("compare/sync,block=1M,order=parallel"), plain, why.to_owned())
-        }
-    }
+            ),
+        ),
+        (true, None) => (
+            method("compare/sync,block=4M"),
+            "neither file is in the page cache, and the cost of alternating was not measured: large blocks alternate \
+             least often"
+                .to_owned(),
+        ),
+        (false, _) => (
+            method("compare/sync,block=1M,order=parallel"),
+            "neither file is in the page cache, and they are on two devices, which are read at once".to_owned(),
+        ),
+    };
+    (method, plain, why)
 }
 
 fn with_threads(text: &str, threads: usize) -> Method {

@@ -9,9 +9,12 @@ use super::update::Work;
 /// over millions of them.
 #[derive(Debug)]
 pub struct Gaps {
-    pieces: u64,
-    requested_bytes: u64,
-    end: u64,
+    /// How many pieces there are.
+    pub(crate) pieces: u64,
+    /// Their bytes.
+    pub(crate) requested_bytes: u64,
+    /// Where the last of them ends.
+    pub(crate) end: u64,
     /// By the number of bits of the gap: how many, and their bytes.
     by_bits: Box<[(u64, u64); 65]>,
 }
@@ -31,32 +34,14 @@ impl Gaps {
         if self.pieces > 0 {
             let gap = offset - self.end;
             // One that is a power of two belongs to those up to it.
-            let bits = (64 - gap.saturating_sub(1).leading_zeros()) as usize;
-            let bits = if gap == 0 { 0 } else { bits + 1 };
-            self.by_bits[bits.min(64)].0 += 1;
-            self.by_bits[bits.min(64)].1 += gap;
+            let bits = gap.checked_sub(1).map_or(0, |below| 65 - below.leading_zeros());
+            let (count, bytes) = &mut self.by_bits[bits.min(64) as usize];
+            *count += 1;
+            *bytes += gap;
         }
         self.pieces += 1;
         self.requested_bytes += length;
         self.end = offset + length;
-    }
-
-    /// How many pieces there are.
-    #[must_use]
-    pub fn pieces(&self) -> u64 {
-        self.pieces
-    }
-
-    /// Their bytes.
-    #[must_use]
-    pub fn requested_bytes(&self) -> u64 {
-        self.requested_bytes
-    }
-
-    /// Where the last of them ends.
-    #[must_use]
-    pub fn end(&self) -> u64 {
-        self.end
     }
 
     /// Whether there are gaps of no more than so many bytes, as far as sizes are told apart.
@@ -82,16 +67,12 @@ impl Gaps {
             writes = 1;
         }
         writes += written_bytes / block_bytes;
-        let (reads, read_bytes) = if written_bytes > self.requested_bytes {
-            (writes, written_bytes)
-        } else {
-            (0, 0)
-        };
+        let reads_first = u64::from(written_bytes > self.requested_bytes);
         Work {
             writes,
             written_bytes,
-            reads,
-            read_bytes,
+            reads: reads_first * writes,
+            read_bytes: reads_first * written_bytes,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seekless_method::{Differ, Method, Setting};
 
-use super::Plan;
+use super::{Plan, Predicted};
 
 /// The two files pass through the page cache in turn.
 const FILES: u64 = 2;
@@ -25,11 +25,8 @@ impl Plan {
             self.why += "; lines are counted on the way, as memory cannot hold both files for a second pass";
             (self.method, self.otherwise) = (method, otherwise);
             let counting = Duration::from_nanos(data_bytes.saturating_mul(6) / 10);
-            for predicted in [
-                &mut self.predicted.low,
-                &mut self.predicted.value,
-                &mut self.predicted.high,
-            ] {
+            let Predicted { low, value, high } = &mut self.predicted;
+            for predicted in [low, value, high] {
                 *predicted = predicted.saturating_add(counting);
             }
         }
@@ -40,7 +37,6 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Predicted;
 
     #[test]
     fn lines_are_counted_on_the_way_where_memory_does_not_hold_both_files() {

@@ -112,23 +112,20 @@ const CLEARLY: f64 = 1.25;
 /// The plan of those that may be, from the safest on, by the costs: each but the first is used only where it takes clearly less
 /// time than those before. The first is what is to be used otherwise.
 fn choose(candidates: &[Candidate], facts: &Facts) -> Plan {
-    let mut weight = 1.0;
-    let weighted = candidates.iter().map(|candidate| {
-        let weighted = candidate.amounts.times(weight);
-        weight *= CLEARLY;
-        weighted
-    });
-    let weighted: Vec<Amounts> = weighted.collect();
-    let mut best = 0;
-    for (index, amounts) in weighted.iter().enumerate() {
-        if amounts.nanoseconds(&facts.costs) < weighted[best].nanoseconds(&facts.costs) {
-            best = index;
-        }
-    }
+    let weights = (0..).map(|place| CLEARLY.powi(place));
+    let weighted = candidates.iter().zip(weights);
+    let weighted = weighted.map(|(candidate, weight)| (candidate, candidate.amounts.times(weight)));
+    let weighted: Vec<(&Candidate, Amounts)> = weighted.collect();
+    let time = |(_, amounts): &(_, Amounts)| amounts.nanoseconds(&facts.costs);
+    let first = weighted[0];
+    let best = weighted
+        .iter()
+        .copied()
+        .min_by(|one, other| time(one).total_cmp(&time(other)));
+    let (Candidate { method, amounts, why }, best) = best.unwrap_or(first);
     let is_certain = weighted
         .iter()
-        .all(|other| weighted[best].is_never_slower(other, &facts.costs));
-    let Candidate { method, amounts, why } = &candidates[best];
+        .all(|(_, other)| best.is_never_slower(other, &facts.costs));
     let all = candidates.iter().map(|candidate| candidate.amounts);
     let used = all.fold(Amounts::default(), Amounts::and).facts(&facts.costs);
     Plan {
@@ -141,20 +138,20 @@ fn choose(candidates: &[Candidate], facts: &Facts) -> Plan {
     }
 }
 
-const RESIDENT: &str = "part of the file in the page cache";
+/// The part of a file that is in the page cache, as the system tells.
+fn resident(part: f64) -> NamedFact {
+    NamedFact {
+        name: "part of the file in the page cache",
+        unit: Unit::Part,
+        fact: Fact::claimed(part),
+    }
+}
 
 /// What is in the page cache of the files, where that is known.
 fn residency(facts: &Facts) -> Vec<NamedFact> {
     let [one, other] = facts.files;
     let all = [Some(one), (other != one).then_some(other)].into_iter().flatten();
-    all.filter_map(|file| {
-        Some(NamedFact {
-            name: RESIDENT,
-            unit: Unit::Part,
-            fact: Fact::claimed(file.resident?),
-        })
-    })
-    .collect()
+    all.filter_map(|file| file.resident.map(resident)).collect()
 }
 
 /// Less than this is moved or compared in one go: nothing else pays.

@@ -3,8 +3,8 @@
 use seekless_method::Operation;
 
 use super::cost::{Amounts, Of};
-use super::{NamedFact, Plan, Predicted, Unit, usual};
-use crate::facts::{Fact, Facts};
+use super::{Plan, Predicted, usual};
+use crate::facts::Facts;
 
 /// Files, or pairs of files, that are gone through.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,11 +30,7 @@ pub fn scan(scan: &Scan, facts: &Facts) -> Plan {
     let amounts = at(scan.resident.unwrap_or(0.5));
     let least = at(scan.resident.unwrap_or(1.0)).predicted(&facts.costs);
     let most = at(scan.resident.unwrap_or(0.0)).predicted(&facts.costs);
-    let resident = scan.resident.map(|part| NamedFact {
-        name: super::RESIDENT,
-        unit: Unit::Part,
-        fact: Fact::claimed(part),
-    });
+    let resident = scan.resident.map(super::resident);
     Plan {
         method,
         otherwise: method,

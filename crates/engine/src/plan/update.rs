@@ -6,8 +6,8 @@
 use seekless_method::{CachePolicy, Durability, Hint, Method, Operation, Options, Platform, Setting, UpdateOrder};
 
 use super::cost::{Amounts, Of};
-use super::{Gaps, NamedFact, Plan, RESIDENT, Safety, Unit, usual};
-use crate::facts::{Costs, Fact};
+use super::{Gaps, Plan, Safety, resident, usual};
+use crate::facts::Costs;
 
 /// What writing costs on a storage, and what the file is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -179,7 +179,13 @@ struct Choice {
 
 impl Choice {
     fn of(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Self {
-        let mut best = (Self::nothing(), f64::MAX);
+        let nothing = Self {
+            order: UpdateOrder::Coalesce(0),
+            block_bytes: BLOCKS[0],
+            work: Work::default(),
+            is_bounded: false,
+        };
+        let mut best = (nothing, f64::MAX);
         // The best of those that the bound rules out.
         let mut ruled_out = f64::MAX;
         for order in orders(facts.has_holes) {
@@ -189,10 +195,10 @@ impl Choice {
             }
             for &block_bytes in blocks(limits.durability) {
                 let work = gaps.work(order, facts.file_bytes, block_bytes);
-                let first_bytes = block_bytes.min(gaps.end());
+                let first_bytes = block_bytes.min(gaps.end);
                 let first = first_bytes as f64 * (TOUCH_BYTE_NS + facts.absent_part * ABSENT_BYTE_NS);
                 let nanoseconds = deciding(&work, limits.durability).nanoseconds(&facts.costs) + first;
-                let amplification = work.written_bytes as f64 / gaps.requested_bytes().max(1) as f64;
+                let amplification = work.written_bytes as f64 / gaps.requested_bytes.max(1) as f64;
                 if !exact && limits.amplification_max.is_some_and(|most| amplification > most) {
                     ruled_out = ruled_out.min(nanoseconds);
                 } else if nanoseconds < best.1 {
@@ -200,7 +206,7 @@ impl Choice {
                         order,
                         block_bytes,
                         work,
-                        ..Self::nothing()
+                        is_bounded: false,
                     };
                     best = (choice, nanoseconds);
                 }
@@ -212,15 +218,6 @@ impl Choice {
         }
     }
 
-    fn nothing() -> Self {
-        Self {
-            order: UpdateOrder::Coalesce(0),
-            block_bytes: BLOCKS[0],
-            work: Work::default(),
-            is_bounded: false,
-        }
-    }
-
     /// Whether the page cache is passed by: where it holds next to nothing of the file, and the file's end is not touched,
     /// for which a longer one would be on the device for a moment.
     fn is_direct(&self, gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> bool {
@@ -228,8 +225,8 @@ impl Choice {
             return false;
         };
         let end = match self.order {
-            UpdateOrder::Rewrite => gaps.end().max(facts.file_bytes),
-            _ => gaps.end(),
+            UpdateOrder::Rewrite => gaps.end.max(facts.file_bytes),
+            _ => gaps.end,
         };
         facts.absent_part >= DIRECT_FROM_ABSENT
             && limits.durability != Durability::None
@@ -249,11 +246,7 @@ impl Choice {
             .unwrap_or(otherwise);
         let is_direct = method != otherwise;
         let amounts = amounts(&self.work, limits.durability, facts.absent_part, is_direct);
-        let resident = NamedFact {
-            name: RESIDENT,
-            unit: Unit::Part,
-            fact: Fact::claimed(1.0 - facts.absent_part),
-        };
+        let resident = resident(1.0 - facts.absent_part);
         Plan {
             method,
             otherwise,

@@ -138,8 +138,8 @@ impl Reader {
         let delivered = Delivered::to(consumer);
         let stopped = feed(mechanism, &source, &delivered)?;
         Ok(Transfer {
-            bytes: delivered.bytes(),
-            hole_bytes: delivered.hole_bytes(),
+            bytes: delivered.bytes.into_inner(),
+            hole_bytes: delivered.hole_bytes.into_inner(),
             calls: source.calls(),
             stopped,
             ..Transfer::default()

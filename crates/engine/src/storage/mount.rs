@@ -69,13 +69,10 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
 
 /// The mount's own options, and those of the file system that are not among them.
 fn joined_options(mount: &str, file_system: &str) -> String {
-    let mut options: Vec<&str> = mount.split(',').collect();
-    options.extend(
-        file_system
-            .split(',')
-            .filter(|option| !option.is_empty() && !mount.split(',').any(|own| own == *option)),
-    );
-    options.join(",")
+    let own = mount.split(',');
+    let more = file_system.split(',');
+    let more = more.filter(|option| !option.is_empty() && !own.clone().any(|own| own == *option));
+    own.clone().chain(more).collect::<Vec<_>>().join(",")
 }
 
 /// Undoes the octal escapes of mountinfo: a backslash and three digits.
@@ -83,20 +80,10 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&first, after)) = rest.split_first() {
-        let octal = after.get(..3).and_then(|digits| {
-            let digits = std::str::from_utf8(digits).ok()?;
-            u8::from_str_radix(digits, 8).ok()
-        });
-        match octal {
-            Some(byte) if first == b'\\' => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            _ => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
+        let digits = after.get(..3).filter(|_| first == b'\\');
+        let octal = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        bytes.push(octal.unwrap_or(first));
+        rest = octal.map_or(after, |_| &after[3..]);
     }
     bytes
 }

@@ -135,7 +135,7 @@ fn reserve_for_undo(place: &Place, side: &Side<'_>, updates: &Updates) -> io::Re
         return Ok(None);
     };
     let block_bytes = file.metadata()?.blksize().max(1);
-    let most = updates.requested_bytes() + 2 * updates.gaps.pieces() * block_bytes;
+    let most = updates.requested_bytes() + 2 * updates.gaps.pieces * block_bytes;
     sys::allocate(&file, 0, most.min(side.bytes.next_multiple_of(block_bytes)))?;
     Ok(Some(file))
 }

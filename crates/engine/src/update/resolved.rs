@@ -81,19 +81,19 @@ impl Updates {
     /// How many bytes of the file they name: each once.
     #[must_use]
     pub fn requested_bytes(&self) -> u64 {
-        self.gaps.requested_bytes()
+        self.gaps.requested_bytes
     }
 
     /// Whether there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.gaps.pieces() == 0
+        self.gaps.pieces == 0
     }
 
     /// Where the last of them ends.
     #[must_use]
     pub fn end(&self) -> u64 {
-        self.gaps.end()
+        self.gaps.end
     }
 
     /// Fails where one of them ends past the end of a file of so many bytes.
