@@ -32,7 +32,6 @@ pub mod files;
 pub mod plan;
 pub mod update;
 
-mod ahead;
 mod chunk;
 mod compare;
 mod consumer;

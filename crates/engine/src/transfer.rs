@@ -1,6 +1,7 @@
 //! What every mechanism shares: opening source and target as a method says, moving one block whole (`blocks`), and the
 //! account of what was done.
 
+mod ahead;
 mod blocks;
 mod flight;
 mod pipe;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+pub(crate) use ahead::{Ahead, PIECE_BYTES};
 pub(crate) use flight::Flight;
 #[cfg(test)]
 pub(crate) use pipe::tests::in_time;

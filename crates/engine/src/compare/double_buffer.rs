@@ -8,10 +8,9 @@ use rayon::ThreadPool;
 use super::pair::Pair;
 use super::sync::preload_blocks;
 use super::{CompareBytes, PrepareCompare};
-use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::setup::Setup;
-use crate::transfer::{Filling, Pipe, Taking};
+use crate::transfer::{Ahead, Filling, Pipe, Taking};
 use seekless_method::Order;
 
 pub(super) const PREPARE: PrepareCompare = |setup| {

@@ -8,10 +8,9 @@ use seekless_sys::{Buffer, Ring};
 use super::pair::Pair;
 use super::sync::preload_blocks;
 use super::{CompareBytes, PrepareCompare};
-use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::setup::Setup;
-use crate::transfer::Flight;
+use crate::transfer::{Ahead, Flight};
 
 pub(super) const PREPARE: PrepareCompare = |setup| {
     let preloads = setup.method.options().order().preloads();

@@ -8,10 +8,9 @@ use rayon::ThreadPool;
 use super::pair::Pair;
 use super::windows::first_difference;
 use super::{CompareBytes, PrepareCompare};
-use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::setup::Setup;
-use crate::transfer::{STEP_BYTES, View, pieces, require_guard, window_bytes, windows};
+use crate::transfer::{Ahead, STEP_BYTES, View, pieces, require_guard, window_bytes, windows};
 
 pub(super) const PREPARE: PrepareCompare = |setup| {
     require_guard(&setup)?;

@@ -8,6 +8,7 @@ use seekless_sys::{Locking, Stdio, StdioEnd};
 use super::pair::Pair;
 use super::{CompareBytes, PrepareCompare};
 use crate::error::Result;
+use crate::transfer::Ahead;
 use seekless_method::Differ;
 
 pub(super) const LOCKED_PREPARE: PrepareCompare = |_| Ok(Box::new(Streams(Locking::Locked)));
@@ -49,7 +50,7 @@ impl CompareBytes for Streams {
 
 fn open(pair: &Pair<'_>, file: usize, at: u64) -> Result<Stdio> {
     let side = &pair.sides[file];
-    crate::ahead::Ahead::within(side, 0..side.bytes)?;
+    Ahead::within(side, 0..side.bytes)?;
     // dup, fdopen's fcntl, lseek and close; the reads are the C library's own.
     side.count_calls(4);
     Stdio::new(&side.file, pair.starts[file] + at).map_err(|error| side.failed("opening a stream", error))

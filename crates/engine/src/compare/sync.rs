@@ -8,10 +8,9 @@ use seekless_sys::Buffer;
 use super::pair::Pair;
 use super::windows::first_difference;
 use super::{CompareBytes, PrepareCompare};
-use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::setup::Setup;
-use crate::transfer::pieces;
+use crate::transfer::{Ahead, pieces};
 use seekless_method::Order;
 
 pub(super) const PREPARE: PrepareCompare = |setup| {

@@ -6,9 +6,8 @@ use std::path::Path;
 
 use seekless_sys::{self as sys, Support};
 
-use crate::ahead::Ahead;
 use crate::error::Result;
-use crate::transfer::{Destination, Side, Transfer};
+use crate::transfer::{Ahead, Destination, Side, Transfer};
 
 /// `copy/copy_file_range`: `copy_file_range(2)` lets the file system copy; XFS and btrfs then share the blocks.
 pub(super) fn copy_file_range(source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {

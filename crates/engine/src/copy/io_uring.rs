@@ -1,9 +1,8 @@
 //! `copy/io_uring,depth=N`: N blocks on their way through one ring, each read and then written from its registered buffer.
 
 use super::PreparedCopy;
-use crate::ahead::Ahead;
 use crate::setup::Setup;
-use crate::transfer::Flight;
+use crate::transfer::{Ahead, Flight};
 
 pub(super) fn prepare(setup: Setup) -> PreparedCopy {
     let mut ring = setup.ring()?;

@@ -1,9 +1,8 @@
 //! `copy/mmap`: both files are mapped, whole or in windows of a block, and the bytes copied from map to map.
 
 use super::PreparedCopy;
-use crate::ahead::Ahead;
 use crate::setup::Setup;
-use crate::transfer::{STEP_BYTES, View, pieces, require_guard, windows};
+use crate::transfer::{Ahead, STEP_BYTES, View, pieces, require_guard, windows};
 
 pub(super) fn prepare(setup: Setup) -> PreparedCopy {
     require_guard(&setup)?;

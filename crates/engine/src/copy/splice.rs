@@ -5,10 +5,9 @@ use std::ops::Range;
 use seekless_sys::{Pipe, Support};
 
 use super::PreparedCopy;
-use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::setup::Setup;
-use crate::transfer::Side;
+use crate::transfer::{Ahead, Side};
 
 pub(super) fn prepare(setup: Setup) -> PreparedCopy {
     let new_pipe = move || match Pipe::new(setup.block_bytes) {

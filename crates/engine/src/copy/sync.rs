@@ -1,8 +1,8 @@
 //! `copy/sync`: pread(2) and pwrite(2) in a loop.
 
 use super::PreparedCopy;
-use crate::ahead::Ahead;
 use crate::setup::Setup;
+use crate::transfer::Ahead;
 
 pub(super) fn prepare(setup: Setup) -> PreparedCopy {
     let mut buffer = setup.buffer()?;

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 
 use super::PreparedRead;
 use crate::Chunk;
-use crate::ahead::Ahead;
 use crate::setup::Setup;
-use crate::transfer::Flight;
+use crate::transfer::{Ahead, Flight};
 
 /// A slot is filled again as soon as its block was handed over: at once if the consumer takes blocks in any order, so
 /// that a late request delays no other; else in its turn.

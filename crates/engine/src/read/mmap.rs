@@ -2,9 +2,8 @@
 
 use super::PreparedRead;
 use crate::Chunk;
-use crate::ahead::Ahead;
 use crate::setup::Setup;
-use crate::transfer::{STEP_BYTES, View, pieces, require_guard, windows};
+use crate::transfer::{Ahead, STEP_BYTES, View, pieces, require_guard, windows};
 
 pub(super) fn prepare(setup: Setup) -> PreparedRead {
     require_guard(&setup)?;

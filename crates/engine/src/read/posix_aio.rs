@@ -10,10 +10,9 @@ use seekless_sys::{Aio, Support};
 
 use super::PreparedRead;
 use crate::Chunk;
-use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::setup::Setup;
-use crate::transfer::Side;
+use crate::transfer::{Ahead, Side};
 
 pub(super) fn prepare(setup: Setup) -> PreparedRead {
     let mut slots = slots(&setup)?;

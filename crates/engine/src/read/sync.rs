@@ -2,8 +2,8 @@
 
 use super::PreparedRead;
 use crate::Chunk;
-use crate::ahead::Ahead;
 use crate::setup::Setup;
+use crate::transfer::Ahead;
 
 pub(super) fn prepare(setup: Setup) -> PreparedRead {
     let mut buffer = setup.buffer()?;

@@ -7,10 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use seekless_sys::Buffer;
 
 use super::PreparedRead;
-use crate::ahead::Ahead;
 use crate::error::Result;
 use crate::setup::Setup;
-use crate::transfer::{Side, pieces};
+use crate::transfer::{Ahead, Side, pieces};
 use crate::{Chunk, Consumer};
 
 pub(super) fn prepare(setup: Setup) -> PreparedRead {

@@ -9,8 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use rayon::ThreadPool;
 use seekless_sys::Buffer;
 
-use super::Side;
-use crate::ahead::Ahead;
+use super::{Ahead, Side};
 use crate::error::Result;
 use crate::setup::Setup;
 

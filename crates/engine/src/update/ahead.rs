@@ -6,8 +6,8 @@ use seekless_sys::{self as sys, Advice, page_bytes};
 
 use super::target::Target;
 use super::writes::{Write, Writes};
-use crate::ahead::PIECE_BYTES;
 use crate::error::Result;
+use crate::transfer::PIECE_BYTES;
 use seekless_method::Hint;
 
 /// So far the hint is ahead of the writing.

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use seekless_sys::{self as sys, Advice, Support};
 
+use super::Side;
 use crate::error::Result;
-use crate::transfer::Side;
 use seekless_method::Hint;
 
 /// How far ahead of the reading the piecewise hints are given.
