@@ -112,31 +112,17 @@ impl ContestPlan {
     #[must_use]
     pub fn contest(&self, (size_bytes, files): (u64, u32), durability: Durability) -> Contest {
         Contest {
-            experiment: String::new(),
             operation: self.operation,
-            storage: 0,
-            other_storage: None,
             size_bytes,
-            size_chosen: false,
             files,
             cache: Cache::None,
-            cold_metadata: false,
             target: self.target,
             kernel: self.kernel.name().to_owned(),
             work_ns_per_kib: self.work_ns_per_kib,
-            differ: Differ::None,
-            read_ahead_kib: None,
             updates: self.updates,
             sustained: self.sustained,
-            random: None,
-            layout: None,
-            memory_bytes: None,
-            mode: None,
-            shared_blocks: false,
-            holes_skipped: false,
             durability,
-            entries: Vec::new(),
-            conclusion: None,
+            ..Contest::default()
         }
     }
 }

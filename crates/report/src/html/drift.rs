@@ -23,7 +23,7 @@ struct Series {
 
 /// The plot of a contest; nothing where fewer than three trials of either could be drawn.
 pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
-    let mut series = series(contest);
+    let series = series(contest);
     let points = || series.iter().flat_map(|series| &series.points);
     if points().count() < 3 {
         return html! {};
@@ -33,9 +33,6 @@ pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
     });
     let fastest = points().map(|(_, rate, _)| *rate).fold(0.0, f64::max);
     let (unit, unit_bytes) = unit_in(contest.contest, fastest);
-    for (_, rate, _) in series.iter_mut().flat_map(|series| &mut series.points) {
-        *rate /= unit_bytes;
-    }
     let across = Scale::linear(start, end, LEFT, WIDTH - LEFT - 20.0);
     let up = Scale::linear(0.0, fastest * 1.05 / unit_bytes, TOP + HEIGHT, -HEIGHT);
     let resumed: Vec<f64> = view
@@ -56,7 +53,7 @@ pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
             path.resumed d={"M" (at(x)) " " (at(TOP)) "V" (at(TOP + HEIGHT))} {}
             text.tick x=(at(x + 4.0)) y=(at(TOP + 8.0)) { "resumed" }
         }
-        @for series in &series { (line(series, &across, &up)) }
+        @for series in &series { (line(series, |at, rate| (across.place(at), up.place(rate / unit_bytes)))) }
     };
     let about = format!(
         "Rates of single trials over {} of the run. A level line means that the machine stayed the same.",
@@ -110,13 +107,13 @@ fn points(trials: &[&Trial]) -> Vec<(f64, f64, bool)> {
     points.into_iter().step_by(step).collect()
 }
 
-fn line(series: &Series, across: &Scale, up: &Scale) -> Markup {
+fn line(series: &Series, place: impl Fn(f64, f64) -> (f64, f64)) -> Markup {
     let valid = series.points.iter().filter(|(_, _, valid)| *valid);
-    let valid: Vec<(f64, f64)> = valid.map(|(x, y, _)| (across.place(*x), up.place(*y))).collect();
+    let valid = valid.map(|(at, rate, _)| place(*at, *rate));
     html! {
-        @if !valid.is_empty() { path class={"line " (series.class)} d=(path(valid.into_iter())) {} }
-        @for (x, y, valid) in &series.points {
-            @let (x, y) = (across.place(*x), up.place(*y));
+        @if valid.clone().next().is_some() { path class={"line " (series.class)} d=(path(valid)) {} }
+        @for (at_seconds, rate, valid) in &series.points {
+            @let (x, y) = place(*at_seconds, *rate);
             @if *valid { (point(series.class, x, y)) }
             @else { path.invalid d={"M" (at(x - 4.0)) " " (at(y - 4.0)) "l8 8m0-8l-8 8"} {} }
         }
