@@ -79,17 +79,14 @@ pub struct PairedRatio {
     pub pairs: usize,
 }
 
-impl PairedRatio {
-    /// Whether it is slower for certain, and by more than the width of a tie. Fewer than 6 rounds tell nothing.
-    #[must_use]
-    pub fn is_slower(self) -> bool {
-        self.ratio.coverage.is_some() && self.ratio.low > TIE_RATIO
-    }
+/// Whether a ratio of times is slower for certain, and by more than the width of a tie. Fewer than 6 rounds tell nothing.
+pub(crate) fn is_slower(ratio: &Interval) -> bool {
+    ratio.coverage.is_some() && ratio.low > TIE_RATIO
+}
 
-    /// Whether it is faster for certain, and by more than the width of a tie.
-    pub(crate) fn is_faster(self) -> bool {
-        self.ratio.coverage.is_some() && self.ratio.high < 1.0 && self.ratio.median < 2.0 - TIE_RATIO
-    }
+/// Whether it is faster for certain, and by more than the width of a tie.
+pub(crate) fn is_faster(ratio: &Interval) -> bool {
+    ratio.coverage.is_some() && ratio.high < 1.0 && ratio.median < 2.0 - TIE_RATIO
 }
 
 /// Whether a trial counts for the ranking. The check of the seconds keeps damaged documents from dividing by zero.

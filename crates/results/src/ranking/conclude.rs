@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use seekless_method::Choice;
 use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Run, Sittings, Standing, Status, Summary, Trial};
 
-use super::{PairedRatio, Samples, cpu_seconds, is_ranked, is_sound, only, stand, summarize};
+use super::{Samples, cpu_seconds, is_ranked, is_sound, only, stand, summarize};
 use crate::between::{Pooled, Sitting, fit};
 use crate::model::Field;
 use crate::ranking::{effects, sentence};
@@ -150,14 +150,11 @@ impl<'a> Judged<'a> {
     }
 
     /// One entry's seconds over another's.
-    pub fn compare(&self, entry: usize, over: usize) -> Option<PairedRatio> {
+    pub fn compare(&self, entry: usize, over: usize) -> Option<Interval> {
         let paired = self.samples[entry].over(&self.samples[over])?;
         match &self.over {
-            None => Some(paired),
-            Some(_) => Some(PairedRatio {
-                ratio: self.all()?.ratio(entry, over)?,
-                ..paired
-            }),
+            None => Some(paired.ratio),
+            Some(_) => self.all()?.ratio(entry, over),
         }
     }
 

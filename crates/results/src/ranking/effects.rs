@@ -6,14 +6,13 @@ use seekless_method::{Choice, Method, OptionId, differing_options};
 use seekless_record::{Interval, OptionEffect, Trial};
 
 use super::conclude::Judged;
-use super::{PairedRatio, cpu_seconds, is_ranked};
+use super::{cpu_seconds, is_ranked};
 use crate::statistics::{median, median_interval, paired};
 
 /// An option's effect, with what the sentence needs beside what is recorded.
 pub(super) struct Effect {
     /// The entry that has the option.
     pub with: usize,
-    pub comparison: PairedRatio,
     pub record: OptionEffect,
     /// Processors kept busy (1 is one of them) with the option, less without, paired by round.
     pub cpu_share: Option<Interval>,
@@ -53,7 +52,7 @@ fn option_between(without: &Method, with: &Method) -> Option<String> {
 }
 
 fn effect(judged: &Judged<'_>, without: usize, with: usize, option: String) -> Option<Effect> {
-    let comparison = judged.compare(with, without)?;
+    let ratio = judged.compare(with, without)?;
     let cpu = |entry: usize| {
         let seconds: Vec<f64> = ranked(&judged.trials[entry]).map(cpu_seconds).collect();
         median(&seconds)
@@ -70,12 +69,11 @@ fn effect(judged: &Judged<'_>, without: usize, with: usize, option: String) -> O
         option,
         without: judged.name(without),
         with: judged.name(with),
-        ratio: comparison.ratio,
+        ratio,
         cpu_seconds_difference: cpu(with)? - cpu(without)?,
     };
     Some(Effect {
         with,
-        comparison,
         record,
         cpu_share: median_interval(&differences),
     })

@@ -5,6 +5,7 @@ use seekless_record::{Interval, Sittings};
 use super::TIE_RATIO;
 use super::conclude::{CHEAP, Judged, Why};
 use super::effects::Effect;
+use crate::samples::{is_faster, is_slower};
 use crate::statistics::FEWEST_SAMPLES;
 use crate::sustained::Sustained;
 use crate::units::percent;
@@ -124,13 +125,11 @@ fn next(judged: &Judged<'_>) -> Option<(String, f64)> {
 /// A command that is the best of all, where it is sure to be faster than the method to use.
 fn faster_command(judged: &Judged<'_>, used: usize, best: Option<usize>) -> Option<String> {
     let command = best.filter(|&best| !judged.is_method(best))?;
-    let comparison = judged
-        .compare(command, used)
-        .filter(|comparison| comparison.is_faster())?;
+    let ratio = judged.compare(command, used).filter(is_faster)?;
     Some(format!(
         "The command {} is faster: it takes {:.2}x the time",
         judged.name(command).trim_start_matches("command/"),
-        comparison.ratio.median
+        ratio.median
     ))
 }
 
@@ -159,11 +158,9 @@ fn saving(ratio: Interval) -> String {
 fn merits(effects: &[Effect], recommended: usize) -> Option<String> {
     let own = effects.iter().filter(|effect| effect.with == recommended);
     let told = own.filter_map(|effect| {
-        let is_faster = effect.comparison.is_faster();
-        let merit = match (
-            is_faster.then(|| saving(effect.comparison.ratio)),
-            effect.cpu_share.and_then(cpu_points),
-        ) {
+        let ratio = effect.record.ratio;
+        let time = is_faster(&ratio).then(|| saving(ratio));
+        let merit = match (time, effect.cpu_share.and_then(cpu_points)) {
             (Some(time), Some(("saves", points))) => format!("{time} and {points}"),
             (Some(time), Some((verb, points))) => format!("{time}, but {verb} {points}"),
             (Some(time), None) => time,
@@ -186,7 +183,10 @@ fn cpu_points(share: Interval) -> Option<(&'static str, String)> {
 
 /// The options meant to help that do the opposite, the worst first, each once.
 fn pessimisations(effects: &[Effect]) -> Option<String> {
-    let mut slower: Vec<&Effect> = effects.iter().filter(|effect| effect.comparison.is_slower()).collect();
+    let mut slower: Vec<&Effect> = effects
+        .iter()
+        .filter(|effect| is_slower(&effect.record.ratio))
+        .collect();
     slower.sort_by(|a, b| b.record.ratio.median.total_cmp(&a.record.ratio.median));
     let mut told: Vec<&Effect> = Vec::new();
     for effect in slower {

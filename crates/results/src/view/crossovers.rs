@@ -5,6 +5,7 @@ use seekless_record::{Cache, Contest, Storage, Target};
 
 use super::ContestView;
 use crate::ranking::PairedRatio;
+use crate::samples::is_slower;
 use crate::words::{pair_words, task};
 
 /// Where the winner of one size is slower at the next, in words: `read, cold, /data: read/mmap up to 64M, read/sync,block=1M
@@ -23,7 +24,7 @@ pub(super) fn crossovers(contests: &[ContestView<'_>], storages: &[Storage]) -> 
             };
             let (champion, up_to) = reigning.unwrap_or((winner, contest.size_bytes));
             let comparison = view.compare(champion, winner);
-            let beaten = comparison.filter(|comparison| comparison.is_slower());
+            let beaten = comparison.filter(|comparison| is_slower(&comparison.ratio));
             sentences.extend(beaten.map(|PairedRatio { ratio, .. }| {
                 format!(
                     "{}: {champion} up to {}, {winner} from {} on (there {champion} takes {:.2}x as long)",
