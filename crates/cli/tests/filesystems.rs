@@ -59,15 +59,17 @@ fn listed(operation: Operation) -> Vec<Method> {
 
 fn plan(operation: Operation, caches: &[Cache], target: Target) -> ContestPlan {
     let methods = listed(operation).into_iter().map(Into::into).collect();
-    ContestPlan {
-        caches: caches.to_vec(),
-        target,
-        ..ContestPlan::of(operation, methods, Size::Bytes(SIZE_BYTES))
-    }
+    let mut plan = ContestPlan::of(operation, methods, Size::Bytes(SIZE_BYTES));
+    plan.caches = caches.to_vec();
+    plan.common.target = target;
+    plan
 }
 
 fn run(directory: &Path, seed: u64) -> Run {
     let states = [Cache::Cold, Cache::Warm];
+    let mut holes = plan(Operation::Read, &states, Target::Fresh);
+    holes.layouts = vec!["832K hole, 64K data, 64K hole, 64K zeros".parse().expect("a layout")];
+    holes.common.kernel = Kernel::Histogram.to_string();
     let experiment = Experiment {
         name: "lists-2014".to_owned(),
         about: "The Linux lists of the 2014 document".to_owned(),
@@ -76,11 +78,7 @@ fn run(directory: &Path, seed: u64) -> Run {
             plan(Operation::Write, &[Cache::None], Target::Fresh),
             plan(Operation::Write, &states, Target::Overwrite),
             plan(Operation::Copy, &states, Target::Fresh),
-            ContestPlan {
-                layouts: vec!["832K hole, 64K data, 64K hole, 64K zeros".parse().expect("a layout")],
-                kernel: Kernel::Histogram,
-                ..plan(Operation::Read, &states, Target::Fresh)
-            },
+            holes,
         ],
         published: Vec::new(),
         columns: Vec::new(),

@@ -34,7 +34,7 @@ mod tests {
 
     use super::*;
     use crate::experiment::Experiment;
-    use crate::experiment::Size;
+    use crate::experiment::{ContestPlan, Size};
 
     #[test]
     fn the_list_is_the_directory_and_each_file_has_its_experiment_s_name() {
@@ -64,10 +64,7 @@ mod tests {
         for name in ["write", "copy"] {
             for contest in Experiment::builtin(name).unwrap().contests {
                 assert!(
-                    contest
-                        .methods
-                        .iter()
-                        .all(|method| method.to_string().ends_with(",fsync")),
+                    contest.methods().all(|method| method.to_string().ends_with(",fsync")),
                     "{name}"
                 );
                 assert_eq!(contest.sizes, [Size::Bytes(1 << 20), Size::Auto]);
@@ -83,7 +80,7 @@ mod tests {
         let contests = experiment.contests.iter();
         let over = contests.clone().filter(|contest| contest.caches.contains(&Cache::Over));
         assert_eq!(
-            over.map(|contest| contest.memory_bytes).collect::<Vec<_>>(),
+            over.map(|contest| contest.common.memory_bytes).collect::<Vec<_>>(),
             [Some(512 << 20); 2]
         );
         let layouts: Vec<String> = contests
@@ -110,13 +107,14 @@ mod tests {
         );
         for column in &experiment.columns {
             let glob = crate::experiment::expand::glob(&column.methods).unwrap();
-            let is_meant = |contest: &&crate::experiment::ContestPlan| {
+            let is_meant = |contest: &&ContestPlan| {
+                let contest = &contest.common;
                 contest.operation == column.operation
                     && column.target.is_none_or(|target| target == contest.target)
                     && (column.draw.is_none() || column.draw == contest.updates.map(|updates| updates.draw))
             };
             let contests = experiment.contests.iter().filter(is_meant);
-            let methods = contests.flat_map(|contest| &contest.methods);
+            let methods = contests.flat_map(ContestPlan::methods);
             let durabilities: BTreeSet<&str> = methods
                 .filter(|method| glob.is_match(method.to_string()))
                 .map(|method| method.durability().name())
@@ -148,9 +146,9 @@ mod tests {
             let contests = experiment
                 .contests
                 .iter()
-                .filter(move |contest| contest.operation == operation);
+                .filter(move |contest| contest.common.operation == operation);
             contests
-                .flat_map(|contest| contest.methods.iter().map(ToString::to_string))
+                .flat_map(|contest| contest.methods().map(|method| method.to_string()))
                 .collect::<BTreeSet<_>>()
         };
         for alias in ALIASES

@@ -2,11 +2,11 @@
 
 use globset::GlobMatcher;
 use seekless::method::Choice;
-use seekless_record::Command;
+use seekless_record::Entry;
 
 use super::error::nearest;
 use super::expand::{glob, nearest_methods};
-use super::{ContestPlan, Experiment, ExperimentError};
+use super::{Experiment, ExperimentError};
 
 /// What a glob chooses.
 struct Pattern<'a> {
@@ -30,23 +30,12 @@ impl<'a> Pattern<'a> {
     }
 
     /// By its text, its operation and mechanism, or the name under which it was published.
-    fn takes_method(&self, contest: &ContestPlan, method: &Choice) -> bool {
-        let text = method.to_string();
-        let mechanism = text.split([',', '=']).next().unwrap_or_default();
-        let mut labels = contest.labels.iter();
-        self.method.as_ref() == Some(method)
-            || self.glob.is_match(mechanism)
-            || self.glob.is_match(&text)
-            || labels.any(|(known, label)| method.method() == Some(known) && self.glob.is_match(label))
-    }
-
-    fn takes_command(&self, command: &Command) -> bool {
-        self.glob.is_match(format!("command/{}", command.name))
-    }
-
-    fn takes_any(&self, contest: &ContestPlan) -> bool {
-        let takes_method = |method| self.takes_method(contest, method);
-        contest.methods.iter().any(takes_method) || contest.commands.iter().any(|command| self.takes_command(command))
+    fn takes(&self, entry: &Entry) -> bool {
+        let text = entry.name();
+        let mechanism = text.split([',', '=']).next().filter(|_| entry.command().is_none());
+        let known = [Some(&*text), mechanism, entry.label.as_deref()];
+        (self.method.is_some() && self.method == entry.choice())
+            || known.into_iter().flatten().any(|known| self.glob.is_match(known))
     }
 }
 
@@ -63,9 +52,8 @@ pub fn filter(experiments: &[Experiment], globs: &[String]) -> Result<Vec<Experi
         .iter()
         .map(|text| Pattern::new(text))
         .collect::<Result<Vec<_>, _>>()?;
-    let contests = experiments.iter().flat_map(|experiment| &experiment.contests);
     for choice in &choices {
-        if !contests.clone().any(|contest| choice.takes_any(contest)) {
+        if !entries(experiments).any(|entry| choice.takes(entry)) {
             return Err(no_match(choice.text, experiments));
         }
     }
@@ -73,29 +61,26 @@ pub fn filter(experiments: &[Experiment], globs: &[String]) -> Result<Vec<Experi
     Ok(chosen.filter(|experiment| !experiment.contests.is_empty()).collect())
 }
 
+fn entries(experiments: &[Experiment]) -> impl Iterator<Item = &Entry> {
+    let contests = experiments.iter().flat_map(|experiment| &experiment.contests);
+    contests.flat_map(|contest| &contest.common.entries)
+}
+
 fn choose(experiment: &Experiment, choices: &[Pattern<'_>]) -> Experiment {
     let mut chosen = experiment.clone();
-    for (contest, all) in chosen.contests.iter_mut().zip(&experiment.contests) {
-        contest
-            .methods
-            .retain(|method| choices.iter().any(|choice| choice.takes_method(all, method)));
-        contest
-            .commands
-            .retain(|command| choices.iter().any(|choice| choice.takes_command(command)));
+    for contest in &mut chosen.contests {
+        let entries = &mut contest.common.entries;
+        entries.retain(|entry| choices.iter().any(|choice| choice.takes(entry)));
     }
-    chosen
-        .contests
-        .retain(|contest| !contest.methods.is_empty() || !contest.commands.is_empty());
+    chosen.contests.retain(|contest| !contest.common.entries.is_empty());
     chosen
 }
 
 /// The nearest are sought in the experiments first; then the text may be a method that they do not have.
 fn no_match(text: &str, experiments: &[Experiment]) -> ExperimentError {
-    let contests = experiments.iter().flat_map(|experiment| &experiment.contests);
-    let names: Vec<String> = contests
-        .flat_map(|contest| contest.methods.iter().map(ToString::to_string))
-        .collect();
-    let mut found = nearest(text, names.iter().map(String::as_str));
+    let methods = entries(experiments).filter(|entry| entry.command().is_none());
+    let names: Vec<_> = methods.map(Entry::name).collect();
+    let mut found = nearest(text, names.iter().map(|name| &**name));
     if found.is_empty() {
         found = nearest_methods(text);
     }
@@ -123,12 +108,8 @@ mod tests {
         let filtered = filter(std::slice::from_ref(&read), &globs)
             .map_err(|error| error.to_string())?
             .remove(0);
-        let methods = filtered
-            .contests
-            .iter()
-            .flat_map(|contest| contest.methods.iter().map(ToString::to_string));
-        let commands = filtered.contests.iter().flat_map(|contest| contest.commands.iter());
-        Ok(methods.chain(commands.map(|command| command.name.clone())).collect())
+        let names = entries(std::slice::from_ref(&filtered)).map(|entry| entry.name().into_owned());
+        Ok(names.collect())
     }
 
     #[test]
@@ -142,7 +123,7 @@ mod tests {
         assert_eq!(chosen(&["read_plain"]), Ok(both[..1].to_vec()));
         assert_eq!(
             chosen(&["command/*", "*/mmap"]),
-            Ok(vec!["read/mmap".to_owned(), "cat".to_owned()])
+            Ok(vec!["read/mmap".to_owned(), "command/cat".to_owned()])
         );
         assert_eq!(chosen(&[]).map(|all| all.len()), Ok(4));
     }
@@ -153,7 +134,7 @@ mod tests {
                     methods = [\"block-compare-4k\", \"block-compare-1M\", \"compare/mmap\"]\n";
         let experiment = Experiment::from_toml(text, "x").unwrap();
         let chosen = filter(&[experiment], &["block-*4k".to_owned()]).unwrap().remove(0);
-        let methods: Vec<String> = chosen.contests[0].methods.iter().map(ToString::to_string).collect();
+        let methods: Vec<String> = chosen.contests[0].methods().map(|method| method.to_string()).collect();
         assert_eq!(methods, ["compare/sync,block=4K"]);
     }
 
@@ -169,6 +150,6 @@ mod tests {
         let experiments = [experiment("read", "\"read/mmap\""), experiment("copy", "\"copy/sync\"")];
         let filtered = filter(&experiments, &["copy/*".to_owned()]).unwrap();
         assert_eq!(filtered.len(), 1);
-        assert_eq!(filtered[0].contests[0].methods[0].to_string(), "copy/sync,block=1M");
+        assert_eq!(filtered[0].contests[0].common.entries[0].name(), "copy/sync,block=1M");
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use seekless::method::{AccessPattern, Choice, did_you_mean, parse_size};
 use seekless::{Method, Operation};
-use seekless_record::{Cache, Command, Differ, Target};
+use seekless_record::{Cache, Command, Differ, Subject, Target};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -14,7 +14,7 @@ use super::command::{CommandText, commands};
 use super::error::nearest;
 use super::published::{ColumnText, PublishedText, column, published};
 use super::updates::{UpdatesText, updates};
-use super::{ContestPlan, Experiment, ExperimentError, Size, expand, layout};
+use super::{ContestPlan, Experiment, ExperimentError, Size, entry, expand, layout};
 use crate::kernel::Kernel;
 
 /// The largest file that is read; the largest built-in one has 3 KiB.
@@ -144,22 +144,30 @@ fn contest(text: &ContestText) -> Checked<ContestPlan> {
     let differs = differs(operation, &methods, text.differ.as_ref())?;
     let sustained = sustained(text.sustained.as_ref(), target, &methods, &commands)?;
     let caches = caches(operation, target, text.cache.as_ref())?;
+    let labels = labels(text);
+    let label = |choice: &Choice| labels.iter().find(|(known, _)| choice.method() == Some(known));
+    let methods = methods.into_iter().map(|choice| {
+        let label = label(&choice).map(|(_, label)| label.clone());
+        entry(choice.into(), label)
+    });
+    let commands = commands
+        .into_iter()
+        .map(|command| entry(Subject::Command(command), None));
+    let mut plan = ContestPlan::of(operation, Vec::new(), Size::Auto);
+    plan.common.entries = methods.chain(commands).collect();
+    plan.common.memory_bytes = layout::memory(&caches, text.memory.as_ref())?;
+    plan.common.updates = updates(operation, text.updates.as_ref())?;
+    plan.common.target = target;
+    plan.common.sustained = sustained;
+    plan.common.kernel = kernel(operation, text.kernel.as_ref())?.to_string();
+    plan.common.work_ns_per_kib = work(operation, text.work.as_ref())?;
     Ok(ContestPlan {
-        operation,
-        labels: labels(text),
-        methods,
-        commands,
         sizes: sizes(text.sizes.as_ref())?,
         layouts: layout::layouts(operation, text.layout.as_ref())?,
-        memory_bytes: layout::memory(&caches, text.memory.as_ref())?,
         caches,
         differs,
         read_ahead_kib: read_ahead_kib(text.read_ahead_kib.as_ref())?,
-        updates: updates(operation, text.updates.as_ref())?,
-        target,
-        sustained,
-        kernel: kernel(operation, text.kernel.as_ref())?,
-        work_ns_per_kib: work(operation, text.work.as_ref())?,
+        ..plan
     })
 }
 

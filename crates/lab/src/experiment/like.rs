@@ -1,9 +1,9 @@
 //! The experiments of a run, made of the run alone, so that the same is measured again.
 
 use seekless::method::Durability;
-use seekless_record::{Contest, Run, Subject};
+use seekless_record::{Contest, Run};
 
-use super::{ContestPlan, Experiment, ExperimentError, Size};
+use super::{ContestPlan, Experiment, ExperimentError, Size, entry};
 use crate::kernel::Kernel;
 use crate::layout::Layout;
 
@@ -13,22 +13,27 @@ impl Experiment {
     /// # Errors
     /// [`ExperimentError::NotInThisVersion`] where this version has no such method, kernel or layout.
     pub fn like(run: &Run) -> Result<Vec<Self>, ExperimentError> {
-        let mut alike: Vec<(Contest, ContestPlan)> = Vec::new();
+        let mut plans: Vec<ContestPlan> = Vec::new();
         for contest in &run.contests {
-            let description = described(contest);
-            let known = alike.iter().position(|(other, _)| *other == description);
-            let at = known.unwrap_or(alike.len());
-            if known.is_none() {
-                alike.push((description, plan(contest)?));
+            let common = common(contest);
+            let is_alike = |plan: &ContestPlan| {
+                let entries = Vec::new();
+                let known = plan.common.clone();
+                Contest { entries, ..known } == common
+            };
+            let at = plans.iter().position(is_alike).unwrap_or(plans.len());
+            if at == plans.len() {
+                plans.push(plan(contest, common)?);
             }
-            add_entries(&mut alike[at].1, contest)?;
+            add_entries(&mut plans[at], contest)?;
         }
         let mut experiments: Vec<Self> = Vec::new();
-        for (contest, plan) in alike {
-            match experiments.iter_mut().find(|found| found.name == contest.experiment) {
+        for plan in plans {
+            let name = &plan.common.experiment;
+            match experiments.iter_mut().find(|found| found.name == *name) {
                 Some(found) => found.contests.push(plan),
                 None => experiments.push(Self {
-                    name: contest.experiment,
+                    name: name.clone(),
                     about: format!("as in {}", run.id),
                     contests: vec![plan],
                     published: Vec::new(),
@@ -45,7 +50,7 @@ impl Experiment {
 }
 
 /// What contests of one plan have in common, on every storage: which methods are ranked apart is found out again.
-fn described(contest: &Contest) -> Contest {
+fn common(contest: &Contest) -> Contest {
     Contest {
         storage: 0,
         other_storage: None,
@@ -62,24 +67,20 @@ fn described(contest: &Contest) -> Contest {
     }
 }
 
-fn plan(contest: &Contest) -> Result<ContestPlan, ExperimentError> {
+fn plan(contest: &Contest, common: Contest) -> Result<ContestPlan, ExperimentError> {
     let unknown = |what: &str| ExperimentError::NotInThisVersion(what.to_owned());
     let layout = match &contest.layout {
         Some(text) => text.parse().map_err(|_| unknown(text))?,
         None => Layout::Dense,
     };
+    Kernel::named(&contest.kernel).ok_or_else(|| unknown(&contest.kernel))?;
     Ok(ContestPlan {
+        common,
+        sizes: vec![Size::Bytes(size(contest))],
         caches: vec![contest.cache],
         differs: vec![contest.differ],
         read_ahead_kib: vec![contest.read_ahead_kib],
-        updates: contest.updates,
         layouts: vec![layout],
-        memory_bytes: contest.memory_bytes,
-        target: contest.target,
-        sustained: contest.sustained,
-        kernel: Kernel::named(&contest.kernel).ok_or_else(|| unknown(&contest.kernel))?,
-        work_ns_per_kib: contest.work_ns_per_kib,
-        ..ContestPlan::of(contest.operation, Vec::new(), Size::Bytes(size(contest)))
     })
 }
 
@@ -94,26 +95,22 @@ fn size(contest: &Contest) -> u64 {
 
 /// Adds what a contest measured, each once.
 fn add_entries(plan: &mut ContestPlan, contest: &Contest) -> Result<(), ExperimentError> {
-    for entry in &contest.entries {
-        if let Subject::Command(command) = &entry.subject {
-            if !plan.commands.contains(command) {
-                plan.commands.push(command.clone());
-            }
-            continue;
+    for measured in &contest.entries {
+        let is_known = measured.choice().is_some() || measured.command().is_some();
+        if !is_known {
+            return Err(ExperimentError::NotInThisVersion(measured.name().into_owned()));
         }
-        let unknown = || ExperimentError::NotInThisVersion(entry.name().into_owned());
-        let choice = entry.choice().ok_or_else(unknown)?;
-        if plan.methods.contains(&choice) {
-            continue;
+        let entries = &mut plan.common.entries;
+        if entries.iter().all(|entry| entry.subject != measured.subject) {
+            entries.push(entry(measured.subject.clone(), measured.label.clone()));
         }
-        plan.methods.push(choice);
-        plan.labels.extend(choice.method().copied().zip(entry.label.clone()));
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use seekless_record::Subject;
     use seekless_results::simulation;
 
     use super::*;
@@ -136,7 +133,7 @@ mod tests {
         let experiments = Experiment::like(&run).unwrap();
         assert_eq!(experiments.len(), 1);
         let plans = &experiments[0].contests;
-        let methods: Vec<String> = plans[0].methods.iter().map(ToString::to_string).collect();
+        let methods: Vec<String> = plans[0].methods().map(|choice| choice.to_string()).collect();
         assert_eq!(methods[0], "copy/reflink");
         assert_eq!((methods.len(), plans.len()), (3, 2));
         assert_eq!(plans[1].sizes, [Size::Bytes(5 << 20)]);
@@ -147,7 +144,7 @@ mod tests {
         let mut run = simulation::run(&[("write/sync", 0.1)], 1);
         (run.contests[0].sustained, run.contests[0].files) = (true, 64);
         let plan = &Experiment::like(&run).unwrap()[0].contests[0];
-        assert!(plan.sustained);
+        assert!(plan.common.sustained);
         assert_eq!(plan.sizes, [Size::Bytes(4 << 30)]);
     }
 

@@ -22,9 +22,9 @@ pub use error::ExperimentError;
 use error::nearest;
 pub use filter::filter;
 pub use known::KNOWN;
-use seekless::method::{Choice, Durability};
-use seekless::{Method, Operation};
-use seekless_record::{Cache, Column, Command, Contest, Differ, Published, Target, UpdatePattern};
+use seekless::Operation;
+use seekless::method::Choice;
+use seekless_record::{Cache, Column, Contest, Differ, Entry, Published, Status, Subject};
 
 use crate::kernel::Kernel;
 pub use crate::layout::Layout;
@@ -45,18 +45,13 @@ pub struct Experiment {
 }
 
 /// Methods and commands to compare, under each of the sizes and cache states.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ContestPlan {
-    /// The operation.
-    pub operation: Operation,
-    /// The methods and plans, distinct, in the order of the file. They may differ in durability, and copies in whether they share
-    /// blocks; only equals are ranked together.
-    pub methods: Vec<Choice>,
-    /// The names under which documents published some of the methods, where the experiment gives them by these.
-    pub labels: Vec<(Method, String)>,
-    /// The external commands.
-    pub commands: Vec<Command>,
-    /// The file sizes.
+    /// What its contests have in common, with all entries, distinct, in the order of the file. They may differ in durability, and
+    /// copies in whether they share blocks; only equals are ranked together. The memory allowed is that of the cache state `over`,
+    /// half of the files where it is not given.
+    pub common: Contest,
+    /// The file sizes: of a sustained write, of all that is written.
     pub sizes: Vec<Size>,
     /// The states of the page cache.
     pub caches: Vec<Cache>,
@@ -64,66 +59,50 @@ pub struct ContestPlan {
     pub differs: Vec<Differ>,
     /// The device's read-ahead windows to set, in KiB; `None` leaves it as it is.
     pub read_ahead_kib: Vec<Option<u64>>,
-    /// The updates; `None` for other operations.
-    pub updates: Option<UpdatePattern>,
     /// How the files that are read are laid out. One with pieces has a size of its own.
     pub layouts: Vec<Layout>,
-    /// The memory allowed in the cache state `over`, page cache included; half of the files where it is not given.
-    pub memory_bytes: Option<u64>,
-    /// What a write or copy is made to.
-    pub target: Target,
-    /// Whether the sizes are what is written in all, in files one after the other, to see how long the device keeps its rate.
-    pub sustained: bool,
-    /// What is done with the bytes of a read; [`Kernel::None`] for other operations.
-    pub kernel: Kernel,
-    /// Extra work of the consumer or producer, in nanoseconds per KiB.
-    pub work_ns_per_kib: u64,
 }
 
 impl ContestPlan {
     /// Methods of an operation that move cold files of a size from start to end. The bytes of a read are counted.
     #[must_use]
     pub fn of(operation: Operation, methods: Vec<Choice>, size: Size) -> Self {
+        let kernel = if operation == Operation::Read {
+            Kernel::Count
+        } else {
+            Kernel::None
+        };
+        let entries = methods.into_iter().map(|choice| entry(choice.into(), None));
         Self {
-            operation,
-            methods,
-            labels: Vec::new(),
-            commands: Vec::new(),
+            common: Contest {
+                operation,
+                cache: Cache::None,
+                kernel: kernel.name().to_owned(),
+                entries: entries.collect(),
+                ..Contest::default()
+            },
             sizes: vec![size],
             caches: vec![Cache::Cold],
             differs: vec![Differ::None],
             read_ahead_kib: vec![None],
-            updates: None,
             layouts: vec![Layout::Dense],
-            memory_bytes: None,
-            target: Target::Fresh,
-            sustained: false,
-            kernel: if operation == Operation::Read {
-                Kernel::Count
-            } else {
-                Kernel::None
-            },
-            work_ns_per_kib: 0,
         }
     }
 
-    /// A contest of it with files of a size, so many of them in a trial. It has no entries, and nothing chosen of what a plan has
-    /// several of.
-    #[must_use]
-    pub fn contest(&self, (size_bytes, files): (u64, u32), durability: Durability) -> Contest {
-        Contest {
-            operation: self.operation,
-            size_bytes,
-            files,
-            cache: Cache::None,
-            target: self.target,
-            kernel: self.kernel.name().to_owned(),
-            work_ns_per_kib: self.work_ns_per_kib,
-            updates: self.updates,
-            sustained: self.sustained,
-            durability,
-            ..Contest::default()
-        }
+    /// The methods and plans among the entries.
+    pub fn methods(&self) -> impl Iterator<Item = Choice> {
+        self.common.entries.iter().filter_map(Entry::choice)
+    }
+}
+
+/// An entry of which nothing is measured yet.
+pub(crate) fn entry(subject: Subject, label: Option<String>) -> Entry {
+    Entry {
+        subject,
+        label,
+        status: Status::Measured,
+        summary: None,
+        standing: None,
     }
 }
 

@@ -14,10 +14,10 @@ use crate::experiment::{ContestPlan, Layout, Size};
 
 impl Runner<'_> {
     /// The sizes of each plan's files: those it names, and what the budget leaves for the one that the lab chooses.
-    pub(super) fn choose_sizes(&mut self, plans: &[(String, ContestPlan)], speeds: &Speeds) -> Vec<Vec<(Layout, u64)>> {
+    pub(super) fn choose_sizes(&mut self, plans: &[ContestPlan], speeds: &Speeds) -> Vec<Vec<(Layout, u64)>> {
         let mut fixed = Duration::ZERO;
         let mut open = 0;
-        for (_, plan) in plans {
+        for plan in plans {
             for cache in self.caches_of(plan) {
                 for (_, bytes) in laid_out(plan) {
                     match bytes {
@@ -30,15 +30,15 @@ impl Runner<'_> {
         let left = contending_time(self.bench.budget).saturating_sub(fixed);
         let share = self.bench.rounds.is_none().then(|| left / open.max(1));
         let mut sizes = Vec::new();
-        for (name, plan) in plans {
+        for plan in plans {
             let laid_out = laid_out(plan);
             let caches = self.caches_of(plan);
-            let (auto, choice) = if plan.sustained {
+            let (auto, choice) = if plan.common.sustained {
                 let (auto, most) = (choose_sustained(share, speeds), format_size(SUSTAINED_BYTES));
                 let why = format!("as the budget and a quarter of free space allow, up to {most}");
                 (auto, format!("writes at most {}, {why}", format_size(auto)))
             } else {
-                let known = known_size(self.bench, name, plan).filter(|bytes| (1..=speeds.limit_bytes).contains(bytes));
+                let known = known_size(self.bench, plan).filter(|bytes| (1..=speeds.limit_bytes).contains(bytes));
                 let auto = known.unwrap_or_else(|| choose_size(plan, &caches, share, speeds));
                 let why = match known {
                     Some(_) => "as in the first run on this storage, so that results can be combined",
@@ -47,7 +47,7 @@ impl Runner<'_> {
                 (auto, format!("files of {}, {why}", format_size(auto)))
             };
             if laid_out.iter().any(|(_, bytes)| bytes.is_none()) {
-                self.run.choices.push(format!("{name}: {choice}"));
+                self.run.choices.push(format!("{}: {choice}", plan.common.experiment));
             }
             let chosen = laid_out
                 .into_iter()
@@ -101,7 +101,7 @@ pub(super) fn laid_out(plan: &ContestPlan) -> Vec<(Layout, Option<u64>)> {
 }
 
 /// The size that the lab chose for a plan in the first of these runs that had no more time than this one.
-fn known_size(bench: &Bench, experiment: &str, plan: &ContestPlan) -> Option<u64> {
+fn known_size(bench: &Bench, plan: &ContestPlan) -> Option<u64> {
     let budget = bench.rounds.is_none().then_some(bench.budget.as_secs_f64());
     let had_no_more = |run: &&Run| match (run.budget_seconds, budget) {
         (Some(had), Some(has)) => had <= has,
@@ -111,8 +111,8 @@ fn known_size(bench: &Bench, experiment: &str, plan: &ContestPlan) -> Option<u64
     runs.sort_by(|one, other| one.started.cmp(&other.started));
     let mut contests = runs.into_iter().flat_map(|run| &run.contests);
     let is_of_plan = |contest: &&Contest| {
-        let is_same = contest.experiment == experiment && contest.operation == plan.operation;
-        contest.size_chosen && is_same && plan.target == contest.target
+        let of = |contest: &Contest| (contest.experiment.clone(), contest.operation, contest.target);
+        contest.size_chosen && of(contest) == of(&plan.common)
     };
     contests.find(is_of_plan).map(|contest| contest.size_bytes)
 }
@@ -125,7 +125,7 @@ pub(super) fn memory_for(plan: &ContestPlan, sizes: &[Size]) -> Option<u64> {
         ..plan.clone()
     };
     let (own, other) = (largest(plan)?, largest(&other)?);
-    let scaled = u128::from(plan.memory_bytes?) * u128::from(other) / u128::from(own);
+    let scaled = u128::from(plan.common.memory_bytes?) * u128::from(other) / u128::from(own);
     // In whole MiB, as people say it.
     Some((scaled as u64 >> 20 << 20).max(cgroup::LEAST_BYTES))
 }

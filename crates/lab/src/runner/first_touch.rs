@@ -191,9 +191,9 @@ pub(super) fn test_files(files: &[UserFile]) -> Vec<TestFile> {
 /// The entries of the only contest of reads.
 fn entries(bench: &Bench) -> Result<usize, BenchError> {
     let contests = bench.experiments.iter().flat_map(|experiment| &experiment.contests);
-    let mut reads = contests.filter(|plan| plan.operation == Operation::Read);
+    let mut reads = contests.filter(|plan| plan.common.operation == Operation::Read);
     match (reads.next(), reads.next()) {
-        (Some(plan), None) if plan.read_ahead_kib.len() == 1 => Ok(plan.methods.len() + plan.commands.len()),
+        (Some(plan), None) if plan.read_ahead_kib.len() == 1 => Ok(plan.common.entries.len()),
         (None, _) => Err(BenchError::NothingToRead),
         _ => Err(BenchError::SeveralContests),
     }

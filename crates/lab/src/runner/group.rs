@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seekless::Method;
 use seekless::method::{AccessPattern, Choice, Durability, Operation, format_size};
-use seekless_record::{Cache, Contest, Differ, Drop, Entry, RandomAccess, Status, Subject};
+use seekless_record::{Cache, Contest, Differ, Drop, Entry, RandomAccess, Status};
 use seekless_results::{Decider, Group, has_small_files, planned_trials};
 
 use super::files::{laid_out, memory_for};
@@ -38,16 +38,15 @@ impl Runner<'_> {
             self.run.choices.push(files.about.clone());
             self.places[0].first_touch = Some(files);
         }
-        let plans: Vec<(String, ContestPlan)> = self.plans();
+        let plans = self.plans();
         if plans.is_empty() {
             return Err(BenchError::NothingToRead);
         }
         let speeds = self.calibrate()?;
         let mut groups = Vec::new();
-        for ((experiment, plan), sizes) in plans.iter().zip(self.choose_sizes(&plans, &speeds)) {
+        for (plan, sizes) in plans.iter().zip(self.choose_sizes(&plans, &speeds)) {
             for (layout, bytes) in sizes {
-                for mut contest in self.contests(plan, &layout, bytes, &speeds) {
-                    contest.experiment.clone_from(experiment);
+                for contest in self.contests(plan, &layout, bytes, &speeds) {
                     let mut group = self.group(plan, &contest);
                     group.expected = self.expected(&group, &speeds, planned_trials(group.active(&self.run).len()));
                     groups.push(group);
@@ -90,7 +89,7 @@ impl Runner<'_> {
                             contest.files = files;
                         }
                         contest.memory_bytes = (cache == Cache::Over).then(|| {
-                            let allowed = plan.memory_bytes.unwrap_or(read_bytes(&contest) / 2);
+                            let allowed = plan.common.memory_bytes.unwrap_or(read_bytes(&contest) / 2);
                             allowed.max(LEAST_BYTES)
                         });
                         contest.cold_metadata =
@@ -104,21 +103,20 @@ impl Runner<'_> {
     }
 
     /// The contests asked for, with what the command line says instead.
-    fn plans(&self) -> Vec<(String, ContestPlan)> {
-        let all = self.bench.experiments.iter();
-        let all = all.flat_map(|experiment| {
-            experiment
-                .contests
-                .iter()
-                .map(|contest| (experiment.name.clone(), contest.clone()))
-        });
+    fn plans(&self) -> Vec<ContestPlan> {
         let is_only_read = self.places.iter().any(|place| place.scratch.is_none());
-        let readable = all.filter(|(_, plan)| !is_only_read || !needs_directory(plan.operation));
-        readable
-            .map(|(name, mut plan)| {
+        let mut plans = Vec::new();
+        for experiment in &self.bench.experiments {
+            for plan in &experiment.contests {
+                let operation = plan.common.operation;
+                if is_only_read && needs_directory(operation) {
+                    continue;
+                }
+                let mut plan = plan.clone();
+                plan.common.experiment.clone_from(&experiment.name);
                 if !self.bench.sizes.is_empty() {
                     let sizes: Vec<Size> = self.bench.sizes.iter().map(|&bytes| Size::Bytes(bytes)).collect();
-                    plan.memory_bytes = memory_for(&plan, &sizes);
+                    plan.common.memory_bytes = memory_for(&plan, &sizes);
                     plan.sizes = sizes;
                 }
                 if let Some(bytes) = self.places.iter().find_map(super::Place::given_bytes) {
@@ -126,12 +124,14 @@ impl Runner<'_> {
                     plan.layouts = vec![Layout::Dense];
                 }
                 // A copy looks at no bytes, and comparing is a method's own, so there is no work to make dearer.
-                if matches!(plan.operation, Operation::Read | Operation::Write) {
-                    plan.work_ns_per_kib = self.bench.work_ns_per_kib.unwrap_or(plan.work_ns_per_kib);
+                if matches!(operation, Operation::Read | Operation::Write) {
+                    let work = &mut plan.common.work_ns_per_kib;
+                    *work = self.bench.work_ns_per_kib.unwrap_or(*work);
                 }
-                (name, plan)
-            })
-            .collect()
+                plans.push(plan);
+            }
+        }
+        plans
     }
 
     /// The cache states of a plan; a write of a fresh file has none.
@@ -139,7 +139,7 @@ impl Runner<'_> {
         if self.bench.first_touch.is_some() {
             return vec![Cache::FirstTouch];
         }
-        if !self.bench.caches.is_empty() && plan.operation != Operation::Write {
+        if !self.bench.caches.is_empty() && plan.common.operation != Operation::Write {
             return self.bench.caches.clone();
         }
         // Where nothing can be cold, a plan of cold trials alone would measure nothing.
@@ -153,19 +153,24 @@ impl Runner<'_> {
     fn group(&mut self, plan: &ContestPlan, contest: &Contest) -> Group {
         let mut group = Group::default();
         group.round_limit = self.places[0].first_touch.as_ref().map(FirstTouch::rounds);
-        group.round_limit = group.round_limit.or(plan.sustained.then_some(1));
+        group.round_limit = group.round_limit.or(contest.sustained.then_some(1));
         let random = contest.random.map(|random| (random.block_bytes, random.depth));
-        let same = |choice: &&Choice| kind(choice) == (contest.durability, random);
+        let is_same =
+            |choice: Option<&Choice>| choice.is_none_or(|choice| kind(choice) == (contest.durability, random));
         let has_second = contest.operation == Operation::Compare && contest.differ != Differ::Itself;
         for storage in 0..self.measured_places() {
             let mut entries = Vec::new();
-            for choice in plan.methods.iter().filter(same) {
-                let refused = self.refuses(Some(choice), storage, contest);
-                entries.push(entry(Subject::from(*choice), label(plan, choice), refused));
-            }
-            for command in &plan.commands {
-                let refused = refuses_command(contest).or_else(|| self.refuses(None, storage, contest));
-                entries.push(entry(Subject::Command(command.clone()), None, refused));
+            for entry in &plan.common.entries {
+                let choice = entry.choice();
+                if !is_same(choice.as_ref()) {
+                    continue;
+                }
+                let refused = refuses_command(contest).filter(|_| choice.is_none());
+                let refused = refused.or_else(|| self.refuses(choice.as_ref(), storage, contest));
+                entries.push(Entry {
+                    status: refused.map_or(Status::Measured, Status::Unavailable),
+                    ..entry.clone()
+                });
             }
             group.contests.push(self.run.contests.len());
             self.run.contests.push(Contest {
@@ -229,24 +234,6 @@ fn read_bytes(contest: &Contest) -> u64 {
     contest.size_bytes * u64::from(contest.files) * if has_second { 2 } else { 1 }
 }
 
-fn entry(subject: Subject, label: Option<String>, refused: Option<String>) -> Entry {
-    Entry {
-        subject,
-        label,
-        status: refused.map_or(Status::Measured, Status::Unavailable),
-        summary: None,
-        standing: None,
-    }
-}
-
-/// The name under which a plan's method was published.
-fn label(plan: &ContestPlan, choice: &Choice) -> Option<String> {
-    let mut labels = plan.labels.iter();
-    labels
-        .find(|(known, _)| choice.method() == Some(known))
-        .map(|(_, label)| label.clone())
-}
-
 /// Why a command cannot be ranked with the methods of a contest: it would do less.
 fn refuses_command(contest: &Contest) -> Option<String> {
     let why = if contest.random.is_some() {
@@ -273,7 +260,7 @@ fn kind(choice: &Choice) -> Kind {
 
 /// The kinds among a plan's methods, each once: from the start of the files first, then by durability.
 fn kinds(plan: &ContestPlan) -> Vec<Kind> {
-    let mut kinds: Vec<Kind> = plan.methods.iter().map(kind).collect();
+    let mut kinds: Vec<Kind> = plan.methods().map(|choice| kind(&choice)).collect();
     if kinds.is_empty() {
         kinds.push((Durability::None, None));
     }

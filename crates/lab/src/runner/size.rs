@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use seekless::facts::Seeks;
-use seekless::method::{Choice, Durability, Operation};
-use seekless::{Method, Reader, cache, plan};
+use seekless::method::{Durability, Operation};
+use seekless::{Reader, cache, plan};
 use seekless_record::{Cache, Contest};
 use seekless_results::planned_trials;
 
@@ -43,12 +43,15 @@ const CALIBRATION_BYTES: u64 = 32 << 20;
 
 /// The time that a group is expected to take: the contest of one size and cache state.
 pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {
-    let trials = if plan.sustained {
+    let trials = if plan.common.sustained {
         1
     } else {
-        planned_trials(plan.methods.len() + plan.commands.len())
+        planned_trials(plan.common.entries.len())
     };
-    let durability = plan.methods.first().map_or(Durability::None, Choice::durability);
+    let durability = plan
+        .methods()
+        .next()
+        .map_or(Durability::None, |choice| choice.durability());
     let contest = Contest {
         cache,
         ..contest_of(plan, bytes, durability)
@@ -58,12 +61,18 @@ pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &
 
 /// The contest of a plan with files of a size, its other choices not made yet.
 pub(super) fn contest_of(plan: &ContestPlan, bytes: u64, durability: Durability) -> Contest {
-    let files = if plan.sustained {
+    let (size_bytes, files) = if plan.common.sustained {
         sustained_files(bytes)
     } else {
         (bytes, files_per_trial(plan, durability, bytes))
     };
-    plan.contest(files, durability)
+    Contest {
+        size_bytes,
+        files,
+        durability,
+        entries: Vec::new(),
+        ..plan.common.clone()
+    }
 }
 
 /// What an update costs on the mean of methods that write each by itself and such that do not.
@@ -203,10 +212,10 @@ pub(super) fn files_per_trial(plan: &ContestPlan, durability: Durability, bytes:
 
 /// The calls with which the slowest method of a plan may wait for the device; `None` where one waits at the end at most.
 fn waits_per_file(plan: &ContestPlan, durability: Durability, bytes: u64) -> Option<u64> {
-    if let Some(updates) = &plan.updates {
+    if let Some(updates) = &plan.common.updates {
         return Some(updates::count(updates, bytes));
     }
-    let options = plan.methods.iter().filter_map(Choice::method).map(Method::options);
+    let options = plan.methods().filter_map(|choice| Some(*choice.method()?.options()));
     let through =
         options.filter(|options| options.durability() == durability && durability == Durability::WriteThrough);
     through
@@ -296,6 +305,8 @@ impl Runner<'_> {
 
 #[cfg(test)]
 mod tests {
+    use seekless::Method;
+
     use super::*;
 
     fn plan() -> ContestPlan {

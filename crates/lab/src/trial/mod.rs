@@ -15,7 +15,6 @@ mod update;
 
 use std::ffi::OsString;
 
-use seekless::method::Choice;
 use seekless::{Method, Visits};
 use seekless_record::{Contest, Entry, Status, Trial};
 use serde::{Deserialize, Serialize};
@@ -56,18 +55,10 @@ impl Spec {
     /// A method that moves one file from its start to its end, into a fresh file where it writes one.
     #[must_use]
     pub fn of(method: Method, kernel: Kernel, job: Job) -> Self {
-        let plan = ContestPlan {
-            kernel,
-            ..ContestPlan::of(method.operation(), Vec::new(), Size::Auto)
-        };
-        let mut contest = plan.contest((job.bytes, 1), method.options().durability());
-        contest.entries.push(Entry {
-            subject: Choice::from(method).into(),
-            label: None,
-            status: Status::Measured,
-            summary: None,
-            standing: None,
-        });
+        let mut contest = ContestPlan::of(method.operation(), vec![method.into()], Size::Auto).common;
+        contest.kernel = kernel.to_string();
+        (contest.size_bytes, contest.files) = (job.bytes, 1);
+        contest.durability = method.options().durability();
         Self {
             contest: Some(contest),
             jobs: vec![job],

@@ -1,7 +1,7 @@
 //! A long run of the methods of 2014 that nobody measured: its seconds come from a simple model of a disk and of noise.
 
 use anyhow::{Context, Result};
-use seekless::method::{CachePolicy, Choice, Durability};
+use seekless::method::{CachePolicy, Durability};
 use seekless::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_record::{
@@ -39,7 +39,7 @@ pub fn methods_2014() -> Result<Run> {
 
 fn measure(run: &mut Run, plan: &ContestPlan, bytes: u64, cache: Cache, random: &mut fastrand::Rng) {
     let index = run.contests.len();
-    let methods: Vec<&Method> = plan.methods.iter().filter_map(Choice::method).collect();
+    let methods: Vec<Method> = plan.methods().filter_map(|choice| choice.method().copied()).collect();
     let seconds: Vec<f64> = methods.iter().map(|method| seconds_of(method, bytes)).collect();
     let best = seconds.iter().copied().fold(f64::MAX, f64::min);
     let status = |seconds: f64| {
@@ -72,11 +72,11 @@ fn measure(run: &mut Run, plan: &ContestPlan, bytes: u64, cache: Cache, random: 
     }
     run.contests.push(Contest {
         experiment: "methods-2014".to_owned(),
-        operation: plan.operation,
+        operation: plan.common.operation,
         cache,
-        target: plan.target,
-        kernel: plan.kernel.name().to_owned(),
-        durability: if plan.operation == Operation::Read {
+        target: plan.common.target,
+        kernel: plan.common.kernel.clone(),
+        durability: if plan.common.operation == Operation::Read {
             Durability::None
         } else {
             Durability::Fsync

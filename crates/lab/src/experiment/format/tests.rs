@@ -14,6 +14,12 @@ fn refused(text: &str) -> String {
     parse(text, "x.toml").expect_err(text).to_string()
 }
 
+/// One of the commands of a contest.
+fn command(contest: &ContestPlan, index: usize) -> &Command {
+    let mut commands = contest.common.entries.iter().filter_map(|entry| entry.command());
+    commands.nth(index).expect("a command")
+}
+
 /// A contest with these lines, from line 4 on.
 fn with(lines: &str) -> String {
     format!("name = \"x\"\nabout = \"\"\n[[contest]]\n{lines}\n")
@@ -27,13 +33,13 @@ fn what_is_left_out_has_its_default() {
         ([Cache::Cold].as_slice(), [Size::Auto].as_slice())
     );
     assert_eq!(
-        (read.kernel, read.work_ns_per_kib, read.target),
-        (Kernel::Count, 0, Target::Fresh)
+        (&*read.common.kernel, read.common.work_ns_per_kib, read.common.target),
+        ("count", 0, Target::Fresh)
     );
     let write = &parsed(&with("operation = \"write\"\nmethods = [\"write/sync\"]")).contests[0];
     assert_eq!(
-        (write.caches.as_slice(), write.kernel),
-        ([Cache::None].as_slice(), Kernel::None)
+        (write.caches.as_slice(), &*write.common.kernel),
+        ([Cache::None].as_slice(), "none")
     );
 }
 
@@ -44,7 +50,11 @@ fn a_sustained_write_has_one_method_and_nothing_beside() {
             "operation = \"write\"\nsustained = true\nmethods = [{methods}]\n{rest}"
         ))
     };
-    assert!(parsed(&write("\"write/sync,direct,fsync\"", "")).contests[0].sustained);
+    assert!(
+        parsed(&write("\"write/sync,direct,fsync\"", "")).contests[0]
+            .common
+            .sustained
+    );
     let command = "[[contest.command]]\nname = \"dd\"\nargv = [\"dd\", \"of={target}\"]";
     for (methods, rest) in [
         ("\"write/sync\", \"write/mmap\"", ""),
@@ -72,11 +82,14 @@ name = "cp"
 argv = ["cp", "{file}", "{target}"]"#,
     );
     let contest = &parsed(&text).contests[0];
-    let methods: Vec<String> = contest.methods.iter().map(ToString::to_string).collect();
+    let methods: Vec<String> = contest.methods().map(|method| method.to_string()).collect();
     assert_eq!(methods, ["copy/sync,block=4K", "copy/sync,block=1M", "copy/sendfile"]);
     assert_eq!(contest.sizes, [Size::Bytes(8 << 20), Size::Auto]);
     assert_eq!(contest.caches, [Cache::Warm, Cache::Over, Cache::Cold]);
-    assert_eq!((contest.target, contest.commands[0].argv.len()), (Target::Overwrite, 3));
+    assert_eq!(
+        (contest.common.target, command(contest, 0).argv.len()),
+        (Target::Overwrite, 3)
+    );
 }
 
 #[test]
@@ -160,9 +173,10 @@ exit-code = "success""#,
     let contest = &parsed(&text).contests[0];
     assert_eq!(contest.differs, [Differ::None, Differ::Last]);
     assert_eq!(contest.read_ahead_kib, [Some(0), Some(128)]);
-    assert_eq!(contest.commands[0].exit_code, ExitCode::Verdict);
-    assert_eq!(contest.commands[1].exit_code, ExitCode::Success);
-    let labels: Vec<&str> = contest.labels.iter().map(|(_, label)| label.as_str()).collect();
+    assert_eq!(command(contest, 0).exit_code, ExitCode::Verdict);
+    assert_eq!(command(contest, 1).exit_code, ExitCode::Success);
+    let labels = contest.common.entries.iter().filter_map(|entry| entry.label.as_deref());
+    let labels: Vec<&str> = labels.collect();
     assert_eq!(labels, ["simple-compare"]);
 }
 
@@ -198,20 +212,24 @@ fn an_update_says_what_it_changes() {
         parse(&with(&lines), "x.toml").map(|experiment| experiment.contests[0].clone())
     };
     let usual = update("").unwrap();
-    assert_eq!((usual.caches, usual.target), (vec![Cache::Warm], Target::Overwrite));
-    let pattern = usual.updates.unwrap();
+    assert_eq!(
+        (usual.caches, usual.common.target),
+        (vec![Cache::Warm], Target::Overwrite)
+    );
+    let pattern = usual.common.updates.unwrap();
     assert_eq!(
         (pattern.bytes, pattern.every_bytes, pattern.draw.name()),
         (4, 400, "ascending")
     );
     let given = update("updates = { bytes = 8, every = 8, draw = \"repeating\" }")
         .unwrap()
+        .common
         .updates;
     assert_eq!(
         given.map(|given| (given.every_bytes, given.draw.name())),
         Some((8, "repeating"))
     );
-    let long = update("updates = { bytes = 4096 }").unwrap().updates;
+    let long = update("updates = { bytes = 4096 }").unwrap().common.updates;
     assert_eq!(
         long.map(|long| long.every_bytes),
         Some(4096),
@@ -277,7 +295,7 @@ fn a_contest_says_how_its_files_are_laid_out_and_how_much_memory_they_may_take()
     let contest = &parsed(&with(&text)).contests[0];
     let layouts: Vec<String> = contest.layouts.iter().map(ToString::to_string).collect();
     assert_eq!(layouts, ["dense", "2 x (4K hole, 4K data)"]);
-    assert_eq!(contest.memory_bytes, Some(512 << 20));
+    assert_eq!(contest.common.memory_bytes, Some(512 << 20));
     assert_eq!(parsed(&with(read)).contests[0].layouts, [Layout::Dense]);
     let refused = |lines: &str| refused(&with(&format!("{read}{lines}")));
     assert!(refused("layout = [\"4K gap\"]").contains("x.toml:6:11: `4K gap`"));
