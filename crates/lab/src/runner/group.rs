@@ -11,7 +11,7 @@ use super::files::{laid_out, memory_for};
 use super::first_touch::FirstTouch;
 use super::place::layout_of;
 use super::size::{Speeds, contest_of, requests, trial_cost};
-use super::{BenchError, Runner, needs_directory};
+use super::{BenchError, Runner};
 use crate::cgroup::LEAST_BYTES;
 use crate::experiment::{ContestPlan, Layout, Size};
 use crate::read_ahead::ReadAhead;
@@ -109,7 +109,7 @@ impl Runner<'_> {
         for experiment in &self.bench.experiments {
             for plan in &experiment.contests {
                 let operation = plan.common.operation;
-                if is_only_read && needs_directory(operation) {
+                if is_only_read && operation != Operation::Read {
                     continue;
                 }
                 let mut plan = plan.clone();

@@ -17,7 +17,6 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use seekless::method::Operation;
 use seekless_record::{Cache, Drop, Ended, NoiseFloor, Phase, Revision, Run};
 use seekless_results::{Decider, Next, conclude_now, other_io, warnings};
 
@@ -466,9 +465,4 @@ fn new_run(bench: &Bench, places: &[Place]) -> Run {
             .collect(),
         ..Run::default()
     }
-}
-
-/// Whether an operation needs more than a file to read.
-fn needs_directory(operation: Operation) -> bool {
-    operation != Operation::Read
 }

@@ -37,13 +37,6 @@ pub(super) enum Role {
     Overwritten(u64),
 }
 
-impl Role {
-    /// Whether trials write over them.
-    pub fn is_overwritten(self) -> bool {
-        matches!(self, Self::Overwritten(_))
-    }
-}
-
 impl TestFiles {
     /// The files that a contest needs before its trials, and the storage of each kind. What is updated or written from its start to
     /// its end is made for each trial.

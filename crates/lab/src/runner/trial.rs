@@ -186,7 +186,8 @@ impl Runner<'_> {
 
     /// Notes what a trial wrote at random places; where that is not known, the files are made anew.
     fn note_written(&mut self, contest: &Contest, files: &Files, was_measured: bool) {
-        for (storage, overwritten) in TestFiles::of(contest).filter(|(_, files)| files.role.is_overwritten()) {
+        let is_overwritten = |files: &TestFiles| matches!(files.role, Role::Overwritten(_));
+        for (storage, overwritten) in TestFiles::of(contest).filter(|(_, files)| is_overwritten(files)) {
             let place = &mut self.places[storage];
             match place.files(&overwritten, self.bench.seed) {
                 Ok(held) if was_measured => {

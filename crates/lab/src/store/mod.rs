@@ -74,14 +74,8 @@ impl Store {
 
     /// The file for what is said by a process that measures in the background. Its directory is made.
     pub fn log_path(&self) -> Result<PathBuf, StoreError> {
-        self.make_directory()?;
+        make_directory(&self.directory)?;
         Ok(self.directory.join("sittings.log"))
-    }
-
-    fn make_directory(&self) -> Result<(), StoreError> {
-        // A data directory is its user's alone (XDG Base Directory Specification).
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
-        made.map_err(system(&self.directory, "making the directory"))
     }
 
     /// Saves a run of one's own, and gives its file.
@@ -300,6 +294,12 @@ fn kept(path: PathBuf, origin: Origin, bytes: u64) -> Document {
     }
 }
 
+fn make_directory(directory: &Path) -> Result<(), StoreError> {
+    // A data directory is its user's alone (XDG Base Directory Specification).
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(system(directory, "making the directory"))
+}
+
 /// The name of a run's file, without what a file's name cannot have: a run may come from a stranger, and many experiments
 /// make a name longer than file systems take.
 fn file_name(id: &str) -> String {
@@ -320,9 +320,7 @@ fn file_name(id: &str) -> String {
 
 /// Writes a document to a file of this name, or of the name with a number where that is taken: beside it, synced, renamed.
 fn write_new(directory: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreError> {
-    // A data directory is its user's alone (XDG Base Directory Specification).
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(system(directory, "making the directory"))?;
+    make_directory(directory)?;
     let text = document(directory, run)?;
     let mut beside = tempfile::Builder::new()
         .prefix(".seekless-")

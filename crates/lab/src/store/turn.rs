@@ -3,7 +3,7 @@
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 
-use super::{Store, StoreError, system};
+use super::{Store, StoreError, make_directory, system};
 
 /// Held while a bench measures: a lock on a file in the store's directory. The kernel releases it with its process.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct Measuring(pub Option<u32>);
 impl Store {
     /// Takes the lock for measuring, or tells who has it.
     pub fn try_measuring(&self) -> Result<Result<MeasuringLock, Measuring>, StoreError> {
-        self.make_directory()?;
+        make_directory(&self.directory)?;
         let path = self.directory.join("measuring.lock");
         let mut open = File::options();
         let opened = open.read(true).write(true).create(true).truncate(false).open(&path);

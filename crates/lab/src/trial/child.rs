@@ -106,14 +106,8 @@ fn status_of(error: &TrialError) -> Status {
 enum Prepared<'a> {
     Update(Box<Updating>),
     Other(Work<'a>),
-    /// It is planned when the files are in their cache state, and then prepared.
-    Planned(&'a Contest, Plan, Option<(Work<'a>, Planned)>),
-}
-
-/// What was planned.
-struct Planned {
-    method: Method,
-    predicted_seconds: f64,
+    /// It is planned when the files are in their cache state, and then prepared: what was planned, and the seconds predicted.
+    Planned(&'a Contest, Plan, Option<(Work<'a>, Method, f64)>),
 }
 
 /// What is done with the files of a job: with blocks of them, where some were drawn.
@@ -270,8 +264,8 @@ impl<'a> Prepared<'a> {
                 }
             }
             Self::Planned(contest, plan, planned) => {
-                let found = planned_for(spec, *plan)?;
-                *planned = Some((prepare_method(spec, contest, &found.method)?, found));
+                let (method, predicted_seconds) = planned_for(spec, *plan)?;
+                *planned = Some((prepare_method(spec, contest, &method)?, method, predicted_seconds));
             }
             Self::Other(_) => return Ok(Duration::ZERO),
         }
@@ -282,9 +276,7 @@ impl<'a> Prepared<'a> {
     fn planned(&self) -> (Option<String>, Option<f64>) {
         match self {
             Self::Update(updating) => updating.planned(),
-            Self::Planned(.., Some((_, planned))) => {
-                (Some(planned.method.to_string()), Some(planned.predicted_seconds))
-            }
+            Self::Planned(.., Some((_, method, predicted))) => (Some(method.to_string()), Some(*predicted)),
             Self::Planned(.., None) | Self::Other(_) => (None, None),
         }
     }
@@ -303,7 +295,7 @@ impl<'a> Prepared<'a> {
             let start = Instant::now();
             let transfer = match self {
                 Self::Update(updating) => updating.run(job)?,
-                Self::Other(run) | Self::Planned(.., Some((run, _))) => run(job, visits.get(index), &mut done)?,
+                Self::Other(run) | Self::Planned(.., Some((run, ..))) => run(job, visits.get(index), &mut done)?,
                 Self::Planned(.., None) => return Err(io::Error::other("nothing was planned").into()),
             };
             done.transfer.bytes += transfer.bytes;
@@ -319,7 +311,7 @@ impl<'a> Prepared<'a> {
 }
 
 /// The plan for the files of a trial, which are alike: for the first of them, and its time as often as there are.
-fn planned_for(spec: &Spec, plan: Plan) -> Result<Planned, TrialError> {
+fn planned_for(spec: &Spec, plan: Plan) -> Result<(Method, f64), TrialError> {
     let nothing = io::Error::other("there are no files to plan for");
     let job = spec.jobs.first().ok_or(nothing)?;
     let [source, other, target] = [&job.source, &job.other, &job.target].map(Path::new);
@@ -331,10 +323,8 @@ fn planned_for(spec: &Spec, plan: Plan) -> Result<Planned, TrialError> {
             Comparer::plan(&Part::whole(source), &Part::whole(other), job.bytes, true)?
         }
     };
-    Ok(Planned {
-        method: found.method,
-        predicted_seconds: found.predicted.value.as_secs_f64() * spec.jobs.len() as f64,
-    })
+    let predicted_seconds = found.predicted.value.as_secs_f64() * spec.jobs.len() as f64;
+    Ok((found.method, predicted_seconds))
 }
 
 /// Whether a sustained write ends before this job: files so far took these seconds each, and all of them `elapsed`.
