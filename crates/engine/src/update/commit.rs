@@ -25,9 +25,9 @@ use seekless_method::{Choice, Durability, Method, Operation, UpdateOrder};
 
 /// How updates are brought into a file: by a method, or by the one that a planner chooses.
 #[derive(Clone, Copy, Debug)]
-pub struct Commit<By = Choice> {
+pub struct Commit {
     /// The method, or the plan.
-    pub method: By,
+    pub method: Choice,
     /// What becomes of the file when it ends early.
     pub safety: Safety,
     /// Whether updates may make the file longer.
@@ -86,25 +86,7 @@ pub fn commit(path: &Path, updates: &Updates, commit: &Commit) -> Result<Updated
 #[doc(hidden)]
 pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
     let place = &Place::of(path)?;
-    let by = |method: Method| {
-        let Commit {
-            safety,
-            grows,
-            is_unsafe,
-            ..
-        } = *commit;
-        commit_by(
-            place,
-            updates,
-            &Commit {
-                method,
-                safety,
-                grows,
-                is_unsafe,
-            },
-            watch,
-        )
-    };
+    let by = |method: Method| commit_by(place, updates, &method, commit, watch);
     let plan = match commit.method {
         Choice::Method(method) => return by(method),
         Choice::Plan(plan) if plan.operation == Operation::Update => plan,
@@ -126,14 +108,14 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     }
 }
 
-fn commit_by(place: &Place, updates: &Updates, commit: &Commit<Method>, watch: &dyn Watch) -> Result<Updated> {
-    let order = commit.method.options().update_order();
+fn commit_by(place: &Place, updates: &Updates, method: &Method, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
+    let order = method.options().update_order();
     if order == UpdateOrder::AsGiven && updates.spilled_bytes().is_some() {
-        return Err(place.failed(UpdateErrorKind::NeedsMemory(commit.method)));
+        return Err(place.failed(UpdateErrorKind::NeedsMemory(*method)));
     }
     match commit.safety {
-        Safety::Replace => replace::replace(place, updates, commit, watch),
-        Safety::InPlace | Safety::Journal => in_place(place, updates, commit, None, watch),
+        Safety::Replace => replace::replace(place, updates, method, commit, watch),
+        Safety::InPlace | Safety::Journal => in_place(place, updates, method, commit, None, watch),
     }
 }
 
@@ -141,17 +123,17 @@ fn commit_by(place: &Place, updates: &Updates, commit: &Commit<Method>, watch: &
 pub(super) fn in_place(
     place: &Place,
     updates: &Updates,
-    commit: &Commit<Method>,
+    method: &Method,
+    commit: &Commit,
     prepared: Option<&mut Updater>,
     watch: &dyn Watch,
 ) -> Result<Updated> {
-    let method = &commit.method;
     refuse_second(place)?;
     let opened = Side::open_by(&place.path, method, Access::Overwrite, |how| place.open_as(how));
     let mut side = opened.map_err(|error| with_protection(place, error))?;
     lock(&side.file, place)?;
     journal::refuse_left(place)?;
-    let others = keep_others_out(&side, commit)?;
+    let others = keep_others_out(&side, method, commit)?;
     // Behind the lease: others may have appended before it was granted.
     let bytes_before = side.metadata()?.len();
     if !commit.grows {
@@ -179,13 +161,11 @@ pub(super) fn in_place(
         ..written(&side, updates, &going)
     };
     match (result, journal) {
-        (Ok(fsync), None) => {
-            place.require_is(&side.metadata()?)?;
-            Ok(Updated { fsync, ..done })
-        }
-        (Ok(fsync), Some(journal)) => {
-            let left = |error| place.failed(UpdateErrorKind::JournalLeft(Box::new(error)));
-            journal.remove(watch).map_err(left)?;
+        (Ok(fsync), journal) => {
+            if let Some(journal) = journal {
+                let left = |error| place.failed(UpdateErrorKind::JournalLeft(Box::new(error)));
+                journal.remove(watch).map_err(left)?;
+            }
             place.require_is(&side.metadata()?)?;
             Ok(Updated { fsync, ..done })
         }
@@ -232,7 +212,7 @@ pub(super) fn fill(
     if side.bytes > going.bytes_before {
         extend(side, going)?;
     }
-    updates.each_window(|window| mechanism.update(&Target::new(side, window, going)))
+    updates.each_window(|window| mechanism.update(&Target { side, window, going }))
 }
 
 /// Gives a file that is filled the durability of its method, or more where it must be on the device; the time that the
@@ -287,13 +267,12 @@ pub(super) fn lock(file: &File, place: &Place) -> Result<()> {
     if !files::lock(file, LINGERING).map_err(|error| place.system("locking it", error))? {
         return Err(running(place));
     }
-    let found = file.metadata().map_err(|error| place.system("looking at it", error))?;
-    place.require_is(&found)
+    place.require_is(&place.metadata(file)?)
 }
 
 /// Keeps others out where bytes between updates are written back.
-fn keep_others_out(side: &Side<'_>, commit: &Commit<Method>) -> Result<Others> {
-    let fills_gaps = commit.method.options().update_order().fills_gaps() || side.alignment > 1;
+fn keep_others_out(side: &Side<'_>, method: &Method, commit: &Commit) -> Result<Others> {
+    let fills_gaps = method.options().update_order().fills_gaps() || side.alignment > 1;
     if !fills_gaps {
         return Ok(Others::Anybody);
     }

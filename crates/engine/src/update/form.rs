@@ -25,41 +25,43 @@ pub(super) struct Header {
 }
 
 impl Header {
-    fn to_bytes(self) -> [u8; HEADER_BYTES] {
-        let mut bytes = Vec::with_capacity(HEADER_BYTES);
-        bytes.extend_from_slice(MAGIC);
+    fn to_bytes(self) -> Vec<u8> {
+        let (seconds, nanoseconds) = self.modified;
+        let numbers = [
+            self.inode,
+            seconds.cast_unsigned(),
+            nanoseconds.cast_unsigned(),
+            self.bytes_before,
+            self.bytes_after,
+            self.links,
+        ];
+        let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&self.inode.to_le_bytes());
-        bytes.extend_from_slice(&self.modified.0.to_le_bytes());
-        bytes.extend_from_slice(&self.modified.1.to_le_bytes());
-        bytes.extend_from_slice(&self.bytes_before.to_le_bytes());
-        bytes.extend_from_slice(&self.bytes_after.to_le_bytes());
-        bytes.extend_from_slice(&self.links.to_le_bytes());
+        bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
         let sum = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&sum.to_le_bytes());
-        let mut header = [0; HEADER_BYTES];
-        header.copy_from_slice(&bytes);
-        header
+        bytes
     }
 
     fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> io::Result<Self> {
-        let number = |at: usize| u64::from_le_bytes(array(&bytes[at..at + 8]));
-        let short = |at: usize| u32::from_le_bytes(array(&bytes[at..at + 4]));
-        if &bytes[..8] != MAGIC {
+        let (summed, sum) = bytes.split_last_chunk().unwrap_or((&[], &[0; 4]));
+        let mut rest = &bytes[..];
+        if take(&mut rest) != Some(*MAGIC) {
             return Err(damaged("is no journal of seekless"));
         }
-        if short(8) != VERSION {
+        if take(&mut rest) != Some(VERSION.to_le_bytes()) {
             return Err(damaged("was written by another version of seekless"));
         }
-        if !is_intact(&bytes[..HEADER_BYTES - 4], short(HEADER_BYTES - 4)) {
+        if !is_intact(summed, u32::from_le_bytes(*sum)) {
             return Err(damaged("has a damaged header"));
         }
+        let mut number = || take(&mut rest).map_or(0, u64::from_le_bytes);
         Ok(Self {
-            inode: number(12),
-            modified: (number(20).cast_signed(), number(28).cast_signed()),
-            bytes_before: number(36),
-            bytes_after: number(44),
-            links: number(52),
+            inode: number(),
+            modified: (number().cast_signed(), number().cast_signed()),
+            bytes_before: number(),
+            bytes_after: number(),
+            links: number(),
         })
     }
 }
@@ -198,7 +200,7 @@ impl<R: io::Read> Read<R> {
         Ok((header, read))
     }
 
-    fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+    fn read<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.from.read_exact(&mut bytes)?;
         self.sum.update(&bytes);
@@ -210,41 +212,23 @@ impl<R: io::Read> Read<R> {
         if self.at == self.frame.len() && !self.next_frame()? {
             return Ok(None);
         }
-        let rest = &self.frame[self.at..];
-        let (Some(offset), Some(length)) = (rest.get(..8), rest.get(8..12)) else {
-            return Err(damaged("has a damaged record"));
-        };
-        let (offset, length) = (
-            u64::from_le_bytes(array(offset)),
-            u32::from_le_bytes(array(length)) as usize,
-        );
-        let (bytes, before) = (rest.get(12..12 + length), rest.get(12 + length..12 + 2 * length));
-        let (Some(bytes), Some(before)) = (bytes, before) else {
-            return Err(damaged("has a damaged record"));
-        };
-        self.at += 12 + 2 * length;
+        let mut rest = &self.frame[self.at..];
+        let record = take_record(&mut rest).ok_or_else(|| damaged("has a damaged record"))?;
+        self.at = self.frame.len() - rest.len();
         self.records += 1;
-        Ok(Some(Record {
-            offset,
-            bytes: bytes.to_vec(),
-            before: before.to_vec(),
-        }))
+        Ok(Some(record))
     }
 
     fn next_frame(&mut self) -> io::Result<bool> {
-        let length = u32::from_le_bytes(self.take()?) as usize;
+        let length = u32::from_le_bytes(self.read()?) as usize;
         if length == 0 {
-            let records = u64::from_le_bytes(self.take()?);
+            let records = u64::from_le_bytes(self.read()?);
             let expected = self.sum.clone().finalize();
-            let is_intact = u32::from_le_bytes(self.take()?) == expected || cfg!(fuzzing);
+            let is_intact = u32::from_le_bytes(self.read()?) == expected || cfg!(fuzzing);
             let is_whole = is_intact && records == self.records;
-            return if is_whole {
-                Ok(false)
-            } else {
-                Err(damaged("has a damaged end"))
-            };
+            return is_whole.then_some(false).ok_or_else(|| damaged("has a damaged end"));
         }
-        let sum = u32::from_le_bytes(self.take()?);
+        let sum = u32::from_le_bytes(self.read()?);
         if length > FRAME_BYTES_MAX {
             return Err(damaged("has a damaged frame"));
         }
@@ -279,10 +263,24 @@ fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let mut array = [0; N];
-    array.copy_from_slice(bytes);
-    array
+/// Takes so many bytes from the front.
+fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = from.split_first_chunk()?;
+    *from = rest;
+    Some(*taken)
+}
+
+fn take_record(from: &mut &[u8]) -> Option<Record> {
+    let offset = u64::from_le_bytes(take(from)?);
+    let length = u32::from_le_bytes(take(from)?) as usize;
+    let (bytes, rest) = from.split_at_checked(length)?;
+    let (before, rest) = rest.split_at_checked(length)?;
+    *from = rest;
+    Some(Record {
+        offset,
+        bytes: bytes.to_vec(),
+        before: before.to_vec(),
+    })
 }
 
 #[cfg(test)]

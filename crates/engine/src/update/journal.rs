@@ -24,7 +24,7 @@ use super::writes::{Layout, Writes};
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
 use crate::files::read_full;
 use crate::transfer::Side;
-use seekless_method::{Method, UpdateOrder};
+use seekless_method::UpdateOrder;
 
 /// Where the journal of a file is.
 #[must_use]
@@ -55,6 +55,8 @@ pub(super) fn can_have_none(error: &io::Error) -> bool {
     [io::ErrorKind::NotFound, io::ErrorKind::InvalidFilename].contains(&error.kind())
 }
 
+const WRITING: &str = "writing the journal";
+
 /// A journal that is whole and on the device.
 pub(super) struct Journal<'a> {
     place: &'a Place,
@@ -69,7 +71,7 @@ pub(super) fn write<'a>(
     place: &'a Place,
     side: &Side<'_>,
     (bytes_before, updates): (u64, &Updates),
-    commit: &Commit<Method>,
+    commit: &Commit,
     watch: &dyn Watch,
 ) -> Result<Journal<'a>> {
     if side.alignment > 1 {
@@ -83,7 +85,7 @@ pub(super) fn write<'a>(
     }
     let name = journal_name(&place.name);
     let path = place.beside(&name);
-    let failed = |error| Error::system(&path, "writing the journal", error);
+    let failed = |error| Error::system(&path, WRITING, error);
     watch.before(&Step::of(StepKind::Make, &path)).map_err(failed)?;
     let journal = place
         .directory
@@ -101,25 +103,21 @@ pub(super) fn write<'a>(
     };
     let written = fill((&journal, &path), &header, side, updates).and_then(|bytes| {
         let reserve = reserve_for_undo(place, side, updates).map_err(failed)?;
-        let watched = watch.before(&Step::of(StepKind::Sync, &path));
-        watched.and_then(|()| sys::sync(&journal)).map_err(failed)?;
+        watch.step(StepKind::Sync, &path, WRITING, || sys::sync(&journal))?;
         place.sync_directory(&path, watch)?;
         Ok((bytes, reserve))
     });
-    match written {
-        Ok((bytes, reserve)) => Ok(Journal {
-            place,
-            path,
-            file: journal,
-            reserve,
-            bytes,
-        }),
-        Err(error) => {
-            // Nothing of the file has changed: without a journal it is as if nothing had been asked.
-            let _ = place.directory.remove_file(&name);
-            Err(error)
-        }
-    }
+    let (bytes, reserve) = written.inspect_err(|_| {
+        // Nothing of the file has changed: without a journal it is as if nothing had been asked.
+        let _ = place.directory.remove_file(&name);
+    })?;
+    Ok(Journal {
+        place,
+        path,
+        file: journal,
+        reserve,
+        bytes,
+    })
 }
 
 /// File systems that write to other blocks than they overwrite.
@@ -172,7 +170,7 @@ pub(super) fn bytes(updates: &Updates) -> Result<u64> {
 }
 
 fn fill((journal, path): (&File, &Path), header: &Header, side: &Side<'_>, updates: &Updates) -> Result<u64> {
-    let failed = |error| Error::system(path, "writing the journal", error);
+    let failed = |error| Error::system(path, WRITING, error);
     let mut writer = Writer::new(BufWriter::new(journal), header).map_err(failed)?;
     let mut before = vec![0; READ_BYTES];
     updates.each_window(|window| {
@@ -313,10 +311,9 @@ fn changed<'a>(found: &'a [u8], record: &'a Record) -> impl Iterator<Item = (usi
 pub(super) fn remove(place: &Place, watch: &dyn Watch) -> Result<()> {
     let name = journal_name(&place.name);
     let path = place.beside(&name);
-    watch
-        .before(&Step::of(StepKind::Remove, &path))
-        .and_then(|()| place.directory.remove_file(&name))
-        .map_err(|error| Error::system(&path, "removing the journal", error))?;
+    watch.step(StepKind::Remove, &path, "removing the journal", || {
+        place.directory.remove_file(&name)
+    })?;
     place.sync_directory(&path, watch)
 }
 

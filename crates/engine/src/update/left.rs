@@ -9,8 +9,8 @@ use seekless_sys::{self as sys, Access};
 
 use super::place::Place;
 use super::state::State;
-use super::watch::{Step, StepKind, Watch};
-use crate::error::{Error, Other, Result, UpdateErrorKind};
+use super::watch::{StepKind, Watch};
+use crate::error::{Other, Result, UpdateErrorKind};
 use crate::files::is_name_of_empty;
 
 /// How the names of new files begin, before the inodes of the old and the new one and when the old one was written to, in
@@ -48,7 +48,7 @@ impl Told {
 /// # Errors
 /// The system's; [`UpdateErrorKind::TwoFiles`] for a file under such a name that holds what others wrote or saved, or may.
 pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<()> {
-    let found = &file.metadata().map_err(|error| place.system("looking at it", error))?;
+    let found = &place.metadata(file)?;
     let failed = |error| place.system("looking in its directory for what a killed update left", error);
     let trusted = [0, sys::effective_user(), found.uid()];
     let mut undecided = None;
@@ -84,10 +84,8 @@ pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<(
             None => left.bytes == 0 && is_name_of_empty(&name),
         };
         if is_ours && is_abandoned(place, &name) {
-            watch
-                .before(&Step::of(StepKind::Remove, &place.beside(&name)))
-                .and_then(|()| place.directory.remove_file(&name))
-                .map_err(|error| Error::system(&place.beside(&name), "removing what a killed update left", error))?;
+            let (path, action) = (place.beside(&name), "removing what a killed update left");
+            watch.step(StepKind::Remove, &path, action, || place.directory.remove_file(&name))?;
         }
     }
     match undecided {

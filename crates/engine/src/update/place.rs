@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, Access, Directory, Opening, Support};
 
-use super::watch::{Step, StepKind, Watch};
+use super::watch::{StepKind, Watch};
 use crate::error::{Error, Result, UpdateErrorKind};
 use crate::files::stat_regular;
 
@@ -67,6 +67,17 @@ impl Place {
         }
     }
 
+    /// Opens the file to write to it where no method says how.
+    pub fn open_for_writing(&self) -> Result<File> {
+        let opened = self.open(Access::Overwrite);
+        opened.map_err(|error| with_protection(self, self.system("opening it for writing", error)))
+    }
+
+    /// Looks at the open file.
+    pub fn metadata(&self, file: &File) -> Result<Metadata> {
+        file.metadata().map_err(|error| self.system("looking at it", error))
+    }
+
     /// The path of what stands beside the file.
     pub fn beside(&self, name: &OsStr) -> PathBuf {
         self.path.with_file_name(name)
@@ -74,10 +85,7 @@ impl Place {
 
     /// Brings the names in the directory to the device.
     pub fn sync_directory(&self, told: &Path, watch: &dyn Watch) -> Result<()> {
-        watch
-            .before(&Step::of(StepKind::Sync, told))
-            .and_then(|()| self.directory.sync())
-            .map_err(|error| Error::system(told, "fsync of its directory", error))
+        watch.step(StepKind::Sync, told, "fsync of its directory", || self.directory.sync())
     }
 
     /// A failed system call at the file.

@@ -6,7 +6,7 @@
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use seekless_sys::{self as sys, Access};
 
@@ -14,7 +14,7 @@ use super::commit::{lock, refuse_second};
 use super::form::{Header, Read, Record};
 use super::journal::{can_have_none, journal_name, read_or_zeros, remove};
 use super::left;
-use super::place::{Place, with_protection};
+use super::place::Place;
 use super::watch::{Step, StepKind, Unwatched, Watch};
 use crate::error::{Doubt, Error, RecoverError, Result};
 
@@ -45,19 +45,16 @@ pub fn recover(path: &Path) -> Result<Recovered> {
 #[doc(hidden)]
 pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
     let place = &Place::of(path)?;
-    let path = &place.path;
     refuse_second(place)?;
-    let opened = place.open(Access::Overwrite);
-    let file = opened.map_err(|error| with_protection(place, place.system("opening it for writing", error)))?;
+    let file = place.open_for_writing()?;
     lock(&file, place)?;
-    let named = place.beside(&journal_name(&place.name));
-    let recovered = match open_trusted(place, &file)? {
+    let recovered = match Interrupted::find(place, &file)? {
         None => Recovered::Nothing,
-        Some(journal) => {
-            let recovered = match count_records(&journal, &named, path, &file)? {
+        Some(interrupted) => {
+            let recovered = match interrupted.count_records()? {
                 None => Recovered::Undone,
                 Some(records) => {
-                    finish(&journal, &named, path, &file, watch)?;
+                    interrupted.finish(watch)?;
                     Recovered::Finished(records)
                 }
             };
@@ -69,38 +66,127 @@ pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
     Ok(recovered)
 }
 
-/// Opens a journal that only this user, the file's owner or root can have written; none where there is none.
-fn open_trusted(place: &Place, file: &File) -> Result<Option<File>> {
-    let name = journal_name(&place.name);
-    let named = &place.beside(&name);
-    let failed = |error| Error::system(named, "opening the journal", error);
-    match place.directory.entry(&name) {
-        Err(error) if can_have_none(&error) => return Ok(None),
-        Err(error) => return Err(failed(error)),
-        Ok(found) if !found.is_file => {
-            return Err(doubted(named, &place.path, Doubt::NotRegular));
-        }
-        Ok(_) => {}
-    }
-    let journal = place.directory.open_plain(&name, Access::Read).map_err(failed)?;
-    let looked = journal.metadata().and_then(|found| Ok((found, file.metadata()?)));
-    let (found, owned) = looked.map_err(failed)?;
-    if !found.is_file() {
-        return Err(doubted(named, &place.path, Doubt::NotRegular));
-    }
-    let trusted = [0, sys::effective_user(), owned.uid()];
-    if !trusted.contains(&found.uid()) {
-        return Err(doubted(named, &place.path, Doubt::Owner(found.uid())));
-    }
-    if may_be_of_others(&found, &owned) || found.nlink() > 1 {
-        let (mode, links) = (found.mode() & 0o7777, found.nlink());
-        return Err(doubted(named, &place.path, Doubt::OpenToOthers { mode, links }));
-    }
-    Ok(Some(journal))
+/// A file whose update was interrupted, and the journal of it.
+struct Interrupted<'a> {
+    place: &'a Place,
+    file: &'a File,
+    journal: File,
+    journal_path: PathBuf,
 }
 
-fn doubted(journal: &Path, file: &Path, doubt: Doubt) -> Error {
-    let (journal, file) = (journal.to_owned(), file.to_owned());
+impl<'a> Interrupted<'a> {
+    /// Opens a journal that only this user, the file's owner or root can have written; none where there is none.
+    fn find(place: &'a Place, file: &'a File) -> Result<Option<Self>> {
+        let name = journal_name(&place.name);
+        let journal_path = place.beside(&name);
+        let failed = |error| Error::system(&journal_path, "opening the journal", error);
+        let doubted = |doubt| Err(doubted(&journal_path, place, doubt));
+        match place.directory.entry(&name) {
+            Err(error) if can_have_none(&error) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+            Ok(found) if !found.is_file => return doubted(Doubt::NotRegular),
+            Ok(_) => {}
+        }
+        let journal = place.directory.open_plain(&name, Access::Read).map_err(failed)?;
+        let looked = journal.metadata().and_then(|found| Ok((found, file.metadata()?)));
+        let (found, owned) = looked.map_err(failed)?;
+        let trusted = [0, sys::effective_user(), owned.uid()];
+        if !found.is_file() {
+            return doubted(Doubt::NotRegular);
+        }
+        if !trusted.contains(&found.uid()) {
+            return doubted(Doubt::Owner(found.uid()));
+        }
+        if may_be_of_others(&found, &owned) || found.nlink() > 1 {
+            let (mode, links) = (found.mode() & 0o7777, found.nlink());
+            return doubted(Doubt::OpenToOthers { mode, links });
+        }
+        Ok(Some(Self {
+            place,
+            file,
+            journal,
+            journal_path,
+        }))
+    }
+
+    fn doubted<T>(&self, doubt: Doubt) -> Result<T> {
+        Err(doubted(&self.journal_path, self.place, doubt))
+    }
+
+    /// The updates of a whole journal of the file; none where it was interrupted before the file was touched.
+    fn count_records(&self) -> Result<Option<u64>> {
+        let metadata = self.place.metadata(self.file)?;
+        let (header, mut read) = match Read::new(BufReader::new(&self.journal)) {
+            Ok(read) => read,
+            // Its first bytes come to the device with all others or not at all, before the file is touched.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return self.doubted(Doubt::NoJournal(error)),
+        };
+        if header.inode != metadata.ino() && has_lasting_inode(&self.place.path)? {
+            return self.doubted(Doubt::OtherFile);
+        }
+        let (links, links_before) = (metadata.nlink(), header.links);
+        if links > links_before {
+            return self.doubted(Doubt::NewLinks { links, links_before });
+        }
+        // Others may have appended to it.
+        let (bytes, bytes_before) = (metadata.len(), header.bytes_before);
+        if bytes < bytes_before {
+            return self.doubted(Doubt::Cut { bytes, bytes_before });
+        }
+        let (mut records, mut stale, mut found) = (0, None, Vec::new());
+        loop {
+            match read.next_record() {
+                Ok(Some(record)) => {
+                    records += 1;
+                    found.resize(record.bytes.len(), 0);
+                    let read = read_or_zeros(self.file, &mut found, record.offset);
+                    read.map_err(|error| self.place.system("comparing it with its journal", error))?;
+                    if stale.is_none() {
+                        stale = foreign_byte(&found, &record);
+                    }
+                }
+                Ok(None) => break,
+                Err(_) if self.is_untouched(&metadata, &header)? => return Ok(None),
+                Err(error) => return self.doubted(Doubt::Damaged(error)),
+            }
+        }
+        stale.map_or(Ok(Some(records)), |offset| self.doubted(Doubt::Stale(offset)))
+    }
+
+    /// Whether the file's time proves that nobody has written to it since its journal was begun.
+    fn is_untouched(&self, file: &Metadata, header: &Header) -> Result<bool> {
+        let begun = self.journal.metadata();
+        let begun = begun.map_err(|error| Error::system(&self.journal_path, "looking at it", error))?;
+        let is_fine = file.mtime_nsec() != 0 || begun.mtime() - file.mtime() > COARSEST_SECONDS;
+        Ok(is_fine && header.modified == (file.mtime(), file.mtime_nsec()))
+    }
+
+    /// Writes what the journal holds, and brings it to the device.
+    fn finish(&self, watch: &dyn Watch) -> Result<()> {
+        const WRITING: &str = "writing what its journal holds";
+        let path = &self.place.path;
+        let unread = |error| Error::system(&self.journal_path, "reading the journal", error);
+        let mut journal = &self.journal;
+        journal.rewind().map_err(unread)?;
+        let (_, mut read) = Read::new(BufReader::new(journal)).map_err(unread)?;
+        while let Some(Record { offset, bytes, .. }) = read.next_record().map_err(unread)? {
+            let step = Step {
+                offset,
+                bytes: bytes.len() as u64,
+                ..Step::of(StepKind::Write, path)
+            };
+            let written = watch
+                .before(&step)
+                .and_then(|()| self.file.write_all_at(&bytes, offset));
+            written.map_err(|error| self.place.system(WRITING, error))?;
+        }
+        watch.step(StepKind::Sync, path, WRITING, || sys::sync(self.file))
+    }
+}
+
+fn doubted(journal: &Path, place: &Place, doubt: Doubt) -> Error {
+    let (journal, file) = (journal.to_owned(), place.path.clone());
     RecoverError { journal, file, doubt }.into()
 }
 
@@ -120,63 +206,8 @@ fn has_lasting_inode(path: &Path) -> Result<bool> {
     Ok(!WITHOUT_LASTING_INODES.contains(&found.type_name.as_str()))
 }
 
-/// The updates of a whole journal of the file; none where it was interrupted before the file was touched.
-fn count_records(journal: &File, named: &Path, path: &Path, file: &File) -> Result<Option<u64>> {
-    let metadata = file
-        .metadata()
-        .map_err(|error| Error::system(path, "looking at it", error))?;
-    let (header, mut read) = match Read::new(BufReader::new(journal)) {
-        Ok(read) => read,
-        // Its first bytes come to the device with all others or not at all, before the file is touched.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(doubted(named, path, Doubt::NoJournal(error))),
-    };
-    if header.inode != metadata.ino() && has_lasting_inode(path)? {
-        return Err(doubted(named, path, Doubt::OtherFile));
-    }
-    if metadata.nlink() > header.links {
-        let (links, links_before) = (metadata.nlink(), header.links);
-        return Err(doubted(named, path, Doubt::NewLinks { links, links_before }));
-    }
-    // Others may have appended to it.
-    if metadata.len() < header.bytes_before {
-        let (bytes, bytes_before) = (metadata.len(), header.bytes_before);
-        return Err(doubted(named, path, Doubt::Cut { bytes, bytes_before }));
-    }
-    let (mut records, mut stale, mut found) = (0, None, Vec::new());
-    loop {
-        match read.next_record() {
-            Ok(Some(record)) => {
-                records += 1;
-                found.resize(record.bytes.len(), 0);
-                let read = read_or_zeros(file, &mut found, record.offset);
-                read.map_err(|error| Error::system(path, "comparing it with its journal", error))?;
-                if stale.is_none() {
-                    stale = foreign_byte(&found, &record);
-                }
-            }
-            Ok(None) => break,
-            Err(_) if is_untouched(&metadata, &header, journal, named)? => return Ok(None),
-            Err(error) => return Err(doubted(named, path, Doubt::Damaged(error))),
-        }
-    }
-    match stale {
-        None => Ok(Some(records)),
-        Some(offset) => Err(doubted(named, path, Doubt::Stale(offset))),
-    }
-}
-
 /// Times in units as coarse as FAT's may be those of an earlier write.
 const COARSEST_SECONDS: i64 = 2;
-
-/// Whether the file's time proves that nobody has written to it since its journal was begun.
-fn is_untouched(file: &Metadata, header: &Header, journal: &File, named: &Path) -> Result<bool> {
-    let begun = journal
-        .metadata()
-        .map_err(|error| Error::system(named, "looking at it", error))?;
-    let is_fine = file.mtime_nsec() != 0 || begun.mtime() - file.mtime() > COARSEST_SECONDS;
-    Ok(is_fine && header.modified == (file.mtime(), file.mtime_nsec()))
-}
 
 /// The first byte that comes neither from before the update nor from it. A write that was cut off may end anywhere.
 fn foreign_byte(found: &[u8], record: &Record) -> Option<u64> {
@@ -186,23 +217,4 @@ fn foreign_byte(found: &[u8], record: &Record) -> Option<u64> {
         .zip(wanted)
         .position(|(found, (before, after))| found != before && found != after);
     foreign.map(|at| record.offset + at as u64)
-}
-
-fn finish(journal: &File, named: &Path, path: &Path, file: &File, watch: &dyn Watch) -> Result<()> {
-    let failed = |error| Error::system(path, "writing what its journal holds", error);
-    let unread = |error| Error::system(named, "reading the journal", error);
-    let mut again = journal;
-    again.rewind().map_err(unread)?;
-    let (_, mut read) = Read::new(BufReader::new(journal)).map_err(unread)?;
-    while let Some(Record { offset, bytes, .. }) = read.next_record().map_err(unread)? {
-        let step = Step {
-            offset,
-            bytes: bytes.len() as u64,
-            ..Step::of(StepKind::Write, path)
-        };
-        watch.before(&step).map_err(failed)?;
-        file.write_all_at(&bytes, offset).map_err(failed)?;
-    }
-    watch.before(&Step::of(StepKind::Sync, path)).map_err(failed)?;
-    sys::sync(file).map_err(failed)
 }

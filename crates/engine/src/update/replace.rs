@@ -18,7 +18,7 @@ use super::attributes;
 use super::commit::{Commit, Updated, fill, harden, lock, refuse_second, written};
 use super::journal::refuse_left;
 use super::left;
-use super::place::{Place, with_protection};
+use super::place::Place;
 use super::resolved::Updates;
 use super::state::State;
 use super::target::{Going, Others};
@@ -32,15 +32,20 @@ use crate::plan;
 use crate::transfer::Side;
 use seekless_method::{Method, Operation};
 
-pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit<Method>, watch: &dyn Watch) -> Result<Updated> {
+pub(super) fn replace(
+    place: &Place,
+    updates: &Updates,
+    method: &Method,
+    commit: &Commit,
+    watch: &dyn Watch,
+) -> Result<Updated> {
     refuse_second(place)?;
     let old = place.open(Access::Read).map(Arc::new);
     let old = old.map_err(|error| place.system("opening it", error))?;
     lock(&old, place)?;
     // Whoever may not write to it may not replace it either. Behind the lock: it would end the lease of another
     // replacement; and closed again, or there would be none for this one.
-    let opened = place.open(Access::Overwrite);
-    drop(opened.map_err(|error| with_protection(place, place.system("opening it for writing", error)))?);
+    drop(place.open_for_writing()?);
     refuse_left(place)?;
     let before = State::of(&old).map_err(|error| place.system("looking at it", error))?;
     let (links, beside) = (before.found.nlink(), Beside::NewFile);
@@ -56,7 +61,7 @@ pub(super) fn replace(place: &Place, updates: &Updates, commit: &Commit<Method>,
     let made = prepared
         .and_then(|()| copy((&old, &place.path), &new))
         .and_then(|copied_bytes| {
-            let done = update(&new, before.found.len(), updates, commit, watch)?;
+            let done = update(&new, before.found.len(), updates, method, watch)?;
             attributes::keep(&old, &new.file, &place.path)?;
             sync(&new, watch)?;
             new.name(watch)?;
@@ -112,7 +117,7 @@ fn unmade(place: &Place, cause: Error) -> Error {
 /// Keeps out those who would write to the old file while the new one is made of it: what they write would be lost. Who has
 /// it open for reading goes on with the old one. The lease that tells of them; where the system has none,
 /// only times and size tell that the file was written to.
-fn keep_writers_out(old: &Arc<File>, place: &Place, commit: &Commit<Method>) -> Result<Option<Lease>> {
+fn keep_writers_out(old: &Arc<File>, place: &Place, commit: &Commit) -> Result<Option<Lease>> {
     match Lease::against_writers(old) {
         Ok(lease) => Ok(Some(lease)),
         Err(NotAlone::Unavailable(_)) => Ok(None),
@@ -125,11 +130,11 @@ fn update(
     new: &NewFile<'_>,
     bytes_before: u64,
     updates: &Updates,
-    commit: &Commit<Method>,
+    method: &Method,
     watch: &dyn Watch,
 ) -> Result<Updated> {
-    let mut prepared = Updater::prepare_for(&commit.method, reach(&commit.method, updates.end(), bytes_before))?;
-    let mut side = Side::open_by(&new.path, &commit.method, Access::Overwrite, |how| new.open(how))?;
+    let mut prepared = Updater::prepare_for(method, reach(method, updates.end(), bytes_before))?;
+    let mut side = Side::open_by(&new.path, method, Access::Overwrite, |how| new.open(how))?;
     side.bytes = updates.end().max(bytes_before);
     let going = Going::new(watch, Others::Nobody, bytes_before);
     fill(&mut *prepared.mechanism, &side, updates, &going)?;
@@ -155,10 +160,7 @@ fn copy((from, old_path): (&File, &Path), new: &NewFile<'_>) -> Result<u64> {
 }
 
 fn sync(new: &NewFile, watch: &dyn Watch) -> Result<()> {
-    watch
-        .before(&Step::of(StepKind::Sync, &new.path))
-        .and_then(|()| sys::sync(&new.file))
-        .map_err(|error| Error::system(&new.path, "fsync", error))
+    watch.step(StepKind::Sync, &new.path, "fsync", || sys::sync(&new.file))
 }
 
 /// A new file that is removed unless it has taken the old one's name. Where the file system can, it has no name of its own
@@ -185,14 +187,7 @@ impl<'a> NewFile<'a> {
             Support::Available((file, unnamed)) => {
                 file.lock().map_err(failed)?;
                 let name = left::name_of(old, &file.metadata().map_err(failed)?);
-                Ok(Self {
-                    place,
-                    file,
-                    path: place.beside(&name),
-                    name,
-                    unnamed: Some(unnamed),
-                    has_name: false.into(),
-                })
+                Ok(Self::of(place, file, name, Some(unnamed)))
             }
             Support::Unavailable(_) => Self::make_named(place, old).map_err(failed),
         }
@@ -213,14 +208,18 @@ impl<'a> NewFile<'a> {
         let name = renamed().inspect_err(|_| {
             let _ = place.directory.remove_file(&first_name);
         })?;
-        Ok(Self {
+        Ok(Self::of(place, file, name, None))
+    }
+
+    fn of(place: &'a Place, file: File, name: OsString, unnamed: Option<PathBuf>) -> Self {
+        Self {
             place,
             file,
             path: place.beside(&name),
             name,
-            unnamed: None,
-            has_name: true.into(),
-        })
+            has_name: unnamed.is_none().into(),
+            unnamed,
+        }
     }
 
     /// Opens it once more.
@@ -236,10 +235,9 @@ impl<'a> NewFile<'a> {
         let (Some(unnamed), false) = (&self.unnamed, self.has_name.get()) else {
             return Ok(());
         };
-        watch
-            .before(&Step::of(StepKind::Make, &self.path))
-            .and_then(|()| sys::name_file(unnamed, &self.place.directory, &self.name))
-            .map_err(|error| Error::system(&self.path, "giving the new file a name", error))?;
+        watch.step(StepKind::Make, &self.path, "giving the new file a name", || {
+            sys::name_file(unnamed, &self.place.directory, &self.name)
+        })?;
         self.has_name.set(true);
         // Once more: btrfs takes no note of a file that has no name.
         sync(self, watch)
@@ -247,15 +245,12 @@ impl<'a> NewFile<'a> {
 
     /// Takes the name of the old file, and leaves it its own.
     fn take_name(&self, watch: &dyn Watch) -> Result<()> {
-        let exchanged = watch
-            .before(&Step::of(StepKind::Rename, &self.place.path))
-            .and_then(|()| self.place.directory.exchange(&self.name, &self.place.name))
-            .map_err(|error| {
-                self.place
-                    .system("exchanging its name with that of the new file", error)
-            })?;
+        let (place, action) = (self.place, "exchanging its name with that of the new file");
+        let exchanged = watch.step(StepKind::Rename, &place.path, action, || {
+            place.directory.exchange(&self.name, &place.name)
+        })?;
         if let Support::Unavailable(reason) = exchanged {
-            return Err(self.place.failed(UpdateErrorKind::NoExchange(reason)));
+            return Err(place.failed(UpdateErrorKind::NoExchange(reason)));
         }
         self.has_name.set(false);
         Ok(())

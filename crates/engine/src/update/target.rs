@@ -1,9 +1,8 @@
 //! What the mechanisms share: the file that is updated, what lies between updates, and how far it is.
 
+use std::cell::Cell;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use seekless_sys as sys;
@@ -32,15 +31,15 @@ pub(crate) struct Going<'a> {
     pub watch: &'a dyn Watch,
     others: Others,
     pub bytes_before: u64,
-    has_begun: AtomicBool,
-    has_grown: AtomicBool,
+    has_begun: Cell<bool>,
+    has_grown: Cell<bool>,
     /// Whether others had made the file longer before the update did.
-    others_grew: AtomicBool,
-    done: AtomicU64,
-    written_bytes: AtomicU64,
+    others_grew: Cell<bool>,
+    /// How many writes are done, and their bytes.
+    done: Cell<(u64, u64)>,
     /// Where it ended while several writes were in flight: how many, and where the first of them begins; or where others
     /// cut the file.
-    cut_off: Mutex<Option<(u64, u64)>>,
+    cut_off: Cell<Option<(u64, u64)>>,
 }
 
 impl<'a> Going<'a> {
@@ -49,32 +48,30 @@ impl<'a> Going<'a> {
             watch,
             others,
             bytes_before,
-            has_grown: AtomicBool::new(false),
-            others_grew: AtomicBool::new(false),
-            has_begun: AtomicBool::new(false),
-            done: AtomicU64::new(0),
-            written_bytes: AtomicU64::new(0),
-            cut_off: Mutex::new(None),
+            has_begun: Cell::default(),
+            has_grown: Cell::default(),
+            others_grew: Cell::default(),
+            done: Cell::default(),
+            cut_off: Cell::default(),
         }
     }
 
     /// Whether a write was about to be made.
     pub fn has_begun(&self) -> bool {
-        self.has_begun.load(Ordering::Relaxed)
+        self.has_begun.get()
     }
 
     /// Notes whether the file has its old length before the update first makes it longer.
     pub fn note_growth(&self, side: &Side<'_>, end: u64) -> Result<()> {
-        if end > self.bytes_before && !self.has_grown.swap(true, Ordering::Relaxed) {
-            let is_as_before = side.metadata()?.len() == self.bytes_before;
-            self.others_grew.store(!is_as_before, Ordering::Relaxed);
+        if end > self.bytes_before && !self.has_grown.replace(true) {
+            self.others_grew.set(side.metadata()?.len() != self.bytes_before);
         }
         Ok(())
     }
 
     /// Whether all that is behind the file's old end, if it is no longer than this, can only be from the update.
     pub fn may_cut(&self) -> bool {
-        !self.others_grew.load(Ordering::Relaxed)
+        !self.others_grew.get()
     }
 
     /// Whether nobody else has the file, or the user answers for it.
@@ -84,16 +81,19 @@ impl<'a> Going<'a> {
 
     /// How many writes are done, and their bytes.
     pub fn progress(&self) -> (u64, u64) {
-        (
-            self.done.load(Ordering::Relaxed),
-            self.written_bytes.load(Ordering::Relaxed),
-        )
+        self.done.get()
+    }
+
+    /// Takes note of a write that is done.
+    fn count(&self, bytes: u64) {
+        let (writes, written_bytes) = self.done.get();
+        self.done.set((writes + 1, written_bytes + bytes));
     }
 
     /// How far an update in place came that ended early, and where the writes that it began end.
     pub fn how_far(&self, side: &Side<'_>, updates: &Updates, block_bytes: usize) -> (HowFar, u64) {
         let (done, _) = self.progress();
-        let cut_off = *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner);
+        let cut_off = self.cut_off.get();
         let in_flight = cut_off.map_or(1, |(writes, _)| writes);
         let begun = if self.has_begun() { done + in_flight } else { 0 };
         let (mut planned, mut whole, mut next_offset, mut reached) = (0, 0, None, 0);
@@ -148,10 +148,6 @@ pub(crate) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    pub fn new(side: &'a Side<'a>, window: &'a Window, going: &'a Going<'a>) -> Self {
-        Self { side, window, going }
-    }
-
     pub fn writes(&self, block_bytes: usize) -> Writes<'a> {
         Writes::new(self.window, layout(self.side, block_bytes))
     }
@@ -159,7 +155,7 @@ impl<'a> Target<'a> {
     /// Tells the watch of a write that is about to be made.
     pub fn announce(&self, offset: u64, bytes: u64) -> Result<()> {
         self.going.note_growth(self.side, offset + bytes)?;
-        self.going.has_begun.store(true, Ordering::Relaxed);
+        self.going.has_begun.set(true);
         let step = Step {
             offset,
             bytes,
@@ -171,19 +167,17 @@ impl<'a> Target<'a> {
 
     /// Tells the watch that what was written is about to be brought to the device.
     pub fn announce_sync(&self) -> Result<()> {
-        let watched = self.going.watch.before(&Step::of(StepKind::Sync, self.side.path));
-        watched.map_err(|error| self.side.not_synced(error))
+        announce_sync(self.side, self.going.watch)
     }
 
     /// Takes note of a write that is done.
     pub fn finish(&self, write: &Write) {
-        self.going.done.fetch_add(1, Ordering::Relaxed);
-        self.going.written_bytes.fetch_add(write.length, Ordering::Relaxed);
+        self.going.count(write.length);
     }
 
     /// Takes note of the writes that were in flight when an error ended all: how many, and where the first begins.
     pub fn note_cut_off(&self, writes: u64, offset: u64) {
-        *self.going.cut_off.lock().unwrap_or_else(PoisonError::into_inner) = Some((writes, offset));
+        self.going.cut_off.set(Some((writes, offset)));
     }
 
     /// Whether what lies between updates may be read to be written back. Not once others wait for the file: it is theirs as
@@ -265,8 +259,7 @@ impl<'a> Target<'a> {
             stretch.end = at + bytes.len();
         }
         flush(&stretch, buffer)?;
-        self.going.done.fetch_add(1, Ordering::Relaxed);
-        self.going.written_bytes.fetch_add(write.covered, Ordering::Relaxed);
+        self.going.count(write.covered);
         Ok(())
     }
 
@@ -293,10 +286,14 @@ impl<'a> Target<'a> {
     }
 }
 
+fn announce_sync(side: &Side<'_>, watch: &dyn Watch) -> Result<()> {
+    let watched = watch.before(&Step::of(StepKind::Sync, side.path));
+    watched.map_err(|error| side.not_synced(error))
+}
+
 /// Brings what was written to the device; the time it took.
 pub(super) fn sync(side: &Side<'_>, watch: &dyn Watch) -> Result<Duration> {
-    let watched = watch.before(&Step::of(StepKind::Sync, side.path));
-    watched.map_err(|error| side.not_synced(error))?;
+    announce_sync(side, watch)?;
     side.count_call();
     let start = Instant::now();
     sys::sync(&side.file).map_err(|error| side.not_synced(error))?;

@@ -10,7 +10,7 @@ use super::watch::Unwatched;
 use crate::error::{Error, Result};
 use crate::plan::Safety;
 use crate::setup::Setup;
-use seekless_method::{MechanismId, Method, Operation};
+use seekless_method::{Choice, MechanismId, Method, Operation};
 
 /// A method of updating in place, prepared.
 pub struct Updater {
@@ -47,12 +47,13 @@ impl Updater {
     /// # Errors
     /// As of [`super::commit`].
     pub fn update(&mut self, path: &Path, updates: &Updates) -> Result<Updated> {
+        let method = self.method;
         let commit = Commit {
-            method: self.method,
+            method: Choice::Method(method),
             safety: Safety::InPlace,
             grows: false,
             is_unsafe: false,
         };
-        in_place(&Place::of(path)?, updates, &commit, Some(self), &Unwatched)
+        in_place(&Place::of(path)?, updates, &method, &commit, Some(self), &Unwatched)
     }
 }

@@ -4,6 +4,8 @@
 use std::io;
 use std::path::Path;
 
+use crate::error::{Error, Result};
+
 /// What is about to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {
@@ -47,6 +49,20 @@ impl<'a> Step<'a> {
 pub trait Watch: Sync {
     /// Called before the step is made.
     fn before(&self, step: &Step<'_>) -> io::Result<()>;
+}
+
+impl dyn Watch + '_ {
+    /// Tells of a step at a path, and makes it.
+    pub(super) fn step<T>(
+        &self,
+        kind: StepKind,
+        path: &Path,
+        action: &'static str,
+        make: impl FnOnce() -> io::Result<T>,
+    ) -> Result<T> {
+        let made = self.before(&Step::of(kind, path)).and_then(|()| make());
+        made.map_err(|error| Error::system(path, action, error))
+    }
 }
 
 /// Nobody is told.
