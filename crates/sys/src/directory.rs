@@ -102,14 +102,19 @@ fn open_at(
     }
 }
 
+fn open_directory(within: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<File> {
+    let opened = rustix::io::retry_on_intr(|| rustix::fs::openat(within, path, flags, Mode::empty()))?;
+    Ok(opened.into())
+}
+
 impl Directory {
     /// Opens a directory. Links in the path are followed.
     ///
     /// # Errors
     /// The system's; `ENOTDIR` where it is no directory.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = rustix::io::retry_on_intr(|| rustix::fs::open(path, SEARCHING, Mode::empty()))?;
-        Ok(Self { file: file.into() })
+        let file = open_directory(rustix::fs::CWD, path, SEARCHING)?;
+        Ok(Self { file })
     }
 
     /// Opens a directory in this one. A link is an error.
@@ -117,9 +122,8 @@ impl Directory {
     /// # Errors
     /// The system's; `ENOTDIR` or `ELOOP` where it is no directory.
     pub fn open_directory(&self, name: &OsStr) -> io::Result<Self> {
-        let flags = SEARCHING | OFlags::NOFOLLOW;
-        let file = rustix::io::retry_on_intr(|| rustix::fs::openat(&self.file, name, flags, Mode::empty()))?;
-        Ok(Self { file: file.into() })
+        let file = open_directory(self.as_fd(), name.as_ref(), SEARCHING | OFlags::NOFOLLOW)?;
+        Ok(Self { file })
     }
 
     /// Opens a file in this directory. A link is an error; a FIFO is opened without waiting. A new one gets mode 0600.
@@ -256,8 +260,7 @@ impl Directory {
 
     fn to_read(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = rustix::io::retry_on_intr(|| rustix::fs::openat(&self.file, ".", flags, Mode::empty()))?;
-        Ok(opened.into())
+        open_directory(self.as_fd(), Path::new("."), flags)
     }
 }
 

@@ -77,23 +77,17 @@ pub fn protection(path: &Path) -> io::Result<Support<Option<&'static str>>> {
 /// # Errors
 /// The system's, where a flag cannot be set or cleared; btrfs takes `NOCOW` for an empty file only.
 pub fn copy_inode_flags(from: &File, to: &File) -> io::Result<()> {
-    let absent = [Errno::NOTTY, Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL];
-    let flags = |file: &File| match rustix::fs::ioctl_getflags(file) {
-        Err(error) if absent.contains(&error) => Ok(None),
-        other => other.map(Some),
-    };
-    let (Some(wanted), Some(own)) = (flags(from)?, flags(to)?) else {
+    let (Some(wanted), Some(own)) = (
+        known(rustix::fs::ioctl_getflags(from))?,
+        known(rustix::fs::ioctl_getflags(to))?,
+    ) else {
         return Ok(());
     };
     let kept = (own - INODE_FLAGS) | (wanted & INODE_FLAGS);
     if kept != own {
         rustix::fs::ioctl_setflags(to, kept)?;
     }
-    let attributes = |file: &File| match FsXattr::of(file) {
-        Err(error) if absent.contains(&error) => Ok(None),
-        other => other.map(Some),
-    };
-    let (Some(wanted), Some(own)) = (attributes(from)?, attributes(to)?) else {
+    let (Some(wanted), Some(own)) = (known(FsXattr::of(from))?, known(FsXattr::of(to))?) else {
         return Ok(());
     };
     let kept = FsXattr {
@@ -105,6 +99,14 @@ pub fn copy_inode_flags(from: &File, to: &File) -> io::Result<()> {
         kept.set(to)?;
     }
     Ok(())
+}
+
+/// What a file system tells; nothing where it has no such thing.
+fn known<T>(told: rustix::io::Result<T>) -> rustix::io::Result<Option<T>> {
+    match told {
+        Err(Errno::NOTTY | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(None),
+        other => other.map(Some),
+    }
 }
 
 /// `struct fsxattr` (linux/fs.h): the project, and what XFS knows beyond the flags.
@@ -198,10 +200,7 @@ pub fn file_system_uuid(file: &File) -> io::Result<Support<Vec<u8>>> {
         // of it.
         unsafe { rustix::ioctl::ioctl(file, Getter::<FS_IOC_GETFSUUID, FsUuid>::new()) }
     })?;
-    Ok(match answer {
-        Support::Available(uuid) => Support::Available(uuid.bytes[..usize::from(uuid.len).min(16)].to_vec()),
-        Support::Unavailable(why) => Support::Unavailable(why),
-    })
+    Ok(answer.map(|uuid| uuid.bytes[..usize::from(uuid.len).min(16)].to_vec()))
 }
 
 /// Allocates the blocks of a range (fallocate(2), mode 0); a shorter file grows to its end.
