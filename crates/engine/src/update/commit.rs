@@ -200,19 +200,14 @@ pub(super) fn written(side: &Side<'_>, updates: &Updates, going: &Going<'_>) -> 
 }
 
 /// Gives a file its size and its updates.
-pub(super) fn fill(
-    mechanism: &mut dyn UpdateTarget,
-    side: &Side<'_>,
-    updates: &Updates,
-    going: &Going<'_>,
-) -> Result<()> {
+pub(super) fn fill(mechanism: &mut UpdateTarget, side: &Side<'_>, updates: &Updates, going: &Going<'_>) -> Result<()> {
     if updates.is_empty() {
         return Ok(());
     }
     if side.bytes > going.bytes_before {
         extend(side, going)?;
     }
-    updates.each_window(|window| mechanism.update(&Target { side, window, going }))
+    updates.each_window(|window| mechanism(&Target { side, window, going }))
 }
 
 /// Gives a file that is filled the durability of its method, or more where it must be on the device; the time that the

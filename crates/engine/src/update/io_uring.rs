@@ -2,54 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use seekless_sys::{Buffer, Ring};
-
+use super::PreparedUpdate;
 use super::target::Target;
 use super::writes::Write;
-use super::{PrepareUpdate, UpdateTarget};
 use crate::error::Result;
 use crate::setup::Setup;
 use crate::transfer::Flight;
 
-pub(super) const PREPARE: PrepareUpdate = |setup| {
-    Ok(Box::new(IoUring {
-        ring: setup.ring()?,
-        buffer: setup.buffer()?,
-        setup,
-    }))
-};
-
-struct IoUring {
-    setup: Setup,
-    ring: Ring,
-    /// For what is written in parts because others wait for the file.
-    buffer: Buffer,
-}
-
-impl UpdateTarget for IoUring {
-    fn update(&mut self, target: &Target<'_>) -> Result<()> {
-        let mut flight = Flight::new(&mut self.ring, target.side);
+pub(super) fn prepare(setup: Setup) -> PreparedUpdate {
+    let mut ring = setup.ring()?;
+    // For what is written in parts because others wait for the file.
+    let mut buffer = setup.buffer()?;
+    Ok(Box::new(move |target| {
+        let mut flight = Flight::new(&mut ring, target.side);
         flight.reading = "reading what lies between updates";
         let mut updating = Updating {
             target,
             flight,
-            buffer: &mut self.buffer,
+            buffer: &mut buffer,
             going: BTreeMap::new(),
         };
-        let result = updating.run(self.setup.block_bytes);
+        let result = updating.run(setup.block_bytes);
         let going = &updating.going;
         if let Some(first) = going.values().map(|write| write.offset).min() {
             target.note_cut_off(going.len() as u64, first);
         }
         result
-    }
+    }))
 }
 
 /// One update through the ring. A write with gaps is first read, and then written from the same slot.
 struct Updating<'a> {
     target: &'a Target<'a>,
     flight: Flight<'a>,
-    buffer: &'a mut Buffer,
+    buffer: &'a mut [u8],
     /// The writes that have begun and are not done, by slot.
     going: BTreeMap<u32, Write>,
 }

@@ -12,55 +12,49 @@ use std::os::unix::fs::MetadataExt;
 
 use seekless_sys::{self as sys, Support, page_bytes};
 
+use super::PreparedUpdate;
 use super::grown::reach_size;
 use super::target::Target;
 use super::writes::Write;
-use super::{PrepareUpdate, UpdateTarget};
 use crate::error::{Error, Result};
 use crate::files::Stretch;
 use crate::setup::Setup;
 use crate::transfer::{Side, View, require_guard};
 use seekless_method::Durability;
 
-pub(super) const PREPARE: PrepareUpdate = |setup| {
+pub(super) fn prepare(setup: Setup) -> PreparedUpdate {
     require_guard(&setup)?;
-    Ok(Box::new(Mmap { setup }))
-};
-
-struct Mmap {
-    setup: Setup,
+    Ok(Box::new(move |target| update(target, setup.block_bytes)))
 }
 
-impl UpdateTarget for Mmap {
-    fn update(&mut self, target: &Target<'_>) -> Result<()> {
-        reach_size(target.side, target.going)?;
-        let window = (self.setup.block_bytes as u64).next_multiple_of(page_bytes() as u64);
-        fill_holes(target, window as usize)?;
-        let mut writes = target.writes(window as usize).peekable();
-        while let Some(first) = writes.peek() {
-            let start = first.offset / window * window;
-            // A write that begins in this window may end in the next.
-            let end = (start + 2 * window).min(target.side.bytes);
-            let map = View::of_target(target.side, &(start..end))?.map;
-            while let Some(write) = writes.next_if(|write| write.offset + write.length <= end) {
-                target.announce(write.offset, write.length)?;
-                for (at, bytes) in target.window.parts(&write) {
-                    let at = (write.offset - start) as usize + at;
-                    map.bytes_mut(at..at + bytes.len()).copy_from(bytes);
-                }
-                if map.faulted() {
-                    return Err(why_not(target, &write));
-                }
-                target.finish(&write);
+fn update(target: &Target<'_>, block_bytes: usize) -> Result<()> {
+    reach_size(target.side, target.going)?;
+    let window = (block_bytes as u64).next_multiple_of(page_bytes() as u64);
+    fill_holes(target, window as usize)?;
+    let mut writes = target.writes(window as usize).peekable();
+    while let Some(first) = writes.peek() {
+        let start = first.offset / window * window;
+        // A write that begins in this window may end in the next.
+        let end = (start + 2 * window).min(target.side.bytes);
+        let map = View::of_target(target.side, &(start..end))?.map;
+        while let Some(write) = writes.next_if(|write| write.offset + write.length <= end) {
+            target.announce(write.offset, write.length)?;
+            for (at, bytes) in target.window.parts(&write) {
+                let at = (write.offset - start) as usize + at;
+                map.bytes_mut(at..at + bytes.len()).copy_from(bytes);
             }
-            if target.side.method.options().durability() == Durability::Fsync {
-                target.announce_sync()?;
-                target.side.count_call();
-                map.flush().map_err(|error| target.side.not_synced(error))?;
+            if map.faulted() {
+                return Err(why_not(target, &write));
             }
+            target.finish(&write);
         }
-        check_not_cut(target)
+        if target.side.method.options().durability() == Durability::Fsync {
+            target.announce_sync()?;
+            target.side.count_call();
+            map.flush().map_err(|error| target.side.not_synced(error))?;
+        }
     }
+    check_not_cut(target)
 }
 
 /// Allocates the blocks of holes that updates fall into, where the system can. What it allocated before it failed stays:

@@ -74,19 +74,17 @@ use crate::setup::Prepare;
 use seekless_method::UpdateMechanism;
 use target::Target;
 
-pub(crate) type PrepareUpdate = Prepare<dyn UpdateTarget>;
+/// A prepared mechanism of updating: writes all updates. The fsync at the end is not its business.
+pub(crate) type UpdateTarget = dyn FnMut(&Target<'_>) -> Result<()> + Send;
+
+/// What a mechanism prepares.
+type PreparedUpdate = Result<Box<UpdateTarget>>;
 
 /// The bodies of the mechanisms.
-fn body(mechanism: UpdateMechanism) -> PrepareUpdate {
+fn body(mechanism: UpdateMechanism) -> Prepare<UpdateTarget> {
     match mechanism {
-        UpdateMechanism::Sync => sync::PREPARE,
-        UpdateMechanism::IoUring => io_uring::PREPARE,
-        UpdateMechanism::Mmap => mmap::PREPARE,
+        UpdateMechanism::Sync => sync::prepare,
+        UpdateMechanism::IoUring => io_uring::prepare,
+        UpdateMechanism::Mmap => mmap::prepare,
     }
-}
-
-/// A prepared mechanism of updating.
-pub(crate) trait UpdateTarget: Send {
-    /// Writes all updates. The fsync at the end is not its business.
-    fn update(&mut self, target: &Target<'_>) -> Result<()>;
 }

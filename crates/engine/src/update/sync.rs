@@ -5,31 +5,18 @@
 //! times for 1K and 4K, as long for 16K, and 0.4 to 0.7 times for 64K and more. An update of that length is a write by
 //! itself, which is written from where it lies.
 
+use super::PreparedUpdate;
 use super::ahead::Ahead;
-use super::target::Target;
-use super::{PrepareUpdate, UpdateTarget};
-use crate::error::Result;
 use crate::setup::Setup;
 
-pub(super) const PREPARE: PrepareUpdate = |setup| {
-    Ok(Box::new(Sync {
-        buffer: setup.buffer()?,
-        setup,
-    }))
-};
-
-struct Sync {
-    setup: Setup,
-    buffer: seekless_sys::Buffer,
-}
-
-impl UpdateTarget for Sync {
-    fn update(&mut self, target: &Target<'_>) -> Result<()> {
-        let mut ahead = Ahead::new(target, self.setup.block_bytes)?;
-        for write in target.writes(self.setup.block_bytes) {
+pub(super) fn prepare(setup: Setup) -> PreparedUpdate {
+    let mut buffer = setup.buffer()?;
+    Ok(Box::new(move |target| {
+        let mut ahead = Ahead::new(target, setup.block_bytes)?;
+        for write in target.writes(setup.block_bytes) {
             ahead.writing(&write)?;
-            target.write(&write, &mut self.buffer)?;
+            target.write(&write, &mut buffer)?;
         }
         Ok(())
-    }
+    }))
 }

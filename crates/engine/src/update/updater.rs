@@ -17,7 +17,7 @@ pub struct Updater {
     method: Method,
     /// Bytes of a write at most.
     pub(super) block_bytes: usize,
-    pub(super) mechanism: Box<dyn UpdateTarget>,
+    pub(super) mechanism: Box<UpdateTarget>,
 }
 
 impl Updater {

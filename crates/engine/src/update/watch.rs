@@ -58,9 +58,9 @@ impl dyn Watch + '_ {
         kind: StepKind,
         path: &Path,
         action: &'static str,
-        make: impl FnOnce() -> io::Result<T>,
+        call: impl FnOnce() -> io::Result<T>,
     ) -> Result<T> {
-        let made = self.before(&Step::of(kind, path)).and_then(|()| make());
+        let made = self.before(&Step::of(kind, path)).and_then(|()| call());
         made.map_err(|error| Error::system(path, action, error))
     }
 }
