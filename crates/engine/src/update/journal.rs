@@ -56,6 +56,7 @@ pub(super) fn can_have_none(error: &io::Error) -> bool {
 }
 
 const WRITING: &str = "writing the journal";
+const UNDOING: &str = "undoing what it holds";
 
 /// A journal that is whole and on the device.
 pub(super) struct Journal<'a> {
@@ -219,7 +220,7 @@ impl Journal<'_> {
 
     /// Puts back each byte that the update changed and nobody else since; how many bytes the file is longer than before.
     fn put_back(&self, side: &Side<'_>, going: &Going<'_>) -> Result<u64> {
-        let failed = |error| Error::system(&self.path, "undoing what it holds", error);
+        let failed = |error| Error::system(&self.path, UNDOING, error);
         // First, as it frees what the disk may be full of.
         self.cut(side, going)?;
         let (header, mut records) = self.records()?;
@@ -228,9 +229,8 @@ impl Journal<'_> {
             found.resize(record.bytes.len(), 0);
             read_or_zeros(&side.file, &mut found, record.offset).map_err(failed)?;
             for (at, before) in changed(&found, &record) {
-                side.file
-                    .write_all_at(before, record.offset + at as u64)
-                    .map_err(failed)?;
+                let written = side.file.write_all_at(before, record.offset + at as u64);
+                written.map_err(failed)?;
             }
         }
         sys::sync(&side.file).map_err(failed)?;
@@ -239,38 +239,31 @@ impl Journal<'_> {
 
     /// Cuts the file to what it was, if all behind it is from the update.
     fn cut(&self, side: &Side<'_>, going: &Going<'_>) -> Result<bool> {
-        let failed = |error| Error::system(&self.path, "undoing what it holds", error);
+        let failed = |error| Error::system(&self.path, UNDOING, error);
         let (header, mut records) = self.records()?;
         let mut coming = records.next_record().map_err(failed)?;
+        let mut wanted = Vec::new();
         grown::cut(side, header.bytes_before, going, |offset, bytes| {
-            let mut at = 0;
-            while at < bytes.len() {
-                let place = offset + at as u64;
-                match &coming {
-                    Some(record) if record.offset + record.bytes.len() as u64 <= place => {
-                        coming = records.next_record().map_err(failed)?;
-                    }
-                    Some(record) if record.offset <= place => {
-                        let wanted = &record.bytes[(place - record.offset) as usize..];
-                        let mut pairs = wanted.iter().zip(&bytes[at..]);
-                        if !pairs.all(|(&wanted, &found)| found == wanted || found == 0) {
-                            return Ok(false);
-                        }
-                        at += wanted.len().min(bytes.len() - at);
-                    }
-                    next => {
-                        let gap = next
-                            .as_ref()
-                            .map_or(usize::MAX, |record| (record.offset - place) as usize);
-                        let until = at.saturating_add(gap).min(bytes.len());
-                        if bytes[at..until].iter().any(|&byte| byte != 0) {
-                            return Ok(false);
-                        }
-                        at = until;
-                    }
+            let end = offset + bytes.len() as u64;
+            wanted.clear();
+            wanted.resize(bytes.len(), 0);
+            while let Some(record) = coming.as_ref().filter(|record| record.offset < end) {
+                let record_end = record.offset + record.bytes.len() as u64;
+                let (from, until) = (record.offset.max(offset), record_end.min(end));
+                if from < until {
+                    let part = (from - record.offset) as usize..(until - record.offset) as usize;
+                    wanted[(from - offset) as usize..(until - offset) as usize].copy_from_slice(&record.bytes[part]);
                 }
+                if record_end > end {
+                    break;
+                }
+                coming = records.next_record().map_err(failed)?;
             }
-            Ok(true)
+            // What was not written yet is zeros.
+            Ok(wanted
+                .iter()
+                .zip(bytes)
+                .all(|(wanted, &found)| found == *wanted || found == 0))
         })
     }
 

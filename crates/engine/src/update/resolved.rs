@@ -33,42 +33,32 @@ enum Windows {
 
 impl Updates {
     pub(super) fn in_memory(given: u64, unsorted: Unsorted) -> Self {
-        let window = unsorted.resolve(0..u64::MAX);
-        let mut updates = Self::nothing(given);
-        updates.count(&window);
-        updates.windows = Windows::InMemory(window);
-        updates
+        let (window, mut gaps) = (unsorted.resolve(0..u64::MAX), Gaps::none());
+        count(&window, &mut gaps);
+        Self::new(Windows::InMemory(window), given, gaps)
     }
 
     pub(super) fn spilled(given: u64, mut spill: Spill) -> Result<Self> {
-        let mut updates = Self::nothing(given);
+        let mut gaps = Gaps::none();
         let mut merge = || -> io::Result<Run> {
             let (mut windows, mut run) = (spill.merge(), Run::new(&spill.directory)?);
             while let Some(window) = windows.next_window()? {
-                updates.count(&window);
+                count(&window, &mut gaps);
                 run.append(window.range.start, &window.pieces, &window)?;
             }
             Ok(run)
         };
         let run = merge().map_err(|source| spill.failed(source))?;
         let directory = spill.directory;
-        updates.windows = Windows::Spilled { run, directory };
-        Ok(updates)
+        Ok(Self::new(Windows::Spilled { run, directory }, given, gaps))
     }
 
-    fn nothing(given: u64) -> Self {
+    fn new(windows: Windows, given: u64, gaps: Gaps) -> Self {
         Self {
-            windows: Windows::InMemory(Unsorted::default().resolve(0..u64::MAX)),
+            windows,
             given,
-            gaps: Gaps::none(),
+            gaps,
             journal_bytes: OnceLock::new(),
-        }
-    }
-
-    /// Takes note of a window behind those before.
-    fn count(&mut self, window: &Window) {
-        for piece in &window.pieces {
-            self.gaps.count(piece.offset, u64::from(piece.length));
         }
     }
 
@@ -137,6 +127,13 @@ impl Updates {
                 work(&window.map_err(|error| Error::system(directory, READING, error))?)
             }),
         }
+    }
+}
+
+/// Takes note of a window behind those before.
+fn count(window: &Window, gaps: &mut Gaps) {
+    for piece in &window.pieces {
+        gaps.count(piece.offset, u64::from(piece.length));
     }
 }
 
