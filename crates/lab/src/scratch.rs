@@ -16,6 +16,8 @@ use crate::whole_file::with_new_name;
 
 /// How the directories are named: whoever finds one knows what it is.
 const PREFIX: &str = "seekless-scratch-";
+/// How directories in it are named that it removes, too.
+pub const TREE_PREFIX: &str = "tree-";
 /// The file whose lock says that somebody owns the directory. The system lets go of it when its owner dies.
 const LOCK: &str = "owner.lock";
 /// What that file contains. A directory of this name that somebody else made and filled has no such file.
@@ -101,8 +103,8 @@ impl Owned {
         }
     }
 
-    /// Removes the files in the directory, and the directory if it still has its name. A directory in it stays, and so
-    /// does it.
+    /// Removes the files and trees in the directory, and the directory if it still has its name. Another directory in it
+    /// stays, and so does it.
     fn remove(&mut self) -> io::Result<()> {
         for _ in 0..REMOVALS {
             match self.try_remove() {
@@ -122,11 +124,28 @@ impl Owned {
         // The lock last: a directory without one is not taken for ours.
         names.sort_by_key(|name| name == LOCK);
         for name in names {
-            // Fails for directories, which are not ours.
-            let _ = self.directory.remove_file(&name);
+            // Fails for directories, which are not ours unless they are named so.
+            let removed = self.directory.remove_file(&name);
+            if removed.is_err() && name.to_string_lossy().starts_with(TREE_PREFIX) {
+                remove_tree(&self.directory, &name, TREE_DEPTH)?;
+            }
         }
         remove_empty(&self.parent, &self.name, &self.directory)
     }
+}
+
+/// Directories below each other in a tree.
+const TREE_DEPTH: u32 = 2;
+
+/// Removes a directory of ours with the files and directories in it, no deeper than they were made.
+fn remove_tree(parent: &Directory, name: &OsStr, depth: u32) -> io::Result<()> {
+    let directory = parent.open_directory(name)?;
+    for name in directory.names()? {
+        if directory.remove_file(&name).is_err() && depth > 1 {
+            remove_tree(&directory, &name, depth - 1)?;
+        }
+    }
+    parent.remove_directory(name)
 }
 
 /// Removes a directory that is empty, if it still has its name.
@@ -286,6 +305,20 @@ mod tests {
         drop(scratch);
         assert_eq!(fs::read(&precious).unwrap(), b"theirs");
         assert_eq!(entries(&moved), 0);
+    }
+
+    #[test]
+    fn a_tree_goes_with_it_no_deeper_than_trees_are_made() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = |below: &str| {
+            let scratch = Scratch::new(parent.path()).unwrap();
+            let directory = scratch.path().join("tree-one").join(below);
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("00"), "x").unwrap();
+            scratch.path().to_owned()
+        };
+        assert!(!make("0000").exists());
+        assert!(make("0000/deeper").join("tree-one/0000/deeper/00").exists());
     }
 
     #[test]

@@ -253,7 +253,7 @@ fn lines_in(bytes: &[u8]) -> u64 {
     bytes.split(|&byte| byte == b'\n').count() as u64 - 1
 }
 
-fn failed(path: &Path, action: &'static str, source: io::Error) -> seekless::Error {
+pub(crate) fn failed(path: &Path, action: &'static str, source: io::Error) -> seekless::Error {
     seekless::Error::System {
         path: path.to_owned(),
         action: action.into(),

@@ -90,7 +90,7 @@ documents! {
     pub struct Command {
         /// Its name in the tables.
         pub name: String => Text::CommandName,
-        /// The program and its arguments; `{file}`, `{target}`, `{one}` and `{other}` are replaced.
+        /// The program and its arguments, with placeholders such as `{file}`.
         pub argv: Vec<String> => Text::Private,
         /// A command that is run before the clock, such as one that makes what this one reads.
         #[serde(default)]
@@ -98,6 +98,9 @@ documents! {
         /// What its end tells.
         #[serde(default)]
         pub exit_code: ExitCode,
+        /// Whether it must print what the others of its contest print that have this.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub same_output: bool,
         /// What is to be known about it beside its figures.
         pub note: Option<String> => Text::Private,
     }

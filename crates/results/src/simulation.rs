@@ -17,6 +17,7 @@ pub fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
                 argv: vec![name.to_owned()],
                 before: Vec::new(),
                 exit_code: ExitCode::Success,
+                same_output: false,
                 note: None,
             }),
         },

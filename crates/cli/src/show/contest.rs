@@ -109,6 +109,9 @@ fn columns(view: &ContestView<'_>, all: bool) -> Vec<Column> {
     if syncs && !is_updated {
         columns.push(("fsync", |row| part(row, row.summary.fsync_seconds)));
     }
+    if view.contest.entries.iter().all(|entry| entry.command().is_some()) {
+        columns.push(("memory", |row| binary_bytes(row.peak_memory_bytes as f64)));
+    }
     if all {
         columns.push(("mean", |row| time(Some(row.summary.mean_seconds))));
     }

@@ -194,3 +194,70 @@ fn an_experiment_may_have_a_name_that_is_not_utf_8() {
         .succeeded();
     assert_eq!(place.only_run().experiments, ["cat-or-us"]);
 }
+
+#[test]
+fn contests_with_other_programs_run_with_small_files() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/peers");
+    for file in std::fs::read_dir(directory).expect("the experiments") {
+        let text = std::fs::read_to_string(file.expect("an entry").path()).expect("an experiment");
+        let place = Place::new();
+        place.file("peers.toml", text.replace("files = 20000", "files = 300").as_bytes());
+        let arguments = ["bench", "peers.toml", "--rounds", "1", "--size", "64K"];
+        let ended = place.run(&arguments).succeeded();
+        assert!(ended.stdout.contains("memory"), "{}", ended.stdout);
+        let run = place.only_run();
+        for entry in run.contests.iter().flat_map(|contest| &contest.entries) {
+            match &entry.status {
+                Status::Failed(why) => panic!("{}: {why}", entry.name()),
+                Status::Unavailable(why) => eprintln!("skipped: {}: {why}", entry.name()),
+                _ => {}
+            }
+        }
+    }
+}
+
+const PRINTING: &str = r#"
+name = "printing"
+about = "Do commands print the same?"
+
+[[contest]]
+operation = "read"
+cache = ["warm"]
+sizes = ["1M"]
+
+[[contest.command]]
+name = "one"
+argv = ["wc", "-c", "{file}"]
+same-output = true
+
+[[contest.command]]
+name = "same"
+argv = ["sh", "-c", "wc -c $0", "{file}"]
+same-output = true
+
+[[contest.command]]
+name = "other"
+argv = ["wc", "-l", "{file}"]
+same-output = true
+"#;
+
+#[test]
+fn commands_that_must_print_the_same_fail_where_they_do_not() {
+    let place = Place::new();
+    place.file("printing.toml", PRINTING.as_bytes());
+    place.run(&["bench", "printing.toml", "--rounds", "2"]);
+    let run = place.only_run();
+    let failed =
+        |status: &&seekless_record::Entry| matches!(&status.status, Status::Failed(why) if why.contains("printed"));
+    let failed: Vec<_> = run.contests[0]
+        .entries
+        .iter()
+        .filter(failed)
+        .map(|entry| entry.name())
+        .collect();
+    // Whoever comes first in the first round is right.
+    assert!(
+        failed == ["command/other"] || failed == ["command/one", "command/same"],
+        "{failed:?}"
+    );
+}

@@ -41,7 +41,9 @@ mod tests {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
         let files: BTreeSet<String> = std::fs::read_dir(directory)
             .unwrap()
-            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.is_file())
+            .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
             .collect();
         assert_eq!(files, TEXTS.iter().map(|(name, _)| (*name).to_owned()).collect());
         for (name, _) in TEXTS {

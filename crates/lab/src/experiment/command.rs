@@ -14,18 +14,14 @@ pub(super) struct CommandText {
     argv: Spanned<Vec<String>>,
     before: Option<Spanned<Vec<String>>>,
     exit_code: Option<Spanned<String>>,
+    #[serde(default)]
+    same_output: bool,
     note: Option<String>,
 }
 
 pub(super) fn commands(operation: Operation, texts: &[CommandText]) -> Checked<Vec<Command>> {
     let mut commands: Vec<Command> = Vec::new();
     for text in texts {
-        if operation == Operation::Update {
-            return problem(
-                &text.name,
-                "a command is not told of updates: only methods are compared here",
-            );
-        }
         let name = visible(&text.name, "command")?;
         if commands.iter().any(|command| command.name == *name) {
             return problem(&text.name, format!("two commands are named `{name}`"));
@@ -43,15 +39,19 @@ fn command(operation: Operation, text: &CommandText) -> Checked<Command> {
         Some(word) if operation == Operation::Compare => one_of(word, "exit code", &exit_codes)?,
         Some(word) => return problem(word, format!("only what compares tells a verdict, not a {operation}")),
     };
-    let needed: &[&str] = match (operation, exit_code) {
-        (Operation::Read, _) => &["{file}"],
-        (Operation::Write, _) => &["{target}"],
-        (Operation::Copy, _) => &["{file}", "{target}"],
-        (Operation::Compare, ExitCode::Verdict) => &["{one}", "{other}"],
-        (Operation::Compare, ExitCode::Success) | (Operation::Update, _) => &[],
-    };
     let argv = text.argv.get_ref();
     arguments(&text.argv)?;
+    let needed: &[&str] = match (operation, exit_code) {
+        (Operation::Read, _) if takes_tree(argv) => &[],
+        (Operation::Read, _) => &["{file}"],
+        (Operation::Write, _) => &["{target}"],
+        (Operation::Copy, _) if text.before.is_some() => &["{target}"],
+        (Operation::Copy, _) => &["{file}", "{target}"],
+        (Operation::Compare, ExitCode::Verdict) if takes_tree(argv) => &["{other-tree}"],
+        (Operation::Compare, ExitCode::Verdict) => &["{one}", "{other}"],
+        (Operation::Compare, ExitCode::Success) => &[],
+        (Operation::Update, _) => &["{target}", "{updates}"],
+    };
     for placeholder in needed {
         if !argv.iter().skip(1).any(|argument| argument.contains(placeholder)) {
             return problem(
@@ -62,7 +62,7 @@ fn command(operation: Operation, text: &CommandText) -> Checked<Command> {
     }
     if let Some(before) = &text.before {
         arguments(before)?;
-        if operation != Operation::Compare {
+        if !matches!(operation, Operation::Compare | Operation::Copy) {
             return problem(before, format!("a {operation} makes nothing beforehand"));
         }
     }
@@ -72,8 +72,15 @@ fn command(operation: Operation, text: &CommandText) -> Checked<Command> {
         argv: argv.clone(),
         before: before.unwrap_or_default(),
         exit_code,
+        same_output: text.same_output,
         note: text.note.clone(),
     })
+}
+
+/// Whether a command is run once, with the directory in which all files of a trial are.
+pub(crate) fn takes_tree(argv: &[String]) -> bool {
+    argv.iter()
+        .any(|argument| argument.contains("{tree}") || argument.contains("{one-tree}"))
 }
 
 /// Checks that a program can be started with these arguments.

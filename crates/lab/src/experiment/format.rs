@@ -42,13 +42,15 @@ struct ExperimentText {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ContestText {
     operation: Spanned<String>,
-    methods: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    methods: Vec<Spanned<String>>,
     blocks: Option<Vec<Spanned<String>>>,
     sizes: Option<Words>,
     cache: Option<Words>,
     differ: Option<Words>,
     read_ahead_kib: Option<Spanned<Vec<Spanned<u64>>>>,
     layout: Option<Words>,
+    files: Option<Spanned<u32>>,
     memory: Option<Spanned<String>>,
     target: Option<Spanned<String>>,
     sustained: Option<Spanned<bool>>,
@@ -141,6 +143,9 @@ fn contest(text: &ContestText) -> Checked<ContestPlan> {
     let target = target(operation, text.target.as_ref())?;
     let commands = commands(operation, &text.command)?;
     let methods = methods(operation, text)?;
+    if methods.is_empty() && commands.is_empty() {
+        return problem(&text.operation, "a contest has at least one method or command");
+    }
     let differs = differs(operation, &methods, text.differ.as_ref())?;
     let sustained = sustained(text.sustained.as_ref(), target, &methods, &commands)?;
     let caches = caches(operation, target, text.cache.as_ref())?;
@@ -164,6 +169,7 @@ fn contest(text: &ContestText) -> Checked<ContestPlan> {
     Ok(ContestPlan {
         sizes: sizes(text.sizes.as_ref())?,
         layouts: layout::layouts(operation, text.layout.as_ref())?,
+        files: files(text.files.as_ref())?,
         caches,
         differs,
         read_ahead_kib: read_ahead_kib(text.read_ahead_kib.as_ref())?,
@@ -203,22 +209,18 @@ fn methods(operation: Operation, text: &ContestText) -> Checked<Vec<Choice>> {
     let blocks = text.blocks.iter().flatten().map(|block| size_of(block, "block"));
     let blocks = blocks.collect::<Checked<Vec<_>>>()?;
     let mut methods = Vec::new();
-    for name in text.methods.get_ref() {
+    for name in &text.methods {
         match expand::expand(name.get_ref(), operation, &blocks) {
             Ok(expanded) => push_distinct(&mut methods, expanded),
             Err(message) => return problem(name, message),
         }
-    }
-    if methods.is_empty() {
-        return problem(&text.methods, "a contest has at least one method");
     }
     Ok(methods)
 }
 
 /// The published names among those of a contest, with their methods.
 fn labels(text: &ContestText) -> Vec<(Method, String)> {
-    let names = text.methods.get_ref().iter();
-    let labels = names.filter_map(|name| expand::label(name.get_ref()));
+    let labels = text.methods.iter().filter_map(|name| expand::label(name.get_ref()));
     labels
         .filter_map(|label| Some((label.parse().ok()?, label.to_owned())))
         .collect()
@@ -247,6 +249,17 @@ fn sizes(text: Option<&Words>) -> Checked<Vec<Size>> {
         _ => size_of(text, "file").map(Size::Bytes),
     };
     distinct(text, "size", size)
+}
+
+/// The most files of a trial: all of them are looked at before each.
+const MOST_FILES: u32 = 1_000_000;
+
+fn files(text: Option<&Spanned<u32>>) -> Checked<Option<u32>> {
+    let Some(text) = text else { return Ok(None) };
+    match *text.get_ref() {
+        count @ 1..=MOST_FILES => Ok(Some(count)),
+        _ => problem(text, format!("a trial has 1 to {MOST_FILES} files")),
+    }
 }
 
 /// The distinct values of a list that has at least one.

@@ -74,9 +74,11 @@ fn plan(contest: &Contest, common: Contest) -> Result<ContestPlan, ExperimentErr
         None => Layout::Dense,
     };
     Kernel::named(&contest.kernel).ok_or_else(|| unknown(&contest.kernel))?;
+    let has_commands_alone = contest.entries.iter().all(|entry| entry.command().is_some());
     Ok(ContestPlan {
         common,
         sizes: vec![Size::Bytes(size(contest))],
+        files: has_commands_alone.then_some(contest.files),
         caches: vec![contest.cache],
         differs: vec![contest.differ],
         read_ahead_kib: vec![contest.read_ahead_kib],

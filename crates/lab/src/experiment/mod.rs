@@ -18,6 +18,7 @@ mod updates;
 use std::path::Path;
 
 use builtin::TEXTS;
+pub(crate) use command::takes_tree;
 pub use error::ExperimentError;
 use error::nearest;
 pub use filter::filter;
@@ -53,6 +54,8 @@ pub struct ContestPlan {
     pub common: Contest,
     /// The file sizes: of a sustained write, of all that is written.
     pub sizes: Vec<Size>,
+    /// How many files a trial has; by their size where it is not given.
+    pub files: Option<u32>,
     /// The states of the page cache.
     pub caches: Vec<Cache>,
     /// Where the second files of a comparison differ; [`Differ::None`] for other operations.
@@ -82,6 +85,7 @@ impl ContestPlan {
                 ..Contest::default()
             },
             sizes: vec![size],
+            files: None,
             caches: vec![Cache::Cold],
             differs: vec![Differ::None],
             read_ahead_kib: vec![None],

@@ -80,6 +80,15 @@ impl Runner<'_> {
         }
     }
 
+    /// Holds what a command printed against what was printed first in its contest, where that must be the same.
+    pub(super) fn check_printed(&mut self, contest: usize, report: &Report, trial: &mut Trial) {
+        let Some(printed) = report.printed else { return };
+        if *self.printed.entry(contest).or_insert(printed) != printed {
+            let why = format!("{WRONG}: it printed something else than what was printed first");
+            (trial.valid, trial.invalid) = (false, Some(why));
+        }
+    }
+
     /// How much of what a trial wrote is checked: all of it as long as little is known of a method, and of the winners. Reading all
     /// of a sustained write would take as long as writing it.
     fn part_to_check(&self, contest: &Contest, trial: &Trial) -> Part {

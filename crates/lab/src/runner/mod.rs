@@ -13,6 +13,7 @@ mod size;
 mod trial;
 mod yielding;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -285,6 +286,8 @@ struct Runner<'a> {
     waited: Duration,
     /// The group of the last trial.
     last_group: Option<usize>,
+    /// What the commands of a contest print that must all print the same, hashed.
+    printed: BTreeMap<usize, u64>,
 }
 
 impl<'a> Runner<'a> {
@@ -316,6 +319,7 @@ impl<'a> Runner<'a> {
             trial_overhead: Duration::ZERO,
             waited: Duration::ZERO,
             last_group: None,
+            printed: BTreeMap::new(),
         })
     }
 

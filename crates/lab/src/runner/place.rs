@@ -12,9 +12,13 @@ use seekless_record as record;
 
 use super::first_touch::FirstTouch;
 use super::{Bench, BenchError, identity};
+use crate::experiment::takes_tree;
 use crate::layout::{self, Layout};
-use crate::scratch::Scratch;
-use crate::testfile::TestFile;
+use crate::scratch::{Scratch, TREE_PREFIX};
+use crate::testfile::{TestFile, failed};
+
+/// Files in each directory of a tree.
+const FILES_OF_DIRECTORY: u32 = 100;
 
 /// Test files of one kind, which are made once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +28,8 @@ pub(super) struct TestFiles {
     pub count: u32,
     pub layout: Layout,
     pub role: Role,
+    /// Whether they lie in a directory of their own, for commands that take a tree.
+    pub is_tree: bool,
 }
 
 /// What test files are for.
@@ -57,6 +63,10 @@ impl TestFiles {
             count: contest.files,
             layout: layout_of(contest),
             role: Role::Source,
+            is_tree: contest
+                .entries
+                .iter()
+                .any(|entry| entry.command().is_some_and(|command| takes_tree(&command.argv))),
         };
         let of_role = move |(storage, role)| (storage, Self { role, ..made.clone() });
         roles.into_iter().map(of_role)
@@ -69,8 +79,31 @@ impl TestFiles {
         of_one.saturating_mul(u64::from(self.count))
     }
 
+    /// The name of one of them, given how those of its kind begin. In a tree, all kinds have the same names in their directory.
+    fn name(&self, kind: &str, index: u32) -> String {
+        if self.is_tree {
+            let (directory, file) = (index / FILES_OF_DIRECTORY, index % FILES_OF_DIRECTORY);
+            format!("{TREE_PREFIX}{kind}/{directory:04}/{file:02}")
+        } else {
+            format!("{kind}-{index}")
+        }
+    }
+
     /// Makes one of them. A sentence where the file system made something else of it.
     fn create(&self, path: &Path, seed: u64) -> seekless::Result<Result<TestFile, String>> {
+        if !self.is_tree {
+            return self.create_file(path, seed);
+        }
+        let directory = path.parent().unwrap_or(path);
+        fs::create_dir_all(directory).map_err(|source| failed(path, "making its directory", source))?;
+        let made = self.create_file(path, seed)?;
+        // Some programs compare the times of files, too.
+        let set = fs::File::open(path).and_then(|file| file.set_modified(std::time::UNIX_EPOCH));
+        set.map(|()| made)
+            .map_err(|source| failed(path, "setting its time", source))
+    }
+
+    fn create_file(&self, path: &Path, seed: u64) -> seekless::Result<Result<TestFile, String>> {
         match self.role {
             Role::Source => TestFile::create_as(path, &self.layout, self.bytes, seed),
             Role::Second(differ) => TestFile::create_second(path, self.bytes, seed, differ).map(Ok),
@@ -186,6 +219,7 @@ impl Place {
             count: 1,
             layout: Layout::Dense,
             role: Role::Source,
+            is_tree: false,
         };
         Ok(Self {
             has_cold: cache::drop_file(&self.directory)?.part().is_none_or(|part| part == 0.0),
@@ -209,9 +243,10 @@ impl Place {
                 return Err(self.refused(&wanted.layout, why.clone()));
             }
             self.times_made += 1;
+            let kind = format!("test-{}-{}", wanted.bytes, self.times_made);
             let mut made = Vec::new();
             for index in 0..wanted.count {
-                let path = self.path(&format!("test-{}-{}-{index}", wanted.bytes, self.times_made));
+                let path = self.path(&wanted.name(&kind, index));
                 let file = wanted.create(&path, stream_seed(seed, wanted.bytes, index))?;
                 made.push(file.map_err(|why| {
                     // Files of this kind that were made before it are in the way of nothing.

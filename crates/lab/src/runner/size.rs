@@ -205,6 +205,9 @@ const SEVERAL_CALLS: u64 = 200;
 
 /// How many files of a size a trial of a plan takes. Where calls wait for the device, no more than are needed.
 pub(super) fn files_per_trial(plan: &ContestPlan, durability: Durability, bytes: u64) -> u32 {
+    if let Some(files) = plan.files {
+        return files;
+    }
     let files = by_size(bytes);
     let most = waits_per_file(plan, durability, bytes).map(|waits| SEVERAL_CALLS / waits.max(1));
     most.map_or(files, |most| files.min(most.max(1) as u32))

@@ -150,6 +150,7 @@ impl Runner<'_> {
             self.tell_end(&contest, seconds);
         }
         let found = self.check(&contest, entry, &files, &report, &mut trial);
+        self.check_printed(turn.contest, &report, &mut trial);
         if files.are_changed() {
             (trial.valid, trial.invalid) = (false, Some("a file changed while it was read".to_owned()));
         }

@@ -1,6 +1,7 @@
 //! The child's side of a trial: prepare, wait, run between two looks at the clock, report.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::process::{self, ExitStatus};
@@ -15,11 +16,12 @@ use seekless_record::{Cache, Command, Contest, Latency, Status, Subject, Target,
 use seekless_results::{has_settled, has_target};
 use seekless_sys as sys;
 
-use super::command::{run_judging, succeed, sync_file};
+use super::command::{run_judging, succeed, sync_file, write_updates};
 use super::counters::{Counters, combined};
 use super::launch::{GO, READY};
-use super::update::Updating;
+use super::update::{Updating, updates_seed};
 use super::{Compared, Found, Job, Outcome, Report, Spec, visits};
+use crate::experiment::takes_tree;
 use crate::generator::Generator;
 use crate::kernel::{Answer, Kernel, Tally};
 use crate::work::{Busy, UnchangedBlock};
@@ -217,6 +219,9 @@ fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> 
 }
 
 fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> Result<Work<'a>, TrialError> {
+    for (pattern, (index, job)) in contest.updates.iter().flat_map(|pattern| (0..).zip(&spec.jobs).map(move |job| (pattern, job))) {
+        write_updates(pattern, updates_seed(spec.seed, index), job)?;
+    }
     for job in spec.jobs.iter().filter(|_| !command.before.is_empty()) {
         succeed(&command.before, job)?;
         // What it made must not be on its way to the device while the clock runs.
@@ -227,8 +232,16 @@ fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> 
     }
     // As the methods beside it sync theirs.
     let syncs = contest.operation == Operation::Copy && contest.durability == Durability::Fsync;
+    let mut of_tree = None;
     Ok(Box::new(move |job, _, done| {
-        done.compared.extend(run_judging(command, job)?);
+        let verdict = match of_tree {
+            Some(verdict) => verdict,
+            None => run_judging(command, job, &mut done.printed)?,
+        };
+        if takes_tree(&command.argv) {
+            of_tree = Some(verdict);
+        }
+        done.compared.extend(verdict);
         let fsync = if syncs {
             sync_file(Path::new(&job.target))?
         } else {
@@ -248,6 +261,8 @@ struct Done {
     transfer: Transfer,
     answers: Vec<Answer>,
     compared: Vec<Compared>,
+    /// What a command printed, hashed.
+    printed: DefaultHasher,
     /// What each job took, where it is a sustained write.
     segment_seconds: Vec<f64>,
 }
@@ -354,7 +369,8 @@ fn measure(spec: &Spec, prepared: &mut Prepared<'_>, visits: &[Visits], setup: D
     let elapsed = start.elapsed();
     let after = Counters::now(spec);
     let (planned, predicted_seconds) = prepared.planned();
-    let is_command = spec.is_of_command();
+    let command = spec.measured().and_then(|(_, entry)| entry.command());
+    let is_command = command.is_some();
     let (used, used_before) = (after.usage, before.usage);
     let io = after.io.zip(before.io);
     let devices = after.device.zip(before.device);
@@ -390,5 +406,6 @@ fn measure(spec: &Spec, prepared: &mut Prepared<'_>, visits: &[Visits], setup: D
         trial,
         answers: done.answers,
         compared: done.compared,
+        printed: command.filter(|command| command.same_output).map(|_| done.printed.finish()),
     })
 }

@@ -1,28 +1,32 @@
 //! External commands: their arguments, running them, and the verdict that their end tells.
 
-use std::ffi::OsString;
-use std::fs;
-use std::path::Path;
-use std::process::{self, Command, ExitStatus, Stdio};
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use seekless_record::{self as record, ExitCode};
+use seekless_record::{self as record, ExitCode, UpdatePattern};
 use seekless_sys as sys;
 
 use super::child::TrialError;
 use super::{Compared, Found, Job};
+use crate::updates::drawn;
 
 /// Has what a command wrote on the device, as the methods beside it have; gives the time it took.
 pub(super) fn sync_file(path: &Path) -> Result<Duration, TrialError> {
     let start = Instant::now();
-    let synced = fs::File::open(path).and_then(|file| sys::sync(&file));
+    let synced = File::open(path).and_then(|file| sys::sync(&file));
     synced.map_err(|error| TrialError::Command(path.display().to_string(), error))?;
     Ok(start.elapsed())
 }
 
 /// Runs an external command that is to succeed, its output thrown away.
 pub(super) fn succeed(argv: &[String], job: &Job) -> Result<(), TrialError> {
-    let status = status_of(argv, job, Stdio::null())?;
+    let status = status_of(argv, job, None)?;
     if status.success() {
         Ok(())
     } else {
@@ -30,54 +34,117 @@ pub(super) fn succeed(argv: &[String], job: &Job) -> Result<(), TrialError> {
     }
 }
 
-/// Runs a command, and takes its verdict from how it ends, if that tells one.
-pub(super) fn run_judging(command: &record::Command, job: &Job) -> Result<Option<Compared>, TrialError> {
-    if command.exit_code == ExitCode::Success {
-        return succeed(&command.argv, job).map(|()| None);
-    }
+/// Runs a command, and takes its verdict from how it ends, if that tells one. What it prints is added to `printed`, where it
+/// must be the same as what others print.
+pub(super) fn run_judging(
+    command: &record::Command,
+    job: &Job,
+    printed: &mut DefaultHasher,
+) -> Result<Option<Compared>, TrialError> {
+    let judges = command.exit_code == ExitCode::Verdict;
+    let mut look = |bytes: &[u8]| {
+        if command.same_output {
+            printed.write(bytes);
+        }
+    };
     // Where it sees that nobody looks at its output, cmp(1) leaves out what else it does.
-    let status = status_of(&command.argv, job, Stdio::piped())?;
+    let read = (judges || command.same_output).then_some(&mut look as OnPiece<'_>);
+    let status = status_of(&command.argv, job, read)?;
     let found = match status.code() {
         Some(0) => Found::Equal,
-        Some(1) => Found::Differ(None),
+        Some(1) if judges => Found::Differ(None),
         _ => return Err(TrialError::Status(command.name.clone(), status)),
     };
-    Ok(Some(Compared {
+    Ok(judges.then_some(Compared {
         found,
         newlines: None,
         unread_bytes: 0,
     }))
 }
 
-fn status_of(argv: &[String], job: &Job, output: Stdio) -> Result<ExitStatus, TrialError> {
+/// What is called with each piece that a command prints.
+type OnPiece<'a> = &'a mut dyn FnMut(&[u8]);
+
+/// Runs a program to its end. What it prints is read in pieces, or goes nowhere.
+fn status_of(argv: &[String], job: &Job, read: Option<OnPiece<'_>>) -> Result<ExitStatus, TrialError> {
     let name = argv.first().cloned().unwrap_or_default();
-    let mut command = Command::new(&name);
-    command.args(argv.iter().skip(1).map(|argument| fill_in(argument, job)));
-    command.stdin(Stdio::null()).stdout(output);
-    let ended = command.spawn().and_then(process::Child::wait_with_output);
-    ended
-        .map(|output| output.status)
-        .map_err(|error| TrialError::Command(name, error))
+    let run = || {
+        let mut words = argv.iter().map(|argument| fill_in(argument, job));
+        let mut command = Command::new(words.next().unwrap_or_default());
+        let output = if read.is_some() { Stdio::piped() } else { Stdio::null() };
+        let mut child = command.args(words).stdin(Stdio::null()).stdout(output).spawn()?;
+        if let (Some(mut output), Some(read)) = (child.stdout.take(), read) {
+            let mut piece = vec![0; PIECE_BYTES];
+            loop {
+                match output.read(&mut piece)? {
+                    0 => break,
+                    length => read(&piece[..length]),
+                }
+            }
+        }
+        child.wait()
+    };
+    run().map_err(|error| TrialError::Command(name, error))
 }
 
-/// An argument with the paths in place of `{file}`, `{target}`, `{one}` and `{other}`, wherever in it these stand.
+/// As much as a pipe holds.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Writes the updates of a file in the binary form of docs/formats.md.
+pub(super) fn write_updates(pattern: &UpdatePattern, seed: u64, job: &Job) -> Result<(), TrialError> {
+    let path = updates_path(job);
+    let write = || {
+        let mut out = BufWriter::new(File::create(&path)?);
+        out.write_all(b"SKLSUPDT\x01\0\0\0")?;
+        for (offset, bytes) in drawn(pattern, job.bytes, seed) {
+            out.write_all(&offset.to_le_bytes())?;
+            out.write_all(&(bytes.len() as u32).to_le_bytes())?;
+            out.write_all(&bytes)?;
+        }
+        out.flush()
+    };
+    write().map_err(|error| TrialError::Updates(error.to_string()))
+}
+
+fn updates_path(job: &Job) -> OsString {
+    let mut path = job.target.clone();
+    path.push(".updates");
+    path
+}
+
+/// The directory in which all files of a trial are: two above each.
+fn tree_of(file: &OsStr) -> OsString {
+    let tree = Path::new(file).ancestors().nth(2);
+    tree.map_or_else(OsString::new, |tree| tree.as_os_str().to_owned())
+}
+
+/// An argument with the paths in place of what stands in braces, wherever in it that is.
 fn fill_in(argument: &str, job: &Job) -> OsString {
-    let places = [
-        ("{file}", &job.source),
-        ("{one}", &job.source),
-        ("{other}", &job.other),
-        ("{target}", &job.target),
+    type Path = fn(&Job) -> OsString;
+    const PLACES: [(&str, Path); 9] = [
+        ("{file}", |job| job.source.clone()),
+        ("{one}", |job| job.source.clone()),
+        ("{other}", |job| job.other.clone()),
+        ("{target}", |job| job.target.clone()),
+        ("{updates}", updates_path),
+        ("{tree}", |job| tree_of(&job.source)),
+        ("{one-tree}", |job| tree_of(&job.source)),
+        ("{other-tree}", |job| tree_of(&job.other)),
+        // A trial runs in the program itself.
+        ("{seekless}", |_| {
+            env::current_exe().map_or_else(|_| "seekless".into(), PathBuf::into_os_string)
+        }),
     ];
     let mut filled = OsString::new();
     let mut rest = argument;
     while let Some(at) = rest.find('{') {
         let (before, from) = rest.split_at(at);
         filled.push(before);
-        let place = places
+        let place = PLACES
             .iter()
             .find_map(|(name, path)| Some((from.strip_prefix(name)?, path)));
         if let Some((behind, path)) = place {
-            filled.push(path);
+            filled.push(path(job));
             rest = behind;
         } else {
             filled.push("{");
@@ -106,5 +173,17 @@ mod tests {
         assert_eq!(filled("awk {print} {"), "awk {print} {");
         assert_eq!(filled("{one} {other}{"), "/a b /o{");
         assert_eq!(filled(""), "");
+        assert_eq!(filled("--from={updates}"), "--from=/c.updates");
+    }
+
+    #[test]
+    fn a_tree_is_two_directories_above_its_files() {
+        let job = Job {
+            source: "/t/tree-one/0000/07".into(),
+            other: "/t/tree-other/0000/07".into(),
+            ..Job::default()
+        };
+        assert_eq!(fill_in("{tree}/", &job), "/t/tree-one/");
+        assert_eq!(fill_in("{one-tree} {other-tree}", &job), "/t/tree-one /t/tree-other");
     }
 }

@@ -116,6 +116,8 @@ pub struct Report {
     pub answers: Vec<Answer>,
     /// What comparing found, for each job.
     pub compared: Vec<Compared>,
+    /// A hash of what a command printed, where it must print the same as others.
+    pub printed: Option<u64>,
 }
 
 /// What comparing two files found.

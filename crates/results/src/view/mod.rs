@@ -83,6 +83,8 @@ pub struct Row<'a> {
     pub entry: &'a Entry,
     /// Its figures.
     pub summary: &'a Summary,
+    /// The most memory that it took in a trial.
+    pub peak_memory_bytes: u64,
     /// Where it stands.
     pub position: Position,
 }
@@ -173,7 +175,7 @@ impl<'a> ContestView<'a> {
             name: title(contest),
             title: title_in(run, contest),
             in_times: is_told_in_times(contest),
-            rows: rows(contest),
+            rows: rows(contest, &trials),
             left_out: left_out(contest),
             published: Vec::new(),
             system: Vec::new(),
@@ -245,9 +247,10 @@ pub fn rate_of(entry: &Entry) -> Option<f64> {
     sound(entry.summary.as_ref()?.bytes_per_second)
 }
 
-fn rows(contest: &Contest) -> Vec<Row<'_>> {
-    let with_figures = contest.entries.iter().filter_map(|entry| {
+fn rows<'a>(contest: &'a Contest, trials: &[Vec<&Trial>]) -> Vec<Row<'a>> {
+    let with_figures = contest.entries.iter().zip(trials).filter_map(|(entry, trials)| {
         Some(Row {
+            peak_memory_bytes: trials.iter().map(|trial| trial.peak_memory_bytes).max().unwrap_or(0),
             contest,
             entry,
             summary: entry.summary.as_ref()?,

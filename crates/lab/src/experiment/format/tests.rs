@@ -143,6 +143,9 @@ fn what_makes_no_sense_is_refused() {
     assert!(read("work = 2_000_000").contains("at most"));
     assert!(read("[[contest.command]]\nname = \"cat\"\nargv = [\"cat\"]").contains("`{file}`"));
     assert!(read("[[contest.command]]\nname = \"cat\"\nargv = []").contains("program"));
+    assert!(read("files = 0").contains("1 to 1000000 files"));
+    let empty = refused(&with("operation = \"read\""));
+    assert!(empty.contains("at least one method or command"), "{empty}");
     let other = refused(&with("operation = \"read\"\nmethods = [\"write/sync\"]"));
     assert!(other.contains("not read"), "{other}");
     let kernel = refused(&with(
@@ -196,6 +199,7 @@ fn comparisons_that_make_no_sense_are_refused() {
     assert!(compare("read-ahead-kib = [2_000_000]").contains("at most"));
     let command = |lines: &str| compare(&format!("[[contest.command]]\nname = \"cmp\"\n{lines}"));
     assert!(command("argv = [\"cmp\", \"{one}\"]").contains("`{other}`"));
+    assert!(command("argv = [\"diff\", \"{one-tree}\"]").contains("`{other-tree}`"));
     assert!(command("argv = [\"cmp\", \"{one}\", \"{other}\"]\nbefore = []").contains("program"));
     assert!(command("argv = [\"cmp\", \"{one}\", \"{other}\"]\nexit-code = \"0\"").contains("success, verdict"));
     let read = "operation = \"read\"\nmethods = [\"read/sync\"]\n";
@@ -246,7 +250,7 @@ fn an_update_says_what_it_changes() {
         ("differ = [\"none\"]", "no second file"),
         (
             "[[contest.command]]\nname = \"a\"\nargv = [\"a\", \"{target}\"]",
-            "not told of updates",
+            "`{updates}`",
         ),
     ] {
         let error = update(lines).expect_err(lines).to_string();
