@@ -1,7 +1,7 @@
-//! The project's chores, as `cargo xtask CHORE`: its one test command, and seekless beside its peers.
+//! The project's chores, as `cargo xtask CHORE`: its one test command, and the lab held against fio and itself.
 //!
 //! Nothing here is part of what users install. Other programs are called where they are the field's own (`fio`,
-//! `mount`, `mkfs.*`, `apt-get`); of the project's own crates the lab is linked, because peers are compared with its trials.
+//! `mount`, `mkfs.*`, `apt-get`); of the project's own crates the lab is linked, because fio is compared with its trials.
 
 mod browser;
 mod built;
@@ -38,7 +38,7 @@ enum Chore {
     Torture(torture::Arguments),
     /// Take the picture of a run's report that the README shows
     ReportPicture(browser::Picture),
-    /// Compare seekless with other programs that do the same work (Linux)
+    /// Hold the lab against fio and itself, and this build against an earlier one (Linux)
     #[cfg(target_os = "linux")]
     #[command(subcommand)]
     Peers(peers::Peers),

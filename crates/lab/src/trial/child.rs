@@ -219,7 +219,11 @@ fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> 
 }
 
 fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> Result<Work<'a>, TrialError> {
-    for (pattern, (index, job)) in contest.updates.iter().flat_map(|pattern| (0..).zip(&spec.jobs).map(move |job| (pattern, job))) {
+    for (pattern, (index, job)) in contest
+        .updates
+        .iter()
+        .flat_map(|pattern| (0..).zip(&spec.jobs).map(move |job| (pattern, job)))
+    {
         write_updates(pattern, updates_seed(spec.seed, index), job)?;
     }
     for job in spec.jobs.iter().filter(|_| !command.before.is_empty()) {
@@ -406,6 +410,8 @@ fn measure(spec: &Spec, prepared: &mut Prepared<'_>, visits: &[Visits], setup: D
         trial,
         answers: done.answers,
         compared: done.compared,
-        printed: command.filter(|command| command.same_output).map(|_| done.printed.finish()),
+        printed: command
+            .filter(|command| command.same_output)
+            .map(|_| done.printed.finish()),
     })
 }

@@ -1,29 +1,26 @@
 //! Seekless beside itself at an earlier revision: is a change of structure neutral in time?
 //!
-//! Whole processes, old and new in alternation, in an order that is drawn anew each round. A case is neutral where the
-//! interval of the paired ratio, new over old, ends at [`NEUTRAL`] or below. One that does not fails. What runs cold is run
-//! after `drop_caches`, which needs root.
+//! The commands of `before.toml`, each with the programs of both revisions, as the lab compares commands. One is neutral where
+//! the interval of the paired ratio, new over old, ends at [`NEUTRAL`] or below. One that does not fails.
 
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
-use rustix::fs::syncfs;
+use seekless_lab::Bench;
+use seekless_lab::experiment::Experiment;
+use seekless_record::{Entry, Status, Subject};
+use seekless_results::ranking::Samples;
 use seekless_results::statistics::median;
+use seekless_results::title;
 
+use super::in_words;
+use super::ours::bench;
 use crate::built::{beside, cargo_command, root};
-use crate::peers::cache::{make_file, prepare};
-use crate::peers::cases::Start;
-use crate::peers::report::in_words;
-use crate::peers::statistics::median_interval;
-use crate::peers::tree::make_trees;
-use crate::peers::update::Workload;
-use crate::process::{capture, check_interrupt, run as run_program};
+use crate::process::{capture, run as run_program};
 
 /// The largest ratio, new over old, that counts as no change.
 const NEUTRAL: f64 = 1.05;
@@ -36,15 +33,9 @@ pub struct Arguments {
     /// Directory on the storage to measure on
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// MiB of the file to read and copy; each file to compare has twice that
-    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(8..))]
-    mib: u64,
-    /// Files of the trees
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1000..))]
-    files: u32,
     /// Rounds of each case
-    #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u16).range(6..))]
-    rounds: u16,
+    #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(6..))]
+    rounds: u32,
     /// Only the cases whose names contain this
     #[arg(long, default_value = "")]
     only: String,
@@ -56,131 +47,81 @@ struct Programs {
     once: PathBuf,
 }
 
-/// What is timed: a program and its words, in a directory with `one`, `other`, and the trees `trees/one` and `trees/other`.
-struct Case {
-    name: &'static str,
-    of: fn(&Programs) -> &Path,
-    words: &'static [&'static str],
-    before: Before,
-}
-
-/// What is brought about before each trial.
-enum Before {
-    /// These files are in the page cache.
-    Warm(&'static [&'static str]),
-    /// The trees are there, and whatever was read by the trial before is still in memory.
-    Trees,
-    /// The same, and nothing is in memory.
-    ColdTrees,
-    /// This file is a copy of that.
-    Copied(&'static str, &'static str),
-}
-
-const CASES: [Case; 9] = [
-    Case {
-        name: "warm read, sync",
-        of: once,
-        words: &["read/sync,block=128K", "file"],
-        before: Before::Warm(&["file"]),
-    },
-    Case {
-        name: "warm read, mmap",
-        of: once,
-        words: &["read/mmap", "file"],
-        before: Before::Warm(&["file"]),
-    },
-    Case {
-        name: "warm copy, sync",
-        of: once,
-        words: &["copy/sync,block=128K", "file", "target"],
-        before: Before::Warm(&["file"]),
-    },
-    Case {
-        name: "compare",
-        of: seekless,
-        words: &["cmp", "-s", "one", "other"],
-        before: Before::Warm(&["one", "other"]),
-    },
-    Case {
-        name: "compare, single pages",
-        of: seekless,
-        words: &["cmp", "-s", "pages", "other-pages"],
-        before: Before::Warm(&["pages", "other-pages"]),
-    },
-    Case {
-        name: "tree",
-        of: seekless,
-        words: &["cmp", "-r", "trees/one", "trees/other"],
-        before: Before::Trees,
-    },
-    Case {
-        name: "tree, cold",
-        of: seekless,
-        words: &["cmp", "-r", "trees/one", "trees/other"],
-        before: Before::ColdTrees,
-    },
-    Case {
-        name: "update of 4 MB",
-        of: seekless,
-        words: &["update", "target", "--from", UPDATES, "--durability", "through"],
-        before: Before::Copied("target", "1000000.integers"),
-    },
-    Case {
-        name: "dig",
-        of: seekless,
-        words: &["holes", "dig", "target"],
-        before: Before::Copied("target", "zeros"),
-    },
-];
-
-/// Integers of the file that is updated, and the updates.
-const INTEGERS: u32 = 1_000_000;
-const UPDATES: &str = "1000000.updates";
-
-impl Case {
-    fn needs(&self, name: &str) -> bool {
-        self.words.contains(&name) || matches!(self.before, Before::Copied(_, from) if from == name)
-    }
-}
-
-fn once(programs: &Programs) -> &Path {
-    &programs.once
-}
-
-fn seekless(programs: &Programs) -> &Path {
-    &programs.seekless
-}
-
 /// Measures, prints, and fails where a case is not neutral.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let old = build(&checkout(&arguments.base)?)?;
     let new = build(&root())?;
-    let directory = tempfile::Builder::new()
-        .prefix("seekless-peers-")
-        .tempdir_in(&arguments.dir)
-        .with_context(|| format!("cannot make a directory in {}", arguments.dir.display()))?;
-    let directory = directory.path();
-    let mut random = fastrand::Rng::new();
+    let mut experiment = cases()?;
+    for contest in &mut experiment.contests {
+        let entries = &mut contest.common.entries;
+        entries.retain(|entry| entry.name().contains(&arguments.only));
+        *entries = entries
+            .iter()
+            .flat_map(|entry| [of_revision(entry, "old", &old), of_revision(entry, "new", &new)])
+            .collect();
+    }
+    experiment.contests.retain(|contest| !contest.common.entries.is_empty());
+    let run = bench(&Bench {
+        rounds: Some(arguments.rounds),
+        ..Bench::new(
+            vec![experiment],
+            vec![arguments.dir.clone()],
+            new.seekless,
+            fastrand::u64(..),
+        )
+    })?;
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(["case", "old, ms", "new, ms", "new / old", "neutral"]);
     let mut slower = Vec::new();
-    for case in CASES.iter().filter(|case| case.name.contains(&arguments.only)) {
-        let [old, new] = measure(case, directory, [&old, &new], arguments, &mut random)
-            .with_context(|| format!("measuring {}", case.name))?;
-        let ratios: Vec<f64> = new.iter().zip(&old).map(|(new, old)| new / old).collect();
-        let is_neutral = median_interval(&ratios).is_some_and(|interval| interval.high <= NEUTRAL);
-        let ms = |seconds: &[f64]| median(seconds).map_or_else(String::new, |seconds| format!("{:.1}", seconds * 1e3));
+    for (index, contest) in run.contests.iter().enumerate() {
+        let [old, new] = [0, 1].map(|entry| {
+            let trials = run.trials.iter();
+            Samples::of(trials.filter(|trial| (trial.contest, trial.entry) == (index, entry)))
+        });
+        let ratio = new.over(&old).map(|paired| paired.ratio);
+        let is_neutral = ratio.is_some_and(|ratio| ratio.coverage.is_some() && ratio.high <= NEUTRAL);
+        let ms = |samples: &Samples| {
+            let seconds: Vec<f64> = samples.by_round.values().copied().collect();
+            median(&seconds).map_or_else(String::new, |seconds| format!("{:.1}", seconds * 1e3))
+        };
         let verdict = if is_neutral { "yes" } else { "**no**" };
-        table.add_row([case.name, &ms(&old), &ms(&new), &in_words(&ratios), verdict]);
+        let name = contest.entries[0].name().replace("command/old: ", "");
+        let case = format!("{name} ({})", title(contest));
+        table.add_row([&case, &ms(&old), &ms(&new), &in_words(ratio), verdict]);
         if !is_neutral {
-            slower.push(case.name);
+            slower.push(case);
         }
-        eprintln!("{} done", case.name);
     }
     println!("{table}");
+    for entry in run.contests.iter().flat_map(|contest| &contest.entries) {
+        if entry.status != Status::Measured {
+            println!("{}: {:?}", entry.name(), entry.status);
+        }
+    }
     ensure!(slower.is_empty(), "not shown to be neutral: {}", slower.join(", "));
     Ok(())
+}
+
+/// What is timed, with words for the programs of a revision.
+fn cases() -> Result<Experiment> {
+    Ok(Experiment::from_toml(include_str!("before.toml"), "before.toml")?)
+}
+
+fn of_revision(entry: &Entry, revision: &str, programs: &Programs) -> Entry {
+    let mut entry = entry.clone();
+    if let Subject::Command(command) = &mut entry.subject {
+        command.name = format!("{revision}: {}", command.name);
+        for argument in &mut command.argv {
+            let program = match argument.as_str() {
+                "SEEKLESS" => &programs.seekless,
+                "ONCE" => &programs.once,
+                _ => continue,
+            };
+            *argument = program.to_string_lossy().into_owned();
+        }
+    }
+    entry
 }
 
 /// The directory of the earlier revision; one that git knows gets a work tree below `target`.
@@ -203,7 +144,8 @@ fn checkout(base: &str) -> Result<PathBuf> {
 /// Builds the programs of a checkout. Each has a target directory of its own: cargo takes the files of one checkout for
 /// those of another where they share it.
 fn build(checkout: &Path) -> Result<Programs> {
-    let is_ours = fs::canonicalize(checkout)? == fs::canonicalize(root())?;
+    let checkout = fs::canonicalize(checkout)?;
+    let is_ours = checkout == fs::canonicalize(root())?;
     let release = if is_ours {
         beside("release")?
     } else {
@@ -211,7 +153,7 @@ fn build(checkout: &Path) -> Result<Programs> {
     };
     let cargo = || {
         let mut cargo = cargo_command();
-        cargo.current_dir(checkout).env_remove("CARGO_TARGET_DIR");
+        cargo.current_dir(&checkout).env_remove("CARGO_TARGET_DIR");
         if let (true, Some(target)) = (is_ours, release.parent()) {
             cargo.env("CARGO_TARGET_DIR", target);
         }
@@ -226,105 +168,22 @@ fn build(checkout: &Path) -> Result<Programs> {
     })
 }
 
-/// The seconds of the old and the new program, round by round.
-fn measure(
-    case: &Case,
-    directory: &Path,
-    programs: [&Programs; 2],
-    arguments: &Arguments,
-    random: &mut fastrand::Rng,
-) -> Result<[Vec<f64>; 2]> {
-    make(case, directory, arguments, random)?;
-    let mut seconds = [Vec::new(), Vec::new()];
-    let mut order = [0, 1];
-    // The first round brings everything into memory and is not counted.
-    for round in 0..=arguments.rounds {
-        random.shuffle(&mut order);
-        for which in order {
-            check_interrupt()?;
-            let _ = fs::remove_file(directory.join("target"));
-            case.before.bring_about(directory)?;
-            let taken = time(case, directory, programs[which])?;
-            if round > 0 {
-                seconds[which].push(taken);
-            }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_case_is_run_with_the_programs_of_both_revisions() {
+        let programs = |name: &str| Programs {
+            seekless: Path::new(name).join("seekless"),
+            once: Path::new(name).join("once"),
+        };
+        for contest in cases().unwrap().contests {
+            assert_eq!(contest.common.entries.len(), 1);
+            let of_old = of_revision(&contest.common.entries[0], "old", &programs("/old"));
+            let command = of_old.command().unwrap();
+            assert!(command.name.starts_with("old: "), "{}", command.name);
+            assert!(command.argv[0].starts_with("/old/"), "{:?}", command.argv);
         }
     }
-    Ok(seconds)
-}
-
-impl Before {
-    fn bring_about(&self, directory: &Path) -> Result<()> {
-        syncfs(File::open(directory)?)?;
-        match self {
-            Self::Warm(files) => files
-                .iter()
-                .try_for_each(|file| prepare(Start::Warm, &directory.join(file))),
-            Self::Trees => Ok(()),
-            Self::ColdTrees => {
-                seekless::cache::drop_system().context("cannot drop the system's caches, which root may")
-            }
-            Self::Copied(target, from) => {
-                let paths = [from, target].map(|name| directory.join(name));
-                run_program(
-                    Command::new("cp")
-                        .args(["--reflink=never", "--sparse=never"])
-                        .args(paths),
-                )?;
-                Ok(syncfs(File::open(directory)?)?)
-            }
-        }
-    }
-}
-
-/// Makes what a case needs, unless another case has.
-fn make(case: &Case, directory: &Path, arguments: &Arguments, random: &mut fastrand::Rng) -> Result<()> {
-    let bytes = arguments.mib << 20;
-    let file = |name: &str| Some(directory.join(name)).filter(|path| case.needs(name) && !path.exists());
-    if let Some(path) = file("file") {
-        make_file(&path, bytes)?;
-    }
-    for path in ["pages", "other-pages"].into_iter().filter_map(file) {
-        // What is written in pieces of a page is in the page cache in single pages.
-        let made = File::create_new(path)?;
-        let page = vec![b'x'; rustix::param::page_size()];
-        (0..2 * bytes)
-            .step_by(page.len())
-            .try_for_each(|at| made.write_all_at(&page, at))?;
-    }
-    if file(UPDATES).is_some() {
-        Workload::make(directory, INTEGERS, random.u64(..))?;
-    }
-    if let Some(path) = file("zeros") {
-        let zeros = vec![0; 64 << 10];
-        make_file(&path, bytes)?;
-        let file = File::options().write(true).open(path)?;
-        (0..bytes)
-            .step_by(2 * zeros.len())
-            .try_for_each(|at| file.write_all_at(&zeros, at))?;
-    }
-    if let Some(path) = file("one") {
-        make_file(&path, 2 * bytes)?;
-        // Not a clone, which would be equal unread.
-        run_program(
-            Command::new("cp")
-                .arg("--reflink=never")
-                .args([path, directory.join("other")]),
-        )?;
-    }
-    let trees = directory.join("trees");
-    if matches!(case.before, Before::Trees | Before::ColdTrees) && !trees.exists() {
-        make_trees(&trees, arguments.files, random)?;
-    }
-    Ok(())
-}
-
-fn time(case: &Case, directory: &Path, programs: &Programs) -> Result<f64> {
-    let mut command = Command::new((case.of)(programs));
-    command.current_dir(directory).args(case.words).stdout(Stdio::null());
-    let begun = Instant::now();
-    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    let seconds = begun.elapsed().as_secs_f64();
-    ensure!(status.success(), "{command:?}: {status}");
-    Ok(seconds)
 }

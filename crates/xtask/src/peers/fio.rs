@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::peers::cases::Case;
+use super::lab::Case;
 use crate::process::capture;
 
 /// Options of every job.
@@ -32,7 +32,7 @@ const COMMON: [&str; 10] = [
 ];
 
 /// The seconds that fio takes for the case's work on `bytes` of the file, and how long its process lives besides.
-pub fn time(case: Case, file: &Path, bytes: u64) -> Result<(f64, Duration)> {
+pub fn time(case: &Case, file: &Path, bytes: u64) -> Result<(f64, Duration)> {
     let started = Instant::now();
     let output = capture(&mut command(case, file, bytes)?)?;
     let lived = started.elapsed();
@@ -45,12 +45,12 @@ pub fn version() -> Result<String> {
     Ok(capture(Command::new("fio").arg("--version"))?.trim().to_owned())
 }
 
-fn command(case: Case, file: &Path, bytes: u64) -> Result<Command> {
+fn command(case: &Case, file: &Path, bytes: u64) -> Result<Command> {
     let name = file
         .to_str()
         .with_context(|| format!("fio cannot be given {}", file.display()))?;
     let mut command = Command::new("fio");
-    command.args(COMMON).args(case.fio_options());
+    command.args(COMMON).args(case.fio);
     // In a file name, fio takes a bare colon for the start of the next one.
     command
         .arg(format!("--filename={}", name.replace(':', "\\:")))
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_colon_in_a_path_is_escaped() {
-        let command = command(Case::WarmSync, Path::new("/a:b/c"), 1).unwrap();
+        let command = command(&super::super::lab::CASES[0], Path::new("/a:b/c"), 1).unwrap();
         assert!(command.get_args().any(|argument| argument == "--filename=/a\\:b/c"));
     }
 }

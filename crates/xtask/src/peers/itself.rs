@@ -5,21 +5,20 @@
 //! run in twenty claims a difference, and that an interval of 95 % holds the ratio in 95 % of the cases. Chance exceeds the
 //! bounds used here once in 200 times each, if the promises are kept.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
 use seekless::{Method, Operation};
+use seekless_lab::Bench;
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
-use seekless_lab::trial::Stop;
-use seekless_lab::{Bench, Event, Watch};
 use seekless_record::{Cache, Contest, Interval, Run, Status, Verdict};
 use seekless_results::ranking::Samples;
 use seekless_results::statistics::{median, percentile};
 
-use crate::peers::ours::Ours;
+use super::ours;
 use crate::process::check_interrupt;
 
 /// The part of runs that may claim a difference, and of intervals that may miss the true ratio.
@@ -58,17 +57,6 @@ pub struct Arguments {
     seed: Option<u64>,
 }
 
-/// Ends the run's trials when the user asks for it.
-struct Interruptible(Stop);
-
-impl Watch for Interruptible {
-    fn event(&mut self, _: &Event<'_>) {
-        if check_interrupt().is_err() {
-            self.0.request();
-        }
-    }
-}
-
 /// How often something happened that may happen in [`PROMISED`] of the cases.
 #[derive(Clone, Copy, Default)]
 struct Count {
@@ -98,50 +86,55 @@ impl Count {
     }
 }
 
-/// What contests of equal methods claimed.
+/// What contests of equal methods claimed, in the order of [`CLAIMS`].
 #[derive(Default)]
 struct Tally {
-    /// Contests that call a method slower.
-    slower: Count,
-    /// Contests that call one the best, with nothing that ties.
-    best: Count,
-    /// Contests that call all methods equal.
-    equal: Count,
-    undecided: Count,
-    /// Intervals without 1, of the ratios of the first name to the second, the third to the fourth, and so on: no name has a
-    /// part in two of them.
-    pairs: Count,
-    /// The same of one ratio to the leader for each contest, since those of a contest share their leader.
-    to_leader: Count,
+    counts: [Count; CLAIMS.len()],
     /// How far the ratios of pairs are from 1.
     distances: Vec<f64>,
     invalid: usize,
 }
 
+/// Heads of the table. Pairs are the first name over the second, the third over the fourth, and so on: no name has a part in two
+/// of them. Of ratios to the leader there is one for each contest, since those of a contest share their leader.
+const CLAIMS: [&str; 6] = [
+    "call one slower",
+    "call one the best",
+    "call all equal",
+    "undecided",
+    "pairs without 1",
+    "to the leader without 1",
+];
+const PAIRS: usize = 4;
+const TO_LEADER: usize = 5;
+
 impl Tally {
     fn add(&mut self, run: &Run, index: usize) {
         let contest = &run.contests[index];
         let conclusion = contest.conclusion.as_ref();
-        let is_equal = conclusion.is_some_and(|conclusion| conclusion.equal_within.is_some());
-        self.slower.add(called_slower(contest).next().is_some());
-        self.best.add(calls_one_best(contest));
-        self.equal.add(is_equal);
-        self.undecided
-            .add(conclusion.is_none_or(|conclusion| conclusion.recommended.is_none()));
+        let claims = [
+            called_slower(contest).next().is_some(),
+            calls_one_best(contest),
+            conclusion.is_some_and(|conclusion| conclusion.equal_within.is_some()),
+            conclusion.is_none_or(|conclusion| conclusion.recommended.is_none()),
+        ];
+        for (count, claimed) in self.counts.iter_mut().zip(claims) {
+            count.add(claimed);
+        }
         let trials = || run.trials.iter().filter(|trial| trial.contest == index);
         self.invalid += trials().filter(|trial| !trial.valid).count();
         let samples = |entry| Samples::of(trials().filter(|trial| trial.entry == entry));
         for first in (1..contest.entries.len()).step_by(2) {
             if let Some(paired) = samples(first - 1).over(&samples(first)) {
                 self.distances.push((paired.ratio.median - 1.0).abs());
-                add_interval(&mut self.pairs, &paired.ratio);
+                add_interval(&mut self.counts[PAIRS], &paired.ratio);
             }
         }
         let mut standings = contest.entries.iter().filter_map(|entry| entry.standing.as_ref());
         if let Some(one) =
             standings.find(|standing| standing.verdict == Verdict::Tie && standing.ratio.coverage.is_some())
         {
-            add_interval(&mut self.to_leader, &one.ratio);
+            add_interval(&mut self.counts[TO_LEADER], &one.ratio);
         }
     }
 }
@@ -197,19 +190,16 @@ impl Score {
 
     /// The promises that are not kept.
     fn broken(&self) -> Vec<String> {
-        let sum = |of: fn(&Tally) -> Count| {
-            self.kinds.iter().map(of).fold(Count::default(), |sum, count| Count {
-                wrong: sum.wrong + count.wrong,
-                of: sum.of + count.of,
+        let sum = |claim: usize| {
+            self.kinds.iter().fold(Count::default(), |sum, tally| Count {
+                wrong: sum.wrong + tally.counts[claim].wrong,
+                of: sum.of + tally.counts[claim].of,
             })
         };
         let promises = [
             (self.runs, "runs claim a difference"),
-            (sum(|tally| tally.pairs), "intervals of pairs do not hold 1"),
-            (
-                sum(|tally| tally.to_leader),
-                "intervals of a ratio to the leader do not hold 1",
-            ),
+            (sum(PAIRS), "intervals of pairs do not hold 1"),
+            (sum(TO_LEADER), "intervals of a ratio to the leader do not hold 1"),
         ];
         let broken = promises.into_iter().filter(|(count, _)| count.is_too_many());
         broken
@@ -220,29 +210,11 @@ impl Score {
     fn table(&self) -> Table {
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN);
-        table.set_header([
-            "contest",
-            "method",
-            "call one slower",
-            "call one the best",
-            "call all equal",
-            "undecided",
-            "pairs without 1",
-            "to the leader without 1",
-            "median |ratio - 1|",
-            "invalid trials",
-        ]);
+        let heads = ["contest", "method"].into_iter().chain(CLAIMS);
+        table.set_header(heads.chain(["median |ratio - 1|", "invalid trials"]));
         for ((name, _, method), tally) in SUBJECTS.iter().zip(&self.kinds) {
-            let counts = [
-                tally.slower,
-                tally.best,
-                tally.equal,
-                tally.undecided,
-                tally.pairs,
-                tally.to_leader,
-            ];
             let mut row = vec![(*name).to_owned(), (*method).to_owned()];
-            row.extend(counts.map(Count::in_words));
+            row.extend(tally.counts.map(Count::in_words));
             row.push(median(&tally.distances).map_or_else(|| "-".to_owned(), |far| format!("{:.1} %", far * 100.0)));
             row.push(tally.invalid.to_string());
             table.add_row(row);
@@ -253,8 +225,7 @@ impl Score {
 
 /// Measures, prints, and fails where the lab claims more than it promises, or the clock costs too much.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    ensure!(arguments.dir.is_dir(), "{} is not a directory", arguments.dir.display());
-    let ours = Ours::build()?;
+    let program = ours::build()?;
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
     println!(
         "{NAMES} names of one method, {} MiB, {} runs of {} s, seed {seed}\n",
@@ -262,10 +233,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         arguments.runs,
         arguments.budget
     );
-    let null = null_seconds(&ours, arguments.null_trials)?;
+    let null = (0..arguments.null_trials)
+        .map(|_| check_interrupt().and_then(|()| ours::time_null(&program)))
+        .collect::<Result<Vec<f64>>>()?;
     let mut score = Score::default();
     for run in 0..u64::from(arguments.runs) {
-        let run = contend(arguments, &ours, seed + run)?;
+        let run = contend(arguments, &program, seed + run)?;
         for (contest, (kind, ..)) in run.contests.iter().zip(SUBJECTS) {
             for claim in called_slower(contest) {
                 println!("seed {}, {kind}, {claim}", run.seed);
@@ -305,17 +278,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn null_seconds(ours: &Ours, trials: u16) -> Result<Vec<f64>> {
-    (0..trials)
-        .map(|_| {
-            check_interrupt()?;
-            ours.time_null()
-        })
-        .collect()
-}
-
 /// Runs each method against itself as `seekless bench` would run sixteen.
-fn contend(arguments: &Arguments, ours: &Ours, seed: u64) -> Result<Run> {
+fn contend(arguments: &Arguments, program: &Path, seed: u64) -> Result<Run> {
     let contest = |(_, cache, method): (_, Cache, &str)| -> Result<ContestPlan> {
         let method: Method = method.parse()?;
         // Nothing but its place in the list tells one from another.
@@ -332,16 +296,11 @@ fn contend(arguments: &Arguments, ours: &Ours, seed: u64) -> Result<Run> {
         published: Vec::new(),
         columns: Vec::new(),
     };
-    let (directories, program) = (vec![arguments.dir.clone()], ours.program().to_owned());
-    let bench = Bench {
+    ours::bench(&Bench {
         budget: Duration::from_secs(arguments.budget),
         drop: Some(seekless_record::Drop::File),
-        ..Bench::new(vec![experiment], directories, program, seed)
-    };
-    let stop = Stop::default();
-    let run = seekless_lab::run(&bench, &stop, &mut Interruptible(stop.clone()));
-    check_interrupt()?;
-    Ok(run?)
+        ..Bench::new(vec![experiment], vec![arguments.dir.clone()], program.to_owned(), seed)
+    })
 }
 
 #[cfg(test)]
@@ -366,7 +325,7 @@ mod tests {
     fn equal_methods_keep_what_is_promised() {
         let score = score(|_, _| {});
         assert_eq!(score.broken(), [""; 0]);
-        let pairs: u32 = score.kinds.iter().map(|tally| tally.pairs.of).sum();
+        let pairs: u32 = score.kinds.iter().map(|tally| tally.counts[PAIRS].of).sum();
         assert!(pairs > 300, "{pairs} pairs have enough rounds to tell anything");
     }
 

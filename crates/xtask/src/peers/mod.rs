@@ -1,23 +1,16 @@
-//! seekless beside other programs that do the same work, in alternation and under the same conditions.
+//! The lab held against fio, against itself, and this build against an earlier one.
+//!
+//! Other programs that do what seekless does are compared by the lab itself, in `experiments/peers`.
 
 mod before;
-mod cache;
-mod cases;
-mod cmp;
 mod fio;
-mod holes;
-mod idle;
 mod itself;
 mod lab;
-mod memory;
 mod ours;
-mod report;
-mod statistics;
-mod tree;
-mod update;
 
 use anyhow::Result;
 use clap::Subcommand;
+use seekless_record::Interval;
 
 /// What to compare.
 #[derive(Subcommand)]
@@ -29,14 +22,6 @@ pub enum Peers {
     Itself(itself::Arguments),
     /// This build with that of an earlier revision: did a change make it slower?
     Before(before::Arguments),
-    /// Comparing two files with `cmp` and `diff -q`
-    Cmp(cmp::Arguments),
-    /// Reading, copying and making holes, with `cp` and `fallocate --dig-holes`
-    Holes(holes::Arguments),
-    /// Comparing trees of small files with `diff -rq`, `rsync -rcn` and `tar | tar d`
-    Tree(tree::Arguments),
-    /// Updating a file of integers beside a write for each, and the best method that there is
-    Update(update::Arguments),
 }
 
 /// Compares.
@@ -45,9 +30,16 @@ pub fn run(peers: &Peers) -> Result<()> {
         Peers::Lab(arguments) => lab::run(arguments),
         Peers::Itself(arguments) => itself::run(arguments),
         Peers::Before(arguments) => before::run(arguments),
-        Peers::Cmp(arguments) => cmp::run(arguments),
-        Peers::Holes(arguments) => holes::run(arguments),
-        Peers::Tree(arguments) => tree::run(arguments),
-        Peers::Update(arguments) => update::run(arguments),
+    }
+}
+
+/// The middle of paired ratios with its interval, where there are enough of them for one.
+fn in_words(ratio: Option<Interval>) -> String {
+    match ratio {
+        None => "-".to_owned(),
+        Some(Interval {
+            median, coverage: None, ..
+        }) => format!("{median:.3} (too few pairs)"),
+        Some(Interval { low, median, high, .. }) => format!("{median:.3} ({low:.3} to {high:.3})"),
     }
 }
