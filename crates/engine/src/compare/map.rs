@@ -28,7 +28,8 @@ pub(super) enum Kind {
     Shared,
 }
 
-/// What of two files need not be read.
+/// What of two files need not be read; by default, everything is.
+#[derive(Default)]
 pub(super) struct Map {
     holes: bool,
     /// In order, and not touching each other.
@@ -36,17 +37,9 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// Everything is read.
-    pub fn without_holes() -> Self {
-        Self {
-            holes: false,
-            shared: Vec::new(),
-        }
-    }
-
     pub fn of(pair: &Pair<'_>) -> Result<Self> {
         if pair.sides[0].method.options().holes_ignored() {
-            return Ok(Self::without_holes());
+            return Ok(Self::default());
         }
         Ok(Self {
             holes: true,
@@ -73,7 +66,7 @@ impl Map {
 
 /// Whether a file has fewer blocks than bytes; else asking where its holes are is in vain.
 fn may_have_holes(pair: &Pair<'_>, file: usize) -> bool {
-    let metadata = pair.metadata(file);
+    let metadata = &pair.metadata[file];
     allocated_bytes(metadata) < metadata.len()
 }
 

@@ -230,7 +230,7 @@ impl Comparer {
         if found.is_none() && pass.must_look_again()? {
             tracing::debug!(one = %one.path.display(), other = %other.path.display(), "the map of holes changed or was wrong");
             pass = Pass::new(&pair, mechanism);
-            found = pass.run(&Map::without_holes())?;
+            found = pass.run(&Map::default())?;
         }
         let (unread_bytes, newlines) = (pass.unread_bytes, pass.newlines());
         Ok(Comparison {

@@ -25,7 +25,8 @@ pub(crate) struct Pair<'a> {
     /// What there is of each behind its start, but no more than the limit.
     lengths: [u64; 2],
     differ: Differ,
-    metadata: [Metadata; 2],
+    /// What was known of each when it was opened.
+    pub metadata: [Metadata; 2],
 }
 
 impl<'a> Pair<'a> {
@@ -103,11 +104,6 @@ impl<'a> Pair<'a> {
     /// What both must be aligned to, so that both can go on from an offset; 1 where nothing is direct.
     pub fn alignment(&self) -> u64 {
         self.sides[0].alignment.max(self.sides[1].alignment)
-    }
-
-    /// What was known of a file when it was opened.
-    pub fn metadata(&self, file: usize) -> &Metadata {
-        &self.metadata[file]
     }
 
     /// Where a stretch lies in one of the files.

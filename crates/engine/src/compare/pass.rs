@@ -182,7 +182,7 @@ impl<'a> Pass<'a> {
         }
         // Last, so that whatever changed while the map was read is seen.
         for file in 0..2 {
-            let (before, now) = (self.pair.metadata(file), self.pair.sides[file].metadata()?);
+            let (before, now) = (&self.pair.metadata[file], self.pair.sides[file].metadata()?);
             if Stamp::of(before) != Stamp::of(&now) {
                 return Ok(true);
             }
@@ -192,7 +192,7 @@ impl<'a> Pass<'a> {
 
     /// Whether a file whose holes are where the map says could not have as many blocks as it has.
     fn has_too_many_blocks(&self, file: usize) -> bool {
-        let metadata = self.pair.metadata(file);
+        let metadata = &self.pair.metadata[file];
         let allocated = allocated_bytes(metadata);
         let most = metadata.len().saturating_sub(self.claimed_bytes[file]);
         self.claimed_bytes[file] > 0 && allocated > most + most / 8 + OVERHEAD_BYTES

@@ -10,7 +10,7 @@ use seekless_sys::{self as sys, Support};
 use crate::files::allocated_bytes;
 
 /// What a file is like.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FileFacts {
     /// Its size in bytes.
     pub bytes: u64,
@@ -32,8 +32,7 @@ impl FileFacts {
             bytes: metadata.len(),
             allocated_bytes: allocated_bytes(metadata),
             device: metadata.dev(),
-            resident: None,
-            direct_alignment: None,
+            ..Self::default()
         };
         let asked = file.and_then(|file| sys::residency(file).ok()?.available());
         // Of a file with holes, what can be read from the device counts, not its length.

@@ -105,11 +105,8 @@ impl Facts {
         let metadata = fs::metadata(directory);
         let metadata = metadata.map_err(|error| Error::system(directory, "looking at it", error))?;
         let mut found = FileFacts {
-            bytes: 0,
-            allocated_bytes: 0,
             device: metadata.dev(),
-            resident: None,
-            direct_alignment: None,
+            ..FileFacts::default()
         };
         let made = Directory::open(directory).and_then(|directory| sys::unnamed_file(&directory));
         if let Ok(Support::Available((file, _))) = made {
@@ -201,10 +198,8 @@ impl Fact {
     #[must_use]
     pub const fn claimed(value: f64) -> Self {
         Self {
-            value,
-            low: value,
-            high: value,
             source: Source::Claimed,
+            ..Self::assumed(value, value, value)
         }
     }
 
@@ -216,10 +211,8 @@ impl Fact {
 
     fn between(low: f64, value: f64, high: f64) -> Self {
         Self {
-            value,
-            low,
-            high,
             source: Source::Measured(Instant::now()),
+            ..Self::assumed(low, value, high)
         }
     }
 

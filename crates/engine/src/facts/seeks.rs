@@ -104,12 +104,11 @@ fn time<const FILES: usize>(
 }
 
 pub(super) fn open_direct(path: &Path) -> Option<File> {
-    let opening = Opening {
-        access: Access::Read,
+    let direct = Opening {
         direct: true,
-        write_through: false,
+        ..Opening::plain(Access::Read)
     };
-    sys::open(path, opening).ok()?.available()
+    sys::open(path, direct).ok()?.available()
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

@@ -56,11 +56,7 @@ pub fn copy(request: &Request, facts: &Facts) -> Plan {
     }
     let share = method("copy/reflink");
     if facts.can_share && depends_on_sharing(request, facts) {
-        let flushes = if request.durability == Durability::Fsync {
-            1.0
-        } else {
-            0.0
-        };
+        let flushes = f64::from(u8::from(request.durability == Durability::Fsync));
         candidates.push(Candidate {
             method: share.with(request.durability).unwrap_or(share),
             amounts: Amounts::of([(Of::WriteCalls, 1.0), (Of::Flushes, flushes)]),

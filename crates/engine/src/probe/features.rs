@@ -33,69 +33,50 @@ pub struct Feature {
 impl Feature {
     /// The names of all features with what they are, in the order in which they are tried.
     pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
-        TABLE.iter().map(|(name, about, _)| (*name, *about))
+        let by_methods = BY_METHODS.iter().map(|&(name, about, _)| (name, about));
+        by_methods.chain(BY_ATTEMPTS.iter().map(|&(name, about, _)| (name, about)))
     }
 }
 
-/// How a feature is found out.
-enum Way {
-    /// By a method: it is available where the method does what its name says.
-    Method(&'static str),
-    /// By an attempt that gives the reason why not.
-    Attempt(fn(&Bench) -> Attempt),
-}
+/// An attempt on scratch files.
+type Try = fn(&Bench) -> Attempt;
 
-const TABLE: &[(&str, &str, Way)] = &[
+/// Features that are found out by a method: available where the method does what its name says.
+const BY_METHODS: &[(&str, &str, &str)] = &[
     (
         "direct-read",
         "reads past the page cache (O_DIRECT)",
-        Way::Method("read/sync,direct"),
+        "read/sync,direct",
     ),
     (
         "direct-write",
         "writes past the page cache (O_DIRECT)",
-        Way::Method("write/sync,direct"),
+        "write/sync,direct",
     ),
     (
         "dontcache-read",
         "reads that leave nothing cached (RWF_DONTCACHE)",
-        Way::Method("read/sync,dontcache"),
+        "read/sync,dontcache",
     ),
     (
         "dontcache-write",
         "writes that leave nothing cached (RWF_DONTCACHE)",
-        Way::Method("write/sync,dontcache"),
+        "write/sync,dontcache",
     ),
-    ("io_uring", "requests in flight", Way::Method("read/io_uring")),
-    ("mmap", "files as memory", Way::Method("read/mmap")),
-    (
-        "copy_file_range",
-        "copies within the kernel",
-        Way::Method("copy/copy_file_range"),
-    ),
-    ("reflink", "copies that share blocks", Way::Attempt(reflink)),
-    (
-        "holes",
-        "parts never written take no space, and are told apart",
-        Way::Attempt(holes),
-    ),
-    ("punch", "making holes where data was", Way::Attempt(punch)),
-    (
-        "fallocate",
-        "blocks allocated before they are written",
-        Way::Attempt(fallocate),
-    ),
-    (
-        "residency",
-        "telling what is in the page cache",
-        Way::Attempt(residency),
-    ),
-    ("drop", "dropping a file from the page cache", Way::Attempt(drop_cache)),
-    (
-        "write-lease",
-        "keeping others out of a file (F_SETLEASE)",
-        Way::Attempt(write_lease),
-    ),
+    ("io_uring", "requests in flight", "read/io_uring"),
+    ("mmap", "files as memory", "read/mmap"),
+    ("copy_file_range", "copies within the kernel", "copy/copy_file_range"),
+];
+
+/// Features that are found out by an attempt of their own.
+const BY_ATTEMPTS: &[(&str, &str, Try)] = &[
+    ("reflink", "copies that share blocks", reflink),
+    ("holes", "parts never written take no space, and are told apart", holes),
+    ("punch", "making holes where data was", punch),
+    ("fallocate", "blocks allocated before they are written", fallocate),
+    ("residency", "telling what is in the page cache", residency),
+    ("drop", "dropping a file from the page cache", drop_cache),
+    ("write-lease", "keeping others out of a file (F_SETLEASE)", write_lease),
 ];
 
 /// Tries all features in a directory, which must be writable; what is written there, a few megabytes, is removed again.
@@ -105,21 +86,23 @@ const TABLE: &[(&str, &str, Way)] = &[
 pub fn features(directory: &Path) -> Result<Vec<Feature>> {
     let bench = Bench::new(directory)?;
     let mut probe = Probe::new(directory)?;
-    let mut tried = Vec::with_capacity(TABLE.len());
-    for (name, about, way) in TABLE {
-        let availability = match way {
-            Way::Method(text) => explained(name, probe.availability(&Method::known(text))),
-            Way::Attempt(attempt) => Availability::of(attempt(&bench)),
-        };
-        let is_punch = *name == "punch" && availability == Availability::Available;
-        tried.push(Feature {
+    let by_methods = BY_METHODS.iter().map(|&(name, about, text)| Feature {
+        name,
+        about,
+        availability: explained(name, probe.availability(&Method::known(text))),
+        smallest_hole_bytes: None,
+    });
+    let by_attempts = BY_ATTEMPTS.iter().map(|&(name, about, attempt)| {
+        let availability = Availability::of(attempt(&bench));
+        let is_punch = name == "punch" && availability == Availability::Available;
+        Feature {
             name,
             about,
             availability,
             smallest_hole_bytes: is_punch.then(|| smallest_hole(&bench).ok()?).flatten(),
-        });
-    }
-    Ok(tried)
+        }
+    });
+    Ok(by_methods.chain(by_attempts).collect())
 }
 
 /// The switch by which an administrator takes `io_uring` away from all (2) or most (1) users.

@@ -386,9 +386,8 @@ fn is_empty(resident: &Resident) -> bool {
 /// Whether a direct write of a few bytes is refused, as it is where it would go to the device.
 fn refuses_misaligned(path: &Path) -> bool {
     let opening = Opening {
-        access: Access::Overwrite,
         direct: true,
-        write_through: false,
+        ..Opening::plain(Access::Overwrite)
     };
     let (Ok(Support::Available(file)), Ok(buffer)) = (sys::open(path, opening), sys::Buffer::new(4096, 4096)) else {
         return false;

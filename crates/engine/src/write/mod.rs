@@ -7,7 +7,6 @@ mod posix_aio;
 mod sync;
 
 use std::path::Path;
-use std::time::Duration;
 
 use crate::Producer;
 use crate::error::Result;
@@ -113,17 +112,11 @@ impl Writer {
         let method = self.0.method;
         let mechanism = self.0.for_bytes(bytes)?;
         let target = Side::open_target(path, &method, destination, bytes)?;
-        let written = fill(mechanism, &target, producer);
+        let written = fill(mechanism, &target, bytes, producer);
         if written.is_err() && destination == Destination::New {
             target.remove_failed();
         }
-        let fsync = written?;
-        Ok(Transfer {
-            bytes,
-            calls: target.calls(),
-            fsync,
-            ..Transfer::default()
-        })
+        written
     }
 
     /// Opens a file that is there, writes over blocks of it in the order drawn, and closes it. The method has
@@ -137,20 +130,20 @@ impl Writer {
         target.bytes = target.metadata()?.len();
         visits.begin(&target)?;
         target.visits = Some(visits);
-        let fsync = fill(self.0.for_bytes(target.bytes)?, &target, producer)?;
-        Ok(Transfer {
-            bytes: visits.bytes(),
-            calls: target.calls(),
-            fsync,
-            ..Transfer::default()
-        })
+        fill(self.0.for_bytes(target.bytes)?, &target, visits.bytes(), producer)
     }
 }
 
-fn fill(mechanism: &mut WriteTarget, target: &Side<'_>, producer: &dyn Producer) -> Result<Duration> {
+fn fill(mechanism: &mut WriteTarget, target: &Side<'_>, bytes: u64, producer: &dyn Producer) -> Result<Transfer> {
     target.preallocate(0)?;
     if target.bytes > 0 {
         mechanism(target, producer)?;
     }
-    target.finish_target()
+    let fsync = target.finish_target()?;
+    Ok(Transfer {
+        bytes,
+        calls: target.calls(),
+        fsync,
+        ..Transfer::default()
+    })
 }

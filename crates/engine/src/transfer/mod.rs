@@ -74,6 +74,18 @@ pub(crate) struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
+    fn new(file: Arc<File>, path: &'a Path, method: &'a Method, calls: u64) -> Self {
+        Self {
+            file,
+            path,
+            method,
+            bytes: 0,
+            alignment: 1,
+            visits: None,
+            calls: AtomicU64::new(calls),
+        }
+    }
+
     /// Opens a source as the method says.
     pub fn open_source(path: &'a Path, method: &'a Method) -> Result<Self> {
         let mut side = Self::open(path, method, Access::Read)?;
@@ -83,16 +95,8 @@ impl<'a> Side<'a> {
 
     /// Takes a source that is open already. The method's cache policy must be one that a descriptor has by itself.
     pub fn of_open_source(file: Arc<File>, path: &'a Path, method: &'a Method) -> Result<Self> {
-        let mut side = Self {
-            file,
-            path,
-            method,
-            bytes: 0,
-            alignment: 1,
-            visits: None,
-            // Looking at what is open.
-            calls: AtomicU64::new(1),
-        };
+        // Looking at what is open.
+        let mut side = Self::new(file, path, method, 1);
         if method.options().cache() == CachePolicy::Direct {
             return Err(side.unavailable("a file that is open already is read through the page cache"));
         }
@@ -137,19 +141,12 @@ impl<'a> Side<'a> {
             Access::Read => "opening it",
             _ => "opening it for writing",
         };
-        let mut side = Self {
-            file: match open(opening).map_err(|error| Error::by(method, path, action, error))? {
-                Support::Available(file) => Arc::new(file),
-                Support::Unavailable(reason) => return Err(Error::unavailable(method, path, reason)),
-            },
-            path,
-            method,
-            bytes: 0,
-            alignment: 1,
-            visits: None,
-            // Looking at the path, opening, looking at what is open, closing.
-            calls: AtomicU64::new(4),
+        let file = match open(opening).map_err(|error| Error::by(method, path, action, error))? {
+            Support::Available(file) => Arc::new(file),
+            Support::Unavailable(reason) => return Err(Error::unavailable(method, path, reason)),
         };
+        // Looking at the path, opening, looking at what is open, closing.
+        let mut side = Self::new(file, path, method, 4);
         // What the path named a moment ago need not be what is open now.
         require_regular(path, &side.metadata()?)?;
         if opening.direct {
