@@ -76,17 +76,18 @@ impl Costs {
         self.with(|call| call.low, |byte| byte.high)
     }
 
-    fn with(&self, call: impl Fn(&Fact) -> f64, byte: impl Fn(&Fact) -> f64) -> Self {
-        let set = |fact: Fact, value: f64| Fact { value, ..fact };
-        Self {
-            write_call_ns: set(self.write_call_ns, call(&self.write_call_ns)),
-            write_byte_ns: set(self.write_byte_ns, byte(&self.write_byte_ns)),
-            device_byte_ns: set(self.device_byte_ns, byte(&self.device_byte_ns)),
-            flush_ns: set(self.flush_ns, call(&self.flush_ns)),
-            read_call_ns: set(self.read_call_ns, call(&self.read_call_ns)),
-            read_byte_ns: set(self.read_byte_ns, byte(&self.read_byte_ns)),
-            ..*self
+    fn with(mut self, call: impl Fn(&Fact) -> f64, byte: impl Fn(&Fact) -> f64) -> Self {
+        for cost in [&mut self.write_call_ns, &mut self.flush_ns, &mut self.read_call_ns] {
+            cost.value = call(cost);
         }
+        for cost in [
+            &mut self.write_byte_ns,
+            &mut self.device_byte_ns,
+            &mut self.read_byte_ns,
+        ] {
+            cost.value = byte(cost);
+        }
+        self
     }
 
     /// Whether all of them are measured, those of the device too.
