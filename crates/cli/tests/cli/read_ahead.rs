@@ -122,6 +122,11 @@ read-ahead-kib = [4]
         kill_process(self.watcher().unwrap(), Signal::KILL).unwrap();
         kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
         Ended::of(child);
+        // The watcher is no child of this process, which cannot wait for it.
+        let lock = format!("/run/seekless/{}.lock", self.device);
+        wait_for("the watcher has ended", || {
+            fs::File::open(&lock).unwrap().try_lock().is_ok()
+        });
     }
 
     fn storage(&self) -> Ended {
