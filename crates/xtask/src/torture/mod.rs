@@ -110,17 +110,11 @@ enum Seeds {
 /// What happened so far.
 #[derive(Default)]
 struct Tally {
-    rows: BTreeMap<(&'static str, &'static str), Row>,
+    rows: BTreeMap<(&'static str, &'static str), [u64; 8]>,
     kinds: BTreeMap<&'static str, Vec<u64>>,
     trials: u64,
     failures: u64,
     known_limits: u64,
-}
-
-/// A row of the table.
-#[derive(Clone, Copy, Default)]
-struct Row {
-    counts: [u64; 8],
 }
 
 const COLUMNS: [&str; 10] = [
@@ -228,7 +222,7 @@ fn work(set: &FileSystems, binary: &Path, can_grow: bool, seeds: &Seeds, tally: 
             aside: set.aside.path(),
         };
         let plan = TrialPlan::draw(seed, can_grow);
-        let report = trial::run(&plan, &site).with_context(|| format!("trial {seed}:\n{plan}"))?;
+        let report = trial::run(&plan, &site).with_context(|| format!("trial {seed}:\n{plan:?}"))?;
         if matches!(seeds, Seeds::One(..)) || !report.faults.is_empty() {
             tell(seed, &plan, &report);
         }
@@ -248,7 +242,7 @@ fn work(set: &FileSystems, binary: &Path, can_grow: bool, seeds: &Seeds, tally: 
 
 fn tell(seed: u64, plan: &TrialPlan, report: &TrialReport) {
     let verdict = if report.faults.is_empty() { "passed" } else { "FAILED" };
-    let mut text = format!("\n{verdict}: --seed {seed}\n{plan}{}\n", report.story);
+    let mut text = format!("\n{verdict}: --seed {seed}\n{plan:?}\n{}\n", report.story);
     for fault in &report.faults {
         let _ = writeln!(text, "fault: {}: {}", fault.kind, fault.details);
     }
@@ -270,7 +264,7 @@ impl Tally {
             .rows
             .entry((plan.file_system.name(), plan.command.label))
             .or_default();
-        row.add([
+        let counts = [
             1,
             u64::from(report.is_done),
             u64::from(report.is_killed),
@@ -279,36 +273,23 @@ impl Tally {
             report.injected as u64,
             u64::from(report.is_full),
             u64::from(is_failed),
-        ]);
+        ];
+        row.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
 
     fn table(&self) -> Table {
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN).set_header(COLUMNS);
-        let mut total = Row::default();
-        for ((file_system, command), row) in &self.rows {
-            table.add_row(row.cells(file_system, command));
-            total.add(row.counts);
+        let mut add = |file_system: &str, command: &str, counts: [u64; 8]| {
+            let names = [file_system.to_owned(), command.to_owned()];
+            table.add_row(names.into_iter().chain(counts.map(|count| count.to_string())));
+        };
+        for (&(file_system, command), &counts) in &self.rows {
+            add(file_system, command, counts);
         }
-        table.add_row(total.cells("all", ""));
+        let total = |column: usize| self.rows.values().map(|counts| counts[column]).sum();
+        add("all", "", std::array::from_fn(total));
         table
-    }
-}
-
-impl Row {
-    fn add(&mut self, counts: [u64; 8]) {
-        self.counts
-            .iter_mut()
-            .zip(counts)
-            .for_each(|(sum, count)| *sum += count);
-    }
-
-    fn cells(&self, file_system: &str, command: &str) -> Vec<String> {
-        let names = [file_system.to_owned(), command.to_owned()];
-        names
-            .into_iter()
-            .chain(self.counts.iter().map(u64::to_string))
-            .collect()
     }
 }
 

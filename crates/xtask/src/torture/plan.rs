@@ -24,6 +24,7 @@ pub const LEASE_BREAK_SECONDS: u64 = 1;
 const OUTLASTING: Duration = Duration::from_millis(1250);
 
 /// One trial.
+#[derive(Debug)]
 pub struct TrialPlan {
     pub file_system: FileSystem,
     pub file: TestFile,
@@ -38,6 +39,7 @@ pub struct TrialPlan {
 }
 
 /// The file before the trial.
+#[derive(Debug)]
 pub struct TestFile {
     pub content: Bytes,
     /// Zeros are holes rather than data.
@@ -57,6 +59,7 @@ impl fmt::Debug for Bytes {
 }
 
 /// What seekless is called for.
+#[derive(Debug)]
 pub struct Invocation {
     /// The row of the table that it counts in.
     pub label: &'static str,
@@ -193,56 +196,6 @@ impl TrialPlan {
     }
 }
 
-/// How many updates are shown.
-const SHOWN: usize = 12;
-
-impl fmt::Display for TrialPlan {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, command, .. } = self;
-        let flags = [
-            (file.is_sparse, ", sparse"),
-            (file.has_attribute, ", an extended attribute"),
-            (file.has_hard_link, ", a hard link"),
-        ];
-        let flags: String = flags
-            .iter()
-            .filter(|(is_set, _)| *is_set)
-            .map(|(_, text)| *text)
-            .collect();
-        let size = &file.content;
-        writeln!(
-            out,
-            "  {}: file of {size:?}, mode {:o}{flags}",
-            self.file_system.name(),
-            file.mode
-        )?;
-        writeln!(out, "  seekless {}", command.arguments.join(" "))?;
-        if let Some(second) = &command.second {
-            writeln!(out, "  second file: {second:?}")?;
-        }
-        if !command.updates.is_empty() {
-            let shown = &command.updates[..command.updates.len().min(SHOWN)];
-            writeln!(out, "  {} updates: {shown:?}", command.updates.len())?;
-        }
-        for injection in &self.injections {
-            writeln!(out, "  strace -e inject={}", injection.option())?;
-        }
-        if let Some((after, what)) = self.timed {
-            writeln!(out, "  after {after:?}: {what:?}")?;
-        }
-        if let Some(other) = &self.other {
-            writeln!(out, "  meanwhile: {other:?}")?;
-        }
-        if let Some(free_bytes) = self.free_bytes {
-            writeln!(out, "  free: {free_bytes} B")?;
-        }
-        if let Some(when) = self.recovery_killed_at {
-            writeln!(out, "  recovery is killed at pwrite64 number {when}")?;
-        }
-        Ok(())
-    }
-}
-
 /// From 0.1 ms to 50 ms, each factor of two as likely as the others.
 fn moment(rng: &mut Rng) -> Duration {
     Duration::from_secs_f64(1e-4 * 500_f64.powf(rng.f64()))
@@ -283,24 +236,17 @@ fn random(rng: &mut Rng, length: usize) -> Vec<u8> {
 }
 
 fn draw_command(rng: &mut Rng, before: &[u8], can_grow: bool) -> Invocation {
-    let words = |text: &str| text.split(' ').map(str::to_owned).collect();
+    let plain = |label, words: &str| Invocation {
+        label,
+        arguments: words.split(' ').map(str::to_owned).collect(),
+        updates: Vec::new(),
+        promise: Promise::Unchanged,
+        second: None,
+        must_succeed: true,
+    };
     match rng.u8(..20) {
-        0 | 1 => Invocation {
-            label: "holes dig",
-            arguments: words(["holes dig", "holes dig --verify"][rng.usize(..2)]),
-            updates: Vec::new(),
-            promise: Promise::Unchanged,
-            second: None,
-            must_succeed: true,
-        },
-        2 => Invocation {
-            label: "holes fill",
-            arguments: words("holes fill"),
-            updates: Vec::new(),
-            promise: Promise::Unchanged,
-            second: None,
-            must_succeed: true,
-        },
+        0 | 1 => plain("holes dig", ["holes dig", "holes dig --verify"][rng.usize(..2)]),
+        2 => plain("holes fill", "holes fill"),
         3 => {
             let mut second = before.to_vec();
             match rng.u8(..3) {
@@ -309,12 +255,8 @@ fn draw_command(rng: &mut Rng, before: &[u8], can_grow: bool) -> Invocation {
                 _ => {}
             }
             Invocation {
-                label: "cmp",
-                arguments: words(["cmp", "cmp -s", "cmp -l", "cmp -z"][rng.usize(..4)]),
-                updates: Vec::new(),
-                promise: Promise::Unchanged,
                 second: Some(Bytes(second)),
-                must_succeed: true,
+                ..plain("cmp", ["cmp", "cmp -s", "cmp -l", "cmp -z"][rng.usize(..4)])
             }
         }
         _ => draw_update(rng, before, can_grow),
