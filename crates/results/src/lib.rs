@@ -7,6 +7,7 @@
 //! Not here: measuring (the lab), and how results look.
 
 pub mod ranking;
+#[cfg(any(test, feature = "simulation"))]
 pub mod simulation;
 pub mod statistics;
 
