@@ -58,7 +58,10 @@ fn too_few(judged: &Judged<'_>, best: Option<usize>) -> String {
     let Some(leader) = judged.leader() else {
         let why = match best {
             None => "there is no valid trial; each method says why",
-            Some(_) => "only commands were measured; name a method to compare",
+            Some(_) if (0..judged.samples.len()).any(|entry| judged.is_method(entry)) => {
+                "only commands were measured; name a method to compare"
+            }
+            Some(_) => return "Commands are ranked, and none is recommended.".to_owned(),
         };
         return format!("Undecided: {why}.");
     };
