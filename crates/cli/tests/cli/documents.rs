@@ -19,11 +19,7 @@ const ELSEWHERE: [&str; 6] = [
 /// What is not run as it stands: where a line begins so, the text is replaced by the other. An empty text means not at all.
 const OTHERWISE: [(&str, &str, &str); 7] = [
     // The name of a run is its day.
-    (
-        "seekless runs compare 2026-11-20",
-        "2026-11-20 latest",
-        "earlier later",
-    ),
+    ("seekless runs compare 2026-11-20", "2026-11-20 latest", "earlier later"),
     // The whole system is too much.
     ("seekless cmp -r --metadata", "/ /mnt/root", "a b"),
     // They would go on after the test.
