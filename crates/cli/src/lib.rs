@@ -5,7 +5,6 @@
 mod code;
 mod command;
 mod hint;
-mod keeper;
 mod output;
 mod read_ahead;
 mod show;
@@ -13,6 +12,7 @@ mod signals;
 mod test_directory;
 
 use std::io::{ErrorKind, Write};
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -23,7 +23,6 @@ use tracing_subscriber::prelude::*;
 #[doc(hidden)]
 pub use show::{Page, Width, show_comparison, show_rankings, show_run};
 
-use command::cmp::Called;
 use command::{Cli, Failure};
 
 /// What was asked for is done but for a part.
@@ -42,9 +41,8 @@ pub fn definition() -> clap::Command {
 pub fn run() -> ExitCode {
     // Two small files are compared in less time than the rest here takes.
     let trees = match command::cmp::called() {
-        Some(Called::Files(code)) => return code,
-        Some(Called::Trees(words)) => Some(words),
-        None => None,
+        ControlFlow::Break(code) => return code,
+        ControlFlow::Continue(trees) => trees,
     };
     let asked = std::env::var("SEEKLESS_LOG")
         .ok()

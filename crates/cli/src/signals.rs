@@ -25,6 +25,14 @@ pub fn survive(signal: i32) -> std::io::Result<()> {
     signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false))).map(drop)
 }
 
+/// What ends a job from outside, once a signal asks to.
+pub fn stopping<S: Clone + Default + Send + 'static>(ask: fn(&S)) -> anyhow::Result<(S, Caught)> {
+    let stop = S::default();
+    let asked = stop.clone();
+    let caught = on_signal(move |_| ask(&asked))?;
+    Ok((stop, caught))
+}
+
 /// Calls `stop` at the first signal, with its number; the second does what it does to any program.
 pub fn on_signal(stop: impl Fn(u8) + Send + 'static) -> anyhow::Result<Caught> {
     let caught = Caught::default();

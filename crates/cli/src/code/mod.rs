@@ -76,9 +76,10 @@ impl Language {
         if let Some(reason) = self.why_lacking(&facts) {
             let others = LANGUAGES.iter().filter(|other| other.why_lacking(&facts).is_none());
             let others: Vec<String> = others.map(|other| format!("--code {}", other.word)).collect();
-            let advice = match others.as_slice() {
-                [] => String::new(),
-                _ => format!("; {} works", others.join(" or ")),
+            let advice = if others.is_empty() {
+                String::new()
+            } else {
+                format!("; {} works", others.join(" or "))
             };
             bail!("no program for {method} in {}: {reason}{advice}", self.word);
         }
@@ -98,35 +99,27 @@ impl Language {
 /// What guards ask for.
 fn facts(method: &Method) -> Vec<&'static str> {
     let (mechanism, options) = (method.mechanism(), method.options());
-    let mut facts = vec![
-        "all",
-        mechanism.operation.name(),
-        mechanism.name,
-        options.cache().name(),
-    ];
+    let (cache, hint, preallocate) = (options.cache(), options.hint(), options.preallocate());
+    let mut facts = vec!["all", mechanism.operation.name(), mechanism.name, cache.name()];
     let is_copied_or_read = matches!(mechanism.operation, Operation::Read | Operation::Copy);
+    let is_of_macos = !mechanism.platforms.contains(&Platform::Linux) || matches!(hint, Hint::RdAhead | Hint::RdAdvise);
+    let has_odd_block = !options.block_bytes().unwrap_or(0).is_multiple_of(4096);
     let optional = [
-        (is_copied_or_read && options.hint() != Hint::None, options.hint().name()),
+        (is_copied_or_read && hint != Hint::None, hint.name()),
         (options.durability() != Durability::None, options.durability().name()),
         (options.block_bytes().is_some(), "block"),
         (options.holes_skipped(), "holes"),
         (options.access() == AccessPattern::Random, "at-random"),
         (
-            matches!(options.preallocate(), Preallocate::Allocate | Preallocate::Both),
+            matches!(preallocate, Preallocate::Allocate | Preallocate::Both),
             "allocate",
         ),
         (
-            matches!(options.preallocate(), Preallocate::Truncate | Preallocate::Both),
+            matches!(preallocate, Preallocate::Truncate | Preallocate::Both),
             "truncate",
         ),
-        (
-            !mechanism.platforms.contains(&Platform::Linux) || matches!(options.hint(), Hint::RdAhead | Hint::RdAdvise),
-            "macos",
-        ),
-        (
-            options.cache() == CachePolicy::Direct && !options.block_bytes().unwrap_or(0).is_multiple_of(4096),
-            "odd-block",
-        ),
+        (is_of_macos, "macos"),
+        (cache == CachePolicy::Direct && has_odd_block, "odd-block"),
     ];
     facts.extend(optional.into_iter().filter(|(is_so, _)| *is_so).map(|(_, fact)| fact));
     facts
@@ -168,7 +161,8 @@ fn filled(text: &str, method: &Method) -> String {
     let block = options
         .block_bytes()
         .map_or(0, |block| if is_mapped { block.next_multiple_of(4096) } else { block });
-    let flag = |is_set: bool, flag: &'static str| if is_set { flag } else { "" };
+    let flag = |is_set: bool, flag: &str| if is_set { flag.to_owned() } else { String::new() };
+    let is_synced = options.durability() == Durability::WriteThrough;
     let values = [
         ("{method}", method.to_string()),
         ("{mechanism}", method.mechanism().name.to_owned()),
@@ -176,18 +170,9 @@ fn filled(text: &str, method: &Method) -> String {
         ("{block}", block.to_string()),
         ("{depth}", options.depth().unwrap_or(1).to_string()),
         ("{threads}", options.threads().to_string()),
-        (
-            "{direct}",
-            flag(options.cache() == CachePolicy::Direct, " | O_DIRECT").to_owned(),
-        ),
-        (
-            "{dsync}",
-            flag(options.durability() == Durability::WriteThrough, " | O_DSYNC").to_owned(),
-        ),
-        (
-            "{libraries}",
-            flag(method.mechanism().name == "io_uring", " -luring").to_owned(),
-        ),
+        ("{direct}", flag(options.cache() == CachePolicy::Direct, " | O_DIRECT")),
+        ("{dsync}", flag(is_synced, " | O_DSYNC")),
+        ("{libraries}", flag(method.mechanism().name == "io_uring", " -luring")),
     ];
     let replaced = |text: String, (name, value): (&str, String)| text.replace(name, &value);
     values.into_iter().fold(text.to_owned(), replaced)

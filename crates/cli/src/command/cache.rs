@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{anyhow, bail};
@@ -18,8 +19,10 @@ use seekless_tools::walk::Selection;
 use serde_json::json;
 
 use super::{Failure, raise_open_files, unless_stopped};
-use crate::show::{Format, Lines, PLAIN, Page, Width, files, json_line, plural, progress_bar, tell_scan, visible_path};
-use crate::signals::{Caught, on_signal};
+use crate::show::{
+    Format, Lines, PLAIN, Page, Width, files, json_line, other_file_systems, progress_bar, tell_scan, visible_path,
+};
+use crate::signals::{Caught, stopping};
 
 /// Shows what of files is in the page cache, drops it or fills it.
 ///
@@ -145,9 +148,8 @@ struct Job<'a> {
 impl<'a> Job<'a> {
     fn new(paths: &'a [PathBuf], common: &'a Common) -> anyhow::Result<Self> {
         let selection = Selection::new(paths, common.all_file_systems)?;
-        let control = Control::default();
-        let stop = control.stop.clone();
-        let caught = on_signal(move |_| stop.store(true, Ordering::Relaxed))?;
+        let (stop, caught) = stopping::<Arc<AtomicBool>>(|stop| stop.store(true, Ordering::Relaxed))?;
+        let control = Control { stop, moved: None };
         Ok(Self {
             paths,
             common,
@@ -158,15 +160,9 @@ impl<'a> Job<'a> {
     }
 
     fn show(&self) -> Result<(), Failure> {
+        let why = "the kernel is asked how much of each file it holds";
         let work = |lines: &mut Lines<'_>| cache::show(&self.selection, &self.control, lines);
-        let started = Instant::now();
-        let sum = self.with_lines(&self.bar("{spinner} {msg}"), None, work, |_| None)?;
-        self.explain(
-            "the kernel is asked how much of each file it holds",
-            sum.files,
-            None,
-            started,
-        );
+        let sum = self.tell(why, &self.bar("{spinner} {msg}"), None, work, |_| None)?;
         self.end(sum.failed == 0)
     }
 
@@ -185,15 +181,9 @@ impl<'a> Job<'a> {
             }
             Some(sentence + ".")
         };
+        let why = "the kernel is asked to drop the pages of each file";
         let work = |lines: &mut Lines<'_>| cache::drop(&self.selection, &self.control, lines);
-        let started = Instant::now();
-        let sum = self.with_lines(&self.bar("{spinner} {msg} dropped"), None, work, words)?;
-        self.explain(
-            "the kernel is asked to drop the pages of each file",
-            sum.files,
-            None,
-            started,
-        );
+        let sum = self.tell(why, &self.bar("{spinner} {msg} dropped"), None, work, words)?;
         self.end(sum.failed + sum.unknown_files + sum.resident_files == 0)
     }
 
@@ -202,9 +192,7 @@ impl<'a> Job<'a> {
         if !is_forced {
             require_memory(&before)?;
         }
-        let started = Instant::now();
-        let template = "{bar:16.cyan/dim} {decimal_bytes} of {decimal_total_bytes}, {eta} left, {msg}";
-        let bar = self.bar(template);
+        let bar = self.bar("{bar:16.cyan/dim} {decimal_bytes} of {decimal_total_bytes}, {eta} left, {msg}");
         bar.set_length(before.bytes);
         bar.set_message(files(before.files));
         let moved = |bytes| bar.inc(bytes);
@@ -223,44 +211,40 @@ impl<'a> Job<'a> {
             now
         };
         let words = |sum: &Total| {
-            let more = sum.resident_bytes.saturating_sub(sum.before_bytes);
-            let mut sentence = format!(
-                "Read {} into memory; {} of {} are there now",
-                bytes(more),
-                bytes(sum.resident_bytes),
-                bytes(sum.cacheable_bytes)
-            );
-            if sum.partial_files > 0 {
-                let _ = write!(sentence, ", {} not whole", files(sum.partial_files));
-            }
-            Some(sentence + ".")
+            let more = bytes(sum.resident_bytes.saturating_sub(sum.before_bytes));
+            let (resident, all) = (bytes(sum.resident_bytes), bytes(sum.cacheable_bytes));
+            let partial = match sum.partial_files {
+                0 => String::new(),
+                partial => format!(", {} not whole", files(partial)),
+            };
+            Some(format!(
+                "Read {more} into memory; {resident} of {all} are there now{partial}."
+            ))
         };
-        let sum = self.with_lines(&bar, Some(before.files), work, words)?;
-        self.explain(
-            "each file that is not whole in memory is read",
-            before.files,
-            Some(&before),
-            started,
-        );
+        let why = "each file that is not whole in memory is read";
+        let sum = self.tell(why, &bar, Some(&before), work, words)?;
         self.end(sum.failed + sum.unknown_files + sum.partial_files == 0)
     }
 
-    /// Runs a job whose files are told as they come. Writes the totals and, for people, what the job did in `words`; gives
-    /// the sum of the totals.
-    fn with_lines(
+    /// Runs a job whose files are told as they come; `read` are those that it reads, as they were before. Writes the totals
+    /// and, for people, what the job did in `words` and `why` so; gives the sum of the totals.
+    fn tell(
         &self,
+        why: &str,
         bar: &ProgressBar,
-        expected_files: Option<u64>,
+        read: Option<&Total>,
         work: impl FnOnce(&mut Lines<'_>) -> Vec<Total>,
         words: impl FnOnce(&Total) -> Option<String>,
     ) -> std::io::Result<Total> {
+        let started = Instant::now();
         let format = Format {
             json: self.common.json,
             all: self.common.all,
             top: self.common.top as usize,
         };
         let out = BufWriter::new(anstream::stdout().lock());
-        let mut lines = Lines::new(Page::new(out, Width::of_stdout()), format, bar, expected_files);
+        let page = Page::new(out, Width::of_stdout());
+        let mut lines = Lines::new(page, format, bar, read.map(|read| read.files));
         let totals = work(&mut lines);
         bar.finish_and_clear();
         let sum = sum_of(&totals);
@@ -269,10 +253,18 @@ impl<'a> Job<'a> {
             if let Some(sentence) = words(&sum) {
                 page.say(PLAIN, &sentence)?;
             }
-            page.left_out(left_out(&sum))?;
+            page.left_out(&[
+                (sum.repeated, "additional hard link", "additional hard links"),
+                (sum.links, "symbolic link", "symbolic links"),
+                (sum.special, "device, FIFO or socket", "devices, FIFOs and sockets"),
+                other_file_systems(sum.other_file_systems),
+            ])?;
             self.notes(&mut page, &totals, &sum)?;
         }
         page.flush()?;
+        if self.common.explain {
+            self.explain(why, &sum, read, started);
+        }
         Ok(sum)
     }
 
@@ -303,21 +295,18 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Explains what was done with so many files; `read` are those that were read, as they were before.
-    fn explain(&self, why: &str, files: u64, read: Option<&Total>, started: Instant) {
-        let Some(path) = self.common.explain.then(|| self.paths.first()).flatten() else {
-            return;
-        };
+    /// Explains what was done with these files; `read` are those that were read, as they were before.
+    fn explain(&self, why: &str, sum: &Total, read: Option<&Total>, started: Instant) {
         let part = |of: &Total| of.resident_bytes as f64 / of.cacheable_bytes.max(1) as f64;
         let scan = Scan {
             operation: Operation::Read,
-            files,
+            files: read.unwrap_or(sum).files,
             bytes: read.map_or(0, |read| read.bytes),
             resident: read.filter(|read| read.unknown_files == 0).map(part),
             threads: THREADS_OF_FILES,
         };
         let method = if read.is_some() { "read" } else { "ask" };
-        tell_scan("cache", path, &scan, [method, why], started.elapsed());
+        tell_scan("cache", &self.paths[0], &scan, [method, why], started.elapsed());
     }
 
     fn end(&self, is_all_done: bool) -> Result<(), Failure> {
@@ -330,23 +319,6 @@ impl<'a> Job<'a> {
     fn bar(&self, template: &str) -> ProgressBar {
         progress_bar(!self.common.quiet && !self.common.all, template)
     }
-}
-
-/// What was found and not counted.
-fn left_out(sum: &Total) -> impl Iterator<Item = (u64, String)> {
-    let names = ["additional hard link", "additional hard links"];
-    let elsewhere = [
-        "directory of another file system (--all-file-systems)",
-        "directories of other file systems (--all-file-systems)",
-    ];
-    let all = [
-        (sum.repeated, names),
-        (sum.links, ["symbolic link", "symbolic links"]),
-        (sum.special, ["device, FIFO or socket", "devices, FIFOs and sockets"]),
-        (sum.other_file_systems, elsewhere),
-    ];
-    all.into_iter()
-        .map(|(number, [one, several])| (number, plural(number, one, several)))
 }
 
 fn sum_of(totals: &[Total]) -> Total {

@@ -1,12 +1,11 @@
 //! `seekless holes`: what of files is holes, and making and filling them.
 
-use std::cell::Cell;
 use std::io::BufWriter;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use seekless::Operation;
 use seekless::method::parse_size;
@@ -18,7 +17,7 @@ use signal_hook::consts::SIGIO;
 
 use super::{Failure, raise_open_files, unless_failed, unless_stopped, unwritten};
 use crate::show::{HoleLines, Page, Picture, Width, tell_scan, visible_path};
-use crate::signals::{Caught, on_signal, survive};
+use crate::signals::{stopping, survive};
 
 /// Shows holes of files, makes them where zeros are, punches and fills them.
 ///
@@ -155,13 +154,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 let shown = holes::show(file, show.scan, stop, &mut |stretch| picture.add(stretch))?;
                 Ok((shown, picture))
             };
-            let scanned = Scanned::default();
-            let done = Job::new(&show.which)?.run(None, work, |lines, (shown, picture)| {
-                scanned.count(shown.data_bytes);
+            each(&show.which, None, show.explain, work, |lines, (shown, picture)| {
                 lines.shown(&shown, picture)
-            });
-            scanned.explain(show.explain, &show.which);
-            done
+            })
         }
         Action::Dig(dig) => {
             let how = Dig {
@@ -171,17 +166,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             };
             let done = (!dig.dry_run).then_some("dug");
             let work = |file: &FileAt, stop: &Stop| holes::dig(file, how, stop);
-            let scanned = Scanned::default();
-            let done = Job::new(&dig.which)?.run(done, work, |lines, dug| {
-                scanned.count(dug.allocated_before_bytes.min(dug.bytes));
-                lines.dug(&dug, how)
-            });
-            scanned.explain(dig.explain, &dig.which);
-            done
+            each(&dig.which, done, dig.explain, work, |lines, dug| lines.dug(&dug, how))
         }
         Action::Fill(fill) => {
             let work = |file: &FileAt, _: &Stop| holes::fill(file);
-            Job::new(fill)?.run(Some("filled"), work, |lines, filled| lines.filled(&filled))
+            each(fill, Some("filled"), false, work, |lines, filled| lines.filled(&filled))
         }
         Action::Punch(punch) => {
             expect_wishes()?;
@@ -193,132 +182,97 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// What was scanned for zeros, since when.
-struct Scanned {
-    started: Instant,
-    files: Cell<u64>,
-    bytes: Cell<u64>,
-}
-
-impl Default for Scanned {
-    fn default() -> Self {
-        Self {
-            started: Instant::now(),
-            files: Cell::default(),
-            bytes: Cell::default(),
-        }
-    }
-}
-
-impl Scanned {
-    fn count(&self, bytes: u64) {
-        self.files.set(self.files.get() + 1);
-        self.bytes.set(self.bytes.get() + bytes);
-    }
-
-    fn explain(&self, is_wanted: bool, which: &Which) {
-        let Some(path) = is_wanted.then(|| which.paths.first()).flatten() else {
-            return;
-        };
-        let scan = Scan {
-            operation: Operation::Read,
-            files: self.files.get(),
-            bytes: self.bytes.get(),
-            resident: None,
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
-        };
-        let why = format!(
-            "data is read {} at a time, which costs less than mapping it; files longer than {} are split among threads",
-            bytes(SCAN.buffer_bytes as u64),
-            bytes(SCAN.piece_bytes)
-        );
-        tell_scan("holes", path, &scan, ["scan", &why], self.started.elapsed());
-    }
-}
-
 /// Who wants to open a file that is held has this process told by a signal that would end it.
 fn expect_wishes() -> anyhow::Result<()> {
     survive(SIGIO).context("catching SIGIO failed")
 }
 
-/// What is done to each of the files.
-struct Job<'a> {
-    which: &'a Which,
-    selection: Selection,
-    stop: Stop,
-    caught: Caught,
+/// Works on each of the files; `done` is the word for what has become of a file behind it, where it is changed.
+fn each<T: Send>(
+    which: &Which,
+    done: Option<&str>,
+    explain: bool,
+    work: impl Fn(&FileAt, &Stop) -> holes::Result<T> + Sync,
+    tell: impl Fn(&mut HoleLines<'_>, T) -> std::io::Result<()>,
+) -> Result<(), Failure> {
+    let selection = Selection::new(&which.paths, which.all_file_systems)?;
+    if let Some(directory) = which.paths.iter().find(|path| !which.recursive && path.is_dir()) {
+        let shown = visible_path(directory);
+        return Err(anyhow!("{shown}: is a directory; say -r to take all files in it").into());
+    }
+    expect_wishes()?;
+    let (stop, caught) = stopping(Stop::stop)?;
+    let started = Instant::now();
+    let out = BufWriter::new(anstream::stdout().lock());
+    let mut lines = HoleLines::new(Page::new(out, Width::of_stdout()), which.json);
+    let mut errors = Vec::new();
+    let mut unlisted = Vec::new();
+    let mut untold = None;
+    let each = |path: &Path, worked: holes::Result<T>| match worked.map(|it| tell(&mut lines, it)) {
+        Ok(Ok(())) => ControlFlow::Continue(()),
+        Ok(Err(error)) => {
+            let behind = if which.recursive {
+                ", and files behind it may be"
+            } else {
+                ""
+            };
+            let done = done.map(|done| format!("{}: is {done}{behind}", visible_path(path)));
+            untold = Some(anyhow!(error).context(unwritten(done.as_deref())));
+            ControlFlow::Break(())
+        }
+        Err(error) => {
+            errors.push(error.into());
+            ControlFlow::Continue(())
+        }
+    };
+    let left = holes::each_file(
+        &selection,
+        &stop,
+        |file| work(file, &stop),
+        each,
+        &mut |path, reason| {
+            unlisted.push(anyhow!("{}: {reason}", visible_path(&path)));
+        },
+    );
+    errors.append(&mut unlisted);
+    if untold.is_none() {
+        let done = done.map(|done| format!("what could be is {done}"));
+        untold = lines.finish(&left).context(unwritten(done.as_deref())).err();
+    }
+    if explain {
+        let [files, bytes] = lines.scanned();
+        tell_how(&which.paths[0], files, bytes, started);
+    }
+    if let Some(untold) = untold {
+        if errors.is_empty() {
+            return Err(untold.into());
+        }
+        // Whoever read our output has seen enough.
+        if !crate::is_closed_pipe(&untold) {
+            errors.push(untold);
+        }
+    }
+    unless_stopped(&caught)?;
+    // Nothing was done: the one file there was could not be.
+    if errors.len() == 1 && which.paths.len() == 1 && !which.recursive {
+        return Err(errors.remove(0).into());
+    }
+    unless_failed(errors)
 }
 
-impl<'a> Job<'a> {
-    fn new(which: &'a Which) -> anyhow::Result<Self> {
-        let selection = Selection::new(&which.paths, which.all_file_systems)?;
-        if !which.recursive
-            && let Some(directory) = which.paths.iter().find(|path| path.is_dir())
-        {
-            let shown = visible_path(directory);
-            bail!("{shown}: is a directory; say -r to take all files in it");
-        }
-        expect_wishes()?;
-        let stop = Stop::default();
-        let stopping = stop.clone();
-        let caught = on_signal(move |_| stopping.stop())?;
-        Ok(Self {
-            which,
-            selection,
-            stop,
-            caught,
-        })
-    }
-
-    /// Does it; `done` is the word for what has become of a file behind it, where it is changed.
-    fn run<T: Send>(
-        &self,
-        done: Option<&str>,
-        work: impl Fn(&FileAt, &Stop) -> holes::Result<T> + Sync,
-        tell: impl Fn(&mut HoleLines<'_>, T) -> std::io::Result<()>,
-    ) -> Result<(), Failure> {
-        let out = BufWriter::new(anstream::stdout().lock());
-        let mut lines = HoleLines::new(Page::new(out, Width::of_stdout()), self.which.json);
-        let mut errors = Vec::new();
-        let mut unlisted = Vec::new();
-        let mut untold = None;
-        let each = |path: &Path, worked: holes::Result<T>| match worked.map(|it| tell(&mut lines, it)) {
-            Ok(Ok(())) => ControlFlow::Continue(()),
-            Ok(Err(error)) => {
-                let is_of_many = self.which.recursive;
-                let behind = if is_of_many { ", and files behind it may be" } else { "" };
-                let done = done.map(|done| format!("{}: is {done}{behind}", visible_path(path)));
-                untold = Some(anyhow::Error::from(error).context(unwritten(done.as_deref())));
-                ControlFlow::Break(())
-            }
-            Err(error) => {
-                errors.push(error.into());
-                ControlFlow::Continue(())
-            }
-        };
-        let work = |file: &FileAt| work(file, &self.stop);
-        let left = holes::each_file(&self.selection, &self.stop, work, each, &mut |path, reason| {
-            unlisted.push(anyhow::anyhow!("{}: {reason}", visible_path(&path)));
-        });
-        errors.append(&mut unlisted);
-        if untold.is_none() {
-            let done = done.map(|done| format!("what could be is {done}"));
-            untold = lines.finish(&left).context(unwritten(done.as_deref())).err();
-        }
-        if let Some(untold) = untold {
-            if errors.is_empty() {
-                return Err(untold.into());
-            }
-            // Whoever read our output has seen enough.
-            if !crate::is_closed_pipe(&untold) {
-                errors.push(untold);
-            }
-        }
-        unless_stopped(&self.caught)?;
-        // Nothing was done: the one file there was could not be.
-        if errors.len() == 1 && self.which.paths.len() == 1 && !self.which.recursive {
-            return Err(errors.remove(0).into());
-        }
-        unless_failed(errors)
-    }
+/// How files were scanned for zeros.
+fn tell_how(path: &Path, files: u64, scanned_bytes: u64, started: Instant) {
+    let scan = Scan {
+        operation: Operation::Read,
+        files,
+        bytes: scanned_bytes,
+        resident: None,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let why = format!(
+        "data is read {} at a time, which costs less than mapping it; files longer than {} are split among threads",
+        bytes(SCAN.buffer_bytes as u64),
+        bytes(SCAN.piece_bytes)
+    );
+    tell_scan("holes", path, &scan, ["scan", &why], started.elapsed());
 }

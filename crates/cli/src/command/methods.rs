@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use seekless::method::Operation;
 use seekless::{Availability, Method, Probe};
 
+use super::values::{Word, one_of};
 use crate::code::{LANGUAGES, Language};
 use crate::read_ahead;
 use crate::show::{Page, json_text, list_methods, method_json, methods_json};
@@ -36,18 +36,14 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     /// Print a complete program that does what the METHOD does, with its open flags, alignment and calls in a comment
-    #[arg(long, value_name = "LANGUAGE", value_parser = language(), conflicts_with = "json", requires = "what")]
+    #[arg(long, value_name = "LANGUAGE", value_parser = one_of(languages()), conflicts_with = "json", requires = "what")]
     code: Option<&'static Language>,
 }
 
-fn language() -> impl TypedValueParser<Value = &'static Language> {
-    let values = LANGUAGES
+fn languages() -> impl Iterator<Item = Word<&'static Language>> {
+    LANGUAGES
         .iter()
-        .map(|language| PossibleValue::new(language.word).help(language.name));
-    PossibleValuesParser::new(values).try_map(|given| {
-        let found = LANGUAGES.iter().find(|language| language.word == given);
-        found.ok_or("no such language")
-    })
+        .map(|language| (language.word, language.name, language))
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {

@@ -18,7 +18,7 @@ use seekless_results::{ONE_SITTING, pool};
 
 use super::{Failure, unless_stopped};
 use crate::show::counted;
-use crate::signals::{Caught, on_signal};
+use crate::signals::{Caught, stopping};
 
 /// The saved runs that a run may be put together with, the last first, and what kept others from being read. Without a store
 /// there are none.
@@ -53,11 +53,7 @@ pub fn sit(
     if !is_in_background() {
         return Ok(start(count, every)?);
     }
-    let stop = Stop::default();
-    let caught = on_signal({
-        let stop = stop.clone();
-        move |_| stop.request()
-    })?;
+    let (stop, caught) = stopping(Stop::request)?;
     let mut next = first_start(every);
     for sitting in 1..=count {
         while Timestamp::now() < next {

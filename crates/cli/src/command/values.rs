@@ -7,11 +7,14 @@ use seekless::method::parse_size;
 pub type Word<T> = (&'static str, &'static str, T);
 
 /// Takes one of these words.
-pub fn one_of<T: Clone + Send + Sync>(words: &'static [Word<T>]) -> impl TypedValueParser<Value = T> {
+pub fn one_of<T: Clone + Send + Sync + 'static>(
+    words: impl IntoIterator<Item = Word<T>>,
+) -> impl TypedValueParser<Value = T> {
+    let words: Vec<Word<T>> = words.into_iter().collect();
     let values = words
         .iter()
         .map(|(word, help, _)| PossibleValue::new(*word).help(*help));
-    PossibleValuesParser::new(values).try_map(move |given| {
+    PossibleValuesParser::new(values.collect::<Vec<_>>()).try_map(move |given| {
         let found = words.iter().find(|(word, ..)| *word == given);
         found.map(|(.., meant)| meant.clone()).ok_or("no such word")
     })

@@ -7,8 +7,8 @@ use seekless_results::bytes;
 use seekless_tools::holes::{Dig, Dug, Filled, Kind, Left, Punched, Shown, Stretch};
 use serde_json::{Value, json};
 
-use super::page::{Page, Width};
-use super::units::{counted, plural};
+use super::page::{Page, Width, other_file_systems};
+use super::units::counted;
 use super::visible::{json_line, object, visible_path};
 use super::{BOLD, PLAIN};
 
@@ -21,6 +21,8 @@ pub struct HoleLines<'a> {
     page: Page<'a>,
     json: bool,
     files: u64,
+    /// Bytes that were looked through for zeros.
+    scanned_bytes: u64,
     /// What all files come to, of the one job that is done.
     shown: Option<Shown>,
     changed: Dug,
@@ -103,6 +105,7 @@ impl<'a> HoleLines<'a> {
             page,
             json,
             files: 0,
+            scanned_bytes: 0,
             shown: None,
             changed: Dug::default(),
             together: String::new(),
@@ -112,6 +115,7 @@ impl<'a> HoleLines<'a> {
     /// What a file consists of.
     pub fn shown(&mut self, shown: &Shown, picture: Picture) -> io::Result<()> {
         self.files += 1;
+        self.scanned_bytes += shown.data_bytes;
         match &mut self.shown {
             Some(sum) => sum.add(shown),
             None => self.shown = Some(shown.clone()),
@@ -142,6 +146,7 @@ impl<'a> HoleLines<'a> {
     pub fn dug(&mut self, dug: &Dug, how: Dig) -> io::Result<()> {
         let mut object = object("dug", dug, Some(&dug.path));
         object["is_dry_run"] = how.dry_run.into();
+        self.scanned_bytes += dug.allocated_before_bytes.min(dug.bytes);
         self.changed(dug, &object, |dug| dug_words(dug, how))
     }
 
@@ -183,27 +188,24 @@ impl<'a> HoleLines<'a> {
         self.page.say(PLAIN, &format!("{}: {words}", visible_path(path)))
     }
 
+    /// The files, and the bytes of them that were looked through for zeros.
+    pub fn scanned(&self) -> [u64; 2] {
+        [self.files, self.scanned_bytes]
+    }
+
     /// Writes what several files come to, and what was left out.
-    pub fn finish(mut self, left: &Left) -> io::Result<()> {
+    pub fn finish(&mut self, left: &Left) -> io::Result<()> {
         if !self.json {
             if self.files > 1 {
-                let together = self.shown.as_ref().map_or(self.together, shown_words);
+                let together = self.shown.as_ref().map_or_else(|| self.together.clone(), shown_words);
                 let words = format!("{} files: {together}.", self.files);
                 self.page.labelled(BOLD, "Together", 10, &words)?;
             }
-            let elsewhere = "directories of other file systems (--all-file-systems)";
-            let special = plural(
-                left.special,
-                "link, device, FIFO or socket",
-                "links, devices, FIFOs and sockets",
-            );
-            self.page.left_out([
-                (left.repeated, counted(left.repeated, "additional hard link")),
-                (left.special, special),
-                (
-                    left.other_file_systems,
-                    format!("{} {elsewhere}", left.other_file_systems),
-                ),
+            let special = ["link, device, FIFO or socket", "links, devices, FIFOs and sockets"];
+            self.page.left_out(&[
+                (left.repeated, "additional hard link", "additional hard links"),
+                (left.special, special[0], special[1]),
+                other_file_systems(left.other_file_systems),
             ])?;
         }
         self.page.flush()

@@ -27,14 +27,14 @@ pub use explain::{explained, tell_scan, tell_why};
 pub use holes::{HoleLines, Picture};
 pub use known::show_known;
 pub use methods::{list_methods, method_json, methods_json, methods_page};
-pub use page::{Page, Width};
+pub use page::{Page, Width, other_file_systems};
 pub use progress::{Progress, progress_bar};
 pub use rankings::show_rankings;
 pub use run::show_run;
 pub use runs::{held_bytes, list_runs, runs_json, too_large};
 pub use storage::{Described, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};
-pub use units::{counted, files, plural, seconds};
+pub use units::{counted, files, seconds};
 pub use visible::{json_line, json_text, visible_lines, visible_path, with_path};
 
 /// Nothing special.

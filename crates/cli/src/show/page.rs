@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
 
+use super::units::plural;
 use super::{DIM, WARNING};
 
 /// An output for text, and how wide its lines may be.
@@ -70,10 +71,12 @@ impl<'a> Page<'a> {
         self.labelled(WARNING, "Note", 6, text)
     }
 
-    /// Writes what was found and not counted: of each a number, and that in words.
-    pub fn left_out(&mut self, all: impl IntoIterator<Item = (u64, String)>) -> io::Result<()> {
-        let found = all.into_iter().filter(|(number, _)| *number > 0);
-        let words: Vec<String> = found.map(|(_, words)| words).collect();
+    /// Writes what was found and not counted: of each the number, and the words for one and for several.
+    pub fn left_out(&mut self, all: &[(u64, &str, &str)]) -> io::Result<()> {
+        let found = all.iter().filter(|(number, ..)| *number > 0);
+        let words: Vec<String> = found
+            .map(|&(number, one, several)| plural(number, one, several))
+            .collect();
         if words.is_empty() {
             return Ok(());
         }
@@ -89,6 +92,12 @@ impl Write for Page<'_> {
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// For [`Page::left_out`]: directories of other file systems, which were not entered.
+pub fn other_file_systems(number: u64) -> (u64, &'static str, &'static str) {
+    let one = "directory of another file system (--all-file-systems)";
+    (number, one, "directories of other file systems (--all-file-systems)")
 }
 
 /// How many columns a line may take; no limit where no terminal wraps it.

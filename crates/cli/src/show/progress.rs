@@ -1,11 +1,16 @@
-//! What happens during a run, on a terminal: one bar on standard error. Elsewhere only what will be written is said.
+//! What happens during a run: one bar on standard error, where that is a terminal; elsewhere only what will be written is
+//! said. What was measured so far is kept.
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+use seekless::full_text;
+use seekless_lab::store::{Document, Kept, Store, StoreError};
 use seekless_lab::{Event, Watch};
-use seekless_record::Phase;
+use seekless_record::{Phase, Run};
 use seekless_results::bytes;
 
 /// A bar on standard error, where that is a terminal and it is wanted. It goes with the last who has it.
@@ -20,21 +25,30 @@ pub fn progress_bar(is_wanted: bool, template: &str) -> ProgressBar {
     bar
 }
 
-/// Shows a run's progress.
+/// A run under way: shows its progress, and saves it every few minutes, so that a power cut costs minutes.
 pub struct Progress {
     bar: ProgressBar,
     started: Instant,
     quiet: bool,
+    kept: Result<Kept, StoreError>,
 }
 
 impl Progress {
-    /// A bar, where standard error is a terminal and it is wanted.
-    pub fn new(quiet: bool) -> Self {
+    /// For a new run, or one that is resumed and has a document already. The bar is shown where standard error is a terminal
+    /// and it is wanted.
+    pub fn new(quiet: bool, document: Option<&Document>) -> Self {
         Self {
             bar: progress_bar(!quiet, "{bar:16.cyan/dim} {wide_msg}"),
             started: Instant::now(),
             quiet,
+            kept: Store::of_user().map(|store| Kept::new(store, document)),
         }
+    }
+
+    /// Saves the run as it is, and gives its file.
+    pub fn save(&mut self, run: &Run) -> anyhow::Result<&Path> {
+        let kept = self.kept.as_mut().map_err(|error| anyhow!(full_text(error)))?;
+        Ok(kept.save(run)?)
     }
 
     /// Says a sentence above the bar.
@@ -117,7 +131,12 @@ impl Watch for Progress {
                 self.bar.set_message(format!("{left}{doing}: {contest}: {name}"));
             }
             Event::Yielding => self.say("Other processes are using the disk: waiting (at most 10 minutes per run)."),
-            Event::Checkpoint(_) => {}
+            Event::Checkpoint(run) => {
+                // At the end it is tried again, and that is told.
+                if let Err(error) = self.save(run) {
+                    tracing::warn!("what was measured so far could not be saved: {error:#}");
+                }
+            }
         }
     }
 }

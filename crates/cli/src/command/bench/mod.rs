@@ -22,11 +22,10 @@ use super::report::{beside, columns, file_url};
 use super::sittings::{self, earlier};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unless_failed, unless_stopped};
-use crate::keeper::Keeper;
 use crate::output::Output;
 use crate::read_ahead;
 use crate::show::{PLAIN, Page, Progress, show_known, show_run, too_large};
-use crate::signals::{Caught, on_signal};
+use crate::signals::{Caught, stopping};
 
 /// Measures which method of reading, writing, copying and comparing is fastest on a storage.
 ///
@@ -147,14 +146,14 @@ pub struct Arguments {
     list: bool,
 }
 
-const CACHES: &[Word<&[Cache]>] = &[
+const CACHES: [Word<&[Cache]>; 4] = [
     ("cold", "Nothing of the file in memory", &[Cache::Cold]),
     ("warm", "All of the file in memory", &[Cache::Warm]),
     ("both", "Cold and warm", &[Cache::Cold, Cache::Warm]),
     ("over", "Less memory than the file (needs root)", &[Cache::Over]),
 ];
 
-const DROPS: &[Word<Drop>] = &[
+const DROPS: [Word<Drop>; 2] = [
     ("file", "The file's pages only", Drop::File),
     ("system", "All clean pages of the system", Drop::System),
 ];
@@ -197,11 +196,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         seekless_lab::unmeasured(&bench(arguments, None)?)?;
         return sittings::sit(count, arguments.every, |stop, caught| measure(arguments, stop, caught));
     }
-    let stop = Stop::default();
-    let caught = on_signal({
-        let stop = stop.clone();
-        move |_| stop.request()
-    })?;
+    let (stop, caught) = stopping(Stop::request)?;
     measure(arguments, &stop, &caught)
 }
 
@@ -217,10 +212,10 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
         bench.earlier = known(&bench, arguments.quiet)?;
     }
     let document = resumed.as_ref().map(|(document, _)| document);
-    let mut keeper = Keeper::new(Progress::new(arguments.quiet), document);
-    let run = seekless_lab::run(&bench, stop, &mut keeper);
+    let mut progress = Progress::new(arguments.quiet, document);
+    let run = seekless_lab::run(&bench, stop, &mut progress);
     drop(lock);
-    keeper.finish();
+    progress.finish();
     let run = match (run, caught.signal()) {
         // Stopped before the first trial: there is nothing to keep.
         (Err(_), Some(signal)) => return Err(Failure::Stopped(signal)),
@@ -228,7 +223,7 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
         (run, _) => run?,
     };
     // First what is to last: whoever reads our output may have seen enough before its end.
-    let saved = keeper.save(&run).map(Path::to_owned);
+    let saved = progress.save(&run).map(Path::to_owned);
     tell_size()?;
     let run = Concluded {
         shown: if arguments.alone {

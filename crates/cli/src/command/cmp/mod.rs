@@ -10,6 +10,7 @@ mod words;
 use std::env::args_os;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Write};
+use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -38,33 +39,23 @@ Examples:
   ln -s \"$(command -v seekless)\" ~/bin/cmp
                                      # as the cmp of your scripts";
 
-/// What this program was called for, where that is cmp.
-pub enum Called {
-    /// Two files, which are compared by now.
-    Files(ExitCode),
-    /// Trees, by these words, which are to be compared by [`compare_trees`].
-    Trees(Vec<OsString>),
-}
-
-/// Compares two files where this program was called for it.
-pub fn called() -> Option<Called> {
+/// Compares two files where this program was called for it, to an exit code. Where it was called for trees, gives the words
+/// for [`compare_trees`].
+pub fn called() -> ControlFlow<ExitCode, Option<Vec<OsString>>> {
     let mut words = args_os();
-    let mut program = words.next()?;
+    let mut program = words.next().unwrap_or_default();
     if Path::new(&program).file_name() != Some(OsStr::new("cmp")) {
-        if words.next()? != "cmp" {
-            return None;
+        if words.next().is_none_or(|command| command != "cmp") {
+            return ControlFlow::Continue(None);
         }
         program = OsString::from("seekless cmp");
     }
     let words: Vec<_> = words.collect();
-    if words
-        .iter()
-        .take_while(|word| *word != "--")
-        .any(|word| is_for_trees(word))
-    {
-        return Some(Called::Trees(words));
+    let mut options = words.iter().take_while(|word| *word != "--");
+    if options.any(|word| is_for_trees(word)) {
+        return ControlFlow::Continue(Some(words));
     }
-    Some(Called::Files(run(&program, words)))
+    ControlFlow::Break(run(&program, words))
 }
 
 /// Whether an option says that it is about trees: `-r`, alone or with letters that trees have too.

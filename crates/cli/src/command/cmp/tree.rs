@@ -16,7 +16,7 @@ use seekless_tools::tree::{self, Control, Options, Summary};
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
 use crate::command::{Failure, raise_open_files, unless_stopped};
 use crate::show::{Differences, Form, explained, files, show_same_size, tell_why, visible_path};
-use crate::signals::{Caught, on_signal};
+use crate::signals::{Caught, stopping};
 
 /// Compares two trees: names, types, contents, targets of symbolic links.
 ///
@@ -67,9 +67,7 @@ pub struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     raise_open_files();
-    let control = Control::default();
-    let stop = control.stop.clone();
-    let caught = on_signal(move |_| stop.store(true, Ordering::Relaxed))?;
+    let (control, caught) = stopping(|control: &Control| control.stop.store(true, Ordering::Relaxed))?;
     if let Some(tree) = &arguments.same_size {
         return same_size(tree, arguments.json, &control, &caught);
     }

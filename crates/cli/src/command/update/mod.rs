@@ -91,13 +91,13 @@ pub struct Arguments {
     json: bool,
 }
 
-const DURABILITIES: &[Word<Durability>] = &[
+const DURABILITIES: [Word<Durability>; 3] = [
     ("none", "Nothing is promised", Durability::None),
     ("fsync", "All of it, by fsync(2) at the end", Durability::Fsync),
     ("through", "All of it after each write", Durability::WriteThrough),
 ];
 
-const SAFETIES: &[Word<Safety>] = &[
+const SAFETIES: [Word<Safety>; 3] = [
     ("in-place", "Some updates are in it", Safety::InPlace),
     (
         "journal",
@@ -150,9 +150,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let done = if arguments.dry_run {
         None
     } else {
-        let stopping = Stopping(on_signal(|_| {})?);
-        let change = || job.change(&mut chosen, &stopping);
-        match (timed(&mut times.write, change), stopping.0.signal()) {
+        let caught = on_signal(|_| {})?;
+        let change = || job.change(&mut chosen, &caught);
+        match (timed(&mut times.write, change), caught.signal()) {
             (Err(error), Some(signal)) => {
                 crate::complain(&error);
                 return Err(Failure::Stopped(signal));
@@ -288,7 +288,7 @@ impl<'a> Job<'a> {
     }
 
     /// Updates the file; where others cannot be kept out and the method is ours to choose, by exact writes.
-    fn change(&mut self, chosen: &mut UpdatePlan, watch: &Stopping) -> anyhow::Result<Updated> {
+    fn change(&mut self, chosen: &mut UpdatePlan, watch: &Caught) -> anyhow::Result<Updated> {
         let arguments = self.arguments;
         let attempt = |method: Method, updates: &Updates| {
             let how = Commit {
@@ -332,11 +332,9 @@ fn too_much(chosen: &UpdatePlan, safety: Safety, most: f64) -> String {
 }
 
 /// Ends the writing where a signal asks for it: as a failing write does, which undoes or tells what was done.
-struct Stopping(Caught);
-
-impl Watch for Stopping {
+impl Watch for Caught {
     fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
-        if step.kind == StepKind::Write && self.0.signal().is_some() {
+        if step.kind == StepKind::Write && self.signal().is_some() {
             return Err(std::io::Error::other("a signal asked to stop"));
         }
         Ok(())

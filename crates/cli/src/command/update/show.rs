@@ -40,8 +40,6 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
         if let Some(what) = what {
             writeln!(page, "Of what is written, {what} {beside}.")?;
         }
-    }
-    if done.is_none() {
         page.say(PLAIN, &format!("{}: {}.", chosen.plan.method, chosen.plan.why))?;
     }
     if let Some(spilled) = updates.spilled_bytes().filter(|_| arguments.explain || done.is_none()) {
