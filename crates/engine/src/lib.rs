@@ -1,29 +1,46 @@
-//! Read, write, copy, compare and update files by any method that the system offers, and find out what a storage supports.
-//!
-//! A [`Method`] is data with one text form, `OPERATION/MECHANISM[,OPTION...]`. It is parsed, enumerated, tried on a
-//! storage ([`Probe`]) and run; the same text stands in measurements, profiles and plans.
+//! Read, write, copy, compare and update files by any method that the system offers: by the one that a planner chooses for this
+//! file and this storage, or by one that you name.
 //!
 //! ```
-//! use std::ops::ControlFlow;
-//!
-//! use seekless::{Method, Reader, sequential};
 //! # let directory = tempfile::tempdir()?;
-//! # let path = directory.path().join("file");
+//! # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+//! # std::fs::write(&from, b"bytes")?;
+//! let done = seekless::copy(&from, &to)?;
+//! println!("{} bytes by {}: {}", done.bytes, done.method, done.why);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | to | by the plan | by a method, or a plan with a durability |
+//! |---|---|---|
+//! | read a file into a closure | [`read`] | [`Job::read`] |
+//! | write bytes to a file | [`write`](write()) | [`Job::write`], [`Job::produce`] |
+//! | copy a file | [`copy`] | [`Job::copy`] |
+//! | find the first difference of two files | [`compare`] | [`Job::compare`] |
+//! | make many small changes in a file | [`update`](update()) | [`Job::update`] |
+//! | only learn how, and how long it would take | [`plan`](plan()) | |
+//! | do the same with many files | | [`Reader`], [`Writer`], [`Copier`], [`Comparer`], [`update::Updater`] |
+//!
+//! A [`Method`] is data with one text form, `OPERATION/MECHANISM[,OPTION...]`. It does what its name says or fails. [`Probe`] says
+//! what works on a storage, [`StorageFacts`] what the storage claims to be, [`cache`] what part of a file is in memory.
+//!
+//! ```
+//! use seekless::{Job, Method};
+//! # let path = tempfile::NamedTempFile::new()?;
 //! # std::fs::write(&path, b"one\ntwo\n")?;
 //! let method: Method = "read/double-buffer,block=64K".parse()?;
 //! let mut text = Vec::new();
-//! let consumer = sequential(|_offset, bytes| {
+//! Job::by(method).read(&path, |_offset, bytes| {
 //!     text.extend_from_slice(bytes);
-//!     ControlFlow::Continue(())
-//! });
-//! let transfer = Reader::prepare(&method)?.read(&path, &consumer)?;
-//! assert_eq!(transfer.bytes, 8);
+//!     std::ops::ControlFlow::Continue(())
+//! })?;
 //! assert_eq!(text, b"one\ntwo\n");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Not here: measuring (the crate `seekless-lab`) and jobs such as comparing trees of files. All system calls that need unsafe
-//! code are in `seekless-sys`.
+//! Methods of the mechanism `mmap` need a signal handler, which only the program may install: [`allow_mapping`].
+//!
+//! Not here: measuring (the crate `seekless-lab`) and jobs such as comparing trees of files (`seekless-tools`). All system calls
+//! that need unsafe code are in `seekless-sys`.
 
 pub mod batch;
 pub mod error;
@@ -36,6 +53,7 @@ mod chunk;
 mod compare;
 mod consumer;
 mod copy;
+mod door;
 mod probe;
 mod producer;
 mod read;
@@ -48,13 +66,14 @@ pub use chunk::Chunk;
 pub use compare::{Comparer, Comparison, Part, Verdict, Which};
 pub use consumer::{Consumer, Sequential, sequential};
 pub use copy::Copier;
+pub use door::{Done, Job, Request, compare, copy, plan, read, update, write};
 pub use error::{Error, Result, full_text};
 pub use files::{ExtentSummary, extents};
 pub use probe::{Availability, Feature, Probe, features};
 pub use producer::Producer;
 pub use read::Reader;
 pub use seekless_method as method;
-pub use seekless_method::{Mechanism, Method, Operation, Options, ParseError};
+pub use seekless_method::{Choice, Mechanism, Method, Operation, Options, ParseError};
 pub use storage::cache;
 pub use storage::device::{BlockDevice, DeviceKind};
 pub use storage::direct::direct_alignment;

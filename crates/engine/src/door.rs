@@ -1,0 +1,403 @@
+//! What a program wants first: to read, write, copy, compare or update a file, by the plan or by a named method, and to be told
+//! how that was done.
+//!
+//! Not here: a method prepared once for many files ([`Reader`], [`Writer`], [`Copier`], [`Comparer`], [`Updater`](crate::update::Updater)).
+
+use std::ops::{ControlFlow, Deref};
+use std::path::Path;
+
+use seekless_method::{self as method, Choice, Durability, Method, Operation};
+
+use crate::error::{Error, Result};
+use crate::plan::{Plan, PlanLimits, Safety};
+use crate::update::{Batch, Commit, Look, Updated, Updates, commit};
+use crate::{Comparer, Comparison, Copier, Destination, Part, Producer, Reader, Transfer, Writer, sequential};
+
+/// What was done, by which method, and why by this one.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Done<T> {
+    /// What was done.
+    pub what: T,
+    /// The method that did it.
+    pub method: Method,
+    /// Why this method.
+    pub why: String,
+}
+
+impl<T> Deref for Done<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.what
+    }
+}
+
+/// Reads a file from end to end by the plan. `take` gets each offset with the bytes there, in order, and may end the read.
+///
+/// ```
+/// # let path = tempfile::NamedTempFile::new()?;
+/// # std::fs::write(&path, b"one\ntwo\n")?;
+/// let mut lines = 0;
+/// let done = seekless::read(&path, |_offset, bytes| {
+///     lines += bytes.iter().filter(|&&byte| byte == b'\n').count();
+///     std::ops::ControlFlow::Continue(())
+/// })?;
+/// println!("{lines} lines in {} bytes by {}: {}", done.bytes, done.method, done.why);
+/// # assert_eq!((lines, done.bytes), (2, 8));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As of [`Reader::read`].
+pub fn read(path: impl AsRef<Path>, take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send) -> Result<Done<Transfer>> {
+    Job::new().read(path, take)
+}
+
+/// Writes bytes to a new file by the plan. They are in the page cache when it returns; `Job::by("write/planned,fsync".parse()?)`
+/// brings them to the device.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("file");
+/// let done = seekless::write(&path, b"all of it".as_slice())?;
+/// # assert_eq!(std::fs::read(&path)?, b"all of it");
+/// # assert_eq!(done.bytes, 9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As of [`Writer::write`].
+pub fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>> {
+    Job::new().write(path, bytes)
+}
+
+/// Copies a file to a new one by the plan: its bytes and its holes, without mode, owner and times.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+/// # std::fs::write(&from, b"bytes")?;
+/// let done = seekless::copy(&from, &to)?;
+/// println!("{} bytes by {}: {}", done.bytes, done.method, done.why);
+/// # assert_eq!(std::fs::read(&to)?, b"bytes");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As of [`Copier::copy`].
+pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Done<Transfer>> {
+    Job::new().copy(from, to)
+}
+
+/// Compares two regular files by the plan, up to the first difference.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let (one, other) = (directory.path().join("one"), directory.path().join("other"));
+/// # std::fs::write(&one, b"the same")?;
+/// # std::fs::write(&other, b"the sane")?;
+/// let done = seekless::compare(&one, &other)?;
+/// assert_eq!(done.verdict, seekless::Verdict::Differ { offset: 6 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As of [`Comparer::compare`].
+pub fn compare(one: impl AsRef<Path>, other: impl AsRef<Path>) -> Result<Done<Comparison>> {
+    Job::new().compare(one, other)
+}
+
+/// Brings a batch of small changes into a file by the plan, in few writes. The file keeps its size.
+///
+/// ```
+/// # let file = tempfile::NamedTempFile::new()?;
+/// # let path = file.path();
+/// # std::fs::write(path, [0; 100])?;
+/// let mut batch = seekless::update::Batch::new();
+/// batch.push(40, b"changed")?;
+/// let done = seekless::update(path, batch)?;
+/// println!("{} bytes written by {}: {}", done.written_bytes, done.method, done.why);
+/// # assert_eq!(&std::fs::read(path)?[40..47], b"changed");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As of [`commit`].
+pub fn update(path: impl AsRef<Path>, batch: Batch) -> Result<Done<Updated>> {
+    Job::new().update(path, batch)
+}
+
+/// What is to be planned.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Request<'a> {
+    /// Reading a file from end to end.
+    Read {
+        /// The file.
+        path: &'a Path,
+    },
+    /// Writing a file.
+    Write {
+        /// The file, which need not be there.
+        path: &'a Path,
+        /// How many bytes.
+        bytes: u64,
+        /// What is on the device in the end.
+        durability: Durability,
+    },
+    /// Copying a file to a new one.
+    Copy {
+        /// The file.
+        from: &'a Path,
+        /// The new one.
+        to: &'a Path,
+        /// What is on the device in the end.
+        durability: Durability,
+    },
+    /// Comparing two files.
+    Compare {
+        /// The first.
+        one: &'a Path,
+        /// The second.
+        other: &'a Path,
+    },
+    /// Updating a file.
+    Update {
+        /// The file.
+        path: &'a Path,
+        /// The updates.
+        updates: &'a Updates,
+        /// What is promised, and what may be written.
+        limits: &'a PlanLimits,
+    },
+}
+
+/// The plan for a request, with a predicted time: at most 100 ms and 8 MiB of measuring. Nothing of the request is done.
+///
+/// ```
+/// # let path = tempfile::NamedTempFile::new()?;
+/// let plan = seekless::plan(&seekless::Request::Read { path: path.as_ref() })?;
+/// println!("{} in {:?}: {}", plan.method, plan.predicted.value, plan.why);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The system's, where a file or its directory cannot be opened and looked at.
+pub fn plan(request: &Request<'_>) -> Result<Plan> {
+    match *request {
+        Request::Read { path } => Reader::plan(path, true),
+        Request::Write {
+            path,
+            bytes,
+            durability,
+        } => Writer::plan(path, bytes, durability, true),
+        Request::Copy { from, to, durability } => Copier::plan(from, to, durability, true),
+        Request::Compare { one, other } => plan_comparison(one, other, true),
+        Request::Update { path, updates, limits } => {
+            let look = Look::at(path, updates, limits, true)?;
+            look.plan(updates, limits).map(|found| found.plan)
+        }
+    }
+}
+
+fn plan_comparison(one: &Path, other: &Path, is_predicted: bool) -> Result<Plan> {
+    let bytes = [one, other].map(|path| path.metadata().map_or(0, |metadata| metadata.len()));
+    let bytes = bytes[0].min(bytes[1]);
+    Comparer::plan(&Part::whole(one), &Part::whole(other), bytes, is_predicted)
+}
+
+/// How a file is to be read, written, copied, compared or updated: by the plan unless [`Job::by`] names a method.
+///
+/// ```
+/// use seekless::{Destination, Job, Method};
+/// # let directory = tempfile::tempdir()?;
+/// # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+/// # std::fs::write(&from, b"bytes")?;
+/// # std::fs::write(&to, b"older")?;
+/// let method: Method = "copy/double-buffer,block=1M,fsync".parse()?;
+/// let done = Job::by(method).over(Destination::Overwrite).copy(&from, &to)?;
+/// assert_eq!(done.method, method);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Job {
+    by: Option<Choice>,
+    destination: Destination,
+    safety: Safety,
+    grows: bool,
+}
+
+impl Job {
+    /// By the plan.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// By a method, or by a plan with a durability, as in `"copy/planned,fsync".parse()`.
+    #[must_use]
+    pub fn by(choice: impl Into<Choice>) -> Self {
+        Self {
+            by: Some(choice.into()),
+            ..Self::default()
+        }
+    }
+
+    /// Whether the target of a write or copy is new or is written over; new unless said.
+    #[must_use]
+    pub fn over(self, destination: Destination) -> Self {
+        Self { destination, ..self }
+    }
+
+    /// What becomes of a file when its update ends early; in place unless said.
+    #[must_use]
+    pub fn safety(self, safety: Safety) -> Self {
+        Self { safety, ..self }
+    }
+
+    /// Lets an update make the file longer.
+    #[must_use]
+    pub fn growing(self) -> Self {
+        Self { grows: true, ..self }
+    }
+
+    /// See [`read`].
+    ///
+    /// # Errors
+    /// As of [`Reader::read`].
+    pub fn read(
+        &self,
+        path: impl AsRef<Path>,
+        take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send,
+    ) -> Result<Done<Transfer>> {
+        let (path, consumer) = (path.as_ref(), sequential(take));
+        self.run(
+            Operation::Read,
+            |_| Reader::plan(path, false),
+            |method| Reader::prepare(method)?.read(path, &consumer),
+        )
+    }
+
+    /// See [`write`].
+    ///
+    /// # Errors
+    /// As of [`Writer::write`].
+    pub fn write(&self, path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>> {
+        let bytes = bytes.as_ref();
+        self.produce(path, bytes.len() as u64, &bytes)
+    }
+
+    /// Writes so many bytes, which a producer makes when they are asked for.
+    ///
+    /// # Errors
+    /// As of [`Writer::write`].
+    pub fn produce(&self, path: impl AsRef<Path>, bytes: u64, producer: &impl Producer) -> Result<Done<Transfer>> {
+        let path = path.as_ref();
+        self.run(
+            Operation::Write,
+            |durability| Writer::plan(path, bytes, durability, false),
+            |method| Writer::prepare_for(method, bytes)?.write(path, self.destination, bytes, producer),
+        )
+    }
+
+    /// See [`copy`].
+    ///
+    /// # Errors
+    /// As of [`Copier::copy`].
+    pub fn copy(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Done<Transfer>> {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        self.run(
+            Operation::Copy,
+            |durability| Copier::plan(from, to, durability, false),
+            |method| Copier::prepare(method)?.copy(from, to, self.destination),
+        )
+    }
+
+    /// See [`compare`].
+    ///
+    /// # Errors
+    /// As of [`Comparer::compare`].
+    pub fn compare(&self, one: impl AsRef<Path>, other: impl AsRef<Path>) -> Result<Done<Comparison>> {
+        let (one, other) = (one.as_ref(), other.as_ref());
+        self.run(
+            Operation::Compare,
+            |_| plan_comparison(one, other, false),
+            |method| Comparer::prepare(method)?.compare(one, other),
+        )
+    }
+
+    /// See [`update`].
+    ///
+    /// # Errors
+    /// As of [`commit`].
+    pub fn update(&self, path: impl AsRef<Path>, batch: Batch) -> Result<Done<Updated>> {
+        let (path, updates) = (path.as_ref(), batch.resolve()?);
+        let limits = |durability, is_exact| PlanLimits {
+            durability,
+            amplification_max: None,
+            is_exact,
+            safety: self.safety,
+        };
+        let plan = |limits: &PlanLimits| Look::at(path, &updates, limits, false)?.plan(&updates, limits);
+        let by = |method: &Method| {
+            let how = Commit {
+                method: (*method).into(),
+                safety: self.safety,
+                grows: self.grows,
+                is_unsafe: false,
+            };
+            commit(path, &updates, &how)
+        };
+        let done = self.run(
+            Operation::Update,
+            |durability| plan(&limits(durability, false)).map(|found| found.plan),
+            by,
+        );
+        match (done, self.by) {
+            // Others cannot be kept out: then only what updates name is written.
+            (Err(error), None | Some(Choice::Plan(_))) if error.not_exclusive().is_some() => self.run(
+                Operation::Update,
+                |durability| plan(&limits(durability, true)).map(|found| found.plan),
+                by,
+            ),
+            (done, _) => done,
+        }
+    }
+
+    fn run<T>(
+        &self,
+        operation: Operation,
+        plan: impl FnOnce(Durability) -> Result<Plan>,
+        by: impl Fn(&Method) -> Result<T>,
+    ) -> Result<Done<T>> {
+        let asked = self.by.unwrap_or(Choice::Plan(method::Plan {
+            operation,
+            durability: Durability::None,
+        }));
+        let durability = match asked {
+            Choice::Method(method) => {
+                let why = "it was asked for".to_owned();
+                return by(&method).map(|what| Done { what, method, why });
+            }
+            Choice::Plan(plan) if plan.operation != operation => {
+                return Err(Error::WrongOperation {
+                    method: crate::plan::usual(plan.operation),
+                    wanted: operation.name(),
+                });
+            }
+            Choice::Plan(plan) => plan.durability,
+        };
+        let Plan {
+            method, otherwise, why, ..
+        } = plan(durability)?;
+        match by(&method) {
+            Err(error) if error.is_unavailable() && method != otherwise => by(&otherwise).map(|what| Done {
+                what,
+                method: otherwise,
+                why: format!("{method} is unavailable: {error}"),
+            }),
+            done => done.map(|what| Done { what, method, why }),
+        }
+    }
+}
