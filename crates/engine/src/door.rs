@@ -279,7 +279,7 @@ impl Job {
         )
     }
 
-    /// See [`write`].
+    /// See [`write`](write()).
     ///
     /// # Errors
     /// As of [`Writer::write`].
@@ -327,7 +327,7 @@ impl Job {
         )
     }
 
-    /// See [`update`].
+    /// See [`update`](update()).
     ///
     /// # Errors
     /// As of [`commit`].

@@ -1,7 +1,7 @@
 //! Updating: a batch of bytes reaches places in a file that stays as it is elsewhere. One file a mechanism;
 //! `body` ties them to their rows.
 //!
-//! What is around the mechanisms: [`Batch`] collects, `writes` makes calls of it in some order, [`crate::plan`] finds the order,
+//! What is around the mechanisms: [`Batch`] collects, `writes` makes calls of it in some order, [`mod@crate::plan`] finds the order,
 //! `commit` does it safely, with a `journal` or a new file (`replace`) where that is asked for.
 //!
 //! ```

@@ -7,6 +7,7 @@ mod changing;
 mod comparing;
 mod copying;
 mod crashing;
+mod front_door;
 mod marks;
 mod others;
 mod pairs;

@@ -1,0 +1,165 @@
+//! The calls that plan and do: each does what its method alone does, and says which it was.
+
+use std::fs::{self, File};
+use std::ops::ControlFlow;
+
+use seekless::update::{Batch, Safety};
+use seekless::{Choice, Destination, Error, Job, Method, Operation, Request, Verdict};
+
+use super::{directories, file_of, sample};
+
+const SIZES: [usize; 4] = [0, 1, 4097, 3 << 20];
+
+fn asked(method: &str) -> Method {
+    method.parse().unwrap()
+}
+
+#[test]
+fn planned_calls_do_what_std_does_and_say_how() {
+    for directory in directories() {
+        for size in SIZES {
+            let bytes = sample(size);
+            let [source, copy, written] = ["source", "copy", "written"].map(|name| directory.path().join(name));
+            fs::write(&source, &bytes).unwrap();
+            let mut seen = Vec::new();
+            let read = seekless::read(&source, |offset, part| {
+                assert_eq!(offset, seen.len() as u64);
+                seen.extend_from_slice(part);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+            assert!(seen == bytes && read.bytes == size as u64);
+            assert_eq!(read.method.operation(), Operation::Read);
+            let copied = seekless::copy(&source, &copy).unwrap();
+            assert!(fs::read(&copy).unwrap() == bytes);
+            assert_eq!(copied.method.operation(), Operation::Copy);
+            let wrote = seekless::write(&written, &bytes).unwrap();
+            assert!(fs::read(&written).unwrap() == bytes);
+            assert_eq!(wrote.method.operation(), Operation::Write);
+            let compared = seekless::compare(&copy, &written).unwrap();
+            assert_eq!(compared.verdict, Verdict::Equal);
+            for why in [&read.why, &copied.why, &wrote.why, &compared.why] {
+                assert!(!why.is_empty());
+            }
+            for path in [source, copy, written] {
+                fs::remove_file(path).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_new_target_that_exists_is_refused_and_stays_as_it_is() {
+    for directory in directories() {
+        let source = file_of(&directory, "source", b"new");
+        let target = file_of(&directory, "target", b"older");
+        assert!(seekless::copy(&source, &target).is_err());
+        assert!(seekless::write(&target, b"new").is_err());
+        assert_eq!(fs::read(&target).unwrap(), b"older");
+        Job::new().over(Destination::Overwrite).copy(&source, &target).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+    }
+}
+
+#[test]
+fn a_named_method_is_the_one_that_is_used_and_a_plan_keeps_its_durability() {
+    for directory in directories() {
+        let source = file_of(&directory, "source", &sample(100_000));
+        let method = asked("copy/sync,block=64K,fsync");
+        let copied = Job::by(method).copy(&source, directory.path().join("named")).unwrap();
+        assert_eq!(copied.method, method);
+        let durable: Choice = "write/planned,fsync".parse().unwrap();
+        let wrote = Job::by(durable)
+            .write(directory.path().join("durable"), b"bytes")
+            .unwrap();
+        assert!(wrote.method.to_string().contains("fsync"), "{}", wrote.method);
+    }
+}
+
+#[test]
+fn a_method_or_plan_of_another_operation_is_refused_before_anything_is_done() {
+    for directory in directories() {
+        let source = file_of(&directory, "source", b"bytes");
+        let target = directory.path().join("target");
+        let choices: [Choice; 2] = [asked("read/sync").into(), "read/planned".parse().unwrap()];
+        for choice in choices {
+            let copied = Job::by(choice).copy(&source, &target);
+            assert!(matches!(copied, Err(Error::WrongOperation { .. })), "{copied:?}");
+            assert!(!target.exists());
+        }
+    }
+}
+
+#[test]
+fn an_update_of_a_file_that_others_may_write_to_is_made_without_its_gaps() {
+    for directory in directories() {
+        let path = file_of(&directory, "file", &[0; 100_000]);
+        let mut batch = Batch::new();
+        for offset in (0..100_000).step_by(1000) {
+            batch.push(offset, b"here").unwrap();
+        }
+        let other = File::options().write(true).open(&path).unwrap();
+        let done = seekless::update(&path, batch).unwrap();
+        drop(other);
+        assert_eq!(done.written_bytes, 400, "{}", done.method);
+        let found = fs::read(&path).unwrap();
+        assert_eq!(found.iter().filter(|&&byte| byte == b'h').count(), 100);
+        assert_eq!(found.len(), 100_000);
+    }
+}
+
+#[test]
+fn a_job_gives_an_update_its_safety_and_lets_it_grow_only_when_told() {
+    for directory in directories() {
+        let path = file_of(&directory, "file", b"0123");
+        let batch = || {
+            let mut batch = Batch::new();
+            batch.push(2, b"abcd").unwrap();
+            batch
+        };
+        assert!(seekless::update(&path, batch()).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"0123");
+        let done = Job::new()
+            .safety(Safety::Journal)
+            .growing()
+            .update(&path, batch())
+            .unwrap();
+        assert!(done.journal_bytes > 0);
+        assert_eq!(fs::read(&path).unwrap(), b"01abcd");
+    }
+}
+
+#[test]
+fn planning_alone_changes_nothing_and_predicts_a_time() {
+    for directory in directories() {
+        let path = file_of(&directory, "file", &sample(1 << 20));
+        let target = directory.path().join("target");
+        let durability = seekless::method::Durability::Fsync;
+        let requests = [
+            Request::Read { path: &path },
+            Request::Write {
+                path: &target,
+                bytes: 1 << 20,
+                durability,
+            },
+            Request::Copy {
+                from: &path,
+                to: &target,
+                durability,
+            },
+            Request::Compare {
+                one: &path,
+                other: &path,
+            },
+        ];
+        for request in requests {
+            let plan = seekless::plan(&request).unwrap();
+            assert!(
+                plan.predicted.value > std::time::Duration::ZERO,
+                "{request:?}: {plan:?}"
+            );
+        }
+        let names: Vec<_> = fs::read_dir(directory.path()).unwrap().collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+    }
+}
