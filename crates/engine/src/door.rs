@@ -3,15 +3,19 @@
 //!
 //! Not here: a method prepared once for many files ([`Reader`], [`Writer`], [`Copier`], [`Comparer`], [`Updater`](crate::update::Updater)).
 
+use std::io;
 use std::ops::{ControlFlow, Deref};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use seekless_method::{self as method, Choice, Durability, Method, Operation};
 
 use crate::error::{Error, Result};
 use crate::plan::{Plan, PlanLimits, Safety};
-use crate::update::{Batch, Commit, Look, Updated, Updates, commit};
-use crate::{Comparer, Comparison, Copier, Destination, Part, Producer, Reader, Transfer, Writer, sequential};
+use crate::update::{Batch, Commit, Look, Step, Updated, Updates, Watch, commit_watched};
+use crate::{
+    Comparer, Comparison, Copier, Destination, Part, Producer, Progress, Reader, Transfer, Writer, sequential,
+};
 
 /// What was done, by which method, and why by this one.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,7 +127,7 @@ pub fn compare(one: impl AsRef<Path>, other: impl AsRef<Path>) -> Result<Done<Co
 /// ```
 ///
 /// # Errors
-/// As of [`commit`].
+/// As of [`commit`](crate::update::commit).
 pub fn update(path: impl AsRef<Path>, batch: Batch) -> Result<Done<Updated>> {
     Job::new().update(path, batch)
 }
@@ -220,15 +224,16 @@ fn plan_comparison(one: &Path, other: &Path, is_predicted: bool) -> Result<Plan>
 /// assert_eq!(done.method, method);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Job {
+#[derive(Clone, Copy, Default)]
+pub struct Job<'a> {
     by: Option<Choice>,
     destination: Destination,
     safety: Safety,
     grows: bool,
+    progress: Option<&'a dyn Progress>,
 }
 
-impl Job {
+impl<'a> Job<'a> {
     /// By the plan.
     #[must_use]
     pub fn new() -> Self {
@@ -262,6 +267,31 @@ impl Job {
         Self { grows: true, ..self }
     }
 
+    /// Tells how far it is every 16 MiB or so, and ends where that breaks: a target that is new is removed, one that was written
+    /// over holds whatever was written until then, and an update ends as one that failed. What is one call for the system,
+    /// such as a reflink, has nothing to tell.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// # let directory = tempfile::tempdir()?;
+    /// # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+    /// # std::fs::write(&from, vec![1; 40 << 20])?;
+    /// let patience = |done_bytes: u64, of_bytes: u64| {
+    ///     eprintln!("{done_bytes} of {of_bytes} bytes");
+    ///     if done_bytes > 20 << 20 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    /// };
+    /// let stopped = seekless::Job::by("copy/sync".parse::<seekless::Method>()?).telling(&patience).copy(&from, &to);
+    /// assert!(matches!(stopped, Err(seekless::Error::Stopped { .. })) && !to.exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn telling(self, progress: &'a dyn Progress) -> Self {
+        Self {
+            progress: Some(progress),
+            ..self
+        }
+    }
+
     /// See [`read`].
     ///
     /// # Errors
@@ -275,7 +305,7 @@ impl Job {
         self.run(
             Operation::Read,
             |_| Reader::plan(path, false),
-            |method| Reader::prepare(method)?.read(path, &consumer),
+            |method| Reader::prepare(method)?.read_told(path, &consumer, None, self.progress),
         )
     }
 
@@ -297,7 +327,10 @@ impl Job {
         self.run(
             Operation::Write,
             |durability| Writer::plan(path, bytes, durability, false),
-            |method| Writer::prepare_for(method, bytes)?.write(path, self.destination, bytes, producer),
+            |method| {
+                let mut writer = Writer::prepare_for(method, bytes)?;
+                writer.write_told(path, self.destination, bytes, producer, self.progress)
+            },
         )
     }
 
@@ -310,7 +343,7 @@ impl Job {
         self.run(
             Operation::Copy,
             |durability| Copier::plan(from, to, durability, false),
-            |method| Copier::prepare(method)?.copy(from, to, self.destination),
+            |method| Copier::prepare(method)?.copy_told(from, to, self.destination, self.progress),
         )
     }
 
@@ -323,14 +356,17 @@ impl Job {
         self.run(
             Operation::Compare,
             |_| plan_comparison(one, other, false),
-            |method| Comparer::prepare(method)?.compare(one, other),
+            |method| {
+                let (one, other) = (Part::whole(one), Part::whole(other));
+                Comparer::prepare(method)?.compare_told(&one, &other, None, self.progress)
+            },
         )
     }
 
     /// See [`update`](update()).
     ///
     /// # Errors
-    /// As of [`commit`].
+    /// As of [`commit`](crate::update::commit).
     pub fn update(&self, path: impl AsRef<Path>, batch: Batch) -> Result<Done<Updated>> {
         let (path, updates) = (path.as_ref(), batch.resolve()?);
         let limits = |durability, is_exact| PlanLimits {
@@ -347,7 +383,12 @@ impl Job {
                 grows: self.grows,
                 is_unsafe: false,
             };
-            commit(path, &updates, &how)
+            let told = Told {
+                progress: self.progress,
+                done_bytes: AtomicU64::new(0),
+                of_bytes: updates.requested_bytes(),
+            };
+            commit_watched(path, &updates, &how, &told)
         };
         let done = self.run(
             Operation::Update,
@@ -398,6 +439,25 @@ impl Job {
                 why: format!("{method} is unavailable: {error}"),
             }),
             done => done.map(|what| Done { what, method, why }),
+        }
+    }
+}
+
+/// Tells of an update by its writes.
+struct Told<'a> {
+    progress: Option<&'a dyn Progress>,
+    done_bytes: AtomicU64,
+    of_bytes: u64,
+}
+
+impl Watch for Told<'_> {
+    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+        let done = self.done_bytes.fetch_add(step.bytes, Relaxed);
+        match self.progress {
+            Some(progress) if progress.moved(done.min(self.of_bytes), self.of_bytes).is_break() => {
+                Err(io::Error::other("the program ended it"))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -78,7 +78,7 @@ pub use storage::cache;
 pub use storage::device::{BlockDevice, DeviceKind};
 pub use storage::direct::direct_alignment;
 pub use storage::facts::StorageFacts;
-pub use transfer::{Destination, Transfer, Visits};
+pub use transfer::{Destination, Progress, Transfer, Visits};
 pub use write::Writer;
 
 /// Makes methods that map files usable in this process: installs the handler that turns the signal of a mapped file

@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::facts::{Facts, FileFacts, ProcessFacts, Seeks};
 use crate::plan::{self, Plan, Request};
 use crate::setup::{Prepare, Prepared};
+use crate::transfer::Progress;
 use map::Map;
 use pair::Pair;
 use pass::Pass;
@@ -213,8 +214,19 @@ impl Comparer {
     /// Every [`Error`]; [`Error::Resized`] where a file changes its size meanwhile, so that nothing can
     /// be said.
     pub fn compare_parts(&mut self, one: &Part<'_>, other: &Part<'_>, limit_bytes: Option<u64>) -> Result<Comparison> {
+        self.compare_told(one, other, limit_bytes, None)
+    }
+
+    pub(crate) fn compare_told(
+        &mut self,
+        one: &Part<'_>,
+        other: &Part<'_>,
+        limit_bytes: Option<u64>,
+        progress: Option<&dyn Progress>,
+    ) -> Result<Comparison> {
         let method = self.0.method;
-        let pair = Pair::open([one, other], &method, limit_bytes)?;
+        let mut pair = Pair::open([one, other], &method, limit_bytes)?;
+        pair.sides[0].progress = progress;
         let mechanism = self.0.for_bytes(pair.longest_bytes())?;
         if !method.options().identity_ignored() && pair.is_one_file()? {
             return Ok(Comparison {

@@ -93,16 +93,23 @@ impl<'a> Pass<'a> {
         // Direct I/O begins where the device can; what was a hole in both is then read as zeros.
         let start = range.start - range.start % self.pair.alignment();
         let Order::Window(window_bytes) = order else {
-            return self.mechanism.compare(self.pair, start..range.end, &mut self.newlines);
+            let mut found = None;
+            self.pair.sides[0].in_pieces(start..range.end, |piece| {
+                found = self.mechanism.compare(self.pair, piece, &mut self.newlines)?;
+                Ok(found.is_some())
+            })?;
+            return Ok(found);
         };
         for window in pieces(start..range.end, window_bytes) {
             for file in 0..2 {
                 self.preload(file, Kind::Data, window.clone())?;
             }
+            let end = window.end;
             let found = self.mechanism.compare(self.pair, window, &mut self.newlines)?;
             if found.is_some() {
                 return Ok(found);
             }
+            self.pair.sides[0].tell(end)?;
         }
         Ok(None)
     }

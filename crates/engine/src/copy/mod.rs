@@ -19,7 +19,7 @@ use crate::facts::{Facts, shares_blocks};
 use crate::files::{directory_of, open_regular};
 use crate::plan::{self, Plan, Request};
 use crate::setup::{Prepare, Prepared};
-use crate::transfer::{Destination, Side, Transfer, require_distinct};
+use crate::transfer::{Destination, Progress, Side, Transfer, require_distinct};
 use seekless_method::{CopyMechanism, Durability, MechanismId, Method, Operation};
 use sparse::{Skipped, copy_data};
 
@@ -122,8 +122,24 @@ impl Copier {
     /// until then; after a failed fsync nothing may be assumed written. The name of a new file is durable only when its
     /// directory has been synced as well, which is the caller's business.
     pub fn copy(&mut self, source: &Path, target: &Path, destination: Destination) -> Result<Transfer> {
+        self.copy_told(source, target, destination, None)
+    }
+
+    pub(crate) fn copy_told(
+        &mut self,
+        source: &Path,
+        target: &Path,
+        destination: Destination,
+        progress: Option<&dyn Progress>,
+    ) -> Result<Transfer> {
         let method = self.0.method;
-        let source = Side::open_source(source, &method)?;
+        let mut source = Side::open_source(source, &method)?;
+        // These copy all in one call.
+        let is_one_call = matches!(
+            method.mechanism().id,
+            MechanismId::Copy(CopyMechanism::Reflink | CopyMechanism::Fcopyfile | CopyMechanism::Clonefile)
+        );
+        source.progress = progress.filter(|_| !is_one_call);
         if method.mechanism().id == MechanismId::Copy(CopyMechanism::Clonefile) {
             return calls::clone_path(&source, target, destination);
         }
@@ -165,7 +181,7 @@ fn fill(mechanism: &mut CopyBytes, source: &Side<'_>, target: &Side<'_>, destina
     if options.holes_skipped() {
         skipped = copy_data(mechanism, source, target, old_bytes)?;
     } else if source.bytes > 0 {
-        mechanism(source, target, 0..source.bytes)?;
+        copy_range(mechanism, source, target, 0..source.bytes)?;
     }
     let mut fsync = target.finish_target()?;
     if skipped.freed && options.durability() == Durability::WriteThrough && fsync.is_zero() {
@@ -177,4 +193,9 @@ fn fill(mechanism: &mut CopyBytes, source: &Side<'_>, target: &Side<'_>, destina
         fsync,
         ..Transfer::default()
     })
+}
+
+fn copy_range(mechanism: &mut CopyBytes, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
+    let copy = |piece| mechanism(source, target, piece).map(|()| false);
+    source.in_pieces(range, copy).map(drop)
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use seekless_sys::{self as sys, Support};
 
-use super::CopyBytes;
+use super::{CopyBytes, copy_range};
 use crate::consumer::ZEROS;
 use crate::error::Result;
 use crate::files::Stretch;
@@ -33,7 +33,7 @@ pub(super) fn copy_data(
     let alignment = source.alignment.max(target.alignment);
     for stretch in source.stretches(0..source.bytes, alignment) {
         match stretch? {
-            Stretch::Data(range) => mechanism(source, target, range)?,
+            Stretch::Data(range) => copy_range(mechanism, source, target, range)?,
             Stretch::Hole(range) => {
                 skipped.hole_bytes += range.end - range.start;
                 skipped.freed |= clear(target, old_bytes, &range)?;

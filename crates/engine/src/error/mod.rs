@@ -62,6 +62,16 @@ pub enum Error {
         /// Its size now, or the byte where it ended.
         found_bytes: u64,
     },
+    /// Whoever was told of the progress ended it.
+    #[error("{}: stopped after {done_bytes} bytes{}", path.display(), by(Some(*method)))]
+    Stopped {
+        /// The file.
+        path: PathBuf,
+        /// The method.
+        method: Method,
+        /// Bytes that were done, from the start of the file.
+        done_bytes: u64,
+    },
     /// Not a regular file.
     #[error("{}: is {kind}; a regular file is needed", path.display())]
     NotRegular {

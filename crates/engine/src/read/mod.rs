@@ -19,7 +19,7 @@ use crate::facts::Facts;
 use crate::files::{Stretch, open_regular};
 use crate::plan::{self, Plan, Request, Scan};
 use crate::setup::{Prepare, Prepared};
-use crate::transfer::{Side, Transfer, Visits};
+use crate::transfer::{Progress, Side, Transfer, Visits};
 use seekless_method::{AccessPattern, Durability, MechanismId, Method, Operation, ReadMechanism};
 
 /// The bodies of the mechanisms.
@@ -112,7 +112,7 @@ impl Reader {
     /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) where the file became shorter meanwhile: then what the consumer saw is not
     /// the file.
     pub fn read(&mut self, path: &Path, consumer: &dyn Consumer) -> Result<Transfer> {
-        self.read_or_visit(path, None, consumer)
+        self.read_told(path, consumer, None, None)
     }
 
     /// Opens a file, feeds blocks of it to the consumer in the order drawn, and closes it. The method has `access=random`,
@@ -121,10 +121,16 @@ impl Reader {
     /// # Errors
     /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) where the file has another size.
     pub fn visit(&mut self, path: &Path, visits: &Visits, consumer: &dyn Consumer) -> Result<Transfer> {
-        self.read_or_visit(path, Some(visits), consumer)
+        self.read_told(path, consumer, Some(visits), None)
     }
 
-    fn read_or_visit(&mut self, path: &Path, drawn: Option<&Visits>, consumer: &dyn Consumer) -> Result<Transfer> {
+    pub(crate) fn read_told(
+        &mut self,
+        path: &Path,
+        consumer: &dyn Consumer,
+        drawn: Option<&Visits>,
+        progress: Option<&dyn Progress>,
+    ) -> Result<Transfer> {
         let method = self.0.method;
         let mut source = Side::open_source(path, &method)?;
         if method.options().access() == AccessPattern::Random && consumer.needs_order() {
@@ -133,7 +139,7 @@ impl Reader {
         if let Some(visits) = drawn {
             visits.begin(&source)?;
         }
-        source.visits = drawn;
+        (source.visits, source.progress) = (drawn, progress);
         let mechanism = self.0.for_bytes(source.bytes)?;
         let delivered = Delivered::to(consumer);
         let stopped = feed(mechanism, &source, &delivered)?;
@@ -152,11 +158,11 @@ fn feed(mechanism: &mut ReadSource, source: &Side<'_>, consumer: &dyn Consumer) 
         return Ok(false);
     }
     if !source.method.options().holes_skipped() {
-        return mechanism(source, 0..source.bytes, consumer);
+        return source.in_pieces(0..source.bytes, |piece| mechanism(source, piece, consumer));
     }
     for stretch in source.stretches(0..source.bytes, source.alignment) {
         let stopped = match stretch? {
-            Stretch::Data(range) => mechanism(source, range, consumer)?,
+            Stretch::Data(range) => source.in_pieces(range, |piece| mechanism(source, piece, consumer))?,
             Stretch::Hole(range) => consumer.zeros(range.start, range.end - range.start).is_break(),
         };
         if stopped {

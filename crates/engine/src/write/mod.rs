@@ -14,7 +14,7 @@ use crate::facts::Facts;
 use crate::files::directory_of;
 use crate::plan::{self, Plan, Request};
 use crate::setup::{Prepare, Prepared};
-use crate::transfer::{Destination, Side, Transfer, Visits};
+use crate::transfer::{Destination, Progress, Side, Transfer, Visits};
 use seekless_method::{Durability, MechanismId, Method, Operation, WriteMechanism};
 
 /// The bodies of the mechanisms.
@@ -109,9 +109,21 @@ impl Writer {
         bytes: u64,
         producer: &dyn Producer,
     ) -> Result<Transfer> {
+        self.write_told(path, destination, bytes, producer, None)
+    }
+
+    pub(crate) fn write_told(
+        &mut self,
+        path: &Path,
+        destination: Destination,
+        bytes: u64,
+        producer: &dyn Producer,
+        progress: Option<&dyn Progress>,
+    ) -> Result<Transfer> {
         let method = self.0.method;
         let mechanism = self.0.for_bytes(bytes)?;
-        let target = Side::open_target(path, &method, destination, bytes)?;
+        let mut target = Side::open_target(path, &method, destination, bytes)?;
+        target.progress = progress;
         let written = fill(mechanism, &target, bytes, producer);
         if written.is_err() && destination == Destination::New {
             target.remove_failed();

@@ -93,7 +93,7 @@ fn a_method_or_plan_of_another_operation_is_refused_before_anything_is_done() {
 #[test]
 fn an_update_of_a_file_that_others_may_write_to_is_made_without_its_gaps() {
     for directory in directories() {
-        let path = file_of(&directory, "file", &[0; 100_000]);
+        let path = file_of(&directory, "file", &vec![0; 100_000]);
         let mut batch = Batch::new();
         for offset in (0..100_000).step_by(1000) {
             batch.push(offset, b"here").unwrap();
@@ -103,7 +103,7 @@ fn an_update_of_a_file_that_others_may_write_to_is_made_without_its_gaps() {
         drop(other);
         assert_eq!(done.written_bytes, 400, "{}", done.method);
         let found = fs::read(&path).unwrap();
-        assert_eq!(found.iter().filter(|&&byte| byte == b'h').count(), 100);
+        assert_eq!(found.chunks(1000).filter(|part| part.starts_with(b"here")).count(), 100);
         assert_eq!(found.len(), 100_000);
     }
 }
@@ -161,5 +161,100 @@ fn planning_alone_changes_nothing_and_predicts_a_time() {
         }
         let names: Vec<_> = fs::read_dir(directory.path()).unwrap().collect();
         assert_eq!(names.len(), 1, "{names:?}");
+    }
+}
+
+const MEBIBYTE: u64 = 1 << 20;
+
+/// Methods of each mechanism that moves blocks, and one whose blocks do not divide what is told of.
+const TOLD: [&str; 13] = [
+    "read/sync,block=300K",
+    "read/double-buffer,block=1M",
+    "read/posix-aio,block=1M",
+    "read/io_uring,block=512K,depth=4",
+    "read/mmap",
+    "write/sync,block=1M",
+    "write/double-buffer,block=1M",
+    "write/mmap",
+    "copy/sync,block=300K",
+    "copy/io_uring,block=512K,depth=4",
+    "copy/splice",
+    "compare/sync,block=100K",
+    "compare/mmap",
+];
+
+fn run(job: &Job<'_>, operation: Operation, source: &std::path::Path, target: &std::path::Path) -> Result<(), Error> {
+    match operation {
+        Operation::Read => job.read(source, |_, _| ControlFlow::Continue(())).map(drop),
+        Operation::Write => job.write(target, fs::read(source).unwrap()).map(drop),
+        Operation::Copy => job.copy(source, target).map(drop),
+        _ => job.compare(source, source.with_extension("same")).map(drop),
+    }
+}
+
+#[test]
+fn every_operation_tells_how_far_it_is_and_ends_where_it_is_told_to() {
+    for directory in directories() {
+        let bytes = sample(40 * MEBIBYTE as usize + 5);
+        let source = file_of(&directory, "source", &bytes);
+        file_of(&directory, "source.same", &bytes);
+        let target = directory.path().join("target");
+        for text in TOLD {
+            let Ok(method) = text.parse::<Method>() else {
+                panic!("{text} is no method")
+            };
+            if !super::available(directory.path(), [method]).contains(&method) {
+                continue;
+            }
+            let told = std::sync::Mutex::new(Vec::new());
+            let all = |done: u64, of: u64| {
+                told.lock().unwrap().push((done, of));
+                ControlFlow::Continue(())
+            };
+            run(&Job::by(method).telling(&all), method.operation(), &source, &target).unwrap();
+            let told = told.into_inner().unwrap();
+            assert!(
+                told.len() > 2 && told.iter().all(|&(done, of)| done <= of && of == bytes.len() as u64),
+                "{text}: {told:?}"
+            );
+            assert!(told.iter().any(|&(done, of)| done == of), "{text}: {told:?}");
+            if target.exists() {
+                assert!(fs::read(&target).unwrap() == bytes, "{text}: the target is wrong");
+                fs::remove_file(&target).unwrap();
+            }
+            let until = |done: u64, _: u64| {
+                if done > 20 * MEBIBYTE {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            };
+            let stopped = run(&Job::by(method).telling(&until), method.operation(), &source, &target);
+            assert!(matches!(stopped, Err(Error::Stopped { .. })), "{text}: {stopped:?}");
+            assert!(!target.exists(), "{text}: left a part of the target");
+        }
+    }
+}
+
+#[test]
+fn an_update_that_is_ended_says_so_and_a_journal_undoes_it() {
+    for directory in directories() {
+        let path = file_of(&directory, "file", &vec![7; 1 << 20]);
+        let mut batch = Batch::new();
+        for offset in (0..1 << 20).step_by(10_000) {
+            batch.push(offset, b"here").unwrap();
+        }
+        let end = |done: u64, _: u64| {
+            if done > 0 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let job = Job::by("update/sync".parse::<Method>().unwrap())
+            .safety(Safety::Journal)
+            .telling(&end);
+        assert!(job.update(&path, batch).is_err());
+        assert!(fs::read(&path).unwrap() == vec![7; 1 << 20]);
     }
 }

@@ -34,6 +34,7 @@ fn side(file: impl Into<OwnedFd>, method: &Method, bytes: u64) -> Side<'_> {
         bytes,
         alignment: 1,
         visits: None,
+        progress: None,
         calls: AtomicU64::new(0),
     }
 }
