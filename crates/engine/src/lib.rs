@@ -42,6 +42,11 @@
 //! Not here: measuring (the crate `seekless-lab`) and jobs such as comparing trees of files (`seekless-tools`). All system calls
 //! that need unsafe code are in `seekless-sys`.
 
+#![cfg_attr(
+    not(feature = "tracing"),
+    allow(unused_variables, unused_imports, reason = "nobody is told")
+)]
+
 pub mod batch;
 pub mod error;
 pub mod facts;
@@ -54,11 +59,13 @@ mod compare;
 mod consumer;
 mod copy;
 mod door;
+mod log;
 mod probe;
 mod producer;
 mod read;
 mod setup;
 mod storage;
+mod threads;
 mod transfer;
 mod write;
 

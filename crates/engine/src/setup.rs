@@ -4,10 +4,10 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
 use seekless_sys::{self as sys, Support};
 
 use crate::error::{Error, Result};
+use crate::threads::{self, ThreadPool};
 use seekless_method::{Method, Operation, Platform};
 
 /// The alignment of memory for any direct I/O seen so far; what a device asks for beyond it is refused by name.
@@ -67,15 +67,9 @@ impl Setup {
         }
     }
 
-    /// Threads that wait for files. They run when this is done, so that making them is outside any clock.
+    /// Threads that wait for files.
     pub fn pool(&self, threads: usize) -> Result<ThreadPool> {
-        let builder = ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .thread_name(|n| format!("seekless-{n}"));
-        let pool = builder.build();
-        let pool = pool.map_err(|error| self.failed("making threads", io::Error::other(error)))?;
-        pool.broadcast(|_| ());
-        Ok(pool)
+        threads::pool(threads).map_err(|error| self.failed("making threads", error))
     }
 
     /// An error of the preparation, which knows no path yet.

@@ -78,11 +78,19 @@ pub fn did_you_mean(nearest: &[String]) -> String {
     }
 }
 
+#[cfg(feature = "suggestions")]
+use strsim::jaro_winkler as likeness;
+
+#[cfg(not(feature = "suggestions"))]
+fn likeness(_: &str, _: &str) -> f64 {
+    0.0
+}
+
 /// Up to three names that look like `given`, the most alike first.
 #[doc(hidden)]
 pub fn nearest(given: &str, names: impl IntoIterator<Item: Into<String>>) -> Vec<String> {
     let names = names.into_iter().map(Into::<String>::into);
-    let scored = names.map(|name| (strsim::jaro_winkler(given, &name), name));
+    let scored = names.map(|name| (likeness(given, &name), name));
     let mut scored: Vec<(f64, String)> = scored.filter(|(score, _)| *score > 0.8).collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     scored.dedup_by(|a, b| a.1 == b.1);

@@ -168,7 +168,11 @@ impl Step {
                 cargo(&["fmt", "--all", "--check"])?;
                 cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
             }
-            Self::Clippy => cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?,
+            Self::Clippy => {
+                cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+                let smallest = ["clippy", "--package", "seekless", "--no-default-features"];
+                cargo(&[&smallest[..], &["--", "-D", "warnings"]].concat())?;
+            }
             Self::DocTest => cargo(&["test", "--workspace", "--doc"])?,
             Self::Doc => run_program(cargo_command().env("RUSTDOCFLAGS", "-D warnings").args([
                 "doc",

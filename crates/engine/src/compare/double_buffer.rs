@@ -3,13 +3,12 @@
 
 use std::ops::Range;
 
-use rayon::ThreadPool;
-
 use super::pair::Pair;
 use super::sync::preload_blocks;
 use super::{CompareBytes, PrepareCompare};
 use crate::error::Result;
 use crate::setup::Setup;
+use crate::threads::ThreadPool;
 use crate::transfer::{Ahead, Filling, Pipe, Taking};
 use seekless_method::Order;
 

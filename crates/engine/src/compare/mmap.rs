@@ -3,13 +3,12 @@
 
 use std::ops::Range;
 
-use rayon::ThreadPool;
-
 use super::pair::Pair;
 use super::windows::first_difference;
 use super::{CompareBytes, PrepareCompare};
 use crate::error::Result;
 use crate::setup::Setup;
+use crate::threads::ThreadPool;
 use crate::transfer::{Ahead, STEP_BYTES, View, pieces, require_guard, window_bytes, windows};
 
 pub(super) const PREPARE: PrepareCompare = |setup| {

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::facts::{Facts, FileFacts, ProcessFacts, Seeks};
+use crate::log;
 use crate::plan::{self, Plan, Request};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::Progress;
@@ -240,7 +241,7 @@ impl Comparer {
         let mut pass = Pass::new(&pair, mechanism);
         let mut found = pass.run(&Map::of(&pair)?)?;
         if found.is_none() && pass.must_look_again()? {
-            tracing::debug!(one = %one.path.display(), other = %other.path.display(), "the map of holes changed or was wrong");
+            log::debug!(one = %one.path.display(), other = %other.path.display(), "the map of holes changed or was wrong");
             pass = Pass::new(&pair, mechanism);
             found = pass.run(&Map::default())?;
         }

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use rayon::ThreadPool;
 use seekless_sys::Buffer;
 
 use super::pair::Pair;
@@ -10,6 +9,7 @@ use super::windows::first_difference;
 use super::{CompareBytes, PrepareCompare};
 use crate::error::Result;
 use crate::setup::Setup;
+use crate::threads::ThreadPool;
 use crate::transfer::{Ahead, pieces};
 use seekless_method::Order;
 

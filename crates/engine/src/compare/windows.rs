@@ -4,9 +4,8 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rayon::ThreadPool;
-
 use crate::error::Result;
+use crate::threads::ThreadPool;
 
 /// Has each worker look at windows of `window_bytes` until none is left or all before a difference are looked at. Gives the
 /// first difference, or the error of a window that lies before it.

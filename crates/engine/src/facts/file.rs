@@ -7,7 +7,7 @@ use std::path::Path;
 
 use seekless_sys::{self as sys, Support};
 
-use crate::files::allocated_bytes;
+use crate::files::{allocated_bytes, make_unnamed};
 
 /// What a file is like.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -90,7 +90,7 @@ const SHARED_BYTES: usize = 256 << 10;
 /// Whether files in a directory can share their blocks, found out by a short file; not where none can be made.
 pub(crate) fn shares_blocks(directory: &Path) -> bool {
     let tried = || -> io::Result<Support<()>> {
-        let (from, to) = (tempfile::tempfile_in(directory)?, tempfile::tempfile_in(directory)?);
+        let (from, to) = (make_unnamed(directory)?, make_unnamed(directory)?);
         from.write_all_at(&vec![1; SHARED_BYTES], 0)?;
         sys::clone_file(&from, &to)
     };

@@ -10,6 +10,7 @@ use seekless_sys::{self as sys, Buffer, Map, MapMode};
 use super::costs::{ROUNDS, timed_rounds};
 use super::kept::Kept;
 use super::{Costs, Fact, FileFacts};
+use crate::files::make_unnamed;
 use crate::setup::MEMORY_ALIGNMENT;
 
 /// What is read and compared in each round, and what is mapped. All of it takes some 3 ms.
@@ -45,7 +46,7 @@ pub(super) fn measure(file: &File, found: FileFacts, costs: &mut Costs) -> io::R
 }
 
 fn of_own_file() -> io::Result<Measured> {
-    let file = tempfile::tempfile()?;
+    let file = make_unnamed(&std::env::temp_dir())?;
     let bytes = vec![1; WINDOW_BYTES as usize];
     let filled = timed_rounds(|round| file.write_all_at(&bytes, u64::from(round) * WINDOW_BYTES))?;
     Ok((

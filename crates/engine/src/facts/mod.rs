@@ -22,6 +22,7 @@ use seekless_sys::{self as sys, Directory, Support};
 
 use crate::error::{Error, Result};
 use crate::files::{directory_of, number_text};
+use crate::log;
 
 pub use costs::Costs;
 pub(crate) use costs::costs_in;
@@ -92,7 +93,7 @@ impl Facts {
         facts.claims(directory);
         let costs = &mut facts.costs;
         if let Err(error) = costs::of_opening(directory, costs).and_then(|()| memory::measure(&opened, found, costs)) {
-            tracing::debug!(%error, "what memory costs is assumed");
+            log::debug!(%error, "what memory costs is assumed");
         }
         Ok(facts)
     }
@@ -144,7 +145,7 @@ impl Facts {
             Ok(())
         };
         if let Err(error) = of_memory.and(of_device) {
-            tracing::debug!(path = %path.display(), %error, "what reading costs is assumed");
+            log::debug!(path = %path.display(), %error, "what reading costs is assumed");
         }
     }
 
@@ -153,7 +154,7 @@ impl Facts {
     pub(crate) fn measure_writing(&mut self, directory: &Path) {
         match Directory::open(directory).and_then(|directory| costs_in(&directory, true)) {
             Ok(costs) => self.costs = costs,
-            Err(error) => tracing::debug!(directory = %directory.display(), %error, "what writing costs is assumed"),
+            Err(error) => log::debug!(directory = %directory.display(), %error, "what writing costs is assumed"),
         }
     }
 }

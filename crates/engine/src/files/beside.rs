@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use seekless_sys::{self as sys, Directory, Opening, Support};
@@ -52,4 +53,15 @@ pub(crate) fn make_for_a_moment(directory: &Directory, how: Opening) -> io::Resu
         return Err(io::Error::other("another process replaced the temporary file"));
     }
     Ok((file, again))
+}
+
+/// Makes an empty file in a directory that is gone when it is closed.
+pub(crate) fn make_unnamed(directory: &Path) -> io::Result<File> {
+    let directory = Directory::open(directory)?;
+    if let Support::Available((file, _)) = sys::unnamed_file(&directory)? {
+        return Ok(file);
+    }
+    let (file, name) = make_beside(&directory)?;
+    directory.remove_file(&name)?;
+    Ok(file)
 }

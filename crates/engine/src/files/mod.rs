@@ -11,7 +11,7 @@ mod identity;
 mod kind;
 mod read;
 
-pub(crate) use beside::{is_name_of_empty, make_beside, make_for_a_moment};
+pub(crate) use beside::{is_name_of_empty, make_beside, make_for_a_moment, make_unnamed};
 pub use extents::{ExtentSummary, allocated_bytes, extents};
 pub use hold::{Lease, lock};
 pub use holes::data_ranges;

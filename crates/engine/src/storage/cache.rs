@@ -22,6 +22,7 @@ use seekless_sys::{self as sys, Support};
 
 use crate::error::{Error, Result};
 use crate::files::{open_regular, stat_open_regular};
+use crate::log;
 use crate::plan::WARMED_BYTES;
 
 /// How much of a file is in the page cache.
@@ -216,6 +217,6 @@ pub fn memory() -> Option<sys::Memory> {
 pub fn sync_storage(directory: &Path) {
     let synced = File::open(directory).and_then(|directory| sys::sync_file_system(&directory)?.required());
     if let Err(error) = synced {
-        tracing::debug!(directory = %directory.display(), %error, "not synced");
+        log::debug!(directory = %directory.display(), %error, "not synced");
     }
 }

@@ -29,6 +29,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 use crate::Producer;
 use crate::error::{Action, Error, Result, UpdateErrorKind};
 use crate::files::{Identity, Stretch, require_regular, stat_regular, stretches};
+use crate::log;
 use crate::setup::MEMORY_ALIGNMENT;
 use seekless_method::{AccessPattern, CachePolicy, Durability, Method, Preallocate};
 
@@ -273,7 +274,7 @@ impl<'a> Side<'a> {
                 .is_ok_and(|ours| Identity::of(&found) == Identity::of(&ours))
         });
         if is_ours && let Err(error) = std::fs::remove_file(self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "what failed to be written could not be removed");
+            log::warn!(path = %self.path.display(), %error, "what failed to be written could not be removed");
         }
     }
 

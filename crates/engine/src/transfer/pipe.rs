@@ -6,12 +6,12 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use rayon::ThreadPool;
 use seekless_sys::Buffer;
 
 use super::{Ahead, Side};
 use crate::error::Result;
 use crate::setup::Setup;
+use crate::threads::ThreadPool;
 
 /// One is filled while the other is taken.
 const BUFFERS: usize = 2;

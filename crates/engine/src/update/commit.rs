@@ -19,6 +19,7 @@ use super::writes::reach;
 use super::{UpdateTarget, journal, replace};
 use crate::error::{Error, Result, UpdateErrorKind, full_text};
 use crate::files;
+use crate::log;
 use crate::plan::{PlanLimits, Safety, usual};
 use crate::transfer::Side;
 use seekless_method::{Choice, Durability, Method, Operation, UpdateOrder};
@@ -173,7 +174,7 @@ pub(super) fn in_place(
         (Err(source), None) => {
             let (far, reached) = going.how_far(&side, updates, prepared.block_bytes);
             if let Err(error) = cut_zeros(&side, bytes_before.max(reached), &going) {
-                tracing::warn!(
+                log::warn!(
                     error = full_text(&error),
                     "the file may be longer than what was written to it"
                 );

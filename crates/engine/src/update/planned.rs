@@ -11,6 +11,7 @@ use super::resolved::Updates;
 use crate::error::{Error, Result, full_text};
 use crate::facts::{Costs, FileFacts, costs_in, has_holes, shares_blocks};
 use crate::files::{data_ranges, directory_of, open_without_waiting};
+use crate::log;
 use crate::plan::{self, Gaps, Plan, PlanLimits, Safety, UpdateFacts};
 use seekless_method::{CachePolicy, Durability, Method};
 
@@ -179,7 +180,7 @@ fn data_bytes(file: &File) -> io::Result<u64> {
 pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits) -> Result<Method> {
     let look = Look::at(path, updates, limits, false)?;
     if let Some(doubt) = &look.doubt {
-        tracing::debug!(path = %path.display(), doubt, "what writing costs is assumed");
+        log::debug!(path = %path.display(), doubt, "what writing costs is assumed");
     }
     Ok(look.plan(updates, limits)?.plan.method)
 }

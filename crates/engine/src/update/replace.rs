@@ -28,6 +28,7 @@ use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Beside, Error, NotAlone, Other, Result, UpdateErrorKind};
 use crate::files::{Lease, make_beside};
+use crate::log;
 use crate::plan;
 use crate::transfer::Side;
 use seekless_method::{Method, Operation};
@@ -297,7 +298,7 @@ impl Drop for NewFile<'_> {
         if self.has_name.get()
             && let Err(error) = self.file.metadata().and_then(|ours| self.remove(&ours))
         {
-            tracing::warn!(path = %self.path.display(), %error, "what was not finished could not be removed");
+            log::warn!(path = %self.path.display(), %error, "what was not finished could not be removed");
         }
     }
 }

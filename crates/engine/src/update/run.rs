@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::window::{PIECE_BYTES, Piece, Window};
+use crate::files::make_unnamed;
 
 /// Offset and length of an update; the bytes of all are behind.
 const ENTRY_BYTES: usize = 12;
@@ -41,7 +42,7 @@ pub(super) struct Run {
 impl Run {
     pub fn new(directory: &Path) -> io::Result<Self> {
         Ok(Self {
-            file: tempfile::tempfile_in(directory)?,
+            file: make_unnamed(directory)?,
             chunks: Vec::new(),
             bytes: 0,
         })

@@ -13,6 +13,7 @@ use super::window::Window;
 use super::writes::{Layout, Write, Writes};
 use crate::error::{Error, HowFar, NotAlone, Result, UpdateErrorKind, full_text};
 use crate::files::Lease;
+use crate::log;
 use crate::transfer::Side;
 
 /// Who else may write to the file between reading a gap and writing it back.
@@ -115,7 +116,7 @@ impl<'a> Going<'a> {
             Ok(())
         });
         if let Err(error) = counted {
-            tracing::warn!(
+            log::warn!(
                 error = full_text(&error),
                 "not all writes that were planned are counted"
             );

@@ -1,0 +1,56 @@
+//! Threads that wait for files: rayon's, made beforehand; in a build without the feature `threads` new ones each time.
+
+#[cfg(feature = "threads")]
+pub(crate) use rayon::ThreadPool;
+
+#[cfg(not(feature = "threads"))]
+pub(crate) use plain::ThreadPool;
+
+use std::io;
+
+/// So many threads. With the feature `threads` they run when this is done, so that making them is outside any clock.
+#[cfg(feature = "threads")]
+pub(crate) fn pool(threads: usize) -> io::Result<ThreadPool> {
+    let builder = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|n| format!("seekless-{n}"));
+    let pool = builder.build().map_err(io::Error::other)?;
+    pool.broadcast(|_| ());
+    Ok(pool)
+}
+
+#[cfg(not(feature = "threads"))]
+#[expect(clippy::unnecessary_wraps, reason = "rayon's threads may not be had")]
+pub(crate) fn pool(threads: usize) -> io::Result<ThreadPool> {
+    Ok(ThreadPool(threads))
+}
+
+#[cfg(not(feature = "threads"))]
+mod plain {
+    use std::thread;
+
+    /// The number of threads that a scope is meant for.
+    pub(crate) struct ThreadPool(pub(super) usize);
+
+    pub(crate) struct Scope<'scope, 'env: 'scope>(&'scope thread::Scope<'scope, 'env>);
+
+    /// Where rayon hands over its scope.
+    pub(crate) struct Spawned;
+
+    impl ThreadPool {
+        pub fn current_num_threads(&self) -> usize {
+            self.0
+        }
+
+        #[expect(clippy::unused_self, reason = "rayon's is of its threads")]
+        pub fn in_place_scope<'env, T>(&self, body: impl for<'scope> FnOnce(&Scope<'scope, 'env>) -> T) -> T {
+            thread::scope(|scope| body(&Scope(scope)))
+        }
+    }
+
+    impl<'scope> Scope<'scope, '_> {
+        pub fn spawn(&self, body: impl FnOnce(Spawned) + Send + 'scope) {
+            self.0.spawn(|| body(Spawned));
+        }
+    }
+}
