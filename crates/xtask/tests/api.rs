@@ -1,0 +1,30 @@
+//! The surface of the library that people depend on stands in `docs/api.txt`, so that a change of it is seen and meant.
+//!
+//! `UPDATE_EXPECT=1 cargo test -p xtask --test api` writes it anew.
+
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn the_librarys_surface_is_the_one_that_was_reviewed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let target = root.join("target/api");
+    // What rustdoc knows is told as JSON by an option that is not stable yet.
+    let built = Command::new(env!("CARGO"))
+        .args(["rustdoc", "--quiet", "--package", "seekless", "--target-dir"])
+        .arg(&target)
+        .args(["--", "-Z", "unstable-options", "--output-format", "json"])
+        .env("RUSTC_BOOTSTRAP", "1")
+        .current_dir(&root)
+        .status()
+        .expect("cargo starts");
+    assert!(built.success());
+    let surface = public_api::Builder::from_rustdoc_json(target.join("doc/seekless.json"))
+        .omit_blanket_impls(true)
+        .omit_auto_trait_impls(true)
+        .omit_auto_derived_impls(true)
+        .build()
+        .expect("the documentation is understood");
+    let lines: Vec<String> = surface.items().map(|item| format!("{item}\n")).collect();
+    expect_test::expect_file![root.join("docs/api.txt")].assert_eq(&lines.concat());
+}
