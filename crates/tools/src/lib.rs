@@ -13,3 +13,6 @@ pub mod update;
 pub mod walk;
 
 mod handle;
+mod stop;
+
+pub use stop::Stop;

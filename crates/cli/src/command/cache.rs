@@ -4,8 +4,6 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{anyhow, bail};
@@ -14,7 +12,8 @@ use indicatif::ProgressBar;
 use seekless::plan::{Scan, THREADS_OF_FILES};
 use seekless::{Operation, StorageFacts, cache as system};
 use seekless_results::bytes;
-use seekless_tools::cache::{self, Control, FileState, Total, Watch};
+use seekless_tools::Stop;
+use seekless_tools::cache::{self, FileState, Total, Watch};
 use seekless_tools::walk::Selection;
 use serde_json::json;
 
@@ -141,27 +140,26 @@ struct Job<'a> {
     paths: &'a [PathBuf],
     common: &'a Common,
     selection: Selection,
-    control: Control<'static>,
+    stop: Stop,
     caught: Caught,
 }
 
 impl<'a> Job<'a> {
     fn new(paths: &'a [PathBuf], common: &'a Common) -> anyhow::Result<Self> {
         let selection = Selection::new(paths, common.all_file_systems)?;
-        let (stop, caught) = stopping::<Arc<AtomicBool>>(|stop| stop.store(true, Ordering::Relaxed))?;
-        let control = Control { stop, moved: None };
+        let (stop, caught) = stopping(Stop::stop)?;
         Ok(Self {
             paths,
             common,
             selection,
-            control,
+            stop,
             caught,
         })
     }
 
     fn show(&self) -> Result<(), Failure> {
         let why = "the kernel is asked how much of each file it holds";
-        let work = |lines: &mut Lines<'_>| cache::show(&self.selection, &self.control, lines);
+        let work = |lines: &mut Lines<'_>| cache::show(&self.selection, &self.stop, lines);
         let sum = self.tell(why, &self.bar("{spinner} {msg}"), None, work, |_| None)?;
         self.end(sum.failed == 0)
     }
@@ -182,13 +180,13 @@ impl<'a> Job<'a> {
             Some(sentence + ".")
         };
         let why = "the kernel is asked to drop the pages of each file";
-        let work = |lines: &mut Lines<'_>| cache::drop(&self.selection, &self.control, lines);
+        let work = |lines: &mut Lines<'_>| cache::drop(&self.selection, &self.stop, lines);
         let sum = self.tell(why, &self.bar("{spinner} {msg} dropped"), None, work, words)?;
         self.end(sum.failed + sum.unknown_files + sum.resident_files == 0)
     }
 
     fn warm(&self, is_forced: bool) -> Result<(), Failure> {
-        let before = sum_of(&cache::show(&self.selection, &self.control, &mut Silent));
+        let before = sum_of(&cache::show(&self.selection, &self.stop, &mut Silent));
         if !is_forced {
             require_memory(&before)?;
         }
@@ -196,14 +194,10 @@ impl<'a> Job<'a> {
         bar.set_length(before.bytes);
         bar.set_message(files(before.files));
         let moved = |bytes| bar.inc(bytes);
-        let control = Control {
-            stop: self.control.stop.clone(),
-            moved: Some(&moved),
-        };
         let work = |lines: &mut Lines<'_>| {
-            let warmed = cache::warm(&self.selection, &control, lines);
+            let warmed = cache::warm(&self.selection, &self.stop, &moved, lines);
             // What was read first may have gone again since.
-            let mut now = cache::show(&self.selection, &Control::default(), &mut Silent);
+            let mut now = cache::show(&self.selection, &Stop::default(), &mut Silent);
             for (now, warmed) in now.iter_mut().zip(&warmed) {
                 now.before_bytes = warmed.before_bytes;
                 now.failed = warmed.failed;
@@ -254,10 +248,10 @@ impl<'a> Job<'a> {
                 page.say(PLAIN, &sentence)?;
             }
             page.left_out(&[
-                (sum.repeated, "additional hard link", "additional hard links"),
-                (sum.links, "symbolic link", "symbolic links"),
-                (sum.special, "device, FIFO or socket", "devices, FIFOs and sockets"),
-                other_file_systems(sum.other_file_systems),
+                (sum.left.repeated, "additional hard link", "additional hard links"),
+                (sum.left.links, "symbolic link", "symbolic links"),
+                (sum.left.special, "device, FIFO or socket", "devices, FIFOs and sockets"),
+                other_file_systems(sum.left.other_file_systems),
             ])?;
             self.notes(&mut page, &totals, &sum)?;
         }

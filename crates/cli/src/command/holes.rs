@@ -11,7 +11,8 @@ use seekless::Operation;
 use seekless::method::parse_size;
 use seekless::plan::{SCAN, Scan};
 use seekless_results::bytes;
-use seekless_tools::holes::{self, Dig, Stop};
+use seekless_tools::Stop;
+use seekless_tools::holes::{self, Dig};
 use seekless_tools::walk::{FileAt, Selection};
 use signal_hook::consts::SIGIO;
 

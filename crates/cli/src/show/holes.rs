@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use seekless_results::bytes;
-use seekless_tools::holes::{Dig, Dug, Filled, Kind, Left, Punched, Shown, Stretch};
+use seekless_tools::holes::{Dig, Dug, Filled, Kind, Punched, Shown, Stretch};
+use seekless_tools::walk::Left;
 use serde_json::{Value, json};
 
 use super::page::{Page, Width, other_file_systems};
@@ -204,7 +205,7 @@ impl<'a> HoleLines<'a> {
             let special = ["link, device, FIFO or socket", "links, devices, FIFOs and sockets"];
             self.page.left_out(&[
                 (left.repeated, "additional hard link", "additional hard links"),
-                (left.special, special[0], special[1]),
+                (left.links + left.special, special[0], special[1]),
                 other_file_systems(left.other_file_systems),
             ])?;
         }

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use indicatif::{HumanCount, ProgressBar};
+use rustix::fs::FileType;
 use seekless_results::{bytes, rate, visible};
-use seekless_tools::tree::{self, Attribute, Contents, Difference, Found, Kind, SameSize, Side, Summary, Watch, What};
+use seekless_tools::tree::{self, Attribute, Contents, Difference, SameSize, Side, Summary, Watch, What};
 use serde_json::{Value, json};
 
 use super::progress::progress_bar;
@@ -46,12 +47,12 @@ pub struct Differences<'a> {
 }
 
 impl Watch for Differences<'_> {
-    fn found(&mut self, found: &Found<'_>) -> ControlFlow<()> {
-        let written = if self.is_watched || matches!(found.what, What::Failed { .. }) {
+    fn found(&mut self, path: &Path, what: &What) -> ControlFlow<()> {
+        let written = if self.is_watched || matches!(what, What::Failed { .. }) {
             let bar = self.bar.clone();
-            bar.suspend(|| self.write(found).and_then(|()| self.out.flush()))
+            bar.suspend(|| self.write(path, what).and_then(|()| self.out.flush()))
         } else {
-            self.write(found)
+            self.write(path, what)
         };
         if let Err(error) = written {
             self.broken = Some(error);
@@ -97,9 +98,9 @@ impl<'a> Differences<'a> {
     }
 
     /// Writes what was found; a failure to standard error, too.
-    fn write(&mut self, found: &Found<'_>) -> io::Result<()> {
-        let paths = [0, 1].map(|side: usize| below(self.roots[side], found.path));
-        match (found.what, self.form) {
+    fn write(&mut self, path: &Path, what: &What) -> io::Result<()> {
+        let paths = [0, 1].map(|side: usize| below(self.roots[side], path));
+        match (what, self.form) {
             (_, Form::Silent) => Ok(()),
             (What::Failed { side, action, reason }, form) => {
                 let path = &paths[*side as usize];
@@ -197,7 +198,7 @@ fn line(difference: &Difference, paths: &[PathBuf; 2]) -> String {
         }
         Difference::Devices(kind, numbers) => {
             let kind = match kind {
-                Kind::BlockDevice => "Block",
+                FileType::BlockDevice => "Block",
                 _ => "Character",
             };
             let [left, right] = numbers.map(|(major, minor)| format!("{major}:{minor}"));
@@ -210,16 +211,30 @@ fn line(difference: &Difference, paths: &[PathBuf; 2]) -> String {
     }
 }
 
-fn kind_words(kind: Kind) -> &'static str {
+fn kind_words(kind: FileType) -> &'static str {
     match kind {
-        Kind::File => "a regular file",
-        Kind::Directory => "a directory",
-        Kind::Link => "a symbolic link",
-        Kind::Fifo => "a fifo",
-        Kind::Socket => "a socket",
-        Kind::CharacterDevice => "a character special file",
-        Kind::BlockDevice => "a block special file",
-        Kind::Unknown => "a weird file",
+        FileType::RegularFile => "a regular file",
+        FileType::Directory => "a directory",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a fifo",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice => "a character special file",
+        FileType::BlockDevice => "a block special file",
+        FileType::Unknown => "a weird file",
+    }
+}
+
+/// The name of a kind in JSON.
+fn kind_name(kind: FileType) -> &'static str {
+    match kind {
+        FileType::RegularFile => "file",
+        FileType::Directory => "folder",
+        FileType::Symlink => "link",
+        FileType::Fifo => "fifo",
+        FileType::Socket => "socket",
+        FileType::CharacterDevice => "character_device",
+        FileType::BlockDevice => "block_device",
+        FileType::Unknown => "unknown",
     }
 }
 
@@ -267,10 +282,10 @@ fn difference_json(difference: &Difference, [one, other]: &[PathBuf; 2]) -> Valu
     let object = match difference {
         Difference::OnlyIn(side, kind) => {
             let path = [one, other][*side as usize];
-            let figures = json!({"what": "only_in", "side": side, "type": kind});
+            let figures = json!({"what": "only_in", "side": side, "type": kind_name(*kind)});
             return object("difference", figures, Some(path));
         }
-        Difference::Kinds(kinds) => json!({"what": "type", "types": kinds}),
+        Difference::Kinds(kinds) => json!({"what": "type", "types": kinds.map(kind_name)}),
         Difference::Contents(Contents::At(offset)) => json!({"what": "contents", "offset": offset}),
         Difference::Contents(Contents::Ends(side, after)) => {
             json!({"what": "contents", "offset": after, "shorter": side})
@@ -333,7 +348,7 @@ mod tests {
         let mut differences = Differences::new(&mut out, [Path::new("a"), Path::new("b")], form);
         for (path, what) in all {
             let path = Path::new(OsStr::from_bytes(path));
-            differences.write(&Found { path, what }).unwrap();
+            differences.write(path, what).unwrap();
         }
         drop(differences);
         out
@@ -342,12 +357,15 @@ mod tests {
     #[test]
     fn lines_are_those_of_diff_with_what_it_leaves_out() {
         let all: Vec<(&[u8], What)> = [
-            (&b"x/new\n\xff"[..], Difference::OnlyIn(Side::Other, Kind::File)),
-            (b"k", Difference::Kinds([Kind::Directory, Kind::File])),
+            (
+                &b"x/new\n\xff"[..],
+                Difference::OnlyIn(Side::Other, FileType::RegularFile),
+            ),
+            (b"k", Difference::Kinds([FileType::Directory, FileType::RegularFile])),
             (b"f", Difference::Contents(Contents::At(0))),
             (b"g", Difference::Contents(Contents::Ends(Side::Other, 7))),
             (b"l", Difference::Targets(["t".into(), "u".into()])),
-            (b"d", Difference::Devices(Kind::CharacterDevice, [(1, 3), (1, 5)])),
+            (b"d", Difference::Devices(FileType::CharacterDevice, [(1, 3), (1, 5)])),
             (b"m", Difference::Metadata(vec![Attribute::Mode([0o644, 0o600])])),
         ]
         .map(|(path, difference)| (path, What::Difference(difference)))
@@ -370,7 +388,7 @@ Metadata of a/m and b/m differ: mode 0644 and 0600
         let all: Vec<(&[u8], What)> = [
             (&b"x\n\xff"[..], Difference::Contents(Contents::At(0))),
             (b"x\n\xff", Difference::Metadata(vec![Attribute::Mode([0, 1])])),
-            (b"y", Difference::OnlyIn(Side::Other, Kind::File)),
+            (b"y", Difference::OnlyIn(Side::Other, FileType::RegularFile)),
         ]
         .map(|(path, difference)| (path, What::Difference(difference)))
         .into();

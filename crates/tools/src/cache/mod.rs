@@ -7,7 +7,8 @@
 //! ```
 //! use std::ops::ControlFlow;
 //! use std::path::Path;
-//! use seekless_tools::cache::{self, Control, FileState, Watch};
+//! use seekless_tools::Stop;
+//! use seekless_tools::cache::{self, FileState, Watch};
 //! use seekless_tools::walk::Selection;
 //! struct Silent;
 //! impl Watch for Silent {
@@ -21,7 +22,7 @@
 //! # let directory = tempfile::tempdir()?;
 //! # std::fs::write(directory.path().join("file"), b"bytes")?;
 //! let selection = Selection::new([directory.path()], false)?;
-//! for total in cache::show(&selection, &Control::default(), &mut Silent) {
+//! for total in cache::show(&selection, &Stop::default(), &mut Silent) {
 //!     println!("{} of {} bytes resident", total.resident_bytes, total.cacheable_bytes);
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -31,14 +32,13 @@ mod batch;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use seekless::cache::{CachedFile, Resident};
 use serde::Serialize;
 
-use crate::walk::Selection;
-use batch::{Acted, run};
+use crate::Stop;
+use crate::walk::{Left, Selection};
+use batch::run;
 
 /// A file and what of it is in the page cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,14 +83,9 @@ pub struct Total {
     pub unknown_files: u64,
     /// Files and directories that could not be opened, read or listed.
     pub failed: u64,
-    /// Further names of files that were looked at already.
-    pub repeated: u64,
-    /// Symbolic links, which are not followed inside directories.
-    pub links: u64,
-    /// FIFOs, sockets and devices.
-    pub special: u64,
-    /// Directories of other file systems, which were not entered.
-    pub other_file_systems: u64,
+    /// What was met beside them.
+    #[serde(flatten)]
+    pub left: Left,
 }
 
 impl Total {
@@ -105,10 +100,7 @@ impl Total {
         self.partial_files += other.partial_files;
         self.unknown_files += other.unknown_files;
         self.failed += other.failed;
-        self.repeated += other.repeated;
-        self.links += other.links;
-        self.special += other.special;
-        self.other_file_systems += other.other_file_systems;
+        self.left.add(&other.left);
     }
 
     fn count(&mut self, file: &FileState) {
@@ -140,74 +132,44 @@ pub trait Watch {
     fn failed(&mut self, path: &Path, reason: &str);
 }
 
-/// What steers a job from outside, and what it tells while it works on a single file.
-#[derive(Default)]
-pub struct Control<'a> {
-    /// Set it to end the job at the next piece.
-    pub stop: Arc<AtomicBool>,
-    /// Told of the bytes of each piece that was read; from several threads.
-    pub moved: Option<&'a (dyn Fn(u64) + Sync)>,
-}
-
-impl Control<'_> {
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-}
-
 /// Tells what is resident, without changing anything. A total for each path that was named.
-pub fn show(selection: &Selection, control: &Control<'_>, watch: &mut dyn Watch) -> Vec<Total> {
-    let look = |file: &CachedFile| {
-        Ok(Acted {
-            before: None,
-            resident: file.resident()?,
-        })
-    };
-    run(selection, &look, control, watch)
+pub fn show(selection: &Selection, stop: &Stop, watch: &mut dyn Watch) -> Vec<Total> {
+    run(selection, &|file| Ok((None, file.resident()?)), stop, watch)
 }
 
 /// Drops files from the page cache, dirty ones after writing them back, and reads back what stays.
-pub fn drop(selection: &Selection, control: &Control<'_>, watch: &mut dyn Watch) -> Vec<Total> {
-    let drop = |file: &CachedFile| {
-        Ok(Acted {
-            before: Some(file.resident()?),
-            resident: file.drop_pages()?,
-        })
-    };
-    run(selection, &drop, control, watch)
+pub fn drop(selection: &Selection, stop: &Stop, watch: &mut dyn Watch) -> Vec<Total> {
+    let drop = |file: &CachedFile| Ok((Some(file.resident()?), file.drop_pages()?));
+    run(selection, &drop, stop, watch)
 }
 
-/// Reads files into the page cache and reads back what is there. Whoever calls this has asked [`show`] first whether
-/// there is memory for all of it: what does not fit drives out what was read before.
-pub fn warm(selection: &Selection, control: &Control<'_>, watch: &mut dyn Watch) -> Vec<Total> {
+/// Reads files into the page cache and reads back what is there; `moved` is told of the bytes of each piece that was read, from
+/// several threads. Whoever calls this has asked [`show`] first whether there is memory for all of it: what does not fit
+/// drives out what was read before.
+pub fn warm(selection: &Selection, stop: &Stop, moved: &(dyn Fn(u64) + Sync), watch: &mut dyn Watch) -> Vec<Total> {
+    let go_on = || {
+        if stop.is_stopped() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
     let warm = |file: &CachedFile| {
-        let go_on = || {
-            if control.is_stopped() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        };
         let before = file.resident()?;
         let mut resident = file.warm(&mut |bytes| {
-            if let Some(moved) = control.moved {
-                moved(bytes);
-            }
+            moved(bytes);
             go_on()
         })?;
         // The system may page out the beginning of a large file while its end is read, with memory to spare.
         for _ in 0..REPEATS {
-            if resident.part().is_none_or(|part| part >= 1.0) || control.is_stopped() || !fits_in_memory(file) {
+            if resident.part().is_none_or(|part| part >= 1.0) || stop.is_stopped() || !fits_in_memory(file) {
                 break;
             }
             resident = file.warm(&mut |_| go_on())?;
         }
-        Ok(Acted {
-            before: Some(before),
-            resident,
-        })
+        Ok((Some(before), resident))
     };
-    run(selection, &warm, control, watch)
+    run(selection, &warm, stop, watch)
 }
 
 /// How often a file is read again of which something has left the cache meanwhile.

@@ -33,7 +33,7 @@ impl Watch for Told {
 fn shown(paths: &[&Path]) -> (Vec<Total>, Told) {
     let mut told = Told::default();
     let selection = Selection::new(paths, false).unwrap();
-    let totals = show(&selection, &Control::default(), &mut told);
+    let totals = show(&selection, &Stop::default(), &mut told);
     (totals, told)
 }
 
@@ -59,8 +59,8 @@ fn a_directory_is_counted_with_each_file_once() {
     let [total] = totals.as_slice() else {
         panic!("{totals:?}")
     };
-    assert_eq!((total.files, total.bytes, total.repeated), (3, 10_001, 1));
-    assert_eq!((total.links, total.special, total.failed), (2, 1, 0));
+    assert_eq!((total.files, total.bytes, total.left.repeated), (3, 10_001, 1));
+    assert_eq!((total.left.links, total.left.special, total.failed), (2, 1, 0));
     assert_eq!(
         total.cacheable_bytes,
         4 * 4096,
@@ -132,12 +132,12 @@ fn what_is_dropped_is_gone_and_what_is_warmed_is_there() {
     let all = directory();
     let selection = Selection::new([all.path()], false).unwrap();
     let mut told = Told::default();
-    let warmed = warm(&selection, &Control::default(), &mut told).remove(0);
+    let warmed = warm(&selection, &Stop::default(), &|_| (), &mut told).remove(0);
     assert_eq!(
         (warmed.resident_bytes, warmed.partial_files),
         (warmed.cacheable_bytes, 0)
     );
-    let dropped = drop(&selection, &Control::default(), &mut told).remove(0);
+    let dropped = drop(&selection, &Stop::default(), &mut told).remove(0);
     assert_eq!(dropped.before_bytes, warmed.resident_bytes);
     if seekless::StorageFacts::of(all.path()).unwrap().file_system == "tmpfs" {
         println!("skipped: the temporary directory is memory, which keeps its files");
@@ -155,25 +155,21 @@ fn a_job_ends_where_its_watcher_or_its_stop_says_so() {
         end_after: Some(1),
         ..Told::default()
     };
-    assert_eq!(show(&selection, &Control::default(), &mut told)[0].files, 1);
-    let control = Control::default();
-    control.stop.store(true, Ordering::Relaxed);
-    assert_eq!(show(&selection, &control, &mut Told::default())[0].files, 0);
+    assert_eq!(show(&selection, &Stop::default(), &mut told)[0].files, 1);
+    let stop = Stop::default();
+    stop.stop();
+    assert_eq!(show(&selection, &stop, &mut Told::default())[0].files, 0);
 }
 
 #[test]
 fn progress_tells_of_every_byte_once() {
     let all = directory();
     let selection = Selection::new([all.path().join("inner/file")], false).unwrap();
-    drop(&selection, &Control::default(), &mut Told::default());
+    drop(&selection, &Stop::default(), &mut Told::default());
     let moved = std::sync::atomic::AtomicU64::new(0);
     let count = |bytes| {
-        moved.fetch_add(bytes, Ordering::Relaxed);
+        moved.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
     };
-    let control = Control {
-        moved: Some(&count),
-        ..Control::default()
-    };
-    warm(&selection, &control, &mut Told::default());
+    warm(&selection, &Stop::default(), &count, &mut Told::default());
     assert_eq!(moved.into_inner(), 10_000);
 }

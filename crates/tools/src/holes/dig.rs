@@ -13,7 +13,8 @@ use sha2::{Digest, Sha256};
 
 use super::held::{Held, block_bytes, open_regular};
 use super::zeros::{PIECE_BYTES, Zeros};
-use super::{Error, Result, Stop};
+use super::{Error, Result};
+use crate::Stop;
 use crate::walk::FileAt;
 
 /// How to dig.

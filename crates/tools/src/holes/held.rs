@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::OFlags;
+use rustix::fs::{FileType, OFlags};
 use seekless::error::NotAlone;
 use seekless::files::{self, Identity, Lease, Stamp};
 use seekless_sys::{self as sys, FileSystem, Support};
@@ -18,7 +18,7 @@ use seekless_sys::{self as sys, FileSystem, Support};
 use super::Result;
 use super::error::{Error, OPENING};
 use super::holders::holders;
-use crate::walk::{Facts, FileAt, Kind};
+use crate::walk::{Facts, FileAt, kind_of, with_article};
 
 /// A file under a write lease.
 pub(super) struct Held<'a> {
@@ -212,12 +212,12 @@ fn require_regular(file: &FileAt) -> Result<Facts> {
     let facts = file
         .facts()
         .map_err(|(action, error)| Error::system(file.path(), action, error))?;
-    if facts.kind == Kind::File {
+    if facts.kind == FileType::RegularFile {
         return Ok(facts);
     }
     Err(Error::Kind {
         path: file.path().to_owned(),
-        kind: facts.kind.with_article(),
+        kind: with_article(facts.kind),
     })
 }
 
@@ -239,7 +239,7 @@ pub(super) fn open_regular(file: &FileAt) -> Result<(File, Metadata)> {
     }
     Err(Error::Kind {
         path: path.to_owned(),
-        kind: Facts::kind_of(&metadata).with_article(),
+        kind: with_article(kind_of(&metadata)),
     })
 }
 

@@ -22,12 +22,9 @@ mod punch;
 mod show;
 mod zeros;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 pub use dig::{Dig, Dug, dig};
 pub use error::Error;
-pub use files::{Left, each_file};
+pub use files::each_file;
 pub use fill::{Filled, fill};
 pub use held::Privilege;
 pub use map::{Kind, Stretch};
@@ -36,23 +33,6 @@ pub use show::{Shown, show};
 
 /// The result of these jobs.
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// Ends a job from outside.
-#[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// Ends the job at its next piece; what was done until then is kept.
-    pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the job was to end.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 #[cfg(test)]
 mod tests;

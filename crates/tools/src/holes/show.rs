@@ -10,7 +10,8 @@ use serde::Serialize;
 use super::held::{block_bytes, file_system, open_regular};
 use super::map::tell_hole;
 use super::zeros::Zeros;
-use super::{Error, Kind, Result, Stop, Stretch};
+use super::{Error, Kind, Result, Stretch};
+use crate::Stop;
 use crate::walk::FileAt;
 
 /// What a file consists of.

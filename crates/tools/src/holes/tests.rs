@@ -16,7 +16,8 @@ use tempfile::TempDir;
 use super::dig::dig_held;
 use super::held::Held;
 use super::*;
-use crate::walk::{FileAt, Found, Selection};
+use crate::Stop;
+use crate::walk::{FileAt, Selection};
 
 fn directories() -> Vec<TempDir> {
     let mut directories = vec![tempfile::tempdir().unwrap()];
@@ -494,7 +495,7 @@ fn each_file_of_a_directory_is_met_once() {
     let left = each_file(&selection, &Stop::default(), |_| (), tell, failed);
     met.sort();
     assert_eq!(met.len(), 2, "{met:?}");
-    assert_eq!((left.repeated, left.special), (2, 1));
+    assert_eq!((left.repeated, left.links), (2, 1));
 }
 
 /// A directory of small files and some that are large, and all of them.
@@ -510,13 +511,9 @@ fn small_and_large(directory: &Path) -> Selection {
 }
 
 fn listed(selection: &Selection) -> Vec<PathBuf> {
-    let found = selection.roots().iter().flat_map(|root| selection.walk(root));
-    found
-        .filter_map(|found| match found {
-            Found::File(file) => Some(file.path().to_owned()),
-            _ => None,
-        })
-        .collect()
+    let stop = Stop::default();
+    let found = selection.roots().iter().flat_map(|root| selection.walk(root, &stop));
+    found.map(|found| found.unwrap().path().to_owned()).collect()
 }
 
 #[test]

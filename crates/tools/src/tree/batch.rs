@@ -3,22 +3,23 @@
 
 use std::fs::File;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustix::fs::{FileType, Mode, openat};
 use seekless::batch::{Each, Failed, Heads};
 
-use super::Side;
-use super::directory::{Directory, Pair};
+use super::directory::Directory;
 use super::look::{compare_special, failed};
 use super::pair::{Compared, Means, Opened};
 use super::queue::Shared;
-use crate::walk::{Kind, Name, Names};
+use super::{Summary, What};
+use crate::walk::{Entry, FOUND_FILE, Handles, Listing};
 
 /// The pairs in a directory that are neither directories nor alone.
 pub(super) struct Pairs {
     pub directory: Arc<Directory>,
-    pub names: Names,
+    /// Their names.
+    pub listing: Listing,
     /// In the order of their inodes.
     pub matched: Vec<Matched>,
 }
@@ -26,177 +27,127 @@ pub(super) struct Pairs {
 /// Two entries of one name and kind.
 #[derive(Clone, Copy)]
 pub(super) struct Matched {
-    pub inode: u64,
-    pub name: Name,
     /// Its number in the order of names.
-    pub entry: u32,
-    pub kind: Kind,
+    pub number: u32,
+    pub entry: Entry,
 }
 
 /// Part of a batch: pairs of one directory.
 pub(super) struct Piece {
     pub pairs: Arc<Pairs>,
     pub range: Range<usize>,
+    /// The directory, open.
+    pub handles: Option<Arc<Handles<2>>>,
+    /// What came of the pairs.
+    pub done: Vec<(Matched, Vec<What>)>,
 }
 
 /// What a thread needs to compare batches.
-pub(super) struct Bench<'a> {
-    shared: &'a Shared<'a>,
-    heads: Heads<2>,
-    /// What is behind the beginnings of long files.
-    rest: [Vec<u8>; 2],
-}
-
-/// A batch at work.
-struct Batch<'a> {
+pub(super) struct Batch<'a> {
     shared: &'a Shared<'a>,
     means: Means<'a>,
-    rest: &'a mut [Vec<u8>; 2],
-    /// What came of the pairs of each piece.
-    results: Vec<Vec<(u32, Compared)>>,
+    pieces: Vec<Piece>,
+    /// What was done in this batch.
+    summary: Summary,
 }
 
-/// A pair of a batch, with the open directories that it is in.
-struct Job<'p> {
-    piece: &'p Piece,
-    /// The piece's number.
-    index: usize,
-    matched: Matched,
-    directories: Arc<Pair>,
-}
+impl Each<2> for Batch<'_> {
+    type Item = (usize, Matched);
+    type Opened = (usize, Matched, Opened, Compared);
 
-impl Job<'_> {
-    fn name(&self) -> &std::ffi::CStr {
-        self.piece.pairs.names.c_str(self.matched.name)
-    }
-
-    /// What the pair is called in errors of the engine's.
-    fn paths(&self, shared: &Shared<'_>) -> [PathBuf; 2] {
-        let name = self.piece.pairs.names.bytes(self.matched.name);
-        shared.paths(&self.piece.pairs.directory, name)
-    }
-}
-
-impl<'p> Each<2> for Batch<'p> {
-    type Item = Job<'p>;
-    type Opened = (Job<'p>, Opened, Compared);
-
-    fn open(&mut self, job: Job<'p>) -> Option<Self::Opened> {
-        if self.shared.is_stopped() {
-            return None;
-        }
+    fn open(&mut self, (index, matched): (usize, Matched)) -> Option<Self::Opened> {
+        let piece = &self.pieces[index];
+        let directories = piece
+            .handles
+            .as_ref()
+            .filter(|_| !self.means.stop.is_stopped())?
+            .borrowed();
         let mut compared = Compared::default();
-        let (directories, options) = (job.directories.borrowed(), self.means.options);
-        if job.matched.kind == Kind::File {
-            if let Some(opened) = Opened::new(directories, job.name(), options, &mut compared) {
-                return Some((job, opened, compared));
+        let (kind, name) = (matched.entry.kind, piece.pairs.listing.c_str(&matched.entry));
+        let options = self.means.options;
+        if kind == FileType::RegularFile {
+            let open = |side: usize| Ok(File::from(openat(directories[side], name, FOUND_FILE, Mode::empty())?));
+            if let Some(opened) = Opened::new(open, options, &mut compared) {
+                return Some((index, matched, opened, compared));
             }
         } else {
-            let found = &mut compared.found;
-            compare_special(job.matched.kind, directories, job.name(), options.metadata, found);
+            compare_special(kind, directories, name, options.metadata, &mut compared.found);
         }
-        self.results[job.index].push((job.matched.entry, compared));
+        self.done(index, matched, compared);
         None
     }
 
-    fn files((_, opened, _): &Self::Opened) -> &[Arc<File>; 2] {
+    fn files((.., opened, _): &Self::Opened) -> &[Arc<File>; 2] {
         &opened.files
     }
 
-    fn take(&mut self, (job, opened, mut compared): Self::Opened, heads: Result<[&[u8]; 2], Failed>) {
+    fn take(&mut self, (index, matched, opened, mut compared): Self::Opened, heads: Result<[&[u8]; 2], Failed>) {
         match heads {
-            Ok(heads) => {
-                let paths = || job.paths(self.shared);
-                opened.compare(heads, &paths, self.rest, &self.means, &mut compared);
-            }
-            Err((side, error)) => compared.found.insert(0, failed(Side::BOTH[side], "reading", error)),
+            Ok(heads) => opened.compare(heads, &mut self.means, &mut compared),
+            Err((side, error)) => compared.found.insert(0, failed(side, "reading", error)),
         }
-        self.results[job.index].push((job.matched.entry, compared));
+        self.done(index, matched, compared);
     }
 }
 
-impl<'a> Bench<'a> {
+impl<'a> Batch<'a> {
     pub fn new(shared: &'a Shared<'a>) -> Self {
         Self {
             shared,
-            heads: Heads::new(&shared.plan),
-            rest: [Vec::new(), Vec::new()],
+            means: shared.means(),
+            pieces: Vec::new(),
+            summary: Summary::default(),
         }
     }
 
-    /// Whether files were met that were not in memory, and read by a ring.
-    pub fn has_ring(&self) -> bool {
-        self.heads.has_ring()
-    }
-
     /// Compares all pairs of a batch, and tells their directories.
-    pub fn run(&mut self, pieces: &[Piece]) {
-        let mut batch = Batch {
-            shared: self.shared,
-            means: self.shared.means(),
-            rest: &mut self.rest,
-            results: pieces.iter().map(|_| Vec::new()).collect(),
-        };
+    pub fn run(&mut self, heads: &mut Heads<2>, pieces: Vec<Piece>) {
+        self.pieces = pieces;
         let mut jobs = Vec::with_capacity(self.shared.plan.batch);
-        for (index, piece) in pieces.iter().enumerate() {
-            let matched = piece.pairs.matched[piece.range.clone()].iter().copied();
-            match piece.pairs.directory.handles() {
-                Ok(directories) => jobs.extend(matched.map(|matched| Job {
-                    piece,
-                    index,
-                    matched,
-                    directories: Arc::clone(&directories),
-                })),
-                Err((side, error)) => batch.results[index].extend(matched.map(|matched| {
-                    let found = vec![failed(Side::BOTH[side], "opening its directory again", error)];
+        for index in 0..self.pieces.len() {
+            let piece = &mut self.pieces[index];
+            let pairs = Arc::clone(&piece.pairs);
+            let matched = pairs.matched[piece.range.clone()].iter().copied();
+            match pairs.directory.handles() {
+                Ok(handles) => {
+                    piece.handles = Some(handles);
+                    jobs.extend(matched.map(|matched| (index, matched)));
+                }
+                Err((side, error)) => {
+                    let found = vec![failed(side, "opening its directory again", error)];
                     let compared = Compared {
                         found,
                         ..Compared::default()
                     };
-                    (matched.entry, compared)
-                })),
+                    matched.for_each(|matched| self.done(index, matched, compared.clone()));
+                }
             }
         }
-        self.heads.read(jobs, &mut batch);
-        for (piece, done) in pieces.iter().zip(batch.results) {
-            self.tell(piece, done);
+        heads.read(jobs, self);
+        for Piece { pairs, range, done, .. } in self.pieces.drain(..) {
+            pairs.directory.release(range.len());
+            pairs.directory.update(|state| {
+                for (matched, found) in done {
+                    state.is_waited_for[matched.number as usize] = false;
+                    state.add(matched.number, pairs.listing.name(&matched.entry), found);
+                }
+            });
         }
+        let batch = std::mem::take(&mut self.summary);
+        self.shared.count(|all| {
+            all.files += batch.files;
+            all.others += batch.others;
+            all.bytes += batch.bytes;
+            all.identical += batch.identical;
+        });
     }
 
-    fn tell(&self, piece: &Piece, done: Vec<(u32, Compared)>) {
-        let pairs = &piece.pairs;
-        let mut bytes = 0;
-        let mut identical = 0;
-        let mut found = Vec::new();
-        let mut finished = Vec::with_capacity(done.len());
-        for (entry, compared) in done {
-            bytes += compared.bytes;
-            identical += u64::from(compared.is_identical);
-            finished.push(entry);
-            if !compared.found.is_empty() {
-                found.push((entry, compared.found));
-            }
-        }
-        let files = pairs.matched[piece.range.clone()]
-            .iter()
-            .filter(|pair| pair.kind == Kind::File)
-            .count() as u64;
-        self.shared
-            .count_files(files, piece.range.len() as u64 - files, bytes, identical);
-        let name_of = |entry| {
-            let mut all = pairs.matched[piece.range.clone()].iter();
-            let matched = all.find(|matched| matched.entry == entry);
-            matched.map_or_else(Box::default, |matched| Box::from(pairs.names.bytes(matched.name)))
-        };
-        pairs.directory.release(piece.range.len());
-        pairs.directory.update(|state| {
-            for entry in &finished {
-                state.is_waited_for[*entry as usize] = false;
-            }
-            state.waited_for -= finished.len();
-            for (entry, what) in found {
-                state.found.insert(entry, (name_of(entry), what));
-            }
-        });
+    fn done(&mut self, piece: usize, matched: Matched, compared: Compared) {
+        let is_file = matched.entry.kind == FileType::RegularFile;
+        self.summary.files += u64::from(is_file);
+        self.summary.others += u64::from(!is_file);
+        self.summary.bytes += compared.bytes;
+        self.summary.identical += u64::from(compared.is_identical);
+        self.pieces[piece].done.push((matched, compared.found));
     }
 }

@@ -1,6 +1,6 @@
 //! A pair of directories of one name, from when it is met until all in it has been told.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -9,9 +9,6 @@ use crate::walk;
 
 /// Two directories of one name.
 pub(super) type Directory = walk::Directory<2, Progress>;
-
-/// Both, open.
-pub(super) type Pair = walk::Handles<2>;
 
 /// How far the work on them is.
 #[derive(Default)]
@@ -32,11 +29,16 @@ pub(super) struct State {
     pub rest: Option<Box<[u8]>>,
     /// Which entries are waited for; empty where none is.
     pub is_waited_for: Vec<bool>,
-    pub waited_for: usize,
-    /// What was found, and the entry's name.
-    pub found: BTreeMap<u32, (Box<[u8]>, Vec<What>)>,
-    /// Directories on both sides.
-    pub children: VecDeque<(u32, Arc<Directory>)>,
+    /// What is to be told.
+    pub items: BTreeMap<u32, Item>,
+}
+
+/// What is to be told of an entry.
+pub(super) enum Item {
+    /// These were found, at an entry of this name.
+    Found(Box<[u8]>, Vec<What>),
+    /// A directory on both sides.
+    Child(Arc<Directory>),
 }
 
 impl Directory {
@@ -66,7 +68,7 @@ impl State {
     /// Adds what was found at an entry, if anything was.
     pub fn add(&mut self, entry: u32, name: &[u8], what: Vec<What>) {
         if !what.is_empty() {
-            self.found.insert(entry, (name.into(), what));
+            self.items.insert(entry, Item::Found(name.into(), what));
         }
     }
 }
@@ -74,7 +76,10 @@ impl State {
 /// Lets go of directories that were never told: they and what is above them keep each other.
 pub(super) fn dismantle(mut directories: Vec<Arc<Directory>>) {
     while let Some(directory) = directories.pop() {
-        let children = std::mem::take(&mut directory.lock_state().children);
-        directories.extend(children.into_iter().map(|(_, child)| child));
+        let items = std::mem::take(&mut directory.lock_state().items);
+        directories.extend(items.into_values().filter_map(|item| match item {
+            Item::Child(child) => Some(child),
+            Item::Found(..) => None,
+        }));
     }
 }

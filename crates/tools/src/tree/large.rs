@@ -2,58 +2,60 @@
 //! or all processors busy.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seekless::method::CachePolicy;
+use seekless::plan::Plan;
 use seekless::{Comparer, Error, Method, Part, Verdict, full_text};
 
-use super::{Side, What};
+use super::What;
+use super::look::failed;
+use crate::Stop;
 use crate::handle::path_of;
 
-pub(super) use seekless::plan::LARGE_BYTES;
 /// After so many bytes it is looked whether to stop.
 const PIECE_BYTES: u64 = 256 << 20;
 
 /// The methods of large files, each prepared when it is first planned.
 #[derive(Default)]
-pub(super) struct Large {
-    prepared: Mutex<Vec<Prepared>>,
-}
+pub(super) struct Large(Mutex<Vec<Prepared>>);
 
 struct Prepared {
-    comparer: Comparer,
+    planned: Method,
+    /// The same, or what stands in for it.
     method: Method,
+    comparer: Comparer,
     why: String,
     files: u64,
 }
 
-/// Two open files, and what they are called.
-pub(super) struct LargePair<'a> {
-    pub paths: [PathBuf; 2],
-    pub files: &'a [Arc<File>; 2],
-    /// Both have so many bytes at least.
-    pub bytes: u64,
-}
-
 impl Large {
-    /// Where the files differ first, if they do; `Err(None)` where all was to stop.
-    pub fn compare(&self, mut pair: LargePair<'_>, stop: &AtomicBool) -> Result<Option<u64>, Option<What>> {
+    /// Where files differ first, if they do, that have so many bytes at least; `Err(None)` where all was to stop.
+    pub fn compare(&self, files: &[Arc<File>; 2], bytes: u64, stop: &Stop) -> Result<Option<u64>, Option<What>> {
         // One pair at a time.
-        let mut all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        pair.name_by_handles();
-        let prepared = planned(&mut all, &pair).map_err(|error| Some(what(&error, &pair)))?;
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let paths = files.each_ref().map(|file| path_of(file).unwrap_or_default());
+        let parts = |start| {
+            [0, 1].map(|side: usize| Part {
+                path: &paths[side],
+                file: Some(Arc::clone(&files[side])),
+                start,
+            })
+        };
+        let failed = |error| Some(what(&error, &paths));
+        let [one, other] = parts(0);
+        let plan = Comparer::plan(&one, &other, bytes, false).map_err(failed)?;
+        let prepared = prepared(&mut all, plan).map_err(failed)?;
         prepared.files += 1;
         let mut at = 0;
-        while at < pair.bytes {
-            if stop.load(Ordering::Relaxed) {
+        while at < bytes {
+            if stop.is_stopped() {
                 return Err(None);
             }
-            let limit = PIECE_BYTES.min(pair.bytes - at);
-            let [one, other] = pair.parts(at, prepared.method);
+            let limit = PIECE_BYTES.min(bytes - at);
+            let [one, other] = parts(at);
             let compared = prepared.comparer.compare_parts(&one, &other, Some(limit));
-            match compared.map_err(|error| Some(what(&error, &pair)))?.verdict {
+            match compared.map_err(failed)?.verdict {
                 Verdict::Equal => at += limit,
                 Verdict::Differ { offset } => return Ok(Some(at + offset)),
                 // One has become shorter than it was; the sizes are looked at again by whoever asked.
@@ -65,81 +67,40 @@ impl Large {
 
     /// The methods that were used, why, and for how many files.
     pub fn used(&self) -> Vec<(String, String, u64)> {
-        let all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let used = all.iter();
         used.map(|one| (one.method.to_string(), one.why.clone(), one.files))
             .collect()
     }
 }
 
-impl LargePair<'_> {
-    /// Where the system has names for open files, these are never too long, and lead to no other file meanwhile.
-    fn name_by_handles(&mut self) {
-        for (path, file) in self.paths.iter_mut().zip(self.files) {
-            if let Some(handle) = path_of(file) {
-                *path = handle;
-            }
-        }
+/// The method of a plan, ready.
+fn prepared(all: &mut Vec<Prepared>, plan: Plan) -> Result<&mut Prepared, Error> {
+    let known = all.iter().position(|prepared| prepared.planned == plan.method);
+    if known.is_none() {
+        let (method, comparer) = match Comparer::prepare(&plan.method) {
+            Err(error) if error.is_unavailable() => (plan.otherwise, Comparer::prepare(&plan.otherwise)?),
+            comparer => (plan.method, comparer?),
+        };
+        all.push(Prepared {
+            planned: plan.method,
+            method,
+            comparer,
+            why: plan.why,
+            files: 0,
+        });
     }
-
-    /// Both from a byte on: the open files, or for direct reads, which are an open file's own, what they are called.
-    fn parts(&self, start: u64, method: Method) -> [Part<'_>; 2] {
-        let is_cached = method.options().cache() == CachePolicy::Cached;
-        [0, 1].map(|side: usize| Part {
-            path: &self.paths[side],
-            file: is_cached.then(|| Arc::clone(&self.files[side])),
-            start,
-        })
-    }
-}
-
-/// The method that suits two files, ready.
-fn planned<'p>(all: &'p mut Vec<Prepared>, pair: &LargePair<'_>) -> Result<&'p mut Prepared, Error> {
-    let [one, other] = [0, 1].map(|side: usize| Part {
-        path: &pair.paths[side],
-        file: Some(Arc::clone(&pair.files[side])),
-        start: 0,
-    });
-    let plan = Comparer::plan(&one, &other, pair.bytes, false)?;
-    for method in [plan.method, plan.otherwise] {
-        if let Some(index) = all.iter().position(|prepared| prepared.method == method) {
-            return Ok(&mut all[index]);
-        }
-        match Comparer::prepare(&method) {
-            Err(error) if error.is_unavailable() && method != plan.otherwise => {}
-            Err(error) => return Err(error),
-            Ok(comparer) => {
-                all.push(Prepared {
-                    comparer,
-                    method,
-                    why: plan.why,
-                    files: 0,
-                });
-                let last = all.len() - 1;
-                return Ok(&mut all[last]);
-            }
-        }
-    }
-    Err(Error::Unavailable {
-        path: pair.paths[0].clone(),
-        method: plan.otherwise,
-        reason: "no method that was planned is to be had".to_owned(),
-    })
+    let last = all.len() - 1;
+    Ok(&mut all[known.unwrap_or(last)])
 }
 
 /// An error of the engine's as a failure of one side.
-fn what(error: &Error, pair: &LargePair<'_>) -> What {
-    let of_other = |path: &Path| path == pair.paths[1] && pair.paths[0] != pair.paths[1];
+fn what(error: &Error, paths: &[PathBuf; 2]) -> What {
     let side = match error {
-        Error::System { path, .. } | Error::Resized { path, .. } if of_other(path) => Side::Other,
-        _ => Side::One,
+        Error::System { path, .. } | Error::Resized { path, .. } => usize::from(*path == paths[1]),
+        _ => 0,
     };
-    let shown = pair.paths[side as usize].display().to_string();
-    let reason = full_text(error);
-    let reason = reason.strip_prefix(&format!("{shown}: ")).unwrap_or(&reason);
-    What::Failed {
-        side,
-        action: "comparing",
-        reason: reason.to_owned(),
-    }
+    let text = full_text(error);
+    let reason = text.strip_prefix(&format!("{}: ", paths[side].display()));
+    failed(side, "comparing", std::io::Error::other(reason.unwrap_or(&text)))
 }

@@ -3,18 +3,24 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use rustix::fs::FileType;
+use seekless_sys::extended_attributes;
+
 use super::batch::Matched;
-use super::directory::{Directory, Pair, Progress};
-use super::look::{compare_metadata, failed};
+use super::directory::{Directory, Item, Progress, State};
+use super::look::{compare_metadata, failed, failures};
 use super::queue::Shared;
 use super::{Difference, Side, What};
-use crate::walk::{Facts, Kind, Listing, merge};
+use crate::walk::{Facts, Handles, Listing, in_each, merge};
 
 /// What a directory takes beside its entries, in entries.
 pub(super) const DIRECTORY_WEIGHT: u64 = 8;
 /// The entries of a directory that are listed at once, in those that may be listed ahead. Listing the rest reads all names
 /// again.
 const PART: usize = 8;
+
+/// The listings of both sides, and the name behind which there is more.
+type Part = ([Listing; 2], Option<Box<[u8]>>);
 
 impl Shared<'_> {
     /// Lists a directory that the caller has claimed, or the rest of one of which a part was told: what is there on one
@@ -27,140 +33,100 @@ impl Shared<'_> {
             Some(after) => match directory.handles() {
                 Ok(pair) => self.list_from(&pair, after, &mut found),
                 Err((side, error)) => {
-                    found.push(failed(Side::BOTH[side], "opening it again", error));
+                    found.push(failed(side, "opening it again", error));
                     None
                 }
             },
         };
-        let Some(([one, other], rest)) = listed else {
-            directory.release(1);
-            self.untold.fetch_add(DIRECTORY_WEIGHT, Ordering::Relaxed);
-            directory.update(|state| {
-                state.is_listed = true;
-                state.last = 0;
-                state.add(0, b"", found);
-            });
-            return;
+        // What cannot be listed is empty.
+        let ([mut one, other], rest) = listed.unwrap_or_default();
+        let mut state = State {
+            is_listed: true,
+            rest,
+            ..State::default()
         };
-        let SortedOut {
-            last,
-            pairs,
-            children,
-            alone,
-        } = sort_out(directory, &one, &other);
+        let (pairs, children) = sort_out(directory, &one, &other, &mut state);
+        state.add(0, b"", found);
+        one.forget_entries();
         self.untold
-            .fetch_add(u64::from(last) + DIRECTORY_WEIGHT, Ordering::Relaxed);
+            .fetch_add(u64::from(state.last) + DIRECTORY_WEIGHT, Ordering::Relaxed);
         directory.keep(pairs.len());
-        if rest.is_none() {
+        if state.rest.is_none() {
             directory.release(1);
         }
-        directory.update(|state| {
-            state.is_listed = true;
-            state.last = last;
-            state.rest = rest;
-            if !pairs.is_empty() {
-                state.is_waited_for = vec![false; last as usize + 1];
-                state.waited_for = pairs.len();
-            }
-            for pair in &pairs {
-                state.is_waited_for[pair.entry as usize] = true;
-            }
-            state.add(0, b"", found);
-            for (entry, name, what) in alone {
-                state.add(entry, &name, what);
-            }
-            state.children = children
-                .iter()
-                .map(|(entry, child)| (*entry, Arc::clone(child)))
-                .collect();
-        });
+        directory.update(|now| *now = state);
         self.push(directory, pairs, one, children);
     }
 
     fn open_and_list(&self, directory: &Arc<Directory>, found: &mut Vec<What>) -> Option<Part> {
-        self.directories.fetch_add(1, Ordering::Relaxed);
-        let mut fail = |side: usize, action, error| found.push(failed(Side::BOTH[side], action, error));
-        let (pair, facts) = directory.open(&mut fail)?;
+        self.count(|done| done.directories += 1);
+        let (pair, facts) = directory.open(&mut failures(found))?;
         let directories = pair.borrowed();
         if self.options.metadata {
-            compare_metadata(&facts, directories, found);
+            compare_metadata(&facts, found, |side| extended_attributes(directories[side]));
         }
         if Facts::are_of_one_file(&facts, directories) {
-            self.identical.fetch_add(1, Ordering::Relaxed);
+            self.count(|done| done.identical += 1);
             return None;
         }
         self.list_from(&pair, b"", found)
     }
 
-    fn list_from(&self, pair: &Pair, after: &[u8], found: &mut Vec<What>) -> Option<Part> {
+    fn list_from(&self, pair: &Handles<2>, after: &[u8], found: &mut Vec<What>) -> Option<Part> {
         let most = usize::try_from(self.plan.entries_ahead)
             .unwrap_or(usize::MAX)
             .saturating_mul(PART);
         let directories = pair.borrowed();
-        let listed = Side::BOTH.map(|side| {
-            let listed = Listing::sorted(directories[side as usize], after, most);
-            listed.map_err(|error| found.push(failed(side, "listing", error))).ok()
-        });
-        let [Some(mut one), Some(mut other)] = listed else {
-            return None;
-        };
-        let rest = [one.end(), other.end()].into_iter().flatten().min().map(Box::from);
-        if let Some(rest) = &rest {
-            one.end_with(rest);
-            other.end_with(rest);
+        let list = |side: usize| Listing::sorted(directories[side], after, most);
+        let mut listed = in_each::<2, _>("listing", &mut failures(found), list)?;
+        let rest: Option<Box<[u8]>> = listed.iter().filter_map(Listing::end).min().map(Box::from);
+        for listing in &mut listed {
+            if let Some(rest) = &rest {
+                listing.end_with(rest);
+            }
         }
-        Some(([one, other], rest))
+        Some((listed, rest))
     }
 }
 
-/// The listings of both sides, and the name behind which there is more.
-type Part = ([Listing; 2], Option<Box<[u8]>>);
-
-/// The entries of two directories, by what is to be done with them, each with its number in the order of names.
-#[derive(Default)]
-struct SortedOut {
-    /// The last number.
-    last: u32,
-    /// To be compared, in the order of their inodes.
-    pairs: Vec<Matched>,
-    /// To be listed.
-    children: Vec<(u32, Arc<Directory>)>,
-    /// Found to differ by being there, or by their kinds.
-    alone: Vec<(u32, Box<[u8]>, Vec<What>)>,
-}
-
-fn sort_out(directory: &Arc<Directory>, one: &Listing, other: &Listing) -> SortedOut {
-    let mut sorted = SortedOut::default();
+/// Sorts the entries of two directories by what is to be done with them: those to be compared, in the order of their inodes,
+/// and those to be listed. What differs by being there, or by its kind, is found.
+fn sort_out(
+    directory: &Arc<Directory>,
+    one: &Listing,
+    other: &Listing,
+    state: &mut State,
+) -> (Vec<Matched>, Vec<Arc<Directory>>) {
+    let (mut pairs, mut children) = (Vec::new(), Vec::new());
     for met in merge(one, other) {
-        sorted.last += 1;
-        let entry = sorted.last;
+        state.last += 1;
+        let number = state.last;
         let (name, difference) = match met {
             (Some(left), Some(right)) if left.kind != right.kind => {
                 (one.name(left), Difference::Kinds([left.kind, right.kind]))
             }
-            (Some(left), Some(_)) if left.kind == Kind::Directory => {
-                sorted
-                    .children
-                    .push((entry, directory.child(one.c_str(left), Progress::default())));
+            (Some(left), Some(_)) if left.kind == FileType::Directory => {
+                let child = directory.child(one.c_str(left), Progress::default());
+                state.items.insert(number, Item::Child(Arc::clone(&child)));
+                children.push(child);
                 continue;
             }
             (Some(left), Some(_)) => {
-                sorted.pairs.push(Matched {
-                    inode: left.inode,
-                    name: left.name(),
-                    entry,
-                    kind: left.kind,
-                });
+                pairs.push(Matched { number, entry: *left });
                 continue;
             }
             (Some(left), None) => (one.name(left), Difference::OnlyIn(Side::One, left.kind)),
             (None, Some(right)) => (other.name(right), Difference::OnlyIn(Side::Other, right.kind)),
             (None, None) => continue,
         };
-        sorted
-            .alone
-            .push((entry, name.into(), vec![What::Difference(difference)]));
+        state.add(number, name, vec![What::Difference(difference)]);
     }
-    sorted.pairs.sort_unstable_by_key(|pair| pair.inode);
-    sorted
+    if !pairs.is_empty() {
+        state.is_waited_for = vec![false; state.last as usize + 1];
+    }
+    for pair in &pairs {
+        state.is_waited_for[pair.number as usize] = true;
+    }
+    pairs.sort_unstable_by_key(|pair| pair.entry.inode);
+    (pairs, children)
 }

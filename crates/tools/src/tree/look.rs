@@ -1,15 +1,17 @@
 //! Looking at what is not read: targets of links, numbers of devices, extended attributes.
 
 use std::ffi::{CStr, OsString};
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use seekless_sys::{ExtendedAttributes, Support};
+use rustix::fs::{FileType, readlinkat};
+use seekless_sys::{ExtendedAttributes, Support, extended_attributes_at};
 use serde::Serialize;
 
-use super::{Difference, Kind, Side, What};
-use crate::walk::Facts;
+use super::{Difference, Side, What};
+use crate::walk::{Facts, in_each};
 
 /// One piece of metadata that differs, with both values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -28,79 +30,43 @@ pub enum Attribute {
 }
 
 /// A failure, as it is told.
-pub(super) fn failed(side: Side, action: &'static str, error: impl Into<std::io::Error>) -> What {
+pub(super) fn failed(side: usize, action: &'static str, error: impl Into<io::Error>) -> What {
     What::Failed {
-        side,
+        side: Side::BOTH[side],
         action,
         reason: error.into().to_string(),
     }
 }
 
-/// What is got from each side, or the failures.
-pub(super) fn both<T>(
-    action: &'static str,
-    found: &mut Vec<What>,
-    mut get: impl FnMut(Side) -> rustix::io::Result<T>,
-) -> Option<[T; 2]> {
-    let got = Side::BOTH.map(|side| get(side).map_err(|error| found.push(failed(side, action, error))).ok());
-    match got {
-        [Some(one), Some(other)] => Some([one, other]),
-        _ => None,
-    }
+/// Takes failures of either side.
+pub(super) fn failures(found: &mut Vec<What>) -> impl FnMut(usize, &'static str, io::Error) {
+    |side, action, error| found.push(failed(side, action, error))
 }
 
-/// Where the metadata of two open files or directories differ.
-pub(super) fn compare_metadata(facts: &[Facts; 2], files: [BorrowedFd<'_>; 2], found: &mut Vec<What>) {
-    let get = |side: Side| {
-        let attributes = seekless_sys::extended_attributes(files[side as usize]);
-        attributes.map_err(|error| rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO))
-    };
-    compare_all(facts, get, found);
-}
-
-/// The same of entries that are not opened.
-pub(super) fn compare_metadata_at(
+/// Where metadata differ; `get` asks for the extended attributes of a side.
+pub(super) fn compare_metadata(
     facts: &[Facts; 2],
-    directories: [BorrowedFd<'_>; 2],
-    name: &CStr,
     found: &mut Vec<What>,
-) {
-    let get = |side: Side| {
-        let attributes = seekless_sys::extended_attributes_at(directories[side as usize], name);
-        attributes.map_err(|error| rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO))
-    };
-    compare_all(facts, get, found);
-}
-
-fn compare_all(
-    facts: &[Facts; 2],
-    get: impl FnMut(Side) -> rustix::io::Result<Support<ExtendedAttributes>>,
-    found: &mut Vec<What>,
+    get: impl FnMut(usize) -> io::Result<Support<ExtendedAttributes>>,
 ) {
     let [one, other] = facts;
-    let mut differ = Vec::new();
-    if one.mode != other.mode {
-        differ.push(Attribute::Mode([one.mode, other.mode]));
-    }
-    if one.owner != other.owner {
-        differ.push(Attribute::Owner([one.owner, other.owner]));
-    }
-    if one.group != other.group {
-        differ.push(Attribute::Group([one.group, other.group]));
-    }
-    if one.modified != other.modified {
-        differ.push(Attribute::Modified([one.modified, other.modified]));
-    }
-    let mut failures = Vec::new();
+    let numbers = [
+        (one.mode != other.mode).then_some(Attribute::Mode([one.mode, other.mode])),
+        (one.owner != other.owner).then_some(Attribute::Owner([one.owner, other.owner])),
+        (one.group != other.group).then_some(Attribute::Group([one.group, other.group])),
+        (one.modified != other.modified).then_some(Attribute::Modified([one.modified, other.modified])),
+    ];
+    let mut differ: Vec<Attribute> = numbers.into_iter().flatten().collect();
+    let mut failed = Vec::new();
     if let Some([Support::Available(one), Support::Available(other)]) =
-        both("reading extended attributes", &mut failures, get)
+        in_each("reading extended attributes", &mut failures(&mut failed), get)
     {
         differ.extend(names_that_differ(&one, &other).into_iter().map(Attribute::Extended));
     }
     if !differ.is_empty() {
         found.push(What::Difference(Difference::Metadata(differ)));
     }
-    found.append(&mut failures);
+    found.append(&mut failed);
 }
 
 /// The names that only one has, or with another value; both are sorted.
@@ -116,36 +82,35 @@ fn names_that_differ(one: &ExtendedAttributes, other: &ExtendedAttributes) -> Ve
 
 /// Compares two entries of one kind that are neither files nor directories.
 pub(super) fn compare_special(
-    kind: Kind,
+    kind: FileType,
     directories: [BorrowedFd<'_>; 2],
     name: &CStr,
     with_metadata: bool,
     found: &mut Vec<What>,
 ) {
+    let look = |side: usize| Ok(Facts::at(directories[side], name)?);
     match kind {
-        Kind::Link => {
-            let read = |side: Side| rustix::fs::readlinkat(directories[side as usize], name, Vec::new());
-            if let Some([one, other]) = both("reading the link", found, read)
-                && one != other
-            {
+        FileType::Symlink => {
+            let read = |side: usize| Ok(readlinkat(directories[side], name, Vec::new())?);
+            let read = in_each("reading the link", &mut failures(found), read);
+            if let Some([one, other]) = read.filter(|[one, other]| one != other) {
                 let targets = [one, other].map(|target| PathBuf::from(OsString::from_vec(target.into_bytes())));
                 found.push(What::Difference(Difference::Targets(targets)));
             }
         }
-        Kind::CharacterDevice | Kind::BlockDevice => {
-            let look = |side: Side| Facts::at(directories[side as usize], name);
-            if let Some([one, other]) = both("looking at it", found, look)
-                && one.number != other.number
-            {
-                found.push(What::Difference(Difference::Devices(kind, [one.number, other.number])));
+        FileType::CharacterDevice | FileType::BlockDevice => {
+            let facts = in_each("looking at it", &mut failures(found), look);
+            let numbers = facts.map(|[one, other]: [Facts; 2]| [one.number, other.number]);
+            if let Some(numbers) = numbers.filter(|[one, other]| one != other) {
+                found.push(What::Difference(Difference::Devices(kind, numbers)));
             }
         }
         _ => {}
     }
     if with_metadata {
-        let look = |side: Side| Facts::at(directories[side as usize], name);
-        if let Some(facts) = both("looking at it", found, look) {
-            compare_metadata_at(&facts, directories, name, found);
+        let facts = in_each("looking at it", &mut failures(found), look);
+        if let Some(facts) = facts {
+            compare_metadata(&facts, found, |side| extended_attributes_at(directories[side], name));
         }
     }
 }

@@ -12,18 +12,20 @@
 //!
 //! ```
 //! use std::ops::ControlFlow;
-//! use seekless_tools::tree::{self, Control, Found, Options, Watch};
+//! use std::path::Path;
+//! use seekless_tools::Stop;
+//! use seekless_tools::tree::{self, Options, Watch, What};
 //! struct Printed;
 //! impl Watch for Printed {
-//!     fn found(&mut self, found: &Found<'_>) -> ControlFlow<()> {
-//!         println!("{}: {:?}", found.path.display(), found.what);
+//!     fn found(&mut self, path: &Path, what: &What) -> ControlFlow<()> {
+//!         println!("{}: {what:?}", path.display());
 //!         ControlFlow::Continue(())
 //!     }
 //! }
 //! # let directory = tempfile::tempdir()?;
 //! # let (one, other) = (directory.path().join("one"), directory.path().join("other"));
 //! # for tree in [&one, &other] { std::fs::create_dir(tree)?; std::fs::write(tree.join("file"), b"bytes")?; }
-//! let summary = tree::compare(&one, &other, &Options::default(), &Control::default(), &mut Printed)?;
+//! let summary = tree::compare(&one, &other, &Options::default(), &Stop::default(), &mut Printed)?;
 //! assert_eq!((summary.files, summary.differences, summary.failures), (1, 0, 0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -42,12 +44,10 @@ mod tell;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
+use rustix::fs::FileType;
 use serde::Serialize;
 
-pub use crate::walk::Kind;
 pub use look::Attribute;
 pub use queue::compare;
 pub use same_size::{SMALLEST_BYTES, SameSize, same_size};
@@ -80,15 +80,15 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// The other side has no such name.
-    OnlyIn(Side, Kind),
+    OnlyIn(Side, FileType),
     /// One name for two kinds of things.
-    Kinds([Kind; 2]),
+    Kinds([FileType; 2]),
     /// The bytes of files.
     Contents(Contents),
     /// Where symbolic links lead to.
     Targets([PathBuf; 2]),
     /// Major and minor numbers of devices of one kind.
-    Devices(Kind, [(u32, u32); 2]),
+    Devices(FileType, [(u32, u32); 2]),
     /// Metadata, at least one of them.
     Metadata(Vec<Attribute>),
 }
@@ -120,28 +120,13 @@ pub enum What {
     },
 }
 
-/// Something that was found, in the order of the names, depth first.
-#[derive(Debug)]
-pub struct Found<'a> {
-    /// Where, below both roots; empty for the roots themselves. It may be longer than a path that systems take.
-    pub path: &'a Path,
-    /// What.
-    pub what: &'a What,
-}
-
 /// Who is told what is found.
 pub trait Watch {
-    /// Something was found. May end the job.
-    fn found(&mut self, found: &Found<'_>) -> ControlFlow<()>;
+    /// Something was found, in the order of the names, depth first. The path is below both roots, empty for the roots themselves,
+    /// and may be longer than a path that systems take. May end the job.
+    fn found(&mut self, path: &Path, what: &What) -> ControlFlow<()>;
     /// Called now and then, with what was done so far.
     fn progress(&mut self, _so_far: &Summary) {}
-}
-
-/// What steers a job from outside.
-#[derive(Clone, Debug, Default)]
-pub struct Control {
-    /// Set it to end the job soon.
-    pub stop: Arc<AtomicBool>,
 }
 
 /// What was done.

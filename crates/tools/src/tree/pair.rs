@@ -1,21 +1,20 @@
 //! Two regular files of one name: opened, looked at, read and compared.
 
-use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{Mode, openat};
+use rustix::fs::FileType;
 use seekless::files::read_full;
-use seekless_sys::first_difference;
+use seekless::plan::LARGE_BYTES;
+use seekless_sys::{extended_attributes, first_difference};
 
-use super::large::{LARGE_BYTES, Large, LargePair};
-use super::look::{both, compare_metadata, failed};
+use super::large::Large;
+use super::look::{compare_metadata, failed, failures};
 use super::{Contents, Difference, Options, Side, What};
-use crate::walk::{FOUND_FILE, Facts, Kind};
+use crate::Stop;
+use crate::walk::{Facts, in_each};
 
 /// Bytes of a read: few files are longer, and two such buffers stay in a processor's second cache.
 const BLOCK_BYTES: usize = 128 << 10;
@@ -30,11 +29,13 @@ pub(super) struct Opened {
 pub(super) struct Means<'a> {
     pub options: Options,
     pub large: &'a Large,
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Stop,
+    /// What is behind the beginnings of long files.
+    pub rest: [Vec<u8>; 2],
 }
 
 /// What became of a pair.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Compared {
     pub found: Vec<What>,
     pub bytes: u64,
@@ -43,33 +44,23 @@ pub(super) struct Compared {
 
 impl Opened {
     /// Opens both, and compares their metadata where that is asked for. `None` where nothing is left to compare.
-    pub fn new(
-        directories: [BorrowedFd<'_>; 2],
-        name: &CStr,
-        options: Options,
-        compared: &mut Compared,
-    ) -> Option<Self> {
+    pub fn new(open: impl FnMut(usize) -> io::Result<File>, options: Options, compared: &mut Compared) -> Option<Self> {
         let found = &mut compared.found;
-        let files = both("opening", found, |side| {
-            openat(directories[side as usize], name, FOUND_FILE, Mode::empty())
+        let files = in_each("opening", &mut failures(found), open)?.map(Arc::new);
+        let facts = in_each("looking at it", &mut failures(found), |side| {
+            Ok(Facts::of(&files[side])?)
         })?;
-        let facts = both("looking at it", found, |side| Facts::of(&files[side as usize]))?;
-        for side in Side::BOTH {
-            if facts[side as usize].kind != Kind::File {
-                found.push(failed(
-                    side,
-                    "opening",
-                    io::Error::other("it is no regular file any more"),
-                ));
-                return None;
-            }
+        if let Some(side) = facts.iter().position(|facts| facts.kind != FileType::RegularFile) {
+            let error = io::Error::other("it is no regular file any more");
+            found.push(failed(side, "opening", error));
+            return None;
         }
-        if Facts::are_of_one_file(&facts, [files[0].as_fd(), files[1].as_fd()]) {
+        if Facts::are_of_one_file(&facts, files.each_ref().map(AsFd::as_fd)) {
             compared.is_identical = true;
             return None;
         }
         if options.metadata {
-            compare_metadata(&facts, [files[0].as_fd(), files[1].as_fd()], found);
+            compare_metadata(&facts, found, |side| extended_attributes(files[side].as_fd()));
         }
         let sizes = [facts[0].bytes, facts[1].bytes];
         // A size of 0 may be one that the file system does not know, as in /proc.
@@ -78,32 +69,22 @@ impl Opened {
             found.insert(0, What::Difference(Difference::Contents(Contents::Sizes(sizes))));
             return None;
         }
-        Some(Self {
-            files: files.map(|file| Arc::new(File::from(file))),
-            facts,
-        })
+        Some(Self { files, facts })
     }
 
     /// Compares, after the beginnings of both were read: all of them, as a rule.
-    pub fn compare(
-        &self,
-        heads: [&[u8]; 2],
-        path: &dyn Fn() -> [PathBuf; 2],
-        buffers: &mut [Vec<u8>; 2],
-        means: &Means<'_>,
-        compared: &mut Compared,
-    ) {
-        let [one, other] = heads;
-        let common = one.len().min(other.len());
+    pub fn compare(&self, [one, other]: [&[u8]; 2], means: &mut Means<'_>, compared: &mut Compared) {
+        let common = one.len().min(other.len()) as u64;
         let sizes = [self.facts[0].bytes, self.facts[1].bytes];
         let contents = if let Some(offset) = first_difference(one, other) {
             Ok(Some(Contents::At(offset as u64)))
-        } else if sizes == [one.len() as u64, other.len() as u64] {
-            compared.bytes += common as u64;
-            Ok(end(sizes))
         } else {
-            compared.bytes += common as u64;
-            self.compare_rest(common as u64, path, buffers, means, &mut compared.bytes)
+            compared.bytes += common;
+            if sizes == [one.len() as u64, other.len() as u64] {
+                Ok(end(sizes))
+            } else {
+                self.compare_rest(common, means, &mut compared.bytes)
+            }
         };
         match contents {
             Ok(None) | Err(None) => {}
@@ -118,36 +99,27 @@ impl Opened {
     fn compare_rest(
         &self,
         start: u64,
-        paths: &dyn Fn() -> [PathBuf; 2],
-        buffers: &mut [Vec<u8>; 2],
-        means: &Means<'_>,
+        means: &mut Means<'_>,
         bytes: &mut u64,
     ) -> Result<Option<Contents>, Option<What>> {
         let common = self.facts[0].bytes.min(self.facts[1].bytes);
         let mut at = start;
         if common >= LARGE_BYTES {
-            let pair = LargePair {
-                paths: paths(),
-                files: &self.files,
-                bytes: common,
-            };
-            if let Some(offset) = means.large.compare(pair, means.stop)? {
+            if let Some(offset) = means.large.compare(&self.files, common, means.stop)? {
                 *bytes += offset.saturating_sub(start);
                 return Ok(Some(Contents::At(offset)));
             }
             at = common;
         }
-        let contents = self.read_on(at, buffers, means.stop)?;
+        let contents = self.read_on(at, means)?;
         let end = match contents {
             Some(Contents::At(offset) | Contents::Ends(_, offset)) => offset,
             _ => common,
         };
         *bytes += end.saturating_sub(start);
         // What was written to between two reads is neither what it was nor what it is.
-        for side in Side::BOTH {
-            let before = &self.facts[side as usize];
-            let now =
-                Facts::of(&self.files[side as usize]).map_err(|error| Some(failed(side, "looking at it", error)))?;
+        for (side, before) in self.facts.iter().enumerate() {
+            let now = Facts::of(&self.files[side]).map_err(|error| Some(failed(side, "looking at it", error)))?;
             if let Some(change) = change(before, &now) {
                 return Err(Some(failed(side, "comparing", io::Error::other(change))));
             }
@@ -156,38 +128,26 @@ impl Opened {
     }
 
     /// Reads both from `at` to the end of one, whatever the sizes say: those of /proc and /sys say nothing.
-    fn read_on(
-        &self,
-        mut at: u64,
-        buffers: &mut [Vec<u8>; 2],
-        stop: &AtomicBool,
-    ) -> Result<Option<Contents>, Option<What>> {
-        for buffer in &mut *buffers {
+    fn read_on(&self, mut at: u64, means: &mut Means<'_>) -> Result<Option<Contents>, Option<What>> {
+        for buffer in &mut means.rest {
             buffer.resize(BLOCK_BYTES, 0);
         }
-        loop {
-            if stop.load(Ordering::Relaxed) {
-                return Err(None);
-            }
+        while !means.stop.is_stopped() {
             let mut lengths = [0; 2];
-            for side in Side::BOTH {
-                let index = side as usize;
-                let read = read_full(&self.files[index], &mut buffers[index], at);
-                lengths[index] = read.map_err(|error| Some(failed(side, "reading", error)))?;
+            for (side, buffer) in means.rest.iter_mut().enumerate() {
+                let read = read_full(&self.files[side], buffer, at);
+                lengths[side] = read.map_err(|error| Some(failed(side, "reading", error)))?;
             }
-            let (one, other) = (&buffers[0][..lengths[0]], &buffers[1][..lengths[1]]);
-            let common = lengths[0].min(lengths[1]);
+            let (one, other) = (&means.rest[0][..lengths[0]], &means.rest[1][..lengths[1]]);
             if let Some(offset) = first_difference(one, other) {
                 return Ok(Some(Contents::At(at + offset as u64)));
             }
-            at += common as u64;
-            match lengths[0].cmp(&lengths[1]) {
-                std::cmp::Ordering::Less => return Ok(Some(Contents::Ends(Side::One, at))),
-                std::cmp::Ordering::Greater => return Ok(Some(Contents::Ends(Side::Other, at))),
-                std::cmp::Ordering::Equal if common < buffers[0].len() => return Ok(None),
-                std::cmp::Ordering::Equal => {}
+            if lengths != [BLOCK_BYTES; 2] {
+                return Ok(end(lengths.map(|length| at + length as u64)));
             }
+            at += BLOCK_BYTES as u64;
         }
+        Err(None)
     }
 }
 

@@ -6,44 +6,41 @@
 //! batch and shares nothing meanwhile: 100,000 warm pairs took 0.46 s with 2 threads on 2 processors and 0.47 s with 32.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::FileType;
+use seekless::batch::Heads;
 use seekless::facts::ProcessFacts;
 use seekless::plan::{self, BATCH, BatchPlan};
 
-use super::batch::{Bench, Matched, Pairs, Piece};
+use super::batch::{Batch, Matched, Pairs, Piece};
 use super::directory::{Directory, Progress};
 use super::large::Large;
 use super::list::DIRECTORY_WEIGHT;
 use super::pair::Means;
 use super::tell::Teller;
-use super::{Control, Difference, Options, Summary, TreeError, Watch, What};
-use crate::walk::{Facts, Kind, Limit, Listing, open_root};
+use super::{Difference, Options, Summary, TreeError, Watch, What};
+use crate::Stop;
+use crate::walk::{Limit, Listing, kind_of, open_root};
 
 /// Pairs that wait before directories are listed ahead no more.
 const PAIRS_AHEAD: usize = 64 * BATCH;
+
 /// What all threads share.
 pub(super) struct Shared<'a> {
-    roots: [&'a Path; 2],
     pub options: Options,
     pub plan: BatchPlan,
-    stop: &'a AtomicBool,
+    stop: &'a Stop,
     queue: Mutex<Queue>,
     changed: Condvar,
     large: Large,
-    pub rings: AtomicUsize,
     /// Entries that were listed and not told yet.
     pub untold: AtomicU64,
-    files: AtomicU64,
-    pub directories: AtomicU64,
-    others: AtomicU64,
-    bytes: AtomicU64,
-    pub identical: AtomicU64,
+    /// What was done and told so far.
+    done: Mutex<Summary>,
 }
 
 #[derive(Default)]
@@ -69,16 +66,10 @@ pub fn compare(
     one: &Path,
     other: &Path,
     options: &Options,
-    control: &Control,
+    stop: &Stop,
     watch: &mut dyn Watch,
 ) -> Result<Summary, TreeError> {
-    compare_by(
-        plan::batch(&ProcessFacts::here()),
-        [one, other],
-        *options,
-        control,
-        watch,
-    )
+    compare_by(plan::batch(&ProcessFacts::here()), [one, other], *options, stop, watch)
 }
 
 /// The same by a given plan.
@@ -86,29 +77,36 @@ pub(super) fn compare_by(
     plan: BatchPlan,
     roots: [&Path; 2],
     options: Options,
-    control: &Control,
+    stop: &Stop,
     watch: &mut dyn Watch,
 ) -> Result<Summary, TreeError> {
     let [one, other] = roots;
-    let mut kinds = [Kind::Unknown; 2];
+    let mut kinds = [FileType::Unknown; 2];
     for (kind, path) in kinds.iter_mut().zip(roots) {
-        let metadata = fs::metadata(path).map_err(|source| root_error(path, "looking at it", source))?;
-        *kind = Facts::kind_of(&metadata);
+        *kind = kind_of(&fs::metadata(path).map_err(|source| root_error(path, "looking at it", source))?);
     }
-    let shared = Shared::new(plan, roots, options, &control.stop);
-    if kinds != [Kind::Directory; 2] {
-        if !kinds.contains(&Kind::Directory) {
+    let shared = Shared {
+        options,
+        plan,
+        stop,
+        queue: Mutex::default(),
+        changed: Condvar::new(),
+        large: Large::default(),
+        untold: AtomicU64::new(0),
+        done: Mutex::default(),
+    };
+    let mut teller = Teller::new(&shared, watch);
+    if kinds != [FileType::Directory; 2] {
+        if !kinds.contains(&FileType::Directory) {
             let (one, other) = (one.to_owned(), other.to_owned());
             return Err(TreeError::NoDirectories { one, other });
         }
-        let mut teller = Teller::new(&shared, watch);
-        teller.tell_roots(&What::Difference(Difference::Kinds(kinds)));
-        return Ok(teller.into_summary());
+        let _ = teller.tell(b"", &[What::Difference(Difference::Kinds(kinds))]);
+        return Ok(shared.summary());
     }
     let open = |path: &Path| open_root(path).map_err(|error| root_error(path, "opening it", error));
     let limit = Limit::new(shared.plan.open_directories);
     let root = Directory::root([open(one)?, open(other)?], &limit, Progress::default());
-    let mut teller = Teller::new(&shared, watch);
     std::thread::scope(|scope| {
         // Whatever happens to the teller, the threads end.
         let _end = End(&shared);
@@ -122,9 +120,8 @@ pub(super) fn compare_by(
         }
         teller.tell_all(root);
     });
-    let summary = teller.into_summary();
     super::directory::dismantle(std::mem::take(&mut shared.lock().directories));
-    Ok(summary)
+    Ok(shared.summary())
 }
 
 struct End<'a, 's>(&'a Shared<'s>);
@@ -147,70 +144,31 @@ fn root_error(path: &Path, action: &'static str, source: std::io::Error) -> Tree
     }
 }
 
-impl<'a> Shared<'a> {
-    fn new(plan: BatchPlan, roots: [&'a Path; 2], options: Options, stop: &'a AtomicBool) -> Self {
-        Self {
-            roots,
-            options,
-            plan,
-            stop,
-            queue: Mutex::default(),
-            changed: Condvar::new(),
-            large: Large::default(),
-            rings: AtomicUsize::new(0),
-            untold: AtomicU64::new(0),
-            files: AtomicU64::new(0),
-            directories: AtomicU64::new(0),
-            others: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            identical: AtomicU64::new(0),
-        }
-    }
-
+impl Shared<'_> {
     pub fn means(&self) -> Means<'_> {
         Means {
             options: self.options,
             large: &self.large,
             stop: self.stop,
+            rest: [Vec::new(), Vec::new()],
         }
     }
 
     pub fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.is_stopped()
     }
 
-    pub fn count_files(&self, files: u64, others: u64, bytes: u64, identical: u64) {
-        self.files.fetch_add(files, Ordering::Relaxed);
-        self.others.fetch_add(others, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.identical.fetch_add(identical, Ordering::Relaxed);
+    /// Counts what was done.
+    pub fn count(&self, count: impl FnOnce(&mut Summary)) {
+        count(&mut self.done.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// What was done so far, but for what is told.
+    /// What was done and told so far.
     pub fn summary(&self) -> Summary {
         Summary {
-            files: self.files.load(Ordering::Relaxed),
-            directories: self.directories.load(Ordering::Relaxed),
-            others: self.others.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-            identical: self.identical.load(Ordering::Relaxed),
-            rings: self.rings.load(Ordering::Relaxed),
-            ..Summary::default()
+            large: self.large.used(),
+            ..self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
         }
-    }
-
-    /// The methods of large files.
-    pub fn large_used(&self) -> Vec<(String, String, u64)> {
-        self.large.used()
-    }
-
-    /// The paths of an entry on both sides.
-    pub fn paths(&self, directory: &Directory, name: &[u8]) -> [PathBuf; 2] {
-        let mut below = Vec::new();
-        directory.path_to(&mut below);
-        below.extend_from_slice(name);
-        let below = PathBuf::from(OsString::from_vec(below));
-        self.roots.map(|root| root.join(&below))
     }
 
     /// Threads that have something to do after the roots were listed.
@@ -229,14 +187,14 @@ impl<'a> Shared<'a> {
     }
 
     fn work(&self) {
-        let mut bench = Bench::new(self);
+        let (mut heads, mut batch) = (Heads::new(&self.plan), Batch::new(self));
         while let Some(job) = self.next() {
             match job {
                 Job::List(directory) => self.list(&directory),
-                Job::Compare(pieces) => bench.run(&pieces),
+                Job::Compare(pieces) => batch.run(&mut heads, pieces),
             }
         }
-        self.rings.fetch_add(usize::from(bench.has_ring()), Ordering::Relaxed);
+        self.count(|done| done.rings += usize::from(heads.has_ring()));
     }
 
     fn next(&self) -> Option<Job> {
@@ -277,7 +235,7 @@ impl<'a> Shared<'a> {
         directory: &Arc<Directory>,
         pairs: Vec<Matched>,
         listing: Listing,
-        children: Vec<(u32, Arc<Directory>)>,
+        children: Vec<Arc<Directory>>,
     ) {
         let batches = pairs.len().div_ceil(BATCH);
         let mut queue = self.lock();
@@ -285,14 +243,12 @@ impl<'a> Shared<'a> {
             return;
         }
         let jobs = children.len() + batches;
-        queue
-            .directories
-            .extend(children.into_iter().rev().map(|(_, child)| child));
+        queue.directories.extend(children.into_iter().rev());
         if !pairs.is_empty() {
             queue.waiting_pairs += pairs.len();
             let pairs = Pairs {
                 directory: Arc::clone(directory),
-                names: listing.into_names(),
+                listing,
                 matched: pairs,
             };
             queue.pairs.push_back((Arc::new(pairs), 0));
@@ -323,6 +279,8 @@ impl Queue {
             pieces.push(Piece {
                 pairs: Arc::clone(pairs),
                 range: *next..end,
+                handles: None,
+                done: Vec::new(),
             });
             *next = end;
             if end == pairs.matched.len() {

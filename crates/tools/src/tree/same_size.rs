@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use rustix::fs::OFlags;
 use seekless::batch::{Each, Failed, Heads};
@@ -13,10 +12,11 @@ use seekless::facts::ProcessFacts;
 use seekless::plan;
 use serde::Serialize;
 
+use super::large::Large;
 use super::pair::{Compared, Means, Opened};
-use super::{Control, Options, TreeError, What};
-use crate::tree::large::Large;
-use crate::walk::{Facts, FileAt, Found, Kind, Selection};
+use super::{Options, TreeError, What};
+use crate::Stop;
+use crate::walk::{Facts, FileAt, Selection};
 
 /// Smaller files are not asked about.
 pub const SMALLEST_BYTES: u64 = 1 << 20;
@@ -48,37 +48,36 @@ pub struct SameSize {
 ///
 /// # Errors
 /// Where the root is not to be had.
-pub fn same_size(root: &Path, control: &Control, failed: &mut dyn FnMut(&Path, &str)) -> Result<SameSize, TreeError> {
+pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) -> Result<SameSize, TreeError> {
     std::fs::metadata(root).map_err(|source| TreeError::Root {
         path: root.to_owned(),
         action: "looking at it",
         source,
     })?;
     let mut result = SameSize::default();
-    let groups = groups(root, control, &mut result, failed);
+    let groups = groups(root, stop, &mut result, failed);
     let groups = groups.values().filter(|files| files.len() > 1);
     result.sizes = groups.clone().count() as u64;
     let mut pairs = Pairs {
         means: Means {
             options: Options::default(),
             large: &Large::default(),
-            stop: &control.stop,
+            stop,
+            rest: [Vec::new(), Vec::new()],
         },
-        rest: [Vec::new(), Vec::new()],
         result,
         failed,
     };
     let of_first = groups.flat_map(|files| files[1..].iter().map(|other| [&files[0], other]));
     Heads::new(&plan::batch(&ProcessFacts::here())).read(of_first, &mut pairs);
     let mut result = pairs.result;
-    result.is_stopped = control.stop.load(Ordering::Relaxed);
+    result.is_stopped = stop.is_stopped();
     Ok(result)
 }
 
 /// The pairs that are compared.
 struct Pairs<'a> {
     means: Means<'a>,
-    rest: [Vec<u8>; 2],
     result: SameSize,
     failed: &'a mut dyn FnMut(&Path, &str),
 }
@@ -88,11 +87,17 @@ impl<'a> Each<2> for Pairs<'a> {
     type Opened = ([&'a Path; 2], Opened);
 
     fn open(&mut self, files: [&'a FileAt; 2]) -> Option<Self::Opened> {
-        if self.means.stop.load(Ordering::Relaxed) {
+        if self.means.stop.is_stopped() {
             return None;
         }
-        let opened = open(files).map_err(|(path, error)| self.fail(path, "opening", &error.to_string()));
-        Some((files.map(FileAt::path), opened.ok()?))
+        let mut compared = Compared::default();
+        let open = |side: usize| files[side].open(OFlags::RDONLY).map_err(|(_, error)| error);
+        let opened = Opened::new(open, self.means.options, &mut compared);
+        let paths = files.map(FileAt::path);
+        if opened.is_none() {
+            self.count(paths, &compared);
+        }
+        Some((paths, opened?))
     }
 
     fn files((_, opened): &Self::Opened) -> &[Arc<File>; 2] {
@@ -100,16 +105,21 @@ impl<'a> Each<2> for Pairs<'a> {
     }
 
     fn take(&mut self, (paths, opened): Self::Opened, heads: Result<[&[u8]; 2], Failed>) {
-        let heads = match heads {
-            Ok(heads) => heads,
-            Err((side, error)) => return self.fail(paths[side], "reading", &error.to_string()),
-        };
         let mut compared = Compared::default();
-        let owned = || paths.map(Path::to_owned);
-        opened.compare(heads, &owned, &mut self.rest, &self.means, &mut compared);
+        match heads {
+            Ok(heads) => opened.compare(heads, &mut self.means, &mut compared),
+            Err((side, error)) => compared.found.push(super::look::failed(side, "reading", error)),
+        }
+        self.count(paths, &compared);
+    }
+}
+
+impl Pairs<'_> {
+    fn count(&mut self, paths: [&Path; 2], compared: &Compared) {
         for what in &compared.found {
             if let What::Failed { side, action, reason } = what {
-                return self.fail(paths[*side as usize], action, reason);
+                self.result.failures += 1;
+                return (self.failed)(paths[*side as usize], &format!("{action} failed: {reason}"));
             }
         }
         self.result.pairs += 1;
@@ -118,44 +128,32 @@ impl<'a> Each<2> for Pairs<'a> {
     }
 }
 
-impl Pairs<'_> {
-    fn fail(&mut self, path: &Path, action: &str, reason: &str) {
-        self.result.failures += 1;
-        (self.failed)(path, &format!("{action} failed: {reason}"));
-    }
-}
-
 /// The large files by their sizes, in the order of their names, depth first.
 fn groups(
     root: &Path,
-    control: &Control,
+    stop: &Stop,
     result: &mut SameSize,
     failed: &mut dyn FnMut(&Path, &str),
 ) -> BTreeMap<u64, Vec<FileAt>> {
     let mut groups: BTreeMap<u64, Vec<(FileAt, Facts)>> = BTreeMap::new();
     // What is neither a file nor a directory has no files.
-    let selection = Selection::new([root], true).ok();
-    let walks = selection
-        .iter()
-        .flat_map(|selection| selection.roots().iter().map(|root| selection.walk(root)));
-    for found in walks.flatten() {
-        if control.stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let mut fail = |path: &Path, reason: &str| {
-            result.failures += 1;
-            failed(path, reason);
-        };
-        match found {
-            Found::File(file) => match file.facts() {
-                Ok(facts) if facts.bytes >= SMALLEST_BYTES => {
-                    groups.entry(facts.bytes).or_default().push((file, facts));
-                }
-                Ok(_) => {}
-                Err((action, error)) => fail(file.path(), &format!("{action} failed: {error}")),
-            },
-            Found::Failed(path, reason) => fail(&path, &reason),
-            _ => {}
+    let Ok(selection) = Selection::new([root], true) else {
+        return BTreeMap::new();
+    };
+    for found in selection.roots().iter().flat_map(|root| selection.walk(root, stop)) {
+        let looked = found.and_then(|file| match file.facts() {
+            Ok(facts) => Ok((file, facts)),
+            Err((action, error)) => Err((file.path().to_owned(), format!("{action} failed: {error}"))),
+        });
+        match looked {
+            Ok((file, facts)) if facts.bytes >= SMALLEST_BYTES => {
+                groups.entry(facts.bytes).or_default().push((file, facts));
+            }
+            Ok(_) => {}
+            Err((path, reason)) => {
+                result.failures += 1;
+                failed(&path, &reason);
+            }
         }
     }
     let once = |(bytes, mut files): (u64, Vec<(FileAt, Facts)>)| {
@@ -166,21 +164,4 @@ fn groups(
         (bytes, files.into_iter().map(|(file, _)| file).collect())
     };
     groups.into_iter().map(once).collect()
-}
-
-fn open<'a>(files: [&'a FileAt; 2]) -> Result<Opened, (&'a Path, std::io::Error)> {
-    let one = |file: &'a FileAt| {
-        let with_path = |error| (file.path(), error);
-        let opened = file.open(OFlags::RDONLY).map_err(|(_, error)| with_path(error))?;
-        let facts = Facts::of(&opened).map_err(|error| with_path(error.into()))?;
-        if facts.kind != Kind::File {
-            return Err(with_path(std::io::Error::other("it is no regular file any more")));
-        }
-        Ok((Arc::new(opened), facts))
-    };
-    let ((first, first_facts), (second, second_facts)) = (one(files[0])?, one(files[1])?);
-    Ok(Opened {
-        files: [first, second],
-        facts: [first_facts, second_facts],
-    })
 }

@@ -1,13 +1,15 @@
 //! A directory, or one of the same name in each of several trees, from when it is met until nothing in it is needed.
 //!
-//! It is an open handle for each tree, closed as soon as nothing below needs it, and earlier where many are open: then it
-//! is opened again, name by name from the nearest one above that is open. So neither the number of open files nor the
-//! length of paths limits how deep trees may be, and nobody who renames a directory or plants a link leads the walk
-//! elsewhere.
+//! It is an open handle for each tree, closed as soon as nothing below needs it, and earlier where many are open: the one
+//! that was opened first is closed. A walk that comes up to a closed one opens it again by `..`, anybody else name by name
+//! from the nearest one above that is open; both look whether it still is that directory. So neither the number of open
+//! files nor the length of paths limits how deep trees may be, and nobody who renames a directory or plants a link leads
+//! the walk elsewhere.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::fs::{Mode, OFlags, openat};
@@ -20,65 +22,84 @@ use super::Facts;
 pub(crate) struct Directory<const TREES: usize, T = ()> {
     parent: Option<Arc<Self>>,
     name: CString,
-    limit: Arc<Limit>,
+    limit: Arc<Limit<TREES>>,
     state: Mutex<State<TREES>>,
     pub own: T,
 }
 
 /// Open directories, one of each tree.
-pub(crate) struct Handles<const TREES: usize> {
-    directories: [OwnedFd; TREES],
-    limit: Arc<Limit>,
-}
+pub(crate) struct Handles<const TREES: usize>([OwnedFd; TREES]);
 
-/// How many handles are kept of directories that are not at work.
-pub(crate) struct Limit {
-    open: AtomicUsize,
+/// Keeps handles of directories that are not at work: those that were opened last, by the number of their opening.
+pub(crate) struct Limit<const TREES: usize> {
+    kept: Mutex<(u64, BTreeMap<u64, Arc<Handles<TREES>>>)>,
     most: usize,
 }
 
 struct State<const TREES: usize> {
-    kept: Option<Arc<Handles<TREES>>>,
-    /// Those that somebody has, kept or opened again.
+    /// Those that somebody has or the limit keeps, and their number there.
     open: Weak<Handles<TREES>>,
+    number: u64,
     /// What they were when they were first opened.
     ids: Option<[Identity; TREES]>,
     /// Directories to be opened in it, and files to be worked on.
     needed: usize,
+    /// Those of the roots, which stay open.
+    roots: Option<Arc<Handles<TREES>>>,
 }
 
-impl Limit {
+impl<const TREES: usize> Limit<TREES> {
     pub fn new(most: usize) -> Arc<Self> {
-        let open = AtomicUsize::new(0);
-        Arc::new(Self { open, most })
+        let kept = Mutex::default();
+        Arc::new(Self { kept, most })
     }
 
     #[cfg(test)]
     pub fn open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+        self.lock().1.len()
     }
 
-    fn is_exceeded(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > self.most
+    /// How many were opened.
+    #[cfg(test)]
+    pub fn opened(&self) -> u64 {
+        self.lock().0
+    }
+
+    /// Keeps handles, and gives their number.
+    fn keep(&self, handles: &Arc<Handles<TREES>>) -> u64 {
+        let mut kept = self.lock();
+        let (numbers, all) = &mut *kept;
+        *numbers += 1;
+        let number = *numbers;
+        all.insert(number, Arc::clone(handles));
+        let oldest = if all.len() > self.most { all.pop_first() } else { None };
+        // Closing is a system call that nobody need wait for.
+        drop(kept);
+        drop(oldest);
+        number
+    }
+
+    fn close(&self, number: u64) {
+        let handles = self.lock().1.remove(&number);
+        drop(handles);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (u64, BTreeMap<u64, Arc<Handles<TREES>>>)> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<const TREES: usize> Handles<TREES> {
-    fn new(directories: [OwnedFd; TREES], limit: &Arc<Limit>) -> Arc<Self> {
-        limit.open.fetch_add(1, Ordering::Relaxed);
-        let limit = Arc::clone(limit);
-        Arc::new(Self { directories, limit })
-    }
-
     /// All, in the order of the trees.
     pub fn borrowed(&self) -> [BorrowedFd<'_>; TREES] {
-        self.directories.each_ref().map(AsFd::as_fd)
+        self.0.each_ref().map(AsFd::as_fd)
     }
-}
 
-impl<const TREES: usize> Drop for Handles<TREES> {
-    fn drop(&mut self) {
-        self.limit.open.fetch_sub(1, Ordering::Relaxed);
+    /// Opens directories of a name in these.
+    fn open(&self, name: &CStr, failed: Failures<'_>) -> Option<Arc<Self>> {
+        let above = self.borrowed();
+        let one = |tree: usize| Ok(openat(above[tree], name, DIRECTORY, Mode::empty())?);
+        Some(Arc::new(Self(in_each("opening", failed, one)?)))
     }
 }
 
@@ -90,14 +111,11 @@ const DIRECTORY: OFlags = OFlags::RDONLY
 
 impl<const TREES: usize, T> Directory<TREES, T> {
     /// The roots, which are open already and stay so.
-    pub fn root(directories: [OwnedFd; TREES], limit: &Arc<Limit>, own: T) -> Arc<Self> {
+    pub fn root(directories: [OwnedFd; TREES], limit: &Arc<Limit<TREES>>, own: T) -> Arc<Self> {
         let root = Self::new(None, CString::default(), Arc::clone(limit), own);
-        {
-            let mut state = root.lock();
-            let handles = Handles::new(directories, limit);
-            state.open = Arc::downgrade(&handles);
-            state.kept = Some(handles);
-        }
+        let handles = Arc::new(Handles(directories));
+        root.lock().open = Arc::downgrade(&handles);
+        root.lock().roots = Some(handles);
         Arc::new(root)
     }
 
@@ -108,12 +126,13 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         Arc::new(Self::new(Some(Arc::clone(self)), name.to_owned(), limit, own))
     }
 
-    fn new(parent: Option<Arc<Self>>, name: CString, limit: Arc<Limit>, own: T) -> Self {
+    fn new(parent: Option<Arc<Self>>, name: CString, limit: Arc<Limit<TREES>>, own: T) -> Self {
         let state = State {
-            kept: None,
             open: Weak::new(),
+            number: 0,
             ids: None,
             needed: 0,
+            roots: None,
         };
         Self {
             parent,
@@ -128,47 +147,27 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         &self.name
     }
 
-    /// Adds its path below the roots, each name followed by a slash.
-    pub fn path_to(&self, path: &mut Vec<u8>) {
-        let mut names = Vec::new();
-        let mut at = self;
-        while let Some(parent) = &at.parent {
-            names.push(at.name.to_bytes());
-            at = parent;
-        }
-        for name in names.into_iter().rev() {
-            path.extend_from_slice(name);
-            path.push(b'/');
-        }
-    }
-
     /// Opens it for the first time, for one who needs it until [`Self::release`]. `None` where that failed in a tree, which
     /// `failed` is told, with what was being done.
-    pub fn open(
-        &self,
-        failed: &mut dyn FnMut(usize, &'static str, Errno),
-    ) -> Option<(Arc<Handles<TREES>>, [Facts; TREES])> {
+    pub fn open(&self, failed: Failures<'_>) -> Option<(Arc<Handles<TREES>>, [Facts; TREES])> {
         let handles = match &self.parent {
-            None => self.lock().kept.clone()?,
+            None => self.lock().open.upgrade()?,
             Some(parent) => {
                 let opened = match parent.handles() {
+                    Ok(above) => above.open(&self.name, failed),
                     Err((tree, error)) => {
                         failed(tree, "opening it again", error);
                         None
                     }
-                    Ok(above) => self.open_in(&above, failed),
                 };
                 parent.release(1);
                 opened?
             }
         };
-        let facts = in_each("looking at it", failed, |tree| Facts::of(&handles.directories[tree]))?;
-        let mut state = self.lock();
-        state.ids = Some(facts.each_ref().map(Facts::id));
-        state.needed += 1;
-        state.open = Arc::downgrade(&handles);
-        state.kept = Some(Arc::clone(&handles));
-        drop(state);
+        let facts = in_each("looking at it", failed, |tree| Ok(Facts::of(&handles.0[tree])?))?;
+        self.lock().ids = Some(facts.each_ref().map(Facts::id));
+        self.keep(1);
+        self.have(&handles);
         Some((handles, facts))
     }
 
@@ -177,24 +176,40 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         self.lock().needed += more;
     }
 
-    /// Says that `fewer` of those who needed the handles are done. They are closed where nobody needs them, or many are open:
-    /// they are to be had back.
+    /// Says that `fewer` of those who needed the handles are done. They are closed where nobody needs them.
     pub fn release(&self, fewer: usize) {
         let mut state = self.lock();
         state.needed = state.needed.saturating_sub(fewer);
-        if self.parent.is_some() && (state.needed == 0 || self.limit.is_exceeded()) {
-            let kept = state.kept.take();
-            // Closing is a system call that nobody need wait for.
-            drop(state);
-            drop(kept);
+        let is_needed = state.needed > 0;
+        drop(state);
+        if !is_needed {
+            self.go_up();
+            self.limit.close(self.lock().number);
         }
+    }
+
+    /// Opens the one above again where it was closed and is needed, by `..`: what is far below the roots is opened in one step.
+    /// Where that leads elsewhere, because this one was moved, it stays closed until somebody asks for it.
+    pub fn go_up(&self) {
+        if let Some(parent) = &self.parent
+            && parent.is_missed()
+            && let Some(handles) = self.lock().open.upgrade()
+        {
+            let _ = parent.reopen(&handles, c"..");
+        }
+    }
+
+    /// Whether it is closed and needed.
+    fn is_missed(&self) -> bool {
+        let state = self.lock();
+        state.needed > 0 && state.open.strong_count() == 0
     }
 
     /// The open directories, opened again where they were closed in between.
     ///
     /// # Errors
-    /// The tree that failed; `STALE` where there is another directory now.
-    pub fn handles(&self) -> Result<Arc<Handles<TREES>>, (usize, Errno)> {
+    /// The tree that failed; [`moved`] where there is another directory now.
+    pub fn handles(&self) -> Result<Arc<Handles<TREES>>, (usize, io::Error)> {
         let mut closed = Vec::new();
         let mut at = self;
         let mut handles = loop {
@@ -203,39 +218,45 @@ impl<const TREES: usize, T> Directory<TREES, T> {
             }
             closed.push(at);
             let Some(parent) = &at.parent else {
-                return Err((0, Errno::BADF));
+                return Err((0, Errno::BADF.into()));
             };
             at = parent;
         };
         for directory in closed.into_iter().rev() {
-            handles = directory.reopen(&handles)?;
+            handles = directory.reopen(&handles, &directory.name)?;
         }
         Ok(handles)
     }
 
-    fn open_in(
-        &self,
-        above: &Handles<TREES>,
-        failed: &mut dyn FnMut(usize, &'static str, Errno),
-    ) -> Option<Arc<Handles<TREES>>> {
-        let above = above.borrowed();
-        let one = |tree: usize| openat(above[tree], &self.name, DIRECTORY, Mode::empty());
-        Some(Handles::new(in_each("opening", failed, one)?, &self.limit))
-    }
-
-    fn reopen(&self, above: &Handles<TREES>) -> Result<Arc<Handles<TREES>>, (usize, Errno)> {
-        let mut failure = (0, Errno::BADF);
-        let opened = self.open_in(above, &mut |tree, _, error| failure = (tree, error));
+    /// Opens it by its name in those above, or by `..` in those below.
+    fn reopen(&self, from: &Handles<TREES>, name: &CStr) -> Result<Arc<Handles<TREES>>, (usize, io::Error)> {
+        let mut failure = (0, moved());
+        let opened = from.open(name, &mut |tree, _, error| {
+            let gone = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP].map(Errno::raw_os_error);
+            let is_gone = error.raw_os_error().is_some_and(|number| gone.contains(&number));
+            failure = (tree, if is_gone { moved() } else { error });
+        });
         let handles = opened.ok_or(failure)?;
-        let mut state = self.lock();
-        for (tree, directory) in handles.directories.iter().enumerate() {
-            let facts = Facts::of(directory).map_err(|error| (tree, error))?;
-            if state.ids.is_some_and(|ids| ids[tree] != facts.id()) {
-                return Err((tree, Errno::STALE));
+        let ids = self.lock().ids;
+        for (tree, directory) in handles.0.iter().enumerate() {
+            let facts = Facts::of(directory).map_err(|error| (tree, error.into()))?;
+            if ids.is_some_and(|ids| ids[tree] != facts.id()) {
+                return Err((tree, moved()));
             }
         }
-        state.open = Arc::downgrade(&handles);
+        self.have(&handles);
         Ok(handles)
+    }
+
+    /// Takes handles as its own, for as long as the limit keeps them.
+    fn have(&self, handles: &Arc<Handles<TREES>>) {
+        if self.parent.is_some() {
+            let mut state = self.lock();
+            state.open = Arc::downgrade(handles);
+            let number = std::mem::replace(&mut state.number, self.limit.keep(handles));
+            drop(state);
+            self.limit.close(number);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<TREES>> {
@@ -243,11 +264,19 @@ impl<const TREES: usize, T> Directory<TREES, T> {
     }
 }
 
+/// Why a directory cannot be opened again: it is not where it was.
+fn moved() -> io::Error {
+    io::Error::other("it was moved or removed meanwhile")
+}
+
+/// Who is told of what failed: the tree, what was being done, the system's reason.
+pub(crate) type Failures<'a> = &'a mut dyn FnMut(usize, &'static str, io::Error);
+
 /// What is got in each tree, or the failures.
-fn in_each<const TREES: usize, T>(
+pub(crate) fn in_each<const TREES: usize, T>(
     action: &'static str,
-    failed: &mut dyn FnMut(usize, &'static str, Errno),
-    mut get: impl FnMut(usize) -> rustix::io::Result<T>,
+    failed: Failures<'_>,
+    mut get: impl FnMut(usize) -> io::Result<T>,
 ) -> Option<[T; TREES]> {
     let mut got = Vec::with_capacity(TREES);
     for tree in 0..TREES {
@@ -262,6 +291,7 @@ fn in_each<const TREES: usize, T>(
 impl<const TREES: usize, T> Drop for Directory<TREES, T> {
     /// One after the other: of a deep tree each would drop the one above it, and the stack would not suffice.
     fn drop(&mut self) {
+        self.limit.close(self.state.get_mut().map_or(0, |state| state.number));
         let mut above = self.parent.take();
         while let Some(mut directory) = above.and_then(Arc::into_inner) {
             above = directory.parent.take();

@@ -7,58 +7,22 @@ use std::os::unix::fs::MetadataExt;
 use rustix::fs::{AtFlags, FileType, Stat, fstat, statat};
 use seekless::files::Identity;
 use seekless_sys::inodes_identify;
-use serde::Serialize;
 
-/// What an entry of a directory is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A regular file.
-    File,
-    /// A directory; its name in JSON is older than its name here.
-    #[serde(rename = "folder")]
-    Directory,
-    /// A symbolic link.
-    Link,
-    /// A FIFO.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A character device.
-    CharacterDevice,
-    /// A block device.
-    BlockDevice,
-    /// What this program has no word for.
-    Unknown,
-}
-
-impl Kind {
-    /// Its word in messages.
-    pub(crate) fn with_article(self) -> &'static str {
-        match self {
-            Self::File => "a regular file",
-            Self::Directory => "a directory",
-            Self::Fifo => "a FIFO",
-            Self::Socket => "a socket",
-            Self::CharacterDevice | Self::BlockDevice => "a device",
-            Self::Link | Self::Unknown => "not a regular file",
-        }
+/// The words for a kind of entry in messages.
+pub(crate) fn with_article(kind: FileType) -> &'static str {
+    match kind {
+        FileType::RegularFile => "a regular file",
+        FileType::Directory => "a directory",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        _ => "not a regular file",
     }
 }
 
-impl From<FileType> for Kind {
-    fn from(kind: FileType) -> Self {
-        match kind {
-            FileType::RegularFile => Self::File,
-            FileType::Directory => Self::Directory,
-            FileType::Symlink => Self::Link,
-            FileType::Fifo => Self::Fifo,
-            FileType::Socket => Self::Socket,
-            FileType::CharacterDevice => Self::CharacterDevice,
-            FileType::BlockDevice => Self::BlockDevice,
-            FileType::Unknown => Self::Unknown,
-        }
-    }
+/// What a path leads to.
+pub(crate) fn kind_of(metadata: &std::fs::Metadata) -> FileType {
+    FileType::from_raw_mode(metadata.mode() as rustix::fs::RawMode)
 }
 
 /// What stat(2) tells of a file.
@@ -66,7 +30,7 @@ impl From<FileType> for Kind {
 pub(crate) struct Facts {
     pub device: u64,
     pub inode: u64,
-    pub kind: Kind,
+    pub kind: FileType,
     /// Hard links.
     pub names: u64,
     pub bytes: u64,
@@ -99,7 +63,7 @@ impl Facts {
         Self {
             device: stat.st_dev as u64,
             inode: stat.st_ino as u64,
-            kind: FileType::from_raw_mode(stat.st_mode).into(),
+            kind: FileType::from_raw_mode(stat.st_mode),
             names: stat.st_nlink as u64,
             bytes: stat.st_size as u64,
             modified: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
@@ -113,11 +77,6 @@ impl Facts {
     /// Which file it is.
     pub fn id(&self) -> Identity {
         Identity::new(self.device, self.inode)
-    }
-
-    /// What a path leads to.
-    pub fn kind_of(metadata: &std::fs::Metadata) -> Kind {
-        FileType::from_raw_mode(metadata.mode() as rustix::fs::RawMode).into()
     }
 
     /// Whether two open files, or directories, with these facts are one, as far as their file systems can be trusted

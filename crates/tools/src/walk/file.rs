@@ -92,7 +92,7 @@ impl FileAt {
             return act(CWD, path, false);
         };
         let handles = directory.handles();
-        let handles = handles.map_err(|(_, error)| ("opening its directory again", error.into()))?;
+        let handles = handles.map_err(|(_, error)| ("opening its directory again", error))?;
         let [handle] = handles.borrowed();
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         act(handle, name, true)

@@ -7,72 +7,30 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{FileType, SeekFrom};
 use rustix::io::Errno;
 
-use super::{Facts, Kind};
+use super::Facts;
 
 /// Entries of a directory: those of a call in the order of the system, or all, sorted by the bytes of their names.
 #[derive(Default)]
 pub(crate) struct Listing {
-    names: Names,
+    /// One after the other, each ended by a zero byte.
+    names: Vec<u8>,
     entries: Vec<Entry>,
     /// Whether entries of later names were left out.
     is_cut: bool,
 }
 
-/// Names one after the other, each ended by a zero byte.
-#[derive(Default)]
-pub(crate) struct Names(Vec<u8>);
-
-/// Where a name is.
-#[derive(Clone, Copy)]
-pub(crate) struct Name {
-    start: u32,
-    length: u16,
-}
-
-/// 16 bytes for each.
+/// 16 bytes for each; its name is in the listing.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
     pub inode: u64,
     start: u32,
     length: u16,
-    pub kind: Kind,
+    pub kind: FileType,
 }
 
-impl Entry {
-    fn new(inode: u64, name: Name, kind: Kind) -> Self {
-        Self {
-            inode,
-            start: name.start,
-            length: name.length,
-            kind,
-        }
-    }
-
-    /// Where its name is, in the listing that it is of.
-    pub fn name(&self) -> Name {
-        Name {
-            start: self.start,
-            length: self.length,
-        }
-    }
-}
-
-impl Names {
-    fn push(&mut self, name: &CStr) -> Option<Name> {
-        let start = u32::try_from(self.0.len()).ok()?;
-        let length = u16::try_from(name.count_bytes()).ok()?;
-        self.0.extend_from_slice(name.to_bytes_with_nul());
-        Some(Name { start, length })
-    }
-
-    pub fn bytes(&self, name: Name) -> &[u8] {
-        &self.0[name.start as usize..][..usize::from(name.length)]
-    }
-
-    pub fn c_str(&self, name: Name) -> &CStr {
-        let bytes = &self.0[name.start as usize..=name.start as usize + usize::from(name.length)];
-        CStr::from_bytes_with_nul(bytes).unwrap_or(c"")
-    }
+/// The name of an entry.
+fn name_of<'n>(names: &'n [u8], entry: &Entry) -> &'n [u8] {
+    &names[entry.start as usize..][..usize::from(entry.length)]
 }
 
 impl Listing {
@@ -93,19 +51,19 @@ impl Listing {
             }
         }
         let Self { names, entries, .. } = &mut listing;
-        entries.sort_unstable_by(|one, other| names.bytes(one.name()).cmp(names.bytes(other.name())));
-        entries.dedup_by(|one, other| names.bytes(one.name()) == names.bytes(other.name()));
+        entries.sort_unstable_by(|one, other| name_of(names, one).cmp(name_of(names, other)));
+        entries.dedup_by(|one, other| name_of(names, one) == name_of(names, other));
         Ok(listing)
     }
 
     /// Leaves the first `most` in the order of names, of which there are more, and gives the name of the last.
     fn cut(&mut self, most: usize) -> Vec<u8> {
         let (names, mut entries) = (std::mem::take(&mut self.names), std::mem::take(&mut self.entries));
-        let by_name = |one: &Entry, other: &Entry| names.bytes(one.name()).cmp(names.bytes(other.name()));
+        let by_name = |one: &Entry, other: &Entry| name_of(&names, one).cmp(name_of(&names, other));
         let (_, last, _) = entries.select_nth_unstable_by(most - 1, by_name);
-        let last = names.bytes(last.name()).to_vec();
+        let last = name_of(&names, last).to_vec();
         for entry in &entries[..most] {
-            self.push(names.c_str(entry.name()), entry.inode, entry.kind);
+            self.push(name_of(&names, entry), entry.inode, entry.kind);
         }
         self.is_cut = true;
         last
@@ -118,9 +76,7 @@ impl Listing {
 
     /// Lets go of what is behind a name, in a sorted listing.
     pub fn end_with(&mut self, name: &[u8]) {
-        let kept = self
-            .entries
-            .partition_point(|entry| self.names.bytes(entry.name()) <= name);
+        let kept = self.entries.partition_point(|entry| self.name(entry) <= name);
         self.entries.truncate(kept);
     }
 
@@ -146,9 +102,9 @@ impl Listing {
                         return;
                     }
                 },
-                known => known.into(),
+                known => known,
             };
-            if !self.push(name, inode, kind) {
+            if !self.push(name.to_bytes(), inode, kind) {
                 failed = Some(io::Error::other("the names in it take more than 4 GiB"));
             }
         })?;
@@ -156,15 +112,24 @@ impl Listing {
     }
 
     /// Whether there was room for the name.
-    fn push(&mut self, name: &CStr, inode: u64, kind: Kind) -> bool {
-        let name = self.names.push(name);
-        self.entries.extend(name.map(|name| Entry::new(inode, name, kind)));
-        name.is_some()
+    fn push(&mut self, name: &[u8], inode: u64, kind: FileType) -> bool {
+        let (Ok(start), Ok(length)) = (u32::try_from(self.names.len()), u16::try_from(name.len())) else {
+            return false;
+        };
+        self.names.extend_from_slice(name);
+        self.names.push(0);
+        self.entries.push(Entry {
+            inode,
+            start,
+            length,
+            kind,
+        });
+        true
     }
 
     /// Makes room for other entries, in the same memory.
     pub fn clear(&mut self) {
-        self.names.0.clear();
+        self.names.clear();
         self.entries.clear();
     }
 
@@ -179,16 +144,17 @@ impl Listing {
     }
 
     pub fn name(&self, entry: &Entry) -> &[u8] {
-        self.names.bytes(entry.name())
+        name_of(&self.names, entry)
     }
 
     pub fn c_str(&self, entry: &Entry) -> &CStr {
-        self.names.c_str(entry.name())
+        let bytes = &self.names[entry.start as usize..=entry.start as usize + usize::from(entry.length)];
+        CStr::from_bytes_with_nul(bytes).unwrap_or(c"")
     }
 
     /// Lets go of all but the names.
-    pub fn into_names(self) -> Names {
-        self.names
+    pub fn forget_entries(&mut self) {
+        self.entries = Vec::new();
     }
 }
 
@@ -217,18 +183,17 @@ mod tests {
 
     use super::*;
 
-    fn listing(names: &[&CStr]) -> Listing {
+    fn listing(names: &[&[u8]]) -> Listing {
         let mut listing = Listing::default();
         for name in names {
-            let name = listing.names.push(name).unwrap();
-            listing.entries.push(Entry::new(1, name, Kind::File));
+            assert!(listing.push(name, 1, FileType::RegularFile));
         }
         listing
     }
 
     #[test]
     fn merging_meets_every_name_once_in_order() {
-        let (one, other) = (listing(&[c"a", c"c", c"d"]), listing(&[c"b", c"c", c"e", c"f"]));
+        let (one, other) = (listing(&[b"a", b"c", b"d"]), listing(&[b"b", b"c", b"e", b"f"]));
         let met: Vec<_> = merge(&one, &other)
             .map(|(left, right)| {
                 let left = left.map(|entry| one.name(entry).to_vec());

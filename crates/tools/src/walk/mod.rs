@@ -11,19 +11,21 @@
 //! Symbolic links are followed where they are named, and never below.
 
 mod directory;
+mod each;
 mod facts;
 mod file;
 mod listing;
 mod one;
 mod selection;
 
-pub(crate) use directory::{Directory, Handles, Limit};
-pub(crate) use facts::Facts;
-pub use facts::Kind;
+pub(crate) use directory::{Directory, Handles, Limit, in_each};
+pub(crate) use each::{How, each_file};
+pub(crate) use facts::{Facts, kind_of, with_article};
 pub(crate) use file::FOUND_FILE;
 pub use file::FileAt;
-pub(crate) use listing::{Listing, Name, Names, merge};
-pub(crate) use one::{Found, Walk, open_root};
+pub(crate) use listing::{Entry, Listing, merge};
+pub use one::Left;
+pub(crate) use one::{Walk, open_root};
 pub(crate) use selection::{Root, is_sure};
 pub use selection::{Selection, SelectionError};
 

@@ -7,37 +7,50 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags, SeekFrom};
-use rustix::io::Errno;
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
+use serde::Serialize;
 
-use super::{Directory, Facts, FileAt, Kind, Limit, Listing, Root, Selection, is_sure};
+use super::{Directory, Facts, FileAt, Limit, Listing, Root, Selection, is_sure};
+use crate::Stop;
 
-/// What a walk comes upon.
-pub(crate) enum Found {
-    /// A regular file.
-    File(FileAt),
-    /// A symbolic link.
-    Link,
-    /// A FIFO, a socket, a device.
-    Special,
-    /// The mount point of another file system.
-    OtherFileSystem,
-    /// A directory that was named itself.
-    Repeated,
-    /// What could not be listed, and why.
-    Failed(PathBuf, String),
+/// A file, or the path of what could not be listed, and why.
+pub(crate) type Found = Result<FileAt, (PathBuf, String)>;
+
+/// What a walk came upon beside files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Left {
+    /// Further names of files that were met already, and directories that were named themselves.
+    pub repeated: u64,
+    /// Symbolic links, which are not followed inside directories.
+    pub links: u64,
+    /// FIFOs, sockets and devices.
+    pub special: u64,
+    /// Directories of other file systems, which were not entered.
+    pub other_file_systems: u64,
 }
 
-/// Gives all that is to be done below a path that was named.
+impl Left {
+    /// Adds what another walk came upon.
+    pub fn add(&mut self, other: &Self) {
+        self.repeated += other.repeated;
+        self.links += other.links;
+        self.special += other.special;
+        self.other_file_systems += other.other_file_systems;
+    }
+}
+
+/// Gives all files below a path that was named.
 pub(crate) struct Walk<'a> {
     selection: &'a Selection,
     root: &'a Root,
+    pub stop: &'a Stop,
     is_begun: bool,
-    limit: Arc<Limit>,
+    limit: Arc<Limit<1>>,
     /// The directories from the root to where the walk is.
     levels: Vec<Level>,
     /// The path of the last of them, with a slash behind it.
     path: Vec<u8>,
+    pub left: Left,
 }
 
 struct Level {
@@ -57,20 +70,22 @@ const OWN_FILES: usize = 96;
 const MOST_OPEN: usize = 4096;
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(selection: &'a Selection, root: &'a Root) -> Self {
+    pub(super) fn new(selection: &'a Selection, root: &'a Root, stop: &'a Stop) -> Self {
         let spare = seekless_sys::open_files_max().saturating_sub(OWN_FILES);
-        Self::within(selection, root, &Limit::new((spare / 2).clamp(1, MOST_OPEN)))
+        Self::within(selection, root, stop, &Limit::new((spare / 2).clamp(1, MOST_OPEN)))
     }
 
     /// The same with another limit of open directories.
-    pub(super) fn within(selection: &'a Selection, root: &'a Root, limit: &Arc<Limit>) -> Self {
+    pub(super) fn within(selection: &'a Selection, root: &'a Root, stop: &'a Stop, limit: &Arc<Limit<1>>) -> Self {
         Self {
             selection,
             root,
+            stop,
             is_begun: false,
             limit: Arc::clone(limit),
             levels: Vec::new(),
             path: root.path.as_os_str().as_bytes().to_vec(),
+            left: Left::default(),
         }
     }
 
@@ -83,49 +98,61 @@ impl<'a> Walk<'a> {
     fn begin(&mut self) -> Option<Found> {
         self.is_begun = true;
         if !self.root.is_directory {
-            return Some(Found::File(FileAt::named(&self.root.path)));
+            return Some(Ok(FileAt::named(&self.root.path)));
         }
-        let directory = match open_root(&self.root.path) {
-            Ok(opened) => Directory::root([opened], &self.limit, ()),
-            Err(error) => return Some(failed(self.root.path.clone(), error)),
-        };
-        self.push(directory, self.path.len());
+        match open_root(&self.root.path) {
+            Ok(opened) => self.push(Directory::root([opened], &self.limit, ()), self.path.len()),
+            Err(error) => return Some(Err(failed(self.root.path.clone(), &error))),
+        }
         None
     }
 
-    /// Goes into a directory, whose path is complete but for the slash, unless that is not to be done or fails.
-    fn enter(&mut self, child: Arc<Directory<1>>, above: usize) -> Option<Found> {
-        let mut failure = Errno::IO;
-        let Some((handles, [facts])) = child.open(&mut |_, _, error| failure = error) else {
-            return Some(self.not_entered(failure));
+    /// Goes into a directory, whose path is complete but for the slash, unless that is not to be done.
+    ///
+    /// # Errors
+    /// Why that failed.
+    fn enter(&mut self, child: Arc<Directory<1>>, above: usize) -> io::Result<()> {
+        let mut failure = io::Error::from(io::ErrorKind::Other);
+        let opened = child.open(&mut |_, _, error| failure = error);
+        let is_skipped = match &opened {
+            Some((handles, [facts])) => self.skips(facts, handles.borrowed()[0]),
+            // What cannot be opened may be what would not be entered.
+            None => self.skips_unopened(),
         };
-        let [directory] = handles.borrowed();
-        let skipped = self.skips(&facts, directory);
-        if skipped.is_some() {
-            child.release(1);
-        } else {
-            self.push(child, above);
+        match opened {
+            Some(_) if is_skipped => child.release(1),
+            Some(_) => {
+                self.push(child, above);
+                return Ok(());
+            }
+            None if is_skipped => {}
+            None => return Err(failure),
         }
-        skipped
+        self.path.truncate(above);
+        Ok(())
     }
 
-    /// What cannot be opened may be what would not be entered.
-    fn not_entered(&self, failure: Errno) -> Found {
-        let path = PathBuf::from(OsString::from_vec(self.path.clone()));
-        let above = self.levels.last().map(|level| &level.directory);
-        let skipped = above.and_then(|above| {
-            let facts = FileAt::found(path.clone(), above).facts().ok()?;
-            self.skips(&facts, above.handles().ok()?.borrowed()[0])
-        });
-        skipped.unwrap_or_else(|| failed(path, failure))
+    fn skips_unopened(&mut self) -> bool {
+        let Some(above) = self.levels.last().map(|level| Arc::clone(&level.directory)) else {
+            return false;
+        };
+        let facts = FileAt::found(path_of(&self.path), &above).facts();
+        let (Ok(facts), Ok(handles)) = (facts, above.handles()) else {
+            return false;
+        };
+        self.skips(&facts, handles.borrowed()[0])
     }
 
-    /// Why a directory below the root is not entered, if so.
-    fn skips(&self, facts: &Facts, directory: BorrowedFd<'_>) -> Option<Found> {
-        if self.selection.contains(facts.id()) && is_sure(directory) {
-            return Some(Found::Repeated);
+    /// Whether a directory below the root is not entered, which is counted.
+    fn skips(&mut self, facts: &Facts, directory: BorrowedFd<'_>) -> bool {
+        let is_repeated = self.selection.contains(facts.id()) && is_sure(directory);
+        let is_elsewhere = facts.device != self.root.device && !self.selection.other_file_systems;
+        if is_repeated {
+            self.left.repeated += 1;
+        } else if is_elsewhere {
+            self.left.other_file_systems += 1;
         }
-        (facts.device != self.root.device && !self.selection.other_file_systems).then_some(Found::OtherFileSystem)
+        is_repeated || is_elsewhere
     }
 
     fn push(&mut self, directory: Arc<Directory<1>>, above: usize) {
@@ -144,6 +171,7 @@ impl<'a> Walk<'a> {
     fn pop(&mut self) {
         if let Some(level) = self.levels.pop() {
             self.path.truncate(level.above);
+            level.directory.go_up();
             level.directory.release(1);
         }
     }
@@ -151,7 +179,7 @@ impl<'a> Walk<'a> {
     /// The path of the directory where the walk is.
     fn directory_path(&self) -> PathBuf {
         match self.path.strip_suffix(b"/") {
-            Some(path) if self.levels.len() > 1 => PathBuf::from(OsString::from_vec(path.to_vec())),
+            Some(path) if self.levels.len() > 1 => path_of(path),
             _ => self.root.path.clone(),
         }
     }
@@ -189,16 +217,16 @@ impl Iterator for Walk<'_> {
         {
             return Some(found);
         }
-        loop {
+        while !self.stop.is_stopped() {
             let level = self.levels.last_mut()?;
             let Some(entry) = level.entries.get(level.next) else {
                 match level.list() {
                     Ok(true) => {}
                     Ok(false) => self.pop(),
                     Err(error) => {
-                        let found = failed(self.directory_path(), error);
+                        let path = self.directory_path();
                         self.pop();
-                        return Some(found);
+                        return Some(Err(failed(path, &error)));
                     }
                 }
                 continue;
@@ -206,24 +234,25 @@ impl Iterator for Walk<'_> {
             level.next += 1;
             let name = level.entries.c_str(&entry);
             match entry.kind {
-                Kind::File => {
-                    let path = [&self.path, name.to_bytes()].concat();
-                    let path = PathBuf::from(OsString::from_vec(path));
-                    return Some(Found::File(FileAt::found(path, &level.directory)));
+                FileType::RegularFile => {
+                    let path = path_of(&[&self.path, name.to_bytes()].concat());
+                    return Some(Ok(FileAt::found(path, &level.directory)));
                 }
-                Kind::Directory => {
+                FileType::Directory => {
                     let above = self.path.len();
                     self.path.extend_from_slice(name.to_bytes());
                     let child = level.directory.child(name, ());
-                    if let Some(found) = self.enter(child, above) {
+                    if let Err(error) = self.enter(child, above) {
+                        let path = path_of(&self.path);
                         self.path.truncate(above);
-                        return Some(found);
+                        return Some(Err(failed(path, &error)));
                     }
                 }
-                Kind::Link => return Some(Found::Link),
-                _ => return Some(Found::Special),
+                FileType::Symlink => self.left.links += 1,
+                _ => self.left.special += 1,
             }
         }
+        None
     }
 }
 
@@ -233,6 +262,10 @@ pub(crate) fn open_root(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-fn failed(path: PathBuf, error: impl Into<io::Error>) -> Found {
-    Found::Failed(path, format!("listing failed: {}", error.into()))
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes.to_vec()))
+}
+
+fn failed(path: PathBuf, error: &io::Error) -> (PathBuf, String) {
+    (path, format!("listing failed: {error}"))
 }

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use seekless::files::Identity;
 use seekless_sys::{file_system, inodes_identify};
 
-use super::{Facts, Walk};
+use super::{Walk, kind_of, with_article};
+use crate::Stop;
 
 /// Files and directories that were named, found good before anything is touched.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl Selection {
                 Err(source) => return Err(SelectionError::Look { path, source }),
             };
             if !metadata.is_file() && !metadata.is_dir() {
-                let kind = Facts::kind_of(&metadata).with_article();
+                let kind = with_article(kind_of(&metadata));
                 return Err(SelectionError::Kind { path, kind });
             }
             if selection.ids.insert(Identity::of(&metadata))
@@ -102,8 +103,8 @@ impl Selection {
         self.ids.contains(&id)
     }
 
-    /// All that is to be done below a path that was named, in the order in which the system lists it.
-    pub(crate) fn walk<'a>(&'a self, root: &'a Root) -> Walk<'a> {
-        Walk::new(self, root)
+    /// All that is to be done below a path that was named, in the order in which the system lists it, until all is to stop.
+    pub(crate) fn walk<'a>(&'a self, root: &'a Root, stop: &'a Stop) -> Walk<'a> {
+        Walk::new(self, root, stop)
     }
 }

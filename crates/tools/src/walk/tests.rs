@@ -13,15 +13,14 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, mknodat, openat};
 
+use super::one::Found;
 use super::*;
+use crate::Stop;
 
-/// What a walk comes upon; files by their paths and their bytes.
+/// What a walk gives; files by their paths and their bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Met {
     File(PathBuf, Vec<u8>),
-    Link,
-    Special,
-    Repeated,
     Failed(PathBuf, String),
 }
 
@@ -33,30 +32,27 @@ fn read(file: &FileAt) -> Vec<u8> {
 
 fn met(found: Found) -> Met {
     match found {
-        Found::File(file) => Met::File(file.path().to_owned(), read(&file)),
-        Found::Link => Met::Link,
-        Found::Special => Met::Special,
-        Found::Repeated => Met::Repeated,
-        Found::OtherFileSystem => panic!("there is only one"),
-        Found::Failed(path, reason) => Met::Failed(path, reason),
+        Ok(file) => Met::File(file.path().to_owned(), read(&file)),
+        Err((path, reason)) => Met::Failed(path, reason),
     }
 }
 
 /// Walks with so many directories open; each file is read after all were found where they are to be `kept`.
-fn walked(selection: &Selection, most_open: usize, kept: bool) -> Vec<Met> {
-    let limit = Limit::new(most_open);
-    let walks = selection
-        .roots()
-        .iter()
-        .flat_map(|root| Walk::within(selection, root, &limit));
-    let all = if kept {
-        let found: Vec<_> = walks.collect();
-        found.into_iter().map(met).collect()
-    } else {
-        walks.map(met).collect()
-    };
+fn walked(selection: &Selection, most_open: usize, kept: bool) -> (Vec<Met>, Left) {
+    let (limit, stop) = (Limit::new(most_open), Stop::default());
+    let (mut all, mut found, mut left) = (Vec::new(), Vec::new(), Left::default());
+    for root in selection.roots() {
+        let mut walk = Walk::within(selection, root, &stop, &limit);
+        if kept {
+            found.extend(walk.by_ref());
+        } else {
+            all.extend(walk.by_ref().map(met));
+        }
+        left.add(&walk.left);
+    }
+    all.extend(found.into_iter().map(met));
     assert_eq!(limit.open(), 0, "all directories are closed again");
-    all
+    (all, left)
 }
 
 fn selection(paths: &[&Path]) -> Selection {
@@ -64,15 +60,15 @@ fn selection(paths: &[&Path]) -> Selection {
 }
 
 /// Lists by whole paths.
-fn naive(directory: &Path, all: &mut Vec<Met>) {
+fn naive(directory: &Path, all: &mut Vec<Met>, left: &mut Left) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let kind = fs::symlink_metadata(&path).unwrap().file_type();
         match () {
-            () if kind.is_dir() => naive(&path, all),
+            () if kind.is_dir() => naive(&path, all, left),
             () if kind.is_file() => all.push(Met::File(path.clone(), fs::read(&path).unwrap())),
-            () if kind.is_symlink() => all.push(Met::Link),
-            () if kind.is_fifo() => all.push(Met::Special),
+            () if kind.is_symlink() => left.links += 1,
+            () if kind.is_fifo() => left.special += 1,
             () => panic!("{kind:?}"),
         }
     }
@@ -125,8 +121,8 @@ proptest! {
         let all = tempfile::tempdir().unwrap();
         let root = all.path().join("root");
         make(&root, &Node::Directory(entries));
-        let mut expected = Vec::new();
-        naive(&root, &mut expected);
+        let mut expected = (Vec::new(), Left::default());
+        naive(&root, &mut expected.0, &mut expected.1);
         prop_assert_eq!(walked(&selection(&[&root]), most_open, kept), expected);
     }
 }
@@ -153,9 +149,9 @@ fn a_directory_of_many_calls_is_gone_on_with_after_it_was_closed_in_between() {
                 fs::write(place.path().join(format!("{number}")), b"").unwrap();
             }
         }
-        let mut expected = Vec::new();
-        naive(place.path(), &mut expected);
-        assert_eq!(expected.len(), 20_000);
+        let mut expected = (Vec::new(), Left::default());
+        naive(place.path(), &mut expected.0, &mut expected.1);
+        assert_eq!(expected.0.len(), 20_000);
         // With none open beside the one at work, this is closed whenever another is entered.
         assert!(walked(&selection(&[place.path()]), 0, false) == expected);
     }
@@ -171,10 +167,11 @@ fn a_walk_holds_what_the_system_gives_at_a_call_and_no_more() {
     }
     let selection = selection(&[place.path()]);
     let limit = Limit::new(1);
-    let mut walk = Walk::within(&selection, &selection.roots()[0], &limit);
+    let stop = Stop::default();
+    let mut walk = Walk::within(&selection, &selection.roots()[0], &stop, &limit);
     let mut names = BTreeSet::new();
     while let Some(found) = walk.next() {
-        let Found::File(file) = found else { panic!() };
+        let Ok(file) = found else { panic!() };
         names.insert(file.path().file_name().unwrap().to_owned());
         assert!(walk.waiting() < 10_000, "{}", walk.waiting());
     }
@@ -200,7 +197,7 @@ fn trees_may_be_deeper_than_a_path_may_be_long() {
         rustix::io::write(&file, b"bytes").unwrap();
     }
     for (most_open, kept) in [(1, true), (1, false), (10, true), (1000, false)] {
-        let all = walked(&selection(&[place.path()]), most_open, kept);
+        let (all, _) = walked(&selection(&[place.path()]), most_open, kept);
         let lengths = all.iter().map(|met| match met {
             Met::File(path, bytes) if bytes == b"bytes" => path.as_os_str().len(),
             other => panic!("{other:?}"),
@@ -225,10 +222,10 @@ fn tree_and_secret() -> (tempfile::TempDir, PathBuf) {
 }
 
 /// The one file of a tree, found and not opened, and whether the directory that it is in was closed.
-fn found_file<'a>(selection: &'a Selection, limit: &Arc<Limit>) -> (Walk<'a>, FileAt) {
-    let mut walk = Walk::within(selection, &selection.roots()[0], limit);
+fn found_file<'a>(selection: &'a Selection, stop: &'a Stop, limit: &Arc<Limit<1>>) -> (Walk<'a>, FileAt) {
+    let mut walk = Walk::within(selection, &selection.roots()[0], stop, limit);
     let file = loop {
-        if let Some(Found::File(file)) = walk.next() {
+        if let Some(Ok(file)) = walk.next() {
             break file;
         }
     };
@@ -239,9 +236,9 @@ fn found_file<'a>(selection: &'a Selection, limit: &Arc<Limit>) -> (Walk<'a>, Fi
 fn a_directory_that_becomes_a_link_leads_nobody_out_of_the_tree() {
     for most_open in [0, 100] {
         let (all, root) = tree_and_secret();
-        let selection = selection(&[&root]);
+        let (selection, stop) = (selection(&[&root]), Stop::default());
         let limit = Limit::new(most_open);
-        let (mut walk, file) = found_file(&selection, &limit);
+        let (mut walk, file) = found_file(&selection, &stop, &limit);
         assert!(walk.next().is_none());
         fs::rename(root.join("inner"), all.path().join("moved")).unwrap();
         symlink(all.path().join("elsewhere"), root.join("inner")).unwrap();
@@ -268,28 +265,28 @@ fn a_directory_that_becomes_a_link_before_it_is_entered_is_a_failure() {
     for number in 0..50 {
         fs::create_dir(root.join(format!("{number}"))).unwrap();
     }
-    let selection = selection(&[&root]);
-    let (walk, _) = found_file(&selection, &Limit::new(10));
+    let (selection, stop) = (selection(&[&root]), Stop::default());
+    let (walk, _) = found_file(&selection, &stop, &Limit::new(10));
     for number in 0..50 {
         fs::remove_dir(root.join(format!("{number}"))).unwrap();
         symlink(all.path().join("elsewhere"), root.join(format!("{number}"))).unwrap();
     }
     for found in walk {
-        assert!(matches!(&found, Found::Failed(_, reason) if reason.starts_with("listing failed: ")));
+        assert!(matches!(&found, Err((_, reason)) if reason.starts_with("listing failed: ")));
     }
 }
 
 #[test]
 fn a_file_that_becomes_something_else_is_not_followed_nor_waited_for() {
     let (all, root) = tree_and_secret();
-    let selection = selection(&[&root]);
-    let (_walk, file) = found_file(&selection, &Limit::new(10));
+    let (selection, stop) = (selection(&[&root]), Stop::default());
+    let (_walk, file) = found_file(&selection, &stop, &Limit::new(10));
     let path = root.join("inner/file");
     fs::remove_file(&path).unwrap();
     symlink(all.path().join("elsewhere/file"), &path).unwrap();
     let (action, error) = file.open(OFlags::RDONLY).unwrap_err();
     assert_eq!((action, error.raw_os_error()), ("opening it", Some(40)));
-    assert_eq!(file.facts().unwrap().kind, Kind::Link);
+    assert_eq!(file.facts().unwrap().kind, FileType::Symlink);
     fs::remove_file(&path).unwrap();
     make_fifo(&path);
     let opened = file.open(OFlags::RDONLY).unwrap();
@@ -304,13 +301,13 @@ fn a_directory_that_is_removed_meanwhile_has_no_more_entries() {
     for number in 0..10_000 {
         File::create(root.join(number.to_string())).unwrap();
     }
-    let selection = selection(&[&root]);
-    let mut walk = Walk::within(&selection, &selection.roots()[0], &Limit::new(10));
-    assert!(matches!(walk.next(), Some(Found::File(_))));
+    let (selection, stop) = (selection(&[&root]), Stop::default());
+    let mut walk = Walk::within(&selection, &selection.roots()[0], &stop, &Limit::new(10));
+    assert!(matches!(walk.next(), Some(Ok(_))));
     fs::remove_dir_all(&root).unwrap();
     let rest: Vec<_> = walk.collect();
     assert!(rest.len() < 9999);
-    assert!(rest.iter().all(|found| matches!(found, Found::File(_))));
+    assert!(rest.iter().all(Result::is_ok));
 }
 
 #[test]
@@ -318,22 +315,95 @@ fn what_was_named_twice_or_is_inside_another_is_walked_once() {
     let (all, root) = tree_and_secret();
     let inner = root.join("inner");
     for named in [[root.as_path(), &inner], [&inner, &root]] {
-        let mut all = walked(&selection(&named), 10, true);
-        all.sort();
-        assert_eq!(all, [Met::File(inner.join("file"), b"inner".to_vec()), Met::Repeated]);
+        let (all, left) = walked(&selection(&named), 10, true);
+        assert_eq!(all, [Met::File(inner.join("file"), b"inner".to_vec())]);
+        assert_eq!(left.repeated, 1);
     }
     let link = all.path().join("link");
     symlink(&root, &link).unwrap();
-    assert_eq!(walked(&selection(&[&link, &root]), 10, true).len(), 1);
+    assert_eq!(walked(&selection(&[&link, &root]), 10, true).0.len(), 1);
 }
 
 #[test]
 fn a_walk_that_ends_early_closes_what_it_opened() {
     let (_all, root) = tree_and_secret();
-    let selection = selection(&[&root]);
+    let (selection, stop) = (selection(&[&root]), Stop::default());
     let limit = Limit::new(10);
-    let (walk, file) = found_file(&selection, &limit);
+    let (walk, file) = found_file(&selection, &stop, &limit);
     assert!(limit.open() > 0);
     drop((walk, file));
     assert_eq!(limit.open(), 0);
+}
+
+/// Empty directories in each other, so many levels, each of a name beside the path to the next.
+fn chain(root: &Path, levels: usize) {
+    let mut at = open(root);
+    for _ in 0..levels {
+        mkdirat(&at, c"d", Mode::from_raw_mode(0o755)).unwrap();
+        at = openat(&at, c"d", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+    }
+}
+
+/// How often a walk through a chain opens a directory.
+fn openings(levels: usize, most_open: usize) -> u64 {
+    let place = quick();
+    chain(place.path(), levels);
+    let selection = selection(&[place.path()]);
+    let limit = Limit::new(most_open);
+    assert_eq!(
+        Walk::within(&selection, &selection.roots()[0], &Stop::default(), &limit).count(),
+        0
+    );
+    limit.opened()
+}
+
+#[test]
+fn what_is_far_below_takes_no_longer_where_few_directories_are_open() {
+    assert_eq!(openings(3000, 5000), 3000, "each once");
+    for most_open in [1, 100] {
+        let opened = openings(3000, most_open);
+        assert!(
+            opened < 6000,
+            "once on the way down and once on the way up, not {opened}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_that_is_moved_elsewhere_meanwhile_is_walked_and_so_is_the_rest() {
+    for replaced in [false, true] {
+        let all = tempfile::tempdir().unwrap();
+        let root = all.path().join("root");
+        let middle = root.join("a/b");
+        fs::create_dir_all(middle.join("c/d")).unwrap();
+        fs::write(middle.join("c/d/file"), b"deep").unwrap();
+        let (selection, stop) = (selection(&[&root]), Stop::default());
+        let limit = Limit::new(1);
+        let (walk, file) = found_file(&selection, &stop, &limit);
+        fs::rename(middle.join("c"), all.path().join("moved")).unwrap();
+        if replaced {
+            // What is above the one that was moved is not there, either.
+            fs::rename(&middle, root.join("gone")).unwrap();
+            fs::create_dir(&middle).unwrap();
+        }
+        assert_eq!(read(&file), b"deep", "it is open");
+        let failed: Vec<_> = walk.filter_map(Result::err).collect();
+        let moved = (middle, "listing failed: it was moved or removed meanwhile".to_owned());
+        assert_eq!(failed, if replaced { vec![moved] } else { Vec::new() });
+    }
+}
+
+#[test]
+fn a_stop_ends_a_walk_at_once() {
+    let place = quick();
+    chain(place.path(), 100);
+    fs::write(place.path().join("file"), b"").unwrap();
+    let (selection, stop) = (selection(&[place.path()]), Stop::default());
+    stop.stop();
+    let limit = Limit::new(10);
+    assert_eq!(
+        Walk::within(&selection, &selection.roots()[0], &stop, &limit).count(),
+        0
+    );
+    assert_eq!((limit.opened(), limit.open()), (0, 0));
 }

@@ -3,7 +3,6 @@
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -11,7 +10,8 @@ use seekless::facts::ProcessFacts;
 use seekless::plan::{self, Scan};
 use seekless::{Operation, Reader};
 use seekless_results::{bytes, visible};
-use seekless_tools::tree::{self, Control, Options, Summary};
+use seekless_tools::Stop;
+use seekless_tools::tree::{self, Options, Summary};
 
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
 use crate::command::{Failure, raise_open_files, unless_stopped};
@@ -67,17 +67,17 @@ pub struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     raise_open_files();
-    let (control, caught) = stopping(|control: &Control| control.stop.store(true, Ordering::Relaxed))?;
+    let (stop, caught) = stopping(Stop::stop)?;
     if let Some(tree) = &arguments.same_size {
-        return same_size(tree, arguments.json, &control, &caught);
+        return same_size(tree, arguments.json, &stop, &caught);
     }
     let [one, other] = arguments.trees.as_slice() else {
         return Err(anyhow::anyhow!("two trees are compared").into());
     };
-    compare(arguments, [one, other], &control, &caught)
+    compare(arguments, [one, other], &stop, &caught)
 }
 
-fn compare(arguments: &Arguments, roots: [&Path; 2], control: &Control, caught: &Caught) -> Result<ExitCode, Failure> {
+fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caught) -> Result<ExitCode, Failure> {
     let form = match () {
         () if arguments.quiet => Form::Silent,
         () if arguments.json => Form::Json,
@@ -97,7 +97,7 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], control: &Control, caught: 
     };
     let mut differences = Differences::new(BufWriter::new(plain), roots, form);
     let started = Instant::now();
-    let summary = tree::compare(roots[0], roots[1], &options, control, &mut differences)?;
+    let summary = tree::compare(roots[0], roots[1], &options, stop, &mut differences)?;
     differences.finish(&summary)?;
     if arguments.explain {
         explain(roots[0], &summary, started.elapsed());
@@ -110,8 +110,8 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], control: &Control, caught: 
     })
 }
 
-fn same_size(root: &Path, json: bool, control: &Control, caught: &Caught) -> Result<ExitCode, Failure> {
-    let result = tree::same_size(root, control, &mut |path, reason| {
+fn same_size(root: &Path, json: bool, stop: &Stop, caught: &Caught) -> Result<ExitCode, Failure> {
+    let result = tree::same_size(root, stop, &mut |path, reason| {
         let (path, reason) = (visible_path(path), visible(reason));
         let _ = writeln!(anstream::stderr(), "seekless: {path}: {reason}");
     })?;

@@ -2,20 +2,22 @@
 
 use std::ffi::CString;
 use std::fs::{self, File};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat};
 use seekless::files::read_some;
+use seekless::plan::LARGE_BYTES;
 
-use super::super::large::{LARGE_BYTES, Large};
+use super::super::large::Large;
 use super::super::pair::{Compared, Means, Opened};
-use super::super::{Contents, Control, Difference, Kind, Options, Side, TreeError, What, compare, same_size};
+use super::super::{Contents, Difference, Options, Side, TreeError, What, compare, same_size};
 use super::{Told, here, narrow, told};
+use crate::Stop;
+use crate::walk::FOUND_FILE;
 
 fn pair() -> (tempfile::TempDir, std::path::PathBuf, std::path::PathBuf) {
     let all = tempfile::tempdir().unwrap();
@@ -48,7 +50,7 @@ fn trees_may_be_deeper_than_a_path_may_be_long() {
     mkdirat(&innermost, c"extra", Mode::from_raw_mode(0o755)).unwrap();
     for plan in [here(), narrow()] {
         let (summary, found) = told(plan, &one, &other, Options::default());
-        let [(path, What::Difference(Difference::OnlyIn(Side::Other, Kind::Directory)))] = found.as_slice() else {
+        let [(path, What::Difference(Difference::OnlyIn(Side::Other, FileType::Directory)))] = found.as_slice() else {
             panic!("{found:?}");
         };
         assert_eq!(path.as_os_str().len(), levels * 201 + "extra".len());
@@ -99,19 +101,12 @@ fn what_is_no_file_is_never_opened_and_differs_from_one() {
     let (_all, one, other) = pair();
     for root in [&one, &other] {
         let _ = UnixListener::bind(root.join("socket")).unwrap();
-        rustix::fs::mknodat(
-            CWD,
-            root.join("fifo"),
-            rustix::fs::FileType::Fifo,
-            Mode::from_raw_mode(0o644),
-            0,
-        )
-        .unwrap();
+        rustix::fs::mknodat(CWD, root.join("fifo"), FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
     }
     let _ = UnixListener::bind(one.join("x")).unwrap();
     fs::write(other.join("x"), b"").unwrap();
     let (_, found) = told(narrow(), &one, &other, Options::default());
-    let kinds = Difference::Kinds([Kind::Socket, Kind::File]);
+    let kinds = Difference::Kinds([FileType::Socket, FileType::RegularFile]);
     assert_eq!(found, [("x".into(), What::Difference(kinds))]);
 }
 
@@ -120,7 +115,7 @@ fn devices_are_compared_by_their_numbers() {
     let (_all, one, other) = pair();
     let make = |root: &Path, name: &str, minor| {
         let number = rustix::fs::makedev(1, minor);
-        let kind = rustix::fs::FileType::CharacterDevice;
+        let kind = FileType::CharacterDevice;
         rustix::fs::mknodat(CWD, root.join(name), kind, Mode::from_raw_mode(0o644), number)
     };
     if make(&one, "same", 3).is_err() {
@@ -131,7 +126,7 @@ fn devices_are_compared_by_their_numbers() {
     make(&one, "zero", 3).unwrap();
     make(&other, "zero", 5).unwrap();
     let (_, found) = told(here(), &one, &other, Options::default());
-    let difference = Difference::Devices(Kind::CharacterDevice, [(1, 3), (1, 5)]);
+    let difference = Difference::Devices(FileType::CharacterDevice, [(1, 3), (1, 5)]);
     assert_eq!(found, [("zero".into(), What::Difference(difference))]);
 }
 
@@ -185,15 +180,19 @@ fn a_root_that_is_no_directory_is_a_difference_and_two_are_an_error() {
     let file = one.join("file");
     fs::write(&file, b"").unwrap();
     let (_, found) = told(here(), &file, &other, Options::default());
-    let kinds = Difference::Kinds([Kind::File, Kind::Directory]);
+    let kinds = Difference::Kinds([FileType::RegularFile, FileType::Directory]);
     assert_eq!(found, [("".into(), What::Difference(kinds))]);
     let compare = |one: &Path, other: &Path| {
         let mut told = Told::default();
-        compare(one, other, &Options::default(), &Control::default(), &mut told).unwrap_err()
+        compare(one, other, &Options::default(), &Stop::default(), &mut told).unwrap_err()
     };
     assert!(matches!(compare(&file, &file), TreeError::NoDirectories { .. }));
     let missing = compare(&one.join("gone"), &other).to_string();
     assert!(missing.contains("gone: looking at it failed"), "{missing}");
+}
+
+fn open_at(path: &Path) -> std::io::Result<File> {
+    Ok(File::from(openat(CWD, path, FOUND_FILE, Mode::empty())?))
 }
 
 /// Compares a pair after something has happened to it between looking and reading.
@@ -202,21 +201,25 @@ fn after(bytes: usize, change: impl FnOnce(&Path)) -> Vec<What> {
     for root in [&one, &other] {
         fs::write(root.join("file"), vec![1; bytes]).unwrap();
     }
-    let directories = [&one, &other].map(|root| File::open(root).unwrap());
-    let directories = [directories[0].as_fd(), directories[1].as_fd()];
+    let roots = [&one, &other];
     let mut compared = Compared::default();
-    let opened = Opened::new(directories, c"file", Options::default(), &mut compared).unwrap();
+    let opened = Opened::new(
+        |side| open_at(&roots[side].join("file")),
+        Options::default(),
+        &mut compared,
+    )
+    .unwrap();
     change(&other.join("file"));
-    let means = Means {
+    let mut means = Means {
         options: Options::default(),
         large: &Large::default(),
-        stop: &AtomicBool::new(false),
+        stop: &Stop::default(),
+        rest: [Vec::new(), Vec::new()],
     };
     let mut buffers = [vec![0; 1 << 16], vec![0; 1 << 16]];
     let lengths = [0, 1].map(|side: usize| read_some(&opened.files[side], &mut buffers[side], 0).unwrap());
     let heads = [&buffers[0][..lengths[0]], &buffers[1][..lengths[1]]];
-    let paths = || [one.join("file"), other.join("file")];
-    opened.compare(heads, &paths, &mut [Vec::new(), Vec::new()], &means, &mut compared);
+    opened.compare(heads, &mut means, &mut compared);
     compared.found
 }
 
@@ -252,11 +255,17 @@ fn files_that_change_meanwhile_are_named_and_neither_equal_nor_different() {
 fn a_file_that_vanishes_or_becomes_something_else_is_a_failure() {
     let (_all, one, other) = pair();
     fs::write(one.join("file"), b"").unwrap();
-    let directories = [&one, &other].map(|root| File::open(root).unwrap());
-    let directories = [directories[0].as_fd(), directories[1].as_fd()];
+    let roots = [&one, &other];
     let open = || {
         let mut compared = Compared::default();
-        assert!(Opened::new(directories, c"file", Options::default(), &mut compared).is_none());
+        assert!(
+            Opened::new(
+                |side| open_at(&roots[side].join("file")),
+                Options::default(),
+                &mut compared
+            )
+            .is_none()
+        );
         let [
             What::Failed {
                 side: Side::Other,
@@ -271,7 +280,7 @@ fn a_file_that_vanishes_or_becomes_something_else_is_a_failure() {
     };
     assert!(open().contains("No such file"));
     let mode = Mode::from_raw_mode(0o644);
-    rustix::fs::mknodat(CWD, other.join("file"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    rustix::fs::mknodat(CWD, other.join("file"), FileType::Fifo, mode, 0).unwrap();
     assert!(open().contains("no regular file any more"));
 }
 
@@ -304,9 +313,9 @@ fn a_job_ends_where_its_stop_says_so() {
             fs::write(root.join(format!("{number}/inner/file")), b"bytes").unwrap();
         }
     }
-    let control = Control::default();
-    control.stop.store(true, Ordering::Relaxed);
-    let summary = compare(&one, &other, &Options::default(), &control, &mut Told::default()).unwrap();
+    let stop = Stop::default();
+    stop.stop();
+    let summary = compare(&one, &other, &Options::default(), &stop, &mut Told::default()).unwrap();
     assert!(summary.is_stopped);
 }
 
@@ -327,7 +336,7 @@ fn files_of_one_size_are_counted_by_pairs() {
     fs::hard_link(all.path().join("a"), all.path().join("d")).unwrap();
     symlink("a", all.path().join("link")).unwrap();
     let mut failed = |path: &Path, reason: &str| panic!("{}: {reason}", path.as_os_str().as_bytes().escape_ascii());
-    let result = same_size(all.path(), &Control::default(), &mut failed).unwrap();
+    let result = same_size(all.path(), &Stop::default(), &mut failed).unwrap();
     assert_eq!(
         (result.files, result.sizes, result.pairs, result.equal_pairs),
         (4, 1, 2, 1)

@@ -11,15 +11,16 @@ use seekless::facts::ProcessFacts;
 use seekless::plan::{self, BatchPlan};
 
 use super::queue::compare_by;
-use super::{Control, Found, Options, Summary, Watch, What};
+use super::{Options, Summary, Watch, What};
+use crate::Stop;
 
 /// All that is told.
 #[derive(Default)]
 struct Told(Vec<(PathBuf, What)>);
 
 impl Watch for Told {
-    fn found(&mut self, found: &Found<'_>) -> ControlFlow<()> {
-        self.0.push((found.path.to_owned(), found.what.clone()));
+    fn found(&mut self, path: &Path, what: &What) -> ControlFlow<()> {
+        self.0.push((path.to_owned(), what.clone()));
         ControlFlow::Continue(())
     }
 }
@@ -43,6 +44,6 @@ fn narrow() -> BatchPlan {
 
 fn told(plan: BatchPlan, one: &Path, other: &Path, options: Options) -> (Summary, Vec<(PathBuf, What)>) {
     let mut told = Told::default();
-    let summary = compare_by(plan, [one, other], options, &Control::default(), &mut told).unwrap();
+    let summary = compare_by(plan, [one, other], options, &Stop::default(), &mut told).unwrap();
     (summary, told.0)
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::super::{Attribute, Contents, Difference, Kind, Options, Side, What};
+use super::super::{Attribute, Contents, Difference, Options, Side, What};
 use super::{here, narrow, told};
 
 /// What a tree is made of.
@@ -80,14 +80,14 @@ fn make(path: &Path, node: &Node) {
     }
 }
 
-fn kind(metadata: &fs::Metadata) -> Kind {
+fn kind(metadata: &fs::Metadata) -> FileType {
     let kind = metadata.file_type();
     match () {
-        () if kind.is_file() => Kind::File,
-        () if kind.is_dir() => Kind::Directory,
-        () if kind.is_symlink() => Kind::Link,
-        () if kind.is_fifo() => Kind::Fifo,
-        () => Kind::Unknown,
+        () if kind.is_file() => FileType::RegularFile,
+        () if kind.is_dir() => FileType::Directory,
+        () if kind.is_symlink() => FileType::Symlink,
+        () if kind.is_fifo() => FileType::Fifo,
+        () => FileType::Unknown,
     }
 }
 
@@ -109,12 +109,12 @@ fn naive(one: &Path, other: &Path, below: &Path, options: Options, found: &mut V
         return;
     }
     match kind(a) {
-        Kind::File => {
+        FileType::RegularFile => {
             if let Some(contents) = contents([&left, &right], options) {
                 push(Difference::Contents(contents));
             }
         }
-        Kind::Link => {
+        FileType::Symlink => {
             let targets = [&left, &right].map(|path| fs::read_link(path).unwrap());
             if targets[0] != targets[1] {
                 push(Difference::Targets(targets));
@@ -135,7 +135,7 @@ fn naive(one: &Path, other: &Path, below: &Path, options: Options, found: &mut V
             push(Difference::Metadata(differ));
         }
     }
-    if kind(a) == Kind::Directory {
+    if kind(a) == FileType::Directory {
         let list = |path: &Path| {
             fs::read_dir(path)
                 .unwrap()

@@ -1,0 +1,83 @@
+//! Working on all files below a path: several small ones at once, told in the order of the walk, in bounded memory.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use seekless::batch::Threads;
+use seekless::plan::FILES_AHEAD;
+
+use super::{FileAt, Left, Walk};
+
+/// How a file is worked on.
+pub(crate) enum How {
+    /// Beside others.
+    Small,
+    /// Alone, by all threads.
+    Large,
+    /// Not at all: it is another name of one that was.
+    Repeated,
+}
+
+/// What became of a file, or the path of what could not be listed, and why.
+pub(crate) type Told<'a, T> = Result<(&'a FileAt, T), (PathBuf, String)>;
+
+/// Who is told: `Break` ends it.
+pub(crate) type Tell<'a, T> = &'a mut dyn FnMut(&mut Left, Told<'_, T>) -> ControlFlow<()>;
+
+/// Works on each file as `look` says, and tells what became of it; what was done when all is stopped is told.
+pub(crate) fn each_file<T: Send>(
+    mut walk: Walk<'_>,
+    threads: &Threads,
+    look: &mut dyn FnMut(&FileAt) -> How,
+    work: &(dyn Fn(&FileAt) -> T + Sync),
+    tell: Tell<'_, T>,
+) -> (Left, ControlFlow<()>) {
+    let flow = run(&mut walk, threads, look, work, tell);
+    (walk.left, flow)
+}
+
+fn run<T: Send>(
+    walk: &mut Walk<'_>,
+    threads: &Threads,
+    look: &mut dyn FnMut(&FileAt) -> How,
+    work: &(dyn Fn(&FileAt) -> T + Sync),
+    tell: Tell<'_, T>,
+) -> ControlFlow<()> {
+    let stop = walk.stop;
+    let work_on = |files: &mut Vec<FileAt>, left: &mut Left, tell: Tell<'_, T>| {
+        let done = threads.map(files, |file| (!stop.is_stopped()).then(|| work(file)));
+        for (file, done) in files.iter().zip(done) {
+            if let Some(done) = done {
+                tell(left, Ok((file, done)))?;
+            }
+        }
+        files.clear();
+        ControlFlow::Continue(())
+    };
+    let mut waiting = Vec::new();
+    while let Some(found) = walk.next() {
+        let file = match found {
+            Ok(file) => file,
+            Err(unlisted) => {
+                tell(&mut walk.left, Err(unlisted))?;
+                continue;
+            }
+        };
+        match look(&file) {
+            How::Small => waiting.push(file),
+            How::Large => {
+                work_on(&mut waiting, &mut walk.left, tell)?;
+                work_on(&mut vec![file], &mut walk.left, tell)?;
+            }
+            How::Repeated => walk.left.repeated += 1,
+        }
+        if waiting.len() == FILES_AHEAD {
+            work_on(&mut waiting, &mut walk.left, tell)?;
+        }
+    }
+    work_on(&mut waiting, &mut walk.left, tell)?;
+    if stop.is_stopped() {
+        return ControlFlow::Break(());
+    }
+    ControlFlow::Continue(())
+}
