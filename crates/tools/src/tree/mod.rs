@@ -139,7 +139,7 @@ pub struct Summary {
     pub directories: u64,
     /// Pairs of links, devices and the like.
     pub others: u64,
-    /// Bytes known to be equal or different, of each side.
+    /// Bytes that were compared, of each side: of a pair those up to the first that differs, and itself.
     pub bytes: u64,
     /// Pairs that are one file or directory, and were not read.
     pub identical: u64,

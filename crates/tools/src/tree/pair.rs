@@ -38,6 +38,7 @@ pub(super) struct Means<'a> {
 #[derive(Clone, Default)]
 pub(super) struct Compared {
     pub found: Vec<What>,
+    /// Bytes of each that were compared: up to the first difference.
     pub bytes: u64,
     pub is_identical: bool,
 }
@@ -78,13 +79,17 @@ impl Opened {
         let sizes = [self.facts[0].bytes, self.facts[1].bytes];
         let contents = if let Some(offset) = first_difference(one, other) {
             Ok(Some(Contents::At(offset as u64)))
+        } else if sizes == [one.len() as u64, other.len() as u64] {
+            Ok(end(sizes))
         } else {
-            compared.bytes += common;
-            if sizes == [one.len() as u64, other.len() as u64] {
-                Ok(end(sizes))
-            } else {
-                self.compare_rest(common, means, &mut compared.bytes)
-            }
+            self.compare_rest(common, means)
+        };
+        compared.bytes = match &contents {
+            Ok(Some(Contents::At(offset))) => offset + 1,
+            Ok(Some(Contents::Ends(_, bytes))) => *bytes,
+            // A size may be less than what was read, as in /proc.
+            Ok(_) => common.max(sizes[0]),
+            Err(_) => common,
         };
         match contents {
             Ok(None) | Err(None) => {}
@@ -96,27 +101,16 @@ impl Opened {
     }
 
     /// Compares from `start` on. `Err(None)` where all was to stop.
-    fn compare_rest(
-        &self,
-        start: u64,
-        means: &mut Means<'_>,
-        bytes: &mut u64,
-    ) -> Result<Option<Contents>, Option<What>> {
+    fn compare_rest(&self, start: u64, means: &mut Means<'_>) -> Result<Option<Contents>, Option<What>> {
         let common = self.facts[0].bytes.min(self.facts[1].bytes);
         let mut at = start;
         if common >= LARGE_BYTES {
             if let Some(offset) = means.large.compare(&self.files, common, means.stop)? {
-                *bytes += offset.saturating_sub(start);
                 return Ok(Some(Contents::At(offset)));
             }
             at = common;
         }
         let contents = self.read_on(at, means)?;
-        let end = match contents {
-            Some(Contents::At(offset) | Contents::Ends(_, offset)) => offset,
-            _ => common,
-        };
-        *bytes += end.saturating_sub(start);
         // What was written to between two reads is neither what it was nor what it is.
         for (side, before) in self.facts.iter().enumerate() {
             let now = Facts::of(&self.files[side]).map_err(|error| Some(failed(side, "looking at it", error)))?;

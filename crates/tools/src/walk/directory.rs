@@ -240,7 +240,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         let ids = self.lock().ids;
         for (tree, directory) in handles.0.iter().enumerate() {
             let facts = Facts::of(directory).map_err(|error| (tree, error.into()))?;
-            if ids.is_some_and(|ids| ids[tree] != facts.id()) {
+            if ids.is_none_or(|ids| ids[tree] != facts.id()) {
                 return Err((tree, moved()));
             }
         }

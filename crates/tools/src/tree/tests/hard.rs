@@ -285,6 +285,27 @@ fn a_file_that_vanishes_or_becomes_something_else_is_a_failure() {
 }
 
 #[test]
+fn bytes_are_counted_up_to_the_first_difference() {
+    let (_all, one, other) = pair();
+    // Beginnings are read together, what is behind them by itself.
+    for bytes in [8192, 100_000, 300_000] {
+        let mut contents = vec![1; bytes];
+        fs::write(one.join("file"), &contents).unwrap();
+        let compared = |contents: &[u8]| {
+            fs::write(other.join("file"), contents).unwrap();
+            told(here(), &one, &other, Options::default()).0.bytes
+        };
+        assert_eq!(compared(&contents), bytes as u64);
+        assert_eq!(compared(&contents[..5000]), 5000);
+        for at in [0, 4096, bytes - 1] {
+            contents[at] = 2;
+            assert_eq!(compared(&contents), at as u64 + 1);
+            contents[at] = 1;
+        }
+    }
+}
+
+#[test]
 fn large_files_differ_at_the_exact_byte() {
     let (_all, one, other) = pair();
     let bytes = LARGE_BYTES as usize + 12_345;
@@ -296,7 +317,7 @@ fn large_files_differ_at_the_exact_byte() {
         let (summary, found) = told(here(), &one, &other, Options::default());
         let contents = Difference::Contents(Contents::At(at as u64));
         assert_eq!(found, [("file".into(), What::Difference(contents))]);
-        assert_eq!(summary.bytes, at as u64);
+        assert_eq!(summary.bytes, at as u64 + 1);
     }
     fs::write(other.join("file"), vec![1; bytes + 1]).unwrap();
     let (_, found) = told(narrow(), &one, &other, Options::default());
@@ -341,5 +362,5 @@ fn files_of_one_size_are_counted_by_pairs() {
         (result.files, result.sizes, result.pairs, result.equal_pairs),
         (4, 1, 2, 1)
     );
-    assert_eq!(result.bytes, 1 << 20);
+    assert_eq!(result.bytes, (1 << 20) + 1);
 }
