@@ -256,6 +256,39 @@ fn an_update_that_fails_is_undone_or_says_how_far_it_went() {
 }
 
 #[test]
+fn a_file_that_a_failed_update_made_longer_is_cut_by_its_journal_whichever_write_failed() {
+    let directory = &directories()[0];
+    for method in METHODS {
+        if is_missing(method, directory.path()) {
+            continue;
+        }
+        let mut failures = 0;
+        loop {
+            let path = file_of(directory, "file", &sample(10_000)).canonicalize().unwrap();
+            let failing = Failing {
+                nth: (StepKind::Write, failures + 1),
+                seen: Mutex::default(),
+                file: &path,
+            };
+            let result = commit_watched(&path, &updates(), &how(method, Safety::Journal), &failing);
+            let found = std::fs::read(&path).unwrap();
+            assert!(!journal_path(&path).exists());
+            if result.is_ok() {
+                assert!(found == wanted(), "{method}");
+                break;
+            }
+            failures += 1;
+            assert!(
+                found == sample(10_000),
+                "{method}, write {failures}: {} bytes",
+                found.len()
+            );
+        }
+        assert!(failures > 3, "{method}: {failures} writes failed");
+    }
+}
+
+#[test]
 fn after_a_failed_fsync_nothing_is_said_to_be_in_the_file() {
     let directory = &directories()[0];
     for method in ["update/sync,fsync", "update/mmap,fsync"] {
