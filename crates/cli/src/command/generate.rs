@@ -17,7 +17,7 @@ use crate::show::methods_page;
 Examples:
   seekless generate man --folder ~/.local/share/man/man1
   seekless generate completions zsh > ~/.zfunc/_seekless
-  seekless generate completions bash >> ~/.bash_completion")]
+  seekless generate methods > docs/methods.md")]
 pub struct Arguments {
     #[command(subcommand)]
     what: What,
@@ -35,11 +35,14 @@ Examples:
         #[arg(long = "folder", value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// The completions of a shell, to standard output.
+    /// A script that completes commands, options and values in a shell, to standard output.
+    ///
+    /// In bash, zsh and fish the script asks seekless what fits: experiments, saved runs, methods and their options.
     #[command(after_help = "\
 Examples:
+  echo 'source <(seekless generate completions bash)' >> ~/.bashrc
   seekless generate completions zsh > ~/.zfunc/_seekless
-  seekless generate completions bash >> ~/.bash_completion")]
+  seekless generate completions fish > ~/.config/fish/completions/seekless.fish")]
     Completions {
         /// The shell.
         shell: Shell,
@@ -50,6 +53,13 @@ Examples:
   seekless generate methods > docs/methods.md")]
     Methods,
 }
+
+/// The scripts that ask this program what fits. Those of other shells have all commands and options in them.
+const SCRIPTS: [(Shell, &str); 3] = [
+    (Shell::Bash, include_str!("../completions/seekless.bash")),
+    (Shell::Zsh, include_str!("../completions/_seekless")),
+    (Shell::Fish, include_str!("../completions/seekless.fish")),
+];
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut command = Cli::command();
@@ -62,7 +72,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             command.build();
             return man_pages(&command, "seekless", directory);
         }
-        What::Completions { shell } => clap_complete::generate(*shell, &mut command, "seekless", &mut out),
+        What::Completions { shell } => match SCRIPTS.iter().find(|(known, _)| known == shell) {
+            Some((_, script)) => out.extend(script.bytes()),
+            None => clap_complete::generate(*shell, &mut command, "seekless", &mut out),
+        },
         What::Methods => out = methods_page().into_bytes(),
     }
     std::io::stdout().lock().write_all(&out)?;

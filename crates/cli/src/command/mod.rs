@@ -3,6 +3,7 @@
 mod bench;
 mod cache;
 pub mod cmp;
+mod complete;
 mod generate;
 mod holes;
 mod methods;
@@ -70,6 +71,10 @@ enum Command {
         /// The name of the device
         device: OsString,
     },
+    // Started by the scripts for shells.
+    /// Prints what fits at the end of a command line.
+    #[command(hide = true)]
+    Complete(complete::Arguments),
 }
 
 /// How a command ends that does not end well.
@@ -118,9 +123,14 @@ fn unwritten(done: Option<&str>) -> String {
 pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let is_of_lab = matches!(
         cli.command,
-        Command::Bench(_) | Command::Methods(_) | Command::Storage(_) | Command::Trial | Command::WatchReadAhead { .. }
+        Command::Bench(_)
+            | Command::Methods(_)
+            | Command::Storage(_)
+            | Command::Trial
+            | Command::WatchReadAhead { .. }
+            | Command::Complete(_)
     );
-    // Those of the lab do it themselves, or are part of a run.
+    // Those of the lab do it themselves, or are part of a run. Completing changes nothing.
     if !is_of_lab {
         crate::read_ahead::put_back([]);
     }
@@ -136,6 +146,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Runs(arguments) => runs::run(&arguments)?,
         Command::Report(arguments) => report::run(&arguments)?,
         Command::Generate(arguments) => generate::run(&arguments)?,
+        Command::Complete(arguments) => complete::run(&arguments)?,
         Command::Trial => seekless_lab::trial::child::serve(&mut stdin().lock(), &mut stdout().lock())?,
         Command::WatchReadAhead { device } => {
             seekless_lab::read_ahead::watch(&device, &mut stdin().lock(), &mut stdout().lock())?;
@@ -161,9 +172,9 @@ mod tests {
     /// The words of each call of `seekless` that a shell makes of a line.
     fn calls(line: &str) -> Vec<Vec<OsString>> {
         let home = tempfile::tempdir().unwrap();
-        std::fs::create_dir(home.path().join(".zfunc")).unwrap();
-        std::fs::create_dir(home.path().join("bin")).unwrap();
-        std::fs::create_dir(home.path().join("docs")).unwrap();
+        for directory in [".zfunc", "bin", "docs", ".config/fish/completions"] {
+            std::fs::create_dir_all(home.path().join(directory)).unwrap();
+        }
         let script = format!(
             "seekless() {{ printf '%s\\n' \"$@\" '<end>' >> words; }}\n\
              sudo() {{ \"$@\"; }}\njq() {{ :; }}\nless() {{ :; }}\nman() {{ :; }}\nxargs() {{ :; }}\nset -e\n{line}\n"

@@ -9,6 +9,7 @@ mod cache;
 mod cmp;
 mod code;
 mod comparing;
+mod completions;
 mod documents;
 mod experiments;
 mod exports;

@@ -64,7 +64,12 @@ impl Place {
 
     /// The command, with its directories and nothing of the user's.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_seekless"));
+        self.command_of(env!("CARGO_BIN_EXE_seekless"))
+    }
+
+    /// Another program in the same surroundings.
+    pub fn command_of(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
         command
             .current_dir(self.directory())
             .env("XDG_DATA_HOME", self.all.path().join("data"))

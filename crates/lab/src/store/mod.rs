@@ -178,7 +178,9 @@ impl Store {
         }
     }
 
-    fn directory_of(&self, origin: Origin) -> PathBuf {
+    /// The directory of one's own documents, or of those imported, which need not exist yet.
+    #[must_use]
+    pub fn directory_of(&self, origin: Origin) -> PathBuf {
         self.directory.join(match origin {
             Origin::Imported => "imported",
             Origin::Own | Origin::File => "runs",
@@ -206,8 +208,8 @@ pub fn split(path: &Path) -> Result<Vec<Vec<u8>>, StoreError> {
     Ok(documents)
 }
 
-/// Before the names of what was imported.
-const IMPORTED: &str = "imported-";
+/// What the IDs of imported runs begin with.
+pub const IMPORTED: &str = "imported-";
 
 fn system(path: &Path, doing: &'static str) -> impl FnOnce(std::io::Error) -> StoreError {
     let path = path.to_owned();

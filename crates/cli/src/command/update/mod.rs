@@ -1,6 +1,6 @@
 //! `seekless update`: many small changes of a file in few writes.
 
-mod names;
+pub mod names;
 mod show;
 
 use std::fs::File;

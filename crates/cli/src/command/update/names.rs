@@ -1,7 +1,7 @@
 //! Short names of methods of updating.
 
 /// Short names of methods, and what they stand for.
-const SHORT_NAMES: [(&str, &str); 5] = [
+pub const SHORT_NAMES: [(&str, &str); 5] = [
     ("auto", "update/planned,fsync"),
     ("in-order", "update/sync,fsync,order=as-given"),
     ("ascending", "update/sync,fsync,order=ascending"),

@@ -1,0 +1,272 @@
+//! `seekless complete`: what fits at the end of a command line. The scripts of `seekless generate completions` call it.
+//!
+//! It writes nothing, says nothing on standard error, and waits for no disk longer than [`PATIENCE`]: files and directories
+//! are the shell's to list, and the store is listed by another process.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{self, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use clap::{Arg, Args, Command, CommandFactory};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use seekless::method::{MECHANISMS, Value};
+use seekless::{Method, Operation};
+use seekless_lab::experiment::Experiment;
+use seekless_lab::store::{IMPORTED, Store};
+use seekless_results::Origin;
+
+use super::Cli;
+use super::update::names::{SHORT_NAMES, written_out};
+
+/// How long the list of runs is waited for.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The words of a command line.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The shell that asks
+    shell: String,
+    /// The command line up to the cursor; the last word is to be completed
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
+
+/// Prints a line for each value that fits: the value and, behind a tab, what it is. `:files`, `:files .SUFFIX` and
+/// `:directories` stand for paths.
+pub(super) fn run(arguments: &Arguments) -> std::io::Result<()> {
+    let (words, joined) = match arguments.shell.as_str() {
+        "bash" => joined(&arguments.words),
+        _ => (arguments.words.clone(), 0),
+    };
+    let last = words.last().cloned().unwrap_or_default();
+    let at = words.len() - 1;
+    let mut command = offering(Cli::command(), &words);
+    let candidates = complete(&mut command, words, at, None).unwrap_or_default();
+    let is_option = |word: &OsStr| word.as_encoded_bytes().starts_with(b"-");
+    let mut out = std::io::stdout().lock();
+    for candidate in candidates {
+        // Options are offered to those who began one.
+        if is_option(candidate.get_value()) && !is_option(&last) {
+            continue;
+        }
+        let value = candidate.get_value().to_string_lossy();
+        let value = match value.find(PATHS) {
+            Some(path) => &value[path..],
+            None => value.get(joined..).unwrap_or_default(),
+        };
+        if value.is_empty() {
+            continue;
+        }
+        let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
+        let help = help.lines().next().unwrap_or_default();
+        let tab = if help.is_empty() { "" } else { "\t" };
+        writeln!(out, "{value}{tab}{help}")?;
+    }
+    Ok(())
+}
+
+/// The words of a line that bash split at `=` and `:`, and how many bytes of the last one bash takes for words before it.
+fn joined(split: &[OsString]) -> (Vec<OsString>, usize) {
+    let is_between = |word: &OsString| word == "=" || word == ":";
+    let mut words: Vec<OsString> = Vec::new();
+    let mut before = 0;
+    for (at, part) in split.iter().enumerate() {
+        let is_joined = at > 1 && (is_between(part) || is_between(&split[at - 1]));
+        if let Some(word) = words.last_mut().filter(|_| is_joined) {
+            before = word.len() + if is_between(part) { part.len() } else { 0 };
+            word.push(part);
+        } else {
+            before = 0;
+            words.push(part.clone());
+        }
+    }
+    (words, before)
+}
+
+/// What a line for paths begins with; no value has it.
+const PATHS: char = ':';
+
+/// The command with what fits for each of its arguments, by the name of the argument's value.
+fn offering(command: Command, words: &[OsString]) -> Command {
+    let operations = match command.get_name() {
+        "bench" => measured(words),
+        "cmp" => vec![Operation::Compare],
+        "update" => vec![Operation::Update],
+        _ => Operation::ALL.to_vec(),
+    };
+    let command = command.mut_args(|arg| {
+        if !arg.get_action().takes_values() || !arg.get_possible_values().is_empty() {
+            return arg;
+        }
+        let names = value_name(&arg);
+        let operations = operations.clone();
+        arg.add(ArgValueCompleter::new(move |current: &OsStr| {
+            let current = current.to_string_lossy();
+            let mut fitting: Vec<_> = names
+                .split('|')
+                .flat_map(|name| values(name, &current, &operations))
+                .collect();
+            fitting.retain(|(value, _)| {
+                let is_paths = value.starts_with(PATHS) && !current.starts_with('-');
+                is_paths || value.starts_with(&*current)
+            });
+            let fitting = fitting.into_iter();
+            fitting
+                .map(|(value, help)| CompletionCandidate::new(value).help(Some(help.into())))
+                .collect()
+        }))
+    });
+    command.mut_subcommands(|inner| offering(inner, words))
+}
+
+/// The name of an argument's value, with a `|` where there are several kinds.
+fn value_name(arg: &Arg) -> String {
+    let names = arg.get_value_names().unwrap_or_default();
+    names
+        .first()
+        .map_or_else(|| arg.get_id().to_string(), ToString::to_string)
+}
+
+/// The values of a name, each with what it is; those that begin otherwise than `current` may be among them.
+fn values(name: &str, current: &str, operations: &[Operation]) -> Vec<(String, String)> {
+    let files = |suffix: &str| (format!("{PATHS}files{suffix}"), String::new());
+    match name {
+        "EXPERIMENT" => experiments(),
+        "ID" => runs(),
+        "RUN" | "FIRST" | "SECOND" => [runs(), vec![files(" .json")]].concat(),
+        "OPERATION" => Operation::ALL
+            .map(|operation| (operation.to_string(), String::new()))
+            .to_vec(),
+        "METHOD" | "GLOB" => methods(current, operations),
+        "DIR" | "TREE" => vec![(format!("{PATHS}directories"), String::new())],
+        "PATH" | "UPDATES" | "FILE" | "FILE1" | "FILE2" => vec![files("")],
+        _ => name
+            .strip_prefix("FILE")
+            .map(|suffix| files(&format!(" {suffix}")))
+            .into_iter()
+            .collect(),
+    }
+}
+
+fn experiments() -> Vec<(String, String)> {
+    let builtin = Experiment::builtin_names().into_iter().map(Experiment::builtin);
+    builtin
+        .flatten()
+        .map(|experiment| (experiment.name, experiment.about))
+        .collect()
+}
+
+/// The operations of the experiments that a line names; all, where it names none.
+fn measured(words: &[OsString]) -> Vec<Operation> {
+    let named = words.iter().filter_map(|word| Experiment::builtin(word.to_str()?).ok());
+    let operations: Vec<_> = named
+        .flat_map(|experiment| experiment.contests)
+        .map(|contest| contest.common.operation)
+        .collect();
+    if operations.is_empty() {
+        Operation::ALL.to_vec()
+    } else {
+        operations
+    }
+}
+
+/// The mechanisms of the operations; behind one and a comma, the options that it takes, and short names of methods.
+fn methods(current: &str, operations: &[Operation]) -> Vec<(String, String)> {
+    let Some((before, _)) = current.rsplit_once(',') else {
+        let here = MECHANISMS
+            .iter()
+            .filter(|row| row.is_here() && operations.contains(&row.operation));
+        let short = SHORT_NAMES.iter().filter(|_| operations == [Operation::Update]);
+        let short = short.map(|(short, long)| ((*short).to_owned(), format!("short for {long}")));
+        return here
+            .map(|row| (format!("{row:?}"), row.about.to_owned()))
+            .chain(short)
+            .collect();
+    };
+    let Ok(method) = written_out(before).parse::<Method>() else {
+        return Vec::new();
+    };
+    let mut texts = Vec::new();
+    for accepted in method.mechanism().accepts {
+        let row = accepted.option.row();
+        let words = accepted.values.iter().filter(|value| matches!(value, Value::Word(_)));
+        texts.extend(words.map(|value| row.text(*value)));
+        let takes_number = accepted.values.iter().all(|value| matches!(value, Value::Number(_)));
+        let number = row
+            .number
+            .as_ref()
+            .filter(|number| takes_number && method.mechanism().name != number.key);
+        texts.extend(number.map(|number| format!("{}=", number.key)));
+    }
+    let is_new = |text: &String| {
+        let given = format!("{before},{text}");
+        let changed = written_out(&given).parse::<Method>();
+        text.ends_with('=') && !before.contains(&format!(",{text}")) || changed.is_ok_and(|changed| changed != method)
+    };
+    texts
+        .into_iter()
+        .filter(is_new)
+        .map(|text| (format!("{before},{text}"), String::new()))
+        .collect()
+}
+
+/// The runs of the store, one's own first, the newest of them at the top.
+fn runs() -> Vec<(String, String)> {
+    let Ok(store) = Store::of_user() else { return Vec::new() };
+    let mut ids = listed(&[Origin::Own, Origin::Imported].map(|origin| store.directory_of(origin)));
+    ids.sort_unstable_by(|one, other| other.cmp(one));
+    let (imported, own): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| id.starts_with(IMPORTED));
+    let latest = own.first().map(|newest| ("latest".to_owned(), newest.clone()));
+    let described = own.into_iter().chain(imported).map(|id| {
+        let about = about(&id).unwrap_or_default();
+        (id, about)
+    });
+    latest.into_iter().chain(described).collect()
+}
+
+/// When a run was measured, in local time, and what, as its ID says.
+fn about(id: &str) -> Option<String> {
+    const TIME: usize = "2026-11-20T14-03-22".len();
+    let (is_imported, id) = id.strip_prefix(IMPORTED).map_or((false, id), |id| (true, id));
+    let started = DateTime::strptime("%Y-%m-%dT%H-%M-%S", id.get(..TIME)?).ok()?;
+    let started = started.to_zoned(TimeZone::UTC).ok()?.with_time_zone(TimeZone::system());
+    let experiment = id[TIME..].trim_start_matches('-');
+    let whose = if is_imported { ", imported" } else { "" };
+    Some(format!("{}, {experiment}{whose}", started.strftime("%Y-%m-%d %H:%M")))
+}
+
+/// The names of the documents in directories. Another process lists them: one that waits for a dead disk cannot be ended,
+/// and this program could not end before it did.
+fn listed(directories: &[PathBuf]) -> Vec<String> {
+    let mut list = process::Command::new("ls");
+    list.arg("--")
+        .args(directories)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let Ok(mut child) = list.spawn() else { return Vec::new() };
+    let (told, names) = mpsc::channel();
+    let mut out = child.stdout.take();
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let is_whole = out.as_mut().is_some_and(|out| out.read_to_end(&mut text).is_ok());
+        // Nobody is left to be told where it took too long.
+        let _ = told.send(if is_whole { text } else { Vec::new() });
+    });
+    let Ok(text) = names.recv_timeout(PATIENCE) else {
+        let _ = child.kill();
+        return Vec::new();
+    };
+    let is_plain = |id: &&str| id.chars().all(|c| c.is_ascii_alphanumeric() || "-_+.".contains(c));
+    let text = String::from_utf8_lossy(&text);
+    text.lines()
+        .filter_map(|line| line.strip_suffix(".json"))
+        .filter(is_plain)
+        .map(str::to_owned)
+        .collect()
+}
