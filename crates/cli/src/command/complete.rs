@@ -1,7 +1,7 @@
 //! `seekless complete`: what fits at the end of a command line. The scripts of `seekless generate completions` call it.
 //!
-//! It writes nothing, says nothing on standard error, and waits for no disk longer than [`PATIENCE`]: files and directories
-//! are the shell's to list, and the store is listed by another process.
+//! It writes no file, prints nothing on standard error, and waits for no disk longer than [`PATIENCE`]: the shell itself lists
+//! files and directories, and another process lists the store.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ use seekless_results::Origin;
 use super::Cli;
 use super::update::names::{SHORT_NAMES, written_out};
 
-/// How long the list of runs is waited for.
+/// The longest time to wait for the list of runs.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The words of a command line.
@@ -132,7 +132,7 @@ fn value_name(arg: &Arg) -> String {
         .map_or_else(|| arg.get_id().to_string(), ToString::to_string)
 }
 
-/// The values of a name, each with what it is; those that begin otherwise than `current` may be among them.
+/// The values of a name, each with a description. Values that do not begin with `current` may be among them.
 fn values(name: &str, current: &str, operations: &[Operation]) -> Vec<(String, String)> {
     let files = |suffix: &str| (format!("{PATHS}files{suffix}"), String::new());
     match name {
@@ -161,7 +161,7 @@ fn experiments() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The operations of the experiments that a line names; all, where it names none.
+/// The operations of the experiments that a line names, or all if it names none.
 fn measured(words: &[OsString]) -> Vec<Operation> {
     let named = words.iter().filter_map(|word| Experiment::builtin(word.to_str()?).ok());
     let operations: Vec<_> = named
@@ -175,7 +175,8 @@ fn measured(words: &[OsString]) -> Vec<Operation> {
     }
 }
 
-/// The mechanisms of the operations; behind one and a comma, the options that it takes, and short names of methods.
+/// The mechanisms of the operations, with the short names of methods of updating; after a comma, the options that the method
+/// before it can take as well.
 fn methods(current: &str, operations: &[Operation]) -> Vec<(String, String)> {
     let Some((before, _)) = current.rsplit_once(',') else {
         let here = MECHANISMS
@@ -240,8 +241,7 @@ fn about(id: &str) -> Option<String> {
     Some(format!("{}, {experiment}{whose}", started.strftime("%Y-%m-%d %H:%M")))
 }
 
-/// The names of the documents in directories. Another process lists them: one that waits for a dead disk cannot be ended,
-/// and this program could not end before it did.
+/// The names of the documents in directories. Another process lists them: a process that waits for a dead disk cannot end.
 fn listed(directories: &[PathBuf]) -> Vec<String> {
     let mut list = process::Command::new("ls");
     list.arg("--")
@@ -255,7 +255,7 @@ fn listed(directories: &[PathBuf]) -> Vec<String> {
     std::thread::spawn(move || {
         let mut text = Vec::new();
         let is_whole = out.as_mut().is_some_and(|out| out.read_to_end(&mut text).is_ok());
-        // Nobody is left to be told where it took too long.
+        // After [`PATIENCE`] nobody receives it.
         let _ = told.send(if is_whole { text } else { Vec::new() });
     });
     let Ok(text) = names.recv_timeout(PATIENCE) else {
