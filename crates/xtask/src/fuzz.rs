@@ -165,9 +165,16 @@ fn seed(target: &str, corpus: &Path) -> Result<()> {
     let seeds: Vec<Vec<u8>> = match target {
         "run" => runs(&fs::read(root.join("crates/record/testdata/full-run.json"))?)?,
         "experiment" => {
-            let files = fs::read_dir(root.join("experiments"))?;
-            let texts = files.map(|file| Ok(fs::read(file?.path())?));
-            texts.collect::<Result<_>>()?
+            let mut texts = Vec::new();
+            for directory in ["experiments", "experiments/peers"] {
+                for entry in fs::read_dir(root.join(directory))? {
+                    let path = entry?.path();
+                    if path.is_file() {
+                        texts.push(fs::read(path)?);
+                    }
+                }
+            }
+            texts
         }
         "journal" => journals()?,
         "updates-binary" => vec![

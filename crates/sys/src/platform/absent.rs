@@ -107,7 +107,7 @@ pub fn enable_read_ahead(_file: &File) -> io::Result<Support<()>> {
     Ok(Support::Unavailable("read-ahead is switched per file on macOS only"))
 }
 
-/// Starts fetching a range; only macOS has this call (`F_RDADVISE`), see [`readahead`].
+/// Starts fetching a range; only macOS has this call (`F_RDADVISE`).
 pub fn read_advice(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
     Ok(Support::Unavailable("read advice exists on macOS only"))
 }
@@ -187,7 +187,7 @@ pub fn clone_file(_src: &File, _dst: &File) -> io::Result<Support<()>> {
     Ok(Support::Unavailable("open files are cloned on Linux only"))
 }
 
-/// Makes `dst`, which must not exist, a clone of `src`; only macOS has this call (clonefile(2)), see [`clone_file`].
+/// Makes `dst`, which must not exist, a clone of `src`; only macOS has this call (clonefile(2)).
 pub fn clone_path(_src: &Path, _dst: &Path) -> io::Result<Support<()>> {
     Ok(Support::Unavailable("clonefile exists on macOS only"))
 }
