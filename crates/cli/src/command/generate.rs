@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::{Args, CommandFactory, Subcommand};
 use clap_complete::Shell;
 
-use super::Cli;
+use super::{Cli, manual};
 use crate::output::Output;
 use crate::show::methods_page;
 
@@ -65,12 +65,17 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut command = Cli::command();
     let mut out = Vec::new();
     match &arguments.what {
-        What::Man { directory: None } => clap_mangen::Man::new(command).render(&mut out)?,
-        What::Man {
-            directory: Some(directory),
-        } => {
-            command.build();
-            return man_pages(&command, "seekless", directory);
+        What::Man { directory } => {
+            let pages = manual::pages(command)?;
+            let Some(directory) = directory else {
+                let (_, first) = &pages[0];
+                return Ok(std::io::stdout().lock().write_all(first)?);
+            };
+            std::fs::create_dir_all(directory)
+                .with_context(|| format!("{}: cannot make the directory", directory.display()))?;
+            for (name, page) in pages {
+                Output::prepare(&directory.join(format!("{name}.1")))?.write(&page)?;
+            }
         }
         What::Completions { shell } => match SCRIPTS.iter().find(|(known, _)| known == shell) {
             Some((_, script)) => out.extend(script.bytes()),
@@ -79,21 +84,5 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         What::Methods => out = methods_page().into_bytes(),
     }
     std::io::stdout().lock().write_all(&out)?;
-    Ok(())
-}
-
-fn man_pages(command: &clap::Command, name: &str, directory: &std::path::Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(directory)
-        .with_context(|| format!("{}: making the directory failed", directory.display()))?;
-    let mut page = Vec::new();
-    let titled = command.clone().name(name.to_owned()).bin_name(name.replace('-', " "));
-    clap_mangen::Man::new(titled).render(&mut page)?;
-    Output::prepare(&directory.join(format!("{name}.1")))?.write(&page)?;
-    for inner in command
-        .get_subcommands()
-        .filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")
-    {
-        man_pages(inner, &format!("{name}-{}", inner.get_name()), directory)?;
-    }
     Ok(())
 }

@@ -6,6 +6,7 @@ pub mod cmp;
 mod complete;
 mod generate;
 mod holes;
+mod manual;
 mod methods;
 mod report;
 mod runs;

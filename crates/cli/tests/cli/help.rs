@@ -1,9 +1,10 @@
 //! What the command tells about itself, and what it does when nobody listens any more.
 
+use std::ffi::OsStr;
 use std::process::Stdio;
 
 use super::golden::commands;
-use super::place::{Ended, Place, SMALL_BENCH};
+use super::place::{Ended, Place, SMALL_BENCH, prepared};
 
 #[test]
 fn the_help_of_every_command_has_examples() {
@@ -73,20 +74,66 @@ fn completions_are_generated_for_every_shell() {
 }
 
 #[test]
-fn man_pages_are_generated_for_every_command() {
+fn the_manual_has_a_page_with_all_sections_for_every_command() {
     let place = Place::new();
-    let page = place.run(&["generate", "man"]).succeeded().stdout;
-    assert!(page.contains(".TH seekless 1"), "{page}");
+    let first = place.run(&["generate", "man"]).succeeded().stdout;
     place.run(&["generate", "man", "--folder", "man1"]).succeeded();
+    let pages = std::fs::read_dir(place.path("man1")).unwrap().count();
+    assert_eq!(pages, commands().len(), "there is a page of what is no command");
+    assert_eq!(std::fs::read_to_string(place.path("man1/seekless.1")).unwrap(), first);
     for words in commands() {
         let name = words.iter().fold("seekless".to_owned(), |name, word| name + "-" + word);
         let page = std::fs::read_to_string(place.path(format!("man1/{name}.1"))).unwrap();
-        assert!(
-            page.contains(&format!(".TH {name} 1")) && page.contains("Examples:"),
-            "{name}: {page}"
-        );
+        assert!(page.contains(&format!(".TH {} 1 ", name.to_uppercase())), "{page}");
+        let sections: Vec<&str> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix(".SH "))
+            .map(|heading| heading.trim_matches('"'))
+            .filter(|heading| !["COMMANDS", "TREES", "FILES"].contains(heading))
+            .collect();
+        let usual = [
+            "NAME",
+            "SYNOPSIS",
+            "DESCRIPTION",
+            "OPTIONS",
+            "EXAMPLES",
+            "EXIT STATUS",
+            "ENVIRONMENT",
+            "SEE ALSO",
+        ];
+        assert_eq!(sections, usual, "{name}");
+        // The first example of the help, without what it does.
+        let help = place.run(&[&words[..], &["--help".to_owned()]].concat()).stdout;
+        let example = help.split("Examples:\n").nth(1).unwrap().lines().next().unwrap();
+        let example = example
+            .split(" # ")
+            .next()
+            .unwrap()
+            .trim()
+            .replace('-', "\\-")
+            .replace('\'', "\\*(Aq");
+        assert!(page.contains(&format!("\\fB{example}\\fR")), "{name}: {example}");
     }
-    assert!(!place.path("man1/seekless-trial.1").exists());
+}
+
+#[test]
+fn the_manual_fits_80_columns_without_a_warning() {
+    let place = Place::new();
+    place.run(&["generate", "man", "--folder", "."]).succeeded();
+    if !prepared("groff", &["--version"].map(OsStr::new)) {
+        println!("skipped: groff is not installed");
+        return;
+    }
+    for words in commands() {
+        let page = words.iter().fold("seekless".to_owned(), |name, word| name + "-" + word) + ".1";
+        let mut groff = place.command_of("groff");
+        let groff = groff.args(["-ww", "-man", "-Tascii", "-P-cbou", "-rLL=80n", "-rLT=80n", &page]);
+        let ended = Ended::of(groff.spawn().unwrap()).succeeded();
+        assert_eq!(ended.stderr, "", "{page}");
+        for line in ended.stdout.lines() {
+            assert!(line.chars().count() <= 80, "{page}: {line}");
+        }
+    }
 }
 
 #[test]

@@ -84,7 +84,7 @@ pub fn is_understood(words: Vec<OsString>) -> bool {
     parse(words, OsStr::new("")).is_ok()
 }
 
-#[cfg(test)]
+/// The definition of the command with -r.
 pub fn command_of_trees() -> Command {
     tree::Arguments::command()
 }
