@@ -82,7 +82,7 @@ pub use read::Reader;
 pub use seekless_method as method;
 pub use seekless_method::{Choice, Mechanism, Method, Operation, Options, ParseError};
 pub use storage::cache;
-pub use storage::device::{BlockDevice, DeviceKind};
+pub use storage::device::{BlockDevice, DeviceKind, DeviceMount, DeviceUse};
 pub use storage::direct::direct_alignment;
 pub use storage::facts::StorageFacts;
 pub use transfer::{Destination, Progress, Transfer, Visits};

@@ -161,6 +161,8 @@ pub struct FileSystem {
     /// Two files with one `st_dev` and `st_ino` are one file, as [`inodes_identify`](crate::inodes_identify) tells of an open
     /// one.
     pub inodes_identify: bool,
+    /// It shows the kernel's state as files and stores nothing, as `/proc` does.
+    pub is_pseudo: bool,
 }
 
 impl FileSystem {

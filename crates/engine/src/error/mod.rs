@@ -80,6 +80,14 @@ pub enum Error {
         /// What it is, as in `a directory`.
         kind: &'static str,
     },
+    /// A file system that shows the kernel's state as files, as `/proc` does.
+    #[error("{}: not a storage file system ({file_system})", path.display())]
+    NotStorage {
+        /// The path.
+        path: PathBuf,
+        /// The file system's name.
+        file_system: String,
+    },
     /// The method is of another operation than the one asked for.
     #[error("`{method}` does not {wanted}")]
     WrongOperation {

@@ -9,6 +9,10 @@ use std::path::{Path, PathBuf};
 use super::mount::{Mount, Mounts};
 use crate::files::number_text;
 
+mod uses;
+
+pub use uses::{DeviceMount, DeviceUse};
+
 /// A block device, with what it claims of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockDevice {

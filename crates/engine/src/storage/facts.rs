@@ -56,11 +56,17 @@ impl StorageFacts {
     /// The facts of the storage behind a path. The path is not opened.
     ///
     /// # Errors
-    /// The system's, where the path cannot be looked at.
+    /// The system's, where the path cannot be looked at; [`Error::NotStorage`] for `/proc`, `/sys` and the like.
     pub fn of(path: &Path) -> Result<Self> {
         let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
         let system =
             sys::file_system(path).map_err(|error| Error::system(path, "looking at its file system", error))?;
+        if system.is_pseudo {
+            return Err(Error::NotStorage {
+                path: path.to_owned(),
+                file_system: system.type_name,
+            });
+        }
         let mounts = Mounts::of_this_process();
         let place = fs::canonicalize(path).ok();
         let mount = place.and_then(|place| mounts.holding(&place, metadata.dev()));

@@ -37,6 +37,11 @@ impl Mounts {
         Self(mountinfo.split(|&byte| byte == b'\n').filter_map(parse_line).collect())
     }
 
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Mount> {
+        self.0.iter()
+    }
+
     /// The mount that a path without links lies in: the one with the longest mount point, the last of equals. Where
     /// several hold the path, one whose device is the path's own goes first: others may be hidden below it.
     pub fn holding(&self, path: &Path, device_number: u64) -> Option<&Mount> {

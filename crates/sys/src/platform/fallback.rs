@@ -40,5 +40,6 @@ fn described(space: &rustix::fs::StatVfs) -> FileSystem {
         read_only: space.f_flag.contains(StatVfsMountFlags::RDONLY),
         is_network: false,
         inodes_identify: false,
+        is_pseudo: false,
     }
 }

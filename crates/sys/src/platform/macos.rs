@@ -182,6 +182,7 @@ fn described(stat: &rustix::fs::StatFs) -> FileSystem {
         read_only: stat.f_flags & libc::MNT_RDONLY.cast_unsigned() != 0,
         is_network: stat.f_flags & libc::MNT_LOCAL.cast_unsigned() == 0,
         inodes_identify: is_known_to_identify(&name),
+        is_pseudo: name.starts_with(b"devfs\0"),
     }
 }
 

@@ -216,6 +216,54 @@ fn a_number_that_no_device_has_is_answered_by_the_mount_s_source_or_not_at_all()
     );
 }
 
+/// What lies on a device as a text: names, mounted file systems, and what is above in brackets.
+fn uses(found: &DeviceUse) -> String {
+    let mounts = found.mounts.iter().map(|mount| {
+        let point = mount.point.as_deref().unwrap_or(Path::new("-"));
+        format!("{}:{}", mount.file_system, point.display())
+    });
+    let above: Vec<String> = found.above.iter().map(uses).collect();
+    let above = (!above.is_empty()).then(|| format!("[{}]", above.join(", ")));
+    let words = [found.device.name.clone()].into_iter().chain(mounts).chain(above);
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn on_a_disk_lie_its_partitions_with_their_mounts_and_what_is_made_of_them() {
+    let tree = Tree::new();
+    tree.device(0x800, "pci/block/sda", &[("dev", "8:0")]);
+    tree.device(0x801, "pci/block/sda/sda1", &[("partition", "1"), ("dev", "8:1")]);
+    let second = tree.device(0x802, "pci/block/sda/sda2", &[("partition", "2"), ("dev", "8:2")]);
+    let volume = tree.device(
+        0xfd00,
+        "virtual/block/dm-0",
+        &[("dm/name", "vg-root"), ("dev", "253:0")],
+    );
+    Tree::member(&volume, &second);
+    fs::create_dir(second.join("holders")).unwrap();
+    symlink(&volume, second.join("holders/dm-0")).unwrap();
+    let mounts = Mounts::parse(
+        b"22 1 8:1 / /boot rw - vfat /dev/sda1 rw\n23 1 253:0 / / rw - xfs /dev/mapper/vg-root rw\n\
+        24 1 253:0 /x /srv rw - xfs /dev/mapper/vg-root rw\n25 1 8:32 / /other rw - ext4 /dev/sdc rw\n",
+    );
+    let devices = Devices::new(tree.all.path(), &mounts);
+    let found = devices.uses(0x800, "").unwrap();
+    assert_eq!(uses(&found), "sda [sda1 vfat:/boot, sda2 [dm-0 xfs:/ xfs:/srv]]");
+    assert_eq!(uses(&devices.uses(0x801, "").unwrap()), "sda1 vfat:/boot");
+    assert_eq!(devices.uses(0x900, ""), None);
+}
+
+#[test]
+fn swap_space_and_file_systems_with_numbers_of_their_own_are_found_by_their_source() {
+    let tree = Tree::new();
+    // Any device will do: the null device is everywhere.
+    let null = fs::metadata("/dev/null").unwrap().rdev();
+    tree.device(null, "virtual/block/vdx", &[("dev", &number_text(null))]);
+    let mounts = Mounts::parse(b"22 1 0:38 / /data rw - btrfs /dev/null rw\n");
+    let found = Devices::new(tree.all.path(), &mounts).uses(null, "Filename Type Size\n/dev/null partition 8\n");
+    assert_eq!(uses(&found.unwrap()), "vdx btrfs:/data swap:-");
+}
+
 #[test]
 fn the_scheduler_in_brackets_is_the_one_in_use() {
     assert_eq!(in_brackets("none [mq-deadline] kyber"), "mq-deadline");

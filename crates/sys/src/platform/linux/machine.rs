@@ -29,6 +29,8 @@ enum Kind {
     Layer,
     /// Other machines write to its files, too, and its numbers are a server's word.
     Network,
+    /// Shows the kernel's state as files, and stores nothing.
+    Pseudo,
 }
 
 /// Names and kinds by `f_type` (statfs(2), linux/magic.h).
@@ -69,6 +71,27 @@ const FILE_SYSTEMS: &[(u64, &str, Kind)] = &[
     (0x7461_636f, "ocfs2", Kind::Network),
     (0x0bd0_0bd0, "lustre", Kind::Network),
     (0x4750_4653, "gpfs", Kind::Network),
+    (0x9fa0, "proc", Kind::Pseudo),
+    (0x6265_6572, "sysfs", Kind::Pseudo),
+    (0x27_e0eb, "cgroup", Kind::Pseudo),
+    (0x6367_7270, "cgroup2", Kind::Pseudo),
+    (0x6462_6720, "debugfs", Kind::Pseudo),
+    (0x7472_6163, "tracefs", Kind::Pseudo),
+    (0x7363_6673, "securityfs", Kind::Pseudo),
+    (0xf97c_ff8c, "selinuxfs", Kind::Pseudo),
+    (0x4341_5d53, "smackfs", Kind::Pseudo),
+    (0x6265_6570, "configfs", Kind::Pseudo),
+    (0x6165_676c, "pstore", Kind::Pseudo),
+    (0xde5e_81e4, "efivarfs", Kind::Pseudo),
+    (0xcafe_4a11, "bpf", Kind::Pseudo),
+    (0x1cd1, "devpts", Kind::Pseudo),
+    (0x1980_0202, "mqueue", Kind::Pseudo),
+    (0x9584_58f6, "hugetlbfs", Kind::Pseudo), // memory in huge pages, without write(2)
+    (0x4249_4e4d, "binfmt_misc", Kind::Pseudo),
+    (0x6573_5543, "fusectl", Kind::Pseudo),
+    (0x6e73_6673, "nsfs", Kind::Pseudo),
+    (0x0765_5821, "resctrl", Kind::Pseudo),
+    (0xabba_1974, "xenfs", Kind::Pseudo),
 ];
 
 /// The file system behind `path`: statfs(2) and statvfs(3).
@@ -98,6 +121,7 @@ fn described(stat: &rustix::fs::StatFs, space: &rustix::fs::StatVfs) -> FileSyst
         read_only: space.f_flag.contains(StatVfsMountFlags::RDONLY),
         is_network: known.is_some_and(|(_, kind)| kind == Kind::Network),
         inodes_identify: inodes_identify_on(magic),
+        is_pseudo: known.is_some_and(|(_, kind)| kind == Kind::Pseudo),
     }
 }
 
