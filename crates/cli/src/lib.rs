@@ -25,9 +25,7 @@ pub use show::{Page, Width, show_comparison, show_rankings, show_run};
 
 use command::{Cli, Failure};
 
-/// What was asked for is done but for a part.
-const EXIT_PARTLY: u8 = 1;
-/// Bad input, or nothing could be done.
+/// Bad input, or something could not be done. 1 is for comparisons: the files differ.
 const EXIT_ERROR: u8 = 2;
 
 /// The commands and options that clap parses: what help, man pages and completions are made of.
@@ -70,14 +68,12 @@ pub fn run() -> ExitCode {
         Ok(code) => code,
         Err(Failure::Stopped(signal)) => ExitCode::from(128 + signal),
         // Whoever read our output has seen enough.
-        Err(Failure::Error(error)) if is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(Failure::Error(error)) => {
-            complain(&error);
-            ExitCode::from(EXIT_ERROR)
+        Err(Failure::Errors(errors)) if matches!(errors.as_slice(), [error] if is_closed_pipe(error)) => {
+            ExitCode::SUCCESS
         }
-        Err(Failure::Partly(errors)) => {
+        Err(Failure::Errors(errors)) => {
             errors.iter().for_each(complain);
-            ExitCode::from(EXIT_PARTLY)
+            ExitCode::from(EXIT_ERROR)
         }
     }
 }

@@ -17,6 +17,7 @@ use seekless_tools::cache::{self, FileState, Total, Watch};
 use seekless_tools::walk::Selection;
 use serde_json::json;
 
+use super::values::JsonOptions;
 use super::{Failure, raise_open_files, unless_stopped};
 use crate::show::{
     Format, Lines, PLAIN, Page, Width, files, json_line, other_file_systems, progress_bar, tell_scan, visible_path,
@@ -49,7 +50,7 @@ enum Action {
 Examples:
   seekless cache show big.iso *.log     # a line for each
   seekless cache show .                 # all that is in this directory, a total
-  seekless cache show --all --json . | jq 'select(.resident_bytes > 0)'")]
+  seekless cache show --all --jsonl . | jq 'select(.resident_bytes > 0)'")]
     Show {
         /// Files and directories
         #[arg(value_name = "PATH", required = true)]
@@ -112,9 +113,8 @@ struct Common {
     /// Enter directories of other file systems, too
     #[arg(long)]
     all_file_systems: bool,
-    /// As JSON: an object on each line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonOptions,
     /// Hide progress
     #[arg(long, short)]
     quiet: bool,
@@ -129,7 +129,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Action::Show { paths, common } => Job::new(paths, common)?.show(),
         Action::Drop {
             system: true, common, ..
-        } => drop_system(common.json),
+        } => drop_system(common.json.form().is_some()),
         Action::Drop { paths, common, .. } => Job::new(paths, common)?.drop(),
         Action::Warm { paths, force, common } => Job::new(paths, common)?.warm(*force),
     }
@@ -146,7 +146,7 @@ struct Job<'a> {
 
 impl<'a> Job<'a> {
     fn new(paths: &'a [PathBuf], common: &'a Common) -> anyhow::Result<Self> {
-        let selection = Selection::new(paths, common.all_file_systems)?;
+        let selection = Selection::new(paths, common.all_file_systems);
         let (stop, caught) = stopping(Stop::stop)?;
         Ok(Self {
             paths,
@@ -232,7 +232,7 @@ impl<'a> Job<'a> {
     ) -> std::io::Result<Total> {
         let started = Instant::now();
         let format = Format {
-            json: self.common.json,
+            json: self.common.json.form(),
             all: self.common.all,
             top: self.common.top as usize,
         };
@@ -242,9 +242,11 @@ impl<'a> Job<'a> {
         let totals = work(&mut lines);
         bar.finish_and_clear();
         let sum = sum_of(&totals);
-        let mut page = lines.finish(&totals, &sum)?;
-        if !self.common.json {
-            if let Some(sentence) = words(&sum) {
+        let is_stopped = self.caught.signal().is_some();
+        let mut page = lines.finish(&totals, &sum, is_stopped)?;
+        if format.json.is_none() {
+            let is_any = sum.files > 0 || sum.failed == 0;
+            if let Some(sentence) = words(&sum).filter(|_| is_any) {
                 page.say(PLAIN, &sentence)?;
             }
             page.left_out(&[
@@ -306,7 +308,7 @@ impl<'a> Job<'a> {
     fn end(&self, is_all_done: bool) -> Result<(), Failure> {
         unless_stopped(&self.caught)?;
         // What is not done was told as it came.
-        is_all_done.then_some(()).ok_or(Failure::Partly(Vec::new()))
+        is_all_done.then_some(()).ok_or(Failure::Errors(Vec::new()))
     }
 
     /// A bar where no lines are told meanwhile.

@@ -12,12 +12,13 @@ use seekless::method::parse_size;
 use seekless::plan::{SCAN, Scan};
 use seekless_results::bytes;
 use seekless_tools::Stop;
-use seekless_tools::holes::{self, Dig};
+use seekless_tools::holes::{self, Dig, Dug, Filled, Shown};
 use seekless_tools::walk::{FileAt, Selection};
 use signal_hook::consts::SIGIO;
 
-use super::{Failure, raise_open_files, unless_failed, unless_stopped, unwritten};
-use crate::show::{HoleLines, Page, Picture, Width, tell_scan, visible_path};
+use super::values::JsonOptions;
+use super::{Failure, raise_open_files, unless_stopped, unwritten};
+use crate::show::{HoleLines, Page, Picture, Sum, Width, show_punched, tell_scan, visible_path};
 use crate::signals::{stopping, survive};
 
 /// Shows holes of files, makes them where zeros are, punches and fills them.
@@ -64,7 +65,7 @@ Examples:
   seekless holes show disk.img                # a line and a picture
   seekless holes show --scan -r /srv/images   # how much digging would find
   seekless holes show --map disk.img          # each stretch
-  seekless holes show --json *.img | jq 'select(.kind == \"file\").hole_bytes'")]
+  seekless holes show --json *.img | jq '.results[].hole_bytes'")]
 struct Show {
     #[command(flatten)]
     which: Which,
@@ -140,9 +141,8 @@ struct Which {
     /// Enter directories of other file systems, too
     #[arg(long, requires = "recursive")]
     all_file_systems: bool,
-    /// As JSON: an object on each line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonOptions,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -155,7 +155,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 let shown = holes::show(file, show.scan, stop, &mut |stretch| picture.add(stretch))?;
                 Ok((shown, picture))
             };
-            each(&show.which, None, show.explain, work, |lines, (shown, picture)| {
+            let sum = Sum::Shown(Shown::none(show.scan));
+            each(&show.which, sum, None, show.explain, work, |lines, (shown, picture)| {
                 lines.shown(&shown, picture)
             })
         }
@@ -167,16 +168,22 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             };
             let done = (!dig.dry_run).then_some("dug");
             let work = |file: &FileAt, stop: &Stop| holes::dig(file, how, stop);
-            each(&dig.which, done, dig.explain, work, |lines, dug| lines.dug(&dug, how))
+            let sum = Sum::Dug(Dug::default(), how);
+            each(&dig.which, sum, done, dig.explain, work, |lines, dug| {
+                lines.dug(&dug, how)
+            })
         }
         Action::Fill(fill) => {
             let work = |file: &FileAt, _: &Stop| holes::fill(file);
-            each(fill, Some("filled"), false, work, |lines, filled| lines.filled(&filled))
+            let sum = Sum::Filled(Filled::default());
+            each(fill, sum, Some("filled"), false, work, |lines, filled| {
+                lines.filled(&filled)
+            })
         }
         Action::Punch(punch) => {
             expect_wishes()?;
             let punched = holes::punch(&FileAt::named(&punch.file), punch.offset, punch.length)?;
-            let told = HoleLines::new(Page::stdout(), punch.json).punched(&punched);
+            let told = show_punched(&mut Page::stdout(), &punched, punch.json);
             let done = format!("{}: the hole is punched", visible_path(&punch.file));
             Ok(told.with_context(|| unwritten(Some(&done)))?)
         }
@@ -191,74 +198,58 @@ fn expect_wishes() -> anyhow::Result<()> {
 /// Works on each of the files; `done` is the word for what has become of a file behind it, where it is changed.
 fn each<T: Send>(
     which: &Which,
+    sum: Sum,
     done: Option<&str>,
     explain: bool,
     work: impl Fn(&FileAt, &Stop) -> holes::Result<T> + Sync,
     tell: impl Fn(&mut HoleLines<'_>, T) -> std::io::Result<()>,
 ) -> Result<(), Failure> {
-    let selection = Selection::new(&which.paths, which.all_file_systems)?;
-    if let Some(directory) = which.paths.iter().find(|path| !which.recursive && path.is_dir()) {
-        let shown = visible_path(directory);
-        return Err(anyhow!("{shown}: is a directory; say -r to take all files in it").into());
-    }
     expect_wishes()?;
     let (stop, caught) = stopping(Stop::stop)?;
     let started = Instant::now();
     let out = BufWriter::new(anstream::stdout().lock());
-    let mut lines = HoleLines::new(Page::new(out, Width::of_stdout()), which.json);
-    let mut errors = Vec::new();
-    let mut unlisted = Vec::new();
+    let mut lines = HoleLines::new(Page::new(out, Width::of_stdout()), which.json.form(), sum);
+    let (refused, taken): (Vec<_>, Vec<_>) = (which.paths.iter()).partition(|path| !which.recursive && path.is_dir());
+    for path in refused {
+        let error = anyhow!("{}: is a directory; use -r for the files in it", path.display());
+        lines.failed(path, &error).context(unwritten(None))?;
+    }
+    let selection = Selection::new(taken, which.all_file_systems);
     let mut untold = None;
-    let each = |path: &Path, worked: holes::Result<T>| match worked.map(|it| tell(&mut lines, it)) {
-        Ok(Ok(())) => ControlFlow::Continue(()),
-        Ok(Err(error)) => {
-            let behind = if which.recursive {
-                ", and files behind it may be"
-            } else {
-                ""
-            };
-            let done = done.map(|done| format!("{}: is {done}{behind}", visible_path(path)));
-            untold = Some(anyhow!(error).context(unwritten(done.as_deref())));
-            ControlFlow::Break(())
-        }
-        Err(error) => {
-            errors.push(error.into());
-            ControlFlow::Continue(())
-        }
+    let each = |path: &Path, worked: Result<holes::Result<T>, String>| {
+        let written = match worked {
+            Ok(Ok(it)) => tell(&mut lines, it),
+            Ok(Err(error)) => lines.failed(path, &error.into()),
+            Err(reason) => lines.failed(path, &anyhow!("{}: {reason}", path.display())),
+        };
+        let Err(error) = written else {
+            return ControlFlow::Continue(());
+        };
+        let behind = if which.recursive {
+            ", and files behind it may be"
+        } else {
+            ""
+        };
+        let done = done.map(|done| format!("{}: is {done}{behind}", visible_path(path)));
+        untold = Some(anyhow!(error).context(unwritten(done.as_deref())));
+        ControlFlow::Break(())
     };
-    let left = holes::each_file(
-        &selection,
-        &stop,
-        |file| work(file, &stop),
-        each,
-        &mut |path, reason| {
-            unlisted.push(anyhow!("{}: {reason}", visible_path(&path)));
-        },
-    );
-    errors.append(&mut unlisted);
+    let left = holes::each_file(&selection, &stop, |file| work(file, &stop), each);
     if untold.is_none() {
         let done = done.map(|done| format!("what could be is {done}"));
-        untold = lines.finish(&left).context(unwritten(done.as_deref())).err();
+        let finished = lines.finish(&left, caught.signal().is_some());
+        untold = finished.context(unwritten(done.as_deref())).err();
     }
     if explain {
         let [files, bytes] = lines.scanned();
         tell_how(&which.paths[0], files, bytes, started);
     }
     if let Some(untold) = untold {
-        if errors.is_empty() {
-            return Err(untold.into());
-        }
-        // Whoever read our output has seen enough.
-        if !crate::is_closed_pipe(&untold) {
-            errors.push(untold);
-        }
+        return Err(untold.into());
     }
     unless_stopped(&caught)?;
-    // Nothing was done: the one file there was could not be.
-    if errors.len() == 1 && which.paths.len() == 1 && !which.recursive {
-        return Err(errors.remove(0).into());
-    }
-    unless_failed(errors)
+    // They were told as they came.
+    lines.is_all_done().then_some(()).ok_or(Failure::Errors(Vec::new()))
 }
 
 /// How files were scanned for zeros.

@@ -82,15 +82,13 @@ enum Command {
 pub enum Failure {
     /// A signal stopped it; what was done until then is kept.
     Stopped(u8),
-    /// It could not do what it was asked to.
-    Error(anyhow::Error),
-    /// The most was done, and these failed.
-    Partly(Vec<anyhow::Error>),
+    /// It could not do all that it was asked to; none of these where they were told as they came.
+    Errors(Vec<anyhow::Error>),
 }
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self::Error(error.into())
+        Self::Errors(vec![error.into()])
     }
 }
 
@@ -111,7 +109,7 @@ fn unless_stopped(caught: &Caught) -> Result<(), Failure> {
 
 /// Fails with what failed, if anything did.
 fn unless_failed(failed: Vec<anyhow::Error>) -> Result<(), Failure> {
-    failed.is_empty().then_some(()).ok_or(Failure::Partly(failed))
+    failed.is_empty().then_some(()).ok_or(Failure::Errors(failed))
 }
 
 /// What failed where the output could not be written, and what was done all the same.

@@ -66,8 +66,7 @@ pub fn sit(
         let _ = writeln!(anstream::stdout(), "\n--- sitting {sitting} of {count}, {}", local(now));
         let errors = match measure(&stop, &caught) {
             Err(Failure::Stopped(signal)) => return Err(Failure::Stopped(signal)),
-            Err(Failure::Error(error)) => vec![error],
-            Err(Failure::Partly(errors)) => errors,
+            Err(Failure::Errors(errors)) => errors,
             Ok(()) => Vec::new(),
         };
         for error in errors {

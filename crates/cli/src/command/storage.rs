@@ -1,15 +1,17 @@
 //! `seekless storage`: what lies behind a path, and what works there.
 
 use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use seekless::{Feature, StorageFacts, direct_alignment, features};
+use seekless::{DeviceUse, Feature, StorageFacts, direct_alignment, features};
 use seekless_results::visible;
 
+use super::Failure;
 use crate::read_ahead;
-use crate::show::{Described, Page, json_text, show_storage, storage_json, visible_path};
+use crate::show::{Described, Found, Page, json_text, reason_behind, show_storage, storage_json};
 use crate::test_directory::TestDirectory;
 
 /// Shows what lies behind files and directories, down to the disks, and which features work there.
@@ -31,33 +33,49 @@ pub struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    // All of them, before anything is tried on the first.
-    for path in &arguments.paths {
-        check(path)?;
-    }
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     read_ahead::put_back(&arguments.paths);
     let test_directory = TestDirectory::new()?;
-    let described = arguments.paths.iter().map(|path| describe(path, &test_directory));
-    let described = described.collect::<anyhow::Result<Vec<_>>>()?;
+    let mut failed = false;
+    let mut look = |path: &PathBuf| {
+        let found = found(path, &test_directory).unwrap_or_else(|error| {
+            failed = true;
+            crate::complain(&error);
+            Found::Failed(reason_behind(path, &error))
+        });
+        (path.clone(), found)
+    };
+    let all: Vec<(PathBuf, Found)> = arguments.paths.iter().map(&mut look).collect();
     test_directory.remove();
     let mut page = Page::stdout();
     if arguments.json {
-        write!(page, "{}", json_text(&storage_json(&described))?)?;
+        write!(page, "{}", json_text(&storage_json(&all))?)?;
     } else {
-        show_storage(&mut page, &described)?;
+        show_storage(&mut page, &all)?;
     }
-    Ok(())
+    // They were told as they came.
+    if failed {
+        Err(Failure::Errors(Vec::new()))
+    } else {
+        Ok(())
+    }
 }
 
-fn check(path: &Path) -> anyhow::Result<()> {
+/// What a path leads to; the error begins with the path.
+fn found(path: &Path, test_directory: &TestDirectory) -> anyhow::Result<Found> {
     let metadata = std::fs::metadata(path);
-    let metadata = metadata.with_context(|| format!("{}: looking at it failed", visible_path(path)))?;
-    if !metadata.is_file() && !metadata.is_dir() {
-        let path = visible_path(path);
-        bail!("{path}: is neither a file nor a directory; name one that lies on the storage");
+    let kind = metadata
+        .with_context(|| format!("{}: cannot stat", path.display()))?
+        .file_type();
+    if kind.is_block_device() {
+        let device = DeviceUse::of(path)?;
+        let device = device.with_context(|| format!("{}: this system does not describe the device", path.display()))?;
+        return Ok(Found::Device(Box::new(device)));
     }
-    Ok(())
+    if !kind.is_file() && !kind.is_dir() {
+        bail!("{}: name a file, a directory or a block device", path.display());
+    }
+    Ok(Found::Storage(Box::new(describe(path, test_directory)?)))
 }
 
 /// More file systems on top of each other than anybody mounts.
@@ -77,7 +95,6 @@ fn describe(path: &Path, test_directory: &TestDirectory) -> anyhow::Result<Descr
         Err(error) => (Err(visible(&format!("{error:#}")).into_owned()), None),
     };
     Ok(Described {
-        path: path.to_owned(),
         alignment: direct_alignment(path).or(alignment),
         facts,
         behind,

@@ -1,7 +1,32 @@
-//! Values of options: one of a few words, or a size.
+//! Values of options: one of a few words, or a size; and options that several commands have.
 
+use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use seekless::method::parse_size;
+
+use crate::show::JsonForm;
+
+/// JSON of a command that may find any number of things.
+#[derive(Debug, Args)]
+pub struct JsonOptions {
+    /// Print one JSON document: `results`, a list of objects, and `summary`
+    #[arg(long)]
+    json: bool,
+    /// Print JSON lines: each object as soon as it is known, and the summary last
+    #[arg(long, conflicts_with = "json")]
+    jsonl: bool,
+}
+
+impl JsonOptions {
+    /// The form, where JSON is wanted.
+    pub fn form(&self) -> Option<JsonForm> {
+        match (self.json, self.jsonl) {
+            (true, _) => Some(JsonForm::Document),
+            (_, true) => Some(JsonForm::Lines),
+            _ => None,
+        }
+    }
+}
 
 /// A word, what the help says of it, and what it stands for.
 pub type Word<T> = (&'static str, &'static str, T);

@@ -13,16 +13,17 @@ use seekless_results::{bytes, visible};
 use seekless_tools::cache::{FileState, Total, Watch};
 use serde_json::{Value, json};
 
+use super::objects::{JsonForm, Objects};
 use super::page::Page;
 use super::units::{bar, files};
-use super::visible::{json_line, object, visible_path};
+use super::visible::{object, visible_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// What is shown of the files.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// A line of JSON for each, instead of columns.
-    pub json: bool,
+    /// Objects for programs, instead of columns.
+    pub json: Option<JsonForm>,
     /// Files found in directories, too.
     pub all: bool,
     /// So many files at the end, those of which most is resident.
@@ -41,6 +42,7 @@ const FILES_PER_LOOK: u64 = 64;
 pub struct Lines<'a> {
     page: Page<'a>,
     format: Format,
+    objects: Option<Objects>,
     progress: &'a ProgressBar,
     expected_files: Option<u64>,
     /// By what is resident, and of equals by their order.
@@ -83,13 +85,10 @@ impl Watch for Lines<'_> {
                 let _ = writeln!(anstream::stderr(), "seekless: {sentence}");
             });
         }
-        let written = if self.format.json {
-            let failed = object("failed", json!({"reason": reason}), Some(path));
-            writeln!(self.page, "{}", json_line(&failed))
-        } else if self.errors <= MOST_ERRORS {
-            self.write_line(None, &visible_path(path))
-        } else {
-            Ok(())
+        let written = match &mut self.objects {
+            Some(objects) => objects.write(&mut self.page, &object("failed", json!({"reason": reason}), Some(path))),
+            None if self.errors <= MOST_ERRORS && path.is_file() => self.write_line(None, &visible_path(path)),
+            None => Ok(()),
         };
         let _ = self.went(written);
     }
@@ -101,6 +100,7 @@ impl<'a> Lines<'a> {
         Self {
             page,
             format,
+            objects: format.json.map(Objects::new),
             progress,
             expected_files,
             top: BTreeMap::new(),
@@ -111,8 +111,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Writes what is left: the files of which most is resident, and the totals. Gives the page for what follows.
-    pub fn finish(mut self, totals: &[Total], sum: &Total) -> std::io::Result<Page<'a>> {
+    /// Writes what is left: the files with the most resident bytes, and the totals. Gives the page for what follows.
+    pub fn finish(mut self, totals: &[Total], sum: &Total, is_stopped: bool) -> std::io::Result<Page<'a>> {
         if let Some(error) = self.broken.take() {
             return Err(error);
         }
@@ -122,17 +122,20 @@ impl<'a> Lines<'a> {
         for file in std::mem::take(&mut self.top).values() {
             self.write_file(file)?;
         }
-        if self.format.json {
+        if let Some(objects) = &mut self.objects {
             for total in totals {
-                writeln!(self.page, "{}", json_line(&object("total", total, Some(&total.path))))?;
+                objects.write(&mut self.page, &object("total", total, Some(&total.path)))?;
             }
-            writeln!(self.page, "{}", json_line(&object("total", sum, None)))?;
+            let mut summary = object("total", sum, None);
+            summary["stopped"] = is_stopped.into();
+            objects.finish(&mut self.page, &summary)?;
         } else {
             for total in totals.iter().filter(|total| total.is_directory) {
                 let name = format!("{} ({})", visible_path(&total.path), files(total.files));
                 self.write_line(Some((total.resident_bytes, total.cacheable_bytes)), &name)?;
             }
-            if totals.len() > 1 {
+            let is_told = |total: &&Total| total.files > 0 || total.is_directory;
+            if totals.iter().filter(is_told).count() > 1 {
                 let name = format!("{BOLD}together ({}){BOLD:#}", files(sum.files));
                 self.write_line(Some((sum.resident_bytes, sum.cacheable_bytes)), &name)?;
             }
@@ -152,8 +155,8 @@ impl<'a> Lines<'a> {
     }
 
     fn write_file(&mut self, file: &FileState) -> std::io::Result<()> {
-        if self.format.json {
-            return writeln!(self.page, "{}", json_line(&file_json(file)));
+        if let Some(objects) = &mut self.objects {
+            return objects.write(&mut self.page, &file_json(file));
         }
         self.write_line(known(&file.resident), &visible_path(&file.path))
     }
@@ -241,12 +244,12 @@ mod tests {
         for file in files {
             assert!(lines.file(file).is_continue());
         }
-        lines.finish(&[], &Total::default()).unwrap();
+        lines.finish(&[], &Total::default(), false).unwrap();
         String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap()
     }
 
     const TEXT: Format = Format {
-        json: false,
+        json: None,
         all: true,
         top: 0,
     };

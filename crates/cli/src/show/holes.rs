@@ -8,9 +8,10 @@ use seekless_tools::holes::{Dig, Dug, Filled, Kind, Punched, Shown, Stretch};
 use seekless_tools::walk::Left;
 use serde_json::{Value, json};
 
+use super::objects::{JsonForm, Objects};
 use super::page::{Page, Width, other_file_systems};
 use super::units::counted;
-use super::visible::{json_line, object, visible_path};
+use super::visible::{json_line, object, reason_behind, visible_path};
 use super::{BOLD, PLAIN};
 
 /// Columns of the picture at most, and what stands before it.
@@ -20,15 +21,41 @@ const INDENT: usize = 2;
 /// Writes the lines.
 pub struct HoleLines<'a> {
     page: Page<'a>,
-    json: bool,
+    objects: Option<Objects>,
+    sum: Sum,
     files: u64,
+    failed: u64,
     /// Bytes that were looked through for zeros.
     scanned_bytes: u64,
-    /// What all files come to, of the one job that is done.
-    shown: Option<Shown>,
-    changed: Dug,
-    /// What was changed, in words.
-    together: String,
+}
+
+/// What all files of a job come to.
+pub enum Sum {
+    /// Of showing.
+    Shown(Shown),
+    /// Of digging.
+    Dug(Dug, Dig),
+    /// Of filling.
+    Filled(Filled),
+}
+
+impl Sum {
+    fn words(&self) -> String {
+        match self {
+            Self::Shown(shown) => shown_words(shown),
+            Self::Dug(dug, how) => dug_words(dug, *how),
+            Self::Filled(filled) => filled_words(filled),
+        }
+    }
+
+    /// An object with the figures.
+    fn json(&self) -> Value {
+        match self {
+            Self::Shown(shown) => json!(shown),
+            Self::Dug(dug, _) => json!(dug),
+            Self::Filled(filled) => json!(filled),
+        }
+    }
 }
 
 /// What of a file's stretches is kept while they are told.
@@ -100,16 +127,15 @@ impl Picture {
 }
 
 impl<'a> HoleLines<'a> {
-    /// Writes to a page.
-    pub fn new(page: Page<'a>, json: bool) -> Self {
+    /// Writes to a page; `sum` is that of no files yet.
+    pub fn new(page: Page<'a>, json: Option<JsonForm>, sum: Sum) -> Self {
         Self {
             page,
-            json,
+            objects: json.map(Objects::new),
+            sum,
             files: 0,
+            failed: 0,
             scanned_bytes: 0,
-            shown: None,
-            changed: Dug::default(),
-            together: String::new(),
         }
     }
 
@@ -117,14 +143,13 @@ impl<'a> HoleLines<'a> {
     pub fn shown(&mut self, shown: &Shown, picture: Picture) -> io::Result<()> {
         self.files += 1;
         self.scanned_bytes += shown.data_bytes;
-        match &mut self.shown {
-            Some(sum) => sum.add(shown),
-            None => self.shown = Some(shown.clone()),
+        if let Sum::Shown(sum) = &mut self.sum {
+            sum.add(shown);
         }
-        if self.json {
+        if let Some(objects) = &mut self.objects {
             let mut object = object("file", shown, Some(&shown.path));
             object["stretches"] = json!(picture.map.map(|map| map.iter().map(stretch_json).collect::<Vec<_>>()));
-            return writeln!(self.page, "{}", json_line(&object));
+            return objects.write(&mut self.page, &object);
         }
         writeln!(self.page, "{BOLD}{}{BOLD:#}", visible_path(&shown.path))?;
         self.page.labelled(PLAIN, "", INDENT, &shown_words(shown))?;
@@ -145,48 +170,46 @@ impl<'a> HoleLines<'a> {
 
     /// What was dug in a file.
     pub fn dug(&mut self, dug: &Dug, how: Dig) -> io::Result<()> {
+        self.scanned_bytes += dug.allocated_before_bytes.min(dug.bytes);
+        if let Sum::Dug(sum, _) = &mut self.sum {
+            sum.add(dug);
+        }
         let mut object = object("dug", dug, Some(&dug.path));
         object["is_dry_run"] = how.dry_run.into();
-        self.scanned_bytes += dug.allocated_before_bytes.min(dug.bytes);
-        self.changed(dug, &object, |dug| dug_words(dug, how))
+        self.line(&dug.path, &object, &dug_words(dug, how))
     }
 
     /// What was filled.
     pub fn filled(&mut self, filled: &Filled) -> io::Result<()> {
-        let figures = Dug {
-            path: filled.path.clone(),
-            allocated_before_bytes: filled.allocated_before_bytes,
-            allocated_bytes: filled.allocated_bytes,
-            ..Dug::default()
+        if let Sum::Filled(sum) = &mut self.sum {
+            sum.add(filled);
+        }
+        let object = object("filled", filled, Some(&filled.path));
+        self.line(&filled.path, &object, &filled_words(filled))
+    }
+
+    /// What could not be done with a path, on standard error, too. The error begins with the path.
+    pub fn failed(&mut self, path: &Path, error: &anyhow::Error) -> io::Result<()> {
+        self.failed += 1;
+        crate::complain(error);
+        let Some(objects) = &mut self.objects else {
+            return Ok(());
         };
-        self.changed(&figures, &object("filled", filled, Some(&filled.path)), filled_words)
+        let reason = reason_behind(path, error);
+        objects.write(&mut self.page, &object("failed", json!({"reason": reason}), Some(path)))
     }
 
-    /// What was punched.
-    pub fn punched(&mut self, punched: &Punched) -> io::Result<()> {
-        let freed = freed_words(punched.allocated_before_bytes, punched.allocated_bytes);
-        let length = bytes(punched.length);
-        let words = format!("{length} from byte {} read as zeros now; {freed}", punched.offset);
-        self.line(&punched.path, &object("punched", punched, Some(&punched.path)), &words)
-    }
-
-    /// Writes what became of a file, and adds its figures.
-    fn changed(&mut self, file: &Dug, object: &Value, words: impl Fn(&Dug) -> String) -> io::Result<()> {
-        self.files += 1;
-        self.line(&file.path, object, &words(file))?;
-        self.changed.holes += file.holes;
-        self.changed.zero_bytes += file.zero_bytes;
-        self.changed.allocated_before_bytes += file.allocated_before_bytes;
-        self.changed.allocated_bytes += file.allocated_bytes;
-        self.together = words(&self.changed);
-        Ok(())
+    /// Whether nothing failed.
+    pub fn is_all_done(&self) -> bool {
+        self.failed == 0
     }
 
     fn line(&mut self, path: &Path, object: &Value, words: &str) -> io::Result<()> {
-        if self.json {
-            return writeln!(self.page, "{}", json_line(object));
+        self.files += 1;
+        match &mut self.objects {
+            Some(objects) => objects.write(&mut self.page, object),
+            None => self.page.say(PLAIN, &format!("{}: {words}", visible_path(path))),
         }
-        self.page.say(PLAIN, &format!("{}: {words}", visible_path(path)))
     }
 
     /// The files, and the bytes of them that were looked through for zeros.
@@ -195,11 +218,17 @@ impl<'a> HoleLines<'a> {
     }
 
     /// Writes what several files come to, and what was left out.
-    pub fn finish(&mut self, left: &Left) -> io::Result<()> {
-        if !self.json {
+    pub fn finish(&mut self, left: &Left, is_stopped: bool) -> io::Result<()> {
+        if let Some(objects) = &mut self.objects {
+            let mut summary = self.sum.json();
+            let counts = json!({"kind": "summary", "files": self.files, "failed": self.failed, "stopped": is_stopped});
+            for (name, count) in [counts, json!(left)].iter().filter_map(Value::as_object).flatten() {
+                summary[name] = count.clone();
+            }
+            objects.finish(&mut self.page, &summary)?;
+        } else {
             if self.files > 1 {
-                let together = self.shown.as_ref().map_or_else(|| self.together.clone(), shown_words);
-                let words = format!("{} files: {together}.", self.files);
+                let words = format!("{} files: {}.", self.files, self.sum.words());
                 self.page.labelled(BOLD, "Together", 10, &words)?;
             }
             let special = ["link, device, FIFO or socket", "links, devices, FIFOs and sockets"];
@@ -211,6 +240,20 @@ impl<'a> HoleLines<'a> {
         }
         self.page.flush()
     }
+}
+
+/// Writes what was punched.
+pub fn show_punched(page: &mut Page<'_>, punched: &Punched, json: bool) -> io::Result<()> {
+    if json {
+        return writeln!(page, "{}", json_line(&object("punched", punched, Some(&punched.path))));
+    }
+    let freed = freed_words(punched.allocated_before_bytes, punched.allocated_bytes);
+    let (path, length) = (visible_path(&punched.path), bytes(punched.length));
+    let words = format!(
+        "{path}: {length} from byte {} read as zeros now; {freed}",
+        punched.offset
+    );
+    page.say(PLAIN, &words)
 }
 
 fn shown_words(shown: &Shown) -> String {
@@ -254,7 +297,7 @@ fn freed_words(before: u64, after: u64) -> String {
     format!("{freed} freed, it takes {}", bytes(after))
 }
 
-fn filled_words(filled: &Dug) -> String {
+fn filled_words(filled: &Filled) -> String {
     let after = filled.allocated_bytes;
     let more = bytes(after.saturating_sub(filled.allocated_before_bytes));
     format!("{more} allocated, it takes {}", bytes(after))

@@ -4,19 +4,27 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use seekless::{BlockDevice, Feature, StorageFacts};
+use seekless::{BlockDevice, DeviceMount, DeviceUse, Feature, StorageFacts};
 use seekless_results::{bytes, visible};
 use serde_json::{Value, json};
 
 use super::methods::mark;
 use super::page::{Page, columns_of, wrapped};
-use super::visible::{visible_path, with_path};
+use super::visible::{object, visible_path, with_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
-/// A path, and what was found out about its storage.
+/// What a path leads to.
+pub enum Found {
+    /// A file or directory on a storage.
+    Storage(Box<Described>),
+    /// A block device, and what lies on it.
+    Device(Box<DeviceUse>),
+    /// Nothing that can be described, and why.
+    Failed(String),
+}
+
+/// What was found out about a storage.
 pub struct Described {
-    /// As it was given.
-    pub path: PathBuf,
     /// What the storage says of itself.
     pub facts: StorageFacts,
     /// The storages that it takes its data from, the nearest first, each with the path that leads there.
@@ -30,15 +38,25 @@ pub struct Described {
 /// How far what stands behind a label is set in.
 const TEXT_AT: usize = 15;
 
-/// Shows the storages one below the other.
-pub fn show_storage(page: &mut Page<'_>, all: &[Described]) -> io::Result<()> {
-    for (index, described) in all.iter().enumerate() {
+/// Shows one below the other, except those that failed.
+pub fn show_storage(page: &mut Page<'_>, all: &[(PathBuf, Found)]) -> io::Result<()> {
+    let shown = all.iter().filter(|(_, found)| !matches!(found, Found::Failed(_)));
+    for (index, (path, found)) in shown.enumerate() {
         if index > 0 {
             writeln!(page)?;
         }
-        writeln!(page, "{BOLD}{}{BOLD:#}", visible_path(&described.path))?;
-        show_facts(page, described)?;
-        show_features(page, &described.features)?;
+        writeln!(page, "{BOLD}{}{BOLD:#}", visible_path(path))?;
+        match found {
+            Found::Storage(described) => {
+                show_facts(page, described)?;
+                show_features(page, &described.features)?;
+            }
+            Found::Device(device) => {
+                show_device(page, &device.device)?;
+                show_uses(page, device)?;
+            }
+            Found::Failed(_) => {}
+        }
     }
     Ok(())
 }
@@ -106,24 +124,63 @@ fn no_device(facts: &StorageFacts) -> &'static str {
 /// The device and those below it, as a tree; what only the uppermost has to say in lines of its own.
 fn show_device(page: &mut Page<'_>, device: &BlockDevice) -> io::Result<()> {
     label(page, "Device", &device_words(device))?;
-    show_below(page, device, "")?;
+    show_tree(page, &device.below, &device_words, |device| &device.below, "")?;
     let lines = [queue_words(device), block_words(device)];
     let mut lines = lines.iter().filter(|line| !line.is_empty());
     lines.try_for_each(|line| page.labelled(PLAIN, "", TEXT_AT, line))
 }
 
-fn show_below(page: &mut Page<'_>, device: &BlockDevice, lines: &str) -> io::Result<()> {
-    for (index, below) in device.below.iter().enumerate() {
-        let is_last = index + 1 == device.below.len();
+/// What lies on a device: what is mounted from it, and what is made of it.
+fn show_uses(page: &mut Page<'_>, device: &DeviceUse) -> io::Result<()> {
+    let mounts = mounts_words(&device.mounts);
+    if mounts.is_empty() && device.above.is_empty() {
+        return label(page, "On it", "nothing is mounted");
+    }
+    let text = if mounts.is_empty() {
+        "not mounted itself"
+    } else {
+        &mounts
+    };
+    label(page, "On it", text)?;
+    let words = |used: &DeviceUse| {
+        let device = device_words(&used.device);
+        let mounts = mounts_words(&used.mounts);
+        if mounts.is_empty() {
+            device
+        } else {
+            format!("{device}: {mounts}")
+        }
+    };
+    show_tree(page, &device.above, &words, |used| &used.above, "")
+}
+
+fn mounts_words(mounts: &[DeviceMount]) -> String {
+    let words = mounts.iter().map(|mount| match &mount.point {
+        Some(point) => format!("{} on {}", mount.file_system, visible_path(point)),
+        None => format!("{} in use", mount.file_system),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Writes a tree, each item on a line with its branch before it.
+fn show_tree<T>(
+    page: &mut Page<'_>,
+    items: &[T],
+    words: &dyn Fn(&T) -> String,
+    inner: fn(&T) -> &[T],
+    lines: &str,
+) -> io::Result<()> {
+    for (index, item) in items.iter().enumerate() {
+        let is_last = index + 1 == items.len();
         let (branch, under) = if is_last {
             ("└─ ", "   ")
         } else {
             ("├─ ", "│  ")
         };
         let branch = format!("{lines}{branch}");
-        let text = wrapped(TEXT_AT + columns_of(&branch), &device_words(below), page.width());
+        let text = wrapped(TEXT_AT + columns_of(&branch), &words(item), page.width());
         writeln!(page, "{:TEXT_AT$}{DIM}{branch}{DIM:#}{text}", "")?;
-        show_below(page, below, &format!("{lines}{under}"))?;
+        show_tree(page, inner(item), words, inner, &format!("{lines}{under}"))?;
     }
     Ok(())
 }
@@ -202,13 +259,31 @@ fn show_features(page: &mut Page<'_>, features: &Result<Vec<Feature>, String>) -
     Ok(())
 }
 
-/// The same for programs.
-pub fn storage_json(all: &[Described]) -> Value {
-    all.iter().map(described_json).collect()
+/// The same for programs, with those that failed.
+pub fn storage_json(all: &[(PathBuf, Found)]) -> Value {
+    let objects = all.iter().map(|(path, found)| match found {
+        Found::Storage(described) => described_json(path, described),
+        Found::Device(device) => object("device", uses_json(device), Some(path)),
+        Found::Failed(reason) => object("failed", json!({"reason": reason}), Some(path)),
+    });
+    objects.collect()
 }
 
-fn described_json(described: &Described) -> Value {
-    let mut object = facts_json(&described.path, &described.facts);
+fn uses_json(device: &DeviceUse) -> Value {
+    let mounts = device.mounts.iter().map(|mount| {
+        let object = json!({"file_system": mount.file_system});
+        with_path(object, "mount_point", mount.point.as_deref())
+    });
+    json!({
+        "device": device_json(&device.device),
+        "mounts": mounts.collect::<Value>(),
+        "above": device.above.iter().map(uses_json).collect::<Value>(),
+    })
+}
+
+fn described_json(path: &Path, described: &Described) -> Value {
+    let mut object = facts_json(path, &described.facts);
+    object["kind"] = "storage".into();
     object["direct_alignment_bytes"] = json!(described.alignment);
     let behind = described.behind.iter();
     object["takes_from"] = behind.map(|(path, facts)| facts_json(path, facts)).collect();

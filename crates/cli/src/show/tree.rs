@@ -13,6 +13,7 @@ use seekless_results::{bytes, rate, visible};
 use seekless_tools::tree::{self, Attribute, Contents, Difference, SameSize, Side, Summary, Watch, What};
 use serde_json::{Value, json};
 
+use super::objects::{JsonForm, Objects};
 use super::progress::progress_bar;
 use super::units::{counted, files, plural, seconds};
 use super::visible::{json_line, object, visible_path, with_path};
@@ -26,8 +27,8 @@ pub enum Form {
     Names,
     /// Names alone, as they are, each ended by a zero byte.
     Null,
-    /// An object a line.
-    Json,
+    /// Objects for programs.
+    Json(JsonForm),
     /// Nothing.
     Silent,
 }
@@ -37,6 +38,7 @@ pub struct Differences<'a> {
     out: Box<dyn Write + 'a>,
     roots: [&'a Path; 2],
     form: Form,
+    objects: Option<Objects>,
     /// The name that was written last, of one that differs in several ways.
     last: Option<PathBuf>,
     bar: ProgressBar,
@@ -89,6 +91,10 @@ impl<'a> Differences<'a> {
             out: Box::new(out),
             roots,
             form,
+            objects: match form {
+                Form::Json(form) => Some(Objects::new(form)),
+                _ => None,
+            },
             last: None,
             bar: progress_bar(form != Form::Silent, "{spinner} {wide_msg}"),
             is_watched: io::stdout().is_terminal(),
@@ -102,22 +108,22 @@ impl<'a> Differences<'a> {
         let paths = [0, 1].map(|side: usize| below(self.roots[side], path));
         match (what, self.form) {
             (_, Form::Silent) => Ok(()),
-            (What::Failed { side, action, reason }, form) => {
+            (What::Failed { side, action, reason }, _) => {
                 let path = &paths[*side as usize];
                 let sentence = format!("{}: {action} failed: {}", visible_path(path), visible(reason));
                 // Standard error may be gone.
                 let _ = writeln!(anstream::stderr(), "seekless: {sentence}");
-                if form == Form::Json {
-                    let failed = object("failed", json!({"action": action, "reason": reason}), Some(path));
-                    writeln!(self.out, "{}", json_line(&failed))?;
-                }
-                Ok(())
+                let Some(objects) = &mut self.objects else {
+                    return Ok(());
+                };
+                let failed = object("failed", json!({"action": action, "reason": reason}), Some(path));
+                objects.write(&mut self.out, &failed)
             }
             (What::Difference(difference), Form::Lines) => writeln!(self.out, "{}", line(difference, &paths)),
-            (What::Difference(difference), Form::Json) => {
-                writeln!(self.out, "{}", json_line(&difference_json(difference, &paths)))
-            }
-            (What::Difference(difference), _) => self.write_name(difference, paths),
+            (What::Difference(difference), _) => match &mut self.objects {
+                Some(objects) => objects.write(&mut self.out, &difference_json(difference, &paths)),
+                None => self.write_name(difference, paths),
+            },
         }
     }
 
@@ -147,15 +153,13 @@ impl<'a> Differences<'a> {
             return Err(error);
         }
         let elapsed_seconds = self.begun.elapsed().as_secs_f64();
-        match self.form {
-            Form::Lines => writeln!(self.out, "{}", summary_sentence(summary, elapsed_seconds))?,
-            Form::Json => {
-                let mut object = json!(summary);
-                object["kind"] = "summary".into();
-                object["seconds"] = elapsed_seconds.into();
-                writeln!(self.out, "{}", json_line(&object))?;
-            }
-            Form::Names | Form::Null | Form::Silent => {}
+        if let Some(objects) = &self.objects {
+            let mut object = json!(summary);
+            object["kind"] = "summary".into();
+            object["seconds"] = elapsed_seconds.into();
+            objects.finish(&mut self.out, &object)?;
+        } else if self.form == Form::Lines {
+            writeln!(self.out, "{}", summary_sentence(summary, elapsed_seconds))?;
         }
         self.out.flush()
     }

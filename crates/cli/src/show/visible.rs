@@ -68,6 +68,13 @@ pub fn with_path(mut object: Value, name: &str, path: Option<&Path>) -> Value {
     object
 }
 
+/// What an error says behind the path that it begins with.
+pub fn reason_behind(path: &Path, error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let reason = text.strip_prefix(&format!("{}: ", path.display()));
+    reason.map_or_else(|| text.clone(), str::to_owned)
+}
+
 /// An object of a kind: its figures, and the path that they are about.
 pub fn object(kind: &str, figures: impl Serialize, path: Option<&Path>) -> Value {
     let mut object = json!(figures);

@@ -66,6 +66,15 @@ fn a_directory_is_refused_where_a_file_is_needed_and_a_file_where_a_directory_is
 }
 
 #[test]
+fn a_file_system_that_stores_nothing_is_not_measured() {
+    let place = Place::new();
+    for directory in ["/proc", "/sys/kernel"] {
+        let words = [directory, "not a storage file system"];
+        refused_with(&place, &["bench", "read", "--dir", directory], &words);
+    }
+}
+
+#[test]
 fn a_fifo_a_socket_and_a_device_are_refused_where_a_regular_file_is_needed() {
     let place = Place::new();
     let (fifo, device) = (place.path("fifo"), place.path("device"));

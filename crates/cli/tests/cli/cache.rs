@@ -41,7 +41,7 @@ fn explaining_says_what_it_was_to_take_and_took() {
     place.file("file", &vec![1; 1_000_000]);
     let why = [("show", "file it holds"), ("drop", "to drop"), ("warm", "is read")];
     for (action, why) in why {
-        let ended = place.run(&["cache", action, "file", "--explain", "--json"]);
+        let ended = place.run(&["cache", action, "file", "--explain", "--jsonl"]);
         let lines: Vec<&str> = ended.stderr.lines().collect();
         assert!(
             lines[0].starts_with("seekless cache: ") && lines[0].contains(why),
@@ -78,9 +78,9 @@ fn a_file_is_dropped_warmed_and_shown() {
         return;
     }
     place.file("file", &vec![1; 1_000_000]);
-    let dropped = place.run(&["cache", "drop", "file", "--json"]).succeeded();
+    let dropped = place.run(&["cache", "drop", "file", "--jsonl"]).succeeded();
     assert_eq!(total(&dropped)["resident_bytes"], 0);
-    let shown = place.run(&["cache", "show", "file", "--json"]).succeeded();
+    let shown = place.run(&["cache", "show", "file", "--jsonl"]).succeeded();
     let file = &objects(&shown)[0];
     assert_eq!(
         (&file["path"], &file["resident_bytes"]),
@@ -91,7 +91,7 @@ fn a_file_is_dropped_warmed_and_shown() {
         (&file["bytes"], &file["cacheable_bytes"]),
         (&1_000_000.into(), &1_003_520.into())
     );
-    let warmed = place.run(&["cache", "warm", "file", "--json"]).succeeded();
+    let warmed = place.run(&["cache", "warm", "file", "--jsonl"]).succeeded();
     let file = &objects(&warmed)[0];
     assert_eq!(
         (&file["resident_before_bytes"], &file["resident_bytes"]),
@@ -110,7 +110,7 @@ fn dirty_pages_are_written_back_and_dropped() {
         return;
     }
     let path = place.file("file", &vec![7; 300_000]);
-    let dropped = place.run(&["cache", "drop", "file", "--json"]).succeeded();
+    let dropped = place.run(&["cache", "drop", "file", "--jsonl"]).succeeded();
     assert_eq!(total(&dropped)["resident_bytes"], 0);
     assert_eq!(fs::read(path).unwrap(), vec![7; 300_000]);
 }
@@ -125,12 +125,12 @@ fn a_directory_is_a_total_unless_all_of_it_is_asked_for() {
     symlink("inner/1", place.path("link")).unwrap();
     fs::hard_link(place.path("inner/2"), place.path("again")).unwrap();
     assert!(prepared("mkfifo", &[place.path("fifo").as_os_str()]));
-    let shown = place.run(&["cache", "show", ".", "--json"]).succeeded();
+    let shown = place.run(&["cache", "show", ".", "--jsonl"]).succeeded();
     assert_eq!(objects(&shown).len(), 2, "the directory's and the sum");
     let sum = total(&shown);
     let counts = ["files", "links", "special", "repeated", "failed"].map(|name| sum[name].as_u64().unwrap());
     assert_eq!(counts, [30, 1, 1, 1, 0]);
-    let all = place.run(&["cache", "show", ".", "--json", "--all"]).succeeded();
+    let all = place.run(&["cache", "show", ".", "--jsonl", "--all"]).succeeded();
     assert_eq!(objects(&all).len(), 32);
     let top = place.run(&["cache", "show", ".", "--top", "3"]).succeeded().stdout;
     let names: Vec<_> = top.lines().filter_map(|line| line.rsplit("  ").next()).collect();
@@ -142,24 +142,36 @@ fn a_directory_is_a_total_unless_all_of_it_is_asked_for() {
 }
 
 #[test]
-fn devices_fifos_and_what_is_missing_are_refused_and_nothing_is_touched() {
+fn a_path_that_is_missing_or_no_file_is_named_and_the_rest_is_done() {
     let place = Place::new();
     place.file("file", &vec![1; 100_000]);
     assert!(prepared("mkfifo", &[place.path("fifo").as_os_str()]));
-    let before = place.content();
-    for path in ["fifo", "/dev/null", "gone"] {
-        for action in ["show", "drop", "warm"] {
-            let sentence = place.run(&["cache", action, "file", path]).refused();
-            assert!(sentence.contains(path), "{sentence}");
+    for (path, reason) in [
+        ("fifo", "is a FIFO"),
+        ("/dev/null", "is a device"),
+        ("gone", "cannot stat: No such file or directory"),
+        ("/proc", "not a storage file system (proc)"),
+        ("/sys", "not a storage file system (sysfs)"),
+    ] {
+        for action in ["drop", "warm", "show"] {
+            let ended = place.run(&["cache", action, path, "file", "--jsonl"]);
+            assert_eq!(ended.code, Some(2), "{path}: {}", ended.stdout);
+            let line = format!("seekless: {path}: {reason}");
+            assert!(
+                ended.stderr.starts_with(&line) && ended.stderr.lines().count() == 1,
+                "{}",
+                ended.stderr
+            );
+            let all = objects(&ended);
+            assert_eq!((&all[0]["kind"], &all[0]["path"]), (&"failed".into(), &path.into()));
+            assert!(all[0]["reason"].as_str().unwrap().starts_with(reason), "{}", all[0]);
+            assert_eq!((&all[1]["kind"], &all[1]["path"]), (&"file".into(), &"file".into()));
+            let sum = total(&ended);
+            assert_eq!((&sum["files"], &sum["failed"]), (&1.into(), &1.into()));
+            // Nothing is said of no files, and nothing that is not so of a missing one.
+            place.run(&["cache", action, path]).refused();
         }
     }
-    assert!(before == place.content());
-    let shown = place.run(&["cache", "show", "file", "--json"]).succeeded();
-    let sum = total(&shown);
-    assert_eq!(
-        sum["resident_bytes"], sum["cacheable_bytes"],
-        "refused, and dropped all the same"
-    );
 }
 
 #[test]
@@ -178,7 +190,7 @@ fn a_file_that_somebody_maps_keeps_its_pages_and_is_counted() {
     };
     map.advise(seekless_sys::MapAdvice::PopulateRead).unwrap();
     let ended = place.run(&["cache", "drop", "."]);
-    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
     assert!(
         ended.stdout.contains("1 file keeps 102 kB (mapped, in use"),
         "{}",
@@ -196,7 +208,7 @@ fn memory_keeps_its_files_and_says_so() {
     };
     place.file("file", &vec![1; 100_000]);
     let ended = place.run(&["cache", "drop", "."]);
-    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.code, Some(2));
     assert!(ended.stdout.contains("is memory"), "{}", ended.stdout);
 }
 
@@ -208,11 +220,11 @@ fn other_file_systems_are_entered_only_where_that_is_asked_for() {
         return;
     };
     place.file("mount/file", b"bytes");
-    let sum = total(&place.run(&["cache", "show", ".", "--json"]).succeeded());
+    let sum = total(&place.run(&["cache", "show", ".", "--jsonl"]).succeeded());
     assert_eq!((&sum["files"], &sum["other_file_systems"]), (&0.into(), &1.into()));
     let sum = total(
         &place
-            .run(&["cache", "show", ".", "--json", "--all-file-systems"])
+            .run(&["cache", "show", ".", "--jsonl", "--all-file-systems"])
             .succeeded(),
     );
     assert_eq!((&sum["files"], &sum["other_file_systems"]), (&1.into(), &0.into()));
@@ -226,9 +238,9 @@ fn a_directory_that_is_bound_into_itself_is_walked_to_an_end() {
     let Some(_mount) = Mount::bind(&place.path("tree"), &place.path("tree/inner/again")) else {
         return;
     };
-    let sum = total(&place.run(&["cache", "show", "tree", "--json"]).succeeded());
+    let sum = total(&place.run(&["cache", "show", "tree", "--jsonl"]).succeeded());
     assert_eq!((&sum["files"], &sum["repeated"]), (&1.into(), &1.into()), "by a root");
-    let sum = total(&place.run(&["cache", "show", ".", "--json"]).succeeded());
+    let sum = total(&place.run(&["cache", "show", ".", "--jsonl"]).succeeded());
     assert_eq!(
         (&sum["files"], &sum["failed"]),
         (&2.into(), &0.into()),
@@ -241,7 +253,7 @@ fn a_file_is_found_by_a_path_that_is_too_long_for_the_system() {
     let place = Place::new();
     let length = place.deep_file(&[1; 10_000]);
     for action in ["warm", "show", "drop"] {
-        let ended = place.run(&["cache", action, "--all", "--json", "."]);
+        let ended = place.run(&["cache", action, "--all", "--jsonl", "."]);
         let shown = objects(&ended);
         let file = shown.iter().find(|object| object["kind"] == "file").unwrap();
         assert_eq!(
@@ -262,7 +274,7 @@ fn many_directories_are_walked_with_few_files_open() {
         fs::create_dir_all(place.path(format!("{}/{n}", n / 100))).unwrap();
         place.file(format!("{}/{n}/file", n / 100), b"");
     }
-    let ended = place.run_with_few_files(48, &["cache", "show", ".", "--json"]);
+    let ended = place.run_with_few_files(48, &["cache", "show", ".", "--jsonl"]);
     let sum = total(&ended);
     assert_eq!(
         (&sum["files"], &sum["failed"]),
@@ -318,7 +330,7 @@ fn a_name_that_is_no_text_is_shown_and_kept() {
         place.run(&arguments.chain([name]).collect::<Vec<_>>()).succeeded()
     };
     assert!(show(&[]).stdout.contains("  a\\u{1b}b\\xff\n"));
-    assert_eq!(objects(&show(&["--json"]))[0]["path_bytes"], "611b62ff");
+    assert_eq!(objects(&show(&["--jsonl"]))[0]["path_bytes"], "611b62ff");
     let missing = place.run(&["cache", "show", "\u{1b}[2J"]).refused();
     assert!(missing.contains("\\u{1b}[2J: cannot stat"), "{missing}");
 }
@@ -331,8 +343,8 @@ fn a_file_that_may_not_be_read_is_named_and_the_rest_goes_on() {
         fs::write(path(name), b"bytes").unwrap();
     }
     fs::set_permissions(path("secret"), Permissions::from_mode(0o000)).unwrap();
-    let ended = common.run(&["cache", "show", "open", "--json"]);
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let ended = common.run(&["cache", "show", "open", "--jsonl"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(
         ended.stderr.contains("secret") && ended.stderr.contains("Permission denied"),
         "{}",
@@ -348,7 +360,7 @@ fn a_file_that_may_not_be_read_is_named_and_the_rest_goes_on() {
         (&1.into(), &1.into())
     );
     let table = common.run(&["cache", "show", "open/secret", "open/plain"]);
-    assert_eq!(table.code, Some(1), "{}", table.stderr);
+    assert_eq!(table.code, Some(2), "{}", table.stderr);
     let line = |name: &str| {
         table
             .stdout
@@ -372,7 +384,7 @@ fn what_the_kernel_does_not_tell_is_unknown() {
     }
     let common = Common::new();
     fs::write(common.directory().join("open/root's"), vec![1; 10_000]).unwrap();
-    let ended = common.run(&["cache", "show", "open/root's", "--json"]).succeeded();
+    let ended = common.run(&["cache", "show", "open/root's", "--jsonl"]).succeeded();
     let file = &objects(&ended)[0];
     assert_eq!(file["resident_bytes"], Value::Null, "{file}");
     assert!(file["unknown"].as_str().unwrap().contains("owner"), "{file}");

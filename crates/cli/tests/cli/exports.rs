@@ -103,7 +103,7 @@ fn a_run_that_cannot_be_saved_is_shown_and_counts_as_failed() {
     command.env("XDG_DATA_HOME", place.path("occupied"));
     command.args(["bench", "read", "--size", "1M", "--rounds", "1", "--methods", "*/sync*"]);
     let ended = super::place::Ended::of(command.spawn().unwrap());
-    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.code, Some(2));
     assert!(ended.stdout.contains("1M, cold"), "{}", ended.stdout);
     assert!(ended.stderr.contains("the run was not saved"), "{}", ended.stderr);
 }

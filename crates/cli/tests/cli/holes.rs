@@ -50,13 +50,13 @@ fn a_file_is_shown_dug_filled_and_punched() {
     let look = place.run(&["holes", "dig", "--dry-run", "file"]).succeeded().stdout;
     assert!(look.contains("would make 1 hole of 696 kB"), "{look}");
     let before = allocated(&path);
-    let dug = &objects(&place.run(&["holes", "dig", "--verify", "--json", "file"]).succeeded())[0];
+    let dug = &objects(&place.run(&["holes", "dig", "--verify", "--jsonl", "file"]).succeeded())[0];
     assert_eq!((&dug["kind"], &dug["holes"]), (&"dug".into(), &1.into()));
     assert_eq!(dug["allocated_bytes"], allocated(&path));
     assert!(before - allocated(&path) >= 696_320, "{dug}");
     assert_eq!(fs::read(&path).unwrap(), bytes);
 
-    let shown = &objects(&place.run(&["holes", "show", "--json", "--map", "file"]).succeeded())[0];
+    let shown = &objects(&place.run(&["holes", "show", "--jsonl", "--map", "file"]).succeeded())[0];
     let kinds: Vec<&str> = shown["stretches"]
         .as_array()
         .unwrap()
@@ -228,7 +228,7 @@ fn directories_need_a_word_and_are_summed_up() {
     }
     fs::hard_link(place.path("one"), place.path("again")).unwrap();
     let sentence = place.run(&["holes", "dig", "."]).refused();
-    assert!(sentence.contains("is a directory; say -r"), "{sentence}");
+    assert!(sentence.contains("seekless: .: is a directory; use -r"), "{sentence}");
     let dug = place.run(&["holes", "dig", "-r", "."]).succeeded().stdout;
     assert!(
         dug.contains("Together  2 files: 2 holes, 200 kB in total") && dug.contains("1 additional hard link"),
@@ -263,12 +263,80 @@ fn one_file_that_cannot_be_dug_does_not_keep_the_rest() {
     place.file("free", &vec![0; 100_000]);
     let open = File::open(place.path("busy")).unwrap();
     let ended = place.run(&["holes", "dig", "busy", "free"]);
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("busy: is in use by"), "{}", ended.stderr);
     assert_eq!(allocated(&place.path("free")), 0);
     let mut byte = [1];
     open.read_exact_at(&mut byte, 0).unwrap();
     assert!(allocated(&place.path("busy")) >= 100_000);
+}
+
+#[test]
+fn a_path_that_cannot_be_worked_on_does_not_keep_the_rest() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    fs::create_dir(place.path("directory")).unwrap();
+    for (path, reason) in [
+        ("gone", "cannot stat: No such file or directory"),
+        ("directory", "is a directory; use -r"),
+        ("/dev/null", "is a device"),
+        ("/proc/version", "not a storage file system (proc)"),
+    ] {
+        place.file("file", &vec![0; 100_000]);
+        for action in ["show", "dig", "fill"] {
+            let ended = place.run(&["holes", action, path, "file", "--jsonl"]);
+            assert_eq!(ended.code, Some(2), "{path}: {}", ended.stdout);
+            assert!(
+                ended.stderr.starts_with(&format!("seekless: {path}: {reason}")),
+                "{}",
+                ended.stderr
+            );
+            let all = objects(&ended);
+            assert_eq!((&all[0]["kind"], &all[0]["path"]), (&"failed".into(), &path.into()));
+            assert!(all[0]["reason"].as_str().unwrap().starts_with(reason), "{}", all[0]);
+            assert_eq!(all[1]["path"], "file");
+            assert_eq!(
+                (&all[2]["files"], &all[2]["failed"]),
+                (&1.into(), &1.into()),
+                "{}",
+                all[2]
+            );
+        }
+    }
+}
+
+#[test]
+fn the_summary_of_several_files_has_their_sums() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    let sum = |words: &[&str]| {
+        objects(&place.run(&[&["holes"], words, &["--jsonl"]].concat()))
+            .pop()
+            .unwrap()
+    };
+    for (name, blocks) in [("one", 10), ("other", 20)] {
+        place.file(name, &vec![0; blocks * 65536]);
+    }
+    let dug = sum(&["dig", "one", "other"]);
+    assert_eq!(
+        (&dug["holes"], &dug["zero_bytes"], &dug["stopped"]),
+        (&2.into(), &1_966_080.into(), &false.into())
+    );
+    let shown = sum(&["show", "--scan", "-r", "."]);
+    assert_eq!(
+        (&shown["hole_bytes"], &shown["holes"], &shown["files"]),
+        (&1_966_080.into(), &2.into(), &2.into())
+    );
+    assert_eq!(shown["zero_bytes"], 0);
+    let filled = sum(&["fill", "one", "other"]);
+    assert_eq!(
+        (&filled["allocated_before_bytes"], &filled["bytes"]),
+        (&0.into(), &1_966_080.into())
+    );
 }
 
 #[test]

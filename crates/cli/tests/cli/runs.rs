@@ -182,7 +182,7 @@ fn damaged_and_newer_documents_are_named_skipped_and_left_alone() {
     fs::write(&damaged, &FULL[..FULL.len() / 2]).unwrap();
     for arguments in [&["runs"][..], &["runs", "table"]] {
         let ended = place.run(arguments);
-        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
         assert!(
             ended.stderr.contains("newer.json: the document has version 99"),
             "{}",
@@ -311,7 +311,7 @@ fn a_strangers_document_is_refused_by_the_field_and_the_others_are_kept() {
         "absurd.json",
         "gone.json",
     ]);
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     for word in [
         "negative.json: the document is damaged: trials[2].seconds: is -1e0",
         "index.json: the document is damaged: trials[5].contest: is 77",

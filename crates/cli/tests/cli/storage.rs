@@ -100,15 +100,59 @@ fn a_full_file_system_is_no_end() {
 }
 
 #[test]
-fn what_is_neither_file_nor_directory_is_refused_without_being_opened() {
+fn a_path_that_leads_to_no_storage_is_named_and_the_rest_is_described() {
     let place = Place::new();
-    let fifo = place.path("fifo");
-    assert!(prepared("mkfifo", &[fifo.as_os_str()]));
-    for path in ["fifo", "/dev/null", "gone"] {
-        let sentence = place.run(&["storage", ".", path]).refused();
-        assert!(sentence.contains(path), "{sentence}");
+    assert!(prepared("mkfifo", &[place.path("fifo").as_os_str()]));
+    for (path, reason) in [
+        ("fifo", "name a file, a directory or a block device"),
+        ("/dev/null", "name a file, a directory or a block device"),
+        ("gone", "cannot stat: No such file or directory"),
+        ("/proc", "not a storage file system (proc)"),
+        ("/sys/kernel", "not a storage file system (sysfs)"),
+    ] {
+        let ended = place.run(&["storage", path, "."]);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(
+            ended.stderr.starts_with(&format!("seekless: {path}: {reason}")),
+            "{}",
+            ended.stderr
+        );
+        assert!(ended.stdout.starts_with(".\n"), "{}", ended.stdout);
+        let ended = place.run(&["storage", "--json", path, "."]);
+        let all: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!((&all[0]["kind"], &all[0]["path"]), (&"failed".into(), &path.into()));
+        assert!(all[0]["reason"].as_str().unwrap().starts_with(reason), "{all}");
+        assert_eq!((&all[1]["kind"], &all[1]["path"]), (&"storage".into(), &".".into()));
+        place.run(&["storage", path]).refused();
     }
     assert_eq!(place.content().len(), 1);
+}
+
+#[test]
+fn a_block_device_is_shown_with_what_lies_on_it_and_nothing_is_tried() {
+    let place = Place::new();
+    let (image, directory) = (place.path("image"), place.path("mounted"));
+    std::fs::create_dir(&directory).unwrap();
+    let Some(_mount) = Mount::image("ext4", 64 << 20, &image, &directory) else {
+        return;
+    };
+    let mounted = described(place.run(&["storage", "--json", "mounted"])).remove(0);
+    let device = format!("/dev/{}", mounted["device"]["name"].as_str().unwrap());
+    let on = |ended: Ended| described(ended).remove(0);
+    let found = on(place.run(&["storage", "--json", &device]));
+    assert_eq!(
+        (&found["kind"], &found["path"]),
+        (&"device".into(), &device.as_str().into())
+    );
+    assert_eq!(found["device"], mounted["device"]);
+    let mount = &found["mounts"][0];
+    assert_eq!(mount["file_system"], "ext4");
+    assert_eq!(mount["mount_point"], directory.to_str().unwrap());
+    assert_eq!(found["above"], serde_json::json!([]));
+    assert!(found.get("features").is_none(), "{found}");
+    let text = place.run(&["storage", &device]).succeeded().stdout;
+    let on_it = format!("  On it        ext4 on {}\n", directory.display());
+    assert!(text.contains(": loop on ") && text.ends_with(&on_it), "{text}");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn equal_trees_exit_0_and_those_that_are_not_there_2() {
 
 #[test]
 fn json_has_an_object_for_each_difference_and_a_summary() {
-    let ended = place().run(&["cmp", "-r", "--json", "one", "other"]);
+    let ended = place().run(&["cmp", "-r", "--jsonl", "one", "other"]);
     assert_eq!(ended.code, Some(1));
     let objects = objects(&ended);
     let what: Vec<_> = objects.iter().map(|object| object["what"].as_str()).collect();
@@ -108,7 +108,7 @@ fn what_may_not_be_read_is_named_and_the_rest_goes_on() {
     let path = |name: &str| common.directory().join("open").join(name);
     fs::set_permissions(path("other/secret"), Permissions::from_mode(0o000)).unwrap();
     fs::set_permissions(path("one/shut"), Permissions::from_mode(0o000)).unwrap();
-    let ended = common.run(&["cmp", "-r", "--json", "open/one", "open/other"]);
+    let ended = common.run(&["cmp", "-r", "--jsonl", "open/one", "open/other"]);
     fs::set_permissions(path("one/shut"), Permissions::from_mode(0o755)).unwrap();
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     for line in [
@@ -140,7 +140,7 @@ fn files_of_one_size_are_counted() {
     for name in ["a", "b", "c"] {
         place.file(name, &vec![u8::from(name == "c"); 1 << 20]);
     }
-    let ended = place.run(&["cmp", "--same-size", ".", "--json"]).succeeded();
+    let ended = place.run(&["cmp", "--same-size", ".", "--jsonl"]).succeeded();
     let object = &objects(&ended)[0];
     assert_eq!((&object["pairs"], &object["equal_pairs"]), (&2.into(), &1.into()));
 }

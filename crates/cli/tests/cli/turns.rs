@@ -134,7 +134,7 @@ fn a_damaged_run_in_the_store_is_left_out_and_named() {
     fs::write(runs.join("2020-foreign.json"), "{\"temperature\": 21}").unwrap();
     for words in [&["runs"][..], &["runs", "--json"], &["runs", "table"]] {
         let ended = place.run(words);
-        assert_eq!(ended.code, Some(1), "{words:?}");
+        assert_eq!(ended.code, Some(2), "{words:?}");
         assert!(ended.stdout.contains("read"), "{}", ended.stdout);
         for name in ["2020-damaged.json", "2020-foreign.json"] {
             let mut lines = ended.stderr.lines();

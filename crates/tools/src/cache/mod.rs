@@ -21,7 +21,7 @@
 //! }
 //! # let directory = tempfile::tempdir()?;
 //! # std::fs::write(directory.path().join("file"), b"bytes")?;
-//! let selection = Selection::new([directory.path()], false)?;
+//! let selection = Selection::new([directory.path()], false);
 //! for total in cache::show(&selection, &Stop::default(), &mut Silent) {
 //!     println!("{} of {} bytes resident", total.resident_bytes, total.cacheable_bytes);
 //! }

@@ -32,7 +32,7 @@ impl Watch for Told {
 
 fn shown(paths: &[&Path]) -> (Vec<Total>, Told) {
     let mut told = Told::default();
-    let selection = Selection::new(paths, false).unwrap();
+    let selection = Selection::new(paths, false);
     let totals = show(&selection, &Stop::default(), &mut told);
     (totals, told)
 }
@@ -101,15 +101,30 @@ fn a_link_is_followed_where_it_is_named() {
 }
 
 #[test]
-fn what_is_neither_file_nor_directory_is_refused_before_anything_is_done() {
+fn a_path_that_nothing_can_be_done_with_fails_in_its_turn_and_the_rest_goes_on() {
     let all = directory();
-    let socket = all.path().join("socket");
-    let error = Selection::new([all.path(), &socket], false).unwrap_err().to_string();
-    assert!(error.contains("is a socket") && error.contains("socket"), "{error}");
-    let error = Selection::new([Path::new("/dev/null")], false).unwrap_err().to_string();
-    assert!(error.contains("is a device"), "{error}");
-    let error = Selection::new([all.path().join("gone")], false).unwrap_err();
-    assert!(seekless::full_text(&error).contains("No such file"), "{error}");
+    let path = |name: &str| all.path().join(name);
+    let (gone, socket, file) = (path("gone"), path("socket"), path("inner/file"));
+    let paths = [
+        &gone,
+        &file,
+        &socket,
+        Path::new("/dev/null"),
+        Path::new("/proc/version"),
+    ];
+    let (totals, told) = shown(&paths);
+    let reasons = [
+        "cannot stat: No such file",
+        "is a socket",
+        "is a device",
+        "not a storage file system (proc)",
+    ];
+    assert_eq!(told.errors.len(), reasons.len(), "{:?}", told.errors);
+    for (error, reason) in told.errors.iter().zip(reasons) {
+        assert!(error.contains(reason), "{error}");
+    }
+    let failed: Vec<u64> = totals.iter().map(|total| total.failed).collect();
+    assert_eq!((failed, totals[1].files), (vec![1, 0, 1, 1, 1], 1));
 }
 
 #[test]
@@ -130,7 +145,7 @@ fn files_are_told_in_the_order_of_the_walk_whatever_the_threads_do() {
 #[test]
 fn what_is_dropped_is_gone_and_what_is_warmed_is_there() {
     let all = directory();
-    let selection = Selection::new([all.path()], false).unwrap();
+    let selection = Selection::new([all.path()], false);
     let mut told = Told::default();
     let warmed = warm(&selection, &Stop::default(), &|_| (), &mut told).remove(0);
     assert_eq!(
@@ -150,7 +165,7 @@ fn what_is_dropped_is_gone_and_what_is_warmed_is_there() {
 #[test]
 fn a_job_ends_where_its_watcher_or_its_stop_says_so() {
     let all = directory();
-    let selection = Selection::new([all.path()], false).unwrap();
+    let selection = Selection::new([all.path()], false);
     let mut told = Told {
         end_after: Some(1),
         ..Told::default()
@@ -164,7 +179,7 @@ fn a_job_ends_where_its_watcher_or_its_stop_says_so() {
 #[test]
 fn progress_tells_of_every_byte_once() {
     let all = directory();
-    let selection = Selection::new([all.path().join("inner/file")], false).unwrap();
+    let selection = Selection::new([all.path().join("inner/file")], false);
     drop(&selection, &Stop::default(), &mut Told::default());
     let moved = std::sync::atomic::AtomicU64::new(0);
     let count = |bytes| {

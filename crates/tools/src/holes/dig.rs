@@ -46,6 +46,17 @@ pub struct Dug {
     pub allocated_bytes: u64,
 }
 
+impl Dug {
+    /// Adds another file's figures.
+    pub fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.holes += other.holes;
+        self.zero_bytes += other.zero_bytes;
+        self.allocated_before_bytes += other.allocated_before_bytes;
+        self.allocated_bytes += other.allocated_bytes;
+    }
+}
+
 /// Makes holes of the blocks of zeros in a file's data. What is reserved and was never written stays so,
 /// unless the file system takes it for data (XFS does while it is cached).
 ///

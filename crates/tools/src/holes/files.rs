@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use seekless::batch::Threads;
 
@@ -11,13 +11,12 @@ use crate::Stop;
 use crate::walk::{FileAt, How, Left, Selection, each_file as each_below};
 
 /// Works on each file, on several small ones at once, and tells what became of each, in the order in which the system lists
-/// them; `failed` is told of each directory that cannot be listed, and the reason. `Break` ends it, and so does `stop`.
+/// them; of a path that cannot be worked on or listed it tells the reason. `Break` ends it, and so does `stop`.
 pub fn each_file<T: Send>(
     selection: &Selection,
     stop: &Stop,
     work: impl Fn(&FileAt) -> T + Sync,
-    mut tell: impl FnMut(&Path, T) -> ControlFlow<()>,
-    failed: &mut dyn FnMut(PathBuf, String),
+    mut tell: impl FnMut(&Path, Result<T, String>) -> ControlFlow<()>,
 ) -> Left {
     let threads = Threads::default();
     let mut left = Left::default();
@@ -38,11 +37,8 @@ pub fn each_file<T: Send>(
     for root in selection.roots() {
         let walk = selection.walk(root, stop);
         let (below, flow) = each_below(walk, &threads, &mut look, &work, &mut |_, told| match told {
-            Ok((file, done)) => tell(file.path(), done),
-            Err((path, reason)) => {
-                failed(path, reason);
-                ControlFlow::Continue(())
-            }
+            Ok((file, done)) => tell(file.path(), Ok(done)),
+            Err((path, reason)) => tell(&path, Err(reason)),
         });
         left.add(&below);
         if flow.is_break() {

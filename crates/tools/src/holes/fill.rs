@@ -11,7 +11,7 @@ use super::{Error, Result};
 use crate::walk::FileAt;
 
 /// What was filled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Filled {
     /// The file.
     #[serde(skip)]
@@ -22,6 +22,15 @@ pub struct Filled {
     pub allocated_before_bytes: u64,
     /// What it takes now.
     pub allocated_bytes: u64,
+}
+
+impl Filled {
+    /// Adds another file's figures.
+    pub fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.allocated_before_bytes += other.allocated_before_bytes;
+        self.allocated_bytes += other.allocated_bytes;
+    }
 }
 
 /// Allocates the blocks of all holes: fallocate(2). They read as zeros, and are reserved rather than data.

@@ -115,6 +115,17 @@ fn zero_bytes(file: &File, path: &Path, bytes: u64, stop: &Stop) -> Result<u64> 
 }
 
 impl Shown {
+    /// The sum of no files.
+    #[must_use]
+    pub fn none(with_zeros: bool) -> Self {
+        Self {
+            extents: Some(0),
+            zero_bytes: with_zeros.then_some(0),
+            is_known: true,
+            ..Self::default()
+        }
+    }
+
     fn count(&mut self, stretch: &Stretch) {
         let length = stretch.range.end - stretch.range.start;
         match stretch.kind {
@@ -138,5 +149,6 @@ impl Shown {
         let both = |one: Option<u64>, two: Option<u64>| Some(one? + two?);
         self.extents = both(self.extents, other.extents);
         self.zero_bytes = both(self.zero_bytes, other.zero_bytes);
+        self.is_known &= other.is_known;
     }
 }

@@ -485,14 +485,14 @@ fn each_file_of_a_directory_is_met_once() {
     fs::create_dir(path("inner")).unwrap();
     fs::write(path("inner/two"), b"bytes").unwrap();
     std::os::unix::fs::symlink("one", path("link")).unwrap();
-    let selection = Selection::new([directory.path().to_owned(), path("inner/two")], false).unwrap();
+    let selection = Selection::new([directory.path().to_owned(), path("inner/two")], false);
     let mut met = Vec::new();
-    let tell = |path: &Path, ()| {
+    let tell = |path: &Path, done: std::result::Result<(), String>| {
+        done.unwrap();
         met.push(path.to_owned());
         std::ops::ControlFlow::Continue(())
     };
-    let failed = &mut |path, reason| panic!("{path:?}: {reason}");
-    let left = each_file(&selection, &Stop::default(), |_| (), tell, failed);
+    let left = each_file(&selection, &Stop::default(), |_| (), tell);
     met.sort();
     assert_eq!(met.len(), 2, "{met:?}");
     assert_eq!((left.repeated, left.links), (2, 1));
@@ -507,7 +507,7 @@ fn small_and_large(directory: &Path) -> Selection {
             .set_len(bytes)
             .unwrap();
     }
-    Selection::new([directory.to_owned()], false).unwrap()
+    Selection::new([directory.to_owned()], false)
 }
 
 fn listed(selection: &Selection) -> Vec<PathBuf> {
@@ -527,14 +527,12 @@ fn files_are_told_in_the_order_in_which_they_are_listed_whichever_is_done_first(
         std::thread::sleep(Duration::from_micros(number % 7 * 100));
         path.to_owned()
     };
-    let tell = |path: &Path, worked: PathBuf| {
-        assert_eq!(path, worked);
-        told.push(worked);
+    let tell = |path: &Path, worked: std::result::Result<PathBuf, String>| {
+        assert_eq!(worked.as_deref(), Ok(path));
+        told.push(path.to_owned());
         std::ops::ControlFlow::Continue(())
     };
-    each_file(&selection, &Stop::default(), work, tell, &mut |path, reason| {
-        panic!("{path:?}: {reason}")
-    });
+    each_file(&selection, &Stop::default(), work, tell);
     assert_eq!(told, listed(&selection));
 }
 
@@ -548,14 +546,12 @@ fn what_was_done_before_a_stop_is_told_and_nothing_is_done_behind_it() {
             stop.stop();
         }
     };
-    let mut told = 0;
-    let tell = |_: &Path, ()| {
-        told += 1;
+    let mut told = 0_usize;
+    let tell = |_: &Path, done: std::result::Result<(), String>| {
+        told += usize::from(done.is_ok());
         std::ops::ControlFlow::Continue(())
     };
-    each_file(&selection, &stop, work, tell, &mut |path, reason| {
-        panic!("{path:?}: {reason}")
-    });
+    each_file(&selection, &stop, work, tell);
     let worked = worked.into_inner();
     assert_eq!(told, worked);
     assert!((5..50).contains(&worked), "{worked}");
@@ -565,17 +561,15 @@ fn what_was_done_before_a_stop_is_told_and_nothing_is_done_behind_it() {
 fn nothing_is_done_once_nobody_listens() {
     let directory = tempfile::tempdir().unwrap();
     let selection = small_and_large(directory.path());
-    let (mut told, worked) = (0, AtomicUsize::new(0));
+    let (mut told, worked) = (0_usize, AtomicUsize::new(0));
     let work = |_: &FileAt| {
         worked.fetch_add(1, Ordering::SeqCst);
     };
-    let tell = |_: &Path, ()| {
-        told += 1;
+    let tell = |_: &Path, done: std::result::Result<(), String>| {
+        told += usize::from(done.is_ok());
         std::ops::ControlFlow::Break(())
     };
-    each_file(&selection, &Stop::default(), work, tell, &mut |path, reason| {
-        panic!("{path:?}: {reason}")
-    });
+    each_file(&selection, &Stop::default(), work, tell);
     assert_eq!(told, 1);
     // Those before the first large one were worked on together.
     assert!(worked.into_inner() <= 47);

@@ -136,10 +136,7 @@ fn groups(
     failed: &mut dyn FnMut(&Path, &str),
 ) -> BTreeMap<u64, Vec<FileAt>> {
     let mut groups: BTreeMap<u64, Vec<(FileAt, Facts)>> = BTreeMap::new();
-    // What is neither a file nor a directory has no files.
-    let Ok(selection) = Selection::new([root], true) else {
-        return BTreeMap::new();
-    };
+    let selection = Selection::new([root], true);
     for found in selection.roots().iter().flat_map(|root| selection.walk(root, stop)) {
         let looked = found.and_then(|file| match file.facts() {
             Ok(facts) => Ok((file, facts)),

@@ -26,8 +26,8 @@ pub use file::FileAt;
 pub(crate) use listing::{Entry, Listing, merge};
 pub use one::Left;
 pub(crate) use one::{Walk, open_root};
+pub use selection::Selection;
 pub(crate) use selection::{Root, is_sure};
-pub use selection::{Selection, SelectionError};
 
 #[cfg(test)]
 mod tests;

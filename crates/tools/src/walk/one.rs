@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
+use seekless_sys::file_system_of;
 use serde::Serialize;
 
 use super::{Directory, Facts, FileAt, Limit, Listing, Root, Selection, is_sure};
@@ -25,7 +26,7 @@ pub struct Left {
     pub links: u64,
     /// FIFOs, sockets and devices.
     pub special: u64,
-    /// Directories of other file systems, which were not entered.
+    /// Directories of other file systems, which were not entered; those of `/proc` and the like never are.
     pub other_file_systems: u64,
 }
 
@@ -97,6 +98,9 @@ impl<'a> Walk<'a> {
 
     fn begin(&mut self) -> Option<Found> {
         self.is_begun = true;
+        if let Some(reason) = &self.root.refused {
+            return Some(Err((self.root.path.clone(), reason.clone())));
+        }
         if !self.root.is_directory {
             return Some(Ok(FileAt::named(&self.root.path)));
         }
@@ -146,13 +150,18 @@ impl<'a> Walk<'a> {
     /// Whether a directory below the root is not entered, which is counted.
     fn skips(&mut self, facts: &Facts, directory: BorrowedFd<'_>) -> bool {
         let is_repeated = self.selection.contains(facts.id()) && is_sure(directory);
-        let is_elsewhere = facts.device != self.root.device && !self.selection.other_file_systems;
+        let is_elsewhere = facts.device != self.root.device && self.skips_file_system(directory);
         if is_repeated {
             self.left.repeated += 1;
         } else if is_elsewhere {
             self.left.other_file_systems += 1;
         }
         is_repeated || is_elsewhere
+    }
+
+    /// Whether the file system of a directory is not entered, where it is not that of the root: `/proc` never is.
+    fn skips_file_system(&self, directory: BorrowedFd<'_>) -> bool {
+        !self.selection.other_file_systems || file_system_of(directory).is_ok_and(|system| system.is_pseudo)
     }
 
     fn push(&mut self, directory: Arc<Directory<1>>, above: usize) {

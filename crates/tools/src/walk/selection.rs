@@ -1,19 +1,18 @@
 //! Which files a job is about: the paths that were named, and the walk through those that are directories.
 
 use std::collections::HashSet;
-use std::fs;
-use std::io;
+use std::fs::{self, Metadata};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use seekless::files::Identity;
-use seekless_sys::{file_system, inodes_identify};
+use seekless_sys::{FileSystem, file_system, inodes_identify};
 
 use super::{Walk, kind_of, with_article};
 use crate::Stop;
 
-/// Files and directories that were named, found good before anything is touched.
+/// Files and directories that were named.
 #[derive(Debug)]
 pub struct Selection {
     roots: Vec<Root>,
@@ -27,6 +26,8 @@ pub(crate) struct Root {
     pub path: PathBuf,
     pub is_directory: bool,
     pub(super) device: u64,
+    /// Why nothing can be done with it.
+    pub(super) refused: Option<String>,
 }
 
 /// Whether the file system of an open file gives no two files one [`Identity`]. FUSE may, where it shows files of several
@@ -35,37 +36,11 @@ pub(crate) fn is_sure(file: impl AsFd) -> bool {
     inodes_identify(file).unwrap_or(false)
 }
 
-/// Why a path cannot be worked on.
-#[derive(Debug, thiserror::Error)]
-pub enum SelectionError {
-    /// The system does not show it.
-    #[error("{}: cannot stat", path.display())]
-    Look {
-        /// The path.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// It has no pages of its own in the page cache that could be told or dropped by its name.
-    #[error("{}: is {kind}; name a regular file or a directory", path.display())]
-    Kind {
-        /// The path.
-        path: PathBuf,
-        /// What it is, as in `a FIFO`.
-        kind: &'static str,
-    },
-}
-
 impl Selection {
     /// Looks at all paths, links followed. What is named twice counts once. Directories of other file systems below a
-    /// directory are entered only where `other_file_systems` says so. Nothing is opened.
-    ///
-    /// # Errors
-    /// The first path that is neither a regular file nor a directory, or cannot be looked at.
-    pub fn new<P: AsRef<Path>>(
-        paths: impl IntoIterator<Item = P>,
-        other_file_systems: bool,
-    ) -> Result<Self, SelectionError> {
+    /// directory are entered only where `other_file_systems` says so. Nothing is opened. A path that is missing, neither a
+    /// regular file nor a directory, or on no storage file system (`/proc`) fails in its turn, and the rest goes on.
+    pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>, other_file_systems: bool) -> Self {
         let mut selection = Self {
             roots: Vec::new(),
             ids: HashSet::new(),
@@ -73,25 +48,25 @@ impl Selection {
         };
         for path in paths {
             let path = path.as_ref().to_owned();
-            let metadata = match fs::metadata(&path) {
-                Ok(metadata) => metadata,
-                Err(source) => return Err(SelectionError::Look { path, source }),
+            let mut root = Root {
+                path,
+                is_directory: false,
+                device: 0,
+                refused: None,
             };
-            if !metadata.is_file() && !metadata.is_dir() {
-                let kind = with_article(kind_of(&metadata));
-                return Err(SelectionError::Kind { path, kind });
+            match look(&root.path) {
+                Ok((metadata, system)) => {
+                    if !selection.ids.insert(Identity::of(&metadata)) && system.inodes_identify {
+                        continue;
+                    }
+                    root.is_directory = metadata.is_dir();
+                    root.device = metadata.dev();
+                }
+                Err(reason) => root.refused = Some(reason),
             }
-            if selection.ids.insert(Identity::of(&metadata))
-                || !file_system(&path).is_ok_and(|found| found.inodes_identify)
-            {
-                selection.roots.push(Root {
-                    path,
-                    is_directory: metadata.is_dir(),
-                    device: metadata.dev(),
-                });
-            }
+            selection.roots.push(root);
         }
-        Ok(selection)
+        selection
     }
 
     pub(crate) fn roots(&self) -> &[Root] {
@@ -107,4 +82,18 @@ impl Selection {
     pub(crate) fn walk<'a>(&'a self, root: &'a Root, stop: &'a Stop) -> Walk<'a> {
         Walk::new(self, root, stop)
     }
+}
+
+/// What a path that was named leads to, or why nothing can be done with it.
+fn look(path: &Path) -> Result<(Metadata, FileSystem), String> {
+    let metadata = fs::metadata(path).map_err(|error| format!("cannot stat: {error}"))?;
+    if !metadata.is_file() && !metadata.is_dir() {
+        let kind = with_article(kind_of(&metadata));
+        return Err(format!("is {kind}; name a regular file or a directory"));
+    }
+    let system = file_system(path).map_err(|error| format!("cannot stat its file system: {error}"))?;
+    if system.is_pseudo {
+        return Err(format!("not a storage file system ({})", system.type_name));
+    }
+    Ok((metadata, system))
 }

@@ -56,7 +56,7 @@ fn walked(selection: &Selection, most_open: usize, kept: bool) -> (Vec<Met>, Lef
 }
 
 fn selection(paths: &[&Path]) -> Selection {
-    Selection::new(paths, false).unwrap()
+    Selection::new(paths, false)
 }
 
 /// Lists by whole paths.

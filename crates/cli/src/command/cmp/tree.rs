@@ -14,6 +14,7 @@ use seekless_tools::Stop;
 use seekless_tools::tree::{self, Options, Summary};
 
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
+use crate::command::values::JsonOptions;
 use crate::command::{Failure, raise_open_files, unless_stopped};
 use crate::show::{Differences, Form, explained, files, show_same_size, tell_why, visible_path};
 use crate::signals::{Caught, stopping};
@@ -49,13 +50,12 @@ pub struct Arguments {
     #[arg(long)]
     brief: bool,
     /// Nothing but the exit code, and no more work than it takes
-    #[arg(long, short, visible_short_alias = 's', visible_alias = "silent", conflicts_with_all = ["json", "null"])]
+    #[arg(long, short, visible_short_alias = 's', visible_alias = "silent", conflicts_with_all = ["json", "jsonl", "null"])]
     quiet: bool,
-    /// As JSON: an object on each line
-    #[arg(long, conflicts_with = "null")]
-    json: bool,
+    #[command(flatten)]
+    json: JsonOptions,
     /// The names of what differs as they are, each ended by a zero byte
-    #[arg(long, short = '0')]
+    #[arg(long, short = '0', conflicts_with_all = ["json", "jsonl"])]
     null: bool,
     /// How it was done, and why so
     #[arg(long)]
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     raise_open_files();
     let (stop, caught) = stopping(Stop::stop)?;
     if let Some(tree) = &arguments.same_size {
-        return same_size(tree, arguments.json, &stop, &caught);
+        return same_size(tree, arguments.json.form().is_some(), &stop, &caught);
     }
     let [one, other] = arguments.trees.as_slice() else {
         return Err(anyhow::anyhow!("two trees are compared").into());
@@ -78,12 +78,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caught) -> Result<ExitCode, Failure> {
-    let form = match () {
-        () if arguments.quiet => Form::Silent,
-        () if arguments.json => Form::Json,
-        () if arguments.null => Form::Null,
-        () if arguments.brief => Form::Names,
-        () => Form::Lines,
+    let form = match arguments.json.form() {
+        Some(form) => Form::Json(form),
+        None if arguments.quiet => Form::Silent,
+        None if arguments.null => Form::Null,
+        None if arguments.brief => Form::Names,
+        None => Form::Lines,
     };
     let options = Options {
         metadata: arguments.metadata,

@@ -12,7 +12,7 @@ use seekless_record::Run;
 use seekless_results::{anonymous, visible};
 
 use super::read_named;
-use crate::command::Failure;
+use crate::command::{Failure, unless_failed};
 use crate::output::Output;
 use crate::show::json_text;
 
@@ -81,14 +81,12 @@ pub fn export(store: &Store, arguments: &Export) -> anyhow::Result<()> {
 
 pub fn import(store: &Store, arguments: &Import) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
-    let mut kept = 0;
     let mut failed: Vec<anyhow::Error> = Vec::new();
     for file in &arguments.files {
         let runs = read(file).map_err(|error| failed.push(error));
         for run in runs.iter().flatten() {
             match store.import(run) {
                 Ok((document, is_new)) => {
-                    kept += 1;
                     let word = if is_new { "Imported" } else { "Is here " };
                     writeln!(out, "{word}  {}", visible(&document.id))?;
                 }
@@ -97,15 +95,7 @@ pub fn import(store: &Store, arguments: &Import) -> Result<(), Failure> {
         }
     }
     out.flush()?;
-    match failed.len() {
-        0 => Ok(()),
-        1 if kept == 0 => Err(Failure::Error(failed.remove(0))),
-        _ if kept == 0 => {
-            let all: Vec<String> = failed.iter().map(|error| format!("{error:#}")).collect();
-            Err(anyhow!("nothing was imported:\n{}", all.join("\n")).into())
-        }
-        _ => Err(Failure::Partly(failed)),
-    }
+    unless_failed(failed)
 }
 
 /// All runs of a file, or none: a file with a damaged run is not imported in part.

@@ -1,0 +1,80 @@
+//! Objects for programs: one document with a list of them and a summary, or a line for each.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+use super::visible::json_line;
+
+/// How objects are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JsonForm {
+    /// `{"results": [...], "summary": {...}}`
+    Document,
+    /// Each on a line of its own, the summary last.
+    Lines,
+}
+
+/// Writes objects as they come, so that memory does not grow with their number.
+#[derive(Debug)]
+pub struct Objects {
+    form: JsonForm,
+    has_any: bool,
+}
+
+impl Objects {
+    /// None are written yet.
+    pub fn new(form: JsonForm) -> Self {
+        Self { form, has_any: false }
+    }
+
+    /// Writes one of the list.
+    pub fn write(&mut self, out: &mut dyn Write, object: &Value) -> io::Result<()> {
+        let is_first = !std::mem::replace(&mut self.has_any, true);
+        match self.form {
+            JsonForm::Lines => writeln!(out, "{}", json_line(object)),
+            JsonForm::Document if is_first => write!(out, "{{\"results\": [\n{}", json_line(object)),
+            JsonForm::Document => write!(out, ",\n{}", json_line(object)),
+        }
+    }
+
+    /// Writes the summary, behind which nothing comes.
+    pub fn finish(&self, out: &mut dyn Write, summary: &Value) -> io::Result<()> {
+        let summary = json_line(summary);
+        match self.form {
+            JsonForm::Lines => writeln!(out, "{summary}"),
+            JsonForm::Document if self.has_any => writeln!(out, "\n],\n\"summary\": {summary}}}"),
+            JsonForm::Document => writeln!(out, "{{\"results\": [],\n\"summary\": {summary}}}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn written(form: JsonForm, objects: &[Value]) -> String {
+        let mut out = Vec::new();
+        let mut list = Objects::new(form);
+        for object in objects {
+            list.write(&mut out, object).unwrap();
+        }
+        list.finish(&mut out, &json!({"kind": "summary"})).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn any_number_of_objects_is_one_document_or_as_many_lines_and_a_summary() {
+        let all = [json!({"path": "a\n\u{9b}"}), json!({}), json!({"bytes": 1})];
+        for count in 0..=all.len() {
+            let objects = &all[..count];
+            let document: Value = serde_json::from_str(&written(JsonForm::Document, objects)).unwrap();
+            assert_eq!(document, json!({"results": objects, "summary": {"kind": "summary"}}));
+            let lines = written(JsonForm::Lines, objects);
+            let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            assert_eq!((&lines[..count], &lines[count]), (objects, &json!({"kind": "summary"})));
+        }
+    }
+}
