@@ -1,4 +1,5 @@
-//! Writing files: what exists is replaced whole or not at all, and what is no regular file is written to, never replaced.
+//! Writing files: what exists is replaced whole or not at all; what is not a regular file is written to, never replaced; and
+//! `-` is standard output.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -20,31 +21,39 @@ pub struct Output {
 enum Place {
     /// A regular file, there or not yet: what the links of the path lead to.
     File(WholeFile),
+    /// Standard output, by the name `-`.
+    Stdout,
     /// A device, a FIFO, or what another program handed over. Open until it is written: to close a FIFO in between would
     /// tell its reader that this is all.
     Stream(File),
 }
 
 impl Output {
-    /// Checks that a file can be written at a path.
+    /// Checks that a file can be written at a path; `-` is standard output.
     pub fn prepare(path: &Path) -> anyhow::Result<Self> {
+        if path == Path::new("-") {
+            return Ok(Self {
+                path: PathBuf::from("standard output"),
+                place: Place::Stdout,
+            });
+        }
         let shown = path.display();
         let place = match fs::metadata(path) {
-            Ok(found) if found.is_dir() => bail!("{shown}: is a directory: name a file in it to write to"),
+            Ok(found) if found.is_dir() => bail!("{shown}: is a directory; name a file to write to"),
             Ok(found) if found.file_type().is_block_device() => {
-                bail!("{shown}: is a block device: writing a file to it would destroy what it holds")
+                bail!("{shown}: is a block device; writing to it would destroy its data")
             }
             Ok(found) if found.is_file() => {
-                let file = WholeFile::find(path).with_context(|| format!("{shown}: it cannot be replaced"))?;
+                let file = WholeFile::find(path).with_context(|| format!("{shown}: cannot replace it"))?;
                 file.map_or_else(|| open_stream(path), |file| Ok(Place::File(file)))?
             }
             Ok(_) => open_stream(path)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let file =
-                    WholeFile::find(path).with_context(|| format!("{shown}: no file can be made in its directory"))?;
-                Place::File(file.ok_or_else(|| anyhow!("{shown}: leads nowhere"))?)
+                    WholeFile::find(path).with_context(|| format!("{shown}: cannot create a file in its directory"))?;
+                Place::File(file.ok_or_else(|| anyhow!("{shown}: the link leads nowhere"))?)
             }
-            Err(error) => return Err(error).with_context(|| format!("{shown}: looking at it failed")),
+            Err(error) => return Err(error).with_context(|| format!("{shown}: cannot stat")),
         };
         Ok(Self {
             path: path.to_owned(),
@@ -56,8 +65,24 @@ impl Output {
     pub fn target(&self) -> Option<PathBuf> {
         match &self.place {
             Place::File(file) => Some(file.path().to_owned()),
-            Place::Stream(_) => None,
+            Place::Stdout | Place::Stream(_) => None,
         }
+    }
+
+    /// What errors call it.
+    pub fn name(&self) -> std::path::Display<'_> {
+        self.path.display()
+    }
+
+    /// Whether it is standard output, on which then stands nothing else.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self.place, Place::Stdout)
+    }
+
+    /// Whether both would be written to one file.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let targets = [self.target(), other.target()];
+        (self.is_stdout() && other.is_stdout()) || (targets[0].is_some() && targets[0] == targets[1])
     }
 
     /// Whether this file will be replaced.
@@ -70,10 +95,16 @@ impl Output {
     pub fn write(self, bytes: &[u8]) -> anyhow::Result<()> {
         let written = match self.place {
             Place::File(file) => file.write(bytes),
+            Place::Stdout => {
+                return std::io::stdout()
+                    .lock()
+                    .write_all(bytes)
+                    .context("writing the output failed");
+            }
             Place::Stream(mut stream) => stream.write_all(bytes),
         };
         // Not as a cause: a FIFO whose reader has gone is a failure, unlike our own output.
-        written.map_err(|error| anyhow!("{}: writing it failed: {error}", self.path.display()))
+        written.map_err(|error| anyhow!("{}: cannot write: {error}", self.path.display()))
     }
 }
 
@@ -84,15 +115,15 @@ fn open_stream(path: &Path) -> anyhow::Result<Place> {
     let opened = OpenOptions::new().append(true).custom_flags(flags).open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {
         Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => {
-            anyhow!("{}: nobody reads it: start its reader first", path.display())
+            anyhow!("{}: the FIFO has no reader; start one first", path.display())
         }
-        _ => anyhow!("{}: opening it for writing failed: {error}", path.display()),
+        _ => anyhow!("{}: cannot open for writing: {error}", path.display()),
     })?;
     let waiting = rustix::fs::fcntl_getfl(&file).and_then(|flags| {
         let flags = flags - OFlags::NONBLOCK;
         rustix::fs::fcntl_setfl(&file, flags)
     });
-    waiting.with_context(|| format!("{}: making it wait failed", path.display()))?;
+    waiting.with_context(|| format!("{}: cannot clear O_NONBLOCK", path.display()))?;
     Ok(Place::Stream(file))
 }
 
@@ -125,11 +156,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let refused = |path: &Path| format!("{:#}", Output::prepare(path).unwrap_err());
         assert!(refused(directory.path()).contains("is a directory"));
-        assert!(refused(&directory.path().join("missing/file")).contains("no file can be made"));
+        assert!(refused(&directory.path().join("missing/file")).contains("cannot create a file"));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         let ring = directory.path().join("ring");
         std::os::unix::fs::symlink("ring", &ring).unwrap();
-        assert!(refused(&ring).contains("looking at it failed"));
+        assert!(refused(&ring).contains("cannot stat"));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct Arguments {
     /// The ID of a saved run or its beginning, `latest`, or the path of a run's JSON
     #[arg(value_name = "RUN")]
     run: OsString,
-    /// Where to write the page [default: beside the run, with the ending .html]
+    /// Where to write the page; `-` is standard output [default: beside the run, with the ending .html]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Ignore earlier runs on this storage: conclude from this run alone

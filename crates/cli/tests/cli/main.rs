@@ -20,6 +20,7 @@ mod golden;
 mod help;
 mod holes;
 mod interruption;
+mod json;
 mod layouts;
 mod methods;
 mod one_number;

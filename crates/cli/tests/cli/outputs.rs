@@ -59,7 +59,7 @@ fn a_fifo_is_written_to_where_somebody_reads_it_and_refused_where_nobody_does() 
     let fifo = place.path("fifo");
     assert!(prepared("mkfifo", &[fifo.as_os_str()]));
     let sentence = place.bench(&["--export-json", "fifo"]).refused();
-    assert!(sentence.contains("fifo: nobody reads it"), "{sentence}");
+    assert!(sentence.contains("fifo: the FIFO has no reader"), "{sentence}");
     let reader = std::thread::spawn({
         let fifo = fifo.clone();
         move || fs::read(fifo).unwrap()
@@ -110,6 +110,60 @@ fn standard_output_may_be_named() {
     super::place::Ended::of(command.spawn().unwrap()).succeeded();
     let text = fs::read_to_string(place.path("out")).unwrap();
     assert!(text.contains("\"trials\": ["), "{text}");
+}
+
+#[test]
+fn a_dash_is_standard_output_and_nothing_else_goes_there() {
+    let place = Place::new();
+    for (option, begins) in [
+        ("--export-json", "{"),
+        ("--export-csv", "run,"),
+        ("--export-markdown", "# "),
+        ("--report", "<!DOCTYPE html>"),
+    ] {
+        let ended = place.bench(&[option, "-"]).succeeded();
+        assert!(ended.stdout.starts_with(begins), "{option}: {}", ended.stdout);
+        assert!(!ended.stdout.contains("Saved   "), "{option}: {}", ended.stdout);
+        assert!(
+            ended.stderr.contains("Saved   ") && ended.stderr.contains("1M, cold"),
+            "{}",
+            ended.stderr
+        );
+        assert!(option != "--export-json" || is_run(ended.stdout.as_bytes()));
+    }
+    let page = place.run(&["report", "latest", "-o", "-"]).succeeded().stdout;
+    assert!(
+        page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"),
+        "{page}"
+    );
+    let run = place.run(&["runs", "export", "latest", "-o", "-"]).succeeded().stdout;
+    assert!(is_run(run.as_bytes()));
+    place.file("run.json", run.as_bytes());
+    let compared = ["runs", "compare", "--anyway", "run.json", "latest", "--report", "-"];
+    let ended = place.run(&compared).succeeded();
+    assert!(ended.stdout.starts_with("<!DOCTYPE html>"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("First    "), "{}", ended.stderr);
+    assert_eq!(place.content().len(), 1, "no file has the name -");
+}
+
+#[test]
+fn standard_output_is_taken_by_one_output() {
+    let place = Place::new();
+    for arguments in [
+        &["--export-json", "-", "--export-csv", "-"][..],
+        &["--report", "-", "--json"],
+    ] {
+        let sentence = place.bench(arguments).refused();
+        assert!(sentence.contains("standard output: is named twice"), "{sentence}");
+    }
+    place.bench::<&str>(&[]).succeeded();
+    let run = place.run(&["runs", "export", "latest"]).succeeded().stdout;
+    place.file("run.json", run.as_bytes());
+    let words = [
+        "runs", "compare", "--anyway", "run.json", "latest", "--json", "--report", "-",
+    ];
+    let sentence = place.run(&words).refused();
+    assert!(sentence.contains("is named twice"), "{sentence}");
 }
 
 #[test]

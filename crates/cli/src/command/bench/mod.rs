@@ -16,6 +16,7 @@ use seekless_lab::trial::Stop;
 use seekless_record::{Cache, Drop, Run};
 use seekless_report::{to_csv, to_html, to_markdown};
 use seekless_results::{Origin, pool, visible};
+use serde_json::{Value, json};
 
 use self::asked::bench;
 use super::report::{beside, columns, file_url};
@@ -24,7 +25,7 @@ use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unless_failed, unless_stopped};
 use crate::output::Output;
 use crate::read_ahead;
-use crate::show::{PLAIN, Page, Progress, show_known, show_run, too_large};
+use crate::show::{PLAIN, Page, Progress, json_text, show_known, show_run, too_large};
 use crate::signals::{Caught, stopping};
 
 /// Measures which method of reading, writing, copying and comparing is fastest on a storage.
@@ -92,7 +93,7 @@ pub struct Arguments {
     /// Read files that are in DIR, each once and as cold as it is found: nothing is written
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "directories", "other", "sizes", "cache", "drop", "resume"])]
     first_touch: Option<PathBuf>,
-    /// Write the run as JSON, every sample
+    /// Write the run as JSON, every sample, to this file; `-`, here and below, is standard output
     #[arg(long, value_name = "FILE")]
     export_json: Option<PathBuf>,
     /// Write all trials as CSV
@@ -120,7 +121,7 @@ pub struct Arguments {
     alone: bool,
     /// Measure N times in the background, at the lowest priority, waiting while other processes use the disk
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000),
-        conflicts_with_all = ["resume", "export_json", "export_csv", "export_columns", "export_markdown", "report"])]
+        conflicts_with_all = ["resume", "export_json", "export_csv", "export_columns", "export_markdown", "report", "json"])]
     sittings: Option<u32>,
     /// Time between the starts of two measurements (sittings) with --sittings
     #[arg(long, default_value = "4h", value_name = "TIME", value_parser = parse_budget, requires = "sittings")]
@@ -138,6 +139,9 @@ pub struct Arguments {
     /// Show what was dropped and what is not available, too
     #[arg(long)]
     all: bool,
+    /// Print the run as one JSON document instead of tables
+    #[arg(long)]
+    json: bool,
     /// Hide progress
     #[arg(long, short)]
     quiet: bool,
@@ -189,7 +193,7 @@ fn parse_file_size(text: &str) -> Result<u64, String> {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.list {
-        return Ok(list()?);
+        return Ok(list(arguments.json)?);
     }
     if let Some(count) = arguments.sittings {
         // What is asked for must not turn out to be wrong in a log.
@@ -233,6 +237,7 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
         },
         alone: run,
     };
+    let has_stdout = exports.iter().any(|(output, _)| output.is_stdout());
     // The report is the last; it may be a stream.
     let report = exports.last().and_then(|(output, _)| output.target());
     let written = exports
@@ -244,7 +249,18 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
         (Err(_), None) => None,
         (_, Some(_)) => report,
     };
-    let shown = show(&run.shown, arguments.all, saved.as_deref().ok(), report.as_deref());
+    let page = if has_stdout { Page::stderr() } else { Page::stdout() };
+    let shown = if arguments.json {
+        Ok(())
+    } else {
+        show(
+            page,
+            &run.shown,
+            arguments.all,
+            saved.as_deref().ok(),
+            report.as_deref(),
+        )
+    };
     failed.extend(saved.err().map(|error| error.context("the run was not saved")));
     unless_stopped(caught)?;
     unless_failed(failed)?;
@@ -318,8 +334,7 @@ fn tell_size() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show(run: &Run, all: bool, saved: Option<&Path>, report: Option<&Path>) -> std::io::Result<()> {
-    let mut page = Page::stdout();
+fn show(mut page: Page<'_>, run: &Run, all: bool, saved: Option<&Path>, report: Option<&Path>) -> std::io::Result<()> {
     show_run(&mut page, run, all)?;
     if saved.or(report).is_some() {
         writeln!(page)?;
@@ -341,8 +356,13 @@ fn report_beside(run: &Concluded, saved: &Path) -> anyhow::Result<PathBuf> {
     Ok(std::fs::canonicalize(&path).unwrap_or(path))
 }
 
-fn list() -> anyhow::Result<()> {
+fn list(json: bool) -> anyhow::Result<()> {
     let mut page = Page::stdout();
+    if json {
+        let object = |name| Ok(json!({"name": name, "about": Experiment::builtin(name)?.about}));
+        let all: anyhow::Result<Value> = Experiment::builtin_names().into_iter().map(object).collect();
+        return Ok(write!(page, "{}", json_text(&all?)?)?);
+    }
     for name in Experiment::builtin_names() {
         let about = Experiment::builtin(name)?.about;
         page.labelled(PLAIN, &format!("{name:<14}"), 15, &about)?;
@@ -361,7 +381,9 @@ type Form = fn(&Concluded) -> anyhow::Result<String>;
 
 /// Where the run is written to besides; all paths are checked before anything is measured.
 fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
-    let wanted: [(&Option<PathBuf>, Form); 5] = [
+    let stdout = arguments.json.then(|| PathBuf::from("-"));
+    let wanted: [(&Option<PathBuf>, Form); 6] = [
+        (&stdout, |run| Ok(json_text(&run.shown)?)),
         (&arguments.export_json, |run| Ok(seekless_record::to_json(&run.alone)?)),
         (&arguments.export_csv, |run| Ok(to_csv(&run.alone)?)),
         (&arguments.export_columns, |run| columns(&run.alone)),
@@ -377,10 +399,8 @@ fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
         if inputs.any(|input| output.replaces(input)) {
             bail!("{}: is read by this run: write to another file", path.display());
         }
-        let target = output.target();
-        if target.is_some() && exports.iter().any(|(other, _)| other.target() == target) {
-            let path = path.display();
-            bail!("{path}: is named twice: each export takes a file of its own");
+        if exports.iter().any(|(other, _)| other.is_same(&output)) {
+            bail!("{}: is named twice: each export takes a file of its own", output.name());
         }
         exports.push((output, form));
     }

@@ -62,6 +62,9 @@ Examples:
         /// Ignore earlier runs on this storage: conclude from this run alone
         #[arg(long)]
         alone: bool,
+        /// Print the run as one JSON document, with every sample and the conclusions as shown
+        #[arg(long)]
+        json: bool,
     },
     Compare(Compare),
     Export(exchange::Export),
@@ -136,7 +139,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let store = Store::of_user()?;
     match &arguments.command {
         None => list(&store, arguments.json),
-        Some(Command::Show { id, all, alone }) => Ok(show(&store, id, *all, *alone)?),
+        Some(Command::Show { id, all, alone, json }) => Ok(show(&store, id, *all, *alone, *json)?),
         Some(Command::Compare(arguments)) => Ok(compare_runs(&store, arguments)?),
         Some(Command::Export(arguments)) => Ok(exchange::export(&store, arguments)?),
         Some(Command::Import(arguments)) => exchange::import(&store, arguments),
@@ -175,10 +178,13 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
     unless_failed(failed)
 }
 
-fn show(store: &Store, id: &OsStr, all: bool, alone: bool) -> anyhow::Result<()> {
+fn show(store: &Store, id: &OsStr, all: bool, alone: bool, json: bool) -> anyhow::Result<()> {
     let document = store.find(id)?;
     let run = over_sittings(&document.read()?, alone || document.origin == Origin::Imported);
     let mut page = Page::stdout();
+    if json {
+        return Ok(write!(page, "{}", json_text(&run)?)?);
+    }
     writeln!(page, "Run      {}{}\n", visible(&document.id), whose(&document))?;
     show_run(&mut page, &run, all)?;
     Ok(page.flush()?)
@@ -205,14 +211,20 @@ fn compare_runs(store: &Store, arguments: &Compare) -> anyhow::Result<()> {
         bail!("the two runs are not of one machine and storage: {all}; --anyway compares them all the same");
     }
     let comparison = compare(&first, &second)?;
+    let mut page = Page::stdout();
     if let Some(report) = &arguments.report {
         let output = Output::prepare(report)?;
+        if output.is_stdout() && arguments.json {
+            bail!("{}: is named twice: write the page to a file", output.name());
+        }
+        if output.is_stdout() {
+            page = Page::stderr();
+        }
         if documents.iter().any(|document| output.replaces(&document.path)) {
             bail!("{}: is one of the runs: write to another file", report.display());
         }
         output.write(comparison_to_html(&comparison, &objections).as_bytes())?;
     }
-    let mut page = Page::stdout();
     if arguments.json {
         let value = serde_json::json!({
             "first": { "id": documents[0].id, "origin": documents[0].origin },

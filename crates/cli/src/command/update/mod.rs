@@ -19,7 +19,7 @@ use seekless_tools::update::read_updates;
 use serde::Serialize;
 
 use self::names::written_out;
-use self::show::{in_json, show, show_recovered};
+use self::show::{in_json, show, show_recovered, spilled_words};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unwritten};
 use crate::show::{Page, explained, json_text, tell_why, visible_path};
@@ -171,6 +171,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             "update",
             &explained(&plan.method.to_string(), &plan.why, Some(plan), took),
         );
+        if let Some(spilled) = job.updates.spilled_bytes() {
+            tell_why("update", &spilled_words(spilled));
+        }
     }
     let told = if arguments.json {
         in_json(&job, &chosen, done.as_ref(), &times).and_then(|value| Ok(write!(page, "{}", json_text(&value)?)?))

@@ -42,12 +42,18 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
         }
         page.say(PLAIN, &format!("{}: {}.", chosen.plan.method, chosen.plan.why))?;
     }
-    if let Some(spilled) = updates.spilled_bytes().filter(|_| arguments.explain || done.is_none()) {
-        let spilled = bytes(spilled);
-        let text = format!("The updates did not fit into memory (--memory) and were sorted on the disk: {spilled}.");
-        page.say(PLAIN, &text)?;
+    if let Some(spilled) = updates.spilled_bytes().filter(|_| done.is_none()) {
+        page.say(PLAIN, &format!("{}.", spilled_words(spilled)))?;
     }
     Ok(())
+}
+
+/// Where updates were sorted that take more memory than is allowed.
+pub fn spilled_words(spilled_bytes: u64) -> String {
+    format!(
+        "{} of updates did not fit into memory (--memory) and were sorted on the disk",
+        bytes(spilled_bytes)
+    )
 }
 
 /// What the updates would take, one by one and as planned.
