@@ -160,12 +160,8 @@ fn see_also(pages: &[&str]) -> Roff {
 const EXIT: &[(&str, &str)] = &[
     ("0", "Done."),
     (
-        "1",
-        "Done except for a part, such as one of several files; the reason is on standard error.",
-    ),
-    (
         "2",
-        "Bad input, or nothing could be done; the reason is on standard error.",
+        "Bad input, or something could not be done, such as one of several paths; the reason is on standard error.",
     ),
     ("128 + n", "Ended by signal n."),
 ];
