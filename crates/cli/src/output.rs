@@ -99,7 +99,7 @@ impl Output {
                 return std::io::stdout()
                     .lock()
                     .write_all(bytes)
-                    .context("writing the output failed");
+                    .context("cannot write the output");
             }
             Place::Stream(mut stream) => stream.write_all(bytes),
         };

@@ -1,4 +1,4 @@
-//! `seekless cache`: what of files is in memory, and bringing them there or away.
+//! `seekless cache`: how much of files is in memory, and dropping and reading them.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
@@ -24,9 +24,9 @@ use crate::show::{
 };
 use crate::signals::{Caught, stopping};
 
-/// Shows what of files is in the page cache, drops it or fills it.
+/// Shows how much of files is in the page cache, drops files from it, or reads them into it.
 ///
-/// Directories are processed recursively. Results are read back from the system, never assumed.
+/// Directories are processed recursively. The result is read back from the kernel.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +34,7 @@ Examples:
   seekless cache drop big.iso           # the next reader waits for the disk
   seekless cache warm database/         # the next reader does not wait
 
-`seekless cache show --help` and so on say more.")]
+For details, see `seekless cache show --help` and so on.")]
 pub struct Arguments {
     #[command(subcommand)]
     action: Action,
@@ -49,7 +49,7 @@ enum Action {
     #[command(after_help = "\
 Examples:
   seekless cache show big.iso *.log     # a line for each
-  seekless cache show .                 # all that is in this directory, a total
+  seekless cache show .                 # the total of this directory
   seekless cache show --all --jsonl . | jq 'select(.resident_bytes > 0)'")]
     Show {
         /// Files and directories
@@ -58,10 +58,10 @@ Examples:
         #[command(flatten)]
         common: Common,
     },
-    /// Drops files from memory, and tells what stays.
+    /// Drops files from the page cache, and reports what stays.
     ///
-    /// Nothing is lost: what is not yet on the device is written there first. Files that somebody maps or uses keep
-    /// their pages, and those of a tmpfs are nowhere else. Needs no privilege but reading the files.
+    /// No data is lost: modified pages are written to the device first. Pages that a process maps or uses stay, and so do
+    /// the files of a tmpfs, which exist only in memory. Permission to read the files is enough.
     #[command(after_help = "\
 Examples:
   seekless cache drop big.iso           # one file
@@ -77,9 +77,9 @@ Examples:
         #[command(flatten)]
         common: Common,
     },
-    /// Reads files into memory, and tells what is there afterwards.
+    /// Reads files into the page cache, and reports what is there afterwards.
     ///
-    /// Refused where it is more than the memory that is available: it would drive out its own beginning.
+    /// Files larger than the available memory are refused: reading their end would evict their beginning.
     #[command(after_help = "\
 Examples:
   seekless cache warm database/         # before the first user comes
@@ -88,7 +88,7 @@ Examples:
         /// Files and directories
         #[arg(value_name = "PATH", required = true)]
         paths: Vec<PathBuf>,
-        /// Even if there is not enough memory for all of it
+        /// Read them even if the available memory is too small
         #[arg(long)]
         force: bool,
         #[command(flatten)]
@@ -101,7 +101,7 @@ struct Common {
     /// Print a line for each file inside directories, too
     #[arg(long)]
     all: bool,
-    /// The N files of which most is resident
+    /// Print the N files with the most resident bytes
     #[arg(
         long,
         value_name = "N",
@@ -172,7 +172,7 @@ impl<'a> Job<'a> {
                 let keep = if sum.resident_files == 1 { "keeps" } else { "keep" };
                 let _ = write!(
                     sentence,
-                    "; {} {keep} {} (mapped, in use, or with no other place than memory)",
+                    "; {} {keep} {} (mapped, in use, or on a tmpfs)",
                     files(sum.resident_files),
                     bytes(sum.resident_bytes)
                 );
@@ -209,13 +209,13 @@ impl<'a> Job<'a> {
             let (resident, all) = (bytes(sum.resident_bytes), bytes(sum.cacheable_bytes));
             let partial = match sum.partial_files {
                 0 => String::new(),
-                partial => format!(", {} not whole", files(partial)),
+                partial => format!("; {} incomplete", files(partial)),
             };
             Some(format!(
-                "Read {more} into memory; {resident} of {all} are there now{partial}."
+                "Read {more} into memory; {resident} of {all} resident{partial}."
             ))
         };
-        let why = "each file that is not whole in memory is read";
+        let why = "each file that is not completely in memory is read";
         let sum = self.tell(why, &bar, Some(&before), work, words)?;
         self.end(sum.failed + sum.unknown_files + sum.partial_files == 0)
     }
@@ -264,11 +264,11 @@ impl<'a> Job<'a> {
         Ok(sum)
     }
 
-    /// What to know before believing the figures.
+    /// Caveats about the figures.
     fn notes(&self, page: &mut Page<'_>, totals: &[Total], sum: &Total) -> std::io::Result<()> {
         if sum.unknown_files > 0 {
             page.note(&format!(
-                "Of {} it is unknown: the kernel tells what is cached to a file's owner and to those who may write it.",
+                "The residency of {} is unknown: the kernel reports it only to a file's owner and to users who may write it.",
                 files(sum.unknown_files)
             ))?;
         }
@@ -276,17 +276,17 @@ impl<'a> Job<'a> {
             let path = visible_path(&total.path);
             match StorageFacts::of(&total.path).map(|facts| facts.file_system).as_deref() {
                 Ok("tmpfs" | "ramfs") => page.note(&format!(
-                    "{path} is memory (tmpfs): all of it stays, until it is deleted."
+                    "{path} is on a tmpfs: its files are in memory until they are deleted."
                 ))?,
                 Ok(name) if name.starts_with("fuse") => page.note(&format!(
-                    "{path} is served by a program ({name}): this is what the kernel holds; what the program or the \
-                     file system behind it holds is not seen from here."
+                    "{path} is served by a program ({name}): these are pages of the kernel; what the program or the file \
+                     system behind it caches is not known."
                 ))?,
                 _ => {}
             }
         }
         if self.caught.signal().is_some() {
-            page.note("Stopped: these are the files until then.")?;
+            page.note("Interrupted: these are the files until then.")?;
         }
         Ok(())
     }
@@ -325,15 +325,15 @@ fn sum_of(totals: &[Total]) -> Total {
     sum
 }
 
-/// Refuses to warm what does not fit.
+/// Refuses files that do not fit into the available memory.
 fn require_memory(before: &Total) -> anyhow::Result<()> {
     let needed = before.bytes.max(before.cacheable_bytes);
     let Some(memory) = system::memory().filter(|memory| memory.available_bytes < needed) else {
         return Ok(());
     };
     bail!(
-        "these are {}, and {} of memory is available: they would drive out their own beginning. \
-         Name fewer files, or say --force",
+        "the files have {}, and {} of memory are available: reading their end would evict their beginning. Name fewer \
+         files, or use --force",
         bytes(needed),
         bytes(memory.available_bytes)
     )
@@ -372,7 +372,7 @@ fn drop_system(json: bool) -> Result<(), Failure> {
     let (dropped, stay) = (bytes(before.saturating_sub(after)), bytes(after));
     writeln!(
         out,
-        "Dropped {dropped} of the system's cache; {stay} stay, mapped or in use."
+        "Dropped {dropped} of the system's cache; {stay} stay (mapped or in use)."
     )?;
     Ok(())
 }

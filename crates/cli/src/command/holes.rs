@@ -1,4 +1,4 @@
-//! `seekless holes`: what of files is holes, and making and filling them.
+//! `seekless holes`: showing the holes of files, making and filling them.
 
 use std::io::BufWriter;
 use std::ops::ControlFlow;
@@ -21,11 +21,11 @@ use super::{Failure, raise_open_files, unless_stopped, unwritten};
 use crate::show::{HoleLines, Page, Picture, Sum, Width, show_punched, tell_scan, visible_path};
 use crate::signals::{stopping, survive};
 
-/// Shows holes of files, makes them where zeros are, punches and fills them.
+/// Shows the holes of files, turns zeros into holes, and punches and fills holes.
 ///
-/// A hole is a part of a file that has no blocks on the disk and reads as zeros. A file is changed only while nobody else
-/// has it open (a lease is taken, and who wants to open it waits), and what was freed is what the file system says
-/// afterwards.
+/// A hole is a part of a file that has no blocks on the disk and reads as zeros. A file is changed only while no other
+/// process has it open: seekless takes a lease, and a process that opens the file meanwhile waits. Freed space is as
+/// reported by the file system.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +34,7 @@ Examples:
   seekless holes punch log 0 1G         # the first GiB becomes a hole
   seekless holes fill disk.img          # allocate what it may grow into
 
-`seekless holes show --help` and so on say more.")]
+For details, see `seekless holes show --help` and so on.")]
 pub struct Arguments {
     #[command(subcommand)]
     action: Action,
@@ -45,26 +45,26 @@ enum Action {
     Show(Show),
     Dig(DigArguments),
     Punch(Punch),
-    /// Gives the holes of files blocks again, so that writing there cannot find the disk full.
+    /// Allocates blocks for the holes of files, so that writing there cannot fail for lack of space.
     ///
-    /// Bytes, size and times stay what they are. The blocks are reserved: they still read as zeros, without being read.
+    /// Bytes, size and times stay the same. The blocks are reserved: they read as zeros, without access to the device.
     #[command(after_help = "\
 Examples:
-  seekless holes fill disk.img          # before a machine runs from it
+  seekless holes fill disk.img          # before a virtual machine runs from it
   seekless holes fill -r databases      # all files in a directory")]
     Fill(Which),
 }
 
-/// Shows what of files is data, what holes, and what they take.
+/// Shows which parts of files are data and which are holes, and how much space they take.
 ///
-/// In the picture a full block is data, a light one reserved (allocated and never written), a dot a hole. Zeros in the data,
-/// which `dig` would make holes of, are looked for with --scan: that reads the files.
+/// In the picture, a full block is data, a light block is reserved (allocated and never written), and a dot is a hole.
+/// --scan also reads the data and counts the zeros that `dig` would turn into holes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   seekless holes show disk.img                # a line and a picture
   seekless holes show --scan -r /srv/images   # how much digging would find
-  seekless holes show --map disk.img          # each stretch
+  seekless holes show --map disk.img          # the place of each hole
   seekless holes show --json *.img | jq '.results[].hole_bytes'")]
 struct Show {
     #[command(flatten)]
@@ -72,7 +72,7 @@ struct Show {
     /// Read the data and look for zeros that take space
     #[arg(long)]
     scan: bool,
-    /// Each stretch of data and each hole
+    /// List each stretch of data and each hole
     #[arg(long)]
     map: bool,
     /// Explain on standard error how it was scanned, with the predicted and actual time and the facts used
@@ -80,10 +80,10 @@ struct Show {
     explain: bool,
 }
 
-/// Makes holes of zeros that take space.
+/// Turns zeros that take space into holes.
 ///
-/// A file's bytes, size, times, mode and owner stay what they are; a kill in the middle leaves its bytes as they were.
-/// Refused where somebody else has the file open, and ended where somebody wants to.
+/// A file's bytes, size, times, mode and owner stay the same, even if the process is killed. A file that another process
+/// has open is refused. If another process opens it meanwhile, digging stops.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -93,10 +93,10 @@ Examples:
 struct DigArguments {
     #[command(flatten)]
     which: Which,
-    /// Leave runs of zeros that are shorter
+    /// Leave shorter runs of zeros as they are
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0", hide_default_value = true)]
     min: u64,
-    /// Only look for zeros, and change nothing
+    /// Look for zeros, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// Read all of a file before and after, and compare digests (SHA-256)
@@ -107,9 +107,9 @@ struct DigArguments {
     explain: bool,
 }
 
-/// Makes a hole of a part of a file: what was there is gone, and reads as zeros.
+/// Punches a hole into a file: the data there is lost, and reads as zeros.
 ///
-/// Blocks of which only a part is in the hole take their space as before. The size stays.
+/// Blocks that are only partly in the hole stay allocated. The size of the file stays the same.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -122,7 +122,7 @@ struct Punch {
     /// Where the hole begins
     #[arg(value_parser = parse_size)]
     offset: u64,
-    /// How long it is; what lies behind the end of the file does not count
+    /// Its length; it ends with the file
     #[arg(value_parser = parse_size)]
     length: u64,
     /// As JSON
@@ -190,12 +190,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Who wants to open a file that is held has this process told by a signal that would end it.
+/// If another process opens a file that is held, the kernel sends this process a signal that would end it.
 fn expect_wishes() -> anyhow::Result<()> {
     survive(SIGIO).context("catching SIGIO failed")
 }
 
-/// Works on each of the files; `done` is the word for what has become of a file behind it, where it is changed.
+/// Works on each of the files; `done` is the word for what was done to a file, if it is changed.
 fn each<T: Send>(
     which: &Which,
     sum: Sum,
@@ -225,18 +225,18 @@ fn each<T: Send>(
         let Err(error) = written else {
             return ControlFlow::Continue(());
         };
-        let behind = if which.recursive {
-            ", and files behind it may be"
+        let later = if which.recursive {
+            ", and later files may be"
         } else {
             ""
         };
-        let done = done.map(|done| format!("{}: is {done}{behind}", visible_path(path)));
+        let done = done.map(|done| format!("{}: was {done}{later}", visible_path(path)));
         untold = Some(anyhow!(error).context(unwritten(done.as_deref())));
         ControlFlow::Break(())
     };
     let left = holes::each_file(&selection, &stop, |file| work(file, &stop), each);
     if untold.is_none() {
-        let done = done.map(|done| format!("what could be is {done}"));
+        let done = done.map(|done| format!("the files were {done}"));
         let finished = lines.finish(&left, caught.signal().is_some());
         untold = finished.context(unwritten(done.as_deref())).err();
     }
@@ -248,7 +248,7 @@ fn each<T: Send>(
         return Err(untold.into());
     }
     unless_stopped(&caught)?;
-    // They were told as they came.
+    // The errors were printed as they came.
     lines.is_all_done().then_some(()).ok_or(Failure::Errors(Vec::new()))
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args;
 use seekless::method::Operation;
-use seekless::{Availability, Method, Probe};
+use seekless::{Availability, Method, Probe, StorageFacts};
 
 use super::values::{Word, one_of};
 use crate::code::{LANGUAGES, Language};
@@ -53,10 +53,12 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return Ok(());
     }
     let metadata = std::fs::metadata(&arguments.directory);
-    let metadata = metadata.with_context(|| format!("{}: looking at it failed", arguments.directory.display()))?;
+    let metadata = metadata.with_context(|| format!("{}: cannot stat", arguments.directory.display()))?;
     if !metadata.is_dir() {
         bail!("{}: not a directory", arguments.directory.display());
     }
+    // A file system that stores nothing is refused.
+    StorageFacts::of(&arguments.directory)?;
     let what = arguments.what.as_deref();
     let is_meant = |operation: &Operation| what.is_none_or(|what| operation.name() == what);
     let operations: Vec<Operation> = Operation::ALL.into_iter().filter(is_meant).collect();

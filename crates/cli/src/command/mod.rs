@@ -24,7 +24,7 @@ use rustix::process::{Resource, Rlimit};
 
 use crate::signals::Caught;
 
-/// Finds out how this storage likes to be read, written, copied and compared.
+/// Finds the fastest way to read, write, copy and compare files on this storage.
 #[derive(Debug, Parser)]
 #[command(name = "seekless", version, about, max_term_width = 100, after_help = EXAMPLES)]
 pub struct Cli {
@@ -36,18 +36,18 @@ const EXAMPLES: &str = "\
 Examples:
   seekless bench                      # measure the storage under this directory
   seekless bench read --file big.iso  # find the fastest way to read a file
-  seekless methods copy               # what there is to copy with, here
+  seekless methods copy               # the ways to copy that work here
   seekless storage                    # devices and features of this directory
-  seekless cache show .               # what of its files is in memory
-  seekless cmp one other              # do two files differ, and where
+  seekless cache show .               # how much of its files is in memory
+  seekless cmp one other              # where do two files differ?
   seekless cmp -r photos backup       # what differs in two trees
-  seekless holes show disk.img        # what of a file takes no space
-  seekless update numbers.bin         # many small changes, in few writes
-  seekless runs                       # what was measured, and what came of it
-  seekless report latest              # the newest run as a page with plots
+  seekless holes show disk.img        # the holes of a file
+  seekless update numbers.bin         # many small edits with few writes
+  seekless runs                       # earlier measurements and results
+  seekless report latest              # the newest run, as a page with plots
 
-`seekless COMMAND --help` says more.
-SEEKLESS_LOG=debug shows what happens inside.";
+For details, see `seekless COMMAND --help`.
+SEEKLESS_LOG=debug logs internal steps to standard error.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -78,11 +78,11 @@ enum Command {
     Complete(complete::Arguments),
 }
 
-/// How a command ends that does not end well.
+/// How a command fails.
 pub enum Failure {
-    /// A signal stopped it; what was done until then is kept.
+    /// A signal stopped it; what was done is kept.
     Stopped(u8),
-    /// It could not do all that it was asked to; none of these where they were told as they came.
+    /// Something could not be done. Empty if the errors were printed as they came.
     Errors(Vec<anyhow::Error>),
 }
 
@@ -92,7 +92,7 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// Directories are held open; how many a process may open is a wish of long ago, which the hard limit may lift.
+/// Walks hold directories open, and the soft limit of open files is low.
 fn raise_open_files() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let current = limit.maximum;
@@ -112,10 +112,10 @@ fn unless_failed(failed: Vec<anyhow::Error>) -> Result<(), Failure> {
     failed.is_empty().then_some(()).ok_or(Failure::Errors(failed))
 }
 
-/// What failed where the output could not be written, and what was done all the same.
+/// What to say if the output cannot be written, and what was done nevertheless.
 fn unwritten(done: Option<&str>) -> String {
     let done = done.map(|done| format!("{done}, but "));
-    format!("{}writing the output failed", done.unwrap_or_default())
+    format!("{}cannot write the output", done.unwrap_or_default())
 }
 
 /// Runs a command.

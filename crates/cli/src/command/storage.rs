@@ -16,19 +16,21 @@ use crate::test_directory::TestDirectory;
 
 /// Shows what lies behind files and directories, down to the disks, and which features work there.
 ///
-/// What devices and mounts say of themselves is shown as their claim. The features are tried, on scratch files of a
-/// megabyte in a directory that is removed again; where none can be made they are unknown.
+/// What devices and mounts report about themselves is shown as their claim. Features are tested with temporary files of a
+/// megabyte; where none can be created, they are unknown. Of a block device, such as /dev/sda, the file systems and devices
+/// on it are shown, and nothing is tested.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   seekless storage                    # what this directory lies on
   seekless storage /home big.iso      # of several files and directories
+  seekless storage /dev/sda           # a device, and what lies on it
   seekless storage --json / | jq '.[].features[] | select(.name == \"reflink\")'")]
 pub struct Arguments {
-    /// Files or directories
+    /// Files, directories or block devices
     #[arg(value_name = "PATH", default_value = ".")]
     paths: Vec<PathBuf>,
-    /// As JSON: a list with an object for each path
+    /// Print one JSON document: a list with an object for each path
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         show_storage(&mut page, &all)?;
     }
-    // They were told as they came.
+    // The errors were printed as they came.
     if failed {
         Err(Failure::Errors(Vec::new()))
     } else {
@@ -73,12 +75,12 @@ fn found(path: &Path, test_directory: &TestDirectory) -> anyhow::Result<Found> {
         return Ok(Found::Device(Box::new(device)));
     }
     if !kind.is_file() && !kind.is_dir() {
-        bail!("{}: name a file, a directory or a block device", path.display());
+        bail!("{}: not a file, directory or block device", path.display());
     }
     Ok(Found::Storage(Box::new(describe(path, test_directory)?)))
 }
 
-/// More file systems on top of each other than anybody mounts.
+/// More layers of file systems than anybody mounts.
 const DEEPEST: usize = 8;
 
 fn describe(path: &Path, test_directory: &TestDirectory) -> anyhow::Result<Described> {
@@ -102,10 +104,10 @@ fn describe(path: &Path, test_directory: &TestDirectory) -> anyhow::Result<Descr
     })
 }
 
-/// What was found by trying: the features, and how direct I/O must be aligned.
+/// What tests found: the features, and how direct I/O must be aligned.
 type Tried = (Vec<Feature>, Option<(u32, u32)>);
 
-/// Tries the features in a directory, or beside a file.
+/// Tests the features in a directory, or beside a file.
 fn tried(path: &Path, facts: &StorageFacts, test_directory: &TestDirectory) -> anyhow::Result<Tried> {
     let place = std::fs::canonicalize(path)?;
     let directory = match place.parent() {
@@ -113,12 +115,12 @@ fn tried(path: &Path, facts: &StorageFacts, test_directory: &TestDirectory) -> a
         _ => &place,
     };
     if StorageFacts::of(directory)?.mount_point != facts.mount_point {
-        bail!("the file is a mount point of its own, so no temporary file can be made on its storage");
+        bail!("the file is a mount point, so no temporary file can be created on its storage");
     }
     let scratch = test_directory
         .make(directory)
         .map_err(|error| anyhow!("{}", error.root_cause()));
-    let scratch = scratch.context("no scratch file can be made here")?;
+    let scratch = scratch.context("cannot create a temporary file here")?;
     let features = features(&scratch)?;
     let sample = scratch.join("sample");
     std::fs::File::create_new(&sample)?.write_all(&[0; 4096])?;

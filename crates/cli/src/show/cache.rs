@@ -1,4 +1,4 @@
-//! What of files and directories is in memory: a line for each, and a total.
+//! How much of files and directories is in memory: a line for each, and a total.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,18 +19,18 @@ use super::units::{bar, files};
 use super::visible::{object, visible_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
-/// What is shown of the files.
+/// What is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
     /// Objects for programs, instead of columns.
     pub json: Option<JsonForm>,
     /// Files found in directories, too.
     pub all: bool,
-    /// So many files at the end, those of which most is resident.
+    /// At the end, so many files, those with the most resident bytes.
     pub top: usize,
 }
 
-/// Errors that are said one by one; the rest is counted.
+/// Errors that are printed one by one; the rest is counted.
 const MOST_ERRORS: u64 = 20;
 /// Columns of the bar, and how wide the terminal must be for one.
 const BAR: usize = 10;
@@ -38,7 +38,7 @@ const WIDE_ENOUGH: usize = 70;
 /// Files between two looks at the progress bar.
 const FILES_PER_LOOK: u64 = 64;
 
-/// Writes a line for each file as it comes, and keeps what is to be said at the end.
+/// Writes a line for each file as it comes, and keeps what is written at the end.
 pub struct Lines<'a> {
     page: Page<'a>,
     format: Format,
@@ -176,7 +176,7 @@ impl<'a> Lines<'a> {
             return writeln!(self.page, "{}", line(WARNING, ["unknown", "", "", ""], name));
         };
         let part = if of == 0 { 0.0 } else { resident as f64 / of as f64 };
-        // Not 100 % where a page is missing, not 0 % where one is there.
+        // Not 100 % if a page is missing, not 0 % if one is there.
         let percent = match format!("{:.0} %", part * 100.0) {
             _ if of == 0 => String::new(),
             text if text == "100 %" && resident < of => "99 %".to_owned(),

@@ -1,4 +1,4 @@
-//! What files consist of, and what became of their holes: a line each, a picture, or an object for programs.
+//! What files consist of, and what was done to their holes: a line each, a picture, or an object for programs.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -58,13 +58,13 @@ impl Sum {
     }
 }
 
-/// What of a file's stretches is kept while they are told.
+/// The picture of a file, and its stretches if they are wanted.
 pub struct Picture {
     /// The size that the columns stand for.
     bytes: u64,
     /// Of each column, how many bytes are data and how many reserved.
     columns: Vec<[u64; 2]>,
-    /// All stretches, where these were asked for.
+    /// All stretches, if they are wanted.
     map: Option<Vec<Stretch>>,
 }
 
@@ -258,7 +258,7 @@ pub fn show_punched(page: &mut Page<'_>, punched: &Punched, json: bool) -> io::R
 
 fn shown_words(shown: &Shown) -> String {
     let holes = match shown.holes {
-        _ if !shown.is_known => "the file system does not tell where holes are".to_owned(),
+        _ if !shown.is_known => "the file system does not report holes".to_owned(),
         0 => format!("data {}, no holes", bytes(shown.data_bytes)),
         holes => {
             let (data, holes) = (bytes(shown.data_bytes), counted(holes, "hole"));

@@ -82,7 +82,7 @@ fn show_facts(page: &mut Page<'_>, described: &Described) -> io::Result<()> {
     label(page, "Space", &space)?;
     let alignment = match described.alignment {
         Some((memory, offset)) => format!("memory aligned to {memory} B, offsets and lengths to {offset} B"),
-        None => "the file system does not say how it must be aligned".to_owned(),
+        None => "the file system does not report the alignment".to_owned(),
     };
     label(page, "Direct I/O", &alignment)?;
     match &facts.device {
@@ -199,8 +199,14 @@ fn device_words(device: &BlockDevice) -> String {
     if device.below.is_empty() {
         words.extend(device.model.as_deref().map(|model| visible(model).into_owned()));
         let is_virtual = device.is_virtual == Some(true);
-        let no_sign = if is_virtual { "" } else { "no sign of being " };
-        words.push(format!("{no_sign}virtual"));
+        words.push(
+            if is_virtual {
+                "virtual"
+            } else {
+                "not known to be virtual"
+            }
+            .to_owned(),
+        );
         words.extend(device.claims_rotational.map(rotation_claim));
     }
     words.join(", ")

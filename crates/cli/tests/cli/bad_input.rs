@@ -71,6 +71,7 @@ fn a_file_system_that_stores_nothing_is_not_measured() {
     for directory in ["/proc", "/sys/kernel"] {
         let words = [directory, "not a storage file system"];
         refused_with(&place, &["bench", "read", "--dir", directory], &words);
+        refused_with(&place, &["methods", "--dir", directory], &words);
     }
 }
 

@@ -209,7 +209,7 @@ fn memory_keeps_its_files_and_says_so() {
     place.file("file", &vec![1; 100_000]);
     let ended = place.run(&["cache", "drop", "."]);
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stdout.contains("is memory"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("on a tmpfs"), "{}", ended.stdout);
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn warming_that_is_stopped_says_how_far_it_came() {
     let ended = Ended::of(child);
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
     assert!(
-        ended.stdout.contains("Stopped") && ended.stdout.contains("1 file not whole"),
+        ended.stdout.contains("Interrupted") && ended.stdout.contains("1 file incomplete"),
         "{}",
         ended.stdout
     );
@@ -390,7 +390,7 @@ fn what_the_kernel_does_not_tell_is_unknown() {
     assert!(file["unknown"].as_str().unwrap().contains("owner"), "{file}");
     let ended = common.run(&["cache", "show", "open/root's"]).succeeded();
     assert!(
-        ended.stdout.contains("unknown") && ended.stdout.contains("Of 1 file it is unknown"),
+        ended.stdout.contains("unknown") && ended.stdout.contains("The residency of 1 file is unknown"),
         "{}",
         ended.stdout
     );

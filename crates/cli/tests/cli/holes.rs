@@ -203,15 +203,15 @@ fn a_full_output_is_told_with_what_was_done() {
     for (words, done) in [
         (&["show", "file"][..], ""),
         (&["dig", "--dry-run", "file"], ""),
-        (&["dig", "file"], "what could be is dug, but "),
-        (&["fill", "file"], "what could be is filled, but "),
+        (&["dig", "file"], "the files were dug, but "),
+        (&["fill", "file"], "the files were filled, but "),
         (&["punch", "file", "0", "4K"], "file: the hole is punched, but "),
     ] {
         let mut command = place.command();
         let full = File::options().write(true).open("/dev/full").unwrap();
         command.arg("holes").args(words).stdout(full);
         let ended = Ended::of(command.spawn().unwrap());
-        let expected = format!("seekless: {done}writing the output failed: No space left on device (os error 28)\n");
+        let expected = format!("seekless: {done}cannot write the output: No space left on device (os error 28)\n");
         assert_eq!((ended.code, ended.stderr), (Some(2), expected), "{words:?}");
     }
 }

@@ -104,8 +104,8 @@ fn a_path_that_leads_to_no_storage_is_named_and_the_rest_is_described() {
     let place = Place::new();
     assert!(prepared("mkfifo", &[place.path("fifo").as_os_str()]));
     for (path, reason) in [
-        ("fifo", "name a file, a directory or a block device"),
-        ("/dev/null", "name a file, a directory or a block device"),
+        ("fifo", "not a file, directory or block device"),
+        ("/dev/null", "not a file, directory or block device"),
         ("gone", "cannot stat: No such file or directory"),
         ("/proc", "not a storage file system (proc)"),
         ("/sys/kernel", "not a storage file system (sysfs)"),

@@ -230,7 +230,7 @@ fn bad_input_is_named_and_changes_nothing() {
         (&[".", "--from", "good"], "not a regular file"),
         (&["/dev/null", "--from", "good"], "not a regular file"),
         (&["file", "--from", "nowhere"], "nowhere"),
-        (&["file", "--from", "good", "--memory", "16"], "16M are the least"),
+        (&["file", "--from", "good", "--memory", "16"], "minimum is 16M"),
         (&["file", "--from", "good", "--method", "write/sync"], "not to update"),
         (&["file", "--from", "good", "--max-amplification", "0"], "1 or more"),
     ];
@@ -293,7 +293,7 @@ fn a_journal_that_is_left_must_be_recovered_and_a_foreign_one_is_refused() {
     // One that was cut off before the file was touched.
     fs::write(&journal, b"SKLS").unwrap();
     let undone = place.run(&["update", "file", "--recover"]).succeeded();
-    assert!(undone.stdout.contains("as before"), "{}", undone.stdout);
+    assert!(undone.stdout.contains("the file is unchanged"), "{}", undone.stdout);
     assert_eq!(fs::read(path).unwrap(), b"precious");
 }
 

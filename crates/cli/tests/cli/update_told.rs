@@ -20,7 +20,7 @@ fn what_was_done_is_told_whatever_the_path_and_where_it_cannot_be_told() {
     if !std::path::Path::new("/dev/full").exists() {
         return;
     }
-    let failed = "writing the output failed: No space left on device";
+    let failed = "cannot write the output: No space left on device";
     for (words, sentence) in [
         (&["--from", "good"][..], format!("is updated as asked, but {failed}")),
         (

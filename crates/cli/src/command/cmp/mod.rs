@@ -37,7 +37,7 @@ Examples:
   seekless cmp --explain one other   # which method was used, and why
   seekless cmp -r photos backup      # what differs in two trees
   ln -s \"$(command -v seekless)\" ~/bin/cmp
-                                     # as the cmp of your scripts";
+                                     # the cmp of your scripts";
 
 /// Compares two files where this program was called for it, to an exit code. Where it was called for trees, gives the words
 /// for [`compare_trees`].
@@ -211,13 +211,12 @@ fn help(prefix: &OsStr) -> Vec<u8> {
 }
 
 /// Compares two files byte by byte, with the options, words and exit codes of GNU's cmp, and those of FreeBSD's that GNU
-/// lacks; with -r, what differs in two trees (`seekless cmp -r --help`).
+/// lacks; with -r, two trees (`seekless cmp -r --help`).
 ///
-/// A FILE of `-`, and one that is left away, is standard input. SKIP1 and SKIP2 pass over bytes of the first and of the
-/// second. SKIP and LIMIT may have suffixes: kB is 1000 and K 1024, MB 1,000,000 and M 1,048,576, and so on for G, T, P
-/// and E.
+/// `-`, or an omitted FILE, is standard input. SKIP1 and SKIP2 skip bytes of the first and of the second file. SKIP and
+/// LIMIT may have suffixes: kB is 1000 and K 1024, MB 1,000,000 and M 1,048,576, and so on for G, T, P and E.
 ///
-/// Exit code: 0 equal, 1 different, 2 trouble. Called by a link named `cmp`, seekless is this command.
+/// Exit code: 0 equal, 1 different, 2 error. Called by a link named `cmp`, seekless is this command.
 // The command as clap knows it, for help, man pages and completions. Words given to it are taken by [`called`].
 #[derive(Debug, Args)]
 #[command(about = "Compares two files byte by byte: a faster cmp", after_help = EXAMPLES, disable_help_flag = true,
@@ -232,9 +231,9 @@ fn operands() -> [Arg; 4] {
     };
     [
         operand("FILE1", "A file, or - for standard input"),
-        operand("FILE2", "The other one; standard input without it"),
-        operand("SKIP1", "Pass over so many bytes of FILE1"),
-        operand("SKIP2", "Pass over so many bytes of FILE2"),
+        operand("FILE2", "Another file; standard input if omitted"),
+        operand("SKIP1", "Skip this many bytes of FILE1"),
+        operand("SKIP2", "Skip this many bytes of FILE2"),
     ]
 }
 

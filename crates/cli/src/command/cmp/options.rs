@@ -59,18 +59,18 @@ pub(super) const TABLE: &[Entry] = table! {
     GNU Some('b'), Some("print-bytes"), None, PrintBytes, Some("Print the bytes that differ, as characters too");
     GNU Some('c'), Some("print-chars"), None, PrintBytes, None;
     GNU Some('i'), Some("ignore-initial"), Some("SKIP[:SKIP]"), IgnoreInitial,
-        Some("Pass over the first bytes of both, or of each");
+        Some("Skip the first bytes of both files, or of each");
     GNU Some('l'), Some("verbose"), None, Verbose,
-        Some("A row for each difference: number of the byte, values in octal");
-    GNU Some('n'), Some("bytes"), Some("LIMIT"), Limit, Some("Compare at most so many bytes");
+        Some("Print each byte that differs: its number, and its values in octal");
+    GNU Some('n'), Some("bytes"), Some("LIMIT"), Limit, Some("Compare at most LIMIT bytes");
     GNU Some('s'), Some("silent"), None, Silent, None;
     GNU None, Some("quiet"), None, Silent, Some("Print nothing: the exit code tells");
     OWN Some('x'), None, None, Hexadecimal, Some("As -l, in hexadecimal and counted from zero");
-    OWN Some('z'), None, None, SizesFirst, Some("Look at sizes first: regular files of different sizes differ");
-    OWN Some('h'), None, None, Links, Some("Follow no symbolic links: compare the texts of two links");
-    OWN None, Some("explain"), None, Explain, Some("Say on standard error how they were compared, and why so");
-    OWN None, Some("method"), Some("METHOD"), Method, Some("Compare regular files by this method, whatever their size");
-    OWN None, Some("json"), None, Json, Some("Tell the result as one JSON object, with -s too");
+    OWN Some('z'), None, None, SizesFirst, Some("Compare sizes first: regular files of different sizes differ");
+    OWN Some('h'), None, None, Links, Some("Do not follow symbolic links: compare their targets");
+    OWN None, Some("explain"), None, Explain, Some("Explain on standard error how they were compared, and why");
+    OWN None, Some("method"), Some("METHOD"), Method, Some("Compare regular files by METHOD, whatever their size");
+    OWN None, Some("json"), None, Json, Some("Print the result as one JSON document, even with -s");
     GNU Some('v'), Some("version"), None, Version, Some("Print the version");
     GNU None, Some("help"), None, Help, Some("Print this help");
 };

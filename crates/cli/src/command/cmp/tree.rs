@@ -21,9 +21,9 @@ use crate::signals::{Caught, stopping};
 
 /// Compares two trees: names, types, contents, targets of symbolic links.
 ///
-/// Symbolic links are not followed, except for the two that are named. Directories of other file systems are entered. What
-/// cannot be read is named on standard error, and the rest goes on. The exit code is 0 where nothing differs, 1 where
-/// something does, and 2 where something could not be compared.
+/// Symbolic links are not followed, except for the two operands. Directories of other file systems are entered. A file
+/// that cannot be read is named on standard error, and the comparison continues. The exit code is 0 if nothing differs, 1 if
+/// something does, and 2 if something could not be compared.
 #[derive(Debug, Parser)]
 #[command(
     name = "seekless cmp",
@@ -43,24 +43,24 @@ pub struct Arguments {
     /// Compare trees
     #[arg(long, short)]
     recursive: bool,
-    /// Mode, owner, group, time of modification and extended attributes, too
+    /// Compare mode, owner, group, modification time and extended attributes, too
     #[arg(long)]
     metadata: bool,
-    /// The names of what differs, and nothing else
+    /// Print only the names of what differs
     #[arg(long)]
     brief: bool,
-    /// Nothing but the exit code, and no more work than it takes
+    /// Print nothing, and stop at the first difference; the exit code tells
     #[arg(long, short, visible_short_alias = 's', visible_alias = "silent", conflicts_with_all = ["json", "jsonl", "null"])]
     quiet: bool,
     #[command(flatten)]
     json: JsonOptions,
-    /// The names of what differs as they are, each ended by a zero byte
+    /// Print only the names, unescaped, each followed by a zero byte
     #[arg(long, short = '0', conflicts_with_all = ["json", "jsonl"])]
     null: bool,
-    /// How it was done, and why so
+    /// Explain on standard error how they were compared, and why
     #[arg(long)]
     explain: bool,
-    /// How often files of 1 MiB and more that have one size are equal, in one tree
+    /// Count how many files of 1 MiB or more that have the same size are equal
     #[arg(long, value_name = "TREE", conflicts_with_all = ["trees", "metadata", "brief", "quiet", "null", "explain"])]
     same_size: Option<PathBuf>,
 }
@@ -89,7 +89,7 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
         metadata: arguments.metadata,
         brief: arguments.brief || arguments.null || arguments.quiet,
     };
-    // What shows text on a terminal would take zero bytes away.
+    // The adapter for terminals would remove zero bytes.
     let plain: Box<dyn Write> = if form == Form::Null {
         Box::new(std::io::stdout().lock())
     } else {

@@ -1,4 +1,4 @@
-//! `seekless update`: many small changes of a file in few writes.
+//! `seekless update`: many small edits of a file in few writes.
 
 pub mod names;
 mod show;
@@ -25,10 +25,10 @@ use super::{Failure, unwritten};
 use crate::show::{Page, explained, json_text, tell_why, visible_path};
 use crate::signals::{Caught, on_signal};
 
-/// Changes many places of a file in few writes.
+/// Applies many small edits to a file with few writes.
 ///
-/// Where a write costs more than the bytes between two places, both become one write, for which what lies between is
-/// read; what a write costs is measured beside the file. The last update given wins where two overlap.
+/// If a write costs more than the bytes between two updates, both become one write, and the bytes between them are read
+/// first. The cost of a write is measured beside the file. If two updates overlap, the later one wins.
 ///
 /// Updates are lines of JSON, each with an offset and one of hex, base64 and text, or the binary form that
 /// docs/formats.md describes.
@@ -41,43 +41,43 @@ Examples:
   seekless update pages.db --from changes.bin --safety journal
   seekless update pages.db --recover        # after a crash
 
-An update in place (the default) that ends early leaves some updates in the
-file, and says which. With `--safety journal` an error undoes all of them, and
---recover finishes what a crash interrupted. With `--safety replace` a new file
-takes the name: readers see the old file or the new one, whole.")]
+An update in place (the default) that is interrupted leaves some updates in
+the file, and reports which. With `--safety journal`, an error undoes all of
+them, and --recover finishes what a crash interrupted. With `--safety replace`,
+a new file takes the name: readers see the old file or the new one.")]
 pub struct Arguments {
     /// The file to change
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Where the updates are (standard input where it is left out or -)
+    /// The file of updates; `-`, or without this option, standard input
     #[arg(long, value_name = "UPDATES", conflicts_with = "recover")]
     from: Option<PathBuf>,
-    /// How it is written: `auto`, or `update/planned`, chooses by what calls cost here. `in-order`, `ascending`, `rewrite`
-    /// and `coalesce,gap=SIZE` are short for `update/sync,fsync` with that order
+    /// How to write: `auto`, or `update/planned`, chooses by what writes cost here. `in-order`, `ascending`, `rewrite` and
+    /// `coalesce,gap=SIZE` are short for `update/sync,fsync` with that order
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     method: String,
-    /// What is on the device in the end [default: fsync, or the method's]
+    /// What is certain to be on the device at the end [default: fsync, or the method's]
     #[arg(long, value_name = "WORD", value_parser = one_of(DURABILITIES))]
     durability: Option<Durability>,
-    /// What becomes of the file when it ends early
+    /// State of the file after an interruption
     #[arg(long, value_name = "WORD", default_value = "in-place", value_parser = one_of(SAFETIES))]
     safety: Safety,
-    /// Write at most so many bytes for each that changes
+    /// Write at most X bytes for each byte that changes
     #[arg(long, value_name = "X", value_parser = amplification)]
     max_amplification: Option<f64>,
-    /// Take so much memory for the updates, 16 bytes each and what they hold; more are sorted on the disk
+    /// Memory for the updates, 16 bytes each and their content; more are sorted on the disk
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     memory: u64,
-    /// Where updates go that do not fit [default: $TMPDIR, or /var/tmp]
+    /// The directory for updates that do not fit into memory [default: $TMPDIR, or /var/tmp]
     #[arg(long, value_name = "DIR")]
     spill: Option<PathBuf>,
     /// Explain on standard error the choice of method, with the predicted and actual time and the facts used
     #[arg(long)]
     explain: bool,
-    /// Change nothing; show what it would take, one by one and as planned
+    /// Change nothing; show the cost of the updates one by one and as planned
     #[arg(long)]
     dry_run: bool,
-    /// Finish or undo an update with a journal that was interrupted
+    /// Finish or undo an interrupted update, from its journal
     #[arg(long, conflicts_with_all = ["dry_run", "explain", "max_amplification"])]
     recover: bool,
     /// Allow updates past the end of the file, which then grows
@@ -86,22 +86,22 @@ pub struct Arguments {
     /// Rewrite gap bytes even if other processes may be writing, and keep a journal of a file with several hard links
     #[arg(long = "unsafe")]
     is_unsafe: bool,
-    /// As JSON
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
 const DURABILITIES: [Word<Durability>; 3] = [
-    ("none", "Nothing is promised", Durability::None),
-    ("fsync", "All of it, by fsync(2) at the end", Durability::Fsync),
-    ("through", "All of it after each write", Durability::WriteThrough),
+    ("none", "Nothing", Durability::None),
+    ("fsync", "All updates, by fsync(2) at the end", Durability::Fsync),
+    ("through", "Each write when it returns", Durability::WriteThrough),
 ];
 
 const SAFETIES: [Word<Safety>; 3] = [
-    ("in-place", "Some updates are in it", Safety::InPlace),
+    ("in-place", "It has some of the updates", Safety::InPlace),
     (
         "journal",
-        "It is as before, or a journal beside it tells how to go on",
+        "It is as before, or a journal beside it finishes the update",
         Safety::Journal,
     ),
     ("replace", "It is as before", Safety::Replace),
@@ -111,7 +111,7 @@ const SAFETIES: [Word<Safety>; 3] = [
 const MEMORY_BYTES_MIN: u64 = 16 << 20;
 
 fn memory(text: &str) -> Result<u64, String> {
-    size_of_at_least(MEMORY_BYTES_MIN, "16M are the least that it takes", text)
+    size_of_at_least(MEMORY_BYTES_MIN, "minimum is 16M", text)
 }
 
 /// Where what does not fit into memory goes: to a disk, which /tmp often is not.

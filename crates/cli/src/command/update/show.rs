@@ -110,8 +110,10 @@ pub fn show_recovered(page: &mut Page<'_>, arguments: &Arguments, recovered: Rec
     }
     let what = match recovered {
         Recovered::Nothing => "no update was interrupted; there is nothing to recover.",
-        Recovered::Undone => "the update had not begun, and is undone: the file is as before.",
-        Recovered::Finished(_) => &format!("the update is finished: {updates} pieces are in it and on the device."),
+        Recovered::Undone => "the update had not started; the file is unchanged.",
+        Recovered::Finished(_) => {
+            &format!("the update is finished: {updates} pieces are in the file and on the device.")
+        }
     };
     page.say(PLAIN, &format!("{}: {what}", visible_path(&arguments.file)))
 }
