@@ -82,6 +82,7 @@ fn of_bench(error: &BenchError) -> Option<&'static str> {
             "name a directory with more files that were not read since the system started, or choose fewer methods with \
              --methods"
         }
+        BenchError::NoTime(_) => "use a larger --budget, or fewer methods (--methods)",
         BenchError::AllMeasured(_) => "`seekless runs show ID` shows it",
         _ => return None,
     })

@@ -64,6 +64,8 @@ pub fn run() -> ExitCode {
         Some(words) => command::cmp::compare_trees(words),
         None => command::run(Cli::try_parse().unwrap_or_else(|error| refuse(&error))),
     };
+    // Where a signal ends the program, that is waited for: test directories are being removed.
+    drop(signals::ending());
     match done {
         Ok(code) => code,
         Err(Failure::Stopped(signal)) => ExitCode::from(128 + signal),

@@ -1,12 +1,20 @@
-//! Signals that ask to stop: Ctrl-C, a polite kill, a closed terminal; and one that would end the program without a word.
+//! Signals that ask to stop: Ctrl-C, SIGTERM, a closed terminal; and one that would end the program without a message.
 
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+/// Signals within this time of the first are one request: timeout(1) signals its child and then the group that the child
+/// is in.
+const ONE_REQUEST: Duration = Duration::from_millis(500);
+
+/// Locked while a run is saved, and from when the program begins to end.
+static ENDING: Mutex<()> = Mutex::new(());
 
 /// The signal that was caught, once there is one.
 #[derive(Clone, Debug, Default)]
@@ -19,8 +27,8 @@ impl Caught {
     }
 }
 
-/// Has a signal not end the program: what it tells is seen otherwise. Programs that are started get it as ever, which they
-/// would not if it were ignored.
+/// Makes a signal not end the program; what it is about is noticed otherwise. Programs that are started get it as usual,
+/// which they would not if it were ignored.
 pub fn survive(signal: i32) -> std::io::Result<()> {
     signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false))).map(drop)
 }
@@ -33,27 +41,47 @@ pub fn stopping<S: Clone + Default + Send + 'static>(ask: fn(&S)) -> anyhow::Res
     Ok((stop, caught))
 }
 
-/// Calls `stop` at the first signal, with its number; the second does what it does to any program.
-pub fn on_signal(stop: impl Fn(u8) + Send + 'static) -> anyhow::Result<Caught> {
+/// Calls `stop` with the number of the first signal. A later one ends the program as a signal that is not caught does,
+/// once test directories are removed.
+pub fn on_signal(stop: impl FnOnce(u8) + Send + 'static) -> anyhow::Result<Caught> {
     let caught = Caught::default();
     let mut wanted = vec![SIGINT, SIGTERM];
     // Under nohup, which takes the terminal away, a closed terminal is to be survived.
     if std::io::stdin().is_terminal() || std::io::stdout().is_terminal() || std::io::stderr().is_terminal() {
         wanted.push(SIGHUP);
     }
-    let mut signals = Signals::new(wanted).context("catching signals failed")?;
+    let mut signals = Signals::new(wanted).context("cannot catch signals")?;
     let seen = caught.clone();
     let watching = move || {
-        for signal in signals.forever() {
-            let number = u8::try_from(signal).unwrap_or(u8::MAX);
-            // Who asks twice does not want to wait for the report.
-            if seen.0.swap(number, Ordering::SeqCst) != 0 {
-                let _ = signal_hook::low_level::emulate_default_handler(signal);
-            }
-            stop(number);
+        let mut signals = signals.forever();
+        let Some(first) = signals.next() else { return };
+        let caught_at = Instant::now();
+        let number = number(first);
+        seen.0.store(number, Ordering::SeqCst);
+        stop(number);
+        if let Some(signal) = signals.find(|_| caught_at.elapsed() > ONE_REQUEST) {
+            let _ending = ending();
+            let _removed = seekless_lab::remove_scratch();
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     };
     let started = std::thread::Builder::new().spawn(watching);
-    started.context("starting a thread that waits for signals failed")?;
+    started.context("cannot start the thread that waits for signals")?;
     Ok(caught)
+}
+
+fn number(signal: i32) -> u8 {
+    u8::try_from(signal).unwrap_or(u8::MAX)
+}
+
+/// Ends the program because of a signal, once test directories are removed.
+pub fn end(signal: u8) -> ! {
+    let _ending = ending();
+    let _removed = seekless_lab::remove_scratch();
+    std::process::exit(128 + i32::from(signal))
+}
+
+/// Waits for whoever ends the program or saves a run. Nobody else does for as long as the result is kept.
+pub fn ending() -> MutexGuard<'static, ()> {
+    ENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -34,5 +34,5 @@ mod work;
 pub use kernel::{Answer, Kernel};
 pub use machine::machine;
 pub use runner::{Bench, BenchError, Event, Obstacle, Watch, run, unmeasured};
-pub use scratch::Scratch;
+pub use scratch::{Scratch, remove_scratch};
 pub use whole_file::WholeFile;

@@ -1,4 +1,4 @@
-//! The lab's own directory on a storage: made, owned by a lock, removed on any exit, and found again after a kill.
+//! The lab's own directories on storages: made, owned by a lock, removed on any exit, and found again after a kill.
 //!
 //! Only its owner may enter it. What is made first and removed last is named relative to open directories: where others
 //! may rename the directory, nothing of ours is written into theirs, and nothing of theirs is removed.
@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use seekless_sys::{self as sys, Access, Directory};
 
@@ -27,11 +28,27 @@ const MARK: &str = "seekless made this directory for files that it removes\n";
 const REMOVALS: u32 = 50;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
+/// The directories of this process and their paths, for a signal that ends it.
+static OWNED: Mutex<Vec<(PathBuf, Owned)>> = Mutex::new(Vec::new());
+
+fn all_owned() -> MutexGuard<'static, Vec<(PathBuf, Owned)>> {
+    OWNED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all directories of this process. None is made as long as the result is kept.
+#[must_use]
+pub fn remove_scratch() -> impl Sized {
+    let mut all = all_owned();
+    for (path, mut directory) in all.drain(..) {
+        directory.remove_from(&path);
+    }
+    all
+}
+
 /// A directory of ours, removed with the files in it when this is dropped.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    owned: Owned,
 }
 
 /// A directory whose lock is held.
@@ -52,6 +69,7 @@ impl Scratch {
     pub fn new(parent: &Path) -> io::Result<Self> {
         let path = fs::canonicalize(parent)?;
         remove_stale(&path)?;
+        let mut all = all_owned();
         loop {
             let parent = Directory::open(&path)?;
             let (name, directory) = with_new_name(PREFIX, |name| parent.create_directory(name, 0o700))?;
@@ -67,7 +85,8 @@ impl Scratch {
                     lock: Some(lock),
                 };
                 let path = owned.path(&path);
-                return Ok(Self { path, owned });
+                all.push((path.clone(), owned));
+                return Ok(Self { path });
             }
         }
     }
@@ -81,8 +100,10 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if let Err(error) = self.owned.remove() {
-            tracing::warn!(directory = %self.path.display(), %error, "the scratch directory could not be removed");
+        let mut all = all_owned();
+        if let Some(at) = all.iter().position(|(path, _)| *path == self.path) {
+            let (path, mut directory) = all.swap_remove(at);
+            directory.remove_from(&path);
         }
     }
 }
@@ -100,6 +121,12 @@ impl Owned {
             through
         } else {
             parent.join(&self.name)
+        }
+    }
+
+    fn remove_from(&mut self, path: &Path) {
+        if let Err(error) = self.remove() {
+            tracing::warn!(directory = %path.display(), %error, "cannot remove the test directory");
         }
     }
 
@@ -341,7 +368,7 @@ mod tests {
             println!("skipped: there is no /proc here");
             return;
         }
-        let shown = parent.path().join(&scratch.owned.name);
+        let shown = fs::read_dir(parent.path()).unwrap().next().unwrap().unwrap().path();
         let (moved, elsewhere) = (parent.path().join("moved"), tempfile::tempdir().unwrap());
         fs::rename(&shown, &moved).unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), &shown).unwrap();

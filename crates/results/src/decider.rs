@@ -43,6 +43,12 @@ pub fn planned_trials(entries: usize) -> usize {
     entries * SCREENING_ROUNDS as usize + entries.div_ceil(3) * 3 + 9
 }
 
+/// Trials after which a group has a verdict even if nothing is dropped, because the machine is busy.
+#[must_use]
+pub fn deciding_trials(entries: usize) -> usize {
+    planned_trials(entries).max(entries * DECIDING_ROUNDS as usize)
+}
+
 /// Contests of one description on all storages: they share rounds.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
@@ -389,7 +395,8 @@ impl Group {
         groups.retain(|group| {
             let had_turn = group.active(run).iter().all(|entry| measured.contains(entry));
             let is_last_round = group.round_limit == Some(group.rounds);
-            !(had_turn && (is_last_round || (group.is_confirmed() && group.is_settled(run))))
+            let is_confirmed = group.is_confirmed() || group.winners(run).is_empty();
+            !(had_turn && (is_last_round || (is_confirmed && group.is_settled(run))))
         });
         groups
     }
@@ -458,13 +465,16 @@ impl Group {
         self.rounds >= DECIDING_ROUNDS && self.contests.iter().all(is_settled)
     }
 
-    /// The entries to measure again in each contest: the three that lead, the one to use and the reference.
+    /// The entries to measure again in each contest: the three that lead, the one to use and the reference. None where
+    /// none is recommended.
     fn winners(&self, run: &Run) -> Vec<(usize, usize)> {
         let mut winners = Vec::new();
         for &index in &self.contests {
             let contest = &run.contests[index];
             let judged = Judged::new(run, index);
-            let Some(all) = judged.all() else { continue };
+            let Some(all) = judged.all().filter(|_| !judged.has_commands_alone()) else {
+                continue;
+            };
             let measured = judged.by_speed().filter(|&entry| is_measured(&contest.entries[entry]));
             let mut chosen: BTreeSet<usize> = measured.take(CONFIRMED).chain([all.leader]).collect();
             chosen.extend(judged.pick().map(|pick| pick.entry));

@@ -32,7 +32,9 @@ mod words;
 pub use anonymous::{Given, Known, anonymous};
 pub use columns::{Cell, Line, Table};
 pub use compare::{Answer, Availability, Change, Comparison, ContestChange, MethodChange, compare};
-pub use decider::{CONFIRMING_ROUNDS, Decider, Group, Next, Turn, conclude_now, contending_time, planned_trials};
+pub use decider::{
+    CONFIRMING_ROUNDS, Decider, Group, Next, Turn, conclude_now, contending_time, deciding_trials, planned_trials,
+};
 pub use kind::DeviceKind;
 pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, pool};
 pub use same::{NotComparable, fingerprint, objections};
@@ -46,5 +48,5 @@ pub use view::{
 pub use warnings::{other_io, warnings};
 pub use words::{
     description, ends_early, family, has_small_files, has_target, is_told_in_times, pair_words, rate_in, short_name,
-    state_words, task, title,
+    state_words, task, title, why_missing,
 };

@@ -41,7 +41,8 @@ pub(crate) fn place(run: &Run, storage: usize) -> Option<&str> {
 }
 
 /// Why an entry has no figures; `otherwise` where it was measured.
-pub(crate) fn why_missing(entry: &Entry, otherwise: &str) -> String {
+#[must_use]
+pub fn why_missing(entry: &Entry, otherwise: &str) -> String {
     match &entry.status {
         Status::Failed(why) => format!("failed: {why}"),
         Status::Unavailable(why) => format!("not available: {why}"),

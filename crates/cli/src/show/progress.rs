@@ -13,6 +13,8 @@ use seekless_lab::{Event, Watch};
 use seekless_record::{Phase, Run};
 use seekless_results::bytes;
 
+use crate::signals::ending;
+
 /// A bar on standard error, where that is a terminal and it is wanted. It goes with the last who has it.
 pub fn progress_bar(is_wanted: bool, template: &str) -> ProgressBar {
     if !is_wanted || !std::io::stderr().is_terminal() {
@@ -48,6 +50,7 @@ impl Progress {
     /// Saves the run as it is, and gives its file.
     pub fn save(&mut self, run: &Run) -> anyhow::Result<&Path> {
         let kept = self.kept.as_mut().map_err(|error| anyhow!(full_text(error)))?;
+        let _ending = ending();
         Ok(kept.save(run)?)
     }
 

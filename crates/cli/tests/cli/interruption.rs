@@ -1,9 +1,12 @@
 //! Signals in the middle of a run: what was measured is kept, and nothing of ours is left behind.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
+use std::io::Write;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::Child;
+use std::thread::sleep;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 use seekless_record::{Ended as EndedHow, Status};
@@ -86,6 +89,11 @@ fn stops_cleanly(signal: Signal, code: i32, send: fn(Pid, Signal) -> rustix::io:
         "{}",
         ended.stdout
     );
+    let told = format!(
+        "seekless: interrupted; what was measured is saved\nhint: `seekless bench --resume {}` measures the rest\n",
+        place.only_run().id
+    );
+    assert!(ended.stderr.ends_with(&told), "{}", ended.stderr);
     assert!(ended.stdout.contains("sync block=128K"), "{}", ended.stdout);
     assert!(place.content().is_empty(), "{:?}", place.content().keys());
     let run = place.saved().remove(0);
@@ -115,6 +123,89 @@ fn sigterm_stops_a_run_that_is_saved_and_reported() {
 fn ctrl_c_which_reaches_all_processes_of_a_terminal_fails_no_method() {
     for _ in 0..3 {
         stops_cleanly(Signal::INT, 130, kill_process_group);
+    }
+}
+
+/// As timeout(1) does: to the process, and at once to its group.
+fn twice(pid: Pid, signal: Signal) -> rustix::io::Result<()> {
+    kill_process(pid, signal)?;
+    kill_process_group(pid, signal)
+}
+
+#[test]
+fn a_signal_that_comes_twice_at_once_is_one() {
+    stops_cleanly(Signal::INT, 130, twice);
+    stops_cleanly(Signal::TERM, 143, twice);
+}
+
+#[test]
+fn a_later_signal_removes_the_test_files_of_a_run_that_cannot_end() {
+    let place = Place::new();
+    // It waits for somebody to read its first words, with its directory made.
+    let (unread, mut stderr) = std::io::pipe().unwrap();
+    rustix::fs::fcntl_setfl(&stderr, rustix::fs::OFlags::NONBLOCK).unwrap();
+    while stderr.write(&[b'x'; 4096]).is_ok() {}
+    rustix::fs::fcntl_setfl(&stderr, rustix::fs::OFlags::empty()).unwrap();
+    let mut command = place.command();
+    command.args(["bench", "read", "--rounds", "1"]).stderr(stderr);
+    let mut child = command.spawn().unwrap();
+    wait_for("the directory is made", || !scratch_directories(&place).is_empty());
+    let pid = Pid::from_child(&child);
+    for _ in 0..2 {
+        kill_process(pid, Signal::INT).unwrap();
+        sleep(Duration::from_millis(100));
+    }
+    assert!(child.try_wait().unwrap().is_none(), "two signals at once are one");
+    sleep(Duration::from_millis(500));
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(2));
+    assert!(place.content().is_empty(), "{:?}", place.content().keys());
+    drop(unread);
+}
+
+#[test]
+fn no_number_of_signals_leaves_a_test_directory() {
+    let mut rng = fastrand::Rng::with_seed(7);
+    let commands: [&[&str]; 5] = [
+        &["bench", "read", "copy", "--quiet", "--size", "16M", "--budget", "20s"],
+        &["storage", "."],
+        &["methods"],
+        &["update", "file", "--from", "updates", "--safety", "replace"],
+        &["holes", "dig", "file"],
+    ];
+    let line = |at: u64| format!("{{\"offset\": {}, \"hex\": \"00\"}}", at * 700);
+    let updates = (0..20_000).map(line).collect::<Vec<_>>().join("\n");
+    for (words, signal) in commands
+        .iter()
+        .flat_map(|words| [Signal::INT, Signal::TERM].map(|signal| (words, signal)))
+    {
+        for (count, apart_ms) in [(2, 0), (3, 30), (3, 600)] {
+            let place = Place::new();
+            place.file("file", &vec![0; 16 << 20]);
+            place.file("updates", updates.as_bytes());
+            let mut child = place.command().args(*words).process_group(0).spawn().unwrap();
+            let pid = Pid::from_child(&child);
+            sleep(Duration::from_millis(rng.u64(..400)));
+            for _ in 0..count {
+                // It may have ended.
+                if child.try_wait().unwrap().is_none() {
+                    let _ = kill_process_group(pid, signal);
+                }
+                sleep(Duration::from_millis(apart_ms));
+            }
+            let ended = Ended::of(child);
+            let left: Vec<_> = place.content().into_keys().collect();
+            let expected = [place.path("file"), place.path("updates")];
+            assert_eq!(
+                left, expected,
+                "{words:?} {signal:?} {count} {apart_ms} ms: {}",
+                ended.stderr
+            );
+            let saved = place.saved();
+            assert!(saved.iter().all(|run| !run.trials.is_empty()));
+            let is_saved = ended.stderr.contains("interrupted; what was measured is saved");
+            assert!(!is_saved || saved.len() == 1, "{}", ended.stderr);
+        }
     }
 }
 

@@ -69,7 +69,7 @@ impl Runner<'_> {
                 bytes: wanted.iter().map(|(_, files)| files.written_bytes()).sum(),
             });
             for (storage, files) in wanted {
-                match self.places[storage].files(&files, self.bench.seed) {
+                match self.places[storage].files(&files, self.bench.seed, self.stop) {
                     // Each of its entries is told why.
                     Ok(_) | Err(BenchError::Layout { .. }) => {}
                     Err(error) => return Err(error),

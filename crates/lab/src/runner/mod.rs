@@ -18,8 +18,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use seekless_record::{Cache, Drop, Ended, NoiseFloor, Phase, Revision, Run};
-use seekless_results::{Decider, Next, conclude_now, other_io, warnings};
+use seekless_record::{Cache, Drop, Ended, NoiseFloor, Phase, Revision, Run, Status};
+use seekless_results::{Decider, Next, conclude_now, other_io, warnings, why_missing};
 
 use crate::experiment::Experiment;
 use crate::noise::{self, Load};
@@ -135,7 +135,7 @@ pub enum Event<'a> {
     },
     /// Others use the devices: the run waits.
     Yielding,
-    /// What was measured so far, every so often: enough to go on from, should the machine fail.
+    /// What was measured so far, every so often and when the run is stopped: enough to resume it, should the machine fail.
     Checkpoint(&'a Run),
 }
 
@@ -232,6 +232,15 @@ pub enum BenchError {
     /// A file could not be made, read or dropped from the page cache.
     #[error(transparent)]
     Engine(#[from] seekless::Error),
+    /// The time ended before the first trial.
+    #[error("nothing was measured: the budget of {} s ended before the first trial", .0.as_secs_f64())]
+    NoTime(Duration),
+    /// No method or command could be measured; why not.
+    #[error("nothing was measured: {}", .0.join("; "))]
+    NothingMeasured(Vec<String>),
+    /// It was asked to stop.
+    #[error("stopped")]
+    Stopped,
     /// A trial's process could not be run at all.
     #[error(transparent)]
     Launch(#[from] crate::trial::LaunchError),
@@ -243,13 +252,33 @@ const NULL_TRIALS: usize = 7;
 /// Measures what is asked for.
 ///
 /// # Errors
-/// [`BenchError`] where nothing could be measured. What fails later is in the run.
+/// [`BenchError`] where nothing was measured. What fails later is in the run.
 pub fn run(bench: &Bench, stop: &Stop, watch: &mut dyn Watch) -> Result<Run, BenchError> {
     let mut runner = Runner::new(bench, stop, watch)?;
     runner.measure_lab()?;
     let decider = runner.plan()?;
     runner.measure(decider)?;
-    Ok(runner.finish())
+    let run = runner.finish();
+    if !run.trials.is_empty() {
+        Ok(run)
+    } else if stop.is_requested() {
+        Err(BenchError::Stopped)
+    } else {
+        Err(nothing_measured(&run, bench))
+    }
+}
+
+/// Why a run has no trial.
+fn nothing_measured(run: &Run, bench: &Bench) -> BenchError {
+    let mut reasons: Vec<(&Status, String)> = Vec::new();
+    for entry in run.contests.iter().flat_map(|contest| &contest.entries) {
+        match &entry.status {
+            Status::Unmeasured(_) => return BenchError::NoTime(bench.budget),
+            status if reasons.iter().any(|(known, _)| *known == status) => {}
+            status => reasons.push((status, format!("{}: {}", entry.name(), why_missing(entry, "")))),
+        }
+    }
+    BenchError::NothingMeasured(reasons.into_iter().map(|(_, reason)| reason).collect())
 }
 
 /// The run of a bench before anything is measured: when, on which machine, and on which storages.
@@ -344,12 +373,22 @@ impl<'a> Runner<'a> {
     fn measure(&mut self, mut decider: Decider) -> Result<(), BenchError> {
         while let Some(next) = self.next(&mut decider) {
             match next {
-                Next::Files(contests) => self.make_files(&contests)?,
+                Next::Files(contests) => match self.make_files(&contests) {
+                    // What was measured is kept. Each trial tries again, and says why there are no files.
+                    Err(_) if self.stop.is_requested() || !self.run.trials.is_empty() => {}
+                    made => made?,
+                },
                 Next::Trial(turn) => {
                     self.trial(&mut decider, turn)?;
-                    self.tell_checkpoint();
+                    if self.checkpoint.elapsed() >= self.bench.checkpoint {
+                        self.tell_checkpoint();
+                    }
                 }
             }
+        }
+        // Removing the test files may take a while, in which a second signal may come.
+        if self.stop.is_requested() && !self.run.trials.is_empty() {
+            self.tell_checkpoint();
         }
         Ok(())
     }
@@ -418,11 +457,8 @@ impl<'a> Runner<'a> {
         self.seconds_before + self.started.elapsed().as_secs_f64()
     }
 
-    /// Tells every so often what was measured.
+    /// Tells what was measured so far.
     fn tell_checkpoint(&mut self) {
-        if self.checkpoint.elapsed() < self.bench.checkpoint {
-            return;
-        }
         let run = self.run.clone();
         conclude_now(&mut self.run);
         self.run.elapsed_seconds = self.measured_seconds();

@@ -16,6 +16,7 @@ use crate::experiment::takes_tree;
 use crate::layout::{self, Layout};
 use crate::scratch::{Scratch, TREE_PREFIX};
 use crate::testfile::{TestFile, failed};
+use crate::trial::Stop;
 
 /// Files in each directory of a tree.
 const FILES_OF_DIRECTORY: u32 = 100;
@@ -236,7 +237,7 @@ impl Place {
     }
 
     /// The files of a description, made where they do not exist yet.
-    pub fn files(&mut self, wanted: &TestFiles, seed: u64) -> Result<&mut Vec<TestFile>, BenchError> {
+    pub fn files(&mut self, wanted: &TestFiles, seed: u64, stop: &Stop) -> Result<&mut Vec<TestFile>, BenchError> {
         self.forget_changed(wanted);
         if !self.files.contains_key(wanted) {
             if let Some(Some(why)) = self.layouts.get(&wanted.layout) {
@@ -246,6 +247,9 @@ impl Place {
             let kind = format!("test-{}-{}", wanted.bytes, self.times_made);
             let mut made = Vec::new();
             for index in 0..wanted.count {
+                if stop.is_requested() {
+                    return Err(BenchError::Stopped);
+                }
                 let path = self.path(&wanted.name(&kind, index));
                 let file = wanted.create(&path, stream_seed(seed, wanted.bytes, index))?;
                 made.push(file.map_err(|why| {

@@ -77,6 +77,8 @@ impl Runner<'_> {
     /// later costs its entry, not the run.
     pub(super) fn trial(&mut self, decider: &mut Decider, turn: Turn) -> Result<(), BenchError> {
         match self.try_trial(decider, turn) {
+            // The entry did not fail.
+            Err(_) if self.stop.is_requested() => Ok(()),
             Err(error) if !self.run.trials.is_empty() => {
                 self.retire(turn, Status::Failed(full_text(&error)));
                 Ok(())
@@ -190,7 +192,7 @@ impl Runner<'_> {
         let is_overwritten = |files: &TestFiles| matches!(files.role, Role::Overwritten(_));
         for (storage, overwritten) in TestFiles::of(contest).filter(|(_, files)| is_overwritten(files)) {
             let place = &mut self.places[storage];
-            match place.files(&overwritten, self.bench.seed) {
+            match place.files(&overwritten, self.bench.seed, self.stop) {
                 Ok(held) if was_measured => {
                     for (file, visits) in held.iter_mut().zip(&files.visits) {
                         file.written(visits, files.seed);
@@ -246,7 +248,7 @@ impl Runner<'_> {
         files.seed = self.bench.seed;
         files.draw_seed = round_seed(files.seed, turn);
         for (storage, wanted) in TestFiles::of(contest) {
-            let made = self.places[storage].files(&wanted, self.bench.seed)?;
+            let made = self.places[storage].files(&wanted, self.bench.seed, self.stop)?;
             match wanted.role {
                 Role::Source => files.sources.clone_from(made),
                 Role::Second(_) => files.others.clone_from(made),

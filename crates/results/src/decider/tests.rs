@@ -276,3 +276,24 @@ fn what_may_not_run_ends_the_run() {
         }
     }
 }
+
+#[test]
+fn commands_alone_are_measured_until_it_is_decided_which_leads_or_that_all_are_equal() {
+    let measured = |seconds: Seconds| {
+        let mut run = simulation::run(&[("command/one", 1.0), ("command/other", 1.0)], 0);
+        let group = Group {
+            contests: vec![0],
+            expected: Duration::from_secs(30),
+            ..Group::default()
+        };
+        let mut decider = decider_for(&run, vec![group], 1000);
+        measure(&mut run, &mut decider, seconds, f64::MAX);
+        let again = run.trials.iter().any(|trial| trial.phase == Phase::Confirming);
+        assert!(!again, "nothing is recommended, so nothing is measured again");
+        assert!(Group::remaining(&mut run).is_empty(), "nothing is left to resume");
+        [0, 1].map(|entry| count(&run, 0, entry))
+    };
+    let [leader, slower] = measured(|_, entry| [1.0, 1.5][entry]);
+    assert!((6..12).contains(&leader) && slower <= leader, "{leader} {slower}");
+    assert!(measured(|_, _| 1.0).iter().all(|rounds| (6..24).contains(rounds)));
+}

@@ -232,8 +232,21 @@ impl<'a> Judged<'a> {
 
     /// Whether it is decided so well that more rounds would change nothing worth having.
     pub fn is_settled(&self) -> bool {
-        let is_enough = |pick: Pick| matches!(pick.why, Why::Best | Why::Equal { .. }) || pick.costs_at_most <= CHEAP;
-        self.pick().is_some_and(is_enough)
+        if !self.has_commands_alone() {
+            let is_enough =
+                |pick: Pick| matches!(pick.why, Why::Best | Why::Equal { .. }) || pick.costs_at_most <= CHEAP;
+            return self.pick().is_some_and(is_enough);
+        }
+        // None is picked: what is decided is which one leads, or that all are equal.
+        self.all().is_some_and(|field| {
+            let leads = field.costs_at_most(field.leader).is_some_and(|cost| cost <= CHEAP);
+            leads || field.all_within().is_some_and(|within| within <= RECOMMENDED)
+        })
+    }
+
+    /// Whether no entry is a method or a plan, so that none can be recommended.
+    pub fn has_commands_alone(&self) -> bool {
+        self.methods.iter().all(Option::is_none)
     }
 
     /// How many times the rounds there are should decide it.

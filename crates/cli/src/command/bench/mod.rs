@@ -221,9 +221,10 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
     drop(lock);
     progress.finish();
     let run = match (run, caught.signal()) {
-        // Stopped before the first trial: there is nothing to keep.
-        (Err(_), Some(signal)) => return Err(Failure::Stopped(signal)),
-        (Ok(run), Some(signal)) if run.trials.is_empty() => return Err(Failure::Stopped(signal)),
+        (Err(_), Some(signal)) => {
+            let _ = writeln!(anstream::stderr(), "seekless: interrupted before anything was measured");
+            return Err(Failure::Stopped(signal));
+        }
         (run, _) => run?,
     };
     // First what is to last: whoever reads our output may have seen enough before its end.
@@ -261,6 +262,13 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
             report.as_deref(),
         )
     };
+    if let (Ok(_), Some(_)) = (&saved, caught.signal()) {
+        let id = &run.alone.id;
+        let _ = writeln!(
+            anstream::stderr(),
+            "seekless: interrupted; what was measured is saved\nhint: `seekless bench --resume {id}` measures the rest"
+        );
+    }
     failed.extend(saved.err().map(|error| error.context("the run was not saved")));
     unless_stopped(caught)?;
     unless_failed(failed)?;
