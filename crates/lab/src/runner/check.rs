@@ -130,6 +130,11 @@ impl Runner<'_> {
             Operation::Write => {
                 let check = |(index, path): (u64, &PathBuf)| {
                     let seed = seed.wrapping_add(if contest.sustained { index } else { 0 });
+                    // Of each file other blocks.
+                    let part = match part {
+                        Part::Sample(seed) => Part::Sample(seed.wrapping_add(index)),
+                        Part::Whole => Part::Whole,
+                    };
                     told(check_updated(path, contest.size_bytes, seed, &BTreeMap::new(), part))
                 };
                 targets.map(check).sum()
