@@ -51,7 +51,7 @@ fn a_directory_is_refused_where_a_file_is_needed_and_a_file_where_a_directory_is
         &["bench", "--file", "directory"],
         &["directory", "is a directory"],
     );
-    refused_with(&place, &["bench", "./directory"], &["directory", "no regular file"]);
+    refused_with(&place, &["bench", "./directory"], &["directory", "not a regular file"]);
     refused_with(
         &place,
         &["bench", "--dir", "file"],
@@ -83,11 +83,11 @@ fn a_fifo_a_socket_and_a_device_are_refused_where_a_regular_file_is_needed() {
     let _socket = UnixListener::bind(place.path("socket")).unwrap();
     refused_with(&place, &["bench", "--file", "fifo"], &["fifo", "is a FIFO"]);
     refused_with(&place, &["bench", "--file", "socket"], &["socket", "is a socket"]);
-    refused_with(&place, &["bench", "./fifo"], &["fifo", "no regular file"]);
+    refused_with(&place, &["bench", "./fifo"], &["fifo", "not a regular file"]);
     // Another null device than the system's, so that a failure harms nobody.
     if prepared("mknod", &[device.as_os_str(), "c".as_ref(), "1".as_ref(), "3".as_ref()]) {
         refused_with(&place, &["bench", "--file", "device"], &["device", "is a device"]);
-        refused_with(&place, &["bench", "./device"], &["device", "no regular file"]);
+        refused_with(&place, &["bench", "./device"], &["device", "not a regular file"]);
     } else {
         println!("skipped: making a device needs root");
     }
@@ -138,6 +138,36 @@ fn an_option_that_its_mechanism_does_not_have_is_refused() {
     let place = Place::new();
     refused_with(&place, &["methods", "read/mmap,direct"], &["read/mmap", "direct"]);
     refused_with(&place, &["methods", "read/sync,block=9Q"], &["`9Q`", "as in 128K"]);
+}
+
+#[test]
+fn an_option_that_nothing_in_the_run_takes_is_refused() {
+    let place = Place::new();
+    for (words, answer) in [
+        (
+            &["read", "--other", "."][..],
+            "--other: nothing in this run compares two files",
+        ),
+        (
+            &["write", "--cache", "cold"],
+            "--cache: nothing in this run reads a file",
+        ),
+        (&["copy", "--work", "5"], "--work: nothing in this run reads or writes"),
+        (
+            &["read", "--cache", "warm", "--drop", "file"],
+            "--drop: nothing in this run starts with a cold cache",
+        ),
+        (
+            &["write", "--drop", "file"],
+            "--drop: nothing in this run starts with a cold cache",
+        ),
+        (
+            &["read", "--export-columns", "x.tsv"],
+            "--export-columns: no experiment of this run",
+        ),
+    ] {
+        refused_with(&place, &[&["bench"], words].concat(), &[answer]);
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ argv = ["cat", "{file}"]
 [[contest.command]]
 name = "absent"
 argv = ["a-program-that-nobody-has", "{file}"]
+optional = true
 
 [[contest.command]]
 name = "failing"
@@ -158,6 +159,42 @@ fn malformed_toml_is_answered_with_line_and_column() {
         let sentence = place.run(&["bench", "bad.toml"]).refused();
         assert!(sentence.contains(at), "{at} is not in: {sentence}");
     }
+}
+
+#[test]
+fn a_missing_program_ends_the_run_before_anything_is_made() {
+    let place = Place::new();
+    place.file("mine.toml", CAT.replace("optional = true\n", "").as_bytes());
+    let refusal = place.run(&["bench", "mine.toml"]).refused();
+    let answer = "mine.toml:16:8: there is no program `a-program-that-nobody-has`";
+    assert!(refusal.contains(answer), "{refusal}");
+    assert!(place.saved().is_empty());
+}
+
+const FAILING: &str = r#"
+name = "failing"
+about = "Nothing here can be measured"
+
+[[contest]]
+operation = "read"
+sizes = ["1M"]
+
+[[contest.command]]
+name = "failing"
+argv = ["false", "{file}"]
+"#;
+
+#[test]
+fn a_run_in_which_nothing_could_be_measured_is_an_error_and_not_saved() {
+    let place = Place::new();
+    place.bench::<&str>(&[]).succeeded();
+    place.file("failing.toml", FAILING.as_bytes());
+    let refusal = place.run(&["bench", "failing.toml", "--rounds", "1"]).refused();
+    assert!(
+        refusal.contains("nothing was measured: command/failing: failed: "),
+        "{refusal}"
+    );
+    assert_eq!(place.only_run().experiments, ["read"], "`latest` is the run before");
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! The programs that an experiment runs beside its methods.
 
+use std::path::PathBuf;
+
 use seekless::Operation;
 use seekless_record::{Command, ExitCode};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::format::{Checked, one_of, problem, visible};
+use super::format::{Checked, IsThere, one_of, problem, visible};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -16,10 +18,12 @@ pub(super) struct CommandText {
     exit_code: Option<Spanned<String>>,
     #[serde(default)]
     same_output: bool,
+    #[serde(default)]
+    optional: bool,
     note: Option<String>,
 }
 
-pub(super) fn commands(operation: Operation, texts: &[CommandText]) -> Checked<Vec<Command>> {
+pub(super) fn commands(operation: Operation, texts: &[CommandText], is_there: IsThere) -> Checked<Vec<Command>> {
     let mut commands: Vec<Command> = Vec::new();
     for text in texts {
         let name = visible(&text.name, "command")?;
@@ -27,6 +31,18 @@ pub(super) fn commands(operation: Operation, texts: &[CommandText]) -> Checked<V
             return problem(&text.name, format!("two commands are named `{name}`"));
         }
         commands.push(command(operation, text)?);
+        let all = [Some(&text.argv), text.before.as_ref()].into_iter().flatten();
+        for argv in all.filter(|_| !text.optional) {
+            let program = &argv.get_ref()[0];
+            if !program.contains('{') && !is_there(program) {
+                return problem(
+                    argv,
+                    format!(
+                        "there is no program `{program}`; if the rest can be measured without it, add `optional = true`"
+                    ),
+                );
+            }
+        }
     }
     Ok(commands)
 }
@@ -75,6 +91,19 @@ fn command(operation: Operation, text: &CommandText) -> Checked<Command> {
         same_output: text.same_output,
         note: text.note.clone(),
     })
+}
+
+/// Whether a program can be started: a file that may be executed, in `PATH` where its name has no slash.
+pub(super) fn is_there(program: &str) -> bool {
+    let is_program = |path: PathBuf| {
+        let may_execute = rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).is_ok();
+        path.is_file() && may_execute
+    };
+    if program.contains('/') {
+        return is_program(program.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| is_program(directory.join(program)))
 }
 
 /// Whether a command is run once, with the directory in which all files of a trial are.

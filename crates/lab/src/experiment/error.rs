@@ -11,7 +11,7 @@ use seekless::method::{self, did_you_mean};
 #[non_exhaustive]
 pub enum ExperimentError {
     /// No built-in experiment has this name.
-    #[error("`{name}` is no experiment{}; the built-in ones are {}", did_you_mean(nearest), known.join(", "))]
+    #[error("`{name}` is not an experiment{}; the built-in ones are {}", did_you_mean(nearest), known.join(", "))]
     Unknown {
         /// The name given.
         name: String,
@@ -21,18 +21,18 @@ pub enum ExperimentError {
         known: Vec<&'static str>,
     },
     /// The file cannot be read.
-    #[error("{}: the experiment cannot be read", path.display())]
+    #[error("{}: cannot read the experiment", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
     },
-    /// The path names something else than a regular file.
-    #[error("{}: is no regular file, so no experiment", .0.display())]
+    /// The path does not name a regular file.
+    #[error("{}: not a regular file; an experiment is a TOML file", .0.display())]
     NotRegular(PathBuf),
     /// The file is longer than any experiment.
-    #[error("{}: has {bytes} bytes; an experiment has at most {limit_bytes}", path.display())]
+    #[error("{}: too large ({bytes} bytes); an experiment has at most {limit_bytes} bytes", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -41,7 +41,7 @@ pub enum ExperimentError {
         /// The largest that is read.
         limit_bytes: u64,
     },
-    /// The text is no TOML, or not the description of an experiment.
+    /// The text is not TOML, or not the description of an experiment.
     #[error("{origin}:{line}:{column}: {message}")]
     Malformed {
         /// The file, or what else the text comes from.
@@ -64,12 +64,12 @@ pub enum ExperimentError {
         /// Names that look like it.
         nearest: Vec<String>,
     },
-    /// A glob that is none.
-    #[error("`{glob}` is no glob: {message}")]
+    /// A glob that is malformed.
+    #[error("`{glob}` is not a valid glob: {message}")]
     Glob {
         /// The glob.
         glob: String,
-        /// Why not.
+        /// What is wrong with it.
         message: String,
     },
 }

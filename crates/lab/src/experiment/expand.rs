@@ -56,7 +56,7 @@ fn exact(name: &str, operation: Operation) -> Result<Choice, String> {
 
 /// All variants that match. Reading or writing at random is other work, for which a glob stands only where it names it.
 fn matching(pattern: &str, operation: Operation) -> Result<Vec<Choice>, String> {
-    let glob = glob(pattern).map_err(|message| format!("`{pattern}` is no glob: {message}"))?;
+    let glob = glob(pattern).map_err(|message| format!("`{pattern}` is not a valid glob: {message}"))?;
     let ranked = MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation);
     let plans = Plan::durabilities(operation)
         .iter()
@@ -140,7 +140,7 @@ mod tests {
         assert!(
             expand("read/[", Operation::Read, &[])
                 .unwrap_err()
-                .contains("is no glob")
+                .contains("is not a valid glob")
         );
         assert!(
             expand("write/sync", Operation::Read, &[])

@@ -142,7 +142,7 @@ mod tests {
     fn a_glob_without_a_match_is_answered_with_the_nearest() {
         let error = chosen(&["read/mmpa"]).unwrap_err();
         assert!(error.contains("`read/mmap`"), "{error}");
-        assert!(chosen(&["[", "read/sync"]).unwrap_err().contains("is no glob"));
+        assert!(chosen(&["[", "read/sync"]).unwrap_err().contains("is not a valid glob"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::command::{CommandText, commands};
 use super::error::nearest;
 use super::published::{ColumnText, PublishedText, column, published};
 use super::updates::{UpdatesText, updates};
-use super::{ContestPlan, Experiment, ExperimentError, Size, entry, expand, layout};
+use super::{ContestPlan, Experiment, ExperimentError, Size, entry, expand, layout, syntax};
 use crate::kernel::Kernel;
 
 /// The largest file that is read; the largest built-in one has 3 KiB.
@@ -44,7 +44,7 @@ struct ContestText {
     operation: Spanned<String>,
     #[serde(default)]
     methods: Vec<Spanned<String>>,
-    blocks: Option<Vec<Spanned<String>>>,
+    blocks: Option<Words>,
     sizes: Option<Words>,
     cache: Option<Words>,
     differ: Option<Words>,
@@ -96,24 +96,33 @@ pub(super) fn read(path: &Path) -> Result<String, ExperimentError> {
     fs::read_to_string(path).map_err(unreadable)
 }
 
-pub(super) fn parse(text: &str, origin: &str) -> Result<Experiment, ExperimentError> {
-    let parsed = toml::from_str(text).map_err(|error| Problem {
-        span: error.span().unwrap_or_default(),
-        message: error.message().replace('\n', "; "),
-    });
-    parsed.and_then(experiment).map_err(|Problem { span, message }| {
-        let before = text.get(..span.start).unwrap_or(text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        ExperimentError::Malformed {
-            origin: origin.to_owned(),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-            message,
+/// Parses the text of an experiment whose programs are there as `is_there` says.
+pub(super) fn parse(text: &str, origin: &str, is_there: IsThere) -> Result<Experiment, ExperimentError> {
+    let parsed = toml::from_str(text).map_err(|error| {
+        let span = error.span().unwrap_or_default();
+        Problem {
+            message: syntax::explained(text, span.clone(), error.message()),
+            span,
         }
-    })
+    });
+    parsed
+        .and_then(|text| experiment(text, is_there))
+        .map_err(|Problem { span, message }| {
+            let before = text.get(..span.start).unwrap_or(text);
+            let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+            ExperimentError::Malformed {
+                origin: origin.to_owned(),
+                line: before.matches('\n').count() + 1,
+                column: before[line_start..].chars().count() + 1,
+                message,
+            }
+        })
 }
 
-fn experiment(text: ExperimentText) -> Checked<Experiment> {
+/// Whether a program can be started.
+pub(super) type IsThere = fn(&str) -> bool;
+
+fn experiment(text: ExperimentText, is_there: IsThere) -> Checked<Experiment> {
     let name = text.name.get_ref();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > 64 || name.starts_with('.') || !name.chars().all(is_plain) {
@@ -126,7 +135,7 @@ fn experiment(text: ExperimentText) -> Checked<Experiment> {
     if text.contest.get_ref().is_empty() {
         return problem(&text.contest, "an experiment has at least one `[[contest]]`");
     }
-    let contests = text.contest.get_ref().iter().map(contest);
+    let contests = text.contest.get_ref().iter().map(|text| contest(text, is_there));
     let published = text.published.into_iter().map(|text| published(name, text));
     let columns = text.column.into_iter().map(|text| column(name, text));
     Ok(Experiment {
@@ -138,14 +147,15 @@ fn experiment(text: ExperimentText) -> Checked<Experiment> {
     })
 }
 
-fn contest(text: &ContestText) -> Checked<ContestPlan> {
+fn contest(text: &ContestText, is_there: IsThere) -> Checked<ContestPlan> {
     let operation = operation(&text.operation)?;
     let target = target(operation, text.target.as_ref())?;
-    let commands = commands(operation, &text.command)?;
+    let commands = commands(operation, &text.command, is_there)?;
     let methods = methods(operation, text)?;
     if methods.is_empty() && commands.is_empty() {
         return problem(&text.operation, "a contest has at least one method or command");
     }
+    refuse_unused(operation, text)?;
     let differs = differs(operation, &methods, text.differ.as_ref())?;
     let sustained = sustained(text.sustained.as_ref(), target, &methods, &commands)?;
     let caches = caches(operation, target, text.cache.as_ref())?;
@@ -177,6 +187,45 @@ fn contest(text: &ContestText) -> Checked<ContestPlan> {
     })
 }
 
+/// Refuses keys that nothing in the contest uses.
+fn refuse_unused(operation: Operation, text: &ContestText) -> Checked<()> {
+    let takes_block = |name: &Spanned<String>| {
+        let all = expand::expand(name.get_ref(), operation, &[]).unwrap_or_default();
+        let has_block = |choice: Choice| choice.method()?.options().block_bytes();
+        !name.get_ref().contains("block=") && all.into_iter().any(|choice| has_block(choice).is_some())
+    };
+    if let Some(blocks) = text.blocks.as_ref().filter(|_| !text.methods.iter().any(takes_block)) {
+        return problem(
+            blocks,
+            "no method of this contest takes `blocks`: each names its block, or has none",
+        );
+    }
+    if let Some(kib) = text.read_ahead_kib.as_ref().filter(|_| operation == Operation::Write) {
+        return problem(kib, "a write reads nothing, so it has no `read-ahead-kib`");
+    }
+    if let Some(files) = text
+        .files
+        .as_ref()
+        .filter(|_| text.sustained.as_ref().is_some_and(|on| *on.get_ref()))
+    {
+        return problem(
+            files,
+            "a sustained write has no `files`: `sizes` says how much is written in all",
+        );
+    }
+    if !text.methods.is_empty() {
+        return Ok(());
+    }
+    let only_for_methods = "is only for methods, and this contest has commands alone";
+    if let Some(kernel) = &text.kernel {
+        return problem(kernel, format!("`kernel` {only_for_methods}"));
+    }
+    match &text.work {
+        Some(work) => problem(work, format!("`work` {only_for_methods}")),
+        None => Ok(()),
+    }
+}
+
 pub(super) fn operation(word: &Spanned<String>) -> Checked<Operation> {
     one_of(word, "operation", &Operation::ALL.map(|known| (known.name(), known)))
 }
@@ -199,15 +248,14 @@ pub(super) fn one_of<T: Copy>(word: &Spanned<String>, what: &str, known: &[(&str
     let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
     let nearest = did_you_mean(&nearest(given, names.iter().copied()));
     let names = names.join(", ");
-    problem(
-        word,
-        format!("`{given}` is no {what} here, but one of {names}{nearest}"),
-    )
+    problem(word, format!("invalid {what} `{given}`{nearest}; valid here: {names}"))
 }
 
 fn methods(operation: Operation, text: &ContestText) -> Checked<Vec<Choice>> {
-    let blocks = text.blocks.iter().flatten().map(|block| size_of(block, "block"));
-    let blocks = blocks.collect::<Checked<Vec<_>>>()?;
+    let blocks = text.blocks.iter().flat_map(Spanned::get_ref);
+    let blocks = blocks
+        .map(|block| size_of(block, "block"))
+        .collect::<Checked<Vec<_>>>()?;
     let mut methods = Vec::new();
     for name in &text.methods {
         match expand::expand(name.get_ref(), operation, &blocks) {

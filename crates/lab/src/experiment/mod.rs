@@ -13,6 +13,7 @@ mod known;
 mod layout;
 mod like;
 mod published;
+mod syntax;
 mod updates;
 
 use std::path::Path;
@@ -141,19 +142,19 @@ impl Experiment {
         Self::from_toml(text, &format!("experiments/{name}.toml"))
     }
 
-    /// An experiment from a file.
+    /// An experiment from a file, whose commands are all there but those that are marked as optional.
     ///
     /// # Errors
-    /// [`ExperimentError`] where it is no regular file, cannot be read, is too large, or is malformed.
+    /// [`ExperimentError`] where it is not a regular file, cannot be read, is too large, or is malformed.
     pub fn from_file(path: &Path) -> Result<Self, ExperimentError> {
-        Self::from_toml(&format::read(path)?, &path.display().to_string())
+        format::parse(&format::read(path)?, &path.display().to_string(), command::is_there)
     }
 
-    /// An experiment from a text; errors name `origin` as its file.
+    /// An experiment from a text, whose commands may be missing; errors name `origin` as its file.
     ///
     /// # Errors
     /// [`ExperimentError::Malformed`] with line and column.
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, ExperimentError> {
-        format::parse(text, origin)
+        format::parse(text, origin, |_| true)
     }
 }

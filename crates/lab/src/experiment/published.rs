@@ -148,7 +148,7 @@ pub(super) fn column(experiment: &str, text: ColumnText) -> Checked<Column> {
     if let Err(message) = glob(text.methods.get_ref()) {
         return problem(
             &text.methods,
-            format!("`{}` is no glob: {message}", text.methods.get_ref()),
+            format!("`{}` is not a valid glob: {message}", text.methods.get_ref()),
         );
     }
     let draws = Draw::ALL.map(|draw| (draw.name(), draw));

@@ -4,10 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use seekless::method::Operation;
 use seekless_lab::Bench;
-use seekless_lab::experiment::{Experiment, filter};
+use seekless_lab::experiment::{ContestPlan, Experiment, filter};
 use seekless_lab::store::Store;
-use seekless_record::{Drop, Run};
+use seekless_record::{Cache, Differ, Drop, Run, Target};
 use seekless_results::{Origin, visible};
 
 use super::Arguments;
@@ -37,14 +38,44 @@ pub(super) fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Res
         (None, Some(name)) => repeating(bench, name)?,
         (None, None) => beginning(bench, arguments)?,
     };
-    let columns = |experiment: &Experiment| !experiment.columns.is_empty();
-    if arguments.export_columns.is_some() && !bench.experiments.iter().any(columns) {
-        bail!("--export-columns: no experiment of this run names the columns of a document, as saving-2008 does");
-    }
+    refuse_unused(arguments, &bench)?;
     if bench.drop == Some(Drop::System) {
         seekless::cache::drop_system().context("--drop system needs root; without it, omit --drop")?;
     }
     Ok(bench)
+}
+
+/// Refuses options that nothing in these experiments takes.
+fn refuse_unused(arguments: &Arguments, bench: &Bench) -> anyhow::Result<()> {
+    let plans = || bench.experiments.iter().flat_map(|experiment| &experiment.contests);
+    let starts_cold = |plan: &ContestPlan| {
+        let caches = match arguments.cache {
+            Some(caches) if plan.common.operation != Operation::Write => caches,
+            _ => &plan.caches,
+        };
+        let is_left = plan.common.target == Target::Overwrite && caches.contains(&Cache::None);
+        is_left || caches.contains(&Cache::Cold) || caches.contains(&Cache::Over)
+    };
+    let compares_two = |plan: &ContestPlan| {
+        plan.common.operation == Operation::Compare && plan.differs.iter().any(|differ| *differ != Differ::Itself)
+    };
+    let has_work = |plan: &ContestPlan| matches!(plan.common.operation, Operation::Read | Operation::Write);
+    if bench.other.is_some() && !plans().any(compares_two) {
+        bail!("--other: nothing in this run compares two files");
+    }
+    if arguments.cache.is_some() && plans().all(|plan| plan.common.operation == Operation::Write) {
+        bail!("--cache: nothing in this run reads a file");
+    }
+    if arguments.work.is_some() && !plans().any(has_work) {
+        bail!("--work: nothing in this run reads or writes");
+    }
+    if arguments.drop.is_some() && !plans().any(starts_cold) {
+        bail!("--drop: nothing in this run starts with a cold cache");
+    }
+    if arguments.export_columns.is_some() && bench.experiments.iter().all(|experiment| experiment.columns.is_empty()) {
+        bail!("--export-columns: no experiment of this run names the columns of a document, as saving-2008 does");
+    }
+    Ok(())
 }
 
 /// What a run measured, again: only the time, the seed and the number of rounds are new.

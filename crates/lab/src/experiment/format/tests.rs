@@ -6,6 +6,10 @@ use seekless_record::{Draw, ExitCode};
 use super::*;
 use crate::layout::Layout;
 
+fn parse(text: &str, origin: &str) -> Result<Experiment, ExperimentError> {
+    super::parse(text, origin, |program| program != "missing")
+}
+
 fn parsed(text: &str) -> Experiment {
     parse(text, "x.toml").unwrap_or_else(|error| panic!("{error}"))
 }
@@ -244,7 +248,7 @@ fn an_update_says_what_it_changes() {
         ("updates = { bytes = 0 }", "x.toml:6:21: "),
         ("updates = { draw = \"shufled\" }", "did you mean `shuffled`"),
         ("updates = { order = 1 }", "order"),
-        ("cache = [\"over\"]", "one of warm, cold"),
+        ("cache = [\"over\"]", "valid here: warm, cold"),
         ("target = \"fresh\"", "a file that is there"),
         ("work = 5", "no work"),
         ("differ = [\"none\"]", "no second file"),
@@ -258,6 +262,106 @@ fn an_update_says_what_it_changes() {
     }
     let read = refused(&with("operation = \"read\"\nmethods = [\"read/sync\"]\nupdates = {}"));
     assert!(read.contains("a read has no updates"), "{read}");
+}
+
+const READ: &str = "operation = \"read\"\nmethods = [\"read/sync\"]";
+
+#[test]
+fn a_key_that_is_unknown_missing_or_of_another_type_is_answered_with_what_to_write() {
+    for (line, answer) in [
+        (
+            "size = [\"64M\"]",
+            "x.toml:6:1: unknown key `size` (did you mean `sizes`?); the keys are operation, methods, ",
+        ),
+        (
+            "sizes = \"64M\"",
+            "x.toml:6:9: `sizes` cannot be string \"64M\"; write, for example, `sizes = [\"64M\"]`",
+        ),
+        (
+            "sizes = [64]",
+            "x.toml:6:10: `sizes` cannot be integer `64`; write, for example, `sizes = [\"64M\"]`",
+        ),
+        (
+            "work = \"5\"",
+            "x.toml:6:8: `work` cannot be string \"5\"; write, for example, `work = 100`",
+        ),
+        (
+            "work = -4",
+            "x.toml:6:8: `work` cannot be integer `-4`; write, for example, `work = 100`",
+        ),
+        ("blocks = \"4K\"", "x.toml:6:10: `blocks` cannot be "),
+        ("updates = { every = \"x\" }", "x.toml:6:21: `every` cannot be "),
+        (
+            "[contest.command]\nname = \"x\"",
+            "write, for example, `[[contest.command]]`",
+        ),
+        (
+            "[[contest.command]]\nname = \"x\"",
+            "the key `argv` is missing; write, for example, `argv = ",
+        ),
+    ] {
+        let error = refused(&with(&format!("{READ}\n{line}")));
+        assert!(error.contains(answer), "{line}: {error}");
+    }
+    let error = refused(&with(READ).replace("[[contest]]", "[contest]"));
+    assert!(error.ends_with("; write, for example, `[[contest]]`"), "{error}");
+    let error = refused("");
+    assert!(
+        error.ends_with("the key `name` is missing; write, for example, `name = \"mine\"`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_key_that_nothing_in_the_contest_uses_is_refused() {
+    let cat = "[[contest.command]]\nname = \"cat\"\nargv = [\"cat\", \"{file}\"]";
+    let refusals = [
+        (
+            "operation = \"read\"\nmethods = [\"read/mmap\", \"read/sync,block=1M\"]\nblocks = [\"4K\"]".to_owned(),
+            "x.toml:6:10: no method of this contest takes `blocks`",
+        ),
+        (
+            format!("operation = \"read\"\nblocks = [\"4K\"]\n{cat}"),
+            "takes `blocks`",
+        ),
+        (
+            format!("operation = \"read\"\nkernel = \"lines\"\n{cat}"),
+            "`kernel` is only for methods",
+        ),
+        (
+            format!("operation = \"read\"\nwork = 5\n{cat}"),
+            "`work` is only for methods",
+        ),
+        (
+            "operation = \"write\"\nmethods = [\"write/sync\"]\nread-ahead-kib = [0]".to_owned(),
+            "a write reads nothing",
+        ),
+        (
+            "operation = \"write\"\nmethods = [\"write/sync\"]\nsustained = true\nfiles = 5".to_owned(),
+            "x.toml:7:9: a sustained write has no `files`",
+        ),
+    ];
+    for (lines, answer) in refusals {
+        let error = refused(&with(&lines));
+        assert!(error.contains(answer), "{lines}: {error}");
+    }
+    let some = "operation = \"read\"\nmethods = [\"read/mmap\", \"read/sync\"]\nblocks = [\"4K\", \"8K\"]";
+    assert_eq!(parsed(&with(some)).contests[0].methods().count(), 3);
+}
+
+#[test]
+fn a_program_that_is_missing_is_an_error_unless_it_is_optional() {
+    let command = |rest: &str| with(&format!("{READ}\n[[contest.command]]\nname = \"it\"\n{rest}"));
+    let argv = "argv = [\"missing\", \"{file}\"]";
+    let error = refused(&command(argv));
+    let answer =
+        "x.toml:8:8: there is no program `missing`; if the rest can be measured without it, add `optional = true`";
+    assert_eq!(error, answer);
+    parsed(&command(&format!("{argv}\noptional = true")));
+    parsed(&command("argv = [\"{seekless}\", \"{file}\"]"));
+    let is_there = super::super::command::is_there;
+    assert!(is_there("sh") && is_there("/bin/sh"));
+    assert!(!is_there("a-program-that-nobody-has") && !is_there("/etc/passwd") && !is_there("/"));
 }
 
 #[test]
@@ -279,10 +383,13 @@ fn the_columns_of_a_document_are_read() {
             "name = \"a\"\noperation = \"raed\"\nmethods = \"*\"",
             "did you mean `read`",
         ),
-        ("name = \"a\"\noperation = \"read\"\nmethods = \"[\"", "is no glob"),
+        (
+            "name = \"a\"\noperation = \"read\"\nmethods = \"[\"",
+            "is not a valid glob",
+        ),
         (
             "name = \"a\"\noperation = \"read\"\nmethods = \"*\"\ndraw = \"x\"",
-            "is no draw here",
+            "invalid draw `x`",
         ),
     ] {
         let error = column(lines).expect_err(lines).to_string();
