@@ -67,7 +67,8 @@ fn here(command: &str) -> Option<String> {
     if line.starts_with("seekless bench") {
         line.push_str(" --rounds 1");
         let (is_mine, is_like) = (line.contains("my.toml"), line.contains("--like"));
-        line.push_str(if is_like { "" } else { " --cache warm" });
+        let has_cache = !is_like && !line.contains("bench write");
+        line.push_str(if has_cache { " --cache warm" } else { "" });
         line.push_str(if is_like || line.contains("--file") {
             ""
         } else {

@@ -149,10 +149,13 @@ fn measuring_needs_no_privilege() {
 }
 
 #[test]
-fn what_may_not_be_limited_is_skipped_with_the_reason() {
+fn what_may_not_be_limited_is_not_measured_and_says_why() {
     let common = Common::new();
-    let ended = common
+    let refusal = common
         .run(&[&SMALL_BENCH[..], &["read/mmap", "--dir", "open", "--cache", "over"]].concat())
-        .succeeded();
-    assert!(ended.stdout.contains("mmap: "), "{}", ended.stdout);
+        .refused();
+    assert!(
+        refusal.contains("nothing was measured: read/mmap: not available: "),
+        "{refusal}"
+    );
 }

@@ -12,7 +12,7 @@ const EXAMPLES: [&str; 33] = [
     "about = \"what it finds out\"",
     "[[contest]]",
     "operation = \"read\"",
-    "methods = [\"read/sync\", \"read/mmap*\"]",
+    "methods = [\"*/mmap*\"]",
     "blocks = [\"64K\", \"1M\"]",
     "sizes = [\"64M\"]",
     "files = 100",
