@@ -47,7 +47,7 @@ pub fn run() -> ExitCode {
         .and_then(|filter| filter.parse().ok());
     let filter: Targets = asked.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
     let log = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(show::stderr)
         .without_time()
         // They would go to standard error, which is what may be gone.
         .log_internal_errors(false);
@@ -64,6 +64,7 @@ pub fn run() -> ExitCode {
         Some(words) => command::cmp::compare_trees(words),
         None => command::run(Cli::try_parse().unwrap_or_else(|error| refuse(&error))),
     };
+    show::LINE.end();
     // Where a signal ends the program, that is waited for: test directories are being removed.
     drop(signals::ending());
     match done {
@@ -87,7 +88,7 @@ pub(crate) fn refuse(error: &clap::Error) -> ! {
     if shown == text {
         error.exit();
     }
-    let _ = write!(anstream::stderr(), "{shown}");
+    let _ = write!(show::stderr(), "{shown}");
     std::process::exit(error.exit_code())
 }
 
@@ -99,8 +100,8 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 /// Says what went wrong, on standard error where there is one.
 fn complain(error: &anyhow::Error) {
     let sentence = format!("{error:#}");
-    let _ = writeln!(anstream::stderr(), "seekless: {}", show::visible_lines(&sentence));
+    let _ = writeln!(show::stderr(), "seekless: {}", show::visible_lines(&sentence));
     for hint in hint::hints(error) {
-        let _ = writeln!(anstream::stderr(), "hint: {hint}");
+        let _ = writeln!(show::stderr(), "hint: {hint}");
     }
 }

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
-use indicatif::ProgressBar;
 use seekless::plan::{Scan, THREADS_OF_FILES};
 use seekless::{Operation, StorageFacts, cache as system};
 use seekless_results::bytes;
@@ -20,7 +19,8 @@ use serde_json::json;
 use super::values::JsonOptions;
 use super::{Failure, raise_open_files, unless_stopped};
 use crate::show::{
-    Format, Lines, PLAIN, Page, Width, files, json_line, other_file_systems, progress_bar, tell_scan, visible_path,
+    Amount, Format, LINE, Lines, PLAIN, Page, Width, Work, files, json_line, other_file_systems, stdout, tell_scan,
+    visible_path,
 };
 use crate::signals::{Caught, stopping};
 
@@ -160,7 +160,7 @@ impl<'a> Job<'a> {
     fn show(&self) -> Result<(), Failure> {
         let why = "the kernel is asked how much of each file it holds";
         let work = |lines: &mut Lines<'_>| cache::show(&self.selection, &self.stop, lines);
-        let sum = self.tell(why, &self.bar("{spinner} {msg}"), None, work, |_| None)?;
+        let sum = self.tell(why, Some("checking"), None, work, |_| None)?;
         self.end(sum.failed == 0)
     }
 
@@ -181,7 +181,7 @@ impl<'a> Job<'a> {
         };
         let why = "the kernel is asked to drop the pages of each file";
         let work = |lines: &mut Lines<'_>| cache::drop(&self.selection, &self.stop, lines);
-        let sum = self.tell(why, &self.bar("{spinner} {msg} dropped"), None, work, words)?;
+        let sum = self.tell(why, Some("dropping"), None, work, words)?;
         self.end(sum.failed + sum.unknown_files + sum.resident_files == 0)
     }
 
@@ -190,10 +190,7 @@ impl<'a> Job<'a> {
         if !is_forced {
             require_memory(&before)?;
         }
-        let bar = self.bar("{bar:16.cyan/dim} {decimal_bytes} of {decimal_total_bytes}, {eta} left, {msg}");
-        bar.set_length(before.bytes);
-        bar.set_message(files(before.files));
-        let moved = |bytes| bar.inc(bytes);
+        let moved = |bytes| LINE.add(bytes);
         let work = |lines: &mut Lines<'_>| {
             let warmed = cache::warm(&self.selection, &self.stop, &moved, lines);
             // What was read first may have gone again since.
@@ -216,16 +213,16 @@ impl<'a> Job<'a> {
             ))
         };
         let why = "each file that is not completely in memory is read";
-        let sum = self.tell(why, &bar, Some(&before), work, words)?;
+        let sum = self.tell(why, None, Some(&before), work, words)?;
         self.end(sum.failed + sum.unknown_files + sum.partial_files == 0)
     }
 
-    /// Runs a job whose files are told as they come; `read` are those that it reads, as they were before. Writes the totals
-    /// and, for people, what the job did in `words` and `why` so; gives the sum of the totals.
+    /// Runs a job whose files are told as they come; `doing` is what it does to them, unless it reads them: `read` are those, as
+    /// they were before. Writes the totals and, for people, what the job did in `words` and `why` so; gives the sum of the totals.
     fn tell(
         &self,
         why: &str,
-        bar: &ProgressBar,
+        doing: Option<&'static str>,
         read: Option<&Total>,
         work: impl FnOnce(&mut Lines<'_>) -> Vec<Total>,
         words: impl FnOnce(&Total) -> Option<String>,
@@ -236,11 +233,17 @@ impl<'a> Job<'a> {
             all: self.common.all,
             top: self.common.top as usize,
         };
-        let out = BufWriter::new(anstream::stdout().lock());
+        let work_of_line = Work {
+            doing: "reading",
+            name: visible_path(&self.paths[0]),
+            amount: Amount::Bytes(read.map(|read| read.bytes)),
+        };
+        LINE.begin(!self.common.quiet, work_of_line);
+        let out = BufWriter::new(stdout());
         let page = Page::new(out, Width::of_stdout());
-        let mut lines = Lines::new(page, format, bar, read.map(|read| read.files));
+        let mut lines = Lines::new(page, format, doing);
         let totals = work(&mut lines);
-        bar.finish_and_clear();
+        LINE.end();
         let sum = sum_of(&totals);
         let is_stopped = self.caught.signal().is_some();
         let mut page = lines.finish(&totals, &sum, is_stopped)?;
@@ -310,11 +313,6 @@ impl<'a> Job<'a> {
         // What is not done was told as it came.
         is_all_done.then_some(()).ok_or(Failure::Errors(Vec::new()))
     }
-
-    /// A bar where no lines are told meanwhile.
-    fn bar(&self, template: &str) -> ProgressBar {
-        progress_bar(!self.common.quiet && !self.common.all, template)
-    }
 }
 
 fn sum_of(totals: &[Total]) -> Total {
@@ -361,7 +359,7 @@ fn drop_system(json: bool) -> Result<(), Failure> {
         _ => anyhow!(error),
     })?;
     let after = cached();
-    let mut out = anstream::stdout().lock();
+    let mut out = stdout();
     if json {
         let value = json!({"kind": "system", "cached_before_bytes": before, "cached_bytes": after});
         return Ok(writeln!(out, "{}", json_line(&value))?);

@@ -18,7 +18,9 @@ use signal_hook::consts::SIGIO;
 
 use super::values::JsonOptions;
 use super::{Failure, raise_open_files, unless_stopped, unwritten};
-use crate::show::{HoleLines, Page, Picture, Sum, Width, show_punched, tell_scan, visible_path};
+use crate::show::{
+    Amount, HoleLines, LINE, Page, Picture, Sum, Width, Work, show_punched, stdout, tell_scan, visible_path,
+};
 use crate::signals::{stopping, survive};
 
 /// Shows the holes of files, turns zeros into holes, and punches and fills holes.
@@ -57,8 +59,9 @@ Examples:
 
 /// Shows which parts of files are data and which are holes, and how much space they take.
 ///
-/// In the picture, a full block is data, a light block is reserved (allocated and never written), and a dot is a hole.
-/// --scan also reads the data and counts the zeros that `dig` would turn into holes.
+/// In the picture, a full block is data, a lower block is data and holes (half of each is half as high), a light block is reserved
+/// (allocated and never written), and a dot is a hole. --scan also reads the data and counts the zeros that `dig` would
+/// turn into holes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -152,13 +155,22 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let width = Width::of_stdout();
             let work = |file: &FileAt, stop: &Stop| {
                 let mut picture = Picture::of(file.path(), width, show.map);
-                let shown = holes::show(file, show.scan, stop, &mut |stretch| picture.add(stretch))?;
+                let shown = holes::show(file, show.scan, stop, &|bytes| LINE.add(bytes), &mut |stretch| {
+                    picture.add(stretch)
+                })?;
                 Ok((shown, picture))
             };
+            let reads = show.scan.then_some(("scanning", 1));
             let sum = Sum::Shown(Shown::none(show.scan));
-            each(&show.which, sum, None, show.explain, work, |lines, (shown, picture)| {
-                lines.shown(&shown, picture)
-            })
+            each(
+                &show.which,
+                reads,
+                sum,
+                None,
+                show.explain,
+                work,
+                |lines, (shown, picture)| lines.shown(&shown, picture),
+            )
         }
         Action::Dig(dig) => {
             let how = Dig {
@@ -167,16 +179,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 verify: dig.verify,
             };
             let done = (!dig.dry_run).then_some("dug");
-            let work = |file: &FileAt, stop: &Stop| holes::dig(file, how, stop);
+            let work = |file: &FileAt, stop: &Stop| holes::dig(file, how, stop, &|bytes| LINE.add(bytes));
+            let reads = if dig.verify {
+                ("digging and verifying", 3)
+            } else {
+                ("digging", 1)
+            };
             let sum = Sum::Dug(Dug::default(), how);
-            each(&dig.which, sum, done, dig.explain, work, |lines, dug| {
+            each(&dig.which, Some(reads), sum, done, dig.explain, work, |lines, dug| {
                 lines.dug(&dug, how)
             })
         }
         Action::Fill(fill) => {
             let work = |file: &FileAt, _: &Stop| holes::fill(file);
             let sum = Sum::Filled(Filled::default());
-            each(fill, sum, Some("filled"), false, work, |lines, filled| {
+            each(fill, None, sum, Some("filled"), false, work, |lines, filled| {
                 lines.filled(&filled)
             })
         }
@@ -195,9 +212,11 @@ fn expect_wishes() -> anyhow::Result<()> {
     survive(SIGIO).context("catching SIGIO failed")
 }
 
-/// Works on each of the files; `done` is the word for what was done to a file, if it is changed.
+/// Works on each of the files; `reads` is the word for reading their bytes, and how often that is done; `done` is the word for
+/// what was done to a file, if it is changed.
 fn each<T: Send>(
     which: &Which,
+    reads: Option<(&'static str, u64)>,
     sum: Sum,
     done: Option<&str>,
     explain: bool,
@@ -207,12 +226,23 @@ fn each<T: Send>(
     expect_wishes()?;
     let (stop, caught) = stopping(Stop::stop)?;
     let started = Instant::now();
-    let out = BufWriter::new(anstream::stdout().lock());
+    let out = BufWriter::new(stdout());
     let mut lines = HoleLines::new(Page::new(out, Width::of_stdout()), which.json.form(), sum);
     let (refused, taken): (Vec<_>, Vec<_>) = (which.paths.iter()).partition(|path| !which.recursive && path.is_dir());
     for path in refused {
         let error = anyhow!("{}: is a directory; use -r for the files in it", path.display());
         lines.failed(path, &error).context(unwritten(None))?;
+    }
+    if let Some((doing, times)) = reads {
+        let lengths = taken
+            .iter()
+            .map(|path| path.metadata().map_or(0, |metadata| metadata.len()));
+        let work = Work {
+            doing,
+            name: visible_path(&which.paths[0]),
+            amount: Amount::Bytes((!which.recursive).then(|| times * lengths.sum::<u64>())),
+        };
+        LINE.begin(true, work);
     }
     let selection = Selection::new(taken, which.all_file_systems);
     let mut untold = None;
@@ -234,7 +264,12 @@ fn each<T: Send>(
         untold = Some(anyhow!(error).context(unwritten(done.as_deref())));
         ControlFlow::Break(())
     };
-    let left = holes::each_file(&selection, &stop, |file| work(file, &stop), each);
+    let work = |file: &FileAt| {
+        LINE.name(|| visible_path(file.path()));
+        work(file, &stop)
+    };
+    let left = holes::each_file(&selection, &stop, work, each);
+    LINE.end();
     if untold.is_none() {
         let done = done.map(|done| format!("the files were {done}"));
         let finished = lines.finish(&left, caught.signal().is_some());

@@ -7,7 +7,6 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anstyle::Style;
-use indicatif::{HumanCount, ProgressBar};
 use seekless::cache::Resident;
 use seekless_results::{bytes, visible};
 use seekless_tools::cache::{FileState, Total, Watch};
@@ -15,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
 use super::page::Page;
+use super::progress::{Amount, LINE, Work, stderr};
 use super::units::{bar, files};
 use super::visible::{object, visible_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
@@ -35,7 +35,7 @@ const MOST_ERRORS: u64 = 20;
 /// Columns of the bar, and how wide the terminal must be for one.
 const BAR: usize = 10;
 const WIDE_ENOUGH: usize = 70;
-/// Files between two looks at the progress bar.
+/// Files between two looks at the line of progress.
 const FILES_PER_LOOK: u64 = 64;
 
 /// Writes a line for each file as it comes, and keeps what is written at the end.
@@ -43,8 +43,8 @@ pub struct Lines<'a> {
     page: Page<'a>,
     format: Format,
     objects: Option<Objects>,
-    progress: &'a ProgressBar,
-    expected_files: Option<u64>,
+    /// What is done to the files, where they are counted.
+    doing: Option<&'static str>,
     /// By what is resident, and of equals by their order.
     top: BTreeMap<(Reverse<u64>, u64), FileState>,
     files: u64,
@@ -56,10 +56,11 @@ pub struct Lines<'a> {
 impl Watch for Lines<'_> {
     fn file(&mut self, file: &FileState) -> ControlFlow<()> {
         self.files += 1;
-        if self.files.is_multiple_of(FILES_PER_LOOK) {
-            self.progress.set_message(match self.expected_files {
-                Some(all) => format!("{} of {}", HumanCount(self.files), files(all)),
-                None => files(self.files),
+        if let Some(doing) = self.doing.filter(|_| self.files.is_multiple_of(FILES_PER_LOOK)) {
+            LINE.set(Work {
+                doing,
+                name: visible_path(&file.path),
+                amount: Amount::Words(files(self.files), None),
             });
         }
         if self.format.top > 0
@@ -80,10 +81,8 @@ impl Watch for Lines<'_> {
     fn failed(&mut self, path: &Path, reason: &str) {
         self.errors += 1;
         if self.errors <= MOST_ERRORS {
-            self.progress.suspend(|| {
-                let sentence = format!("{}: {}", visible_path(path), visible(reason));
-                let _ = writeln!(anstream::stderr(), "seekless: {sentence}");
-            });
+            let sentence = format!("{}: {}", visible_path(path), visible(reason));
+            let _ = writeln!(stderr(), "seekless: {sentence}");
         }
         let written = match &mut self.objects {
             Some(objects) => objects.write(&mut self.page, &object("failed", json!({"reason": reason}), Some(path))),
@@ -95,14 +94,13 @@ impl Watch for Lines<'_> {
 }
 
 impl<'a> Lines<'a> {
-    /// Writes to a page, beside a progress bar; `expected_files` are known where they were counted before.
-    pub fn new(page: Page<'a>, format: Format, progress: &'a ProgressBar, expected_files: Option<u64>) -> Self {
+    /// Writes to a page; `doing` is what is done to the files, where the line of progress counts them.
+    pub fn new(page: Page<'a>, format: Format, doing: Option<&'static str>) -> Self {
         Self {
             page,
             format,
             objects: format.json.map(Objects::new),
-            progress,
-            expected_files,
+            doing,
             top: BTreeMap::new(),
             files: 0,
             errors: 0,
@@ -117,7 +115,7 @@ impl<'a> Lines<'a> {
             return Err(error);
         }
         if let more @ 1.. = self.errors.saturating_sub(MOST_ERRORS) {
-            let _ = writeln!(anstream::stderr(), "seekless: and {more} more like these");
+            let _ = writeln!(stderr(), "seekless: and {more} more like these");
         }
         for file in std::mem::take(&mut self.top).values() {
             self.write_file(file)?;
@@ -239,8 +237,7 @@ mod tests {
 
     fn printed(format: Format, files: &[FileState]) -> String {
         let mut out = Vec::new();
-        let bar = ProgressBar::hidden();
-        let mut lines = Lines::new(Page::new(&mut out, Width::default()), format, &bar, None);
+        let mut lines = Lines::new(Page::new(&mut out, Width::default()), format, None);
         for file in files {
             assert!(lines.file(file).is_continue());
         }

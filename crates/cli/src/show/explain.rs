@@ -8,7 +8,7 @@ use seekless::Reader;
 use seekless::facts::{Fact, Source};
 use seekless::plan::{NamedFact, Plan, Predicted, Scan, Unit};
 
-use super::{files, seconds, visible_lines};
+use super::{files, seconds, stderr, visible_lines};
 
 /// Lines: the method, or a word for what needs none, and why; the predicted time beside the real one; and the facts, each with
 /// its source.
@@ -32,7 +32,7 @@ pub fn explained(method: &str, why: &str, plan: Option<&Plan>, took: Option<Dura
 pub fn tell_why(command: &str, explanation: &str) {
     // Nobody is left to be told where this fails.
     let _ = writeln!(
-        anstream::stderr(),
+        stderr(),
         "seekless {command}: {}",
         visible_lines(explanation.trim_end())
     );

@@ -107,22 +107,29 @@ impl Picture {
     }
 
     fn text(&self) -> String {
-        let sign = |(data, reserved): (u64, u64), length: u64| match (data, reserved) {
-            (0, 0) => '·',
-            (0, _) => '░',
-            (data, _) if data * 2 < length => '▄',
-            _ => '█',
-        };
-        let length = self.bytes / self.columns.len() as u64;
         let (mut signs, mut next) = (Vec::new(), '·');
         for (column, &[data, reserved]) in self.columns.iter().enumerate().rev() {
             // One without a byte of its own, in a short file, is like the next that has one.
-            if self.edge(column) < self.edge(column + 1) {
-                next = sign((data, reserved), length);
+            let length = self.edge(column + 1) - self.edge(column);
+            if length > 0 {
+                next = match data {
+                    0 if reserved == 0 => '·',
+                    0 => '░',
+                    data => level(data as f64 / length as f64),
+                };
             }
             signs.push(next);
         }
         signs.iter().rev().collect()
+    }
+}
+
+/// A block as high as this part of its column. Only a whole one is full, and a little is seen.
+fn level(part: f64) -> char {
+    const EIGHTHS: [char; 7] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇'];
+    match part {
+        1.0.. => '█',
+        part => EIGHTHS[((part * 8.0).round() as usize).clamp(1, 7) - 1],
     }
 }
 
@@ -309,6 +316,8 @@ fn stretch_json(Stretch { kind, range }: &Stretch) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
     #[test]
@@ -327,7 +336,47 @@ mod tests {
         ] {
             picture.add(&Stretch { kind, range });
         }
-        assert_eq!(picture.text(), "██··░····▄");
+        assert_eq!(picture.text(), "█▄··░····▁");
+    }
+
+    /// The picture of a file of 64,000 bytes with so much data at each of so many places.
+    fn drawn(columns: usize, data: &[Range<u64>]) -> String {
+        let mut picture = Picture {
+            bytes: 64_000,
+            columns: vec![[0; 2]; columns],
+            map: None,
+        };
+        for range in data.iter().cloned() {
+            picture.add(&Stretch {
+                kind: Kind::Data,
+                range,
+            });
+        }
+        picture.text()
+    }
+
+    #[test]
+    fn half_a_file_of_data_is_half_a_bar_however_it_lies() {
+        let half = |filled: usize, rest: &str| "█".repeat(filled) + rest;
+        assert_eq!(drawn(64, &[0..32_000]), half(32, &"·".repeat(32)));
+        assert_eq!(drawn(64, &[32_000..64_000]), "·".repeat(32) + &"█".repeat(32));
+        assert_eq!(drawn(57, &[0..32_000]), half(28, &format!("▄{}", "·".repeat(28))));
+        let alternating: Vec<_> = (0..64_000).step_by(200).map(|start| start..start + 100).collect();
+        assert_eq!(drawn(64, &alternating), "▄".repeat(64));
+        assert_eq!(drawn(64, &[0..64_000]), "█".repeat(64));
+    }
+
+    #[test]
+    fn a_little_data_and_a_small_hole_are_seen() {
+        // 1 % of the file, in one place and in each column.
+        assert_eq!(
+            drawn(64, &[10_000..10_640]),
+            format!("{}▅{}", "·".repeat(10), "·".repeat(53))
+        );
+        let everywhere: Vec<_> = (0..64_000).step_by(1000).map(|start| start..start + 10).collect();
+        assert_eq!(drawn(64, &everywhere), "▁".repeat(64));
+        assert_eq!(drawn(64, &[0..1000, 1001..64_000]), format!("█▇{}", "█".repeat(62)));
+        assert_eq!(drawn(64, &[]), "·".repeat(64));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Words and pictures: tables, bars and pages from what the libraries know.
 
+mod bench;
 mod cache;
 mod comparison;
 mod contest;
@@ -22,6 +23,7 @@ mod visible;
 
 use anstyle::{AnsiColor, Style};
 
+pub use bench::Progress;
 pub use cache::{Format, Lines};
 pub use comparison::show_comparison;
 pub use explain::{explained, tell_scan, tell_why};
@@ -30,7 +32,7 @@ pub use known::show_known;
 pub use methods::{list_methods, method_json, methods_json, methods_page};
 pub use objects::JsonForm;
 pub use page::{Page, Width, other_file_systems};
-pub use progress::{Progress, progress_bar};
+pub use progress::{Amount, Cleared, LINE, Work, stderr, stdout};
 pub use rankings::show_rankings;
 pub use run::show_run;
 pub use runs::{held_bytes, list_runs, runs_json, too_large};

@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 
 use anstyle::Style;
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::progress::{stderr, stdout};
 use super::units::plural;
 use super::{DIM, WARNING};
 
@@ -26,14 +27,14 @@ impl<'a> Page<'a> {
     /// Writes to standard output, as wide as the terminal there.
     #[must_use]
     pub fn stdout() -> Self {
-        Self::new(anstream::stdout().lock(), Width::of_stdout())
+        Self::new(stdout(), Width::of_stdout())
     }
 
     /// Writes to standard error, as wide as the terminal there.
     #[must_use]
     pub fn stderr() -> Self {
         Self::new(
-            anstream::stderr().lock(),
+            stderr(),
             Width::of_terminal(terminal_size::terminal_size_of(io::stderr())),
         )
     }
@@ -138,6 +139,31 @@ pub fn columns_of(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
+/// The beginning of a text that is too long.
+pub fn head(text: &str, columns: usize) -> String {
+    cut(text.chars(), columns).into_iter().collect()
+}
+
+/// The end of a text that is too long, behind an ellipsis.
+pub fn tail(text: &str, columns: usize) -> String {
+    if columns_of(text) <= columns {
+        return text.to_owned();
+    }
+    let kept = cut(text.chars().rev(), columns.saturating_sub(1));
+    ['…'].into_iter().chain(kept.into_iter().rev()).collect()
+}
+
+/// As many characters as there is room for.
+fn cut(characters: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
+    let mut taken = 0;
+    characters
+        .take_while(|character| {
+            taken += character.width().unwrap_or(0);
+            taken <= columns
+        })
+        .collect()
+}
+
 /// Breaks a text between words. It starts behind `indent` columns, and so do the lines that follow.
 pub fn wrapped(indent: usize, text: &str, width: Width) -> String {
     let room = width.columns().saturating_sub(indent).max(1);
@@ -173,6 +199,18 @@ mod tests {
         assert_eq!(wrapped(2, "one two three", Width::of(9)), "one two\n  three");
         assert_eq!(wrapped(2, "one two three", Width::default()), "one two three");
         assert_eq!(wrapped(0, "unbreakable", Width::of(4)), "unbreakable");
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_by_columns() {
+        assert_eq!(tail("photos/2019/a.img", 17), "photos/2019/a.img");
+        assert_eq!(tail("photos/2019/a.img", 9), "…19/a.img");
+        // A character of two columns has no half.
+        assert_eq!(
+            (tail("日本日本", 6).as_str(), head("日本日本", 5).as_str()),
+            ("…日本", "日本")
+        );
+        assert_eq!((tail("abc", 0).as_str(), head("abc", 0).as_str()), ("…", ""));
     }
 
     #[test]

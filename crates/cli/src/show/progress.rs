@@ -1,155 +1,291 @@
-//! What happens during a run: one bar on standard error, where that is a terminal; elsewhere only what will be written is
-//! said. What was measured so far is kept.
+//! The line of progress on standard error: what is done, to which file, how much of it, how fast, and the time left.
+//!
+//! There is one, as there is one terminal. It appears when nothing was printed for half a second, [`stdout`] and [`stderr`] erase
+//! it before they print, and it is gone at the end. There is none in a pipe, in the background, and on a terminal without
+//! escapes. No thread draws it: whoever works tells of each block or file, and at most ten times a second that draws.
 
-use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::collections::VecDeque;
+use std::io::{self, IsTerminal, Stderr, StderrLock, Stdout, StdoutLock, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
-use seekless::full_text;
-use seekless_lab::store::{Document, Kept, Store, StoreError};
-use seekless_lab::{Event, Watch};
-use seekless_record::{Phase, Run};
-use seekless_results::bytes;
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+use seekless_results::{bytes, rate};
 
-use crate::signals::ending;
+use super::page::{columns_of, head, tail};
+use super::{DIM, PLAIN};
 
-/// A bar on standard error, where that is a terminal and it is wanted. It goes with the last who has it.
-pub fn progress_bar(is_wanted: bool, template: &str) -> ProgressBar {
-    if !is_wanted || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_finish(ProgressFinish::AndClear);
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("━╸─"));
-    }
-    bar
+/// Nothing was printed for so long when the line appears.
+const SILENCE: Duration = Duration::from_millis(500);
+/// It is drawn so often at most.
+const REDRAWN: Duration = Duration::from_millis(100);
+/// Its rate is that of the last seconds.
+const RATED: Duration = Duration::from_secs(5);
+/// Columns of its bar.
+const BAR: usize = 16;
+/// The part of a name that is worth more than the bar, and the least that tells something.
+const NAME: usize = 24;
+const SHORTEST_NAME: usize = 6;
+
+const DONE: Style = AnsiColor::Cyan.on_default();
+
+/// The line of this process's terminal.
+pub static LINE: Line = Line {
+    is_on: AtomicBool::new(false),
+    state: Mutex::new(None),
+};
+
+/// See the module.
+pub struct Line {
+    is_on: AtomicBool,
+    state: Mutex<Option<State>>,
 }
 
-/// A run under way: shows its progress, and saves it every few minutes, so that a power cut costs minutes.
-pub struct Progress {
-    bar: ProgressBar,
-    started: Instant,
-    quiet: bool,
-    kept: Result<Kept, StoreError>,
+/// What is under way.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    /// A verb, as in `comparing`.
+    pub doing: &'static str,
+    /// To which file. It is cut at its start where there is no room, and may have no control characters.
+    pub name: String,
+    /// How much there is to do.
+    pub amount: Amount,
 }
 
-impl Progress {
-    /// For a new run, or one that is resumed and has a document already. The bar is shown where standard error is a terminal
-    /// and it is wanted.
-    pub fn new(quiet: bool, document: Option<&Document>) -> Self {
-        Self {
-            bar: progress_bar(!quiet, "{bar:16.cyan/dim} {wide_msg}"),
-            started: Instant::now(),
-            quiet,
-            kept: Store::of_user().map(|store| Kept::new(store, document)),
-        }
-    }
+/// How much of a work there is.
+#[derive(Clone, Debug)]
+pub enum Amount {
+    /// Bytes, which are counted as they are done; of how many, where that is known.
+    Bytes(Option<u64>),
+    /// What is done in words, and as a part of 0 to 1 where that is known.
+    Words(String, Option<f64>),
+}
 
-    /// Saves the run as it is, and gives its file.
-    pub fn save(&mut self, run: &Run) -> anyhow::Result<&Path> {
-        let kept = self.kept.as_mut().map_err(|error| anyhow!(full_text(error)))?;
-        let _ending = ending();
-        Ok(kept.save(run)?)
-    }
-
-    /// Says a sentence above the bar.
-    fn say(&self, sentence: &str) {
-        if !self.quiet {
-            self.bar.suspend(|| {
-                let _ = writeln!(anstream::stderr(), "{sentence}");
-            });
-        }
-    }
-
-    /// Takes the bar away.
-    pub fn finish(&self) {
-        self.bar.finish_and_clear();
+impl Default for Amount {
+    fn default() -> Self {
+        Self::Words(String::new(), None)
     }
 }
 
-/// Where the time needed is more than this times the time given, it is said beforehand.
-const TOO_LITTLE: f64 = 1.25;
+struct State {
+    work: Work,
+    done_bytes: u64,
+    /// When how many bytes were done.
+    samples: VecDeque<(Instant, u64)>,
+    /// Not drawn before.
+    next: Instant,
+    is_drawn: bool,
+}
 
-impl Watch for Progress {
-    fn event(&mut self, event: &Event<'_>) {
-        match event {
-            Event::Planned {
-                write_bytes,
-                expected_write_bytes,
-                space_bytes,
-                expected,
-                needed,
-                contests,
-                entries,
-                one_by_one,
-            } => {
-                self.bar.set_length(expected.as_millis() as u64);
-                let (expected_time, needed_time) = (time(*expected), time(*needed));
-                if *write_bytes > 0 {
-                    self.say(&format!(
-                        "Writes at most {} in all (about {} are expected), {} at a time; takes about {expected_time}.",
-                        bytes(*write_bytes),
-                        bytes(*expected_write_bytes.min(write_bytes)),
-                        bytes(*space_bytes)
-                    ));
-                }
-                if *one_by_one {
-                    self.say(&format!(
-                        "Plans {contests} contests with {entries} methods, which need about {needed_time} in all: one \
-                         after the other, the smallest files first. What is left then, `--resume` goes on with."
-                    ));
-                } else if needed.as_secs_f64() > TOO_LITTLE * expected.as_secs_f64() {
-                    self.say(&format!(
-                        "Three rounds of everything would need about {needed_time}: some of it will stay undecided."
-                    ));
-                }
+impl Line {
+    /// Shows a work from now on, where that is wanted and standard error is a terminal. Tells whether it does.
+    pub fn begin(&self, is_wanted: bool, work: Work) -> bool {
+        let is_on = is_wanted && io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|it| it != "dumb");
+        let now = Instant::now();
+        let state = State {
+            work,
+            done_bytes: 0,
+            samples: VecDeque::from([(now, 0)]),
+            next: now + SILENCE,
+            is_drawn: false,
+        };
+        self.end();
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = is_on.then_some(state);
+        self.is_on.store(is_on, Ordering::Relaxed);
+        is_on
+    }
+
+    /// Shows nothing any more.
+    pub fn end(&self) {
+        self.erase();
+        self.is_on.store(false, Ordering::Relaxed);
+    }
+
+    /// Shows this instead, a part of the same work.
+    pub fn set(&self, work: Work) {
+        self.with(|state, now| {
+            state.work = work;
+            state.draw(now);
+        });
+    }
+
+    /// So many bytes more are done.
+    pub fn add(&self, bytes: u64) {
+        self.with(|state, now| {
+            state.done_bytes += bytes;
+            state.draw(now);
+        });
+    }
+
+    /// So many bytes are done, of so many where that is known.
+    pub fn moved(&self, done_bytes: u64, of_bytes: Option<u64>) {
+        self.with(|state, now| {
+            state.done_bytes = done_bytes;
+            state.work.amount = Amount::Bytes(of_bytes);
+            state.draw(now);
+        });
+    }
+
+    /// The file that is worked on now.
+    pub fn name(&self, name: impl FnOnce() -> String) {
+        self.with(|state, _| state.work.name = name());
+    }
+
+    /// Erases it, and lets what is printed now be seen for half a second.
+    fn erase(&self) {
+        self.with(|state, now| {
+            state.next = now + SILENCE;
+            if std::mem::take(&mut state.is_drawn) {
+                write("\r\x1b[K");
             }
-            Event::Calibrating { write_bytes } => {
-                let size = bytes(*write_bytes);
-                self.say(&format!("Writes {size} first, to learn how fast this is."));
-                self.bar.set_message("learning how fast this is");
-            }
-            Event::Making { bytes: size } => {
-                let size = bytes(*size);
-                self.bar.set_message(format!("making a test file of {size}"));
-            }
-            Event::Trial {
-                contest,
-                method,
-                round,
-                phase,
-                left,
-            } => {
-                self.bar.set_position(self.started.elapsed().as_millis() as u64);
-                let doing = match phase {
-                    Phase::Screening => format!("round {round}"),
-                    Phase::Contending => format!("round {round}, of what is not beaten"),
-                    Phase::Confirming => "measuring the winner again".to_owned(),
-                };
-                let left = left.map_or_else(String::new, |left: Duration| format!("{} left, ", time(left)));
-                let name = method.split_once('/').map_or(*method, |(_, name)| name);
-                // What is cut off at the edge of a narrow terminal comes last.
-                self.bar.set_message(format!("{left}{doing}: {contest}: {name}"));
-            }
-            Event::Yielding => self.say("Other processes are using the disk: waiting (at most 10 minutes per run)."),
-            Event::Checkpoint(run) => {
-                // At the end it is tried again, and that is told.
-                if let Err(error) = self.save(run) {
-                    tracing::warn!("what was measured so far could not be saved: {error:#}");
-                }
-            }
+        });
+    }
+
+    fn with(&self, change: impl FnOnce(&mut State, Instant)) {
+        if !self.is_on.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(state) = &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner) {
+            change(state, Instant::now());
         }
     }
+}
+
+impl State {
+    fn draw(&mut self, now: Instant) {
+        if now < self.next {
+            return;
+        }
+        self.next = now + REDRAWN;
+        self.samples.push_back((now, self.done_bytes));
+        while self.samples.len() > 2 && now - self.samples[0].0 > RATED {
+            self.samples.pop_front();
+        }
+        if !is_in_foreground() {
+            return;
+        }
+        let width = terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| width.0);
+        // In the last column the cursor would wait to wrap.
+        let (part, text) = self
+            .work
+            .fitted(self.done_bytes, self.rate(), usize::from(width).saturating_sub(1));
+        let bar = part.map_or_else(String::new, |part| bar(part) + " ");
+        write(&format!("\r{bar}{text}\x1b[K"));
+        self.is_drawn = true;
+    }
+
+    /// Bytes per second, of the last seconds.
+    fn rate(&self) -> Option<f64> {
+        let (first, last) = (self.samples.front()?, self.samples.back()?);
+        let seconds = (last.0 - first.0).as_secs_f64();
+        let bytes = last.1.saturating_sub(first.1);
+        (seconds > 0.0 && bytes > 0).then(|| bytes as f64 / seconds)
+    }
+}
+
+/// Whether this process may write to the terminal: one in the background would write into what is typed.
+fn is_in_foreground() -> bool {
+    // A terminal that is not this session's has no foreground.
+    rustix::termios::tcgetpgrp(io::stderr()).map_or(true, |group| group == rustix::process::getpgrp())
+}
+
+/// Writes without the lock of std, which another thread may hold while it waits for this line to be erased.
+fn write(text: &str) {
+    let _ = rustix::io::write(io::stderr(), text.as_bytes());
+}
+
+impl Work {
+    /// The part for a bar, if there is room for one, and the text behind it.
+    fn fitted(&self, done_bytes: u64, rate: Option<f64>, room: usize) -> (Option<f64>, String) {
+        let (part, figures) = self.figures(done_bytes, rate);
+        let taken = columns_of(self.doing) + columns_of(&figures) + ": ".len();
+        let name = columns_of(&self.name) + " ".len();
+        let part = part.filter(|_| BAR + " ".len() + taken + name.min(NAME) <= room);
+        let room = room - part.map_or(0, |_| BAR + " ".len());
+        let name = match room.saturating_sub(taken + " ".len()) {
+            _ if self.name.is_empty() => String::new(),
+            ..SHORTEST_NAME => String::new(),
+            room => format!(" {}", tail(&self.name, room)),
+        };
+        let colon = if figures.is_empty() { "" } else { ": " };
+        (part, head(&format!("{}{name}{colon}{figures}", self.doing), room))
+    }
+
+    fn figures(&self, done_bytes: u64, per_second: Option<f64>) -> (Option<f64>, String) {
+        let of = match &self.amount {
+            Amount::Words(words, part) => return (*part, words.clone()),
+            Amount::Bytes(of) => *of,
+        };
+        let mut figures = bytes(done_bytes);
+        if let Some(of) = of {
+            figures += &format!(" of {}", bytes(of));
+        }
+        if let Some(per_second) = per_second {
+            figures += &format!(", {}", rate(per_second));
+        }
+        if let Some((of, per_second)) = of.zip(per_second) {
+            let left = Duration::from_secs_f64((of.saturating_sub(done_bytes) as f64 / per_second).min(1e9));
+            figures += &format!(", {} left", whole_time(left));
+        }
+        (of.map(|of| done_bytes as f64 / of.max(1) as f64), figures)
+    }
+}
+
+fn bar(part: f64) -> String {
+    let (done, rest) = match AutoStream::choice(&io::stderr()) {
+        ColorChoice::Never => (PLAIN, PLAIN),
+        _ => (DONE, DIM),
+    };
+    let halves = (part.clamp(0.0, 1.0) * (2 * BAR) as f64) as usize;
+    let filled = "━".repeat(halves / 2) + if halves % 2 == 1 { "╸" } else { "" };
+    let blank = "─".repeat(BAR - halves.div_ceil(2));
+    format!("{done}{filled}{done:#}{rest}{blank}{rest:#}")
 }
 
 /// A time in whole units, as in `90 s`, `25 min` or `7 h 30 min`.
-fn time(time: Duration) -> String {
+pub fn whole_time(time: Duration) -> String {
     let minutes = time.as_secs().div_ceil(60);
     match time.as_secs() {
         ..600 => format!("{} s", time.as_secs().max(1)),
         600..7200 => format!("{minutes} min"),
         _ => format!("{} h {} min", minutes / 60, minutes % 60),
+    }
+}
+
+/// A stream that erases the line before anything is written to it, where it leads to a terminal.
+pub struct Cleared<W, T> {
+    stream: W,
+    end: T,
+}
+
+impl<W: Write, T: IsTerminal> Cleared<W, T> {
+    /// A stream that leads to `end`.
+    pub fn of(stream: W, end: T) -> Self {
+        Self { stream, end }
+    }
+}
+
+/// Standard output, for text.
+pub fn stdout() -> Cleared<AutoStream<StdoutLock<'static>>, Stdout> {
+    Cleared::of(anstream::stdout().lock(), io::stdout())
+}
+
+/// Standard error, for text.
+pub fn stderr() -> Cleared<AutoStream<StderrLock<'static>>, Stderr> {
+    Cleared::of(anstream::stderr().lock(), io::stderr())
+}
+
+impl<W: Write, T: IsTerminal> Write for Cleared<W, T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if LINE.is_on.load(Ordering::Relaxed) && self.end.is_terminal() {
+            LINE.erase();
+        }
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }

@@ -8,7 +8,7 @@ use seekless_record::{Contest, Ended, Entry, Run, Status, Storage};
 use seekless_results::{ContestView, Position, View, Visible, rate, short_name, sittings, statistics::median};
 
 use super::contest::{cut, show_contest, speed, verdict};
-use super::page::Page;
+use super::page::{Page, tail};
 use super::storage::rotation_claim;
 use super::system::show_system;
 use super::table::{TableRow, TextTable};
@@ -230,12 +230,3 @@ fn show_reasons(page: &mut Page<'_>, contest: &Contest) -> io::Result<()> {
 
 /// The longest name of a storage above its column.
 const LONGEST_HEAD: usize = 20;
-
-/// The end of a path that is too long.
-fn tail(path: &str, longest: usize) -> String {
-    let count = path.chars().count();
-    if count <= longest {
-        return path.to_owned();
-    }
-    format!("…{}", path.chars().skip(count - longest + 1).collect::<String>())
-}

@@ -7,15 +7,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use indicatif::{HumanCount, ProgressBar};
 use rustix::fs::FileType;
 use seekless_results::{bytes, rate, visible};
 use seekless_tools::tree::{self, Attribute, Contents, Difference, SameSize, Side, Summary, Watch, What};
 use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
-use super::progress::progress_bar;
-use super::units::{counted, files, plural, seconds};
+use super::progress::{Amount, LINE, Work, stderr};
+use super::units::{counted, files, plural, seconds, thousands};
 use super::visible::{json_line, object, visible_path, with_path};
 
 /// How differences are written.
@@ -41,7 +40,6 @@ pub struct Differences<'a> {
     objects: Option<Objects>,
     /// The name that was written last, of one that differs in several ways.
     last: Option<PathBuf>,
-    bar: ProgressBar,
     /// Whether somebody looks at the lines.
     is_watched: bool,
     begun: Instant,
@@ -50,12 +48,10 @@ pub struct Differences<'a> {
 
 impl Watch for Differences<'_> {
     fn found(&mut self, path: &Path, what: &What) -> ControlFlow<()> {
-        let written = if self.is_watched || matches!(what, What::Failed { .. }) {
-            let bar = self.bar.clone();
-            bar.suspend(|| self.write(path, what).and_then(|()| self.out.flush()))
-        } else {
-            self.write(path, what)
-        };
+        let mut written = self.write(path, what);
+        if self.is_watched {
+            written = written.and_then(|()| self.out.flush());
+        }
         if let Err(error) = written {
             self.broken = Some(error);
             return ControlFlow::Break(());
@@ -68,15 +64,21 @@ impl Watch for Differences<'_> {
     }
 
     fn progress(&mut self, so_far: &Summary) {
-        let seconds = self.begun.elapsed().as_secs_f64();
-        self.bar.set_message(format!(
-            "{}, {} ({}), {} differ",
+        let (seconds, large) = (self.begun.elapsed().as_secs_f64(), so_far.now.as_ref());
+        let done_bytes = so_far.bytes + large.map_or(0, |pair| pair.done_bytes);
+        let part = large.map(|pair| pair.done_bytes as f64 / pair.bytes.max(1) as f64);
+        let words = format!(
+            "{}, {}, {}, {} differ",
             files(so_far.files),
-            bytes(so_far.bytes),
-            rate(so_far.bytes as f64 / seconds),
-            so_far.differences
-        ));
-        self.bar.tick();
+            bytes(done_bytes),
+            rate(done_bytes as f64 / seconds),
+            thousands(so_far.differences)
+        );
+        LINE.set(Work {
+            doing: "comparing",
+            name: visible_path(large.map_or(self.roots[0], |pair| &pair.path)),
+            amount: Amount::Words(words, part),
+        });
         // Whoever reads what is found need not wait for more of it.
         if let Err(error) = self.out.flush() {
             self.broken.get_or_insert(error);
@@ -85,8 +87,9 @@ impl Watch for Differences<'_> {
 }
 
 impl<'a> Differences<'a> {
-    /// Differences of two trees, by what they were called, beside a progress bar.
+    /// Differences of two trees, by what they were called.
     pub fn new(out: impl Write + 'a, roots: [&'a Path; 2], form: Form) -> Self {
+        LINE.begin(form != Form::Silent, Work::default());
         Self {
             out: Box::new(out),
             roots,
@@ -96,7 +99,6 @@ impl<'a> Differences<'a> {
                 _ => None,
             },
             last: None,
-            bar: progress_bar(form != Form::Silent, "{spinner} {wide_msg}"),
             is_watched: io::stdout().is_terminal(),
             begun: Instant::now(),
             broken: None,
@@ -112,7 +114,7 @@ impl<'a> Differences<'a> {
                 let path = &paths[*side as usize];
                 let sentence = format!("{}: {action} failed: {}", visible_path(path), visible(reason));
                 // Standard error may be gone.
-                let _ = writeln!(anstream::stderr(), "seekless: {sentence}");
+                let _ = writeln!(stderr(), "seekless: {sentence}");
                 let Some(objects) = &mut self.objects else {
                     return Ok(());
                 };
@@ -148,7 +150,7 @@ impl<'a> Differences<'a> {
 
     /// Writes what was done, in the forms that have room for it.
     pub fn finish(mut self, summary: &Summary) -> io::Result<()> {
-        self.bar.finish_and_clear();
+        LINE.end();
         if let Some(error) = self.broken {
             return Err(error);
         }
@@ -276,7 +278,7 @@ fn summary_sentence(summary: &Summary, elapsed_seconds: f64) -> String {
     );
     sentence = format!("{sentence}: {differences} in {took} ({rate})");
     if summary.failures > 0 {
-        sentence = format!("{sentence}; {} could not be compared", HumanCount(summary.failures));
+        sentence = format!("{sentence}; {} could not be compared", thousands(summary.failures));
     }
     let end = if summary.is_stopped { "; stopped" } else { "" };
     format!("{sentence}{end}.")
@@ -337,7 +339,7 @@ pub fn show_same_size(out: &mut dyn Write, result: &SameSize, is_json: bool) -> 
         "{} of 1 MiB or more, {}; {} of {} equal{part}, {} compared.",
         files(result.files),
         counted(result.sizes, "shared size"),
-        HumanCount(result.equal_pairs),
+        thousands(result.equal_pairs),
         counted(result.pairs, "pair"),
         bytes(result.bytes)
     )

@@ -1,14 +1,11 @@
 //! Bars, times and numbers of a terminal's tables.
 
-use indicatif::HumanCount;
-
 /// A bar of up to `width` characters for a part of 0 to 1, in eighths of a character.
 pub fn bar(part: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let wanted = part.clamp(0.0, 1.0) * width as f64 * 8.0;
-    let eighths = (0..width * 8)
-        .take_while(|&eighth| eighth as f64 + 0.5 <= wanted)
-        .count();
+    // What there is at all leaves a trace.
+    let eighths = (wanted.round() as usize).max(usize::from(wanted > 0.0));
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
@@ -23,7 +20,15 @@ pub fn seconds(seconds: f64) -> String {
 
 /// A number, with a comma between thousands, of what has these words.
 pub fn plural(number: u64, one: &str, several: &str) -> String {
-    format!("{} {}", HumanCount(number), if number == 1 { one } else { several })
+    format!("{} {}", thousands(number), if number == 1 { one } else { several })
+}
+
+/// A number, with a comma between thousands.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
+    groups.join(",")
 }
 
 /// A number, without commas, of what takes an s where there are several.
@@ -55,7 +60,13 @@ mod tests {
     fn bars_are_drawn_in_eighths() {
         assert_eq!(bar(1.0, 4), "████");
         assert_eq!(bar(0.5, 1), "▌");
-        assert_eq!(bar(0.0, 4), "");
+        assert_eq!(bar(0.5, 16), "████████");
+        assert_eq!(bar(0.5, 7), "███▌");
+        assert_eq!(
+            (bar(0.01, 10).as_str(), bar(0.0001, 10).as_str(), bar(0.0, 10).as_str()),
+            ("▏", "▏", "")
+        );
+        assert_eq!(bar(0.99, 10), "█████████▉");
         assert_eq!(bar(7.0, 2), "██");
     }
 }

@@ -218,7 +218,11 @@ impl Comparer {
         self.compare_told(one, other, limit_bytes, None)
     }
 
-    pub(crate) fn compare_told(
+    /// As [`Comparer::compare_parts`], where somebody is told every 16 MiB or so how far it is, and may end it.
+    ///
+    /// # Errors
+    /// As of that, and [`Error::Stopped`].
+    pub fn compare_told(
         &mut self,
         one: &Part<'_>,
         other: &Part<'_>,

@@ -1,6 +1,7 @@
 //! Larger regular files, compared by a method of the engine: one that was asked for, or the one of the plan.
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,12 +11,12 @@ use seekless::cache::memory;
 use seekless::files::allocated_bytes;
 use seekless::method::CachePolicy;
 use seekless::plan::Plan;
-use seekless::{Comparer, Comparison, Method, Part, Which, full_text};
+use seekless::{Comparer, Comparison, Method, Part, Progress, Which, full_text};
 
 use super::error::Error;
 use super::lines::Lines;
 use super::side::Side;
-use super::{Difference, End, Outcome, Verdict, Way};
+use super::{Difference, End, Outcome, Request, TOLD_BYTES, Verdict, Way};
 use crate::handle::path_of;
 
 /// Asking what memory holds takes as long as reading some hundred KiB of less than this again.
@@ -69,6 +70,7 @@ impl<'a> Opened<'a> {
 
 /// What is compared of two files, behind the bytes that are known to be equal.
 pub(super) struct Rest<'a> {
+    request: &'a Request,
     sides: [Opened<'a>; 2],
     limit_bytes: Option<u64>,
     equal_bytes: u64,
@@ -78,15 +80,16 @@ pub(super) struct Rest<'a> {
 impl<'a> Rest<'a> {
     /// Of regular files. `lines` are those of the equal bytes, where they are asked for.
     pub fn new(
+        request: &'a Request,
         sides: &'a [Side; 2],
-        limit_bytes: Option<u64>,
         equal_bytes: u64,
         lines: Option<Lines>,
     ) -> Result<Self, Error> {
         let [one, other] = sides;
         Ok(Self {
+            request,
             sides: [Opened::new(one, equal_bytes)?, Opened::new(other, equal_bytes)?],
-            limit_bytes: limit_bytes.map(|limit| limit - equal_bytes),
+            limit_bytes: request.limit_bytes.map(|limit| limit - equal_bytes),
             equal_bytes,
             lines,
         })
@@ -106,7 +109,7 @@ impl<'a> Rest<'a> {
 
     fn plan(&self, is_predicted: bool, memory_bytes: impl FnOnce() -> u64) -> Result<Plan, Error> {
         let [one, other] = &self.sides;
-        let bytes = one.bytes.min(other.bytes).min(self.limit_bytes.unwrap_or(u64::MAX));
+        let bytes = self.bytes();
         let plan = Comparer::plan(&one.part(false), &other.part(false), bytes, is_predicted);
         let plan = plan.map_err(|error| self.named(error))?;
         if self.lines.is_none() || bytes < REREAD_BYTES {
@@ -114,6 +117,11 @@ impl<'a> Rest<'a> {
         }
         let metadata = one.file.metadata().map_err(|error| one.failed(0, error))?;
         Ok(plan.counting_lines(bytes.min(allocated_bytes(&metadata)), memory_bytes()))
+    }
+
+    fn bytes(&self) -> u64 {
+        let [one, other] = &self.sides;
+        one.bytes.min(other.bytes).min(self.limit_bytes.unwrap_or(u64::MAX))
     }
 
     fn compare_by_plan(&self, plan: Plan) -> Result<Outcome, Error> {
@@ -137,7 +145,16 @@ impl<'a> Rest<'a> {
         let by_path = method.options().cache() != CachePolicy::Cached;
         let longest = (one.start + one.bytes).max(other.start + other.bytes);
         let mut comparer = Comparer::prepare_for(method, longest)?;
-        comparer.compare_parts(&one.part(by_path), &other.part(by_path), self.limit_bytes)
+        let is_told = self.bytes() >= TOLD_BYTES;
+        let moved = is_told.then(|| (self.request.progress)(self.request)).flatten();
+        let told = moved.map(|moved| {
+            move |done, of| {
+                moved(self.equal_bytes + done, Some(self.equal_bytes + of));
+                ControlFlow::Continue(())
+            }
+        });
+        let progress = told.as_ref().map(|told| told as &dyn Progress);
+        comparer.compare_told(&one.part(by_path), &other.part(by_path), self.limit_bytes, progress)
     }
 
     fn outcome(&self, comparison: seekless::Result<Comparison>, way: Way) -> Result<Outcome, Error> {

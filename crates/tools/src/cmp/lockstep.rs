@@ -8,17 +8,28 @@ use std::io::{self, Read};
 
 use super::error::Error;
 use super::side::{Bytes, Side};
+use super::{Moved, Request, TOLD_BYTES};
 
 /// Blocks grow, so that a difference near the start is found before much is read.
 const FIRST_BLOCK_BYTES: usize = 16 << 10;
 /// As much as a pipe holds; both blocks stay in the nearest caches of the processor.
 const BLOCK_BYTES: usize = 64 << 10;
 
+/// Progress is told after so many bytes more.
+const STEP_BYTES: u64 = 1 << 20;
+
 /// Both streams.
 pub(super) struct Lockstep<'a> {
+    request: &'a Request,
     feeds: [Feed<'a>; 2],
     /// Of the bytes at hand, so many were given out.
     given_bytes: usize,
+    passed_bytes: u64,
+    /// How many there are to be passed, where that is known.
+    of_bytes: Option<u64>,
+    /// How far it is, is told from here on.
+    told_at: u64,
+    moved: Option<Moved>,
 }
 
 /// What comes next.
@@ -48,10 +59,28 @@ struct Feed<'a> {
 
 impl<'a> Lockstep<'a> {
     /// Reads from where the sides are, at most `limit_bytes` of each.
-    pub(super) fn new(sides: &'a mut [Side; 2], limit_bytes: u64) -> Self {
+    pub(super) fn new(request: &'a Request, sides: &'a mut [Side; 2], limit_bytes: u64) -> Self {
+        let ahead = sides.iter().filter_map(Side::bytes_ahead).min();
+        let of_bytes = ahead.map(|bytes| u64::try_from(bytes).unwrap_or(0).min(limit_bytes));
         Self {
+            request,
             feeds: sides.each_mut().map(|side| Feed::new(side, limit_bytes)),
             given_bytes: 0,
+            passed_bytes: 0,
+            of_bytes: of_bytes.or(request.limit_bytes),
+            told_at: TOLD_BYTES,
+            moved: None,
+        }
+    }
+
+    #[cold]
+    fn tell(&mut self) {
+        if self.told_at == TOLD_BYTES {
+            self.moved = (self.request.progress)(self.request);
+        }
+        self.told_at = self.passed_bytes + STEP_BYTES;
+        if let Some(moved) = self.moved {
+            moved(self.passed_bytes, self.of_bytes);
         }
     }
 
@@ -60,7 +89,11 @@ impl<'a> Lockstep<'a> {
         for feed in &mut self.feeds {
             feed.start += self.given_bytes;
         }
+        self.passed_bytes += self.given_bytes as u64;
         self.given_bytes = 0;
+        if self.passed_bytes >= self.told_at {
+            self.tell();
+        }
         // Both are asked before anything is said, so that one that cannot be read is no end of the other.
         for feed in &mut self.feeds {
             feed.fill()?;

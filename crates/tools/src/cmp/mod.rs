@@ -44,6 +44,12 @@ use row::Rows;
 pub use row::{RowStyle, octal_digits, visible_byte};
 use side::{Opened, Side, open};
 
+/// Called with how many bytes are compared, of how many where that is known.
+pub type Moved = fn(u64, Option<u64>);
+
+/// Progress of less is not told.
+const TOLD_BYTES: u64 = 16 << 20;
+
 /// What to compare, and what to find out.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -63,6 +69,8 @@ pub struct Request {
     pub method: Option<Method>,
     /// Called before a method is chosen or run: there the program may allow maps, which small files need not wait for.
     pub before_method: fn(),
+    /// Called once 16 MiB are compared or to be compared: who is told how far it is.
+    pub progress: fn(&Self) -> Option<Moved>,
     /// Whether the time that a planned method takes is to be predicted, for which up to 50 ms are spent on measuring.
     pub is_predicted: bool,
 }
@@ -80,6 +88,7 @@ impl Request {
             follow_links: true,
             method: None,
             before_method: || {},
+            progress: |_| None,
             is_predicted: false,
         }
     }
@@ -207,7 +216,8 @@ pub fn compare(request: &Request, out: &mut dyn Write) -> Result<Outcome, Error>
     }
     if let Wanted::Every(style) = request.wanted {
         let mut rows = Rows::new(style, last_number(&sides, request.limit_bytes));
-        let (verdict, compared_bytes, rows) = list(&mut Lockstep::new(&mut sides, limit_bytes), &mut rows, out)?;
+        let (verdict, compared_bytes, rows) =
+            list(&mut Lockstep::new(request, &mut sides, limit_bytes), &mut rows, out)?;
         return Ok(Outcome {
             rows,
             ..read(verdict, compared_bytes)
@@ -216,20 +226,20 @@ pub fn compare(request: &Request, out: &mut dyn Write) -> Result<Outcome, Error>
     let counts_lines = request.wanted == Wanted::Difference;
     if let Some(method) = request.method {
         (request.before_method)();
-        let rest = Rest::new(&sides, request.limit_bytes, 0, counts_lines.then(Lines::default))?;
+        let rest = Rest::new(request, &sides, 0, counts_lines.then(Lines::default))?;
         return rest.compare_by(&method, "as requested");
     }
     let is_large = |side: &Side| side.regular().is_some_and(|(.., bytes)| bytes > FIRST_LOOK_BYTES);
     if limit_bytes <= FIRST_LOOK_BYTES || !sides.iter().all(is_large) {
-        let found = first_difference(&mut Lockstep::new(&mut sides, limit_bytes), counts_lines)?;
+        let found = first_difference(&mut Lockstep::new(request, &mut sides, limit_bytes), counts_lines)?;
         return Ok(read(found.verdict, found.equal_bytes));
     }
-    let found = first_difference(&mut Lockstep::new(&mut sides, FIRST_LOOK_BYTES), counts_lines)?;
+    let found = first_difference(&mut Lockstep::new(request, &mut sides, FIRST_LOOK_BYTES), counts_lines)?;
     if found.verdict != Verdict::Equal {
         return Ok(read(found.verdict, found.equal_bytes));
     }
     (request.before_method)();
-    Rest::new(&sides, request.limit_bytes, found.equal_bytes, found.lines)?.compare(request.is_predicted)
+    Rest::new(request, &sides, found.equal_bytes, found.lines)?.compare(request.is_predicted)
 }
 
 fn read(verdict: Verdict, compared_bytes: u64) -> Outcome {

@@ -58,17 +58,18 @@ impl Dug {
 }
 
 /// Makes holes of the blocks of zeros in a file's data. What is reserved and was never written stays so,
-/// unless the file system takes it for data (XFS does while it is cached).
+/// unless the file system takes it for data (XFS does while it is cached). `moved` is called with the bytes of each piece of the
+/// file that was looked at: all of it once, and two times more to verify.
 ///
 /// # Errors
 /// Where no lease is granted, the file system cannot punch holes, or what is read afterwards is not what it was. Ends
 /// with [`Error::Wanted`] where somebody wants to open the file meanwhile; holes made until then stay.
-pub fn dig(file: &FileAt, how: Dig, stop: &Stop) -> Result<Dug> {
+pub fn dig(file: &FileAt, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Result<Dug> {
     if how.dry_run {
-        return look(file, how, stop);
+        return look(file, how, stop, moved);
     }
     let held = Held::open(file)?;
-    let dug = dig_held(&held, how, stop);
+    let dug = dig_held(&held, how, stop, moved);
     let restored = held.restore_times();
     let dug = dug?;
     restored?;
@@ -76,7 +77,7 @@ pub fn dig(file: &FileAt, how: Dig, stop: &Stop) -> Result<Dug> {
 }
 
 /// What digging would do.
-fn look(file: &FileAt, how: Dig, stop: &Stop) -> Result<Dug> {
+fn look(file: &FileAt, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Result<Dug> {
     let path = file.path();
     let (file, metadata) = open_regular(file)?;
     let allocated = allocated_bytes(&metadata);
@@ -92,6 +93,7 @@ fn look(file: &FileAt, how: Dig, stop: &Stop) -> Result<Dug> {
         block_bytes: block_bytes(&file, path)?,
         min_bytes: how.min_bytes,
         evict: false,
+        moved,
     };
     let go_on = || !stop.is_stopped();
     let mut counted = Counted::default();
@@ -125,7 +127,7 @@ impl Counted {
     }
 }
 
-pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop) -> Result<Dug> {
+pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Result<Dug> {
     let bytes = held.metadata.len();
     let before = held.allocated_before_bytes();
     let mut dug = Dug {
@@ -135,12 +137,13 @@ pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop) -> Result<Dug> {
         allocated_bytes: before,
         ..Dug::default()
     };
-    let digest_before = digest(held, how)?;
+    let digest_before = digest(held, how, moved)?;
     let block_bytes = held.block_bytes()?;
     let zeros = Zeros {
         block_bytes,
         min_bytes: how.min_bytes,
         evict: held.is_written_back(),
+        moved,
     };
     let go_on = || !stop.is_stopped() && held.is_alone();
     let scan = |run: &mut dyn FnMut(Range<u64>) -> io::Result<()>| {
@@ -169,7 +172,7 @@ pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop) -> Result<Dug> {
         dug.allocated_bytes = held.allocated_bytes()?;
         check_samples(held, &punched.samples)?;
     }
-    if digest_before != digest(held, how)? {
+    if digest_before != digest(held, how, moved)? {
         return Err(Error::Differs {
             path: held.path.to_owned(),
             what: "its bytes are not what they were (SHA-256)".to_owned(),
@@ -253,7 +256,7 @@ fn check_samples(held: &Held<'_>, runs: &[Range<u64>]) -> Result<()> {
 }
 
 /// The digest of all bytes, where that was asked for.
-fn digest(held: &Held<'_>, how: Dig) -> Result<Option<[u8; 32]>> {
+fn digest(held: &Held<'_>, how: Dig, moved: &(dyn Fn(u64) + Sync)) -> Result<Option<[u8; 32]>> {
     if !how.verify {
         return Ok(None);
     }
@@ -267,5 +270,6 @@ fn digest(held: &Held<'_>, how: Dig) -> Result<Option<[u8; 32]>> {
         }
         digest.update(&buffer[..read]);
         offset += read as u64;
+        moved(read as u64);
     }
 }

@@ -40,11 +40,18 @@ pub struct Shown {
     pub is_known: bool,
 }
 
-/// Shows a file; `with_zeros` reads its data and looks for zeros. Each stretch is told, in order.
+/// Shows a file; `with_zeros` reads its data and looks for zeros, and calls `moved` with the bytes of each piece of the file that
+/// is done. Each stretch is told, in order.
 ///
 /// # Errors
 /// What is no regular file, or cannot be opened, asked or read.
-pub fn show(file: &FileAt, with_zeros: bool, stop: &Stop, tell: &mut dyn FnMut(&Stretch)) -> Result<Shown> {
+pub fn show(
+    file: &FileAt,
+    with_zeros: bool,
+    stop: &Stop,
+    moved: &(dyn Fn(u64) + Sync),
+    tell: &mut dyn FnMut(&Stretch),
+) -> Result<Shown> {
     let path = file.path();
     let failed = |action| move |error| Error::system(path, action, error);
     let (file, metadata) = open_regular(file)?;
@@ -82,7 +89,7 @@ pub fn show(file: &FileAt, with_zeros: bool, stop: &Stop, tell: &mut dyn FnMut(&
     }
     shown.is_known &= !may_be_untold(&file, &shown)?;
     if with_zeros {
-        shown.zero_bytes = Some(zero_bytes(&file, path, bytes, stop)?);
+        shown.zero_bytes = Some(zero_bytes(&file, path, bytes, stop, moved)?);
     }
     Ok(shown)
 }
@@ -95,12 +102,13 @@ fn may_be_untold(file: &File, shown: &Shown) -> Result<bool> {
     Ok(file_system(file, &shown.path)?.may_hide_holes())
 }
 
-fn zero_bytes(file: &File, path: &Path, bytes: u64, stop: &Stop) -> Result<u64> {
+fn zero_bytes(file: &File, path: &Path, bytes: u64, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Result<u64> {
     let failed = |error| Error::system(path, "looking for zeros in it", error);
     let zeros = Zeros {
         block_bytes: block_bytes(file, path)?,
         min_bytes: 0,
         evict: false,
+        moved,
     };
     let mut found = 0;
     let mut count = |run: std::ops::Range<u64>| {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
@@ -45,10 +45,15 @@ fn named(path: &Path) -> FileAt {
 
 fn stretches(path: &Path) -> (Shown, Vec<Stretch>) {
     let mut found = Vec::new();
-    let shown = show(&named(path), true, &Stop::default(), &mut |stretch| {
+    let moved = AtomicU64::new(0);
+    let count = |bytes| {
+        moved.fetch_add(bytes, Ordering::Relaxed);
+    };
+    let shown = show(&named(path), true, &Stop::default(), &count, &mut |stretch| {
         found.push(stretch.clone());
     })
     .unwrap();
+    assert_eq!(moved.into_inner(), shown.bytes, "what was told of the progress");
     (shown, found)
 }
 
@@ -82,7 +87,7 @@ fn digging_a_file_that_is_on_the_device_drops_no_data_from_memory() {
         bytes[6 * MIB - 1] = 1;
         fs::write(&path, &bytes).unwrap();
         File::open(&path).unwrap().sync_all().unwrap();
-        let dug = dig(&named(&path), Dig::default(), &Stop::default()).unwrap();
+        let dug = dig(&named(&path), Dig::default(), &Stop::default(), &|_| ()).unwrap();
         assert_eq!(dug.zero_bytes, 7 * MIB as u64 - 4096);
         let file = File::open(&path).unwrap();
         if let Ok(seekless_sys::Support::Available(found)) = seekless_sys::residency(&file) {
@@ -108,7 +113,7 @@ proptest! {
             let path = directory.path().join("file");
             let bytes = make(&path, &pieces, tail);
             // Like any reading, looking changes the time of access.
-            let look = dig(&named(&path), Dig { dry_run: true, ..Dig::default() }, &Stop::default()).unwrap();
+            let look = dig(&named(&path), Dig { dry_run: true, ..Dig::default() }, &Stop::default(), &|_| ()).unwrap();
             let times = FileTimes::new()
                 .set_modified(SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_000_000))
                 .set_accessed(SystemTime::UNIX_EPOCH + Duration::new(1_100_000_000, 456_000_000));
@@ -117,7 +122,12 @@ proptest! {
             set_mode(&path, if seekless_sys::effective_user() == 0 { 0o4751 } else { 0o751 });
             let before = fs::metadata(&path).unwrap();
 
-            let dug = dig(&named(&path), Dig { verify, ..Dig::default() }, &Stop::default()).unwrap();
+            let moved = AtomicU64::new(0);
+            let count = |bytes| {
+        moved.fetch_add(bytes, Ordering::Relaxed);
+    };
+            let dug = dig(&named(&path), Dig { verify, ..Dig::default() }, &Stop::default(), &count).unwrap();
+            assert_eq!(moved.into_inner(), dug.bytes * if verify { 3 } else { 1 });
             let after = fs::metadata(&path).unwrap();
             let kept = |m: &fs::Metadata| (m.len(), m.mode(), m.uid(), m.mtime(), m.mtime_nsec(), m.atime(), m.atime_nsec());
             prop_assert_eq!(kept(&before), kept(&after));
@@ -196,7 +206,12 @@ fn dug_while(other: Other<'_>, begun: Other<'_>, ended: Other<'_>) {
         if moment == "between" {
             other(&path);
         }
-        assert_eq!(dig_held(&held, Dig::default(), &Stop::default()).unwrap().holes, 2);
+        assert_eq!(
+            dig_held(&held, Dig::default(), &Stop::default(), &|_| ())
+                .unwrap()
+                .holes,
+            2
+        );
         if moment == "after" {
             other(&path);
         }
@@ -300,7 +315,7 @@ fn a_file_with_capabilities_keeps_them_and_is_left_alone() {
         }
         let before = fs::metadata(&path).unwrap();
         let jobs: [&dyn Fn() -> Option<Error>; 3] = [
-            &|| dig(&named(&path), Dig::default(), &Stop::default()).err(),
+            &|| dig(&named(&path), Dig::default(), &Stop::default(), &|_| ()).err(),
             &|| punch(&named(&path), 0, 4096).err(),
             &|| fill(&named(&path)).err(),
         ];
@@ -323,7 +338,9 @@ fn a_file_with_capabilities_keeps_them_and_is_left_alone() {
             (after.blocks(), after.mtime_nsec())
         );
         assert_eq!(
-            dig(&named(&full), Dig::default(), &Stop::default()).unwrap().holes,
+            dig(&named(&full), Dig::default(), &Stop::default(), &|_| ())
+                .unwrap()
+                .holes,
             0,
             "nothing to lose"
         );
@@ -348,7 +365,7 @@ fn neighbours_are_one_hole_and_short_ones_may_be_left() {
         min_bytes: 64 << 10,
         ..Dig::default()
     };
-    let dug = dig(&named(&path), how, &Stop::default()).unwrap();
+    let dug = dig(&named(&path), how, &Stop::default(), &|_| ()).unwrap();
     assert_eq!((dug.holes, dug.zero_bytes), (1, 5000 * 4096));
     assert!(
         dug.allocated_before_bytes - dug.allocated_bytes >= 5000 * 4096,
@@ -372,7 +389,7 @@ fn a_file_in_use_is_left_alone_and_the_user_named() {
         .spawn();
     let mut child = child.unwrap();
     let jobs: [&dyn Fn() -> Option<Error>; 3] = [
-        &|| dig(&named(&path), Dig::default(), &Stop::default()).err(),
+        &|| dig(&named(&path), Dig::default(), &Stop::default(), &|_| ()).err(),
         &|| punch(&named(&path), 0, 4096).err(),
         &|| fill(&named(&path)).err(),
     ];
@@ -389,7 +406,7 @@ fn a_file_in_use_is_left_alone_and_the_user_named() {
         (before.blocks(), before.mtime_nsec(), before.ctime_nsec()),
         (after.blocks(), after.mtime_nsec(), after.ctime_nsec())
     );
-    assert!(dig(&named(&path), Dig::default(), &Stop::default()).is_ok());
+    assert!(dig(&named(&path), Dig::default(), &Stop::default(), &|_| ()).is_ok());
 }
 
 /// Tries to punch a file whenever an update is about to write to it.
@@ -449,8 +466,8 @@ fn what_is_no_regular_file_is_refused_by_its_kind() {
     ] {
         let mut silent = |_: &Stretch| {};
         for error in [
-            show(&named(path), true, &Stop::default(), &mut silent).unwrap_err(),
-            dig(&named(path), Dig::default(), &Stop::default()).unwrap_err(),
+            show(&named(path), true, &Stop::default(), &|_| (), &mut silent).unwrap_err(),
+            dig(&named(path), Dig::default(), &Stop::default(), &|_| ()).unwrap_err(),
             punch(&named(path), 0, 1).unwrap_err(),
             fill(&named(path)).unwrap_err(),
         ] {
@@ -473,7 +490,7 @@ fn a_job_that_was_stopped_changes_no_more() {
     make(&path, &[(1, 1000)], 0);
     let stop = Stop::default();
     stop.stop();
-    assert_eq!(dig(&named(&path), Dig::default(), &stop).unwrap().holes, 0);
+    assert_eq!(dig(&named(&path), Dig::default(), &stop, &|_| ()).unwrap().holes, 0);
 }
 
 #[test]

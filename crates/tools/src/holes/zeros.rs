@@ -18,7 +18,7 @@ thread_local! {
 }
 
 /// Finds runs of zeros.
-pub(super) struct Zeros {
+pub(super) struct Zeros<'a> {
     /// What counts is a block of zeros.
     pub block_bytes: u64,
     /// Shorter runs do not count.
@@ -27,9 +27,11 @@ pub(super) struct Zeros {
     /// so side by side, and a punch that comes then has fewer pages to free while it holds the file. For files with
     /// nothing to be written back.
     pub evict: bool,
+    /// Called with the bytes of each piece that is done, holes included: in the end with those of the file.
+    pub moved: &'a (dyn Fn(u64) + Sync),
 }
 
-impl Zeros {
+impl Zeros<'_> {
     /// Tells the runs of whole blocks of zeros within `data`, the stretches of data of a file of `bytes`. They are told
     /// in order, neighbours as one; the last block of the file counts, however short it is. One that is
     /// long is told in parts, each where the one before ends, while the rest is looked at. `go_on` is asked by the threads
@@ -44,6 +46,7 @@ impl Zeros {
     ) -> io::Result<()> {
         let mut pieces = pieces(data, self.block_bytes, bytes).peekable();
         let mut telling = Telling::new(self.min_bytes, run);
+        let mut at = 0;
         while pieces.peek().is_some() && go_on() {
             let mut batch = Vec::new();
             let mut batch_bytes = 0;
@@ -53,11 +56,17 @@ impl Zeros {
                 batch_bytes += piece.end - piece.start;
                 batch.push(piece);
             }
-            for found in self.scan(file, &batch, go_on)?.into_iter().flatten() {
+            let found = self.scan(file, &batch, go_on)?;
+            let end = batch.last().map_or(at, |piece| piece.end);
+            // What lies between the pieces.
+            (self.moved)(end.saturating_sub(at).saturating_sub(batch_bytes));
+            at = end;
+            for found in found.into_iter().flatten() {
                 telling.take(found)?;
             }
             telling.tell_if_long()?;
         }
+        (self.moved)(bytes.saturating_sub(at));
         telling.tell()
     }
 
@@ -71,6 +80,7 @@ impl Zeros {
             let mut runs = Runs::new(self.block_bytes as usize);
             if go_on() {
                 self.with_buffer(|buffer| runs.read(file, buffer, piece, self.evict))?;
+                (self.moved)(piece.end - piece.start);
             }
             Ok(runs.found)
         };

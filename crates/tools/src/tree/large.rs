@@ -2,23 +2,24 @@
 //! or all processors busy.
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use seekless::plan::Plan;
 use seekless::{Comparer, Error, Method, Part, Verdict, full_text};
 
-use super::What;
 use super::look::failed;
+use super::{LargePair, What};
 use crate::Stop;
 use crate::handle::path_of;
 
-/// After so many bytes it is looked whether to stop.
-const PIECE_BYTES: u64 = 256 << 20;
-
 /// The methods of large files, each prepared when it is first planned.
 #[derive(Default)]
-pub(super) struct Large(Mutex<Vec<Prepared>>);
+pub(super) struct Large {
+    prepared: Mutex<Vec<Prepared>>,
+    now: Mutex<Option<LargePair>>,
+}
 
 struct Prepared {
     planned: Method,
@@ -33,41 +34,58 @@ impl Large {
     /// Where files differ first, if they do, that have so many bytes at least; `Err(None)` where all was to stop.
     pub fn compare(&self, files: &[Arc<File>; 2], bytes: u64, stop: &Stop) -> Result<Option<u64>, Option<What>> {
         // One pair at a time.
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         let paths = files.each_ref().map(|file| path_of(file).unwrap_or_default());
-        let parts = |start| {
-            [0, 1].map(|side: usize| Part {
-                path: &paths[side],
-                file: Some(Arc::clone(&files[side])),
-                start,
-            })
-        };
+        let [one, other] = [0, 1].map(|side: usize| Part {
+            path: &paths[side],
+            file: Some(Arc::clone(&files[side])),
+            start: 0,
+        });
         let failed = |error| Some(what(&error, &paths));
-        let [one, other] = parts(0);
         let plan = Comparer::plan(&one, &other, bytes, false).map_err(failed)?;
         let prepared = prepared(&mut all, plan).map_err(failed)?;
         prepared.files += 1;
-        let mut at = 0;
-        while at < bytes {
+        let path = std::fs::read_link(&paths[0]).unwrap_or_default();
+        let now = |done_bytes| LargePair {
+            path: path.clone(),
+            done_bytes,
+            bytes,
+        };
+        let progress = |done_bytes, _| {
+            self.set_now(Some(now(done_bytes)));
             if stop.is_stopped() {
-                return Err(None);
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
-            let limit = PIECE_BYTES.min(bytes - at);
-            let [one, other] = parts(at);
-            let compared = prepared.comparer.compare_parts(&one, &other, Some(limit));
-            match compared.map_err(failed)?.verdict {
-                Verdict::Equal => at += limit,
-                Verdict::Differ { offset } => return Ok(Some(at + offset)),
-                // One has become shorter than it was; the sizes are looked at again by whoever asked.
-                Verdict::Ended { .. } => return Ok(None),
-            }
+        };
+        self.set_now(Some(now(0)));
+        let compared = prepared
+            .comparer
+            .compare_told(&one, &other, Some(bytes), Some(&progress));
+        self.set_now(None);
+        match compared {
+            Err(Error::Stopped { .. }) => Err(None),
+            compared => match compared.map_err(failed)?.verdict {
+                Verdict::Differ { offset } => Ok(Some(offset)),
+                // Where one has become shorter than it was, the sizes are looked at again by whoever asked.
+                Verdict::Equal | Verdict::Ended { .. } => Ok(None),
+            },
         }
-        Ok(None)
     }
 
-    /// The methods that were used, why, and for how many files.
+    fn set_now(&self, pair: Option<LargePair>) {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = pair;
+    }
+
+    /// The pair that is being compared, if there is one.
+    pub fn now(&self) -> Option<LargePair> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The methods that were used, why, and for how many files. Waits for the pair that is being compared.
     pub fn used(&self) -> Vec<(String, String, u64)> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         let used = all.iter();
         used.map(|one| (one.method.to_string(), one.why.clone(), one.files))
             .collect()

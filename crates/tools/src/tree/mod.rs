@@ -157,6 +157,20 @@ pub struct Summary {
     /// Files that were large enough for a method of the engine's, with each method that was chosen and why.
     #[serde(skip)]
     pub large: Vec<(String, String, u64)>,
+    /// The pair of large files that is being compared, in what is told of the progress.
+    #[serde(skip)]
+    pub now: Option<LargePair>,
+}
+
+/// A pair of large files, and how far it is compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LargePair {
+    /// The file of the first tree.
+    pub path: PathBuf,
+    /// Bytes that are compared.
+    pub done_bytes: u64,
+    /// Bytes that are to be compared.
+    pub bytes: u64,
 }
 
 /// Why nothing could be compared.

@@ -163,11 +163,19 @@ impl Shared<'_> {
         count(&mut self.done.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// What was done and told so far.
-    pub fn summary(&self) -> Summary {
+    /// What was done and told so far, without the methods of large files.
+    pub fn so_far(&self) -> Summary {
+        Summary {
+            now: self.large.now(),
+            ..self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        }
+    }
+
+    /// What was done and told in the end.
+    fn summary(&self) -> Summary {
         Summary {
             large: self.large.used(),
-            ..self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            ..self.so_far()
         }
     }
 

@@ -125,7 +125,7 @@ impl<'a> Teller<'a> {
 
     fn tick(&mut self) {
         self.last_tick = Instant::now();
-        self.watch.progress(&self.shared.summary());
+        self.watch.progress(&self.shared.so_far());
     }
 
     /// Tells what was found at a name, or of the directory itself where that is empty.

@@ -25,7 +25,7 @@ use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unless_failed, unless_stopped};
 use crate::output::Output;
 use crate::read_ahead;
-use crate::show::{PLAIN, Page, Progress, json_text, show_known, show_run, too_large};
+use crate::show::{LINE, PLAIN, Page, Progress, json_text, show_known, show_run, stderr, too_large};
 use crate::signals::{Caught, stopping};
 
 /// Measures which method of reading, writing, copying and comparing is fastest on a storage.
@@ -219,7 +219,7 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
     let mut progress = Progress::new(arguments.quiet, document);
     let run = seekless_lab::run(&bench, stop, &mut progress);
     drop(lock);
-    progress.finish();
+    LINE.end();
     let run = match (run, caught.signal()) {
         (Err(_), Some(signal)) => {
             let _ = writeln!(anstream::stderr(), "seekless: interrupted before anything was measured");
@@ -312,10 +312,7 @@ fn measuring(caught: &Caught, no_wait: bool) -> Result<Option<MeasuringLock>, Fa
             return Err(anyhow!("another bench is measuring{who}; without --no-wait this one waits for it").into());
         }
         if told != Some(holder) {
-            writeln!(
-                anstream::stderr(),
-                "Another bench is measuring{who}: waiting until it ends."
-            )?;
+            writeln!(stderr(), "Another bench is measuring{who}: waiting until it ends.")?;
             told = Some(holder);
         }
         std::thread::sleep(WAITING_STEP);
@@ -337,7 +334,7 @@ fn resumable(name: &OsStr) -> anyhow::Result<(Document, Run)> {
 fn tell_size() -> anyhow::Result<()> {
     let documents = Store::of_user().and_then(|store| store.documents()).unwrap_or_default();
     if let Some(warning) = too_large(&documents) {
-        writeln!(anstream::stderr(), "{warning}")?;
+        writeln!(stderr(), "{warning}")?;
     }
     Ok(())
 }

@@ -23,6 +23,7 @@ use signal_hook::consts::SIGPIPE;
 use options::{Asked, Flag, TABLE, parse};
 
 use super::Failure;
+use crate::show::{Amount, Cleared, LINE, Work, visible_path};
 use words::{ended, explanation, object, shown, words};
 
 const EXIT_DIFFERENT: u8 = 1;
@@ -118,8 +119,17 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     // This program owns its signals. Where the handler cannot be had, no method is chosen that maps files.
     request.before_method = || drop(seekless::allow_mapping());
     request.is_predicted = arguments.has(Flag::Explain);
-    let mut out = Output;
+    request.progress = |request| {
+        let work = Work {
+            doing: "comparing",
+            name: visible_path(request.names[0].as_ref()),
+            amount: Amount::Bytes(None),
+        };
+        LINE.begin(true, work).then_some(|done, of| LINE.moved(done, of))
+    };
+    let mut out = Cleared::of(Output, io::stdout());
     let result = compare(&request, &mut out);
+    LINE.end();
     let exit_code = match &result {
         Ok(outcome) if outcome.verdict == Verdict::Equal => 0,
         Ok(_) => EXIT_DIFFERENT,

@@ -16,7 +16,9 @@ use seekless_tools::tree::{self, Options, Summary};
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
 use crate::command::values::JsonOptions;
 use crate::command::{Failure, raise_open_files, unless_stopped};
-use crate::show::{Differences, Form, explained, files, show_same_size, tell_why, visible_path};
+use crate::show::{
+    Cleared, Differences, Form, explained, files, show_same_size, stderr, stdout, tell_why, visible_path,
+};
 use crate::signals::{Caught, stopping};
 
 /// Compares two trees: names, types, contents, targets of symbolic links.
@@ -91,9 +93,9 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
     };
     // The adapter for terminals would remove zero bytes.
     let plain: Box<dyn Write> = if form == Form::Null {
-        Box::new(std::io::stdout().lock())
+        Box::new(Cleared::of(std::io::stdout().lock(), std::io::stdout()))
     } else {
-        Box::new(anstream::stdout().lock())
+        Box::new(stdout())
     };
     let mut differences = Differences::new(BufWriter::new(plain), roots, form);
     let started = Instant::now();
@@ -113,9 +115,9 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
 fn same_size(root: &Path, json: bool, stop: &Stop, caught: &Caught) -> Result<ExitCode, Failure> {
     let result = tree::same_size(root, stop, &mut |path, reason| {
         let (path, reason) = (visible_path(path), visible(reason));
-        let _ = writeln!(anstream::stderr(), "seekless: {path}: {reason}");
+        let _ = writeln!(stderr(), "seekless: {path}: {reason}");
     })?;
-    show_same_size(&mut anstream::stdout().lock(), &result, json)?;
+    show_same_size(&mut stdout(), &result, json)?;
     unless_stopped(caught)?;
     Ok(ExitCode::from(if result.failures > 0 { EXIT_TROUBLE } else { 0 }))
 }

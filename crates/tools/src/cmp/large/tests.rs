@@ -42,7 +42,7 @@ fn lines_are_counted_on_the_way_where_memory_holds_no_second_reading() {
             panic!()
         };
         for (memory_bytes, is_on_the_way) in [(1, true), (u64::MAX, false)] {
-            let rest = Rest::new(&sides, None, 0, Some(Lines::default())).unwrap();
+            let rest = Rest::new(&request, &sides, 0, Some(Lines::default())).unwrap();
             let plan = rest.plan(false, || memory_bytes).unwrap();
             let before = read_bytes();
             assert_eq!(plan.why.contains("counted on the way"), is_on_the_way, "{}", plan.why);
@@ -75,6 +75,6 @@ fn short_files_do_not_ask_for_memory() {
     let OpenedSides::Two(sides) = open(&request, true).unwrap() else {
         panic!()
     };
-    let rest = Rest::new(&sides, None, 0, Some(Lines::default())).unwrap();
+    let rest = Rest::new(&request, &sides, 0, Some(Lines::default())).unwrap();
     rest.plan(false, || panic!("it was asked for")).unwrap();
 }
