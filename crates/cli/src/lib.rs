@@ -3,6 +3,7 @@
 //! `main` calls [`run`] and nothing else, so that tests and bindings reach everything that the program does.
 
 mod code;
+mod color;
 mod command;
 mod hint;
 mod output;
@@ -42,6 +43,7 @@ pub fn run() -> ExitCode {
         ControlFlow::Break(code) => return code,
         ControlFlow::Continue(trees) => trees,
     };
+    color::choose(std::env::args_os());
     let asked = std::env::var("SEEKLESS_LOG")
         .ok()
         .and_then(|filter| filter.parse().ok());

@@ -22,6 +22,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use rustix::process::{Resource, Rlimit};
 
+use crate::color::Color;
 use crate::signals::Caught;
 
 /// Finds the fastest way to read, write, copy and compare files on this storage.
@@ -30,6 +31,8 @@ use crate::signals::Caught;
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    color: Color,
 }
 
 const EXAMPLES: &str = "\

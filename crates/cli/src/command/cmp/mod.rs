@@ -15,14 +15,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use anstream::{AutoStream, ColorChoice};
 use clap::builder::{Resettable, ValueParser};
 use clap::{Arg, ArgAction, Args, Command, CommandFactory, Parser, ValueHint};
-use seekless_tools::cmp::{Error, Verdict, Wanted, compare, reason};
+use seekless_tools::cmp::{Error, Moved, Request, Verdict, Wanted, compare, reason};
 use signal_hook::consts::SIGPIPE;
 
 use options::{Asked, Flag, TABLE, parse};
 
 use super::Failure;
+use crate::color;
 use crate::show::{Amount, Cleared, LINE, Work, visible_path};
 use words::{ended, explanation, object, shown, words};
 
@@ -46,7 +48,7 @@ pub fn called() -> ControlFlow<ExitCode, Option<Vec<OsString>>> {
     let mut words = args_os();
     let mut program = words.next().unwrap_or_default();
     if Path::new(&program).file_name() != Some(OsStr::new("cmp")) {
-        if words.next().is_none_or(|command| command != "cmp") {
+        if color::pass(&mut words).is_none_or(|command| command != "cmp") {
             return ControlFlow::Continue(None);
         }
         program = OsString::from("seekless cmp");
@@ -119,14 +121,9 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     // This program owns its signals. Where the handler cannot be had, no method is chosen that maps files.
     request.before_method = || drop(seekless::allow_mapping());
     request.is_predicted = arguments.has(Flag::Explain);
-    request.progress = |request| {
-        let work = Work {
-            doing: "comparing",
-            name: visible_path(request.names[0].as_ref()),
-            amount: Amount::Bytes(None),
-        };
-        LINE.begin(true, work).then_some(|done, of| LINE.moved(done, of))
-    };
+    if !arguments.has(Flag::Silent) {
+        request.progress = progress;
+    }
     let mut out = Cleared::of(Output, io::stdout());
     let result = compare(&request, &mut out);
     LINE.end();
@@ -163,6 +160,17 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
         output = object(arguments, result.as_ref(), exit_code);
     }
     print(&output, prefix).unwrap_or(exit_code)
+}
+
+/// Shows the line of progress, where there is a terminal for it.
+fn progress(request: &Request) -> Option<Moved> {
+    let name = request.names.iter().find(|name| *name != "-");
+    let work = Work {
+        doing: "comparing",
+        name: name.map_or_else(String::new, |name| visible_path(name.as_ref())),
+        amount: Amount::Bytes(None),
+    };
+    LINE.begin(true, work).then_some(|done, of| LINE.moved(done, of))
 }
 
 /// Whether standard output goes nowhere: then the first difference says it all.
@@ -213,10 +221,10 @@ fn help(prefix: &OsStr) -> Vec<u8> {
     let command = Arguments::augment_args(Command::new("cmp").bin_name(name)).max_term_width(100);
     let about = command.get_long_about().cloned().unwrap_or_default();
     let help = command.about(about).render_help();
-    if io::IsTerminal::is_terminal(&io::stdout()) {
-        help.ansi().to_string().into_bytes()
-    } else {
-        help.to_string().into_bytes()
+    color::choose(args_os());
+    match AutoStream::choice(&io::stdout()) {
+        ColorChoice::Never => help.to_string().into_bytes(),
+        _ => help.ansi().to_string().into_bytes(),
     }
 }
 

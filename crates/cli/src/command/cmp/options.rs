@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use crate::color;
 use lexopt::{Arg, Parser};
 use seekless::Method;
 use seekless_tools::cmp::{Request, RowStyle, Wanted, parse_amount};
@@ -25,6 +26,7 @@ pub(super) enum Flag {
     Explain,
     Method,
     Json,
+    Color,
     Version,
     Help,
 }
@@ -71,6 +73,7 @@ pub(super) const TABLE: &[Entry] = table! {
     OWN None, Some("explain"), None, Explain, Some("Explain on standard error how they were compared, and why");
     OWN None, Some("method"), Some("METHOD"), Method, Some("Compare regular files by METHOD, whatever their size");
     OWN None, Some("json"), None, Json, Some("Print the result as one JSON document, even with -s");
+    OWN None, Some("color"), Some("WHEN"), Color, Some("When to use colors: auto, always or never");
     GNU Some('v'), Some("version"), None, Version, Some("Print the version");
     GNU None, Some("help"), None, Help, Some("Print this help");
 };
@@ -214,6 +217,11 @@ impl Arguments {
                 let before = self.request.limit_bytes;
                 self.request.limit_bytes = Some(before.map_or(limit, |before| before.min(limit)));
             }
+            // It was looked for where a text has colors.
+            Flag::Color if value.to_str().and_then(color::parse).is_none() => {
+                return Err(misused("invalid --color value '", value.as_bytes(), "'"));
+            }
+            Flag::Color => {}
             _ => {
                 let method = value.to_string_lossy().parse::<Method>();
                 self.request.method = Some(method.map_err(|error| Misused(error.to_string().into_bytes()))?);

@@ -15,6 +15,7 @@ use seekless_tools::tree::{self, Options, Summary};
 
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
 use crate::command::values::JsonOptions;
+use crate::color::Color;
 use crate::command::{Failure, raise_open_files, unless_stopped};
 use crate::show::{
     Cleared, Differences, Form, explained, files, show_same_size, stderr, stdout, tell_why, visible_path,
@@ -65,6 +66,8 @@ pub struct Arguments {
     /// Count how many files of 1 MiB or more that have the same size are equal
     #[arg(long, value_name = "TREE", conflicts_with_all = ["trees", "metadata", "brief", "quiet", "null", "explain"])]
     same_size: Option<PathBuf>,
+    #[command(flatten)]
+    color: Color,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
