@@ -156,7 +156,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let work = |file: &FileAt, stop: &Stop| {
                 let mut picture = Picture::of(file.path(), width, show.map);
                 let shown = holes::show(file, show.scan, stop, &|bytes| LINE.add(bytes), &mut |stretch| {
-                    picture.add(stretch)
+                    picture.add(stretch);
                 })?;
                 Ok((shown, picture))
             };

@@ -261,7 +261,7 @@ fn effect_words(ratio: &Interval, all: bool) -> Option<String> {
     if ratio.low > 1.0 {
         return Some(format!("{:.0} % slower {range}", 100.0 * (ratio.median - 1.0)));
     }
-    all.then(|| format!("no difference shown {range}"))
+    all.then(|| format!("inconclusive {range}"))
 }
 
 #[cfg(test)]

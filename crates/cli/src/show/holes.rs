@@ -12,6 +12,8 @@ use super::objects::{JsonForm, Objects};
 use super::page::{Page, Width, other_file_systems};
 use super::units::counted;
 use super::visible::{json_line, object, reason_behind, visible_path};
+use super::units::{counted, nearest};
+use super::visible::{json_line, object, visible_path};
 use super::{BOLD, PLAIN};
 
 /// Columns of the picture at most, and what stands before it.
@@ -129,7 +131,7 @@ fn level(part: f64) -> char {
     const EIGHTHS: [char; 7] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇'];
     match part {
         1.0.. => '█',
-        part => EIGHTHS[((part * 8.0).round() as usize).clamp(1, 7) - 1],
+        part => EIGHTHS[nearest(part * 8.0, 7).max(1) - 1],
     }
 }
 
@@ -163,13 +165,14 @@ impl<'a> HoleLines<'a> {
         if shown.bytes > 0 && shown.is_known {
             writeln!(self.page, "{:INDENT$}{}", "", picture.text())?;
         }
+        let digits = shown.bytes.to_string().len();
         for Stretch { kind, range } in picture.map.into_iter().flatten() {
-            let (name, length) = (kind.name(), range.end - range.start);
+            let (name, start, length) = (kind.name(), range.start, range.end - range.start);
             let size = bytes(length);
             writeln!(
                 self.page,
-                "{:INDENT$}{name:<8} {:>20} {length:>20}  {size}",
-                "", range.start
+                "{:INDENT$}{name:<8}  {start:>digits$}  {length:>digits$}  {size:>7}",
+                ""
             )?;
         }
         Ok(())
@@ -316,8 +319,6 @@ fn stretch_json(Stretch { kind, range }: &Stretch) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::Range;
-
     use super::*;
 
     #[test]
@@ -340,16 +341,16 @@ mod tests {
     }
 
     /// The picture of a file of 64,000 bytes with so much data at each of so many places.
-    fn drawn(columns: usize, data: &[Range<u64>]) -> String {
+    fn drawn(columns: usize, data: &[(u64, u64)]) -> String {
         let mut picture = Picture {
             bytes: 64_000,
             columns: vec![[0; 2]; columns],
             map: None,
         };
-        for range in data.iter().cloned() {
+        for &(start, end) in data {
             picture.add(&Stretch {
                 kind: Kind::Data,
-                range,
+                range: start..end,
             });
         }
         picture.text()
@@ -358,24 +359,24 @@ mod tests {
     #[test]
     fn half_a_file_of_data_is_half_a_bar_however_it_lies() {
         let half = |filled: usize, rest: &str| "█".repeat(filled) + rest;
-        assert_eq!(drawn(64, &[0..32_000]), half(32, &"·".repeat(32)));
-        assert_eq!(drawn(64, &[32_000..64_000]), "·".repeat(32) + &"█".repeat(32));
-        assert_eq!(drawn(57, &[0..32_000]), half(28, &format!("▄{}", "·".repeat(28))));
-        let alternating: Vec<_> = (0..64_000).step_by(200).map(|start| start..start + 100).collect();
+        assert_eq!(drawn(64, &[(0, 32_000)]), half(32, &"·".repeat(32)));
+        assert_eq!(drawn(64, &[(32_000, 64_000)]), "·".repeat(32) + &"█".repeat(32));
+        assert_eq!(drawn(57, &[(0, 32_000)]), half(28, &format!("▄{}", "·".repeat(28))));
+        let alternating: Vec<_> = (0..64_000).step_by(200).map(|start| (start, start + 100)).collect();
         assert_eq!(drawn(64, &alternating), "▄".repeat(64));
-        assert_eq!(drawn(64, &[0..64_000]), "█".repeat(64));
+        assert_eq!(drawn(64, &[(0, 64_000)]), "█".repeat(64));
     }
 
     #[test]
     fn a_little_data_and_a_small_hole_are_seen() {
         // 1 % of the file, in one place and in each column.
         assert_eq!(
-            drawn(64, &[10_000..10_640]),
+            drawn(64, &[(10_000, 10_640)]),
             format!("{}▅{}", "·".repeat(10), "·".repeat(53))
         );
-        let everywhere: Vec<_> = (0..64_000).step_by(1000).map(|start| start..start + 10).collect();
+        let everywhere: Vec<_> = (0..64_000).step_by(1000).map(|start| (start, start + 10)).collect();
         assert_eq!(drawn(64, &everywhere), "▁".repeat(64));
-        assert_eq!(drawn(64, &[0..1000, 1001..64_000]), format!("█▇{}", "█".repeat(62)));
+        assert_eq!(drawn(64, &[(0, 1000), (1001, 64_000)]), format!("█▇{}", "█".repeat(62)));
         assert_eq!(drawn(64, &[]), "·".repeat(64));
     }
 

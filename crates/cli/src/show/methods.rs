@@ -76,11 +76,7 @@ pub fn list_methods(page: &mut Page<'_>, operations: &[Operation], probe: &mut P
             writeln!(page, "  {style}{mark}{style:#} {name}\n      {DIM}{method}{DIM:#}")?;
         }
         if let Some(reason) = availability.reason() {
-            writeln!(
-                page,
-                "      {DIM}not available here: {}{DIM:#}",
-                wrapped(16, reason, page.width())
-            )?;
+            page.indented(DIM, "      ", 6, &format!("not available here: {reason}"))?;
         }
     }
     Ok(())

@@ -15,6 +15,7 @@ use anstyle::{AnsiColor, Style};
 use seekless_results::{bytes, rate};
 
 use super::page::{columns_of, head, tail};
+use super::units::nearest;
 use super::{DIM, PLAIN};
 
 /// Nothing was printed for so long when the line appears.
@@ -159,10 +160,7 @@ impl State {
             return;
         }
         self.next = now + REDRAWN;
-        self.samples.push_back((now, self.done_bytes));
-        while self.samples.len() > 2 && now - self.samples[0].0 > RATED {
-            self.samples.pop_front();
-        }
+        self.sample(now);
         if !is_in_foreground() {
             return;
         }
@@ -174,6 +172,13 @@ impl State {
         let bar = part.map_or_else(String::new, |part| bar(part) + " ");
         write(&format!("\r{bar}{text}\x1b[K"));
         self.is_drawn = true;
+    }
+
+    fn sample(&mut self, now: Instant) {
+        self.samples.push_back((now, self.done_bytes));
+        while self.samples.len() > 2 && now - self.samples[0].0 > RATED {
+            self.samples.pop_front();
+        }
     }
 
     /// Bytes per second, of the last seconds.
@@ -218,18 +223,18 @@ impl Work {
             Amount::Words(words, part) => return (*part, words.clone()),
             Amount::Bytes(of) => *of,
         };
-        let mut figures = bytes(done_bytes);
-        if let Some(of) = of {
-            figures += &format!(" of {}", bytes(of));
-        }
-        if let Some(per_second) = per_second {
-            figures += &format!(", {}", rate(per_second));
-        }
-        if let Some((of, per_second)) = of.zip(per_second) {
-            let left = Duration::from_secs_f64((of.saturating_sub(done_bytes) as f64 / per_second).min(1e9));
-            figures += &format!(", {} left", whole_time(left));
-        }
-        (of.map(|of| done_bytes as f64 / of.max(1) as f64), figures)
+        let left = of.zip(per_second).map(|(of, per_second)| {
+            let left = of.saturating_sub(done_bytes) as f64 / per_second;
+            whole_time(Duration::from_secs_f64(left.min(1e9)))
+        });
+        let figures = [
+            Some(bytes(done_bytes)),
+            of.map(|of| format!(" of {}", bytes(of))),
+            per_second.map(|per_second| format!(", {}", rate(per_second))),
+            left.map(|left| format!(", {left} left")),
+        ];
+        let part = of.map(|of| done_bytes as f64 / of.max(1) as f64);
+        (part, figures.into_iter().flatten().collect())
     }
 }
 
@@ -238,7 +243,7 @@ fn bar(part: f64) -> String {
         ColorChoice::Never => (PLAIN, PLAIN),
         _ => (DONE, DIM),
     };
-    let halves = (part.clamp(0.0, 1.0) * (2 * BAR) as f64) as usize;
+    let halves = nearest(part * (2 * BAR) as f64, 2 * BAR);
     let filled = "━".repeat(halves / 2) + if halves % 2 == 1 { "╸" } else { "" };
     let blank = "─".repeat(BAR - halves.div_ceil(2));
     format!("{done}{filled}{done:#}{rest}{blank}{rest:#}")
@@ -287,5 +292,80 @@ impl<W: Write, T: IsTerminal> Write for Cleared<W, T> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.stream.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(name: &str, amount: Amount, room: usize) -> String {
+        let work = Work {
+            doing: "comparing",
+            name: name.to_owned(),
+            amount,
+        };
+        let (part, text) = work.fitted(1_000_000_000, Some(500e6), room);
+        let text = if part.is_some() { format!("[] {text}") } else { text };
+        assert!(
+            columns_of(&text) + if part.is_some() { BAR - 2 } else { 0 } <= room,
+            "{room}: {text}"
+        );
+        text
+    }
+
+    #[test]
+    fn what_is_done_to_which_file_how_much_how_fast_and_how_long_yet() {
+        let bytes = |of| Amount::Bytes(of);
+        assert_eq!(
+            text("disk.img", bytes(Some(4_000_000_000)), 99),
+            "[] comparing disk.img: 1.00 GB of 4.00 GB, 500 MB/s, 6 s left"
+        );
+        assert_eq!(text("", bytes(None), 99), "comparing: 1.00 GB, 500 MB/s");
+        let words = Amount::Words("3 files".to_owned(), None);
+        assert_eq!(text("photos", words, 99), "comparing photos: 3 files");
+    }
+
+    #[test]
+    fn the_bar_goes_first_then_the_start_of_the_name_then_the_end_of_the_text() {
+        let text = |room| text("photos/2019/disk.img", Amount::Bytes(Some(4_000_000_000)), room);
+        assert!(text(91).starts_with("[] comparing photos/2019/disk.img: "));
+        assert!(text(85).starts_with("comparing photos/2019/disk.img: "));
+        assert!(text(59).starts_with("comparing …disk.img: 1.00 GB of"), "{}", text(59));
+        assert!(text(52).starts_with("comparing: 1.00 GB of"), "{}", text(52));
+        for room in 0..100 {
+            text(room);
+        }
+    }
+
+    #[test]
+    fn the_bar_has_halves() {
+        let plain = |part| anstream::adapter::strip_str(&bar(part)).to_string();
+        assert_eq!(plain(0.0), "─".repeat(16));
+        assert_eq!(plain(0.5), "━".repeat(8) + &"─".repeat(8));
+        assert_eq!(
+            plain(0.25 + 1.0 / 32.0),
+            format!("{}╸{}", "━".repeat(4), "─".repeat(11))
+        );
+        assert_eq!(plain(7.0), "━".repeat(16));
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds() {
+        let now = Instant::now();
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let mut state = State {
+            work: Work::default(),
+            done_bytes: 0,
+            samples: VecDeque::from([(now, 0)]),
+            next: now,
+            is_drawn: false,
+        };
+        assert_eq!(state.rate(), None);
+        for second in 1..=20 {
+            state.done_bytes += if second <= 10 { 1000 } else { 10 };
+            state.sample(at(second));
+        }
+        assert_eq!(state.rate(), Some(10.0));
     }
 }

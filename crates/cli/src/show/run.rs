@@ -54,8 +54,9 @@ pub fn show_run(page: &mut Page<'_>, run: &Run, all: bool) -> io::Result<()> {
         page.labelled(BOLD, "Sittings", INDENT, &format!("{sentence}{how}"))?;
     }
     if run.ended == Ended::Interrupted {
-        let what = "what was measured until then is shown and saved.";
-        writeln!(page, "\n{WARNING}Interrupted:{WARNING:#} {what}")?;
+        let what = "Interrupted: what was measured until then is shown and saved.";
+        writeln!(page)?;
+        page.say(WARNING, what)?;
     }
     if left > 0 {
         writeln!(page)?;

@@ -9,7 +9,7 @@ use seekless_record::{Cache, Contest, Ended, Run};
 use seekless_results::{DeviceKind, Origin, bytes, title, visible};
 use serde_json::{Value, json};
 
-use super::page::Page;
+use super::page::{Page, columns_of};
 use super::units::counted;
 use super::{BOLD, DIM, PLAIN};
 
@@ -43,8 +43,10 @@ pub fn list_runs(page: &mut Page<'_>, runs: &[(&Document, Run)], documents: &[Do
             Ended::Complete => "",
             Ended::Interrupted => ", interrupted",
         };
-        let (id, when) = (visible(&document.id), when(&run.started));
-        writeln!(page, "{style}{id}{style:#}  {DIM}{when}{whose}{ended}{DIM:#}")?;
+        let (id, when) = (visible(&document.id), format!("{}{whose}{ended}", when(&run.started)));
+        let is_short = columns_of(&id) + 2 + columns_of(&when) <= page.width().columns();
+        let gap = if is_short { "  " } else { "\n  " };
+        writeln!(page, "{style}{id}{style:#}{gap}{DIM}{when}{DIM:#}")?;
         for text in [what_and_where(run), verdicts(run).join("; ")] {
             page.indented(PLAIN, "  ", 2, &visible(&text))?;
         }

@@ -8,8 +8,9 @@ use super::page::Page;
 use super::table::{TableRow, TextTable};
 use super::{BOLD, DIM, PLAIN};
 
-/// What a narrow terminal does without, by the places of the heads: stolen time, wait, interrupts, what was held.
-const GO_FIRST: [usize; 6] = [4, 6, 9, 10, 3, 7];
+/// What a narrow terminal does without, by the places of the heads: stolen time, interrupts, what was held, wait, what came in,
+/// idle time, and what the cache grew by.
+const GO_FIRST: [usize; 8] = [4, 6, 9, 10, 3, 7, 2, 8];
 
 /// Shows the table and the most frequent byte; nothing where nothing was measured.
 pub fn show_system(page: &mut Page<'_>, view: &ContestView<'_>) -> std::io::Result<()> {

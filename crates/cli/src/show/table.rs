@@ -94,7 +94,8 @@ impl<'a> TextTable<'a> {
     fn room(&self, page: &Page<'_>, shown: &[usize]) -> usize {
         let column = |&index: &usize| {
             let cells = self.rows.iter().map(|row| columns_of(&row.cells[index]));
-            GAP + cells.fold(columns_of(self.heads[index]), usize::max)
+            // A column without a word keeps a place, so that its neighbours stay apart.
+            GAP + cells.fold(columns_of(self.heads[index]).max(1), usize::max)
         };
         let taken = INDENT.len() + shown.iter().map(column).sum::<usize>();
         page.width().columns().saturating_sub(taken)
@@ -121,7 +122,6 @@ impl<'a> TextTable<'a> {
             lines.push((row, row.before, with_bar(first, bar(row.part, bar_width))));
             lines.extend(names.map(|name| (row, None, vec![name])));
         }
-        // A column without a word keeps a place, so that its neighbours stay apart.
         let width = |column: usize| {
             let cells = lines.iter().filter_map(|(.., cells)| cells.get(column));
             cells.fold(columns_of(&header[column]).max(1), |widest, cell| {

@@ -13,6 +13,7 @@ use seekless_tools::tree::{self, Attribute, Contents, Difference, SameSize, Side
 use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
+use super::page::{Width, wrapped};
 use super::progress::{Amount, LINE, Work, stderr};
 use super::units::{counted, files, plural, seconds, thousands};
 use super::visible::{json_line, object, visible_path, with_path};
@@ -162,6 +163,18 @@ impl<'a> Differences<'a> {
             objects.finish(&mut self.out, &object)?;
         } else if self.form == Form::Lines {
             writeln!(self.out, "{}", summary_sentence(summary, elapsed_seconds))?;
+        match self.form {
+            Form::Lines => {
+                let sentence = summary_sentence(summary, elapsed_seconds);
+                writeln!(self.out, "{}", wrapped(0, &sentence, Width::of_stdout()))?;
+            }
+            Form::Json => {
+                let mut object = json!(summary);
+                object["kind"] = "summary".into();
+                object["seconds"] = elapsed_seconds.into();
+                writeln!(self.out, "{}", json_line(&object))?;
+            }
+            Form::Names | Form::Null | Form::Silent => {}
         }
         self.out.flush()
     }
@@ -334,15 +347,15 @@ pub fn show_same_size(out: &mut dyn Write, result: &SameSize, is_json: bool) -> 
         0 => String::new(),
         pairs => format!(" ({:.0} %)", result.equal_pairs as f64 / pairs as f64 * 100.0),
     };
-    writeln!(
-        out,
+    let sentence = format!(
         "{} of 1 MiB or more, {}; {} of {} equal{part}, {} compared.",
         files(result.files),
         counted(result.sizes, "shared size"),
         thousands(result.equal_pairs),
         counted(result.pairs, "pair"),
         bytes(result.bytes)
-    )
+    );
+    writeln!(out, "{}", wrapped(0, &sentence, Width::of_stdout()))
 }
 
 #[cfg(test)]

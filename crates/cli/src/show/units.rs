@@ -3,10 +3,15 @@
 /// A bar of up to `width` characters for a part of 0 to 1, in eighths of a character.
 pub fn bar(part: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let wanted = part.clamp(0.0, 1.0) * width as f64 * 8.0;
+    let wanted = part * (width * 8) as f64;
     // What there is at all leaves a trace.
-    let eighths = (wanted.round() as usize).max(usize::from(wanted > 0.0));
+    let eighths = nearest(wanted, width * 8).max(usize::from(wanted > 0.0));
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+/// The nearest of the numbers up to `most`.
+pub fn nearest(figure: f64, most: usize) -> usize {
+    (0..most).take_while(|&number| number as f64 + 0.5 <= figure).count()
 }
 
 /// Seconds, in the unit that suits them.

@@ -35,6 +35,7 @@ mod sittings;
 mod storage;
 mod sustained;
 mod system;
+mod terminal;
 mod trees;
 mod turns;
 mod unprivileged;

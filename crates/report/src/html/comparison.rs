@@ -92,7 +92,7 @@ fn row(method: &MethodChange) -> Markup {
     let word = match method.change {
         Change::Faster => "faster",
         Change::Slower => "slower",
-        Change::NoneShown => "no difference shown",
+        Change::NoneShown => "inconclusive",
         Change::TooFewRounds => "too few rounds",
     };
     html! {

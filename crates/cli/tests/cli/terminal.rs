@@ -1,0 +1,267 @@
+//! What the command prints on a terminal: the line of progress, colors, and pages of 60 columns.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::place::Place;
+
+const FULL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../record/testdata/full-run.json");
+const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../record/testdata/runs");
+
+/// A terminal of so many columns.
+struct Terminal {
+    ours: OwnedFd,
+    theirs: File,
+}
+
+impl Terminal {
+    fn of(columns: u16) -> Self {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let size = Winsize {
+            ws_row: 50,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&ours, size).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap();
+        let name = Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
+        let theirs = File::options().read(true).write(true).open(name).unwrap();
+        Self { ours, theirs }
+    }
+
+    /// Starts a command whose output and errors go there; gives all that it prints, once it has ended.
+    fn start(self, mut command: Command, feed: impl FnOnce(Option<std::process::ChildStdin>)) -> String {
+        command
+            .env("TERM", "xterm-256color")
+            .env_remove("NO_COLOR")
+            .env_remove("CLICOLOR_FORCE")
+            .stdout(self.theirs.try_clone().unwrap())
+            .stderr(self.theirs.try_clone().unwrap());
+        let mut child = command.spawn().unwrap();
+        // The end of its output is seen once nobody has the terminal open.
+        drop((command, self.theirs));
+        let mut ours = File::from(self.ours);
+        let reader: JoinHandle<Vec<u8>> = thread::spawn(move || {
+            let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
+            while let Ok(read @ 1..) = ours.read(&mut buffer) {
+                all.extend(&buffer[..read]);
+            }
+            all
+        });
+        feed(child.stdin.take());
+        child.wait().unwrap();
+        String::from_utf8(reader.join().unwrap()).unwrap()
+    }
+
+    fn run(columns: u16, place: &Place, arguments: &[&str]) -> String {
+        let mut command = place.command();
+        command.args(arguments);
+        Self::of(columns).start(command, |_| {})
+    }
+}
+
+/// What stands on the screen in the end.
+fn screen(printed: &str) -> Vec<String> {
+    let (mut lines, mut at) = (vec![Vec::new()], 0);
+    let mut rest = printed.chars();
+    while let Some(character) = rest.next() {
+        let line = lines.last_mut().unwrap();
+        match character {
+            '\r' => at = 0,
+            '\n' => lines.push(Vec::new()),
+            '\u{1b}' => {
+                let sequence: String = rest.by_ref().take_while(|it| !it.is_ascii_alphabetic()).collect();
+                // The only one without a number, and the one that erases to the end of the line.
+                if sequence == "[" {
+                    line.truncate(at);
+                }
+            }
+            character => {
+                line.truncate(at);
+                line.push(character);
+                at += 1;
+            }
+        }
+    }
+    lines.into_iter().map(String::from_iter).collect()
+}
+
+/// Runs `cmp` of standard input, which comes slowly, with a file of 40 MB that has one other byte at its end.
+fn compare_slowly(columns: u16, arguments: &[&str]) -> String {
+    let place = Place::new();
+    let bytes = vec![b'x'; 40_000_000];
+    place.file("a-file-with-a-long-name-\u{1b}[2J-of-control-characters", &bytes);
+    let mut command = place.command();
+    command.arg("cmp").args(arguments).stdin(Stdio::piped());
+    command.args(["-", "a-file-with-a-long-name-\u{1b}[2J-of-control-characters"]);
+    Terminal::of(columns).start(command, |input| {
+        let mut input = input.unwrap();
+        let (first, last) = bytes.split_at(20_000_000);
+        // A command that was told to be silent ends when it likes.
+        let _ = input.write_all(first);
+        thread::sleep(Duration::from_millis(700));
+        let _ = input.write_all(&last[1..]);
+        let _ = input.write_all(b"y");
+    })
+}
+
+#[test]
+fn progress_is_shown_after_half_a_second_and_erased_before_the_result() {
+    for columns in [100, 60, 20] {
+        let printed = compare_slowly(columns, &[]);
+        let drawn: Vec<&str> = printed.split('\r').filter(|part| part.contains("comparing")).collect();
+        assert!(!drawn.is_empty(), "{printed:?}");
+        for part in drawn {
+            let line = screen(part).concat();
+            assert!(line.chars().count() < usize::from(columns), "{columns}: {line:?}");
+            assert!(!part.contains("\u{1b}[2J"), "{part:?}");
+            if columns == 100 {
+                assert!(line.contains("━") && line.contains("of 40.0 MB, "), "{line:?}");
+            }
+        }
+        let expected = "- a-file-with-a-long-name-\\u{1b}[2J-of-control-characters differ: char 40000000, line 1";
+        assert_eq!(screen(&printed)[0].replace("byte", "char"), expected);
+    }
+}
+
+#[test]
+fn rows_and_progress_are_never_on_one_line() {
+    let printed = compare_slowly(100, &["-l"]);
+    assert!(printed.contains("comparing"), "{printed:?}");
+    assert_eq!(screen(&printed)[0].trim(), "40000000 171 170");
+}
+
+#[test]
+fn no_progress_is_shown_of_what_is_quick_or_to_be_silent() {
+    assert_eq!(compare_slowly(100, &["-s"]), "");
+    let place = Place::new();
+    let bytes = vec![b'x'; 30_000_000];
+    for name in ["one", "other"] {
+        place.file(name, &bytes);
+    }
+    assert_eq!(Terminal::run(100, &place, &["cmp", "one", "other"]), "");
+}
+
+#[test]
+fn the_option_beats_the_environment_and_the_terminal() {
+    let place = Place::new();
+    let run = |name: &str, value: &str, arguments: &[&str]| {
+        let mut command = place.command();
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        let output = command.env(name, value).args(arguments).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    for arguments in [
+        &["methods", "compare"][..],
+        &["holes", "--help"],
+        &["cmp", "--help"],
+        &["cmp", "-r", "--help"],
+        &["no-such-command"],
+    ] {
+        let with = |option: &'static str| [arguments, &["--color", option]].concat();
+        let before = |option: &'static str| [&[option], arguments].concat();
+        let is_colored = |text: &str| {
+            assert!(text.len() > 20, "{arguments:?}: {text}");
+            text.contains('\u{1b}')
+        };
+        assert!(!is_colored(&run("A", "1", arguments)));
+        assert!(is_colored(&run("NO_COLOR", "1", &with("always"))), "{arguments:?}");
+        assert!(
+            !is_colored(&run("CLICOLOR_FORCE", "1", &with("never"))),
+            "{arguments:?}"
+        );
+        assert!(is_colored(&run("A", "1", &before("--color=always"))), "{arguments:?}");
+        assert!(is_colored(&Terminal::run(100, &place, &with("auto"))), "{arguments:?}");
+        assert!(
+            !is_colored(&Terminal::run(100, &place, &with("never"))),
+            "{arguments:?}"
+        );
+    }
+    let refused = place.run(&["cmp", "--color", "sometimes", "one", "other"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.stderr.contains("invalid --color value 'sometimes'"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        place
+            .run(&["runs", "--color", "sometimes"])
+            .stderr
+            .contains("[possible values: auto, always, never]")
+    );
+}
+
+#[test]
+fn no_page_is_wider_than_sixty_columns() {
+    let place = Place::new();
+    place.bench(&["--size", "2M"]).succeeded();
+    place.bench::<&str>(&[]).succeeded();
+    for directory in ["one", "other"] {
+        fs::create_dir(place.path(directory)).unwrap();
+        place.file(format!("{directory}/file"), directory.as_bytes());
+    }
+    place.file("big", &vec![7; 3_000_000]);
+    File::create(place.path("sparse")).unwrap().set_len(1 << 30).unwrap();
+    place.file(
+        "updates",
+        b"{\"offset\": 0, \"text\": \"O\"}\n{\"offset\": 90000, \"text\": \"O\"}\n",
+    );
+    fs::copy(FULL, place.path("full.json")).unwrap();
+    let mut lines: Vec<String> = [
+        "bench read --size 1M --rounds 1 --methods read/sync,block=128K --all",
+        "bench --list",
+        "methods",
+        "storage .",
+        "cache show .",
+        "cache show --all .",
+        "cache warm --top 2 .",
+        "cache drop big",
+        "cmp -r one other",
+        "cmp -r --metadata one other",
+        "cmp --same-size .",
+        "holes show --scan big sparse",
+        "holes show --map sparse",
+        "holes dig --dry-run big sparse",
+        "update big --from updates --dry-run",
+        "update big --from updates",
+        "runs",
+        "runs show latest",
+        "runs compare full.json full2.json --anyway --all",
+        "runs table --all",
+    ]
+    .map(str::to_owned)
+    .into();
+    fs::copy(FULL, place.path("full2.json")).unwrap();
+    for entry in fs::read_dir(STORED).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        fs::copy(format!("{STORED}/{name}"), place.path(&name)).unwrap();
+        lines.push(format!("runs show {name}"));
+        lines.push(format!("runs show --all {name}"));
+        place.run(&["runs", "import", &name]).succeeded();
+    }
+    let mut wide = Vec::new();
+    for line in &lines {
+        let printed = Terminal::run(60, &place, &line.split_whitespace().collect::<Vec<_>>());
+        assert!(!screen(&printed).concat().is_empty(), "{line}");
+        wide.extend(screen(&printed).iter().filter_map(|row| {
+            // A path or a name that has no place to break is wider.
+            let words = row.split_whitespace().map(|word| word.chars().count());
+            let longest = words.max().unwrap_or(0);
+            (row.chars().count() > 60 && longest <= 40).then(|| format!("{line}:\n{row}"))
+        }));
+    }
+    assert!(wide.is_empty(), "{}", wide.join("\n"));
+}
