@@ -4,7 +4,8 @@ use std::ffi::OsString;
 
 use clap::{Args, ColorChoice, ValueEnum};
 
-const CHOICES: [&str; 3] = ["auto", "always", "never"];
+/// What it takes.
+pub const CHOICES: [&str; 3] = ["auto", "always", "never"];
 
 /// The option, for every command.
 #[derive(Debug, Args)]

@@ -30,7 +30,7 @@ fn begun(place: &Place) -> Run {
     place.file("sizes.toml", SIZES.as_bytes());
     let ended = place.run(&["bench", "sizes.toml", "--budget", "1s"]).succeeded();
     assert!(
-        ended.stderr.contains("Plans 6 contests with 12 methods"),
+        ended.stderr.contains("6 contests with 12 methods need about"),
         "{}",
         ended.stderr
     );

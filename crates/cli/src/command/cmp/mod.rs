@@ -262,6 +262,7 @@ fn options() -> impl Iterator<Item = Arg> {
         let option = match entry.long {
             // Two names of one option: the help shows the letter with the one that it chose.
             Some("quiet") => option.short('s').visible_alias("silent"),
+            Some("color") => option.value_parser(color::CHOICES),
             _ => option,
         };
         Some(match entry.value {
