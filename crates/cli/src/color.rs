@@ -11,7 +11,7 @@ pub const CHOICES: [&str; 3] = ["auto", "always", "never"];
 #[derive(Debug, Args)]
 pub struct Color {
     /// When to use colors
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_parser = CHOICES)]
+    #[arg(long, global = true, display_order = 998, value_name = "WHEN", default_value = "auto", value_parser = CHOICES)]
     color: String,
 }
 

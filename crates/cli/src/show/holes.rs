@@ -10,10 +10,8 @@ use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
 use super::page::{Page, Width, other_file_systems};
-use super::units::counted;
-use super::visible::{json_line, object, reason_behind, visible_path};
 use super::units::{counted, nearest};
-use super::visible::{json_line, object, visible_path};
+use super::visible::{json_line, object, reason_behind, visible_path};
 use super::{BOLD, PLAIN};
 
 /// Columns of the picture at most, and what stands before it.

@@ -162,19 +162,8 @@ impl<'a> Differences<'a> {
             object["seconds"] = elapsed_seconds.into();
             objects.finish(&mut self.out, &object)?;
         } else if self.form == Form::Lines {
-            writeln!(self.out, "{}", summary_sentence(summary, elapsed_seconds))?;
-        match self.form {
-            Form::Lines => {
-                let sentence = summary_sentence(summary, elapsed_seconds);
-                writeln!(self.out, "{}", wrapped(0, &sentence, Width::of_stdout()))?;
-            }
-            Form::Json => {
-                let mut object = json!(summary);
-                object["kind"] = "summary".into();
-                object["seconds"] = elapsed_seconds.into();
-                writeln!(self.out, "{}", json_line(&object))?;
-            }
-            Form::Names | Form::Null | Form::Silent => {}
+            let sentence = summary_sentence(summary, elapsed_seconds);
+            writeln!(self.out, "{}", wrapped(0, &sentence, Width::of_stdout()))?;
         }
         self.out.flush()
     }

@@ -14,8 +14,8 @@ use seekless_tools::Stop;
 use seekless_tools::tree::{self, Options, Summary};
 
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
-use crate::command::values::JsonOptions;
 use crate::color::Color;
+use crate::command::values::JsonOptions;
 use crate::command::{Failure, raise_open_files, unless_stopped};
 use crate::show::{
     Cleared, Differences, Form, explained, files, show_same_size, stderr, stdout, tell_why, visible_path,
