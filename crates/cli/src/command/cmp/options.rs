@@ -73,12 +73,6 @@ pub(super) const TABLE: &[Entry] = table! {
     OWN None, Some("explain"), None, Explain, Some("Explain on standard error how they were compared, and why");
     OWN None, Some("method"), Some("METHOD"), Method, Some("Compare regular files by METHOD, whatever their size");
     OWN None, Some("json"), None, Json, Some("Print the result as one JSON document, even with -s");
-    OWN None, Some("color"), Some("WHEN"), Color, Some("When to use colors: auto, always or never");
-    OWN Some('z'), None, None, SizesFirst, Some("Look at sizes first: regular files of different sizes differ");
-    OWN Some('h'), None, None, Links, Some("Follow no symbolic links: compare the texts of two links");
-    OWN None, Some("explain"), None, Explain, Some("Say on standard error how they were compared, and why so");
-    OWN None, Some("method"), Some("METHOD"), Method, Some("Compare regular files by this method, whatever their size");
-    OWN None, Some("json"), None, Json, Some("Tell the result as one JSON object, with -s too");
     OWN None, Some("color"), Some("WHEN"), Color, Some("When to use colors");
     GNU Some('v'), Some("version"), None, Version, Some("Print the version");
     GNU None, Some("help"), None, Help, Some("Print this help");
