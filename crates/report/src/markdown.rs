@@ -262,7 +262,9 @@ fn range(interval: &Interval) -> &'static str {
 fn verdict(row: &Row<'_>) -> String {
     let verdict = match row.position {
         Position::Best => "best".to_owned(),
+        Position::Leading => "leads".to_owned(),
         Position::Tie => "tie".to_owned(),
+        Position::Open => "cannot be told".to_owned(),
         Position::Slower(ratio) => format!("{:.2}x slower ({})", ratio.median, bounds(&ratio)),
         Position::Failed => "failed".to_owned(),
         Position::Unranked => "unranked".to_owned(),

@@ -176,8 +176,11 @@ fn show_names(page: &mut Page<'_>, shown: &[Row<'_>]) -> io::Result<()> {
     Ok(())
 }
 
-/// Half the interval's width, in per cent of its median; the range where there is no interval yet.
+/// Half the interval's width, in per cent of its median; the range where there is no interval yet, but not that of one round.
 fn spread(interval: &Interval) -> String {
+    if interval.coverage.is_none() && interval.high <= interval.low {
+        return "-".to_owned();
+    }
     let half = 50.0 * (interval.high - interval.low) / interval.median;
     let sign = if interval.coverage.is_some() { '±' } else { '~' };
     format!("{sign}{half:.0} %")
@@ -187,7 +190,9 @@ fn spread(interval: &Interval) -> String {
 pub fn verdict(position: Position) -> String {
     match position {
         Position::Best => "best".to_owned(),
+        Position::Leading => "leads".to_owned(),
         Position::Tie => "tie".to_owned(),
+        Position::Open => "cannot be told".to_owned(),
         Position::Slower(ratio) => format!("{:.2}x", ratio.median),
         Position::Failed => "failed".to_owned(),
         Position::Unranked => String::new(),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use seekless::method::format_size;
 use seekless_record::{Contest, Ended, Entry, Run, Status, Storage};
-use seekless_results::{ContestView, Position, View, Visible, rate, short_name, sittings, statistics::median};
+use seekless_results::{ContestView, View, Visible, rate, short_name, sittings, statistics::median};
 
 use super::contest::{cut, show_contest, speed, verdict};
 use super::page::{Page, tail};
@@ -192,8 +192,10 @@ fn show_side_by_side(page: &mut Page<'_>, run: &Run, contests: &[&ContestView<'_
     }
     let cells = |contest: &&ContestView<'_>, method: &str| {
         let row = contest.rows.iter().find(|row| row.entry.name() == method);
-        let position = contest.entry(method).map_or(Position::Unranked, Position::of);
-        [row.map_or_else(|| "-".to_owned(), speed), verdict(position)]
+        [
+            row.map_or_else(|| "-".to_owned(), speed),
+            verdict(contest.position(method)),
+        ]
     };
     let rows = methods.iter().map(|method| TableRow {
         name: short_name(method, contests[0].contest),

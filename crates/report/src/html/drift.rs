@@ -78,7 +78,9 @@ fn series(contest: &ContestView<'_>) -> Vec<Series> {
     let entries = &contest.contest.entries;
     let is_reference = |entry: &Entry| entry.status == Status::Measured && entry.command().is_none();
     let reference = entries.iter().position(is_reference);
-    let best = entries.iter().position(|entry| Position::of(entry) == Position::Best);
+    let best = entries
+        .iter()
+        .position(|entry| Position::of(entry, contest.contest).leads());
     let make = |class, word: &str, entry: Option<usize>| {
         let name = short_name(&entries[entry?].name(), contest.contest);
         Some(Series {

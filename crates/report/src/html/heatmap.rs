@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use seekless_method::format_size;
-use seekless_record::{Entry, Status};
+use seekless_record::{Contest, Entry, Status};
 use seekless_results::{ContestView, Position, RATES, family, rate, rate_of, sound, three_digits, unit};
 
 use super::plot::{LONGEST_LABEL, WIDTH, at, label_width, picture};
@@ -36,7 +36,12 @@ pub(super) fn by_block(contest: &ContestView<'_>) -> Markup {
     let mut grid = Grid::default();
     for entry in &contest.contest.entries {
         let name = entry.name();
-        grid.add(family(&name, contest.contest), block_of(&name), entry, &name);
+        grid.add(
+            contest.contest,
+            (family(&name, contest.contest), block_of(&name)),
+            entry,
+            &name,
+        );
     }
     if grid.columns().iter().flatten().count() < 2 {
         return html! {};
@@ -53,7 +58,12 @@ pub(super) fn by_size(id: &str, title: &str, series: &[&ContestView<'_>]) -> Mar
         for entry in &contest.entries {
             let size = format_size(contest.size_bytes);
             let about = format!("{} at {size}", entry.name());
-            grid.add(family(&entry.name(), contest), Some(contest.size_bytes), entry, &about);
+            grid.add(
+                contest,
+                (family(&entry.name(), contest), Some(contest.size_bytes)),
+                entry,
+                &about,
+            );
         }
     }
     let about = "Rates by method, in rows, and file size, in columns; of each method the block that was best there.";
@@ -62,11 +72,9 @@ pub(super) fn by_size(id: &str, title: &str, series: &[&ContestView<'_>]) -> Mar
 
 impl Grid {
     /// Adds an entry; of several in one place the best, and else the fastest stays.
-    fn add(&mut self, row: String, column: Option<u64>, entry: &Entry, name: &str) {
-        let (rate_here, position) = (rate_of(entry), Position::of(entry));
-        let place = (row, column);
-        let gives_way =
-            |old: &Cell| position == Position::Best || old.position != Position::Best && rate_here > old.rate;
+    fn add(&mut self, contest: &Contest, place: (String, Option<u64>), entry: &Entry, name: &str) {
+        let (rate_here, position) = (rate_of(entry), Position::of(entry, contest));
+        let gives_way = |old: &Cell| position.leads() || !old.position.leads() && rate_here > old.rate;
         if !self.cells.get(&place).is_none_or(gives_way) {
             return;
         }
@@ -152,11 +160,15 @@ impl Grid {
             p.legend {
                 (unit.0) " at the median: pale is slow, strong is fast"
                 @if is_by_size { " for that size" }
-                ". ◆\u{a0}best, framed:\u{a0}tie, ·\u{a0}not measured."
+                ". ◆\u{a0}best or leads, framed:\u{a0}not shown to be slower, ·\u{a0}not measured."
                 @if left_out != (0, 0) { " " (left_out.0) " rows and " (left_out.1) " columns more are in the table." }
             }
         }
     }
+}
+
+fn is_framed(position: Position) -> bool {
+    position.leads() || matches!(position, Position::Tie | Position::Open)
 }
 
 fn draw_cell(cell: &Cell, fastest: f64, unit: f64, (x, y, width): (f64, f64, f64)) -> Markup {
@@ -174,10 +186,10 @@ fn draw_cell(cell: &Cell, fastest: f64, unit: f64, (x, y, width): (f64, f64, f64
         g class=(class) {
             title { (cell.about) }
             rect x=(at(x + 1.0)) y=(at(y + 1.0)) width=(at(width - 2.0)) height=(at(ROW - 2.0)) rx="3" {}
-            @if matches!(position, Some(Position::Best | Position::Tie)) {
+            @if position.is_some_and(is_framed) {
                 rect.frame x=(at(x + 2.5)) y=(at(y + 2.5)) width=(at(width - 5.0)) height=(at(ROW - 5.0)) rx="2" {}
             }
-            text x=(at(x + width / 2.0)) y=(at(y + 17.0)) text-anchor="middle" { @if position == Some(Position::Best) { "◆" } (figure) }
+            text x=(at(x + width / 2.0)) y=(at(y + 17.0)) text-anchor="middle" { @if position.is_some_and(Position::leads) { "◆" } (figure) }
         }
     }
 }

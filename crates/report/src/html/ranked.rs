@@ -43,7 +43,7 @@ pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {
     html! {
         (picture(&format!("ranked-{}", contest.index), &format!("Ranking: {}", contest.title), &about, (WIDTH, bottom + 22.0), &drawing))
         p.legend {
-            (key("best")) " best " (key("tie")) " tie " (key("slow"))
+            (key("best")) " best or leads " (key("tie")) " not shown to be slower " (key("slow"))
             " slower; lines are 95 % intervals, dashed where fewer than 6 rounds give only a range."
             @if left_out > 0 { " " (left_out) " more are in the table." }
         }

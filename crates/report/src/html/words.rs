@@ -109,7 +109,9 @@ pub(super) fn standing(position: Position) -> (&'static str, String) {
         Position::Failed => ("×", "failed".to_owned()),
         Position::Unranked => ("", String::new()),
         Position::Best => ("◆", "best".to_owned()),
+        Position::Leading => ("◆", "leads".to_owned()),
         Position::Tie => ("○", "tie".to_owned()),
+        Position::Open => ("○", "cannot be told".to_owned()),
         Position::Slower(ratio) => ("", times(ratio.median)),
     }
 }
@@ -117,8 +119,8 @@ pub(super) fn standing(position: Position) -> (&'static str, String) {
 /// The class of a verdict, for its colour.
 pub(super) fn class(position: Position) -> &'static str {
     match position {
-        Position::Best => "best",
-        Position::Tie => "tie",
+        Position::Best | Position::Leading => "best",
+        Position::Tie | Position::Open => "tie",
         Position::Slower(_) | Position::Failed | Position::Unranked => "slow",
     }
 }

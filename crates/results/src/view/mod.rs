@@ -94,8 +94,12 @@ pub struct Row<'a> {
 pub enum Position {
     /// The best.
     Best,
-    /// Not told apart from the best.
+    /// It seems to be the best, and nothing is decided.
+    Leading,
+    /// Not shown to be slower than the best.
     Tie,
+    /// The same where nothing is decided: it may be faster than the one that leads, or slower.
+    Open,
     /// Slower, by this ratio of times; so is what was dropped.
     Slower(Interval),
     /// It failed.
@@ -105,18 +109,36 @@ pub enum Position {
 }
 
 impl Position {
-    /// That of an entry.
+    /// That of an entry of a contest.
     #[must_use]
-    pub fn of(entry: &Entry) -> Self {
+    pub fn of(entry: &Entry, contest: &Contest) -> Self {
+        let is_undecided = contest
+            .conclusion
+            .as_ref()
+            .is_some_and(|conclusion| conclusion.recommended.is_none() && conclusion.until_decided.is_some());
         match (&entry.status, &entry.standing) {
             (Status::Failed(_), _) => Self::Failed,
             (_, None) => Self::Unranked,
             (status, Some(standing)) => match standing.verdict {
-                Verdict::Best => Self::Best,
-                Verdict::Tie if *status == Status::Measured => Self::Tie,
+                Verdict::Best => Self::leading(is_undecided || is_range(&standing.ratio)),
+                Verdict::Tie if *status == Status::Measured => Self::level(is_undecided || is_range(&standing.ratio)),
                 Verdict::Tie | Verdict::Slower => Self::Slower(standing.ratio),
             },
         }
+    }
+
+    fn leading(is_open: bool) -> Self {
+        if is_open { Self::Leading } else { Self::Best }
+    }
+
+    fn level(is_open: bool) -> Self {
+        if is_open { Self::Open } else { Self::Tie }
+    }
+
+    /// Whether it is the one that leads.
+    #[must_use]
+    pub fn leads(self) -> bool {
+        matches!(self, Self::Best | Self::Leading)
     }
 }
 
@@ -219,6 +241,13 @@ impl<'a> ContestView<'a> {
         self.contest.entries.iter().find(|entry| entry.name() == method)
     }
 
+    /// Where the entry with this method stands.
+    #[must_use]
+    pub fn position(&self, method: &str) -> Position {
+        let entry = self.entry(method);
+        entry.map_or(Position::Unranked, |entry| Position::of(entry, self.contest))
+    }
+
     /// The method to use, where it is decided.
     #[must_use]
     pub fn recommended(&self) -> Option<&'a str> {
@@ -241,6 +270,11 @@ impl<'a> ContestView<'a> {
     }
 }
 
+/// Whether a ratio is only the range of too few rounds.
+fn is_range(ratio: &Interval) -> bool {
+    ratio.coverage.is_none()
+}
+
 /// The rate of an entry, where it has one that can be drawn.
 #[must_use]
 pub fn rate_of(entry: &Entry) -> Option<f64> {
@@ -254,11 +288,11 @@ fn rows<'a>(contest: &'a Contest, trials: &[Vec<&Trial>]) -> Vec<Row<'a>> {
             contest,
             entry,
             summary: entry.summary.as_ref()?,
-            position: Position::of(entry),
+            position: Position::of(entry, contest),
         })
     });
     let mut rows: Vec<Row<'_>> = with_figures.collect();
-    let is_best = |row: &Row<'_>| row.position == Position::Best;
+    let is_best = |row: &Row<'_>| row.position.leads();
     // What has no ratio was not ranked, and comes after what was.
     let ratio = |row: &Row<'_>| row.ratio().map_or(f64::INFINITY, |ratio| ratio.median);
     let seconds = |row: &Row<'_>| row.summary.seconds.median;
@@ -346,13 +380,50 @@ mod tests {
         assert_eq!(contest.rows[2].position, Position::Unranked);
     }
 
+    fn positions(run: &Run) -> Vec<Position> {
+        let contest = &run.contests[0];
+        let entries = contest.entries.iter();
+        entries.map(|entry| Position::of(entry, contest)).collect()
+    }
+
     #[test]
     fn what_was_dropped_is_never_a_tie() {
         let mut run = simulation::run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.01)], 8);
         conclude_all(&mut run);
-        let entry = &mut run.contests[0].entries[1];
-        assert_eq!(Position::of(entry), Position::Tie);
-        entry.status = Status::Dropped("it was beaten".to_owned());
-        assert!(matches!(Position::of(entry), Position::Slower(_)));
+        assert_eq!(positions(&run), [Position::Best, Position::Tie]);
+        run.contests[0].entries[1].status = Status::Dropped("it was beaten".to_owned());
+        assert!(matches!(positions(&run)[1], Position::Slower(_)));
+    }
+
+    #[test]
+    fn nobody_is_best_and_nobody_ties_where_nothing_is_decided() {
+        for names in [["read/mmap", "read/sync,block=4K"], ["command/one", "command/other"]] {
+            let mut run = simulation::run(&names.map(|name| (name, 1.0)), 3);
+            run.trials[3].seconds = 1.4;
+            conclude_all(&mut run);
+            assert_eq!(positions(&run), [Position::Leading, Position::Open], "three rounds");
+        }
+        let mut noisy = simulation::run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.0)], 8);
+        for (trial, seconds) in noisy
+            .trials
+            .iter_mut()
+            .zip([1.0, 1.5, 2.0, 1.1, 0.9, 3.0].into_iter().cycle())
+        {
+            trial.seconds = seconds;
+        }
+        conclude_all(&mut noisy);
+        let conclusion = noisy.contests[0].conclusion.clone().unwrap();
+        assert!(conclusion.sentence.starts_with("Undecided"), "{}", conclusion.sentence);
+        let found = positions(&noisy);
+        assert!(
+            found.contains(&Position::Leading) && found.contains(&Position::Open),
+            "{found:?}"
+        );
+        let mut slower = simulation::run(&[("read/mmap", 1.0), ("read/sync,block=4K", 2.0)], 3);
+        conclude_all(&mut slower);
+        assert!(
+            matches!(positions(&slower)[1], Position::Slower(_)),
+            "three rounds may show that"
+        );
     }
 }

@@ -4,7 +4,7 @@ use seekless_method::differing_options;
 use seekless_method::{Choice, Method};
 use seekless_record::{Contest, Entry, Finding, FindingKind, Published, Run};
 
-use super::{ContestView, Position, Row};
+use super::{ContestView, Position, Row, is_range};
 use crate::ranking::{PairedRatio, TIE_RATIO};
 use crate::words::ends_early;
 
@@ -84,9 +84,9 @@ fn here<'a>(view: &ContestView<'a>, finding: &Finding) -> Result<Row<'a>, String
     if let Some(row) = same.clone().find(is_best).or_else(|| same.next()) {
         let position = match view.compare(&row.entry.name(), best.unwrap_or_default()) {
             None => Position::Unranked,
-            Some(_) if is_best(&row) => Position::Best,
+            Some(PairedRatio { ratio, .. }) if is_best(&row) => Position::leading(is_range(&ratio)),
             Some(PairedRatio { ratio, .. }) if ratio.low > TIE_RATIO => Position::Slower(ratio),
-            Some(_) => Position::Tie,
+            Some(PairedRatio { ratio, .. }) => Position::level(is_range(&ratio)),
         };
         return Ok(Row { position, ..*row });
     }
